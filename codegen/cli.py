@@ -1,0 +1,105 @@
+"""The command line. Every command imports what it needs when it runs, so that `opforge --help` stays instant."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opforge.codegen.errors import UserError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.callback()
+def _opforge() -> None:
+    """Write, check and ship custom operators for Ascend NPUs from one specification.
+
+    Exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool or toolkit is missing.
+    """
+
+
+@app.command()
+def generate(
+    specs: Annotated[list[Path] | None, typer.Argument(metavar="[SPEC]...", help="Specs; default: all of op_proto/.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to write to; default: build/gen.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 with a diff if a file is stale.")] = False,
+    list_outputs: Annotated[bool, typer.Option("--list-outputs", help="Print the paths of all files and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be written, write nothing.")] = False,
+) -> None:
+    """Write every file that CANN needs of an operator, from its spec."""
+    from opforge.codegen.generate import generate_files
+
+    raise typer.Exit(generate_files(specs or [], out=out, check=check, list_outputs=list_outputs, dry_run=dry_run))
+
+
+@app.command()
+def build(
+    soc: Annotated[str, typer.Option(help="SoC names, comma separated.")] = "Ascend910B1",
+    ops: Annotated[str | None, typer.Option(help="Operator types, comma separated; default: all.")] = None,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Compilers at once; 0: one per core.")] = 0,
+) -> None:
+    """Generate, then compile host code and kernels for the CPU twin."""
+    from opforge.twin.build import build_command
+
+    raise typer.Exit(build_command(socs=soc.split(","), ops=ops.split(",") if ops else None, jobs=jobs))
+
+
+@app.command()
+def flags() -> None:
+    """Print the compiler and linker flags with which an aclnn application builds on the twin."""
+    from opforge.twin.build import flags_command
+
+    raise typer.Exit(flags_command())
+
+
+@app.command()
+def pack(
+    soc: Annotated[str, typer.Option(help="SoC directories, comma separated; default: all products of the specs.")] = "",
+    ops: Annotated[str | None, typer.Option(help="Operator types, comma separated; default: all.")] = None,
+    vendor_name: Annotated[str, typer.Option("--vendor-name", help="Vendor directory of the package.")] = "opforge",
+    out: Annotated[Path | None, typer.Option(help="Folder of the package; default: build_out.")] = None,
+) -> None:
+    """Pack the operators into custom_opp_<os>_<arch>.run."""
+    from opforge.package.pack import pack_command
+
+    chosen = ops.split(",") if ops else None
+    raise typer.Exit(pack_command(socs=soc.split(",") if soc else None, ops=chosen, vendor=vendor_name, out=out))
+
+
+@app.command()
+def convert(
+    model: Annotated[Path, typer.Argument(metavar="IN", help="ONNX model.")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where the converted model goes.")],
+    patterns: Annotated[bool, typer.Option("--patterns", help="Also rewrite groups of standard nodes.")] = False,
+    domain: Annotated[str, typer.Option(help="Domain of our nodes: opforge, npu or ai.onnx.")] = "opforge",
+    json_out: Annotated[Path | None, typer.Option("--json", metavar="R.json", help="Write the report as JSON.")] = None,
+) -> None:
+    """Rewrite the nodes of an ONNX model onto our operators."""
+    from opforge.frontend.commands import convert_command
+
+    raise typer.Exit(convert_command(model, out, patterns=patterns, domain=domain, json_out=json_out))
+
+
+@app.command()
+def run(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.")],
+    inputs: Annotated[Path, typer.Option(metavar="IN.npz", help="Arrays by input name.")],
+    outputs: Annotated[Path | None, typer.Option(metavar="OUT.npz", help="Where the results go.")] = None,
+    soc: Annotated[str, typer.Option(help="SoC that the twin plays.")] = "Ascend910B1",
+) -> None:
+    """Execute a model: our operators on the CPU twin, all others on onnx's reference evaluator."""
+    from opforge.frontend.commands import run_command
+
+    raise typer.Exit(run_command(model, inputs, outputs, soc=soc))
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one message on stderr, never a traceback."""
+    try:
+        app()
+    except UserError as error:
+        print(error, file=sys.stderr)  # noqa: T201  # the one place that reports mistakes
+        sys.exit(error.exit_code)

@@ -1,0 +1,51 @@
+"""Project folders: where specs, plans and kernels lie, and where built files go."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+# The folder that holds codegen/, op_proto/, op_kernel/ ...: the repository, or `site-packages/opforge` of an installed wheel.
+BUILTIN_ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with `op_proto/*.yaml`, `op_host/`, `op_kernel/` and `op_plugin/`."""
+
+    root: Path
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the folder is the copy inside an installed wheel, in which nothing may be written."""
+        return self.root == BUILTIN_ROOT and not (self.root / "pyproject.toml").is_file()
+
+    @property
+    def build_dir(self) -> Path:
+        """Where generated and compiled files go: `build/` of a checkout, the user's cache for an installed wheel."""
+        if override := os.environ.get("OPFORGE_BUILD_DIR"):
+            return Path(override).resolve()
+        if not self.is_installed:
+            return self.root / "build"
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return cache / "opforge" / hashlib.sha256(str(self.root).encode()).hexdigest()[:12]
+
+    @property
+    def gen_dir(self) -> Path:
+        """Where `opforge generate` writes by default."""
+        return self.build_dir / "gen"
+
+    def spec_paths(self) -> list[Path]:
+        """All specs of the project, sorted by name."""
+        return sorted((self.root / "op_proto").glob("*.yaml"))
+
+
+def find_project(start: Path | None = None) -> Project:
+    """The nearest folder at or above `start` (default: the current one) that has operator specs, else the built-in operators."""
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if any((folder / "op_proto").glob("*.yaml")) and (folder / "op_kernel").is_dir():
+            return Project(folder)
+    return Project(BUILTIN_ROOT)

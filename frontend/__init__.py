@@ -1,0 +1,1 @@
+"""Models in, models that use our operators out."""

@@ -1,0 +1,1 @@
+"""The installable package: the .run, its content and its scripts."""
