@@ -1,0 +1,252 @@
+"""Build the twin's runtime, and operators into a vendor tree that the runtime finds as CANN finds an installed package."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
+from opforge.twin.compiler import WARNINGS, Library, Progress, Unit, build, locked
+
+if TYPE_CHECKING:
+    from opforge.codegen.model import OpSpec
+
+TWIN = Path(__file__).resolve().parent
+INCLUDE = TWIN / "include"
+VENDOR = "opforge"
+LINK_NAMES = ("ascendcl", "nnopbase", "opapi")
+# C++ type and GE enumerator of a dtype, as the op compiler passes them to a kernel (DTYPE_X, ORIG_DTYPE_X).
+KERNEL_TYPES = {
+    "float32": ("float", "DT_FLOAT"),
+    "float16": ("half", "DT_FLOAT16"),
+    "bfloat16": ("bfloat16_t", "DT_BF16"),
+    "int8": ("int8_t", "DT_INT8"),
+    "int16": ("int16_t", "DT_INT16"),
+    "int32": ("int32_t", "DT_INT32"),
+    "int64": ("int64_t", "DT_INT64"),
+    "uint8": ("uint8_t", "DT_UINT8"),
+}
+
+
+@dataclass(frozen=True)
+class Operators:
+    """Operators built for the twin."""
+
+    vendor_dir: Path
+    compiled: int
+    op_types: tuple[str, ...]
+    without_kernel: tuple[str, ...]
+
+    @property
+    def opapi(self) -> Path:
+        """The library with the aclnn functions."""
+        return self.vendor_dir / "op_api" / "lib" / "libcust_opapi.so"
+
+
+@lru_cache(maxsize=1)
+def npu_model() -> dict[str, Any]:
+    """Hardware figures of the SoCs and the constants of the time model (twin/npu_model.json)."""
+    model: dict[str, Any] = json.loads((TWIN / "npu_model.json").read_text(encoding="utf-8"))
+    return model
+
+
+def soc_properties(soc: str) -> dict[str, Any]:
+    """The figures of one SoC.
+
+    Raises:
+        UserError: The SoC is unknown.
+    """
+    socs = npu_model()["soc"]
+    if soc not in socs:
+        raise UserError(f"soc: got {soc!r}, expected one of {', '.join(socs)}")
+    properties: dict[str, Any] = socs[soc]
+    return properties
+
+
+def _twin_dir(project: Project) -> Path:
+    return project.build_dir / "twin"
+
+
+def _write_if_changed(path: Path, text: str) -> None:
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
+def _soc_table() -> str:
+    rows = []
+    for name, soc in npu_model()["soc"].items():
+        cores = soc.get("cores", 0)
+        numbers = [soc.get("aic", cores), soc.get("aiv", cores), soc["mhz"], soc["ub"], soc["l1"]]
+        numbers += [soc.get(key, 0) for key in ("l0a", "l0b", "l0c", "l2")]
+        rows.append(f'OPFORGE_SOC("{name}", "{soc["dir"]}", {soc["arch"]}, {", ".join(map(str, numbers))})\n')
+    return "".join(rows)
+
+
+def build_runtime(jobs: int = 0, progress: Progress | None = None) -> Path:
+    """Compile the twin's runtime library, under CANN's link names too; returns its path."""
+    home = _twin_dir(Project(BUILTIN_ROOT))
+    with locked(home):
+        _write_if_changed(home / "gen" / "soc_table.inc", _soc_table())
+        flags = (*WARNINGS, f"-I{INCLUDE}", f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
+        units = tuple(
+            Unit(source, home / "obj" / source.relative_to(TWIN).with_suffix(".o"), flags, f"twin: {source.name}")
+            for source in sorted((TWIN / "src").rglob("*.cpp"))
+        )
+        library = home / "lib" / "libopforge_twin.so"
+        build([Library(library, units, ("-ldl", f"-Wl,-soname,{library.name}"))], jobs, progress)
+        for name in LINK_NAMES:
+            link = library.with_name(f"lib{name}.so")
+            if not link.is_symlink():
+                link.symlink_to(library.name)
+    return library
+
+
+def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[Library]:
+    from opforge.codegen.views import kernel_columns
+
+    source = project.gen_dir / "op_kernel" / f"{spec.name}.cpp"
+    folders = sorted({soc_properties(soc)["dir"] for soc in socs} & set(spec.products))
+    libraries = []
+    for column in kernel_columns(spec):
+        key = "_".join(column.values())
+        defines = []
+        for parameter, dtype in column.items():
+            cpp, enumerator = KERNEL_TYPES[dtype]
+            defines += [f"-DDTYPE_{parameter.upper()}={cpp}", f"-DORIG_DTYPE_{parameter.upper()}={enumerator}"]
+        includes = [f"-I{folder}" for folder in (INCLUDE, project.root / "op_kernel", source.parent)]
+        flags = (*WARNINGS, "-Wcast-qual", "-fvisibility=hidden", *includes, *defines)
+        unit = Unit(source, _twin_dir(project) / "obj" / "kernel" / spec.name / f"{key}.o", flags, f"kernel {spec.op_type} {key}")
+        for folder in folders:
+            path = _tbe(project) / "kernel" / folder / spec.name / f"{spec.op_type}_{key}.so"
+            libraries.append(Library(path, (unit,), _runtime_link()))
+    return libraries
+
+
+def _runtime_link() -> tuple[str, ...]:
+    library = _twin_dir(Project(BUILTIN_ROOT)) / "lib"
+    return (f"-L{library}", f"-Wl,-rpath,{library}", "-lopforge_twin")
+
+
+def _vendor(project: Project) -> Path:
+    return _twin_dir(project) / "vendors" / VENDOR
+
+
+def _tbe(project: Project) -> Path:
+    return _vendor(project) / "op_impl" / "ai_core" / "tbe"
+
+
+def _host_libraries(project: Project, specs: Sequence[OpSpec]) -> list[Library]:
+    gen = project.gen_dir
+    includes = [INCLUDE, gen / "op_proto", gen / "op_host", gen / "op_kernel", gen / "op_api"]
+    includes += [project.root / "op_host", project.root / "op_plugin", BUILTIN_ROOT / "op_host", BUILTIN_ROOT / "op_plugin"]
+    flags = (*WARNINGS, "-fvisibility=hidden", *(f"-I{folder}" for folder in includes))
+
+    def units(folder: str, patterns: Sequence[str], *defines: str) -> tuple[Unit, ...]:
+        sources = sorted({path for pattern in patterns for path in (gen / folder).glob(pattern)})
+        objects = _twin_dir(project) / "obj" / folder
+        return tuple(Unit(s, objects / s.with_suffix(".o").name, (*flags, *defines), f"host {s.name}") for s in sources)
+
+    link = _runtime_link()
+    linux = Path("lib") / "linux" / platform.machine()
+    vendor = _vendor(project)
+    proto = units("op_proto", ["*.cpp"], "-DOP_PROTO_LIB") + units("op_host", ["*_infershape.cpp"], "-DOP_PROTO_LIB")
+    master = units("op_host", ["*_tiling.cpp", "*_def.cpp"], "-DOP_TILING_LIB")
+    libraries = [
+        Library(vendor / "op_proto" / linux / "libcust_opsproto_rt2.0.so", proto, link),
+        Library(_tbe(project) / "op_tiling" / linux / "libcust_opmaster_rt2.0.so", master, link),
+        Library(vendor / "op_api" / "lib" / "libcust_opapi.so", units("op_api", ["*.cpp"]), link),
+        Library(vendor / "framework" / "onnx" / "libcust_onnx_parsers.so", units("op_plugin", ["*.cpp"]), link),
+    ]
+    assert specs
+    return libraries
+
+
+def build_project(
+    project: Project,
+    socs: Sequence[str] = ("Ascend910B1",),
+    ops: Sequence[str] | None = None,
+    jobs: int = 0,
+    progress: Progress | None = None,
+) -> Operators:
+    """Generate and compile the operators of a project for the twin.
+
+    Args:
+        project: The project folder.
+        socs: SoC names of twin/npu_model.json; one kernel per dtype column and SoC directory.
+        ops: Operator types whose kernels are compiled; default all. Host code is always complete.
+        jobs: Compilers at once; 0 means one per core.
+        progress: Called with one line per compiled file.
+
+    Raises:
+        UserError: A spec or an argument is wrong, or a source does not compile.
+    """
+    from opforge.codegen.generate import write_project
+    from opforge.codegen.loader import load_specs
+
+    for soc in socs:
+        soc_properties(soc)
+    build_runtime(jobs, progress)
+    with locked(_twin_dir(project)):
+        specs = load_specs(project.spec_paths())
+        known = {spec.op_type for spec in specs}
+        if unknown := sorted(set(ops or ()) - known):
+            raise UserError(f"ops: got {', '.join(unknown)}, expected some of {', '.join(sorted(known))}")
+        write_project(project, specs)
+        chosen = [spec for spec in specs if not ops or spec.op_type in ops]
+        with_kernel = [spec for spec in chosen if (project.root / "op_kernel" / f"{spec.name}.h").is_file()]
+        libraries = _host_libraries(project, specs)
+        for spec in with_kernel:
+            libraries += _kernel_units(project, spec, socs)
+        compiled = build(libraries, jobs, progress)
+        _publish_headers(project)
+    missing = tuple(spec.op_type for spec in chosen if spec not in with_kernel)
+    return Operators(_vendor(project), compiled, tuple(spec.op_type for spec in with_kernel), missing)
+
+
+def _publish_headers(project: Project) -> None:
+    for header in sorted((project.gen_dir / "op_api").glob("aclnn_*.h")):
+        text = header.read_text(encoding="utf-8")
+        _write_if_changed(_vendor(project) / "op_api" / "include" / header.name, text)
+        _write_if_changed(_twin_dir(project) / "include" / "aclnnop" / header.name, text)
+
+
+def application_flags(project: Project) -> list[str]:
+    """Compiler and linker flags for an application that includes acl/acl.h and aclnnop/aclnn_<op>.h."""
+    vendor = _vendor(project)
+    includes = [INCLUDE, vendor / "op_api" / "include", _twin_dir(project) / "include"]
+    api = vendor / "op_api" / "lib"
+    home = _twin_dir(Project(BUILTIN_ROOT)) / "lib"
+    links = [f"-L{api}", f"-Wl,-rpath,{api}", f"-L{home}", f"-Wl,-rpath,{home}", "-lcust_opapi", "-lascendcl", "-lnnopbase"]
+    return ["-std=c++17", "-pthread", *(f"-I{folder}" for folder in includes), *links]
+
+
+def build_command(socs: Sequence[str], ops: Sequence[str] | None, jobs: int) -> int:
+    """`opforge build`."""
+    from rich.console import Console
+
+    console = Console()
+    built = build_project(find_project(), socs, ops, jobs, progress=lambda line: console.print(line, highlight=False, markup=False))
+    console.print(f"{len(built.op_types)} operators, {built.compiled} files compiled: {built.vendor_dir}", highlight=False, markup=False)
+    for op_type in built.without_kernel:
+        console.print(f"{op_type}: no kernel in op_kernel/, host side only", highlight=False, markup=False)
+    return 0
+
+
+def flags_command() -> int:
+    """`opforge flags`."""
+    project = find_project()
+    build_project(project)
+    print(shlex.join(application_flags(project)))  # noqa: T201  # the output of the command
+    return 0

@@ -1,0 +1,194 @@
+"""g++ jobs with a content-keyed cache: nothing is compiled again whose source, headers, flags and compiler are unchanged."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from opforge.codegen.errors import MissingToolError, UserError
+
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")
+Progress = Callable[[str], None]
+
+
+class CompileError(UserError):
+    """The compiler refused a source; the text holds its messages."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One source file and the object it becomes."""
+
+    source: Path
+    object: Path
+    flags: tuple[str, ...]
+    label: str
+
+
+@dataclass(frozen=True)
+class Library:
+    """A shared library linked from objects."""
+
+    path: Path
+    units: tuple[Unit, ...]
+    link_flags: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=1)
+def compiler() -> tuple[str, str]:
+    """The C++ compiler (`$CXX`, default g++) and its version line.
+
+    Raises:
+        MissingToolError: There is none.
+    """
+    name = os.environ.get("CXX") or "g++"
+    path = shutil.which(name)
+    if path is None:
+        raise MissingToolError(
+            f"C++ compiler: got no {name!r} on PATH, expected g++ >= 11 or clang++; "
+            "install it with `apt-get install g++` or `bash build.sh --install-deps`"
+        )
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    return path, version
+
+
+@lru_cache(maxsize=1)
+def cpu_flags() -> tuple[str, ...]:
+    """Instruction-set flags that this CPU supports; they change speed, never results."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if platform.machine() != "x86_64" or not cpuinfo.is_file():
+        return ()
+    words = set(cpuinfo.read_text(encoding="utf-8").split())
+    return tuple(f"-m{name}" for name in ("avx2", "f16c") if name in words)
+
+
+_hashes: dict[tuple[str, int, int], str] = {}
+
+
+def _content_hash(path: str) -> str | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    key = (path, status.st_mtime_ns, status.st_size)
+    if key not in _hashes:
+        with open(path, "rb") as stream:
+            _hashes[key] = hashlib.sha256(stream.read()).hexdigest()
+    return _hashes[key]
+
+
+def _signature(command: Sequence[str], inputs: Iterable[str]) -> str | None:
+    digest = hashlib.sha256(json.dumps([compiler()[1], *command]).encode())
+    for path in sorted(inputs):
+        content = _content_hash(path)
+        if content is None:
+            return None
+        digest.update(f"{path}\0{content}\0".encode())
+    return digest.hexdigest()
+
+
+def _read_depfile(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+    return [name.replace("\0", " ") for name in text.split(":", 1)[1].replace("\\ ", "\0").split()]
+
+
+def _is_current(output: Path, command: Sequence[str]) -> bool:
+    stamp = output.with_name(output.name + ".json")
+    try:
+        recorded = json.loads(stamp.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return output.is_file() and recorded["signature"] == _signature(command, recorded["inputs"])
+
+
+def _record(output: Path, command: Sequence[str], inputs: list[str]) -> None:
+    stamp = output.with_name(output.name + ".json")
+    stamp.write_text(json.dumps({"signature": _signature(command, inputs), "inputs": inputs}), encoding="utf-8")
+
+
+def _execute(command: Sequence[str], output: Path, label: str) -> None:
+    result = subprocess.run([*command, "-o", str(output)], capture_output=True, text=True, check=False)
+    if result.returncode:
+        output.unlink(missing_ok=True)
+        raise CompileError(f"{label}: the compiler refused it\n{result.stderr.strip()}")
+
+
+def _compile(unit: Unit) -> None:
+    unit.object.parent.mkdir(parents=True, exist_ok=True)
+    command = [compiler()[0], *COMMON, *cpu_flags(), *unit.flags, "-c", str(unit.source)]
+    handle, name = tempfile.mkstemp(dir=unit.object.parent, suffix=".o")
+    os.close(handle)
+    partial, dependencies = Path(name), Path(name + ".d")
+    try:
+        _execute([*command, "-MMD", "-MF", str(dependencies)], partial, unit.label)
+        inputs = _read_depfile(dependencies)
+        partial.replace(unit.object)
+    finally:
+        partial.unlink(missing_ok=True)
+        dependencies.unlink(missing_ok=True)
+    _record(unit.object, command, inputs)
+
+
+def _link(library: Library) -> None:
+    objects = [str(unit.object) for unit in library.units]
+    command = [compiler()[0], "-shared", *objects, *library.link_flags, "-pthread"]
+    if _is_current(library.path, command):
+        return
+    library.path.parent.mkdir(parents=True, exist_ok=True)
+    partial = library.path.with_name(f".{library.path.name}.{os.getpid()}")
+    _execute(command, partial, library.path.name)
+    partial.replace(library.path)
+    _record(library.path, command, objects)
+
+
+def build(libraries: Sequence[Library], jobs: int = 0, progress: Progress | None = None) -> int:
+    """Compile and link what is out of date.
+
+    Args:
+        libraries: What to build; libraries may share units.
+        jobs: Compilers at once; 0 means one per core.
+        progress: Called with one line per compiled file.
+
+    Returns:
+        The number of files that were compiled.
+
+    Raises:
+        CompileError: A source does not compile; the first failing one is named.
+        MissingToolError: There is no compiler.
+    """
+    path = compiler()[0]
+    units = {unit.object: unit for library in libraries for unit in library.units}
+    stale = [
+        unit
+        for unit in units.values()
+        if not _is_current(unit.object, [path, *COMMON, *cpu_flags(), *unit.flags, "-c", str(unit.source)])
+    ]
+    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
+        for count, unit in enumerate(pool.map(lambda unit: (_compile(unit), unit)[1], stale), start=1):
+            if progress:
+                progress(f"[{count}/{len(stale)}] {unit.label}")
+    for library in libraries:
+        _link(library)
+    return len(stale)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time build in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
