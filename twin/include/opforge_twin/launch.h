@@ -1,0 +1,68 @@
+// How the host side of the twin starts a kernel and what it gets back.
+#ifndef OPFORGE_TWIN_LAUNCH_H
+#define OPFORGE_TWIN_LAUNCH_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace opforge::twin {
+
+/// One tensor argument of a kernel with its exact extent: accesses outside [data, data + bytes) are findings.
+/// `data` may be null (absent optional argument) and `bytes` may be 0 (empty tensor).
+struct GmArgument {
+    void* data = nullptr;
+    uint64_t bytes = 0;
+    bool isOutput = false;
+    bool isInput = false;
+    std::string name;
+};
+
+struct LaunchRequest {
+    std::string opType;
+    void* function = nullptr;           ///< address of the `extern "C" __global__` kernel function
+    std::vector<GmArgument> arguments;  ///< inputs in IR order, then outputs
+    void* workspace = nullptr;          ///< start of the whole workspace, the system part included
+    uint64_t workspaceBytes = 0;
+    bool passWorkspace = true;
+    bool passTiling = true;
+    std::vector<uint8_t> tiling;
+    uint64_t tilingKey = 0;
+    uint32_t blockNum = 0;
+    std::string taskType;  ///< "AIV_ONLY", "MIX_AIV_1_0", ...; the kernel's KERNEL_TASK_TYPE_DEFAULT wins
+    std::string soc;       ///< "Ascend910B1", ...
+};
+
+struct Finding {
+    std::string kind;
+    int64_t block = -1;  ///< -1: the launch as a whole
+    std::string pipe;
+    std::string where;  ///< file:line in the kernel sources
+    std::string message;
+    bool fatal = false;  ///< the block was stopped here
+};
+
+struct LaunchReport {
+    std::string opType;
+    uint64_t tilingKey = 0;
+    uint32_t blocks = 0;
+    uint64_t gmBytesRead = 0;
+    uint64_t gmBytesWritten = 0;
+    uint64_t firstTouchBytes = 0;  ///< 128-byte sectors touched by DMA at least once, reads plus writes, in bytes
+    uint64_t dmaCount = 0;
+    double balance = 0.0;  ///< bytes of the busiest block / mean over all vector cores of the SoC
+    std::vector<Finding> findings;
+};
+
+struct Options {
+    bool strict = true;    ///< false: no shadow state of the unified buffer; extents are still checked
+    uint32_t threads = 0;  ///< blocks that run at once; 0 = as many as the machine has cores
+    uint64_t seed = 0;     ///< order of blocks and poison pattern; 0 = different on each launch
+};
+
+/// Runs the kernel on the CPU. Mistakes of the kernel are findings of the report; nothing is thrown for them.
+LaunchReport Launch(const LaunchRequest& request, const Options& options);
+
+}  // namespace opforge::twin
+
+#endif  // OPFORGE_TWIN_LAUNCH_H
