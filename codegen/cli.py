@@ -23,10 +23,16 @@ def _opforge() -> None:
 
 @app.command()
 def generate(
-    specs: Annotated[list[Path] | None, typer.Argument(metavar="[SPEC]...", help="Specs; default: all of op_proto/.")] = None,
+    specs: Annotated[
+        list[Path] | None, typer.Argument(metavar="[SPEC]...", help="Specs; default: all of op_proto/.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write to; default: build/gen.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 with a diff if a file is stale.")] = False,
-    list_outputs: Annotated[bool, typer.Option("--list-outputs", help="Print the paths of all files and stop.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 with a diff if a file is stale.")
+    ] = False,
+    list_outputs: Annotated[
+        bool, typer.Option("--list-outputs", help="Print the paths of all files and stop.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be written, write nothing.")] = False,
 ) -> None:
     """Write every file that CANN needs of an operator, from its spec."""
@@ -57,7 +63,9 @@ def flags() -> None:
 
 @app.command()
 def pack(
-    soc: Annotated[str, typer.Option(help="SoC directories, comma separated; default: all products of the specs.")] = "",
+    soc: Annotated[
+        str, typer.Option(help="SoC directories, comma separated; default: all products of the specs.")
+    ] = "",
     ops: Annotated[str | None, typer.Option(help="Operator types, comma separated; default: all.")] = None,
     vendor_name: Annotated[str, typer.Option("--vendor-name", help="Vendor directory of the package.")] = "opforge",
     out: Annotated[Path | None, typer.Option(help="Folder of the package; default: build_out.")] = None,

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-# The folder that holds codegen/, op_proto/, op_kernel/ ...: the repository, or `site-packages/opforge` of an installed wheel.
+# The folder that holds codegen/, op_proto/, op_kernel/ ...: the repository, or `site-packages/opforge` of a wheel.
 BUILTIN_ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -43,7 +43,7 @@ class Project:
 
 
 def find_project(start: Path | None = None) -> Project:
-    """The nearest folder at or above `start` (default: the current one) that has operator specs, else the built-in operators."""
+    """The nearest folder at or above `start` (default: the current one) with operator specs, else the built-in ones."""
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
         if any((folder / "op_proto").glob("*.yaml")) and (folder / "op_kernel").is_dir():

@@ -1,4 +1,4 @@
-"""Build the twin's runtime, and operators into a vendor tree that the runtime finds as CANN finds an installed package."""
+"""Build the twin's runtime, and operators into a vendor tree that it finds as CANN finds an installed package."""
 
 from __future__ import annotations
 
@@ -127,7 +127,12 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
             defines += [f"-DDTYPE_{parameter.upper()}={cpp}", f"-DORIG_DTYPE_{parameter.upper()}={enumerator}"]
         includes = [f"-I{folder}" for folder in (INCLUDE, project.root / "op_kernel", source.parent)]
         flags = (*WARNINGS, "-Wcast-qual", "-fvisibility=hidden", *includes, *defines)
-        unit = Unit(source, _twin_dir(project) / "obj" / "kernel" / spec.name / f"{key}.o", flags, f"kernel {spec.op_type} {key}")
+        unit = Unit(
+            source,
+            _twin_dir(project) / "obj" / "kernel" / spec.name / f"{key}.o",
+            flags,
+            f"kernel {spec.op_type} {key}",
+        )
         for folder in folders:
             path = _tbe(project) / "kernel" / folder / spec.name / f"{spec.op_type}_{key}.so"
             libraries.append(Library(path, (unit,), _runtime_link()))
@@ -147,10 +152,15 @@ def _tbe(project: Project) -> Path:
     return _vendor(project) / "op_impl" / "ai_core" / "tbe"
 
 
-def _host_libraries(project: Project, specs: Sequence[OpSpec]) -> list[Library]:
+def _host_libraries(project: Project) -> list[Library]:
     gen = project.gen_dir
     includes = [INCLUDE, gen / "op_proto", gen / "op_host", gen / "op_kernel", gen / "op_api"]
-    includes += [project.root / "op_host", project.root / "op_plugin", BUILTIN_ROOT / "op_host", BUILTIN_ROOT / "op_plugin"]
+    includes += [
+        project.root / "op_host",
+        project.root / "op_plugin",
+        BUILTIN_ROOT / "op_host",
+        BUILTIN_ROOT / "op_plugin",
+    ]
     flags = (*WARNINGS, "-fvisibility=hidden", *(f"-I{folder}" for folder in includes))
 
     def units(folder: str, patterns: Sequence[str], *defines: str) -> tuple[Unit, ...]:
@@ -163,14 +173,12 @@ def _host_libraries(project: Project, specs: Sequence[OpSpec]) -> list[Library]:
     vendor = _vendor(project)
     proto = units("op_proto", ["*.cpp"], "-DOP_PROTO_LIB") + units("op_host", ["*_infershape.cpp"], "-DOP_PROTO_LIB")
     master = units("op_host", ["*_tiling.cpp", "*_def.cpp"], "-DOP_TILING_LIB")
-    libraries = [
+    return [
         Library(vendor / "op_proto" / linux / "libcust_opsproto_rt2.0.so", proto, link),
         Library(_tbe(project) / "op_tiling" / linux / "libcust_opmaster_rt2.0.so", master, link),
         Library(vendor / "op_api" / "lib" / "libcust_opapi.so", units("op_api", ["*.cpp"]), link),
         Library(vendor / "framework" / "onnx" / "libcust_onnx_parsers.so", units("op_plugin", ["*.cpp"]), link),
     ]
-    assert specs
-    return libraries
 
 
 def build_project(
@@ -206,7 +214,7 @@ def build_project(
         write_project(project, specs)
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
         with_kernel = [spec for spec in chosen if (project.root / "op_kernel" / f"{spec.name}.h").is_file()]
-        libraries = _host_libraries(project, specs)
+        libraries = _host_libraries(project)
         for spec in with_kernel:
             libraries += _kernel_units(project, spec, socs)
         compiled = build(libraries, jobs, progress)
@@ -228,7 +236,15 @@ def application_flags(project: Project) -> list[str]:
     includes = [INCLUDE, vendor / "op_api" / "include", _twin_dir(project) / "include"]
     api = vendor / "op_api" / "lib"
     home = _twin_dir(Project(BUILTIN_ROOT)) / "lib"
-    links = [f"-L{api}", f"-Wl,-rpath,{api}", f"-L{home}", f"-Wl,-rpath,{home}", "-lcust_opapi", "-lascendcl", "-lnnopbase"]
+    links = [
+        f"-L{api}",
+        f"-Wl,-rpath,{api}",
+        f"-L{home}",
+        f"-Wl,-rpath,{home}",
+        "-lcust_opapi",
+        "-lascendcl",
+        "-lnnopbase",
+    ]
     return ["-std=c++17", "-pthread", *(f"-I{folder}" for folder in includes), *links]
 
 
@@ -237,8 +253,14 @@ def build_command(socs: Sequence[str], ops: Sequence[str] | None, jobs: int) -> 
     from rich.console import Console
 
     console = Console()
-    built = build_project(find_project(), socs, ops, jobs, progress=lambda line: console.print(line, highlight=False, markup=False))
-    console.print(f"{len(built.op_types)} operators, {built.compiled} files compiled: {built.vendor_dir}", highlight=False, markup=False)
+    built = build_project(
+        find_project(), socs, ops, jobs, progress=lambda line: console.print(line, highlight=False, markup=False)
+    )
+    console.print(
+        f"{len(built.op_types)} operators, {built.compiled} files compiled: {built.vendor_dir}",
+        highlight=False,
+        markup=False,
+    )
     for op_type in built.without_kernel:
         console.print(f"{op_type}: no kernel in op_kernel/, host side only", highlight=False, markup=False)
     return 0

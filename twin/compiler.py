@@ -1,4 +1,4 @@
-"""g++ jobs with a content-keyed cache: nothing is compiled again whose source, headers, flags and compiler are unchanged."""
+"""g++ jobs with a content-keyed cache: what has the same source, headers, flags and compiler is not compiled again."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _hashes: dict[tuple[str, int, int], str] = {}
 
 def _content_hash(path: str) -> str | None:
     try:
-        status = os.stat(path)
+        status = Path(path).stat()
     except OSError:
         return None
     key = (path, status.st_mtime_ns, status.st_size)
@@ -126,7 +126,7 @@ def _execute(command: Sequence[str], output: Path, label: str) -> None:
         raise CompileError(f"{label}: the compiler refused it\n{result.stderr.strip()}")
 
 
-def _compile(unit: Unit) -> None:
+def _compile(unit: Unit) -> Unit:
     unit.object.parent.mkdir(parents=True, exist_ok=True)
     command = [compiler()[0], *COMMON, *cpu_flags(), *unit.flags, "-c", str(unit.source)]
     handle, name = tempfile.mkstemp(dir=unit.object.parent, suffix=".o")
@@ -140,6 +140,7 @@ def _compile(unit: Unit) -> None:
         partial.unlink(missing_ok=True)
         dependencies.unlink(missing_ok=True)
     _record(unit.object, command, inputs)
+    return unit
 
 
 def _link(library: Library) -> None:
@@ -177,7 +178,7 @@ def build(libraries: Sequence[Library], jobs: int = 0, progress: Progress | None
         if not _is_current(unit.object, [path, *COMMON, *cpu_flags(), *unit.flags, "-c", str(unit.source)])
     ]
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
-        for count, unit in enumerate(pool.map(lambda unit: (_compile(unit), unit)[1], stale), start=1):
+        for count, unit in enumerate(pool.map(_compile, stale), start=1):
             if progress:
                 progress(f"[{count}/{len(stale)}] {unit.label}")
     for library in libraries:

@@ -1,0 +1,224 @@
+"""The twin's C API from Python: device memory, tensors, and the two-phase call of aclnn functions."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+# aclDataType numbers by numpy dtype.
+ACL_DTYPES: dict[np.dtype[Any], int] = {
+    np.dtype(dtype): number
+    for dtype, number in [
+        ("float32", 0),
+        ("float16", 1),
+        ("int8", 2),
+        ("int32", 3),
+        ("uint8", 4),
+        ("int16", 6),
+        ("uint16", 7),
+        ("uint32", 8),
+        ("int64", 9),
+        ("uint64", 10),
+        ("float64", 11),
+        ("bool", 12),
+        ("complex64", 16),
+        ("complex128", 17),
+        (ml_dtypes.bfloat16, 27),
+    ]
+}
+FORMAT_ND = 2
+HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
+RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "aclInit": (c_int, [c_char_p]),
+    "aclrtSetDevice": (c_int, [c_int32]),
+    "aclrtCreateStream": (c_int, [POINTER(c_void_p)]),
+    "aclrtDestroyStream": (c_int, [c_void_p]),
+    "aclrtSynchronizeStream": (c_int, [c_void_p]),
+    "aclrtMalloc": (c_int, [POINTER(c_void_p), ctypes.c_size_t, c_int]),
+    "aclrtFree": (c_int, [c_void_p]),
+    "aclrtMemcpy": (c_int, [c_void_p, ctypes.c_size_t, c_void_p, ctypes.c_size_t, c_int]),
+    "aclGetRecentErrMsg": (c_char_p, []),
+    "aclCreateTensor": (
+        c_void_p,
+        [POINTER(c_int64), c_uint64, c_int, POINTER(c_int64), c_int64, c_int, POINTER(c_int64), c_uint64, c_void_p],
+    ),
+    "aclDestroyTensor": (c_int32, [c_void_p]),
+    "aclCreateIntArray": (c_void_p, [POINTER(c_int64), c_uint64]),
+    "aclDestroyIntArray": (c_int32, [c_void_p]),
+    "opforgeTwinSetOption": (c_int, [c_char_p, c_char_p]),
+    "opforgeTwinTakeReports": (c_char_p, []),
+    "opforgeTwinLaunch": (
+        c_char_p,
+        [
+            c_char_p,
+            c_char_p,
+            c_char_p,
+            c_char_p,
+            c_uint32,
+            c_uint64,
+            c_void_p,
+            c_uint64,
+            POINTER(c_void_p),
+            POINTER(c_uint64),
+            c_uint64,
+            c_int,
+            c_int,
+        ],
+    ),
+}
+
+
+class RuntimeCallError(Exception):
+    """A call of the acl runtime failed; the text has the function, its code and the runtime's message."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The bytes of the buffer behind a numpy array, and where the array's elements lie in it."""
+
+    data: Array
+    strides: tuple[int, ...]
+    offset: int
+
+    @property
+    def elements(self) -> int:
+        """Elements in the buffer."""
+        return self.data.size
+
+
+def extent_of(array: Array) -> Extent:
+    """The smallest run of memory that holds all elements of `array`, as a flat array that shares its memory.
+
+    Strides and offset are in elements. An array with negative or odd strides is copied first.
+    """
+    size = array.itemsize
+    if any(stride < 0 or stride % size for stride in array.strides):
+        array = array.copy()
+    if array.size == 0:
+        return Extent(np.empty(0, array.dtype), tuple(stride // size for stride in array.strides), 0)
+    strides = tuple(stride // size for stride in array.strides)
+    elements = 1 + sum((dim - 1) * stride for dim, stride in zip(array.shape, strides, strict=True))
+    return Extent(np.lib.stride_tricks.as_strided(array, (elements,), (size,)), strides, 0)
+
+
+class Runtime:
+    """The runtime library of the twin, initialised once per process."""
+
+    def __init__(self, path: Path) -> None:
+        self.library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        for name, (result, arguments) in RUNTIME_SIGNATURES.items():
+            function = getattr(self.library, name)
+            function.restype, function.argtypes = result, arguments
+        self.call("aclInit", None)
+        self.call("aclrtSetDevice", 0)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function that returns an aclError.
+
+        Raises:
+            RuntimeCallError: It did not return 0.
+        """
+        if code := getattr(self.library, name)(*arguments):
+            raise RuntimeCallError(f"{name} failed with {code}: {self.message()}")
+
+    def message(self) -> str:
+        """The last error message of this thread."""
+        text: bytes | None = self.library.aclGetRecentErrMsg()
+        return text.decode(errors="replace") if text else ""
+
+    def set_option(self, name: str, value: str) -> None:
+        """Set an option of later launches: soc, strict, threads, seed."""
+        if self.library.opforgeTwinSetOption(name.encode(), value.encode()):
+            raise RuntimeCallError(f"option {name}={value}: {self.message()}")
+
+    def take_reports(self) -> list[dict[str, Any]]:
+        """The reports of all launches since the last call."""
+        reports: list[dict[str, Any]] = json.loads(self.library.opforgeTwinTakeReports())
+        return reports
+
+    @contextmanager
+    def stream(self) -> Iterator[c_void_p]:
+        """A stream that is destroyed at the end."""
+        stream = c_void_p()
+        self.call("aclrtCreateStream", byref(stream))
+        try:
+            yield stream
+        finally:
+            self.call("aclrtDestroyStream", stream)
+
+    @contextmanager
+    def memory(self, size: int) -> Iterator[c_void_p]:
+        """Device memory of `size` bytes (a null pointer for 0) that is freed at the end."""
+        pointer = c_void_p()
+        if size == 0:
+            yield pointer
+            return
+        self.call("aclrtMalloc", byref(pointer), size, 0)
+        try:
+            yield pointer
+        finally:
+            self.call("aclrtFree", pointer)
+
+    @contextmanager
+    def tensor(self, array: Array) -> Iterator[tuple[c_void_p, c_void_p, Extent]]:
+        """An aclTensor with the shape, strides and content of `array`: handle, device memory, extent."""
+        extent = extent_of(array)
+        with self.memory(extent.data.nbytes) as pointer:
+            if extent.data.nbytes:
+                self.upload(pointer, extent.data)
+            rank = array.ndim
+            handle = c_void_p(
+                self.library.aclCreateTensor(
+                    (c_int64 * rank)(*array.shape),
+                    rank,
+                    ACL_DTYPES[array.dtype],
+                    (c_int64 * rank)(*extent.strides),
+                    extent.offset,
+                    FORMAT_ND,
+                    (c_int64 * 1)(extent.elements),
+                    1,
+                    pointer,
+                )
+            )
+            try:
+                yield handle, pointer, extent
+            finally:
+                self.library.aclDestroyTensor(handle)
+
+    @contextmanager
+    def int_array(self, values: Sequence[int]) -> Iterator[c_void_p]:
+        """An aclIntArray."""
+        handle = c_void_p(self.library.aclCreateIntArray((c_int64 * len(values))(*values), len(values)))
+        try:
+            yield handle
+        finally:
+            self.library.aclDestroyIntArray(handle)
+
+    def upload(self, pointer: c_void_p, data: Array) -> None:
+        """Copy a contiguous array to the device."""
+        self.call("aclrtMemcpy", pointer, data.nbytes, c_void_p(data.ctypes.data), data.nbytes, HOST_TO_DEVICE)
+
+    def download(self, data: Array, pointer: c_void_p) -> None:
+        """Copy from the device into a contiguous array."""
+        self.call("aclrtMemcpy", c_void_p(data.ctypes.data), data.nbytes, pointer, data.nbytes, DEVICE_TO_HOST)
+
+
+@lru_cache(maxsize=1)
+def runtime() -> Runtime:
+    """The twin's runtime, built if necessary."""
+    from opforge.twin.build import build_runtime
+
+    return Runtime(build_runtime())

@@ -1,0 +1,446 @@
+"""Run operators and kernels on the CPU twin with numpy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from ctypes import byref, c_uint64, c_void_p
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
+from opforge.twin.acl import ACL_DTYPES, Array, Extent, runtime
+from opforge.twin.build import INCLUDE, build_project, build_runtime, soc_properties
+from opforge.twin.compiler import WARNINGS, Library, Unit, build, locked
+
+if TYPE_CHECKING:
+    from opforge.codegen.model import OpSpec
+
+TASK_TYPES = ("AIV_ONLY", "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1", "MIX_AIC_1_2")
+# The options of the runtime are process wide: one run at a time.
+_one_at_a_time = threading.RLock()
+
+
+class AclnnError(Exception):
+    """An aclnn function refused the call.
+
+    Attributes:
+        function: The aclnn function.
+        status: Its status code: 161001, 161002, 561002, ...
+    """
+
+    def __init__(self, function: str, status: int, message: str) -> None:
+        super().__init__(f"{function} returned {status}: {message}")
+        self.function = function
+        self.status = status
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A mistake that the twin saw in a kernel.
+
+    Attributes:
+        kind: Name of the check.
+        block: Core that was running, -1 when none.
+        pipe: Pipe of the instruction.
+        where: Source file and line.
+        message: What happened, what was expected, how to repair it.
+    """
+
+    kind: str
+    block: int
+    pipe: str
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.kind} (block {self.block}, pipe {self.pipe}): {self.message}"
+
+
+class FindingsError(Exception):
+    """A kernel ran, but the twin saw mistakes; `findings` has all of them."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__("\n".join(map(str, findings)))
+        self.findings = tuple(findings)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a call moved; all sizes in bytes, summed over its kernel launches.
+
+    Attributes:
+        gm_bytes_read: Bytes that DMA read from global memory, every pass counted.
+        gm_bytes_written: Bytes that DMA wrote.
+        first_touch_bytes: Bytes of the 128-byte sectors that were touched at least once.
+        minimal_bytes: Every input once and every output once.
+        dma_count: DMA instructions.
+        blocks: Cores of the largest launch.
+        balance: Bytes of the busiest core over the mean of all vector cores.
+        estimate_us: Time estimate of the twin's model, None without a model.
+        bound_us: Roofline bound of the problem, None without a model.
+    """
+
+    gm_bytes_read: int
+    gm_bytes_written: int
+    first_touch_bytes: int
+    minimal_bytes: int
+    dma_count: int
+    blocks: int
+    balance: float
+    estimate_us: float | None = None
+    bound_us: float | None = None
+
+
+class Result(Mapping[str, Array]):
+    """The outputs of a call by name, and `report`."""
+
+    def __init__(self, outputs: dict[str, Array], report: Report) -> None:
+        self._outputs = outputs
+        self.report = report
+
+    def __getitem__(self, name: str) -> Array:
+        return self._outputs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._outputs)
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+
+@dataclass(frozen=True)
+class _Built:
+    specs: dict[str, OpSpec]
+    opapi: ctypes.CDLL
+
+
+@lru_cache
+def _built(project: Project, soc_dir: str, soc: str) -> _Built:
+    from opforge.codegen.loader import load_specs
+
+    del soc_dir
+    operators = build_project(project, [soc])
+    runtime()
+    specs = {spec.op_type: spec for spec in load_specs(project.spec_paths())}
+    return _Built(specs, ctypes.CDLL(str(operators.opapi)))
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The numpy dtype of a dtype word of a spec."""
+    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+
+
+def run(
+    op_type: str,
+    inputs: Mapping[str, Array | Sequence[int] | None],
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    soc: str = "Ascend910B1",
+    out_dtypes: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Array | None] | None = None,
+    function: str | None = None,
+    strict: bool = True,
+    seed: int = 0,
+    threads: int = 0,
+    project: Project | None = None,
+) -> Result:
+    """Call an operator on the twin through the two phases of its aclnn function.
+
+    Args:
+        op_type: `GroupedBiasAddGrad`, ...
+        inputs: Arrays by parameter name; None or a missing key is a null pointer. Strided arrays stay strided.
+        attrs: Attributes by name; missing ones have their defaults.
+        soc: SoC that the twin plays.
+        out_dtypes: dtypes of outputs that differ from the inferred ones.
+        outputs: Arrays (strided ones too) to write into, instead of fresh ones; None is a null pointer.
+        function: aclnn function; default: the first one that has a parameter for every given attribute.
+        strict: Keep the shadow state that finds uninitialised reads and races; False is faster.
+        seed: Order of the blocks and poison; 0 differs from call to call.
+        threads: Blocks that run at once; 0 means one per core.
+        project: The project of the operator; default: the current folder's, else the built-in operators.
+
+    Raises:
+        AclnnError: The function returned a status other than 0.
+        FindingsError: The kernel made a mistake.
+        UserError: A name, dtype or SoC is unknown.
+    """
+    soc_dir = soc_properties(soc)["dir"]
+    project = project or find_project()
+    with _one_at_a_time:
+        built = _built(project, soc_dir, soc)
+        if op_type not in built.specs:
+            raise UserError(f"operator: got {op_type!r}, expected one of {', '.join(sorted(built.specs))}")
+        call = _AclnnCall(built.specs[op_type], dict(inputs), dict(attrs or {}), function)
+        for name, value in {"soc": soc, "strict": str(int(strict)), "threads": str(threads), "seed": str(seed)}.items():
+            runtime().set_option(name, value)
+        runtime().take_reports()
+        results = call.execute(built.opapi, call.output_arrays(out_dtypes or {}, outputs or {}))
+        reports = runtime().take_reports()
+    return Result(results, _total(reports))
+
+
+def _findings(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    keys = ("kind", "block", "pipe", "where", "message")
+    return [Finding(**{key: found[key] for key in keys}) for report in reports for found in report["findings"]]
+
+
+def _total(reports: Sequence[Mapping[str, Any]]) -> Report:
+    sums = ("gm_bytes_read", "gm_bytes_written", "first_touch_bytes", "minimal_bytes", "dma_count")
+    return Report(
+        **{key: sum(report[key] for report in reports) for key in sums},
+        blocks=max((report["blocks"] for report in reports), default=0),
+        balance=max((report["balance"] for report in reports), default=0.0),
+    )
+
+
+class _AclnnCall:
+    """One call of an aclnn function: arguments checked by name, then marshalled in the order of the signature."""
+
+    def __init__(self, spec: OpSpec, inputs: dict[str, Any], attrs: dict[str, Any], function: str | None) -> None:
+        self.spec = spec
+        for kind, given, known in (("input", inputs, spec.inputs), ("attribute", attrs, spec.attrs)):
+            names = [parameter.name for parameter in known]
+            if unknown := sorted(set(given) - set(names)):
+                raise UserError(f"{spec.op_type}: got {kind} {', '.join(unknown)}, expected some of {', '.join(names)}")
+        self.inputs = {name: self._array(name, value) for name, value in inputs.items() if value is not None}
+        self.attrs = attrs
+        self.function = function or self._choose()
+
+    def _array(self, name: str, value: Any) -> Array:
+        array = np.asarray(value)
+        if array.dtype not in ACL_DTYPES:
+            raise UserError(f"{self.spec.op_type}: {name} has dtype {array.dtype}, which no aclTensor can have")
+        return array
+
+    def _choose(self) -> str:
+        for candidate in self.spec.aclnn:
+            if set(self.attrs) <= set(candidate.params.values()):
+                return candidate.function
+        names = ", ".join(candidate.function for candidate in self.spec.aclnn)
+        raise UserError(f"{self.spec.op_type}: no function of {names} has parameters for {', '.join(self.attrs)}")
+
+    def output_arrays(self, dtypes: Mapping[str, Any], given: Mapping[str, Array | None]) -> dict[str, Array | None]:
+        """The output arrays: given ones, else fresh ones of the inferred shape and dtype."""
+        names = [output.name for output in self.spec.outputs]
+        if unknown := sorted((set(dtypes) | set(given)) - set(names)):
+            raise UserError(
+                f"{self.spec.op_type}: got output {', '.join(unknown)}, expected some of {', '.join(names)}"
+            )
+        inferred = self._infer() if set(names) - set(given) else {}
+        fresh = {name: np.zeros(shape, np.dtype(dtypes.get(name, dtype))) for name, (shape, dtype) in inferred.items()}
+        return {name: given[name] if name in given else fresh[name] for name in names}
+
+    def _infer(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        from opforge.codegen.semantics import Call, ShapeRefusal, infer
+
+        call = Call(
+            shapes={name: tuple(array.shape) for name, array in self.inputs.items()},
+            dtypes={name: array.dtype.name for name, array in self.inputs.items()},
+            attrs=self.attrs,
+        )
+        try:
+            types = infer(self.spec, call)
+        except ShapeRefusal:
+            types = {}
+        # A call without inferable outputs is for the function to refuse: it gets a one-element output.
+        fallback = next((array.dtype for array in self.inputs.values()), np.dtype("float32"))
+        known: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+        for output in self.spec.outputs:
+            found = types.get(output.name)
+            complete = found is not None and found.shape is not None and all(dim >= 0 for dim in found.shape)
+            shape = tuple(found.shape) if found is not None and found.shape is not None and complete else (1,)
+            known[output.name] = (shape, numpy_dtype(found.dtype) if found is not None and found.dtype else fallback)
+        return known
+
+    def execute(self, opapi: ctypes.CDLL, outputs: dict[str, Array | None]) -> dict[str, Array]:
+        """Marshal, call both phases, wait, copy the outputs back."""
+        from opforge.codegen.views import aclnn_signature
+
+        acl = runtime()
+        written: list[tuple[Array, Extent, c_void_p]] = []
+        with ExitStack() as stack:
+            arguments: list[Any] = []
+            for parameter in aclnn_signature(self.spec, self.function):
+                if parameter.kind == "attr":
+                    arguments.append(self._attribute(parameter.of, parameter.c_type))
+                    continue
+                array = outputs[parameter.of] if parameter.kind == "output" else self.inputs.get(parameter.of)
+                if array is None:
+                    arguments.append(c_void_p())
+                elif parameter.kind == "host_list":
+                    arguments.append(stack.enter_context(acl.int_array([int(value) for value in array])))
+                else:
+                    handle, pointer, extent = stack.enter_context(acl.tensor(array))
+                    arguments.append(handle)
+                    if parameter.kind == "output":
+                        written.append((array, extent, pointer))
+            stream = stack.enter_context(acl.stream())
+            size, executor = c_uint64(), c_void_p()
+            plan = getattr(opapi, f"{self.function}GetWorkspaceSize")
+            self._checked(f"{self.function}GetWorkspaceSize", plan(*arguments, byref(size), byref(executor)))
+            workspace = stack.enter_context(acl.memory(size.value))
+            launch = getattr(opapi, self.function)
+            self._checked(self.function, launch(workspace, size, executor, stream))
+            self._wait(stream)
+            for array, extent, pointer in written:
+                self._copy_back(array, extent, pointer)
+        return {name: array for name, array in outputs.items() if array is not None}
+
+    def _checked(self, function: str, status: int) -> None:
+        if status:
+            raise AclnnError(function, status, runtime().message())
+
+    def _wait(self, stream: c_void_p) -> None:
+        acl = runtime()
+        status = acl.library.aclrtSynchronizeStream(stream)
+        if status == 0:
+            return
+        message = acl.message()
+        if findings := _findings(acl.take_reports()):
+            raise FindingsError(findings)
+        raise AclnnError("aclrtSynchronizeStream", status, message)
+
+    @staticmethod
+    def _copy_back(array: Array, extent: Extent, pointer: c_void_p) -> None:
+        if array.size == 0:
+            return
+        data = np.empty_like(extent.data, order="C", subok=False)
+        runtime().download(data, pointer)
+        strides = tuple(stride * array.itemsize for stride in extent.strides)
+        array[...] = np.lib.stride_tricks.as_strided(data, array.shape, strides)
+
+    def _attribute(self, name: str, c_type: str) -> Any:
+        attribute = next(attribute for attribute in self.spec.attrs if attribute.name == name)
+        value = self.attrs.get(name, attribute.default)
+        if value is None:
+            raise UserError(f"{self.spec.op_type}: attribute {name} is missing")
+        if c_type == "char *":
+            return ctypes.c_char_p(str(value).encode())
+        converters = {
+            "int64_t": ctypes.c_int64,
+            "uint64_t": ctypes.c_uint64,
+            "int8_t": ctypes.c_int8,
+            "double": ctypes.c_double,
+            "bool": ctypes.c_bool,
+        }
+        return converters[c_type](value)
+
+
+def launch(
+    source: str | os.PathLike[str],
+    symbol: str,
+    blocks: int,
+    buffers: Sequence[Array] | Mapping[str, Array],
+    tiling: bytes = b"",
+    tiling_key: int = 0,
+    soc: str = "Ascend910B1",
+    task_type: str = "AIV_ONLY",
+) -> list[Finding]:
+    """Compile a kernel for the twin and run it.
+
+    Args:
+        source: A kernel source: a file, or the text itself.
+        symbol: The kernel function. Its parameters are the buffers, then, if it has them, workspace and tiling.
+        blocks: Cores to launch.
+        buffers: Arrays, changed in place, in the order of the kernel's parameters.
+        tiling: The tiling data.
+        tiling_key: Selects the branch of TILING_KEY_IS.
+        soc: SoC that the twin plays.
+        task_type: Task type of a kernel that declares none: AIV_ONLY, MIX_AIV_1_0, ...
+
+    Returns:
+        What the twin found; empty means clean.
+
+    Raises:
+        CompileError: The source does not compile.
+        UserError: An argument is wrong.
+    """
+    properties = soc_properties(soc)
+    if task_type not in TASK_TYPES:
+        raise UserError(f"task_type: got {task_type!r}, expected one of {', '.join(TASK_TYPES)}")
+    arrays = list(buffers.values()) if isinstance(buffers, Mapping) else list(buffers)
+    for index, array in enumerate(arrays):
+        if not isinstance(array, np.ndarray) or not array.flags.c_contiguous or not array.flags.writeable:
+            raise UserError(
+                f"buffers[{index}]: expected a writeable C-contiguous numpy array, got {type(array).__name__}"
+            )
+    if not 1 <= blocks <= 65535:
+        raise UserError(f"blocks: got {blocks}, expected 1 to 65535")
+    library, text = _compile_kernel(source, int(properties["arch"]))
+    pass_workspace, pass_tiling = _trailing_parameters(text, symbol, len(arrays))
+    pointers = (c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+    sizes = (c_uint64 * len(arrays))(*(array.nbytes for array in arrays))
+    with _one_at_a_time:
+        answer = runtime().library.opforgeTwinLaunch(
+            str(library).encode(),
+            symbol.encode(),
+            task_type.encode(),
+            soc.encode(),
+            blocks,
+            tiling_key,
+            tiling,
+            len(tiling),
+            pointers,
+            sizes,
+            len(arrays),
+            int(pass_workspace),
+            int(pass_tiling),
+        )
+    import json
+
+    return _findings([json.loads(answer)])
+
+
+def _compile_kernel(source: str | os.PathLike[str], arch: int) -> tuple[Path, str]:
+    is_text = isinstance(source, str) and "\n" in source
+    path = Path(source) if not is_text else None
+    if path is not None and not path.is_file():
+        raise UserError(f"source: {path} is no file; expected a kernel source file or the text of one")
+    text = path.read_text(encoding="utf-8") if path else str(source)
+    runtime_library = build_runtime()
+    home = Project(BUILTIN_ROOT).build_dir / "twin" / "launch"
+    name = hashlib.sha256(f"{path.resolve() if path else ''}\0{text}\0{arch}".encode()).hexdigest()[:16]
+    with locked(home):
+        if path is None:
+            path = home / f"{name}.cpp"
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                path.write_text(text, encoding="utf-8")
+        flags = (*WARNINGS, "-Wcast-qual", f"-I{INCLUDE}")
+        unit = Unit(path.resolve(), home / f"{name}.o", flags, str(path))
+        library = Library(
+            home / f"{name}.so",
+            (unit,),
+            (f"-L{runtime_library.parent}", f"-Wl,-rpath,{runtime_library.parent}", "-lopforge_twin"),
+        )
+        build([library])
+    return library.path, text
+
+
+def _trailing_parameters(text: str, symbol: str, buffers: int) -> tuple[bool, bool]:
+    """Whether the kernel takes workspace and tiling behind its buffers."""
+    found = re.search(rf"\b{re.escape(symbol)}\s*\(([^)]*)\)\s*\{{", text)
+    if found is None:
+        raise UserError(f"symbol: the source defines no function {symbol!r}")
+    parameters = [parameter for parameter in found[1].split(",") if parameter.strip()]
+    extra = len(parameters) - buffers
+    if extra == 1:
+        return ("workspace" in parameters[-1], "workspace" not in parameters[-1])
+    if extra not in {0, 2}:
+        raise UserError(
+            f"buffers: got {buffers}, but {symbol} has {len(parameters)} parameters; "
+            "expected the buffers, then workspace and tiling"
+        )
+    return extra == 2, extra == 2
