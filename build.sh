@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Builds, tests, packs and shows opforge. `bash build.sh --help` lists what it does.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+usage() {
+    cat <<'TEXT'
+usage: bash build.sh [--install-deps] [what] [options]
+
+  --install-deps         install the tools of the system (apt): g++, cmake, makeself, python3-venv
+what:
+  --run_example          the main job: generate, build for the CPU twin, pack, install, convert and run a model
+  -u [--all]             the tests; --all adds what is slower
+  --pkg                  custom_opp_<os>_<arch>.run in build_out/
+  --lint                 ruff, mypy and clang-format alone
+  --make_clean           remove build/, build_out/ and .venv/
+options:
+  --soc=a,b              SoC directories of the package, default: all that the specs name
+  --vendor_name=v        vendor directory of the package, default: opforge
+  --ops=A,B              operator types, default: all
+  -j N                   jobs at once, default: one per core
+
+exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool is missing
+TEXT
+}
+
+refuse() { echo "build.sh: $1" >&2; exit 2; }
+
+packages=(g++ cmake makeself python3-venv)
+install_deps=0 what="" all=0 soc="" vendor="" ops="" jobs="$(nproc)"
+choose() { [ -z "$what" ] || refuse "got $what and $1, expected one of them"; what="$1"; }
+while [ $# -gt 0 ]; do
+    case "$1" in
+        --install-deps) install_deps=1 ;;
+        --run_example | -u | --pkg | --lint | --make_clean) choose "$1" ;;
+        --all) all=1 ;;
+        --soc=?*) soc="${1#*=}" ;;
+        --vendor_name=?*) vendor="${1#*=}" ;;
+        --ops=?*) ops="${1#*=}" ;;
+        -j) [[ "${2:-}" =~ ^[1-9][0-9]*$ ]] || refuse "-j: got '${2:-}', expected a number of jobs, as in -j 4"; jobs="$2"; shift ;;
+        -j*) [[ "${1#-j}" =~ ^[1-9][0-9]*$ ]] || refuse "-j: got '${1#-j}', expected a number of jobs, as in -j4"; jobs="${1#-j}" ;;
+        -h | --help) usage; exit 0 ;;
+        *) refuse "unknown option '$1'; \`bash build.sh --help\` lists the options" ;;
+    esac
+    shift
+done
+[ "$all" = 0 ] || [ "$what" = -u ] || refuse "--all goes with -u"
+[ -n "$what" ] || [ "$install_deps" = 1 ] || { usage; exit 2; }
+
+if [ "$install_deps" = 1 ]; then
+    missing=()
+    for package in "${packages[@]}"; do
+        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    done
+    if [ ${#missing[@]} -gt 0 ]; then
+        echo "== installing ${missing[*]}"
+        sudo=()
+        [ "$(id -u)" = 0 ] || sudo=(sudo)
+        "${sudo[@]}" apt-get update -qq
+        "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+    fi
+fi
+[ -n "$what" ] || exit 0
+
+if [ "$what" = --make_clean ]; then
+    rm -rf build build_out .venv
+    exit 0
+fi
+
+for tool in "${CXX:-g++}" makeself python3; do
+    command -v "$tool" >/dev/null || {
+        echo "build.sh: '$tool' is missing; install it with: bash build.sh --install-deps" >&2
+        exit 3
+    }
+done
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    echo "build.sh: got $(python3 --version), expected Python >= 3.11; install it with: apt-get install python3.11" >&2
+    exit 3
+}
+
+# The environment is made once and again when the dependencies change.
+wanted="$(python3 --version; cat pyproject.toml; pwd)"
+if [ ! -x .venv/bin/python ] || [ "$(cat .venv/opforge-stamp 2>/dev/null)" != "$wanted" ]; then
+    echo "== Python environment in .venv"
+    python3 -m venv .venv || { echo "build.sh: python3 -m venv failed; install it with: bash build.sh --install-deps" >&2; exit 3; }
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+    printf '%s' "$wanted" >.venv/opforge-stamp
+fi
+export PATH="$PWD/.venv/bin:$PATH"
+
+case "$what" in
+    --run_example) exec .venv/bin/python examples/run_example.py --jobs "$jobs" ;;
+    --pkg)
+        exec .venv/bin/opforge pack ${soc:+"--soc=$soc"} ${ops:+"--ops=$ops"} ${vendor:+"--vendor-name=$vendor"}
+        ;;
+    --lint) exec .venv/bin/python -m pytest -q tests/test_style.py ;;
+    -u)
+        .venv/bin/opforge build -j "$jobs"
+        select=(-m "not all")
+        [ "$all" = 0 ] || select=()
+        exec .venv/bin/python -m pytest -n "$jobs" --dist worksteal --durations=10 "${select[@]}"
+        ;;
+esac

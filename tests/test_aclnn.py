@@ -1,0 +1,90 @@
+"""The aclnn surface as applications meet it: signatures, exported symbols, the example program."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opforge.codegen.project import find_project
+from opforge.twin.build import application_flags, build_project
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTED = {
+    "aclnnGroupedBiasAddGradGetWorkspaceSize",
+    "aclnnGroupedBiasAddGrad",
+    "aclnnGroupedBiasAddGradV2GetWorkspaceSize",
+    "aclnnGroupedBiasAddGradV2",
+}
+
+
+@pytest.fixture(scope="module")
+def operators():
+    return build_project(find_project(ROOT))
+
+
+def test_signatures_are_the_documented_ones(operators):
+    flags = application_flags(find_project(ROOT))
+    source = ROOT / "tests" / "aclnn_signatures.cpp"
+    result = subprocess.run(
+        ["g++", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *flags, str(source)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_opapi_exports_the_documented_functions_and_nothing_else(operators):
+    listing = subprocess.run(
+        ["nm", "-D", "--defined-only", str(operators.opapi)], capture_output=True, text=True, check=True
+    )
+    assert {line.split()[-1] for line in listing.stdout.splitlines()} == DOCUMENTED
+
+
+def test_headers_compile_as_c(operators, tmp_path):
+    source = tmp_path / "application.c"
+    source.write_text(
+        '#include "acl/acl.h"\n#include "aclnnop/aclnn_grouped_bias_add_grad.h"\nint main(void) { return 0; }\n'
+    )
+    flags = [flag for flag in application_flags(find_project(ROOT)) if flag.startswith("-I")]
+    result = subprocess.run(
+        ["gcc", "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *flags, str(source)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_example_program_prints_the_sums_of_the_documented_call(operators, tmp_path):
+    program = tmp_path / "example"
+    source = ROOT / "examples" / "aclnn_grouped_bias_add_grad.cpp"
+    build = [
+        "g++",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        str(source),
+        *application_flags(find_project(ROOT)),
+        "-o",
+        str(program),
+    ]
+    subprocess.run(build, check=True)
+    output = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
+    assert output.splitlines()[-1] == "grad_bias has shape (3, 30)"
+    rows, columns = np.arange(1000, dtype=np.float64)[:, None], np.arange(30, dtype=np.float64)
+    values = 0.001 * rows + columns
+    for line, (start, end) in zip(output.splitlines(), [(0, 400), (400, 600), (600, 1000)], strict=False):
+        printed = [float(number) for number in re.findall(r"\d+\.\d{3}", line)]
+        sums = values[start:end].sum(axis=0)
+        np.testing.assert_allclose(printed, sums[[0, 1, 2, 3, 29]], rtol=1e-5, atol=1e-3)
+
+
+def test_flags_command_builds_the_example(tmp_path):
+    flags = subprocess.run(["opforge", "flags"], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert f"-I{ROOT / 'twin' / 'include'}" in shlex.split(flags)

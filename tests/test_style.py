@@ -1,0 +1,46 @@
+"""The gates for form: ruff, mypy --strict and clang-format over the whole repository."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CPP_FOLDERS = ("op_host", "op_kernel", "op_plugin", "twin", "examples", "tests")
+
+
+def gate(*command: str, cwd: Path = ROOT) -> None:
+    result = subprocess.run([sys.executable, "-m", *command], cwd=cwd, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_ruff_finds_nothing():
+    gate("ruff", "check", "--no-cache", ".")
+
+
+def test_python_is_formatted():
+    gate("ruff", "format", "--check", "--no-cache", ".")
+
+
+def test_types_are_strict(tmp_path):
+    # mypy sees the folders under the names that they have when installed.
+    packages = ("codegen", "frontend", "package", "twin")
+    (tmp_path / "opforge").mkdir()
+    for package in packages:
+        (tmp_path / "opforge" / package).symlink_to(ROOT / package)
+    config = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
+    gate("mypy", *config, "--namespace-packages", "--explicit-package-bases", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("folder", CPP_FOLDERS)
+def test_cpp_is_formatted(folder):
+    sources = [str(path) for suffix in ("*.h", "*.cpp") for path in sorted((ROOT / folder).rglob(suffix))]
+    sources = [source for source in sources if "/golden/" not in source]
+    if sources:
+        result = subprocess.run(
+            ["clang-format", "--dry-run", "-Werror", *sources], capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, result.stderr
