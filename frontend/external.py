@@ -1,0 +1,231 @@
+"""External tensor data: where it may lie, and how it follows a model into another folder.
+
+Only the model's own folder may hold it: a location that leaves the folder, by `..`, an absolute path or a link, is
+refused, as is anything but a regular file. `onnx.load` refuses linked data files too, so a copy is never a link.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path, PurePosixPath
+
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+
+from opforge.codegen.errors import UserError
+from opforge.frontend.names import shown
+
+_CHUNK_BYTES = 1 << 24
+# Bits of one element, by TensorProto.DataType; strings cannot be external.
+_BITS: dict[int, int] = {
+    **dict.fromkeys((TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1), 4),
+    **dict.fromkeys((TensorProto.BOOL, TensorProto.INT8, TensorProto.UINT8), 8),
+    **dict.fromkeys((TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ), 8),
+    **dict.fromkeys((TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ), 8),
+    **dict.fromkeys((TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT16, TensorProto.UINT16), 16),
+    **dict.fromkeys((TensorProto.FLOAT, TensorProto.INT32, TensorProto.UINT32), 32),
+    **dict.fromkeys((TensorProto.DOUBLE, TensorProto.INT64, TensorProto.UINT64, TensorProto.COMPLEX64), 64),
+    TensorProto.COMPLEX128: 128,
+}
+
+
+@dataclass(frozen=True)
+class ExternalData:
+    """The place of one tensor's data.
+
+    Attributes:
+        location: Path relative to the model's folder.
+        offset: First byte.
+        length: Bytes; None means up to the end of the file.
+    """
+
+    location: str
+    offset: int
+    length: int | None
+
+
+def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
+    """Every tensor of a model: initializers and attributes, in subgraphs and functions too."""
+    yield from _graph_tensors(model.graph)
+    for function in model.functions:
+        yield from _node_tensors(function.node)
+
+
+def _graph_tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield sparse.values
+        yield sparse.indices
+    yield from _node_tensors(graph.node)
+
+
+def _node_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            if attribute.HasField("g"):
+                yield from _graph_tensors(attribute.g)
+            for graph in attribute.graphs:
+                yield from _graph_tensors(graph)
+
+
+def is_external(tensor: TensorProto) -> bool:
+    """Whether the data of a tensor lies in a file of its own."""
+    return tensor.data_location == TensorProto.EXTERNAL
+
+
+def external_data(tensor: TensorProto, where: str) -> ExternalData:
+    """Read the entries of an external tensor.
+
+    Raises:
+        UserError: There is no location, or a number is none.
+    """
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    numbers = {}
+    for key in ("offset", "length"):
+        text = entries.get(key)
+        if text is not None and not (text.isascii() and text.isdecimal() and len(text) < 20):
+            raise UserError(f"{where}: external data has {key} {shown(text)}, expected a number of bytes from 0")
+        numbers[key] = None if text is None else int(text)
+    if not entries.get("location"):
+        raise UserError(f"{where}: external data has no location, expected a file name in the model's folder")
+    return ExternalData(entries["location"], numbers["offset"] or 0, numbers["length"])
+
+
+def check_external_data(model: ModelProto, path: Path) -> None:
+    """Check that all external data of the model at `path` is complete and inside the model's folder; read nothing.
+
+    Raises:
+        UserError: A file is missing, too short, outside the folder, or no regular file.
+    """
+    sizes: dict[str, int] = {}
+    for tensor in tensors_of(model):
+        if not is_external(tensor):
+            continue
+        where = f"{path}: tensor {shown(tensor.name)}"
+        data = external_data(tensor, where)
+        if data.location not in sizes:
+            sizes[data.location] = _checked_size(path.parent, data.location, where)
+        _check_extent(tensor, data, sizes[data.location], where)
+
+
+def _checked_size(folder: Path, location: str, where: str) -> int:
+    relative = PurePosixPath(location)
+    place = f"{where}: external data {shown(location)}"
+    if "\0" in location or "\\" in location or relative.is_absolute() or ".." in relative.parts:
+        raise UserError(f"{place} lies outside the model's folder; expected a relative path without '..'")
+    try:
+        found = (folder / relative).lstat()
+        links = (folder / relative).resolve(strict=True) != folder.resolve(strict=True) / relative
+    except (OSError, RuntimeError) as error:
+        raise UserError(f"{place} cannot be read from {folder}; put the file beside the model") from error
+    if links or not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        raise UserError(f"{place} is a link or no regular file; expected the file itself in the model's folder")
+    return found.st_size
+
+
+def _check_extent(tensor: TensorProto, data: ExternalData, size: int, where: str) -> None:
+    bits = _BITS.get(tensor.data_type)
+    if bits is None or any(dim < 0 for dim in tensor.dims):
+        raise UserError(f"{where}: data type {tensor.data_type} with dims {list(tensor.dims)} cannot be external data")
+    needed = (prod(tensor.dims) * bits + 7) // 8
+    length = size - data.offset if data.length is None else data.length
+    if data.offset + length > size or length < needed:
+        raise UserError(
+            f"{where}: external data {shown(data.location)} has {size} bytes; the tensor needs {needed} bytes"
+            f" at {data.offset} and declares {'the rest' if data.length is None else data.length}; the file is cut off"
+        )
+
+
+def read_external(tensor: TensorProto, folder: Path) -> bytes:
+    """The raw bytes of one external tensor, exactly as many as its shape needs.
+
+    Raises:
+        UserError: As `check_external_data`.
+    """
+    where = f"tensor {shown(tensor.name)}"
+    data = external_data(tensor, where)
+    _check_extent(tensor, data, _checked_size(folder, data.location, where), where)
+    with (folder / data.location).open("rb") as file:
+        file.seek(data.offset)
+        return file.read((prod(tensor.dims) * _BITS[tensor.data_type] + 7) // 8)
+
+
+def locations(model: ModelProto) -> list[str]:
+    """The external files of a model, each once, in order of appearance."""
+    places = (external_data(tensor, shown(tensor.name)).location for tensor in tensors_of(model) if is_external(tensor))
+    return list(dict.fromkeys(places))
+
+
+def carry_external_data(model: ModelProto, source: Path, target: Path) -> list[Path]:
+    """Stream the external files of a model from folder `source` to folder `target`; return the files that are new.
+
+    A file that is there already is kept when it has the same bytes.
+
+    Raises:
+        UserError: A different file of that name is in the way.
+    """
+    new: list[Path] = []
+    try:
+        for location in locations(model):
+            new += _carry(source / location, target / location)
+    except BaseException:
+        for path in new:
+            path.unlink(missing_ok=True)
+        raise
+    return new
+
+
+def _carry(source: Path, target: Path) -> list[Path]:
+    if target.is_symlink() or (target.exists() and not target.is_file()):
+        raise UserError(f"{target}: is a link or no regular file, the model's external data must go there; remove it")
+    if target.exists():
+        if not _same_bytes(source, target):
+            raise UserError(
+                f"{target}: holds other data than {source}, which must go there with the model; choose another folder"
+            )
+        return []
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:80]}.")
+    try:
+        with source.open("rb") as reader, os.fdopen(descriptor, "wb") as writer:
+            stream(reader.fileno(), writer.fileno())
+            os.fchmod(writer.fileno(), stat.S_IMODE(os.fstat(reader.fileno()).st_mode))
+            os.fsync(writer.fileno())
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return [target]
+
+
+def stream(source: int, target: int) -> None:
+    """Copy a file by descriptors inside the kernel, which shares the blocks where the file system can."""
+    remaining = os.fstat(source).st_size
+    while remaining > 0:
+        try:
+            copied = os.copy_file_range(source, target, min(remaining, 1 << 30))
+        except OSError:
+            # Not every pair of file systems can; the offsets stand after what was copied.
+            copied = os.sendfile(target, source, None, min(remaining, 1 << 30))
+        if copied == 0:
+            raise UserError("external data became shorter while it was copied; nobody may write to it meanwhile")
+        remaining -= copied
+
+
+def _same_bytes(first: Path, second: Path) -> bool:
+    if first.samefile(second):
+        return True
+    if first.stat().st_size != second.stat().st_size:
+        return False
+    with first.open("rb") as one, second.open("rb") as other:
+        while chunk := one.read(_CHUNK_BYTES):
+            if chunk != other.read(_CHUNK_BYTES):
+                return False
+    return True

@@ -1,0 +1,270 @@
+"""A thin index over the protobuf messages of a model: who makes a value, who reads it, what surrounds a graph.
+
+Names and node numbers only, no node objects: the index of 100,000 nodes costs less than parsing them. Building it
+checks what every later step relies on: each name has one maker, every read name exists, nothing reads its own result.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+from opforge.codegen.errors import UserError
+from opforge.frontend.names import shown
+
+# Makers that are no node.
+INPUT = -1
+INITIALIZER = -2
+# protobuf parses 33 graphs inside each other; a model built in memory can hold more.
+_MAX_DEPTH = 64
+
+
+def normal_domain(domain: str) -> str:
+    """A domain as lookups use it: "ai.onnx" is the long form of ""."""
+    return "" if domain == "ai.onnx" else domain
+
+
+@dataclass(frozen=True)
+class Use:
+    """One input position of a node that reads a value; a value read inside a subgraph is used in that subgraph."""
+
+    scope: Scope
+    node: int
+
+
+@dataclass(eq=False)
+class Scope:
+    """A graph, a subgraph of a node, or the body of a local function.
+
+    Attributes:
+        body: The message itself.
+        parent: The graph around it; None for the main graph and for functions, which see nothing outside.
+        opsets: Version by domain, "" for ai.onnx.
+        place: For messages: "graph", "graph > If 'c'.then_branch", "function d::F".
+        makers: Node number by value name, or INPUT or INITIALIZER.
+        captures: By number of a node with subgraphs: names that these read from outside.
+    """
+
+    body: GraphProto | FunctionProto
+    parent: Scope | None
+    opsets: Mapping[str, int]
+    place: str
+    makers: dict[str, int] = field(default_factory=dict)
+    captures: dict[int, set[str]] = field(default_factory=dict)
+
+    def node(self, number: int) -> NodeProto:
+        """The node with this number in the original order."""
+        return self.body.node[number]
+
+    def find(self, name: str) -> tuple[Scope, int] | None:
+        """The scope that makes a value, here or around, and its maker there."""
+        scope: Scope | None = self
+        while scope is not None:
+            maker = scope.makers.get(name)
+            if maker is not None:
+                return scope, maker
+            scope = scope.parent
+        return None
+
+    @cached_property
+    def initializers(self) -> dict[str, int]:
+        """Position of each initializer by name."""
+        if isinstance(self.body, FunctionProto):
+            return {}
+        return {tensor.name: number for number, tensor in enumerate(self.body.initializer)}
+
+    def initializer(self, name: str) -> TensorProto | None:
+        """The initializer of that name in this very scope; None when the caller may feed another value."""
+        if isinstance(self.body, FunctionProto) or name not in self.initializers or name in self.input_names:
+            return None
+        return self.body.initializer[self.initializers[name]]
+
+    @cached_property
+    def input_names(self) -> frozenset[str]:
+        """Names of the inputs of the graph or function."""
+        if isinstance(self.body, FunctionProto):
+            return frozenset(self.body.input)
+        return frozenset(value.name for value in self.body.input)
+
+    @cached_property
+    def output_names(self) -> frozenset[str]:
+        """Names that leave the graph or function."""
+        if isinstance(self.body, FunctionProto):
+            return frozenset(self.body.output)
+        return frozenset(value.name for value in self.body.output)
+
+    def label(self, number: int) -> str:
+        """A node as messages name it."""
+        return _label(self.node(number), number, self.place)
+
+
+def _label(node: NodeProto, number: int, place: str) -> str:
+    name = shown(node.name) if node.name else f"#{number}"
+    return f"{place}: node {name} ({key_text(node)})"
+
+
+def key_text(node: NodeProto) -> str:
+    """`domain::Type` of a node, only the type for ai.onnx."""
+    domain = normal_domain(node.domain)
+    text = f"{domain}::{node.op_type}" if domain else node.op_type
+    return text if text.isprintable() and len(text) <= 120 else shown(text)
+
+
+class GraphView:
+    """All scopes of a model, indexed once.
+
+    Attributes:
+        model: The model; the view does not follow changes of it.
+        scopes: Main graph first, each subgraph after the graph around it, then the local functions.
+    """
+
+    def __init__(self, model: ModelProto, where: object = "model") -> None:
+        self.model = model
+        self.scopes: list[Scope] = []
+        self._where = where
+        opsets = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
+        main = Scope(model.graph, None, opsets, "graph")
+        self._require_defined(main, self._index(main, 0))
+        for function in model.functions:
+            imports = {normal_domain(entry.domain): entry.version for entry in function.opset_import}
+            scope = Scope(function, None, imports, f"function {shown(f'{function.domain}::{function.name}')}")
+            self._require_defined(scope, self._index(scope, 0))
+
+    @property
+    def main(self) -> Scope:
+        """The main graph."""
+        return self.scopes[0]
+
+    @cached_property
+    def functions(self) -> frozenset[tuple[str, str]]:
+        """(domain, name) of the local functions."""
+        return frozenset((normal_domain(f.domain), f.name) for f in self.model.functions)
+
+    @cached_property
+    def _uses(self) -> Mapping[tuple[int, str], list[Use]]:
+        uses: dict[tuple[int, str], list[Use]] = defaultdict(list)
+        for scope in self.scopes:
+            for number, node in enumerate(scope.body.node):
+                for name in node.input:
+                    found = scope.find(name) if name else None
+                    if found:
+                        uses[id(found[0]), name].append(Use(scope, number))
+        return uses
+
+    def uses(self, scope: Scope, name: str) -> list[Use]:
+        """Every read of a value that `scope` makes, one entry per input position, reads in subgraphs included."""
+        return self._uses.get((id(scope), name), [])
+
+    @cached_property
+    def _leaving(self) -> set[tuple[int, str]]:
+        found = ((scope.find(name), name) for scope in self.scopes for name in scope.output_names)
+        return {(id(maker[0]), name) for maker, name in found if maker}
+
+    def leaves(self, scope: Scope, name: str) -> bool:
+        """Whether a value of `scope` is an output of it, or of a graph inside it that passes the value on."""
+        return (id(scope), name) in self._leaving
+
+    def _fail(self, text: str) -> UserError:
+        return UserError(f"{self._where}: {text}")
+
+    def _index(self, scope: Scope, depth: int) -> dict[str, int]:
+        """Fill a scope and those inside it; return the names it reads from outside, each with a reading node."""
+        if depth > _MAX_DEPTH:
+            raise self._fail(f"graphs are nested more than {_MAX_DEPTH} deep; expected a model that onnx.load reads")
+        self.scopes.append(scope)
+        self._enter_inputs(scope)
+        makers = scope.makers
+        early: dict[str, int] = {}
+        for number, node in enumerate(scope.body.node):
+            for name in node.input:
+                if name and name not in makers:
+                    early.setdefault(name, number)
+            for place, graph in _subgraphs(node, scope, number):
+                inner = Scope(graph, scope, scope.opsets, place)
+                captured = self._index(inner, depth + 1)
+                scope.captures.setdefault(number, set()).update(captured)
+                for name in captured:
+                    if name not in makers:
+                        early.setdefault(name, number)
+            for name in node.output:
+                if not name:
+                    continue
+                if name in makers:
+                    raise self._duplicate(scope, name, number)
+                makers[name] = number
+        if any(name in makers for name in early):
+            self._require_order(scope)
+        missing = {name: number for name, number in early.items() if name not in makers}
+        for name in scope.output_names:
+            if name and name not in makers:
+                missing.setdefault(name, -1)
+        return missing
+
+    def _enter_inputs(self, scope: Scope) -> None:
+        body, makers = scope.body, scope.makers
+        names = body.input if isinstance(body, FunctionProto) else [value.name for value in body.input]
+        for name in names:
+            self._require_text(scope, name)
+            if name in makers:
+                raise self._fail(f"{scope.place}: two inputs are called {shown(name)}; expected unique names")
+            makers[name] = INPUT
+        if isinstance(body, FunctionProto):
+            return
+        given = [t.name for t in body.initializer] + [t.values.name for t in body.sparse_initializer]
+        for name in given:
+            self._require_text(scope, name)
+            if makers.get(name) == INITIALIZER:
+                raise self._fail(f"{scope.place}: two initializers are called {shown(name)}; expected unique names")
+            makers[name] = INITIALIZER
+
+    def _require_text(self, scope: Scope, name: str) -> None:
+        # protobuf hands out bytes when a string is no UTF-8.
+        if not isinstance(name, str):
+            raise self._fail(f"{scope.place}: the name {shown(name)} is not UTF-8 text; export the model again")
+
+    def _duplicate(self, scope: Scope, name: str, number: int) -> UserError:
+        maker = scope.makers[name]
+        first = {INPUT: "a graph input", INITIALIZER: "an initializer"}.get(maker) or _label(
+            scope.node(maker), maker, scope.place
+        )
+        return self._fail(
+            f"{scope.label(number)} writes {shown(name)}, which {first} makes already; expected one maker per name"
+        )
+
+    def _require_defined(self, scope: Scope, missing: Mapping[str, int]) -> None:
+        for name, number in missing.items():
+            reader = scope.label(number) if number >= 0 else f"{scope.place}: an output"
+            raise self._fail(f"{reader} needs {shown(name)}, which no input, initializer or node makes")
+
+    def _require_order(self, scope: Scope) -> None:
+        """Refuse a cycle; nodes that merely stand in another order are fine."""
+        waiting: dict[int, int] = {}
+        readers: dict[int, list[int]] = defaultdict(list)
+        for number, node in enumerate(scope.body.node):
+            reads = {scope.makers.get(name, INPUT) for name in (*node.input, *scope.captures.get(number, ()))}
+            makers = {maker for maker in reads if maker >= 0}
+            waiting[number] = len(makers)
+            for maker in makers:
+                readers[maker].append(number)
+        ready = [number for number, count in waiting.items() if count == 0]
+        while ready:
+            for reader in readers[ready.pop()]:
+                waiting[reader] -= 1
+                if waiting[reader] == 0:
+                    ready.append(reader)
+        stuck = next((number for number, count in waiting.items() if count > 0), None)
+        if stuck is not None:
+            raise self._fail(f"{scope.label(stuck)} is in or behind a cycle: its inputs depend on each other's outputs")
+
+
+def _subgraphs(node: NodeProto, scope: Scope, number: int) -> Iterator[tuple[str, GraphProto]]:
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield f"{_label(node, number, scope.place)}.{attribute.name}", attribute.g
+        elif attribute.type == AttributeProto.GRAPHS:
+            for graph in attribute.graphs:
+                yield f"{_label(node, number, scope.place)}.{attribute.name}", graph

@@ -1,0 +1,29 @@
+"""Names from models: how messages show them, and new ones that collide with nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_SHOWN = 80
+
+
+def shown(name: object) -> str:
+    """A name as messages print it: quoted, control characters escaped, cut when it is long."""
+    text = repr(name)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]}...{text[-1]}"
+
+
+class FreshNames:
+    """Gives names that nobody in a model has."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+
+    def fresh(self, stem: str) -> str:
+        """`stem` itself when it is free, else `stem_1`, `stem_2`, ..."""
+        name, number = stem, 0
+        while not name or name in self._taken:
+            number += 1
+            name = f"{stem}_{number}"
+        self._taken.add(name)
+        return name
