@@ -1,0 +1,34 @@
+"""Names that CANN has itself: a package that uses them hides CANN's operators instead of adding new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opforge.codegen.model import OpSpec
+
+# Operator types of CANN 8.1 or later (operator prototypes of the toolkit, ops-transformer).
+OP_TYPES = frozenset({"GroupedBiasAddGrad", "NsaCompressGrad"})
+# Functions that CANN's own operator libraries export; each comes with its ...GetWorkspaceSize.
+ACLNN_FUNCTIONS = frozenset(
+    {
+        "aclnnBatchNormElemtBackward",
+        "aclnnConvTbcBackward",
+        "aclnnEmbeddingDenseBackward",
+        "aclnnGroupedBiasAddGrad",
+        "aclnnGroupedBiasAddGradV2",
+        "aclnnNsaCompressGrad",
+    }
+)
+
+
+def hidden_op_types(specs: Iterable[OpSpec]) -> list[str]:
+    """Operator types of `specs` that CANN also has."""
+    return sorted({spec.op_type for spec in specs} & OP_TYPES)
+
+
+def hidden_symbols(specs: Iterable[OpSpec]) -> list[str]:
+    """Symbols of `specs` that CANN's libraries also export."""
+    functions = sorted({api.function for spec in specs for api in spec.aclnn} & ACLNN_FUNCTIONS)
+    return [symbol for function in functions for symbol in (function, f"{function}GetWorkspaceSize")]

@@ -1,0 +1,138 @@
+"""The content of a package: which file goes where in the tree that CANN expects of a vendor. Pure: texts in, texts out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from opforge.package.builtin import hidden_op_types, hidden_symbols
+from opforge.package.dynamic_impl import dynamic_impl_text
+from opforge.package.manifest import NAME as MANIFEST
+from opforge.package.manifest import manifest_text
+from opforge.package.ops_info import ops_info_text
+
+if TYPE_CHECKING:
+    from opforge.codegen.model import OpSpec
+
+TBE = "op_impl/ai_core/tbe"
+NOTE = "source release: no compiled libraries; aclnn calls work after a build with CANN"
+NOT_INCLUDED = (
+    "op_proto/lib/linux/<arch>/libcust_opsproto_rt2.0.so (shape inference)",
+    f"{TBE}/op_tiling/lib/linux/<arch>/libcust_opmaster_rt2.0.so (tiling)",
+    f"{TBE}/kernel/<soc> (kernel binaries)",
+    "op_api/lib/libcust_opapi.so (aclnn functions)",
+    "framework/onnx/libcust_onnx_parsers.so (ONNX plugin)",
+)
+SOURCES_README = f"""\
+Sources of the parts that need CANN to compile. They were not compiled when this package was made.
+
+op_proto, op_host   shape inference and operator prototypes -> libcust_opsproto_rt2.0.so; definition and tiling -> libcust_opmaster_rt2.0.so
+op_api              aclnn functions -> op_api/lib/libcust_opapi.so; their headers are in ../op_api/include
+op_plugin           ONNX plugin -> framework/onnx/libcust_onnx_parsers.so
+kernels             in ../{TBE}/<vendor>_impl/dynamic, with the tiling data headers that the tiling shares with them
+"""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a package is made from.
+
+    Attributes:
+        specs: Its operators.
+        columns: op type -> tensor -> dtype word of each supported combination.
+        generated: Generated texts by path below the output folder of `opforge generate`.
+        sources: Hand-written headers by path below the project folder (op_host/, op_kernel/, op_plugin/).
+        scripts: The installer's scripts by file name.
+        vendor: Vendor folder.
+        version: Version of the package.
+        socs: SoC directories.
+    """
+
+    specs: Sequence[OpSpec]
+    columns: Mapping[str, Mapping[str, tuple[str, ...]]]
+    generated: Mapping[str, str]
+    sources: Mapping[str, bytes]
+    scripts: Mapping[str, bytes]
+    vendor: str
+    version: str
+    socs: Sequence[str]
+    not_included: Sequence[str] = field(default=NOT_INCLUDED)
+
+
+def is_executable(path: str) -> bool:
+    """Whether a file of the archive may be run by its name; the others are only read."""
+    return path.endswith(("install.sh", "uninstall.sh"))
+
+
+def layout(contents: Contents) -> dict[str, bytes]:
+    """Content by path inside the archive: `install.sh` and `packages/vendors/<vendor>/...` with its manifest."""
+    tree = _vendor_tree(contents)
+    tree[MANIFEST] = manifest_text(_facts(contents), tree).encode()
+    root = f"packages/vendors/{contents.vendor}"
+    archive = {f"{root}/{path}": data for path, data in tree.items()}
+    archive["install.sh"] = contents.scripts["install.sh"]
+    return dict(sorted(archive.items()))
+
+
+def _facts(contents: Contents) -> dict[str, object]:
+    return {
+        "vendor": contents.vendor,
+        "version": contents.version,
+        "note": NOTE,
+        "release": "source",
+        "operators": sorted(spec.op_type for spec in contents.specs),
+        "socs": sorted(contents.socs),
+        "builtin_op_types": hidden_op_types(contents.specs),
+        "builtin_aclnn": hidden_symbols(contents.specs),
+        "not_included": list(contents.not_included),
+    }
+
+
+def _vendor_tree(contents: Contents) -> dict[str, bytes]:
+    """Content by path below the vendor folder, without the manifest."""
+    dynamic = f"{TBE}/{contents.vendor}_impl/dynamic"
+    tree = {_place_generated(path, dynamic): text.encode() for path, text in contents.generated.items()}
+    tree |= {_place_source(path, dynamic): data for path, data in contents.sources.items()}
+    tree |= {f"{dynamic}/{spec.name}.py": dynamic_impl_text(spec).encode() for spec in contents.specs}
+    for soc in contents.socs:
+        supported = [spec for spec in contents.specs if soc in spec.products]
+        tree[f"{TBE}/config/{soc}/aic-{soc}-ops-info.json"] = ops_info_text(supported, contents.columns).encode()
+    tree["op_proto/inc/op_proto.h"] = _all_prototypes(contents).encode()
+    tree["framework/tensorflow/npu_supported_ops.json"] = _supported_ops(contents).encode()
+    tree["version.info"] = f"package_version={contents.version}\nrelease=source\n".encode()
+    tree["src/README"] = SOURCES_README.replace("<vendor>", contents.vendor).encode()
+    tree |= {f"scripts/{name}": contents.scripts[name] for name in ("uninstall.sh", "vendor_tree.sh")}
+    return tree
+
+
+def _place_generated(path: str, dynamic: str) -> str:
+    """Where a generated file goes: what applications and the kernel compiler include has a fixed place, the rest is source."""
+    folder, _, rest = path.partition("/")
+    suffix = PurePosixPath(path).suffix
+    if folder == "op_proto" and suffix == ".h":
+        return f"op_proto/inc/{rest}"
+    if folder == "op_api" and suffix == ".h" and rest.startswith("aclnn_"):
+        return f"op_api/include/{rest}"
+    if folder == "op_kernel":
+        return f"{dynamic}/{rest}"
+    return path if folder == "docs" else f"src/{path}"
+
+
+def _place_source(path: str, dynamic: str) -> str:
+    folder, _, rest = path.partition("/")
+    return f"{dynamic}/{rest}" if folder == "op_kernel" else f"src/{path}"
+
+
+def _all_prototypes(contents: Contents) -> str:
+    """One header for all operators, as applications that build graphs include it."""
+    includes = "".join(f'#include "{spec.name}_proto.h"\n' for spec in sorted(contents.specs, key=lambda s: s.name))
+    guard = f"OPFORGE_{contents.vendor.upper()}_OP_PROTO_H"
+    return f"#ifndef {guard}\n#define {guard}\n\n{includes}\n#endif  // {guard}\n"
+
+
+def _supported_ops(contents: Contents) -> str:
+    operators = {spec.op_type: {"isGray": False, "isHeavy": False} for spec in contents.specs}
+    return json.dumps(operators, indent=4, sort_keys=True) + "\n"

@@ -1,0 +1,33 @@
+"""The manifest of a package: who it is, what it can do, and the SHA-256 of every file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+
+NAME = "manifest.json"
+_SAFE_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
+
+
+def manifest_text(facts: Mapping[str, object], files: Mapping[str, bytes]) -> str:
+    """JSON with one key, and one file, a line: the installer reads it with `sed`, everyone else as JSON.
+
+    Args:
+        facts: Texts and lists of texts; a text holds no quote and no backslash.
+        files: Content by path relative to the vendor folder; plain names and slashes, never `..`.
+    """
+    lines = ["{"]
+    for key, value in facts.items():
+        text = json.dumps(value)
+        assert "\\" not in text, f"{key}: {value!r} would need an escape, which the installer does not read"
+        lines.append(f"  {json.dumps(key)}: {text},")
+    lines.append('  "files": {')
+    for path in sorted(files):
+        assert _SAFE_PATH.fullmatch(path), path
+        assert ".." not in path.split("/"), path
+    entries = [f'    "{path}": "{hashlib.sha256(files[path]).hexdigest()}"' for path in sorted(files)]
+    lines.append(",\n".join(entries))
+    lines += ["  }", "}", ""]
+    return "\n".join(lines)

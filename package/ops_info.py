@@ -1,0 +1,79 @@
+"""`aic-<soc>-ops-info.json`: what the graph engine reads to know which operators, dtypes and attributes a package supports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opforge.codegen.model import AttrSpec, OpSpec
+
+Fields = dict[str, str]
+
+# Words of the spec -> words of the file.
+ATTR_TYPES = {
+    "int": "int",
+    "float": "float",
+    "bool": "bool",
+    "string": "str",
+    "list_int": "listInt",
+    "list_float": "listFloat",
+    "list_bool": "listBool",
+}
+# As the generated operator definition sets them for every product.
+FLAGS = {
+    "dynamicCompileStatic": "true",
+    "dynamicFormat": "true",
+    "dynamicRankSupport": "true",
+    "dynamicShapeSupport": "true",
+    "needCheckSupport": "false",
+    "precision_reduce": "true",
+}
+
+
+def ops_info_text(specs: Iterable[OpSpec], columns: Mapping[str, Mapping[str, tuple[str, ...]]]) -> str:
+    """The file for the operators of one SoC; `columns[op_type][tensor]` is the dtype word of each supported combination."""
+    entries = {spec.op_type: ops_info_entry(spec, columns[spec.op_type]) for spec in specs}
+    return json.dumps(entries, indent=4) + "\n"
+
+
+def ops_info_entry(spec: OpSpec, columns: Mapping[str, tuple[str, ...]]) -> dict[str, Fields]:
+    """One operator: key -> field -> value, all values are texts, lists are comma separated columns."""
+    entry: dict[str, Fields] = {}
+    for kind, tensors in (("input", spec.inputs), ("output", spec.outputs)):
+        for index, tensor in enumerate(tensors):
+            dtypes = columns[tensor.name]
+            formats = ",".join("ND" for _ in dtypes)
+            entry[f"{kind}{index}"] = {
+                "name": tensor.name,
+                "dtype": ",".join(dtypes),
+                "format": formats,
+                "unknownshape_format": formats,
+                "shape": "all",
+                "paramType": "optional" if tensor.optional else "required",
+            }
+    if spec.attrs:
+        entry["attr"] = {"list": ",".join(attr.name for attr in spec.attrs)}
+        entry |= {f"attr_{attr.name}": _attr_fields(attr) for attr in spec.attrs}
+    entry["opFile"] = {"value": spec.name}
+    entry["opInterface"] = {"value": spec.name}
+    entry |= {flag: {"flag": value} for flag, value in FLAGS.items()}
+    entry["prebuildPattern"] = {"value": "Opaque"}
+    entry["coreType"] = {"value": "AiCore"}
+    return entry
+
+
+def _attr_fields(attr: AttrSpec) -> Fields:
+    fields = {"type": ATTR_TYPES[attr.type], "value": "all"}
+    if attr.default is None:
+        return fields | {"paramType": "required"}
+    return fields | {"paramType": "optional", "defaultValue": _attr_text(attr.default)}
+
+
+def _attr_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(_attr_text(item) for item in value) + "]"
+    return str(value)

@@ -1,0 +1,158 @@
+"""`opforge pack`: the operators of a project as one self-extracting, reproducible `custom_opp_<os>_<arch>.run`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.names import suggest
+from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
+from opforge.package.layout import NOTE, Contents, is_executable, layout
+from opforge.package.socs import choose_socs
+
+if TYPE_CHECKING:
+    from opforge.codegen.model import OpSpec
+
+SCRIPTS = Path(__file__).resolve().parent / "scripts"
+_VENDOR = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+def pack_command(socs: Sequence[str] | None, ops: Sequence[str] | None, vendor: str, out: Path | None) -> int:
+    """Write the package, say where it is and what it holds; returns the exit code."""
+    path = pack(socs, ops, vendor, out)
+    print(f"{path}\n{NOTE}")  # noqa: T201  # what the command is for
+    return 0
+
+
+def pack(
+    socs: Sequence[str] | None = None,
+    ops: Sequence[str] | None = None,
+    vendor: str = "opforge",
+    out: Path | None = None,
+    project: Project | None = None,
+) -> Path:
+    """Write the package and return its path. Equal input gives equal bytes, whatever the folder, date, umask or locale.
+
+    Args:
+        socs: SoC directories or chip names; None takes all products of the specs.
+        ops: Operator types; None takes all of the project.
+        vendor: Vendor folder; two packages of one vendor replace each other.
+        out: Folder of the package; None is `build_out/` of the project.
+        project: None is the project of the current folder.
+
+    Raises:
+        UserError: An operator, SoC or vendor name cannot be used.
+        MissingToolError: makeself is not installed.
+    """
+    project = project or find_project()
+    contents = gather(project, socs, ops, vendor)
+    folder = out if out is not None else _default_out(project)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / package_name()
+    with tempfile.TemporaryDirectory(prefix="opforge-pack-") as work:
+        stage = Path(work) / "custom_opp"
+        _write_tree(stage, layout(contents))
+        built = _make_self_extracting(stage, f"{vendor} {contents.version} ({NOTE})", Path(work))
+        # The rename is atomic only within one file system, so the copy is made beside the package first.
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        shutil.copyfile(built, beside)
+        beside.chmod(0o755)
+        beside.replace(path)
+    return path
+
+
+def package_name() -> str:
+    """`custom_opp_<os-id>_<arch>.run`, as CANN's own projects call it."""
+    try:
+        os_id = platform.freedesktop_os_release().get("ID", "linux")
+    except OSError:  # a system without os-release
+        os_id = "linux"
+    return f"custom_opp_{os_id}_{platform.machine()}.run"
+
+
+def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | None, vendor: str) -> Contents:
+    """Read and render everything that goes into a package; nothing comes from an earlier `opforge generate`.
+
+    Raises:
+        UserError: As `pack`.
+    """
+    from opforge.codegen.loader import load_specs
+    from opforge.codegen.render import render
+    from opforge.codegen.views import dtype_columns
+
+    if not _VENDOR.fullmatch(vendor):
+        raise UserError(f"vendor name: got {vendor!r}, expected lower case letters, digits and '_', as in 'my_company'")
+    every = load_specs(project.spec_paths())
+    specs = _choose(every, ops)
+    generated = {path: text for spec in specs for path, text in render(spec)}
+    return Contents(
+        specs=specs,
+        columns={spec.op_type: dtype_columns(spec) for spec in specs},
+        generated=generated,
+        sources=_sources(project, {spec.name for spec in every} - {spec.name for spec in specs}),
+        scripts={path.name: path.read_bytes() for path in sorted(SCRIPTS.glob("*.sh"))},
+        vendor=vendor,
+        version=importlib.metadata.version("opforge"),
+        socs=choose_socs(specs, socs),
+    )
+
+
+def _choose(specs: Sequence[OpSpec], ops: Sequence[str] | None) -> tuple[OpSpec, ...]:
+    by_type = {spec.op_type: spec for spec in specs}
+    for op_type in ops or ():
+        if op_type not in by_type:
+            raise UserError(f"operator: got {op_type!r}, {suggest(op_type, by_type)}")
+    return tuple(spec for spec in specs if ops is None or spec.op_type in ops)
+
+
+def _sources(project: Project, left_out: set[str]) -> dict[str, bytes]:
+    """Hand-written headers, without those of operators that are not packed; op_plugin may come with opforge itself."""
+    sources = {}
+    for folder in ("op_host", "op_kernel", "op_plugin"):
+        root = project.root if any((project.root / folder).glob("**/*.h")) else BUILTIN_ROOT
+        for path in sorted((root / folder).glob("**/*.h")):
+            if path.stem.removesuffix("_tiling") not in left_out:
+                sources[path.relative_to(root).as_posix()] = path.read_bytes()
+    return sources
+
+
+def _default_out(project: Project) -> Path:
+    return (Path.cwd() if project.is_installed else project.root) / "build_out"
+
+
+def _write_tree(root: Path, archive: Mapping[str, bytes]) -> None:
+    for name, data in archive.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o755 if is_executable(name) else 0o644)
+
+
+def _make_self_extracting(stage: Path, label: str, work: Path) -> Path:
+    """Run makeself on the folder `stage`; every option is there to keep this machine and this moment out of the bytes."""
+    makeself = shutil.which("makeself")
+    if makeself is None:
+        raise MissingToolError("makeself is missing; install it with: apt-get install makeself")
+    built = work / "package.run"
+    # gzip writes no time of its input with -n, which makeself takes as part of the level.
+    command = [makeself, "--gzip", "--complevel", "9n", "--nomd5", "--nocrc", "--sha256", "--quiet", "--tar-quietly"]
+    command += ["--tar-format", "gnu"]
+    command += ["--tar-extra", "--sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner"]
+    command += ["--packaging-date", "1970-01-01", "--header", str(SCRIPTS / "header.sh")]
+    command += [str(stage), str(built), label, "./install.sh"]
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC", "TMPDIR": str(work)}
+    result = subprocess.run(
+        command, cwd=work, env=environment, umask=0o022, capture_output=True, text=True, check=False
+    )
+    if result.returncode != 0 or not built.is_file():
+        raise UserError(f"makeself: exit code {result.returncode}: {(result.stderr or result.stdout).strip()[-500:]}")
+    return built

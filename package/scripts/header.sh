@@ -1,0 +1,64 @@
+# Sourced by makeself (--header), which sets archname, LABEL, SKIP, totalsize and SHAsum: writes the head of the .run file.
+# Unlike makeself's own head it hands every option to install.sh, checks the payload always, and holds no date, size or
+# path of the machine that packed it. makeself sources it twice, the first time to count the lines.
+# shellcheck shell=sh disable=SC2154
+{
+    cat <<EOF
+#!/bin/sh
+# $LABEL: a self-extracting operator package; sh FILE --help lists the options.
+header_lines=$SKIP
+payload_bytes=${totalsize:-0}
+payload_sha256=$SHAsum
+EOF
+    cat <<'EOF'
+set -eu
+
+fail() {
+    printf '%s: %s\n' "$archive" "$2" >&2
+    exit "$1"
+}
+
+payload() { tail -n "+$((header_lines + 1))" "$archive"; }
+
+case "$0" in
+    /*) archive="$0" ;;
+    *) archive="$PWD/$0" ;;
+esac
+[ -r "$archive" ] || fail 2 "cannot be read; run it by its path"
+for tool in gzip tar tail wc mktemp; do
+    command -v "$tool" >/dev/null || fail 3 "'$tool' is missing; install it with the package manager of this system"
+done
+if command -v sha256sum >/dev/null; then
+    sha256='sha256sum'
+elif command -v shasum >/dev/null; then
+    sha256='shasum -a 256'
+else
+    fail 3 "'sha256sum' is missing; install coreutils"
+fi
+
+got_bytes="$(payload | wc -c | tr -d ' ')"
+[ "$got_bytes" = "$payload_bytes" ] ||
+    fail 2 "the package is damaged: got $got_bytes bytes, expected $payload_bytes; get it again"
+got_sha256="$(payload | $sha256 | cut -c1-64)"
+[ "$got_sha256" = "$payload_sha256" ] ||
+    fail 2 "the package is damaged: got SHA-256 $got_sha256, expected $payload_sha256; get it again"
+
+users_umask="$(umask)"
+umask 077
+work="$(mktemp -d "${TMPDIR:-/tmp}/custom_opp.XXXXXX")" ||
+    fail 3 "no temporary folder in ${TMPDIR:-/tmp}; set TMPDIR to a folder that can be written"
+trap 'rm -rf "$work"' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+payload | gzip -dc | (cd "$work" && tar -xof -) ||
+    fail 3 "cannot be unpacked in ${TMPDIR:-/tmp}; set TMPDIR to a folder with free space"
+umask "$users_umask"
+
+# Heads of other packages want their own options in front of a '--'.
+[ "${1:-}" != -- ] || shift
+status=0
+sh "$work/install.sh" "$@" || status=$?
+exit "$status"
+EOF
+} >"$archname"

@@ -1,0 +1,243 @@
+#!/bin/sh
+# Installs, lists, verifies or removes the operator package that lies beside this script.
+set -eu
+export LC_ALL=C
+
+here="$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)"
+for package in "$here"/packages/vendors/*; do :; done
+# shellcheck source=package/scripts/vendor_tree.sh
+. "$package/scripts/vendor_tree.sh"
+
+usage() {
+    cat <<'TEXT'
+usage: custom_opp_<os>_<arch>.run [options]
+
+  (none)                 install into $ASCEND_CUSTOM_OPP_PATH (one folder), else into $ASCEND_OPP_PATH
+  --install-path=FOLDER  install into FOLDER/vendors/<vendor>; FOLDER is absolute; used by processes that source
+                         FOLDER/vendors/<vendor>/bin/set_env.bash, by no others
+  --install-for-all      let every user of the machine read the files; default: owner and group
+  --replace-builtin      agree to hide operators that CANN itself has, for all processes that use $ASCEND_OPP_PATH
+  --force                replace an installed package of the same vendor
+  --uninstall            remove the package from the same place; takes --install-path
+  --verify               compare the package with its manifest; with --install-path, the installed files
+  --list                 print what the package holds
+  --quiet                print errors only
+  --help                 print this text
+
+exit codes: 0 ok, 1 damaged files, 2 bad option or target (nothing was changed), 3 a tool is missing
+TEXT
+}
+
+say() { [ "$quiet" = 1 ] || printf '%s\n' "$1"; }
+
+# in_quotes TEXT: TEXT as one word of a shell command.
+in_quotes() { printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"; }
+
+choose() {
+    [ "$action" = install ] || refuse "got --$action and --$1, expected one of them"
+    action="$1"
+}
+
+action=install quiet=0 for_all=0 force=0 replace_builtin=0 install_path=
+for option in "$@"; do
+    case "$option" in
+        --quiet) quiet=1 ;;
+        --install-for-all) for_all=1 ;;
+        --force) force=1 ;;
+        --replace-builtin) replace_builtin=1 ;;
+        --install-path=*)
+            [ -z "$install_path" ] || refuse "got --install-path twice, expected it once"
+            install_path="${option#*=}"
+            case "$install_path" in
+                /*) ;;
+                *) refuse "--install-path: got '$install_path', expected an absolute path, as in --install-path=$PWD/opp" ;;
+            esac
+            ;;
+        --uninstall | --verify | --list) choose "${option#--}" ;;
+        --help | -h)
+            usage
+            exit 0
+            ;;
+        *) refuse "unknown option '$option'; nothing was done; --help lists the options" ;;
+    esac
+done
+if [ "$action" != install ] && [ "$for_all$force$replace_builtin" != 000 ]; then
+    refuse "--install-for-all, --force and --replace-builtin go with an installation, not with --$action"
+fi
+
+vendor="$(manifest_value "$package" vendor)"
+version="$(manifest_value "$package" version)"
+operators="$(manifest_list "$package" operators | tr '\n' ' ')"
+
+if [ "$action" = list ]; then
+    printf 'vendor: %s\nversion: %s\noperators: %s\n' "$vendor" "$version" "${operators% }"
+    printf 'SoCs: %s\n' "$(manifest_list "$package" socs | tr '\n' ' ' | sed 's/ $//')"
+    printf 'note: %s\n' "$(manifest_value "$package" note)"
+    printf 'files:\n'
+    manifest_files "$package" | cut -c67- | sed 's/^/  /'
+    exit 0
+fi
+
+# Where to: the option, else the user's own folder, else the toolkit's.
+target="$install_path"
+if [ -n "$target" ]; then
+    origin="--install-path"
+elif [ -n "${ASCEND_CUSTOM_OPP_PATH:-}" ]; then
+    target="$ASCEND_CUSTOM_OPP_PATH" origin='$ASCEND_CUSTOM_OPP_PATH'
+elif [ -n "${ASCEND_OPP_PATH:-}" ]; then
+    target="$ASCEND_OPP_PATH" origin='$ASCEND_OPP_PATH'
+fi
+
+if [ "$action" = verify ] && [ -z "$install_path" ]; then
+    target=
+else
+    [ -n "$target" ] ||
+        refuse 'no target: give --install-path=FOLDER, or set ASCEND_CUSTOM_OPP_PATH or ASCEND_OPP_PATH'
+    case "$target" in
+        *:* | *'
+'*) refuse "$origin: got '$target', expected one folder, without a colon or line break; give --install-path=FOLDER" ;;
+        /*) ;;
+        *) refuse "$origin: got '$target', expected an absolute path; give --install-path=FOLDER" ;;
+    esac
+    target="${target%/}"
+    # set_env.bash puts the vendor's own folder into ASCEND_CUSTOM_OPP_PATH; the package belongs beside it, not into it.
+    if [ -d "$target/op_proto" ] || [ -d "$target/op_impl" ]; then
+        refuse "$origin: '$target' is itself an installed package, expected the folder above 'vendors'; give --install-path=${target%/vendors/*}"
+    fi
+    vendors="$target/vendors"
+    installed="$vendors/$vendor"
+    for path in "$vendors" "$installed"; do
+        [ ! -h "$path" ] || refuse "$path is a link and may lead out of the target; remove it or choose another folder"
+    done
+fi
+
+case "$action" in
+    verify)
+        tree="$package"
+        if [ -n "$target" ]; then
+            tree="$installed"
+            [ -f "$tree/manifest.json" ] || refuse "$vendor is not installed in $target"
+        fi
+        if ! verify_tree "$tree"; then
+            printf '%s: files differ from the manifest; install the package again with --force\n' "$tree" >&2
+            exit 1
+        fi
+        say "$(manifest_files "$tree" | wc -l | tr -d ' ') files are as the manifest says"
+        exit 0
+        ;;
+    uninstall)
+        [ -f "$installed/manifest.json" ] || refuse "$vendor is not installed in $target; nothing was removed"
+        left="$(remove_tree "$installed")"
+        say "$vendor is removed from $target"
+        [ -z "$left" ] || say "$left"
+        exit 0
+        ;;
+esac
+
+# Everything below installs. First what may be wrong, before anything is written.
+verify_tree "$package" || refuse "the package is damaged; get it again"
+surplus="$(unlisted_files "$package")"
+[ -z "$surplus" ] || refuse "the package holds files that its manifest does not list: $surplus; get it again"
+
+# A folder of the toolkit is seen by every process of the machine, however it was named.
+machine_wide=0
+if [ -n "${ASCEND_OPP_PATH:-}" ] && [ -d "$target" ] && [ -d "$ASCEND_OPP_PATH" ] &&
+    [ "$(CDPATH='' cd -- "$target" && pwd -P)" = "$(CDPATH='' cd -- "$ASCEND_OPP_PATH" && pwd -P)" ]; then
+    machine_wide=1
+fi
+hidden_types="$(manifest_list "$package" builtin_op_types | sed 's/^/  op type /')"
+hidden_symbols="$(manifest_list "$package" builtin_aclnn | sed 's/^/  aclnn symbol /')"
+if [ "$machine_wide" = 1 ] && [ "$replace_builtin" = 0 ] && [ -n "$hidden_types$hidden_symbols" ]; then
+    refuse "$target belongs to CANN; every process that uses it would get these from $vendor instead of from CANN:
+$hidden_types
+$hidden_symbols
+Give --replace-builtin to agree, or --install-path=FOLDER to keep them for chosen processes"
+fi
+
+disappears=
+if [ -e "$installed" ]; then
+    if [ "$force" = 0 ] && cmp -s "$package/manifest.json" "$installed/manifest.json" && verify_tree "$installed" >/dev/null; then
+        say "$vendor $version is already installed in $installed, every file as it should be; nothing was done"
+        exit 0
+    fi
+    if [ -f "$installed/manifest.json" ]; then
+        kept=" $operators"
+        for operator in $(manifest_list "$installed" operators); do
+            case "$kept" in
+                *" $operator "*) ;;
+                *) disappears="$disappears$operator " ;;
+            esac
+        done
+        disappears="$disappears$(unlisted_files "$installed" | tr '\n' ' ')"
+        old="version $(manifest_value "$installed" version) of $vendor ($(manifest_list "$installed" operators | tr '\n' ' ' | sed 's/ $//'))"
+    else
+        disappears='all of it '
+        old="a package of vendor $vendor without a manifest"
+    fi
+    if [ "$force" = 0 ]; then
+        refuse "$installed already holds $old; give --force to replace it${disappears:+ (disappears: ${disappears% })}, or --uninstall first"
+    fi
+fi
+
+# Modes are set by name below; this one is for folders above the package.
+umask 027
+[ "$for_all" = 0 ] || umask 022
+mkdir -p -- "$vendors" || refuse "$vendors cannot be made; choose a folder that you may write, with --install-path=FOLDER"
+stage="$vendors/.$vendor.new.$$"
+previous="$vendors/.$vendor.old.$$"
+mkdir -- "$stage" || refuse "$vendors cannot be written; choose another folder with --install-path=FOLDER"
+
+# Whatever ends the script before the switch leaves the target as it was.
+undo() {
+    rm -rf -- "$stage"
+    [ "$switched" = 0 ] || rm -rf -- "$installed"
+    [ -e "$installed" ] || [ ! -e "$previous" ] || mv -- "$previous" "$installed"
+    rmdir -- "$vendors" 2>/dev/null || :
+}
+switched=0
+trap undo EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+cp -R -- "$package/." "$stage/" || refuse "copying to $vendors failed; nothing was installed"
+if [ "$machine_wide" = 0 ]; then
+    # Any shell can source it; every entry comes once, and none is empty.
+    mkdir -- "$stage/bin"
+    cat >"$stage/bin/set_env.bash" <<TEXT
+# Makes the operators of $vendor visible to the processes of this shell.
+_opp_vendor=$(in_quotes "$installed")
+case ":\${ASCEND_CUSTOM_OPP_PATH:-}:" in
+    *":\$_opp_vendor:"*) ;;
+    *) export ASCEND_CUSTOM_OPP_PATH="\$_opp_vendor\${ASCEND_CUSTOM_OPP_PATH:+:\$ASCEND_CUSTOM_OPP_PATH}" ;;
+esac
+case ":\${LD_LIBRARY_PATH:-}:" in
+    *":\$_opp_vendor/op_api/lib:"*) ;;
+    *) export LD_LIBRARY_PATH="\$_opp_vendor/op_api/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" ;;
+esac
+unset _opp_vendor
+TEXT
+fi
+read_mode=640 run_mode=750
+[ "$for_all" = 0 ] || read_mode=644 run_mode=755
+find "$stage" -type d -exec chmod "$run_mode" {} +
+find "$stage" -type f -exec chmod "$read_mode" {} +
+chmod "$run_mode" "$stage/scripts/uninstall.sh"
+verify_tree "$stage" || refuse "the copy in $vendors differs from the package; is the disk full? Nothing was installed"
+
+# The switch: a folder cannot be replaced by one rename, so the old one steps aside first.
+[ ! -e "$installed" ] || mv -- "$installed" "$previous"
+mv -- "$stage" "$installed"
+switched=1
+[ "$machine_wide" = 0 ] || prefer_vendor "$vendors/config.ini" "$vendor"
+trap - EXIT HUP INT TERM
+rm -rf -- "$previous"
+
+say "$vendor $version (${operators% }) is installed in $installed. It is a source release: it holds no compiled library or kernel, so aclnn calls, ATC and torch_npu cannot use the operators until $installed/src is built with CANN."
+[ -z "$disappears" ] || say "No longer there: ${disappears% }."
+if [ "$machine_wide" = 1 ]; then
+    say "$vendor comes first in $vendors/config.ini."
+else
+    say "To show it to the processes of a shell: source $(in_quotes "$installed/bin/set_env.bash")"
+fi
+say "To remove it: sh $(in_quotes "$installed/scripts/uninstall.sh")"

@@ -1,0 +1,105 @@
+# What install.sh and uninstall.sh know about a vendor tree: its manifest, how to verify it, how to remove it, and the
+# list of vendors in config.ini. POSIX sh; sourced, never run.
+# shellcheck shell=sh
+
+# refuse TEXT: bad input or an unfit target; nothing was changed.
+refuse() {
+    printf '%s\n' "$1" >&2
+    exit 2
+}
+
+# manifest_value TREE KEY: a text of the manifest. The writer puts each key on one line, so that sed can read it.
+manifest_value() { sed -n "s/^  \"$2\": \"\(.*\)\",\{0,1\}\$/\1/p" "$1/manifest.json"; }
+
+# manifest_list TREE KEY: a list of texts of the manifest, one a line.
+manifest_list() {
+    sed -n "s/^  \"$2\": \[\(.*\)\],\{0,1\}\$/\1/p" "$1/manifest.json" | tr ',' '\n' | sed -n 's/^ *"\(.*\)" *$/\1/p'
+}
+
+# manifest_files TREE: "<sha256>  <path>" of each file. A path that could leave the tree is none of ours.
+manifest_files() {
+    sed -n 's/^    "\([A-Za-z0-9_][A-Za-z0-9_./-]*\)": "\([0-9a-f]\{64\}\)",\{0,1\}$/\2  \1/p' "$1/manifest.json" |
+        sed -e '/\/\.\.\//d' -e '/\/\.\.$/d'
+}
+
+sha256_of() {
+    if command -v sha256sum >/dev/null; then
+        sha256sum "$@"
+    else
+        shasum -a 256 "$@"
+    fi
+}
+
+# verify_tree TREE: prints each file that is not what the manifest says, and each link; fails if there is one.
+verify_tree() (
+    cd "$1" || exit 1
+    links="$(find . -type l)"
+    expected="$(manifest_files .)"
+    found="$(printf '%s\n' "$expected" | cut -c67- | while IFS= read -r path; do
+        if [ -f "$path" ]; then sha256_of "$path"; fi
+    done)"
+    damaged="$(printf '%s\n' "$expected" | grep -Fxv -e "$found" | cut -c67-)" || :
+    [ -z "$links$damaged" ] && [ -n "$expected" ] && exit 0
+    printf '%s\n' "$links" "$damaged" | sed -n 's/^\(.\)/  missing, changed or a link: \1/p'
+    exit 1
+)
+
+# unlisted_files TREE: what lies in the tree without being in its manifest.
+unlisted_files() (
+    cd "$1" || exit 1
+    own="$(manifest_files . | cut -c67-; printf 'manifest.json\nbin/set_env.bash')"
+    find . ! -type d | sed 's/^\.\///' | grep -Fxv -e "$own" | sort || :
+)
+
+# config_vendors FILE: the vendors of load_priority, one a line, highest first.
+config_vendors() { sed -n 's/^ *load_priority *= *//p' "$1" | head -n 1 | tr ',' '\n' | sed -n 's/^ *\([^ ]\{1,\}\) *$/\1/p'; }
+
+# write_config FILE LIST: puts LIST (comma separated) into load_priority and leaves every other line alone.
+write_config() {
+    new="$1.new.$$"
+    if [ -e "$1" ]; then
+        cp -p "$1" "$new" # owner and mode
+        { printf 'load_priority=%s\n' "$2"; sed '/^ *load_priority *=/d' "$1"; } >"$new"
+    else
+        printf 'load_priority=%s\n' "$2" >"$new"
+    fi
+    mv -f "$new" "$1"
+}
+
+# prefer_vendor FILE VENDOR: VENDOR first, the others behind it in their order.
+prefer_vendor() {
+    others=
+    [ ! -e "$1" ] || others="$(config_vendors "$1" | grep -Fxv -e "$2" | sed 's/^/,/' | tr -d '\n')"
+    write_config "$1" "$2$others"
+}
+
+# forget_vendor FILE VENDOR: the others stay in their order; a file that named only VENDOR goes.
+forget_vendor() {
+    [ -e "$1" ] && config_vendors "$1" | grep -Fxq -e "$2" || return 0
+    others="$(config_vendors "$1" | grep -Fxv -e "$2" | tr '\n' ',')" || :
+    if [ -n "$others" ]; then
+        write_config "$1" "${others%,}"
+    else
+        rm -f "$1"
+    fi
+}
+
+# remove_tree TREE: removes what the manifest lists and the folders that are empty then. Prints what stays.
+remove_tree() {
+    root="$(CDPATH='' cd -- "$1" && pwd -P)"
+    # Consumers stop looking before the first file goes; the manifest goes last, so that a broken removal can be repeated.
+    forget_vendor "${root%/*}/config.ini" "${root##*/}"
+    { manifest_files "$root" | cut -c67-; printf 'bin/set_env.bash\nmanifest.json\n'; } | while IFS= read -r path; do
+        folder="$(CDPATH='' cd -- "$root/$(dirname -- "$path")" 2>/dev/null && pwd -P)" || continue
+        case "$folder/" in
+            "$root"/*) rm -f -- "$root/$path" ;;
+            *) printf 'left alone, a link leads out of the package: %s\n' "$root/$path" >&2 ;;
+        esac
+    done
+    find "$root" -depth -type d -exec rmdir {} \; 2>/dev/null || :
+    if [ -d "$root" ]; then
+        printf 'These files were not part of the package and stay:\n'
+        find "$root" ! -type d
+    fi
+    rmdir -- "${root%/*}" 2>/dev/null || :
+}

@@ -1,0 +1,48 @@
+"""SoC directories: which ones a package is made for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from opforge.codegen.errors import UserError
+from opforge.twin.build import npu_model
+
+if TYPE_CHECKING:
+    from opforge.codegen.model import OpSpec
+
+
+def soc_directories() -> dict[str, bool]:
+    """SoC directory name -> whether kernels are built for its architecture."""
+    return {soc["dir"]: "aic" in soc for soc in npu_model()["soc"].values()}
+
+
+def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[str, ...]:
+    """The SoC directories of a package, sorted.
+
+    Args:
+        specs: The operators of the package.
+        wanted: Directory names (ascend910b) or chip names (Ascend910B1); None takes all products of the specs.
+
+    Raises:
+        UserError: A name is unknown, no kernel is built for it, or no operator supports it.
+    """
+    built = soc_directories()
+    products = {product for spec in specs for product in spec.products}
+    if wanted is None:
+        return tuple(sorted(product for product in products if built.get(product, False)))
+    chips = {chip: soc["dir"] for chip, soc in npu_model()["soc"].items()}
+    chosen = set()
+    for name in wanted:
+        directory = chips.get(name, name)
+        if directory not in built:
+            near = difflib.get_close_matches(name, [*built, *chips], n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UserError(f"soc: got {name!r}, expected one of {', '.join(sorted(built))}{hint}")
+        if not built[directory]:
+            raise UserError(f"soc: got {name!r}, for which operators are documented but not built; leave it out")
+        if directory not in products:
+            raise UserError(f"soc: got {name!r}, but the operators support {', '.join(sorted(products))}; choose of these")
+        chosen.add(directory)
+    return tuple(sorted(chosen))
