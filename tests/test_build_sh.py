@@ -1,0 +1,57 @@
+"""build.sh refuses what it does not know, and names the command that installs what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def build_sh(*arguments, env=None):
+    bash = shutil.which("bash")
+    return subprocess.run(
+        [bash, str(ROOT / "build.sh"), *arguments],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--runexample"], "--runexample"),
+        (["-u", "--al"], "--al"),
+        (["--pkg", "-j", "many"], "many"),
+        (["--pkg", "-u"], "--pkg"),
+        (["--pkg", "--all"], "--all"),
+        (["--pkg", "--soc="], "--soc="),
+    ],
+)
+def test_wrong_options_are_refused(arguments, named):
+    result = build_sh(*arguments)
+    assert result.returncode == 2
+    assert named in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_missing_compiler_is_named_with_the_command_that_installs_it(tmp_path):
+    for tool in ("bash", "nproc", "dirname", "cat", "python3", "makeself"):
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    result = build_sh("--pkg", env={"PATH": str(tmp_path), "HOME": os.environ["HOME"]})
+    assert result.returncode == 3
+    assert "g++" in result.stderr
+    assert "--install-deps" in result.stderr
+
+
+def test_help_lists_every_option():
+    text = build_sh("--help").stdout
+    for option in ("--install-deps", "--run_example", "-u", "--all", "--pkg", "--soc", "--vendor_name", "--ops", "-j"):
+        assert option in text
