@@ -1,4 +1,4 @@
-"""`<vendor>_impl/dynamic/<op>.py`: the function through which CANN compiles a kernel of a source release on the spot."""
+"""`<vendor>_impl/dynamic/<op>.py`: the function through which CANN compiles the kernel of a source release."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 from opforge.codegen.dtypes import DTYPES
+from opforge.package.ops_info import ATTR_TYPES
 
 if TYPE_CHECKING:
-    from opforge.codegen.model import AttrSpec, OpSpec
+    from opforge.codegen.model import OpSpec
 
 _TEXT = '''\
 """Compiles the kernel of {op_type} when CANN asks for it. Generated from op_proto/{name}.yaml; do not edit.
@@ -50,7 +51,7 @@ def include_options():
     if toolkit is None and compiler is not None:
         toolkit = os.path.realpath(os.path.join(os.path.dirname(compiler), "..", "..", ".."))
     if toolkit is None:
-        raise RuntimeError(f"{{OP_TYPE}}: ASCEND_HOME_PATH is not set and bisheng is not on PATH; source set_env.sh of CANN")
+        raise RuntimeError(f"{{OP_TYPE}}: no toolkit: set ASCEND_HOME_PATH or put bisheng on PATH (set_env.sh of CANN)")
     api = os.path.join(toolkit, "compiler", "tikcpp")
     folders = [api, os.path.join(toolkit, "include"), os.path.join(api, "tikcfw")]
     folders += [os.path.join(api, "tikcfw", "impl"), os.path.join(api, "tikcfw", "interface"), HERE]
@@ -113,19 +114,18 @@ if importlib.util.find_spec("tbe") is not None:
 
 def dynamic_impl_text(spec: OpSpec) -> str:
     """The Python text for one operator; inert where CANN's `tbe` is not installed."""
-    tensors = [*spec.inputs, *spec.outputs]
-    inputs = [f"{tensor.name}_in__" for tensor in spec.inputs]
-    outputs = [f"{tensor.name}_out_" for tensor in spec.outputs]
-    attrs = [attr.name for attr in spec.attrs]
-    words = {dtype for tensor in tensors for dtype in tensor.dtypes}
+    inputs = [f"{tensor.ir_name}_in__" for tensor in spec.inputs]
+    outputs = [f"{tensor.ir_name}_out_" for tensor in spec.outputs]
+    attrs = [attr.ir_name for attr in spec.attrs]
+    words = {dtype for tensor in spec.tensors for dtype in tensor.dtypes}
     return _TEXT.format(
         op_type=spec.op_type,
         name=spec.name,
         function=spec.name,
-        inputs=_literal([tensor.name for tensor in spec.inputs]),
-        outputs=_literal([tensor.name for tensor in spec.outputs]),
-        param_types=_literal(["optional" if tensor.optional else "required" for tensor in tensors]),
-        attr_types=_literal([(attr.name, attr.type) for attr in spec.attrs]),
+        inputs=_literal([tensor.ir_name for tensor in spec.inputs]),
+        outputs=_literal([tensor.ir_name for tensor in spec.outputs]),
+        param_types=_literal(["optional" if tensor.optional else "required" for tensor in spec.tensors]),
+        attr_types=_literal([(attr.ir_name, attr.type) for attr in spec.attrs]),
         dtypes=json.dumps({word: (DTYPES[word].ge, DTYPES[word].kernel) for word in sorted(words)}),
         parameters=", ".join(_parameters(spec, inputs, outputs)),
         input_arguments=", ".join(inputs),
@@ -143,18 +143,13 @@ def _parameters(spec: OpSpec, inputs: list[str], outputs: list[str]) -> list[str
     """Parameters in the order of the IR; from the first optional one on, each has a default."""
     parameters = []
     has_default = False
-    for name, tensor in zip([*inputs, *outputs], [*spec.inputs, *spec.outputs], strict=True):
+    for name, tensor in zip([*inputs, *outputs], spec.tensors, strict=True):
         has_default = has_default or tensor.optional
         parameters.append(f"{name}=None" if has_default else name)
     for attr in spec.attrs:
         has_default = has_default or attr.default is not None
-        parameters.append(f"{attr.name}={_default(attr)}" if has_default else attr.name)
+        parameters.append(f"{attr.ir_name}={attr.default!r}" if has_default else attr.ir_name)
     return [*parameters, f'kernel_name="{spec.name}"', 'impl_mode=""']
-
-
-def _default(attr: AttrSpec) -> str:
-    default = list(attr.default) if isinstance(attr.default, tuple) else attr.default
-    return repr(default)
 
 
 def _para_kinds(spec: OpSpec) -> list[str]:
@@ -163,6 +158,5 @@ def _para_kinds(spec: OpSpec) -> list[str]:
     kinds += ["OPTION_OUTPUT" if tensor.optional else "REQUIRED_OUTPUT" for tensor in spec.outputs]
     for attr in spec.attrs:
         need = "REQUIRED" if attr.default is None else "OPTION"
-        word = {"string": "STR", "list_int": "LIST_INT", "list_float": "LIST_FLOAT", "list_bool": "LIST_BOOL"}
-        kinds.append(f"{need}_ATTR_{word.get(attr.type, attr.type.upper())}")
+        kinds.append(f"{need}_ATTR_{ATTR_TYPES[attr.type].upper()}")
     return [*kinds, "KERNEL_NAME"]

@@ -1,4 +1,4 @@
-"""The content of a package: which file goes where in the tree that CANN expects of a vendor. Pure: texts in, texts out."""
+"""The content of a package: which file goes where in the tree that CANN expects of a vendor. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_INCLUDED = (
 SOURCES_README = f"""\
 Sources of the parts that need CANN to compile. They were not compiled when this package was made.
 
-op_proto, op_host   shape inference and operator prototypes -> libcust_opsproto_rt2.0.so; definition and tiling -> libcust_opmaster_rt2.0.so
+op_proto, op_host   prototypes and shape inference -> libcust_opsproto_rt2.0.so; tiling -> libcust_opmaster_rt2.0.so
 op_api              aclnn functions -> op_api/lib/libcust_opapi.so; their headers are in ../op_api/include
 op_plugin           ONNX plugin -> framework/onnx/libcust_onnx_parsers.so
 kernels             in ../{TBE}/<vendor>_impl/dynamic, with the tiling data headers that the tiling shares with them
@@ -109,7 +109,7 @@ def _vendor_tree(contents: Contents) -> dict[str, bytes]:
 
 
 def _place_generated(path: str, dynamic: str) -> str:
-    """Where a generated file goes: what applications and the kernel compiler include has a fixed place, the rest is source."""
+    """Where a generated file goes: what others include or compile has a fixed place, the rest is source."""
     folder, _, rest = path.partition("/")
     suffix = PurePosixPath(path).suffix
     if folder == "op_proto" and suffix == ".h":

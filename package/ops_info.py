@@ -1,4 +1,4 @@
-"""`aic-<soc>-ops-info.json`: what the graph engine reads to know which operators, dtypes and attributes a package supports."""
+"""`aic-<soc>-ops-info.json`: which operators, dtypes and attributes a package supports, for the graph engine."""
 
 from __future__ import annotations
 
@@ -12,15 +12,8 @@ if TYPE_CHECKING:
 Fields = dict[str, str]
 
 # Words of the spec -> words of the file.
-ATTR_TYPES = {
-    "int": "int",
-    "float": "float",
-    "bool": "bool",
-    "string": "str",
-    "list_int": "listInt",
-    "list_float": "listFloat",
-    "list_bool": "listBool",
-}
+ATTR_TYPES = {"int": "int", "float": "float", "bool": "bool", "string": "str"}
+DTYPE_WORDS = {"float64": "double"}
 # As the generated operator definition sets them for every product.
 FLAGS = {
     "dynamicCompileStatic": "true",
@@ -33,7 +26,7 @@ FLAGS = {
 
 
 def ops_info_text(specs: Iterable[OpSpec], columns: Mapping[str, Mapping[str, tuple[str, ...]]]) -> str:
-    """The file for the operators of one SoC; `columns[op_type][tensor]` is the dtype word of each supported combination."""
+    """The file for the operators of one SoC; `columns[op_type][tensor]` has one dtype word per combination."""
     entries = {spec.op_type: ops_info_entry(spec, columns[spec.op_type]) for spec in specs}
     return json.dumps(entries, indent=4) + "\n"
 
@@ -46,16 +39,16 @@ def ops_info_entry(spec: OpSpec, columns: Mapping[str, tuple[str, ...]]) -> dict
             dtypes = columns[tensor.name]
             formats = ",".join("ND" for _ in dtypes)
             entry[f"{kind}{index}"] = {
-                "name": tensor.name,
-                "dtype": ",".join(dtypes),
+                "name": tensor.ir_name,
+                "dtype": ",".join(DTYPE_WORDS.get(dtype, dtype) for dtype in dtypes),
                 "format": formats,
                 "unknownshape_format": formats,
                 "shape": "all",
                 "paramType": "optional" if tensor.optional else "required",
             }
     if spec.attrs:
-        entry["attr"] = {"list": ",".join(attr.name for attr in spec.attrs)}
-        entry |= {f"attr_{attr.name}": _attr_fields(attr) for attr in spec.attrs}
+        entry["attr"] = {"list": ",".join(attr.ir_name for attr in spec.attrs)}
+        entry |= {f"attr_{attr.ir_name}": _attr_fields(attr) for attr in spec.attrs}
     entry["opFile"] = {"value": spec.name}
     entry["opInterface"] = {"value": spec.name}
     entry |= {flag: {"flag": value} for flag, value in FLAGS.items()}
@@ -68,12 +61,5 @@ def _attr_fields(attr: AttrSpec) -> Fields:
     fields = {"type": ATTR_TYPES[attr.type], "value": "all"}
     if attr.default is None:
         return fields | {"paramType": "required"}
-    return fields | {"paramType": "optional", "defaultValue": _attr_text(attr.default)}
-
-
-def _attr_text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(_attr_text(item) for item in value) + "]"
-    return str(value)
+    default = str(attr.default).lower() if isinstance(attr.default, bool) else str(attr.default)
+    return fields | {"paramType": "optional", "defaultValue": default}

@@ -138,7 +138,7 @@ def _write_tree(root: Path, archive: Mapping[str, bytes]) -> None:
 
 
 def _make_self_extracting(stage: Path, label: str, work: Path) -> Path:
-    """Run makeself on the folder `stage`; every option is there to keep this machine and this moment out of the bytes."""
+    """Run makeself on the folder `stage`; the options keep this machine and this moment out of the bytes."""
     makeself = shutil.which("makeself")
     if makeself is None:
         raise MissingToolError("makeself is missing; install it with: apt-get install makeself")

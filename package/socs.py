@@ -43,6 +43,8 @@ def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[
         if not built[directory]:
             raise UserError(f"soc: got {name!r}, for which operators are documented but not built; leave it out")
         if directory not in products:
-            raise UserError(f"soc: got {name!r}, but the operators support {', '.join(sorted(products))}; choose of these")
+            raise UserError(
+                f"soc: got {name!r}, but the operators support {', '.join(sorted(products))}; choose of these"
+            )
         chosen.add(directory)
     return tuple(sorted(chosen))

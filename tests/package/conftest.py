@@ -1,0 +1,53 @@
+"""The package of this repository, made once, and a way to run it as a deployer does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from opforge.codegen.project import Project
+from opforge.package.pack import gather, pack
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture(scope="session")
+def project():
+    return Project(ROOT)
+
+
+@pytest.fixture(scope="session")
+def contents(project):
+    return gather(project, None, None, "opforge")
+
+
+@pytest.fixture(scope="session")
+def package(project, tmp_path_factory):
+    """The .run file."""
+    return pack(out=tmp_path_factory.mktemp("package"), project=project)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """`run(file, *options, **environment)` runs a package with no CANN variable but the given ones."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+
+    def call(file, *options, **environment):
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(("ASCEND", "LD_LIBRARY"))}
+        result = subprocess.run(
+            [str(file), *options],
+            env=clean | {"TMPDIR": str(temporary)} | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert list(temporary.iterdir()) == [], "the package left files behind"
+        return result
+
+    return call

@@ -1,0 +1,281 @@
+"""Installing and removing the package, as a deployer does it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def tree(folder):
+    """Content of every file below `folder` by relative path."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def target(tmp_path):
+    return tmp_path / "a täger's folder"
+
+
+@pytest.fixture
+def opp(tmp_path):
+    """An ASCEND_OPP_PATH in which two other vendors are installed."""
+    folder = tmp_path / "opp"
+    for vendor in ("alpha", "beta"):
+        (folder / "vendors" / vendor).mkdir(parents=True)
+        (folder / "vendors" / vendor / "data").write_text(vendor)
+    (folder / "vendors" / "config.ini").write_text("load_priority=alpha,beta\nother=1\n")
+    return folder
+
+
+@pytest.mark.parametrize("separator", [(), ("--",)])
+def test_install_and_uninstall_in_a_folder_with_spaces(package, run, target, separator):
+    installed = run(package, *separator, f"--install-path={target}")
+    assert installed.returncode == 0, installed.stderr
+    assert "source release" in installed.stdout
+    assert "until" in installed.stdout
+    vendor = target / "vendors" / "opforge"
+    manifest = json.loads((vendor / "manifest.json").read_text())
+    assert set(tree(vendor)) == {*manifest["files"], "manifest.json", "bin/set_env.bash"}
+    assert not (target / "vendors" / "config.ini").exists()
+    assert [path.name for path in (target / "vendors").iterdir()] == ["opforge"]
+
+    assert run(package, "--verify", f"--install-path={target}").returncode == 0
+    removed = run(package, *separator, "--uninstall", f"--install-path={target}")
+    assert removed.returncode == 0, removed.stderr
+    assert list(target.iterdir()) == []
+
+
+def test_set_env_shows_the_vendor_once_and_first(package, run, target):
+    run(package, f"--install-path={target}")
+    vendor = target / "vendors" / "opforge"
+    script = '. "$1"; . "$1"; printf "%s\\n" "$ASCEND_CUSTOM_OPP_PATH" "$LD_LIBRARY_PATH"'
+    for shell in ("bash", "sh"):
+        before = {"ASCEND_CUSTOM_OPP_PATH": "/other/vendors/x", "PATH": "/usr/bin:/bin"}
+        command = [shell, "-euc", script, "-", str(vendor / "bin/set_env.bash")]
+        shown = subprocess.run(command, env=before, capture_output=True, text=True, check=True).stdout
+        assert shown.splitlines() == [f"{vendor}:/other/vendors/x", f"{vendor}/op_api/lib"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--instal-path=/x"], "unknown option '--instal-path=/x'"),
+        (["--install-path"], "unknown option '--install-path'"),
+        (["--install-path="], "expected an absolute path"),
+        (["--install-path=opp"], "--install-path: got 'opp', expected an absolute path"),
+        (["--install-path=/a:b"], "without a colon"),
+        (["--install-path=/a", "--install-path=/b"], "got --install-path twice"),
+        (["--verify", "--uninstall"], "got --verify and --uninstall"),
+        (["--uninstall", "--force"], "go with an installation"),
+        (["-q"], "unknown option '-q'"),
+        (["/opp/x"], "unknown option '/opp/x'"),
+        ([], "no target: give --install-path=FOLDER"),
+    ],
+)
+def test_bad_option_installs_nothing(package, run, target, options, said):
+    result = run(
+        package, *([f"--install-path={target}"] if options and "install-path" not in options[0] else []), *options
+    )
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert not target.exists()
+
+
+def test_quiet_prints_nothing(package, run, target):
+    result = run(package, "--quiet", f"--install-path={target}")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_help_lists_every_option(package, run):
+    result = run(package, "--help")
+    assert result.returncode == 0
+    for option in ("--quiet", "--install-path=", "--install-for-all", "--force", "--uninstall", "--replace-builtin"):
+        assert option in result.stdout
+
+
+@pytest.mark.parametrize("umask", [0o077, 0o000])
+def test_modes_do_not_depend_on_umask(package, target, umask, tmp_path):
+    for options, file_mode, folder_mode in (([], 0o640, 0o750), (["--install-for-all"], 0o644, 0o755)):
+        place = target / oct(file_mode)
+        command = [str(package), f"--install-path={place}", "--quiet", *options]
+        subprocess.run(command, umask=umask, check=True, env={"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)})
+        vendor = place / "vendors" / "opforge"
+        assert {path.stat().st_mode & 0o777 for path in vendor.rglob("*") if path.is_dir()} == {folder_mode}
+        runnable = {path.name for path in vendor.rglob("*") if path.is_file() and path.stat().st_mode & 0o111}
+        assert runnable == {"uninstall.sh"}
+        assert (vendor / "manifest.json").stat().st_mode & 0o777 == file_mode
+
+
+def test_the_same_package_again_changes_nothing(package, run, target):
+    run(package, f"--install-path={target}")
+    before = tree(target)
+    again = run(package, f"--install-path={target}")
+    assert again.returncode == 0
+    assert "nothing was done" in again.stdout
+    assert tree(target) == before
+
+
+def test_another_package_of_the_vendor_stays_unless_forced(package, run, target):
+    run(package, f"--install-path={target}")
+    vendor = target / "vendors" / "opforge"
+    manifest = vendor / "manifest.json"
+    manifest.write_text(
+        manifest.read_text().replace('["GroupedBiasAddGrad"]', '["GroupedBiasAddGrad", "OtherGrad"]', 1)
+    )
+    (vendor / "notes.txt").write_text("mine")
+    before = tree(target)
+    refused = run(package, f"--install-path={target}")
+    assert refused.returncode == 2
+    assert "disappears: OtherGrad notes.txt" in refused.stderr
+    assert "--force" in refused.stderr
+    assert tree(target) == before
+
+    forced = run(package, "--force", f"--install-path={target}")
+    assert forced.returncode == 0, forced.stderr
+    assert "OtherGrad notes.txt" in forced.stdout
+    assert json.loads(manifest.read_text())["operators"] == ["GroupedBiasAddGrad"]
+    assert [path.name for path in (target / "vendors").iterdir()] == ["opforge"]
+
+
+def test_other_vendors_and_foreign_files_survive_an_uninstall(package, run, target):
+    run(package, f"--install-path={target}")
+    neighbour = target / "vendors" / "other"
+    neighbour.mkdir()
+    (neighbour / "file").write_text("theirs")
+    notes = target / "vendors" / "opforge" / "op_api" / "notes.txt"
+    notes.write_text("mine")
+    script = target / "vendors" / "opforge" / "scripts" / "uninstall.sh"
+    result = subprocess.run(["sh", str(script)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert str(notes) in result.stdout
+    assert set(tree(target)) == {"vendors/other/file", "vendors/opforge/op_api/notes.txt"}
+
+
+def test_uninstall_follows_no_link_out_of_the_package(package, run, target, tmp_path):
+    run(package, f"--install-path={target}")
+    include = target / "vendors" / "opforge" / "op_api" / "include"
+    outside = tmp_path / "outside"
+    include.rename(outside)
+    include.symlink_to(outside)
+    before = tree(outside)
+    result = run(package, "--uninstall", f"--install-path={target}")
+    assert "a link leads out of the package" in result.stderr
+    assert before
+    assert tree(outside) == before
+
+
+def test_manifest_that_points_outside_removes_nothing_there(package, run, target):
+    run(package, f"--install-path={target}")
+    treasure = target / "treasure"
+    treasure.write_text("mine")
+    manifest = target / "vendors" / "opforge" / "manifest.json"
+    lines = f'    "x/../../../treasure": "{"0" * 64}",\n    "{treasure}": "{"0" * 64}",\n'
+    manifest.write_text(manifest.read_text().replace('"files": {\n', '"files": {\n' + lines))
+    run(package, "--uninstall", f"--install-path={target}")
+    assert treasure.read_text() == "mine"
+
+
+@pytest.mark.parametrize("link", ["vendors", "vendors/opforge"])
+def test_link_in_the_target_is_refused(package, run, target, tmp_path, link):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (target / link).parent.mkdir(parents=True)
+    (target / link).symlink_to(outside)
+    result = run(package, "--force", f"--install-path={target}")
+    assert result.returncode == 2
+    assert "is a link" in result.stderr
+    assert list(outside.iterdir()) == []
+
+
+def test_verify_names_changed_files(package, run, target):
+    run(package, f"--install-path={target}")
+    vendor = target / "vendors" / "opforge"
+    (vendor / "version.info").write_text("changed")
+    (vendor / "op_proto" / "inc" / "op_proto.h").unlink()
+    result = run(package, "--verify", f"--install-path={target}")
+    assert result.returncode == 1
+    assert "version.info" in result.stdout
+    assert "op_proto/inc/op_proto.h" in result.stdout
+    assert "op_api" not in result.stdout
+
+
+def test_failed_copy_leaves_the_old_package(package, run, target, tmp_path):
+    run(package, f"--install-path={target}")
+    before = tree(target)
+    (target / "vendors" / "opforge" / "extra").write_text("x")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "cp").write_text('#!/bin/sh\n/bin/cp "$@"\nexit 1\n')
+    (tools / "cp").chmod(0o755)
+    result = run(package, "--force", f"--install-path={target}", PATH=f"{tools}:/usr/bin:/bin")
+    assert result.returncode == 2
+    assert "nothing was installed" in result.stderr
+    assert set(tree(target)) == {*before, "vendors/opforge/extra"}
+
+
+def test_custom_path_must_be_one_folder_above_the_vendors(package, run, target):
+    two = run(package, ASCEND_CUSTOM_OPP_PATH=f"{target}:/other")
+    assert two.returncode == 2
+    assert "without a colon" in two.stderr
+    assert run(package, ASCEND_CUSTOM_OPP_PATH=str(target)).returncode == 0
+    vendor = target / "vendors" / "opforge"
+    inside = run(package, "--force", ASCEND_CUSTOM_OPP_PATH=str(vendor))
+    assert inside.returncode == 2
+    assert f"give --install-path={target}" in inside.stderr
+    assert not (vendor / "vendors").exists()
+
+
+@pytest.mark.parametrize("by_option", [False, True])
+def test_toolkit_folder_needs_consent_to_hide_builtin_operators(package, run, opp, by_option):
+    options = [f"--install-path={opp}/../opp"] if by_option else []
+    before = tree(opp)
+    refused = run(package, *options, ASCEND_OPP_PATH=str(opp))
+    assert refused.returncode == 2
+    for hidden in (
+        "op type GroupedBiasAddGrad",
+        "aclnnGroupedBiasAddGrad\n",
+        "aclnnGroupedBiasAddGradV2GetWorkspaceSize",
+    ):
+        assert hidden in refused.stderr
+    assert "--replace-builtin" in refused.stderr
+    assert tree(opp) == before
+
+
+def test_toolkit_folder_keeps_the_order_of_other_vendors(package, run, opp):
+    before = tree(opp)
+    assert run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp)).returncode == 0
+    config = opp / "vendors" / "config.ini"
+    assert config.read_text() == "load_priority=opforge,alpha,beta\nother=1\n"
+    assert not (opp / "vendors" / "opforge" / "bin").exists()
+    assert run(package, "--uninstall", ASCEND_OPP_PATH=str(opp)).returncode == 0
+    assert tree(opp) == before
+
+
+def test_first_vendor_of_a_toolkit_folder_makes_and_removes_the_list(package, run, tmp_path):
+    opp = tmp_path / "fresh opp"
+    opp.mkdir()
+    assert run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp)).returncode == 0
+    config = opp / "vendors" / "config.ini"
+    assert config.read_text() == "load_priority=opforge\n"
+    assert config.stat().st_mode & 0o777 == 0o640
+    script = opp / "vendors" / "opforge" / "scripts" / "uninstall.sh"
+    subprocess.run(["sh", str(script)], check=True, capture_output=True)
+    assert list(opp.iterdir()) == []
+
+
+def test_uninstall_of_nothing_says_so(package, run, target):
+    result = run(package, "--uninstall", f"--install-path={target}")
+    assert result.returncode == 2
+    assert "opforge is not installed" in result.stderr
+
+
+def test_unreadable_target_is_one_clear_message(package, run, tmp_path):
+    blocker = tmp_path / "file"
+    blocker.write_text("in the way")
+    result = run(package, f"--install-path={blocker}/opp")
+    assert result.returncode == 2
+    assert "cannot be made; choose a folder that you may write" in result.stderr
+    assert Path(blocker).read_text() == "in the way"

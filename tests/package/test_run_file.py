@@ -1,0 +1,183 @@
+"""The .run file itself: the same bytes every time, complete, and refused when it is damaged."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import platform
+import stat
+import subprocess
+import sys
+import tarfile
+import time
+
+import pytest
+
+from opforge.codegen.errors import MissingToolError, UserError
+from opforge.package.pack import pack, package_name
+
+TREE = "packages/vendors/opforge/"
+
+
+def payload(package):
+    """The archive behind the head, whose lines the head counts itself."""
+    lines = int(package.read_bytes().split(b"header_lines=")[1].split(b"\n")[0])
+    return package.read_bytes().split(b"\n", lines)[lines]
+
+
+@pytest.fixture(scope="module")
+def members(package):
+    with tarfile.open(fileobj=io.BytesIO(payload(package))) as archive:
+        entries = archive.getmembers()
+        data = {entry.name.removeprefix("./"): archive.extractfile(entry).read() for entry in entries if entry.isfile()}
+    return entries, data
+
+
+def test_folder_date_umask_and_locale_do_not_change_the_bytes(package, project, tmp_path):
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    time.sleep(1.1)  # gzip and tar count in seconds
+    program = "import sys; from pathlib import Path; from opforge.package.pack import pack; pack(out=Path(sys.argv[1]))"
+    surroundings = {"LC_ALL": "C.UTF-8", "TZ": "Asia/Tokyo", "TMPDIR": str(folder), "GZIP": "-1", "PYTHONHASHSEED": "7"}
+    subprocess.run(
+        [sys.executable, "-c", program, str(folder)],
+        cwd=project.root,
+        env=os.environ | surroundings,
+        umask=0o077,
+        check=True,
+    )
+    again = folder / package.name
+    assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(package.read_bytes()).digest()
+    assert again.stat().st_mode & 0o777 == 0o755
+
+
+def test_name_says_system_and_architecture(package):
+    assert package.name == package_name()
+    assert package.name.startswith("custom_opp_")
+    assert package.name.endswith(f"_{platform.machine()}.run")
+
+
+def test_nothing_of_this_machine_is_inside(package, members, project):
+    _, data = members
+    head = package.read_bytes().removesuffix(payload(package))
+    for text in (head, *data.values()):
+        for private in (str(project.root), os.environ.get("HOME", "/root") + "/", platform.node()):
+            assert private.encode() not in text
+
+
+def test_archive_holds_plain_files_below_its_folder(members):
+    entries, data = members
+    assert data
+    for entry in entries:
+        assert entry.isfile() or entry.isdir(), f"{entry.name} is a link or device"
+        assert not entry.name.startswith("/")
+        assert ".." not in entry.name.split("/")
+        assert (entry.uid, entry.gid, entry.mtime) == (0, 0, 0)
+    modes = {entry.name.removeprefix("./"): entry.mode for entry in entries if entry.isfile()}
+    assert modes["install.sh"] & stat.S_IXUSR
+    assert modes[TREE + "manifest.json"] == 0o644
+
+
+def test_manifest_lists_every_file(members):
+    _, data = members
+    manifest = json.loads(data[TREE + "manifest.json"])
+    listed = {TREE + path: digest for path, digest in manifest["files"].items()}
+    assert set(data) - set(listed) == {"install.sh", TREE + "manifest.json"}
+    assert {path: hashlib.sha256(data[path]).hexdigest() for path in listed} == listed
+
+
+def test_manifest_says_what_is_in_and_what_is_not(members):
+    _, data = members
+    manifest = json.loads(data[TREE + "manifest.json"])
+    assert manifest["operators"] == ["GroupedBiasAddGrad"]
+    assert manifest["socs"] == ["ascend910_93", "ascend910b"]
+    assert manifest["release"] == "source"
+    assert manifest["note"] == "source release: no compiled libraries; aclnn calls work after a build with CANN"
+    assert any("libcust_opapi.so" in line for line in manifest["not_included"])
+    assert not any(path.endswith((".so", ".o", ".a")) for path in data)
+    assert manifest["builtin_op_types"] == ["GroupedBiasAddGrad"]
+    assert "aclnnGroupedBiasAddGradV2GetWorkspaceSize" in manifest["builtin_aclnn"]
+
+
+def test_vendor_layout_is_complete(members):
+    _, data = members
+    tbe = TREE + "op_impl/ai_core/tbe/"
+    expected = {
+        "install.sh",
+        TREE + "version.info",
+        TREE + "op_proto/inc/op_proto.h",
+        TREE + "op_proto/inc/grouped_bias_add_grad_proto.h",
+        TREE + "op_api/include/aclnn_grouped_bias_add_grad.h",
+        TREE + "op_api/include/aclnn_grouped_bias_add_grad_v2.h",
+        TREE + "framework/tensorflow/npu_supported_ops.json",
+        tbe + "config/ascend910b/aic-ascend910b-ops-info.json",
+        tbe + "config/ascend910_93/aic-ascend910_93-ops-info.json",
+        tbe + "opforge_impl/dynamic/grouped_bias_add_grad.py",
+        tbe + "opforge_impl/dynamic/grouped_bias_add_grad.cpp",
+        tbe + "opforge_impl/dynamic/grouped_bias_add_grad.h",
+        tbe + "opforge_impl/dynamic/grouped_bias_add_grad_tiling_data.h",
+        TREE + "src/op_host/grouped_bias_add_grad_def.cpp",
+        TREE + "src/op_host/grouped_bias_add_grad_infershape.cpp",
+        TREE + "src/op_host/grouped_bias_add_grad_tiling.cpp",
+        TREE + "src/op_host/grouped_bias_add_grad_tiling.h",
+        TREE + "src/op_host/common/plan.h",
+        TREE + "src/op_api/aclnn_grouped_bias_add_grad.cpp",
+        TREE + "src/op_plugin/grouped_bias_add_grad_onnx_plugin.cpp",
+        TREE + "src/op_plugin/onnx_node.h",
+        TREE + "scripts/uninstall.sh",
+    }
+    assert expected - set(data) == set()
+    assert b"compiler_version" not in data[TREE + "version.info"]  # nothing was compiled with any CANN
+
+
+@pytest.mark.parametrize("place", ["first", "middle", "last", "cut", "longer"])
+def test_damaged_package_is_refused(package, run, tmp_path, place):
+    data = bytearray(package.read_bytes())
+    start = len(data) - len(payload(package))
+    if place == "cut":
+        del data[-100:]
+    elif place == "longer":
+        data += b"x"
+    else:
+        data[{"first": start, "middle": (start + len(data)) // 2, "last": len(data) - 1}[place]] ^= 1
+    damaged = tmp_path / package.name
+    damaged.write_bytes(data)
+    damaged.chmod(0o755)
+    target = tmp_path / "target"
+    result = run(damaged, f"--install-path={target}", SETUP_NOCHECK="1")
+    assert result.returncode == 2
+    assert "the package is damaged: got" in result.stderr
+    assert not target.exists()
+
+
+def test_missing_makeself_is_named_with_its_remedy(project, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingToolError, match="apt-get install makeself"):
+        pack(out=tmp_path, project=project)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"socs": ["ascend910c"]}, "soc: got 'ascend910c', expected one of .*did you mean"),
+        ({"socs": ["ascend910"]}, "documented but not built"),
+        ({"ops": ["GroupedBiasGrad"]}, "operator: got 'GroupedBiasGrad', did you mean 'GroupedBiasAddGrad'"),
+        ({"vendor": "../x"}, "vendor name: got '../x', expected lower case letters"),
+    ],
+)
+def test_bad_choice_is_refused(project, tmp_path, options, said):
+    with pytest.raises(UserError, match=said):
+        pack(out=tmp_path, project=project, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_chip_name_and_vendor_name_choose_the_folders(project, tmp_path, run):
+    package = pack(socs=["Ascend910B3"], vendor="acme", out=tmp_path / "out", project=project)
+    listing = run(package, "--list").stdout
+    assert "vendor: acme" in listing
+    assert "SoCs: ascend910b\n" in listing
+    assert "  op_impl/ai_core/tbe/acme_impl/dynamic/grouped_bias_add_grad.py" in listing
+    assert "ascend910_93" not in listing
