@@ -1,0 +1,43 @@
+"""The element types of tensors, under the names that each consumer of a spec gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class DType:
+    """One element type.
+
+    Attributes:
+        name: The word of specs, NumPy and ml_dtypes.
+        ge: Enumerator of ge::DataType.
+        number: Its number, equal in ge::DataType, aclDataType and opforge::DataType.
+        kernel: The C++ type in kernels.
+        plan: Enumerator of opforge::DataType.
+    """
+
+    name: str
+    ge: str
+    number: int
+    kernel: str
+    plan: str
+
+
+_ALL = (
+    DType("float32", "DT_FLOAT", 0, "float", "kFloat32"),
+    DType("float16", "DT_FLOAT16", 1, "half", "kFloat16"),
+    DType("int8", "DT_INT8", 2, "int8_t", "kInt8"),
+    DType("int32", "DT_INT32", 3, "int32_t", "kInt32"),
+    DType("uint8", "DT_UINT8", 4, "uint8_t", "kUint8"),
+    DType("int16", "DT_INT16", 6, "int16_t", "kInt16"),
+    DType("uint16", "DT_UINT16", 7, "uint16_t", "kUint16"),
+    DType("uint32", "DT_UINT32", 8, "uint32_t", "kUint32"),
+    DType("int64", "DT_INT64", 9, "int64_t", "kInt64"),
+    DType("uint64", "DT_UINT64", 10, "uint64_t", "kUint64"),
+    DType("float64", "DT_DOUBLE", 11, "double", "kFloat64"),
+    DType("bool", "DT_BOOL", 12, "bool", "kBool"),
+    DType("bfloat16", "DT_BF16", 27, "bfloat16_t", "kBfloat16"),
+)
+
+DTYPES = {dtype.name: dtype for dtype in _ALL}

@@ -1,0 +1,415 @@
+"""The expression language of specs: a whitelist parser on Python's grammar, giving a small typed tree.
+
+Values are 64-bit integers, booleans and dtypes. Every back end gives the same answer, or refuses alike: a result beyond
+64 bits and a division by zero are errors, never wrapped. A value may be *unknown* (a dimension of -1 at shape inference);
+what depends on it is unknown too, except that `false and x` and `true or x` are decided without `x`.
+
+Words: integer literals, dimension symbols, attributes, `true false`, dtype names, `+ - * // %` (floor division and its
+remainder, as in Python), comparisons (chained too), `and or not`, `min(..) max(..)`, and of a tensor: `present(x)`,
+`dtype(x)`, `len(x)` (its rank), `prod(x)` (its number of elements).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal, TypeAlias
+
+from opforge.codegen.dtypes import DTYPES
+from opforge.codegen.names import suggest
+
+INT_MAX = 2**63 - 1
+INT_MIN = -(2**63)
+MAX_TEXT = 1000
+
+
+class Kind(Enum):
+    """What an expression gives."""
+
+    INT = "an integer"
+    BOOL = "a condition"
+    DTYPE = "a dtype"
+
+
+@dataclass(frozen=True)
+class IntLiteral:
+    """A 64-bit integer."""
+
+    value: int
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class BoolLiteral:
+    """`true` or `false`."""
+
+    value: bool
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class DtypeLiteral:
+    """The name of a dtype."""
+
+    name: str
+    kind: Literal[Kind.DTYPE] = field(default=Kind.DTYPE, repr=False)
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A dimension."""
+
+    name: str
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of the operator, of kind INT or BOOL."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Present:
+    """Whether a tensor was given."""
+
+    tensor: str
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class DtypeOf:
+    """The dtype of a tensor; unknown for an absent one."""
+
+    tensor: str
+    kind: Literal[Kind.DTYPE] = field(default=Kind.DTYPE, repr=False)
+
+
+@dataclass(frozen=True)
+class Dims:
+    """`len` (rank) or `prod` (number of elements) of a tensor's shape; unknown for an absent one."""
+
+    function: Literal["len", "prod"]
+    tensor: str
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Negative:
+    """`-x`."""
+
+    operand: Expr
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """`left operator right` of two integers."""
+
+    operator: Literal["+", "-", "*", "//", "%"]
+    left: Expr
+    right: Expr
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """`min` or `max` of integers."""
+
+    function: Literal["min", "max"]
+    operands: tuple[Expr, ...]
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`left operator right` of two operands of one kind."""
+
+    operator: Literal["==", "!=", "<", "<=", ">", ">="]
+    left: Expr
+    right: Expr
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class Not:
+    """`not x`."""
+
+    operand: Expr
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class Junction:
+    """`and` or `or` of two conditions or more."""
+
+    operator: Literal["and", "or"]
+    operands: tuple[Expr, ...]
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+Expr: TypeAlias = (
+    IntLiteral
+    | BoolLiteral
+    | DtypeLiteral
+    | Symbol
+    | Attribute
+    | Present
+    | DtypeOf
+    | Dims
+    | Negative
+    | Arithmetic
+    | Extreme
+    | Comparison
+    | Not
+    | Junction
+)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The names that an expression may use.
+
+    Attributes:
+        symbols: Dimension symbols.
+        attributes: Attributes by name: "int", "bool", or another type, which expressions cannot use.
+        tensors: Names of inputs and outputs.
+    """
+
+    symbols: Collection[str] = ()
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    tensors: Collection[str] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """All names that may stand alone in an expression."""
+        return sorted({*self.symbols, *self.attributes})
+
+
+class ExprError(ValueError):
+    """A text is no expression; the message says what was got and what is expected."""
+
+
+def parse(text: str, scope: Scope) -> Expr:
+    """Parse one expression.
+
+    Raises:
+        ExprError: Grammar, a name outside `scope`, kinds that do not fit, a literal beyond 64 bits.
+    """
+    if len(text) > MAX_TEXT:
+        raise ExprError(f"got an expression of {len(text)} characters, expected at most {MAX_TEXT}")
+    if not text.isascii() or not text.isprintable():
+        raise ExprError(f"got {text!r}, expected an expression in printable ASCII")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
+        raise ExprError(f"got {text!r}, which is no expression: {reason}") from error
+    try:
+        return _Parser(text.strip(), scope).expression(tree.body)
+    except RecursionError as error:
+        raise ExprError(f"got {text!r}, which is nested too deeply") from error
+
+
+def parse_condition(text: str, scope: Scope) -> Expr:
+    """Parse an expression that gives a condition, or raise ExprError."""
+    return _of_kind(parse(text, scope), Kind.BOOL, text)
+
+
+def parse_integer(text: str, scope: Scope) -> Expr:
+    """Parse an expression that gives an integer, or raise ExprError."""
+    return _of_kind(parse(text, scope), Kind.INT, text)
+
+
+def _of_kind(expression: Expr, kind: Kind, text: str) -> Expr:
+    if expression.kind is not kind:
+        raise ExprError(f"got {text!r}, which is {expression.kind.value}; expected {kind.value}")
+    return expression
+
+
+def walk(expression: Expr) -> Iterator[Expr]:
+    """The expression and everything below it."""
+    yield expression
+    match expression:
+        case Negative(operand=operand) | Not(operand=operand):
+            yield from walk(operand)
+        case Arithmetic(left=left, right=right) | Comparison(left=left, right=right):
+            yield from walk(left)
+            yield from walk(right)
+        case Extreme(operands=operands) | Junction(operands=operands):
+            for operand in operands:
+                yield from walk(operand)
+        case _:
+            pass
+
+
+def symbols_of(expression: Expr) -> set[str]:
+    """The dimension symbols that an expression uses."""
+    return {node.name for node in walk(expression) if isinstance(node, Symbol)}
+
+
+def certainly_present(condition: Expr) -> set[str]:
+    """The tensors that are present whenever the condition holds."""
+    match condition:
+        case Present(tensor=tensor):
+            return {tensor}
+        case Junction(operator="and", operands=operands):
+            return set().union(*map(certainly_present, operands))
+        case _:
+            return set()
+
+
+_ARITHMETIC: Mapping[type[ast.operator], Literal["+", "-", "*", "//", "%"]] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+}
+_COMPARISON: Mapping[type[ast.cmpop], Literal["==", "!=", "<", "<=", ">", ">="]] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+_INSTEAD: Mapping[type[ast.AST], str] = {
+    ast.Div: "'/'; expected '//', the floor division",
+    ast.Pow: "'**'; expected a product",
+    ast.LShift: "'<<'; expected a product",
+    ast.RShift: "'>>'; expected '//'",
+    ast.BitAnd: "'&'; expected 'and'",
+    ast.BitOr: "'|'; expected 'or'",
+    ast.BitXor: "'^'; expected '!='",
+    ast.MatMult: "'@'",
+    ast.UAdd: "a leading '+'; expected none",
+    ast.Invert: "'~'; expected 'not'",
+    ast.In: "'in'; expected comparisons joined by 'or'",
+    ast.NotIn: "'not in'; expected comparisons joined by 'and'",
+    ast.Is: "'is'; expected '=='",
+    ast.IsNot: "'is not'; expected '!='",
+}
+
+
+class _Parser:
+    def __init__(self, text: str, scope: Scope) -> None:
+        self._text = text
+        self._scope = scope
+        self._functions: dict[str, Callable[[ast.Call], Expr]] = {
+            "present": lambda call: Present(self._tensor(call)),
+            "dtype": lambda call: DtypeOf(self._tensor(call)),
+            "len": lambda call: Dims("len", self._tensor(call)),
+            "prod": lambda call: Dims("prod", self._tensor(call)),
+            "min": lambda call: Extreme("min", self._integers(call)),
+            "max": lambda call: Extreme("max", self._integers(call)),
+        }
+
+    def _refuse(self, got: str) -> ExprError:
+        return ExprError(f"in {self._text!r}: got {got}")
+
+    def expression(self, node: ast.expr) -> Expr:
+        match node:
+            case ast.Constant():
+                return self._literal(node)
+            case ast.Name(id=name):
+                return self._name(name)
+            case ast.Call():
+                return self._call(node)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return Not(self._operand(operand, Kind.BOOL))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return self._negative(operand)
+            case ast.BinOp(op=operator, left=left, right=right) if type(operator) in _ARITHMETIC:
+                operands = (self._operand(left, Kind.INT), self._operand(right, Kind.INT))
+                return Arithmetic(_ARITHMETIC[type(operator)], *operands)
+            case ast.BoolOp(op=operator, values=values):
+                word: Literal["and", "or"] = "and" if isinstance(operator, ast.And) else "or"
+                return Junction(word, tuple(self._operand(value, Kind.BOOL) for value in values))
+            case ast.Compare():
+                return self._comparison(node)
+            case ast.BinOp(op=operator) | ast.UnaryOp(op=operator):
+                raise self._refuse(_INSTEAD[type(operator)])
+            case _:
+                raise self._refuse(f"{ast.unparse(node)!r}, which is not of the expression language")
+
+    def _operand(self, node: ast.expr, kind: Kind) -> Expr:
+        operand = self.expression(node)
+        if operand.kind is not kind:
+            raise self._refuse(f"{ast.unparse(node)!r}, which is {operand.kind.value}; expected {kind.value}")
+        return operand
+
+    def _literal(self, node: ast.Constant, sign: int = 1) -> Expr:
+        if type(node.value) is not int:
+            raise self._refuse(f"{ast.unparse(node)!r}; expected an integer, true or false")
+        value = sign * node.value
+        if not INT_MIN <= value <= INT_MAX:
+            raise self._refuse(f"{value}, which does not fit 64 bits")
+        return IntLiteral(value)
+
+    def _negative(self, node: ast.expr) -> Expr:
+        if isinstance(node, ast.Constant):
+            return self._literal(node, sign=-1)
+        return Negative(self._operand(node, Kind.INT))
+
+    def _name(self, name: str) -> Expr:
+        if name in {"true", "false"}:
+            return BoolLiteral(name == "true")
+        if name in DTYPES:
+            return DtypeLiteral(name)
+        if name in self._scope.symbols:
+            return Symbol(name)
+        if name in self._scope.attributes:
+            of = self._scope.attributes[name]
+            if of not in {"int", "bool"}:
+                raise self._refuse(f"attribute {name!r} of type {of}; expected one of type int or bool")
+            return Attribute(name, Kind.INT if of == "int" else Kind.BOOL)
+        if name in self._scope.tensors:
+            raise self._refuse(f"tensor {name!r} alone; expected present(..), dtype(..), len(..) or prod(..) of it")
+        hint = suggest(name, self._scope.words) if self._scope.words else "expected no name here"
+        raise self._refuse(f"unknown name {name!r}; {hint}")
+
+    def _call(self, node: ast.Call) -> Expr:
+        name = ast.unparse(node.func)
+        if name not in self._functions:
+            raise self._refuse(f"unknown function {name!r}; {suggest(name, self._functions)}")
+        if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
+            raise self._refuse(f"{ast.unparse(node)!r}; expected plain arguments")
+        return self._functions[name](node)
+
+    def _tensor(self, node: ast.Call) -> str:
+        match node.args:
+            case [ast.Name(id=name)] if name in self._scope.tensors:
+                return name
+            case [ast.Name(id=name)]:
+                raise self._refuse(f"{ast.unparse(node)!r} of an unknown tensor; {suggest(name, self._scope.tensors)}")
+            case _:
+                raise self._refuse(f"{ast.unparse(node)!r}; expected the name of one input or output in the brackets")
+
+    def _integers(self, node: ast.Call) -> tuple[Expr, ...]:
+        if len(node.args) < 2:
+            raise self._refuse(f"{ast.unparse(node)!r}; expected two arguments or more")
+        return tuple(self._operand(argument, Kind.INT) for argument in node.args)
+
+    def _comparison(self, node: ast.Compare) -> Expr:
+        nodes = [node.left, *node.comparators]
+        operands = [self.expression(operand) for operand in nodes]
+        pairs: list[Expr] = []
+        for i, operator in enumerate(node.ops):
+            if type(operator) not in _COMPARISON:
+                raise self._refuse(_INSTEAD[type(operator)])
+            word = _COMPARISON[type(operator)]
+            left, right = operands[i], operands[i + 1]
+            if left.kind is not right.kind:
+                raise self._refuse(
+                    f"{ast.unparse(nodes[i])!r} {word} {ast.unparse(nodes[i + 1])!r}, which compares "
+                    f"{left.kind.value} with {right.kind.value}"
+                )
+            if left.kind is not Kind.INT and word not in {"==", "!="}:
+                raise self._refuse(f"{word!r} of {left.kind.value}; expected '==' or '!='")
+            pairs.append(Comparison(word, left, right))
+        return pairs[0] if len(pairs) == 1 else Junction("and", tuple(pairs))

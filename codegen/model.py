@@ -1,0 +1,293 @@
+"""The specification of one operator, as data. Every generated file is a view of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from opforge.codegen import names
+from opforge.codegen.dtypes import DTYPES
+from opforge.codegen.names import snake_case, suggest
+
+if TYPE_CHECKING:
+    from opforge.codegen.program import Program
+
+PRODUCTS = ("ascend310b", "ascend310p", "ascend910", "ascend910_93", "ascend910b", "ascend950")
+STATUSES = {
+    161001: "ACLNN_ERR_PARAM_NULLPTR",
+    161002: "ACLNN_ERR_PARAM_INVALID",
+    561002: "ACLNN_ERR_INNER_TILING_ERROR",
+}
+TASK_TYPES = ("AIV_ONLY", "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1", "MIX_AIC_1_2")
+SCALAR_BYTES = {"int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8}
+TILING_DATA_BYTES = 2048
+
+
+def _no_controls(text: str) -> str:
+    if bad := sorted({char for char in text if not char.isprintable() and char != "\n"}):
+        raise ValueError(f"got the control character {bad[0]!r}, expected printable text")
+    return text
+
+
+def _one_line(text: str) -> str:
+    if "\n" in text:
+        raise ValueError("got several lines, expected one")
+    return _no_controls(text)
+
+
+def _known(kind: str, words: tuple[str, ...]) -> AfterValidator:
+    def check(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"unknown {kind} {text!r}; {suggest(text, words)}")
+        return text
+
+    return AfterValidator(check)
+
+
+def _op_type(text: str) -> str:
+    return _accept(text, names.op_type_refusal(text))
+
+
+def _parameter(text: str) -> str:
+    return _accept(text, names.parameter_refusal(text))
+
+
+def _ir_name(text: str) -> str:
+    return _accept(text, names.ir_name_refusal(text))
+
+
+def _camel(text: str) -> str:
+    return _accept(text, names.camel_refusal(text))
+
+
+def _accept(text: str, refusal: str | None) -> str:
+    if refusal:
+        raise ValueError(refusal)
+    return text
+
+
+Line = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_one_line)]
+Text = Annotated[str, StringConstraints(max_length=20000), AfterValidator(_no_controls)]
+OpType = Annotated[str, AfterValidator(_op_type)]
+Name = Annotated[str, AfterValidator(_parameter)]
+IrName = Annotated[str, AfterValidator(_ir_name)]
+CName = Annotated[str, AfterValidator(_camel)]
+Dtype = Annotated[str, _known("dtype", tuple(sorted(DTYPES)))]
+Product = Annotated[str, _known("product", PRODUCTS)]
+TaskType = Annotated[str, _known("task type", TASK_TYPES)]
+AttrType = Annotated[str, _known("attribute type", ("int", "float", "bool", "string"))]
+ScalarType = Annotated[str, _known("type", tuple(SCALAR_BYTES))]
+RuleName = Annotated[str, _known("rule", ("required", "dtypes", "ranks", "shapes"))]
+Status = Annotated[int, Field(ge=0)]
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9]{0,7}$")]
+CType = Annotated[
+    str,
+    _known(
+        "C type",
+        (
+            "int8_t",
+            "int32_t",
+            "int64_t",
+            "uint64_t",
+            "double",
+            "float",
+            "bool",
+            "char *",
+            "aclTensor *",
+            "const aclTensor *",
+        ),
+    ),
+]
+Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+
+
+class SpecModel(BaseModel):
+    """Frozen, closed and strict: an unknown key or a number in quotes is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class TensorSpec(SpecModel):
+    """An input or output.
+
+    Attributes:
+        name: The project's name of it.
+        optional: Whether a call may leave it out (inputs only).
+        dtypes: What it accepts. With `dtype`, those of the tensor named there.
+        dtype: The tensor whose dtype this one has, or None.
+        ir: Its name in the graph IR; empty: `name`.
+    """
+
+    name: Name
+    optional: bool = False
+    dtypes: Annotated[tuple[Dtype, ...], Field(min_length=1)] = ()
+    dtype: str | None = None
+    ir: IrName = ""
+    description: Text = ""
+
+    @property
+    def ir_name(self) -> str:
+        """The name in the graph IR."""
+        return self.ir or self.name
+
+
+class AttrSpec(SpecModel):
+    """An attribute; without a default it is required."""
+
+    name: Name
+    type: AttrType
+    default: Annotated[bool | Int64 | float | Line, Field(union_mode="left_to_right")] | None = None
+    ir: IrName = ""
+    description: Text = ""
+
+    @property
+    def ir_name(self) -> str:
+        """The name in the graph IR."""
+        return self.ir or self.name
+
+
+class CaseSpec(SpecModel):
+    """Shapes that hold under a condition; dims are integers or expressions over symbols."""
+
+    name: Name
+    when: Line = "true"
+    shapes: dict[str, tuple[Int64 | Line, ...]]
+
+
+class ConstraintSpec(SpecModel):
+    """A labelled rule: either a built-in one (`rule`) or a condition (`check`) about `subject`."""
+
+    label: Label
+    status: Status
+    rule: RuleName | None = None
+    check: Line | None = None
+    case: str | None = None
+    subject: str | None = None
+    expected: Line | None = None
+
+
+class FunctionSpec(SpecModel):
+    """An aclnn function: its parameters in order, each with what of the operator it carries.
+
+    Attributes:
+        function: Its name.
+        params: C name -> input, attribute or output. Attributes that are not listed take their default.
+        types: C types that differ from the usual ones.
+    """
+
+    function: Annotated[str, StringConstraints(pattern=r"^aclnn[A-Z][A-Za-z0-9]*$", max_length=100)]
+    params: dict[CName, str]
+    types: dict[str, CType] = {}
+
+
+class OnnxSpec(SpecModel):
+    """What an ONNX node of this operator computes, in standard operators, per case."""
+
+    bodies: dict[str, Text] = {}
+
+
+class TorchSpec(SpecModel):
+    """FX targets that map onto the operator."""
+
+    targets: tuple[Line, ...] = ()
+
+
+class TilingField(SpecModel):
+    """One field of the tiling data; with `count` an array."""
+
+    name: Name
+    type: ScalarType
+    count: Annotated[int, Field(ge=1, le=TILING_DATA_BYTES)] | None = None
+    description: Text = ""
+
+
+class TilingKey(SpecModel):
+    """One tiling key and the arguments of the kernel class template it selects."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Za-z0-9]*$", max_length=64)]
+    key: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    template: tuple[bool | Int64 | str, ...] = ()
+
+
+class TilingSpec(SpecModel):
+    """What the plan hands to the kernel."""
+
+    task_type: TaskType = "AIV_ONLY"
+    data: tuple[TilingField, ...] = ()
+    keys: tuple[TilingKey, ...] = ()
+
+
+class Tolerance(SpecModel):
+    """An element is right if |got - expected| <= atol + rtol * |expected|."""
+
+    rtol: Annotated[float, Field(ge=0)]
+    atol: Annotated[float, Field(ge=0)]
+
+
+class TestShape(SpecModel):
+    """One test: values for the symbols of a case, and attributes."""
+
+    __test__ = False
+
+    case: str
+    symbols: dict[str, Annotated[int, Field(ge=0)]]
+    attrs: dict[str, bool | Int64 | float | str] = {}
+    note: Text = ""
+
+
+class TestsSpec(SpecModel):
+    """How results are compared, and with which shapes."""
+
+    __test__ = False
+
+    tolerance: dict[Dtype, Tolerance] = {}
+    shapes: tuple[TestShape, ...] = ()
+
+
+class OpSpec(SpecModel):
+    """One operator."""
+
+    op_type: OpType
+    summary: Line
+    formula: Line
+    description: Text = ""
+    products: Annotated[tuple[Product, ...], Field(min_length=1)]
+    inputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
+    attrs: tuple[AttrSpec, ...] = ()
+    outputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
+    cases: Annotated[tuple[CaseSpec, ...], Field(min_length=1)]
+    constraints: Annotated[tuple[ConstraintSpec, ...], Field(min_length=1)]
+    aclnn: tuple[FunctionSpec, ...] = ()
+    onnx: OnnxSpec = OnnxSpec()
+    torch: TorchSpec = TorchSpec()
+    tiling: TilingSpec = TilingSpec()
+    tests: TestsSpec = TestsSpec()
+
+    @property
+    def name(self) -> str:
+        """The op type in snake case: stem of files, name of the kernel function."""
+        return snake_case(self.op_type)
+
+    @cached_property
+    def program(self) -> Program:
+        """Cases and constraints with their expressions parsed."""
+        from opforge.codegen.program import compile_spec
+
+        program, problems = compile_spec(self)
+        assert not problems, problems
+        return program
+
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """Inputs, then outputs."""
+        return self.inputs + self.outputs
+
+    def tensor(self, name: str) -> TensorSpec:
+        """The input or output called `name`; KeyError if there is none."""
+        return {tensor.name: tensor for tensor in self.tensors}[name]
+
+    def attr(self, name: str) -> AttrSpec:
+        """The attribute called `name`; KeyError if there is none."""
+        return {attr.name: attr for attr in self.attrs}[name]

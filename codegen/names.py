@@ -1,0 +1,121 @@
+"""Names: which ones a spec may use, and how one name is spelt in each place."""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+import re
+from collections.abc import Iterable
+
+from opforge.codegen.dtypes import DTYPES
+
+_CPP_KEYWORDS = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
+    concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete
+    do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
+    requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
+    true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
+    """.split()
+)
+# What generated code, the CANN macros or the two-phase call use themselves.
+_RESERVED = frozenset(
+    """
+    aclnn ascendc call check context data executor ge gert half impl kernel_name l0op main op opforge ops platform plan
+    problem std stream symbols tensor tiling tiling_data tiling_key unique_executor user_workspace workspace
+    workspace_size bfloat16_t
+    """.split()
+)
+_MACROS = frozenset(
+    """
+    ATTR BUFSIZ DATATYPE DYNAMIC EOF EXIT GRAPH INFINITY INPUT NAN NULL OPTIONAL OUTPUT REQUIRED S_OK TRUE FALSE
+    """.split()
+)
+# Words of the expression language.
+_LANGUAGE = frozenset("present dtype prod len min max and or not True False None".split())
+
+_OP_TYPE = re.compile(r"[A-Z][A-Za-z0-9]*")
+_SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_IR = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*")
+_SYMBOL = re.compile(r"[A-Z][A-Za-z0-9]*")
+_LOWER_CAMEL = re.compile(r"[a-z][A-Za-z0-9]*")
+
+
+def snake_case(name: str) -> str:
+    """`GroupedBiasAddGrad` -> `grouped_bias_add_grad`, by the rule of CANN's op_build."""
+    out = []
+    for i, char in enumerate(name):
+        if char.isupper() and i:
+            next_is_lower = i + 1 < len(name) and name[i + 1].islower()
+            if not name[i - 1].isupper() or next_is_lower:
+                out.append("_")
+        out.append(char.lower())
+    return "".join(out)
+
+
+def lower_camel(name: str) -> str:
+    """`grad_y` -> `gradY`, the spelling of C++ locals and members."""
+    head, *tail = name.split("_")
+    return head + "".join(part.capitalize() for part in tail)
+
+
+def upper_camel(name: str) -> str:
+    """`grad_y` -> `GradY`, the spelling of C++ functions and of enumerators after their `k`."""
+    camel = lower_camel(name)
+    return camel[:1].upper() + camel[1:]
+
+
+def suggest(got: str, known: Iterable[str]) -> str:
+    """` did you mean 'x'?` with the nearest known name, or the list of known names if none is near."""
+    names = sorted(known)
+    if near := nearest(got, names):
+        return f"did you mean {near!r}?"
+    return f"expected one of {', '.join(names)}"
+
+
+def nearest(got: str, known: Iterable[str]) -> str | None:
+    """The known name that `got` probably means."""
+    names = sorted(known)
+    by_lower = {name.lower(): name for name in reversed(names)}
+    found = difflib.get_close_matches(got.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def _refusal(got: str, form: re.Pattern[str], example: str, words: frozenset[str] = frozenset()) -> str | None:
+    if not form.fullmatch(got):
+        return f"got {got!r}, expected {example}"
+    camel = lower_camel(got)
+    if {got, camel} & (_CPP_KEYWORDS | frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) - {"type", "match"}):
+        return f"got {got!r}, a keyword of C++ or Python; expected another name, as in '{got}_value'"
+    if {got, camel} & words:
+        return f"got {got!r}, which generated code uses itself; expected another name, as in '{got}_value'"
+    if len(got) > 64:
+        return f"got a name of {len(got)} characters, expected at most 64"
+    return None
+
+
+def op_type_refusal(got: str) -> str | None:
+    """Why `got` cannot be an op type, or None."""
+    return _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'GroupedBiasAddGrad'")
+
+
+def parameter_refusal(got: str) -> str | None:
+    """Why `got` cannot name an input, output, attribute, case or tiling field, or None."""
+    words = _RESERVED | _LANGUAGE | frozenset(DTYPES)
+    return _refusal(got, _SNAKE, "lower case words joined by '_', as in 'grad_y'", words)
+
+
+def ir_name_refusal(got: str) -> str | None:
+    """Why `got` cannot be a name in the graph IR, or None."""
+    return _refusal(got, _IR, "an identifier, as in 'grad_y' or 'outputGrad'", _RESERVED)
+
+
+def camel_refusal(got: str) -> str | None:
+    """Why `got` cannot name a parameter of a C function, or None."""
+    return _refusal(got, _LOWER_CAMEL, "camelCase, as in 'gradY'", frozenset({"workspace", "workspaceSize", "stream"}))
+
+
+def symbol_refusal(got: str) -> str | None:
+    """Why `got` cannot be the symbol of a dimension, or None."""
+    return _refusal(got, _SYMBOL, "a capital and letters or digits, as in 'T'", _MACROS)

@@ -1,0 +1,271 @@
+"""What a call of an operator means: which constraint it breaks first, and which outputs it has.
+
+The generated C++ (`<op>_check.h`) follows the same steps and prints the same messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from opforge.codegen.evaluate import Environment, EvaluationError, evaluate
+from opforge.codegen.model import OpSpec, TensorSpec
+from opforge.codegen.program import Case, Constraint, Dim
+
+# A dimension is unknown as None or any negative number; a shape of unknown rank is None.
+Shape: TypeAlias = Sequence[int | None] | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """Arguments of a call.
+
+    Attributes:
+        shapes: Shape per tensor that is given; inputs, and outputs where they are known. A missing key is null.
+        dtypes: Dtype name per tensor; a missing key or None is unknown.
+        attrs: Attribute values; a missing key means the default.
+    """
+
+    shapes: Mapping[str, Shape]
+    dtypes: Mapping[str, str | None] = field(default_factory=dict)
+    attrs: Mapping[str, int | float | bool | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape and dtype of an output: dimensions of -1 and a dtype of None are unknown."""
+
+    shape: tuple[int, ...] | None
+    dtype: str | None
+
+
+@dataclass(frozen=True)
+class Violation:
+    """The first constraint that a call breaks."""
+
+    op_type: str
+    label: str
+    status: int
+    parameter: str
+    got: str
+    expected: str
+
+    @property
+    def message(self) -> str:
+        """One line with operator, parameter, got, expected and label, equal in all back ends."""
+        return f"{self.op_type}: {self.parameter}: got {self.got}, expected {self.expected} [{self.label}]"
+
+
+class ShapeRefusal(ValueError):
+    """The outputs cannot be inferred, because the call breaks a constraint."""
+
+    def __init__(self, violation: Violation) -> None:
+        super().__init__(violation.message)
+        self.violation = violation
+        self.label = violation.label
+        self.status = violation.status
+
+
+def check(spec: OpSpec, call: Call, *, with_outputs: bool = True) -> Violation | None:
+    """The first constraint of the spec that the call breaks, or None.
+
+    Args:
+        spec: The operator.
+        call: The arguments. What is unknown in them breaks nothing.
+        with_outputs: Whether the outputs are arguments too, as in an aclnn call, or not known yet.
+    """
+    checker = _Checker(spec, call, with_outputs=with_outputs, with_dtypes=True)
+    return checker.violation()
+
+
+def infer(spec: OpSpec, call: Call) -> dict[str, TensorType]:
+    """The type of each output, from inputs and attributes; dtypes are propagated, not checked.
+
+    Raises:
+        ShapeRefusal: The call breaks a constraint on what is known of it.
+    """
+    checker = _Checker(spec, call, with_outputs=False, with_dtypes=False)
+    violation = checker.violation()
+    if violation is not None:
+        raise ShapeRefusal(violation)
+    return {output.name: TensorType(checker.output_shape(output.name), _dtype(output, call)) for output in spec.outputs}
+
+
+def _dtype(output: TensorSpec, call: Call) -> str | None:
+    if output.dtype is not None:
+        return call.dtypes.get(output.dtype)
+    return output.dtypes[0] if len(output.dtypes) == 1 else None
+
+
+def alternatives(words: Sequence[str]) -> str:
+    """`a, b or c`."""
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def shape_text(shape: Shape) -> str:
+    """`shape [4, ?]`, or `a shape of unknown rank`."""
+    if shape is None:
+        return "a shape of unknown rank"
+    return f"shape {dims_text(shape)}"
+
+
+def dims_text(dims: Sequence[int | None]) -> str:
+    """`[4, ?]`."""
+    return f"[{', '.join('?' if dim is None or dim < 0 else str(dim) for dim in dims)}]"
+
+
+def value_text(value: float | bool | str) -> str:
+    """An attribute value as messages print it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class _Checker:
+    """Runs the constraints in order; the rule `ranks` chooses the case and binds its symbols."""
+
+    def __init__(self, spec: OpSpec, call: Call, *, with_outputs: bool, with_dtypes: bool) -> None:
+        self._spec = spec
+        self._tensors = spec.tensors if with_outputs else spec.inputs
+        self._with_dtypes = with_dtypes
+        self._dtypes = call.dtypes
+        names = {tensor.name for tensor in self._tensors}
+        self._shapes: dict[str, Shape] = {
+            name: None if shape is None else tuple(None if dim is None or dim < 0 else dim for dim in shape)
+            for name, shape in call.shapes.items()
+            if name in names
+        }
+        self._attrs = {attr.name: call.attrs.get(attr.name, attr.default) for attr in spec.attrs}
+        self._case: Case | None = None
+        self._symbols: dict[str, int | None] = {}
+
+    def violation(self) -> Violation | None:
+        """The first broken constraint."""
+        rules = {"required": self._required, "dtypes": self._dtype, "ranks": self._ranks, "shapes": self._check_shapes}
+        for constraint in self._spec.program.constraints:
+            run = rules[constraint.rule] if constraint.rule else self._check
+            found = run(constraint)
+            if found is not None:
+                return found
+        return None
+
+    def _broken(self, constraint: Constraint, parameter: str, got: str, expected: str) -> Violation:
+        return Violation(self._spec.op_type, constraint.label, constraint.status, parameter, got, expected)
+
+    def _environment(self) -> Environment:
+        exact = {name: value for name, value in self._attrs.items() if isinstance(value, int)}
+        return Environment(self._symbols, exact, self._shapes, self._dtypes)
+
+    def _required(self, constraint: Constraint) -> Violation | None:
+        for tensor in self._tensors:
+            if not tensor.optional and tensor.name not in self._shapes:
+                return self._broken(constraint, tensor.name, "null", "a tensor")
+        return None
+
+    def _dtype(self, constraint: Constraint) -> Violation | None:
+        if not self._with_dtypes:
+            return None
+        for tensor in self._tensors:
+            got = self._dtypes.get(tensor.name)
+            if got is None or tensor.name not in self._shapes:
+                continue
+            if tensor.dtype is None:
+                if got not in tensor.dtypes:
+                    return self._broken(constraint, tensor.name, got, alternatives(tensor.dtypes))
+                continue
+            wanted = self._dtypes.get(tensor.dtype)
+            if wanted is not None and got != wanted:
+                return self._broken(constraint, tensor.name, got, f"{wanted}, the dtype of {tensor.dtype}")
+        return None
+
+    def _ranks(self, constraint: Constraint) -> Violation | None:
+        environment = self._environment()
+        for case in self._spec.program.cases:
+            try:
+                holds = evaluate(case.when, environment)
+            except EvaluationError:
+                holds = False
+            if holds is True:
+                self._case = case
+                break
+        else:
+            conditions = alternatives([case.when_text for case in self._spec.program.cases])
+            return self._broken(constraint, "arguments", "none of the cases", conditions)
+        for tensor in self._tensors:
+            if tensor.name not in self._shapes:
+                continue
+            shape = self._shapes[tensor.name]
+            if tensor.name not in self._case.shapes:
+                return self._broken(constraint, tensor.name, "a tensor", "null")
+            rank = len(self._case.shapes[tensor.name])
+            if shape is not None and len(shape) != rank:
+                expected = f"{rank} dimensions {self._case.shape_text(tensor.name)}"
+                return self._broken(constraint, tensor.name, shape_text(shape), expected)
+        for binding in self._case.bindings:
+            shape = self._shapes.get(binding.tensor)
+            self._symbols[binding.symbol] = None if shape is None else shape[binding.axis]
+        return None
+
+    def _check(self, constraint: Constraint) -> Violation | None:
+        assert constraint.check is not None
+        assert self._case is not None
+        if constraint.case not in {None, self._case.name}:
+            return None
+        try:
+            if evaluate(constraint.check, self._environment()) is not False:
+                return None
+        except EvaluationError:
+            return self._broken(
+                constraint, constraint.subject, f"{self._got(constraint)} (overflow)", constraint.expected
+            )
+        return self._broken(constraint, constraint.subject, self._got(constraint), constraint.expected)
+
+    def _got(self, constraint: Constraint) -> str:
+        if constraint.subject in self._attrs:
+            value = self._attrs[constraint.subject]
+            assert value is not None
+            return value_text(value)
+        if constraint.subject not in self._shapes:
+            return "null"
+        return shape_text(self._shapes[constraint.subject])
+
+    def _check_shapes(self, constraint: Constraint) -> Violation | None:
+        assert self._case is not None
+        case = self._case
+        for tensor in self._spec.tensors:
+            if tensor.name not in case.shapes:
+                continue
+            is_output = tensor in self._spec.outputs
+            shape = self._shapes.get(tensor.name)
+            dims = case.shapes[tensor.name]
+            # An output's dimensions must exist even when the output itself is not known yet.
+            if not is_output and shape is None:
+                continue
+            wanted: list[int | None] = []
+            for dim in dims:
+                try:
+                    value = self._value(dim)
+                except EvaluationError:
+                    return self._broken(
+                        constraint, tensor.name, f"{dim.text} beyond 64 bits", case.shape_text(tensor.name)
+                    )
+                if value is not None and value < 0:
+                    return self._broken(constraint, tensor.name, f"{dim.text} = {value}", "a dimension of at least 0")
+                wanted.append(value)
+            if shape is None:
+                continue
+            pairs = zip(shape, wanted, strict=True)
+            if any(got is not None and value is not None and got != value for got, value in pairs):
+                expected = f"{case.shape_text(tensor.name)} = {dims_text(wanted)}"
+                return self._broken(constraint, tensor.name, shape_text(shape), expected)
+        return None
+
+    def _value(self, dim: Dim) -> int | None:
+        value = evaluate(dim.expression, self._environment())
+        assert value is None or type(value) is int
+        return value
+
+    def output_shape(self, name: str) -> tuple[int, ...]:
+        """The shape of an output after `violation()` found nothing; -1 is unknown."""
+        assert self._case is not None
+        values = [self._value(dim) for dim in self._case.shapes[name]]
+        return tuple(-1 if value is None else value for value in values)

@@ -1,0 +1,208 @@
+"""What a spec must fulfil beyond the types of its fields: names that meet, sizes that fit, words that refer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from opforge.codegen.dtypes import DTYPES
+from opforge.codegen.model import SCALAR_BYTES, STATUSES, TILING_DATA_BYTES, AttrSpec, OpSpec
+from opforge.codegen.names import lower_camel, snake_case, suggest
+from opforge.codegen.program import compile_spec
+from opforge.codegen.yaml_nodes import Path
+
+Problems = list[tuple[Path, str]]
+
+_TENSOR_TYPES = ("aclTensor *", "const aclTensor *")
+_ATTR_TYPES = {
+    "int": ("int8_t", "int32_t", "int64_t", "uint64_t"),
+    "float": ("double", "float"),
+    "bool": ("bool",),
+    "string": ("char *",),
+}
+
+
+def problems_of(spec: OpSpec) -> Problems:
+    """Everything that is wrong with a spec of the right form, as (path, message)."""
+    problems: Problems = []
+    _check_names(spec, problems)
+    _check_dtypes(spec, problems)
+    _check_attrs(spec, problems)
+    _check_constraints(spec, problems)
+    _check_functions(spec, problems)
+    _check_tiling(spec, problems)
+    _check_uses(spec, problems)
+    problems.extend(compile_spec(spec)[1])
+    return problems
+
+
+def _check_unique(problems: Problems, what: str, entries: Iterable[tuple[Path, str]]) -> None:
+    seen: dict[str, Path] = {}
+    for path, name in entries:
+        if name in seen:
+            section, index = seen[name][0], seen[name][1]
+            problems.append((path, f"got {what} {name!r} again, {section}[{index}] has it already"))
+        seen.setdefault(name, path)
+
+
+def _check_names(spec: OpSpec, problems: Problems) -> None:
+    parameters = [
+        (section, index, parameter)
+        for section, group in (("inputs", spec.inputs), ("attrs", spec.attrs), ("outputs", spec.outputs))
+        for index, parameter in enumerate(group)
+    ]
+    _check_unique(problems, "the name", [((s, i, "name"), lower_camel(p.name)) for s, i, p in parameters])
+    _check_unique(problems, "the IR name", [((s, i, "ir"), p.ir_name) for s, i, p in parameters if p.ir])
+    _check_unique(problems, "the case", [(("cases", i, "name"), case.name) for i, case in enumerate(spec.cases)])
+    _check_unique(problems, "the product", [(("products", i), product) for i, product in enumerate(spec.products)])
+    for index, output in enumerate(spec.outputs):
+        if output.optional:
+            problems.append((("outputs", index, "optional"), "got true, expected false: an output is always given"))
+
+
+def _check_dtypes(spec: OpSpec, problems: Problems) -> None:
+    own = {tensor.name for tensor in spec.inputs if not tensor.optional and tensor.dtype is None}
+    for section, group in (("inputs", spec.inputs), ("outputs", spec.outputs)):
+        for index, tensor in enumerate(group):
+            path: Path = (section, index)
+            if tensor.dtype is None and not tensor.dtypes:
+                problems.append((path, "has no dtypes, expected 'dtypes: [..]' or 'dtype: <required input>'"))
+            elif tensor.dtype is not None and tensor.dtypes:
+                problems.append(((*path, "dtype"), "got both 'dtypes' and 'dtype', expected one of them"))
+            elif tensor.dtype is not None and tensor.dtype not in own - {tensor.name}:
+                hint = suggest(tensor.dtype, own - {tensor.name})
+                problems.append(((*path, "dtype"), f"got {tensor.dtype!r}, no required input with dtypes; {hint}"))
+            for position, dtype in enumerate(tensor.dtypes):
+                if dtype in tensor.dtypes[:position]:
+                    problems.append(((*path, "dtypes", position), f"got the dtype {dtype!r} again"))
+
+
+def _check_attrs(spec: OpSpec, problems: Problems) -> None:
+    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "string": (str,)}
+    for index, attr in enumerate(spec.attrs):
+        if attr.default is None:
+            continue
+        fits = isinstance(attr.default, kinds[attr.type]) and isinstance(attr.default, bool) == (attr.type == "bool")
+        if not fits:
+            problems.append(
+                (("attrs", index, "default"), f"got {attr.default!r}, expected a value of type {attr.type}")
+            )
+
+
+def _check_constraints(spec: OpSpec, problems: Problems) -> None:
+    labels = [(("constraints", i, "label"), constraint.label) for i, constraint in enumerate(spec.constraints)]
+    _check_unique(problems, "the label", labels)
+    parameters = [parameter.name for parameter in (*spec.tensors, *spec.attrs)]
+    cases = [case.name for case in spec.cases]
+    for index, constraint in enumerate(spec.constraints):
+        path: Path = ("constraints", index)
+        if constraint.status not in STATUSES:
+            expected = ", ".join(map(str, STATUSES))
+            problems.append(((*path, "status"), f"got {constraint.status}, expected one of {expected}"))
+        if (constraint.rule is None) == (constraint.check is None):
+            problems.append((path, "expected either 'rule' or 'check'"))
+        of_check = ("subject", "expected")
+        for key in of_check if constraint.rule is None else (*of_check, "case"):
+            value = getattr(constraint, key)
+            if constraint.rule is not None and value is not None:
+                problems.append(((*path, key), f"got {value!r}, expected no {key!r} beside 'rule'"))
+            if constraint.rule is None and value is None:
+                problems.append((path, f"{key!r} is missing, a 'check' needs it for its message"))
+        if constraint.rule is None and constraint.subject is not None and constraint.subject not in parameters:
+            hint = suggest(constraint.subject, parameters)
+            problems.append(((*path, "subject"), f"unknown parameter {constraint.subject!r}; {hint}"))
+        if constraint.case is not None and constraint.case not in cases:
+            problems.append(((*path, "case"), f"unknown case {constraint.case!r}; {suggest(constraint.case, cases)}"))
+
+
+def _check_functions(spec: OpSpec, problems: Problems) -> None:
+    functions = [(("aclnn", i, "function"), snake_case(f.function)) for i, f in enumerate(spec.aclnn)]
+    _check_unique(problems, "the function", functions)
+    tensors = {tensor.name: tensor for tensor in spec.tensors}
+    attrs = {attr.name: attr for attr in spec.attrs}
+    needed = [t.name for t in spec.tensors if not t.optional] + [a.name for a in spec.attrs if a.default is None]
+    for index, function in enumerate(spec.aclnn):
+        path: Path = ("aclnn", index, "params")
+        used: list[str] = []
+        for name, of in function.params.items():
+            if of not in tensors and of not in attrs:
+                problems.append(((*path, name), f"unknown parameter {of!r}; {suggest(of, [*tensors, *attrs])}"))
+            elif of in used:
+                problems.append(((*path, name), f"got {of!r} again, expected each parameter once"))
+            used.append(of)
+        problems.extend(
+            (path, f"{name!r} is missing, expected a parameter for it") for name in needed if name not in used
+        )
+        for name, c_type in function.types.items():
+            place: Path = ("aclnn", index, "types", name)
+            of_name = function.params.get(name)
+            if of_name is None:
+                problems.append((place, f"unknown parameter {name!r}; {suggest(name, function.params)}"))
+            elif of_name in tensors or of_name in attrs:
+                attr = attrs.get(of_name)
+                allowed = _ATTR_TYPES[attr.type] if attr else _TENSOR_TYPES
+                if c_type not in allowed:
+                    problems.append((place, f"got {c_type!r}, expected one of {', '.join(allowed)}"))
+
+
+def _check_tiling(spec: OpSpec, problems: Problems) -> None:
+    fields = [(("tiling", "data", i, "name"), lower_camel(f.name)) for i, f in enumerate(spec.tiling.data)]
+    keys = [(("tiling", "keys", i, "name"), snake_case(key.name)) for i, key in enumerate(spec.tiling.keys)]
+    numbers = [(("tiling", "keys", i, "key"), str(key.key)) for i, key in enumerate(spec.tiling.keys)]
+    for what, entries in (("the field", fields), ("the key", keys), ("the key number", numbers)):
+        seen: set[str] = set()
+        for path, name in entries:
+            if name in seen:
+                problems.append((path, f"got {what} {name!r} again"))
+            seen.add(name)
+    if tiling_bytes(spec) > TILING_DATA_BYTES:
+        got = f"got {tiling_bytes(spec)} bytes, expected at most {TILING_DATA_BYTES}"
+        problems.append((("tiling", "data"), f"{got}; longer lists reach the kernel as an input"))
+    columns = {tensor.name for tensor in spec.tensors if not tensor.optional}
+    for index, key in enumerate(spec.tiling.keys):
+        for position, item in enumerate(key.template):
+            if isinstance(item, str) and item not in columns and item not in DTYPES:
+                why = " (the dtype of an optional input selects no kernel)" if item in map(_name, spec.inputs) else ""
+                expected = f"{suggest(item, columns | set(DTYPES))}"
+                place: Path = ("tiling", "keys", index, "template", position)
+                problems.append((place, f"got {item!r}{why}; {expected}"))
+
+
+def _name(parameter: object) -> str:
+    return str(getattr(parameter, "name", ""))
+
+
+def tiling_layout(spec: OpSpec) -> list[tuple[str, int, int]]:
+    """Member name, offset and size in bytes of each field of the tiling data, naturally aligned."""
+    layout = []
+    offset = 0
+    for field in spec.tiling.data:
+        unit = SCALAR_BYTES[field.type]
+        offset = (offset + unit - 1) // unit * unit
+        layout.append((lower_camel(field.name), offset, unit * (field.count or 1)))
+        offset += unit * (field.count or 1)
+    return layout
+
+
+def tiling_bytes(spec: OpSpec) -> int:
+    """Size of the tiling data struct in bytes; an empty struct has one."""
+    layout = tiling_layout(spec)
+    if not layout:
+        return 1
+    _, offset, size = layout[-1]
+    unit = max(SCALAR_BYTES[field.type] for field in spec.tiling.data)
+    return (offset + size + unit - 1) // unit * unit
+
+
+def _check_uses(spec: OpSpec, problems: Problems) -> None:
+    cases = {case.name: case for case in spec.cases}
+    for name in spec.onnx.bodies:
+        if name not in cases:
+            problems.append((("onnx", "bodies", name), f"unknown case {name!r}; {suggest(name, cases)}"))
+    attrs: dict[str, AttrSpec] = {attr.name: attr for attr in spec.attrs}
+    for index, shape in enumerate(spec.tests.shapes):
+        path: Path = ("tests", "shapes", index)
+        if shape.case not in cases:
+            problems.append(((*path, "case"), f"unknown case {shape.case!r}; {suggest(shape.case, cases)}"))
+        for name in shape.attrs:
+            if name not in attrs:
+                problems.append(((*path, "attrs", name), f"unknown attribute {name!r}; {suggest(name, attrs)}"))
