@@ -1,1 +1,19 @@
 """Models in, models that use our operators out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opforge.frontend.conversion import Conversion, convert
+
+__all__ = ["Conversion", "convert"]
+
+
+def __getattr__(name: str) -> Any:
+    # onnx is loaded when something is converted, not when the package is imported.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from opforge.frontend import conversion
+
+    return getattr(conversion, name)

@@ -6,9 +6,7 @@ refused, as is anything but a regular file. `onnx.load` refuses linked data file
 
 from __future__ import annotations
 
-import os
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
@@ -17,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from opforge.codegen.errors import UserError
+from opforge.frontend.files import stream, write_file
 from opforge.frontend.names import shown
 
 _CHUNK_BYTES = 1 << 24
@@ -192,31 +191,9 @@ def _carry(source: Path, target: Path) -> list[Path]:
             )
         return []
     target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:80]}.")
-    try:
-        with source.open("rb") as reader, os.fdopen(descriptor, "wb") as writer:
-            stream(reader.fileno(), writer.fileno())
-            os.fchmod(writer.fileno(), stat.S_IMODE(os.fstat(reader.fileno()).st_mode))
-            os.fsync(writer.fileno())
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with source.open("rb") as reader:
+        write_file(target, lambda writer: stream(reader.fileno(), writer.fileno()), "external data")
     return [target]
-
-
-def stream(source: int, target: int) -> None:
-    """Copy a file by descriptors inside the kernel, which shares the blocks where the file system can."""
-    remaining = os.fstat(source).st_size
-    while remaining > 0:
-        try:
-            copied = os.copy_file_range(source, target, min(remaining, 1 << 30))
-        except OSError:
-            # Not every pair of file systems can; the offsets stand after what was copied.
-            copied = os.sendfile(target, source, None, min(remaining, 1 << 30))
-        if copied == 0:
-            raise UserError("external data became shorter while it was copied; nobody may write to it meanwhile")
-        remaining -= copied
 
 
 def _same_bytes(first: Path, second: Path) -> bool:

@@ -44,6 +44,7 @@ class Scope:
         body: The message itself.
         parent: The graph around it; None for the main graph and for functions, which see nothing outside.
         opsets: Version by domain, "" for ai.onnx.
+        number: Position in the view's list of scopes.
         place: For messages: "graph", "graph > If 'c'.then_branch", "function d::F".
         makers: Node number by value name, or INPUT or INITIALIZER.
         captures: By number of a node with subgraphs: names that these read from outside.
@@ -53,6 +54,7 @@ class Scope:
     parent: Scope | None
     opsets: Mapping[str, int]
     place: str
+    number: int
     makers: dict[str, int] = field(default_factory=dict)
     captures: dict[int, set[str]] = field(default_factory=dict)
 
@@ -127,11 +129,13 @@ class GraphView:
         self.scopes: list[Scope] = []
         self._where = where
         opsets = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
-        main = Scope(model.graph, None, opsets, "graph")
+        main = Scope(model.graph, None, opsets, "graph", 0)
         self._require_defined(main, self._index(main, 0))
         for function in model.functions:
             imports = {normal_domain(entry.domain): entry.version for entry in function.opset_import}
-            scope = Scope(function, None, imports, f"function {shown(f'{function.domain}::{function.name}')}")
+            scope = Scope(
+                function, None, imports, f"function {shown(f'{function.domain}::{function.name}')}", len(self.scopes)
+            )
             self._require_defined(scope, self._index(scope, 0))
 
     @property
@@ -184,7 +188,7 @@ class GraphView:
                 if name and name not in makers:
                     early.setdefault(name, number)
             for place, graph in _subgraphs(node, scope, number):
-                inner = Scope(graph, scope, scope.opsets, place)
+                inner = Scope(graph, scope, scope.opsets, place, len(self.scopes))
                 captured = self._index(inner, depth + 1)
                 scope.captures.setdefault(number, set()).update(captured)
                 for name in captured:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import onnx
 from google.protobuf.message import DecodeError
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.external import check_external_data
+from opforge.frontend.files import open_regular
 
 # protobuf cannot hold more in one message.
 _MAX_MODEL_BYTES = 2**31 - 1
-_KINDS = {
-    stat.S_IFDIR: "a directory",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFSOCK: "a socket",
-}
 
 
 @dataclass(frozen=True)
@@ -38,29 +30,6 @@ class SourceModel:
     path: Path
     data: bytes
     model: onnx.ModelProto
-
-
-def open_regular(path: Path, what: str) -> BinaryIO:
-    """Open a regular file for reading; `what` names it in messages ("model", "inputs").
-
-    Raises:
-        UserError: The file is missing, not readable, or no regular file. A pipe or device is not opened.
-    """
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISREG(mode):
-            # The file may have been exchanged since: without O_NONBLOCK, opening a pipe would wait for a writer.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            file = os.fdopen(descriptor, "rb")
-            mode = os.fstat(descriptor).st_mode
-            if stat.S_ISREG(mode):
-                return file
-            file.close()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"{path}: cannot read the {what}: {reason}; expected a readable file") from error
-    kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
-    raise UserError(f"{path}: cannot read the {what}: got {kind}, expected a regular file")
 
 
 def parse_model(data: bytes, where: object) -> onnx.ModelProto:

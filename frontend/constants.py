@@ -1,0 +1,213 @@
+"""A small constant evaluator: the values that exporters compute by nodes although they never change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
+
+from opforge.codegen.errors import UserError
+from opforge.frontend.external import is_external, read_external
+from opforge.frontend.graph import Scope, normal_domain
+from opforge.frontend.value_types import DTYPE_WORDS, ValueTypes
+
+Constant = NDArray[np.generic]
+
+# Shapes, axes and group ends are small; nobody may make the evaluator build large arrays.
+_MAX_ELEMENTS = 1 << 16
+_MAX_CHAIN = 64
+
+
+class NotConstant(Exception):  # noqa: N818  # an answer, not a failure
+    """Why a value is no constant."""
+
+
+class Constants:
+    """Evaluates values that only depend on initializers, `Constant` nodes and static shapes.
+
+    Args:
+        types: Types of the model's values, for `Shape`.
+        folder: Folder of the model, for external data; None when it is not known.
+    """
+
+    def __init__(self, types: ValueTypes, folder: Path | None = None) -> None:
+        self._types = types
+        self._folder = folder
+        self._known: dict[tuple[int, str], Constant | NotConstant] = {}
+
+    def value(self, scope: Scope, name: str, depth: int = 0) -> Constant:
+        """The value of a name that `scope` can see.
+
+        Raises:
+            NotConstant: It depends on an input, is too large, or is made by a node that is not evaluated.
+        """
+        found = scope.find(name) if name else None
+        if found is None:
+            raise NotConstant("is absent")
+        owner, maker = found
+        key = owner.number, name
+        if key not in self._known:
+            try:
+                self._known[key] = self._evaluate(owner, maker, name, depth)
+            except NotConstant as reason:
+                self._known[key] = reason
+        known = self._known[key]
+        if isinstance(known, NotConstant):
+            raise known
+        return known
+
+    def _evaluate(self, scope: Scope, maker: int, name: str, depth: int) -> Constant:
+        if depth > _MAX_CHAIN:
+            raise NotConstant(f"is computed by more than {_MAX_CHAIN} nodes")
+        if maker < 0:
+            tensor = scope.initializer(name)
+            if tensor is None:
+                raise NotConstant("is an input")
+            return self._tensor(tensor)
+        node = scope.node(maker)
+        rule = _EVALUATORS.get(node.op_type) if normal_domain(node.domain) == "" else None
+        if rule is None or len(node.output) != 1:
+            raise NotConstant(f"is computed by {node.op_type} at run time")
+        try:
+            value = rule(self, scope, node, depth + 1)
+        except (ValueError, IndexError, TypeError, OverflowError) as error:
+            raise NotConstant(f"comes from a malformed {node.op_type}: {error}") from error
+        if value.size > _MAX_ELEMENTS:
+            raise NotConstant(f"has {value.size} elements, more than {_MAX_ELEMENTS}")
+        return value
+
+    def _tensor(self, tensor: TensorProto) -> Constant:
+        count = prod(tensor.dims)
+        if not 0 <= count <= _MAX_ELEMENTS or min(tensor.dims, default=0) < 0:
+            raise NotConstant(f"has dims {list(tensor.dims)}, more than {_MAX_ELEMENTS} elements")
+        if tensor.data_type not in DTYPE_WORDS or tensor.data_type == TensorProto.STRING:
+            raise NotConstant(f"has element type {tensor.data_type}")
+        try:
+            if is_external(tensor):
+                if self._folder is None:
+                    raise NotConstant("is external data of a model without a folder")
+                tensor = TensorProto(
+                    dims=tensor.dims, data_type=tensor.data_type, raw_data=read_external(tensor, self._folder)
+                )
+            return numpy_helper.to_array(tensor)
+        except (ValueError, TypeError, UserError) as error:
+            raise NotConstant(f"is a malformed tensor: {error}") from error
+
+    def constant_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Constant` in all its spellings."""
+        del scope, depth
+        if len(node.attribute) != 1 or node.attribute[0].ref_attr_name:
+            raise NotConstant("is a Constant without exactly one value")
+        attribute = node.attribute[0]
+        match attribute.name:
+            case "value":
+                return self._tensor(attribute.t)
+            case "value_int":
+                return np.array(attribute.i, np.int64)
+            case "value_ints":
+                return np.array(attribute.ints, np.int64)
+            case "value_float":
+                return np.array(attribute.f, np.float32)
+            case "value_floats":
+                return np.array(attribute.floats, np.float32)
+        raise NotConstant(f"is a Constant of kind {attribute.name}")
+
+    def shape_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Shape` of a value whose dims are known, with `start` and `end`."""
+        del depth
+        shape = self._types.of(scope, node.input[0]).shape
+        start, end = int_attribute(node, "start") or 0, int_attribute(node, "end")
+        dims = None if shape is None else shape[start:end]
+        if dims is None or None in dims:
+            raise NotConstant("is the shape of a value whose dims are not known")
+        return np.array(dims, np.int64)
+
+    def identity(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Identity`."""
+        return self.value(scope, node.input[0], depth)
+
+    def cast(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Cast` between the types that shapes and scalars have."""
+        word = DTYPE_WORDS.get(int_attribute(node, "to") or 0)
+        if word not in {"int32", "int64", "float32", "bool"}:
+            raise NotConstant(f"is a Cast to {word}")
+        return self.value(scope, node.input[0], depth).astype(word)
+
+    def gather(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Gather`."""
+        data, indices = (self.value(scope, name, depth) for name in node.input)
+        if data.size and indices.size > _MAX_ELEMENTS // data.size:
+            raise NotConstant("is a Gather of too many elements")
+        return np.take(data, indices.astype(np.int64), axis=int_attribute(node, "axis") or 0)
+
+    def slice(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Slice` with its limits as attributes (to opset 9) or inputs."""
+        data = self.value(scope, node.input[0], depth)
+        starts, ends, axes, steps = (
+            self.numbers(scope, node, name, position, depth)
+            for position, name in enumerate(("starts", "ends", "axes", "steps"), start=1)
+        )
+        if starts is None or ends is None:
+            raise NotConstant("is a Slice without limits")
+        index = [slice(None)] * data.ndim
+        for n, axis in enumerate(range(len(starts)) if axes is None else axes):
+            index[axis] = slice(starts[n], ends[n], 1 if steps is None else steps[n])
+        return data[tuple(index)]
+
+    def squeeze(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Squeeze` with axes as attribute (to opset 12) or input."""
+        axes = self.numbers(scope, node, "axes", 1, depth)
+        return np.squeeze(self.value(scope, node.input[0], depth), None if axes is None else tuple(axes))
+
+    def unsqueeze(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Unsqueeze` with axes as attribute (to opset 12) or input."""
+        axes = self.numbers(scope, node, "axes", 1, depth)
+        if axes is None or len(axes) > 8:
+            raise NotConstant("is an Unsqueeze without axes")
+        return np.expand_dims(self.value(scope, node.input[0], depth), tuple(axes))
+
+    def concat(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Concat`."""
+        return np.concatenate([self.value(scope, name, depth) for name in node.input], int_attribute(node, "axis") or 0)
+
+    def numbers(self, scope: Scope, node: NodeProto, name: str, position: int, depth: int = 0) -> list[int] | None:
+        """Integers that were an attribute in old opsets and are an input in newer ones; None when absent.
+
+        Raises:
+            NotConstant: The input is there but computed at run time.
+        """
+        for attribute in node.attribute:
+            if attribute.name == name and attribute.type == AttributeProto.INTS:
+                return list(attribute.ints)
+        if position >= len(node.input) or not node.input[position]:
+            return None
+        value = self.value(scope, node.input[position], depth)
+        if value.ndim > 1 or value.dtype.kind not in "iu":
+            raise NotConstant(f"has {value.ndim} dims of {value.dtype}, expected a list of integers")
+        return [int(number) for number in value.reshape(-1)]
+
+
+def int_attribute(node: NodeProto, name: str) -> int | None:
+    """An integer attribute of a node, None when it is absent or no integer."""
+    for attribute in node.attribute:
+        if attribute.name == name and attribute.type == AttributeProto.INT and not attribute.ref_attr_name:
+            return attribute.i
+    return None
+
+
+_EVALUATORS: dict[str, Callable[[Constants, Scope, NodeProto, int], Constant]] = {
+    "Cast": Constants.cast,
+    "Concat": Constants.concat,
+    "Constant": Constants.constant_node,
+    "Gather": Constants.gather,
+    "Identity": Constants.identity,
+    "Shape": Constants.shape_node,
+    "Slice": Constants.slice,
+    "Squeeze": Constants.squeeze,
+    "Unsqueeze": Constants.unsqueeze,
+}
+FOLDABLE = frozenset(_EVALUATORS)

@@ -1,0 +1,224 @@
+"""Rewrites a model onto our operators: tries every rule at the nodes it names, in one pass, and reports each answer."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from onnx import GraphProto, ModelProto
+
+from opforge.codegen.model import OpSpec
+from opforge.frontend.emit import Emitter, Placement
+from opforge.frontend.graph import GraphView, Scope, normal_domain
+from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key, onnx_keys, version_problem
+from opforge.frontend.legality import place
+from opforge.frontend.load import SourceModel, load_model
+from opforge.frontend.mapping import MapByName
+from opforge.frontend.operators import project_specs
+from opforge.frontend.reduce_sum import FuseEqualGroups
+from opforge.frontend.rules import Context, Refusal, Rule
+
+# Rules that recognise several nodes; the ones that go by name follow from the specs.
+_FUSIONS: tuple[Rule, ...] = (FuseEqualGroups(),)
+
+
+class _Entry:
+    """An entry of a report; it can also be read like its JSON object."""
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, key)
+
+
+@dataclass(frozen=True)
+class Mapped(_Entry):
+    """A node of ours in the result.
+
+    Attributes:
+        node: Its name.
+        op: Its op type in the spec.
+        rule: What recognised it: a key such as `npu::NPUGroupedBiasAddGrad`, or the name of a rule.
+        outputs: Names of its outputs.
+        attrs: Its attributes.
+    """
+
+    node: str
+    op: str
+    rule: str
+    outputs: list[str]
+    attrs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Left(_Entry):
+    """A node that a rule looked at and left.
+
+    Attributes:
+        node: Its name, or that of its first output.
+        candidate: The operator it could have become.
+        reason: Which condition does not hold, with the values seen.
+    """
+
+    node: str
+    candidate: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A converted model.
+
+    Attributes:
+        model: The result; the given model itself when nothing was rewritten. External data stays where it is.
+        mapped: Nodes of ours.
+        left: Nodes that were left, and why.
+        nodes_before: Nodes of the source, those of subgraphs included.
+        nodes_after: Nodes of the result.
+        changed: Whether the model differs from the source at all.
+    """
+
+    model: ModelProto
+    mapped: list[Mapped]
+    left: list[Left]
+    nodes_before: int
+    nodes_after: int
+    changed: bool
+
+    def report(self) -> dict[str, Any]:
+        """The report as JSON data."""
+        return {
+            "mapped": [asdict(entry) for entry in self.mapped],
+            "left": [asdict(entry) for entry in self.left],
+            "nodes_before": self.nodes_before,
+            "nodes_after": self.nodes_after,
+        }
+
+
+def convert(
+    model: ModelProto | SourceModel | str | os.PathLike[str],
+    *,
+    patterns: bool = False,
+    domain: str = OPFORGE_DOMAIN,
+    specs: Sequence[OpSpec] | None = None,
+) -> Conversion:
+    """Rewrite the nodes of a model onto our operators.
+
+    Args:
+        model: A model, which is not changed, or the path of one.
+        patterns: Also rewrite groups of standard nodes that compute the same as one of our operators.
+        domain: Domain of our nodes in the result: "opforge", with function bodies, "npu" or "ai.onnx".
+        specs: The operators; default: those of the project.
+
+    Raises:
+        UserError: The model or the domain is unusable.
+    """
+    specs = project_specs() if specs is None else specs
+    for spec in specs:
+        onnx_key(spec, domain)
+    folder: Path | None = None
+    private = not isinstance(model, ModelProto)
+    if isinstance(model, SourceModel):
+        model, folder, where = model.model, model.path.parent, str(model.path)
+    elif isinstance(model, ModelProto):
+        where = "model"
+    else:
+        source = load_model(Path(model))
+        model, folder, where = source.model, source.path.parent, str(source.path)
+    view = GraphView(model, where)
+    search = _Search(Context(view, {spec.op_type: spec for spec in specs}, folder), patterns, domain)
+    search.run()
+    before = _count(view)
+    if not search.placements:
+        return Conversion(model, [], search.left, before, before, changed=False)
+    again = all(search.names_stay)
+    if not private:
+        copy = ModelProto()
+        copy.CopyFrom(model)
+        view = GraphView(copy, where)
+    # Nodes that already have their final name may be all that is there: then nothing changes.
+    serialized = model.SerializeToString(deterministic=True) if again else b""
+    placements = [placement.at(view.scopes[placement.scope.number]) for placement in search.placements]
+    names = Emitter(view, domain).emit(placements)
+    mapped = [
+        Mapped(name, placement.call.spec.op_type, rule, _outputs(placement), dict(placement.call.attrs))
+        for name, placement, rule in zip(names, placements, search.rules, strict=True)
+    ]
+    changed = not again or view.model.SerializeToString(deterministic=True) != serialized
+    return Conversion(view.model if changed else model, mapped, search.left, before, _count(view), changed)
+
+
+def _outputs(placement: Placement) -> list[str]:
+    return [name for name in placement.call.outputs if name]
+
+
+def _count(view: GraphView) -> int:
+    return sum(len(scope.body.node) for scope in view.scopes if isinstance(scope.body, GraphProto))
+
+
+class _Search:
+    """Tries the rules at every node of a model; changes nothing."""
+
+    def __init__(self, context: Context, patterns: bool, domain: str) -> None:
+        self._context = context
+        self._patterns = patterns
+        self._domain = domain
+        self._rules: Mapping[tuple[str, str], list[Rule]] = defaultdict(list)
+        by_name = [MapByName(spec, key) for spec in context.specs.values() for key in onnx_keys(spec)]
+        for rule in (*by_name, *(rule for rule in _FUSIONS if rule.operator in context.specs)):
+            for key in rule.pattern:
+                self._rules[key].append(rule)
+        self._claimed: set[tuple[int, int]] = set()
+        self.placements: list[Placement] = []
+        self.rules: list[str] = []
+        self.names_stay: list[bool] = []
+        self.left: list[Left] = []
+
+    def run(self) -> None:
+        """Try every rule at every node that has one of its keys."""
+        bodies = {(OPFORGE_DOMAIN, op_type) for op_type in self._context.specs}
+        for scope in self._context.view.scopes:
+            root = scope
+            while root.parent is not None:
+                root = root.parent
+            # The body of an operator of ours says what it computes; it is not to be rewritten onto itself.
+            if not isinstance(root.body, GraphProto) and (normal_domain(root.body.domain), root.body.name) in bodies:
+                continue
+            for number, node in enumerate(scope.body.node):
+                for rule in self._rules.get((normal_domain(node.domain), node.op_type), ()):
+                    self._try(rule, scope, number)
+
+    def _try(self, rule: Rule, scope: Scope, number: int) -> None:
+        answer = self._answer(rule, scope, number)
+        if rule.on_request and not self._patterns:
+            # Unasked, only what --patterns would change is worth a line.
+            if isinstance(answer, Placement):
+                self._leave(rule, scope, number, "a pattern, rewritten with --patterns only")
+            return
+        if isinstance(answer, Refusal):
+            self._leave(rule, scope, number, answer.reason)
+            return
+        self._claimed.update((scope.number, claimed) for claimed in answer.nodes)
+        node = scope.node(answer.nodes[-1])
+        key = onnx_key(answer.call.spec, self._domain)
+        self.names_stay.append((normal_domain(node.domain), node.op_type) == (key.domain, key.op_type))
+        self.placements.append(answer)
+        self.rules.append(rule.name)
+
+    def _answer(self, rule: Rule, scope: Scope, number: int) -> Placement | Refusal:
+        match = rule.check(self._context, scope, number)
+        if isinstance(match, Refusal):
+            return match
+        if any((scope.number, claimed) in self._claimed for claimed in match.nodes):
+            return Refusal("another rewrite takes one of its nodes")
+        call = rule.rewrite(self._context, match)
+        if problem := version_problem(onnx_key(call.spec, self._domain), scope.opsets):
+            return Refusal(f"{problem}; choose another --domain")
+        return place(self._context, scope, match.nodes, call)
+
+    def _leave(self, rule: Rule, scope: Scope, number: int, reason: str) -> None:
+        node = scope.node(number)
+        name = node.name or next(filter(None, node.output), f"#{number}")
+        self.left.append(Left(name, rule.operator, reason))

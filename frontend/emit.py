@@ -1,0 +1,210 @@
+"""Puts our nodes into a model: names, opset imports, function bodies and output types included."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
+
+from opforge.codegen.semantics import TensorType
+from opforge.frontend.attributes import make_attribute
+from opforge.frontend.dead import ReadCounts
+from opforge.frontend.functions import body_needs_dtypes, function_body
+from opforge.frontend.graph import GraphView, Scope, normal_domain
+from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key
+from opforge.frontend.names import FreshNames
+from opforge.frontend.rules import OperatorCall
+from opforge.frontend.value_types import ELEMENT_TYPES
+
+# Local functions exist since IR 8, several functions of one name since IR 10.
+_FUNCTION_IR = 8
+_OVERLOAD_IR = 10
+# Version of ai.onnx for the bodies of a model that does not import ai.onnx itself.
+_DEFAULT_OPSET = 18
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One call of ours and where it goes.
+
+    Attributes:
+        scope: Graph of the replaced nodes.
+        nodes: Numbers of the replaced nodes; the new one takes the place of the last.
+        call: The operator.
+        case: Name of the spec's case that the call falls into.
+        input_dtypes: Element types of the inputs by parameter name, where known.
+        output_types: Inferred types of the outputs by parameter name.
+    """
+
+    scope: Scope
+    nodes: tuple[int, ...]
+    call: OperatorCall
+    case: str
+    input_dtypes: Mapping[str, str]
+    output_types: Mapping[str, TensorType]
+
+
+class Emitter:
+    """Writes placements into the model of a view; use once, the view is stale afterwards.
+
+    Args:
+        view: Index of the model, which is changed.
+        domain: One of `keys.DOMAINS`.
+    """
+
+    def __init__(self, view: GraphView, domain: str) -> None:
+        self._view = view
+        self._model = view.model
+        self._domain = domain
+        self._reads = ReadCounts(view)
+        self._removed: dict[int, set[int]] = {}
+        self._declarations: dict[int, dict[str, ValueInfoProto]] = {}
+        node_names = Counter(node.name for scope in view.scopes for node in scope.body.node)
+        inputs = {name for scope in view.scopes for name in scope.input_names}
+        self._unique = {name for name, count in node_names.items() if count == 1} - inputs - {""}
+        self._node_names = FreshNames({*node_names, *inputs})
+        self._value_names = FreshNames(name for scope in view.scopes for name in scope.makers)
+        self._overloads: dict[tuple[str, str, int, tuple[tuple[str, str], ...]], str | None] = {}
+        self.without_body: list[str] = []
+
+    def emit(self, placements: Iterable[Placement]) -> list[str]:
+        """Replace nodes; return the names of the new ones, in the same order."""
+        names = [self._place(placement) for placement in placements]
+        dead = self._reads.dead()
+        for scope in self._view.scopes:
+            self._drop(scope, self._removed.get(scope.number, set()) | dead.nodes.get(scope.number, set()))
+            _drop_initializers(scope.body, dead.initializers.get(scope.number, set()))
+        return names
+
+    def _place(self, placement: Placement) -> str:
+        scope, call = placement.scope, placement.call
+        key = onnx_key(call.spec, self._domain)
+        for number in placement.nodes:
+            self._reads.change(scope, scope.node(number).input, -1)
+        self._reads.change(scope, call.inputs, 1)
+        self._removed.setdefault(scope.number, set()).update(placement.nodes[:-1])
+        node = scope.node(placement.nodes[-1])
+        # doc_string and metadata_props stay: they say where the node came from.
+        for field in ("input", "output", "attribute", "overload"):
+            node.ClearField(field)
+        node.domain, node.op_type = key.domain, key.op_type
+        if node.name not in self._unique:
+            node.name = self._node_names.fresh(call.spec.op_type)
+        node.input.extend(_without_tail(call.inputs))
+        # ATC joins empty output names to empty input names: every output gets a name.
+        node.output.extend(name or self._value_names.fresh(f"{node.name}_unused") for name in call.outputs)
+        node.attribute.extend(make_attribute(attr, call.attrs[attr.name]) for attr in call.spec.attrs)
+        self._import(scope, key.domain, key.versions.start)
+        if key.domain == OPFORGE_DOMAIN:
+            self._embed(placement, node)
+        self._declare_outputs(scope, node, placement)
+        return node.name
+
+    def _import(self, scope: Scope, domain: str, version: int) -> None:
+        if domain == "":
+            return
+        owners: list[ModelProto | FunctionProto] = [self._model]
+        while scope.parent is not None:
+            scope = scope.parent
+        if isinstance(scope.body, FunctionProto):
+            owners.append(scope.body)
+        for owner in owners:
+            if all(normal_domain(entry.domain) != domain for entry in owner.opset_import):
+                owner.opset_import.append(helper.make_opsetid(domain, version))
+
+    def _embed(self, placement: Placement, node: NodeProto) -> None:
+        """Give the model the body of a node, once per variant; further variants of one operator are overloads."""
+        spec = placement.call.spec
+        opset = self._view.main.opsets.get("", _DEFAULT_OPSET)
+        dtypes = placement.input_dtypes if body_needs_dtypes(opset) else {}
+        variant = (spec.op_type, placement.case, len(node.input), tuple(sorted(dtypes.items())))
+        if variant not in self._overloads:
+            self._overloads[variant] = self._add_body(placement, node, opset, dtypes)
+        overload = self._overloads[variant]
+        if overload is None:
+            self.without_body.append(node.name)
+        elif overload:
+            node.overload = overload
+
+    def _add_body(self, placement: Placement, node: NodeProto, opset: int, dtypes: Mapping[str, str]) -> str | None:
+        spec = placement.call.spec
+        body = function_body(spec, placement.case, len(node.input), opset, dtypes)
+        if body is None:
+            return None
+        variants = [overload for key, overload in self._overloads.items() if key[0] == spec.op_type]
+        if any(overload is not None for overload in variants):
+            body.overload = FreshNames(filter(None, variants)).fresh(placement.case)
+        else:
+            # The first variant replaces what an earlier conversion left.
+            kept = [f for f in self._model.functions if (f.domain, f.name) != (OPFORGE_DOMAIN, spec.op_type)]
+            if len(kept) < len(self._model.functions):
+                del self._model.functions[:]
+                self._model.functions.extend(kept)
+        self._model.ir_version = max(self._model.ir_version, _OVERLOAD_IR if body.overload else _FUNCTION_IR)
+        self._model.functions.append(body)
+        return body.overload
+
+    def _declare_outputs(self, scope: Scope, node: NodeProto, placement: Placement) -> None:
+        if not isinstance(scope.body, GraphProto):
+            return
+        for tensor, name in zip(placement.call.spec.outputs, node.output, strict=True):
+            found = placement.output_types[tensor.name]
+            if found.dtype is None or found.shape is None:
+                continue
+            dims = [dim if dim >= 0 else None for dim in found.shape]
+            inferred = helper.make_tensor_type_proto(ELEMENT_TYPES[found.dtype], dims)
+            declared = self._declared(scope).get(name)
+            if declared is None:
+                scope.body.value_info.append(helper.make_value_info(name, inferred))
+            else:
+                _refine(declared.type, inferred)
+
+    def _declared(self, scope: Scope) -> dict[str, ValueInfoProto]:
+        """The declarations of a graph by name, indexed when first needed."""
+        if scope.number not in self._declarations:
+            values = (*scope.body.value_info, *scope.body.output)
+            self._declarations[scope.number] = {value.name: value for value in values}
+        return self._declarations[scope.number]
+
+    def _drop(self, scope: Scope, numbers: set[int]) -> None:
+        """Remove nodes, and the declarations of what they made."""
+        if not numbers:
+            return
+        kept = [node for number, node in enumerate(scope.body.node) if number not in numbers]
+        made = {name for node in kept for name in node.output}
+        gone = {name for number in numbers for name in scope.node(number).output} - made
+        del scope.body.node[:]
+        scope.body.node.extend(kept)
+        declared = [value for value in scope.body.value_info if value.name not in gone]
+        if len(declared) < len(scope.body.value_info):
+            del scope.body.value_info[:]
+            scope.body.value_info.extend(declared)
+
+
+def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names up to the last one that is given."""
+    count = max((position + 1 for position, name in enumerate(names) if name), default=0)
+    return names[:count]
+
+
+def _drop_initializers(body: GraphProto | FunctionProto, names: set[str]) -> None:
+    if not names or isinstance(body, FunctionProto):
+        return
+    # Back to front: the positions of those still to go stay as they are.
+    for number in reversed([number for number, tensor in enumerate(body.initializer) if tensor.name in names]):
+        del body.initializer[number]
+
+
+def _refine(declared: TypeProto, inferred: TypeProto) -> None:
+    """Fill in what a declaration leaves open; names of dims give way to sizes."""
+    tensor = declared.tensor_type
+    if not tensor.elem_type:
+        tensor.elem_type = inferred.tensor_type.elem_type
+    if not tensor.HasField("shape"):
+        tensor.shape.CopyFrom(inferred.tensor_type.shape)
+        return
+    for known, new in zip(tensor.shape.dim, inferred.tensor_type.shape.dim, strict=False):
+        if new.HasField("dim_value") and not known.HasField("dim_value"):
+            known.CopyFrom(new)

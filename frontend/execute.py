@@ -1,0 +1,199 @@
+"""Runs a model: our operators on the CPU twin, or as their ONNX bodies, all others on onnx's reference evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from onnx import ModelProto, NodeProto
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.model import OpSpec
+from opforge.codegen.semantics import Call
+from opforge.frontend.arrays import Array, check_inputs, input_types
+from opforge.frontend.attributes import AttributeProblem, read_attributes
+from opforge.frontend.external import is_external, read_external, tensors_of
+from opforge.frontend.functions import function_body
+from opforge.frontend.graph import GraphView, key_text
+from opforge.frontend.keys import OPFORGE_DOMAIN, OnnxKey, onnx_keys
+from opforge.frontend.legality import case_of
+from opforge.frontend.names import shown
+from opforge.frontend.operators import project_specs
+
+Operators = Literal["twin", "function"]
+_BODY_OPSET = 18
+# What evaluating a node can raise when the model or its inputs are wrong.
+_NODE_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass
+class Execution:
+    """The result of a run.
+
+    Attributes:
+        outputs: Arrays by output name.
+        reports: What each call on the twin moved (`opforge.twin.Report`), with the node's name; empty without the twin.
+    """
+
+    outputs: dict[str, Array]
+    reports: list[tuple[str, Any]] = field(default_factory=list)
+
+
+def execute(
+    model: ModelProto,
+    inputs: Mapping[str, Array],
+    *,
+    soc: str = "Ascend910B1",
+    operators: Operators = "twin",
+    folder: Path | None = None,
+) -> dict[str, Array]:
+    """Run a model on arrays.
+
+    Args:
+        model: The model; not changed.
+        inputs: Arrays by input name.
+        soc: SoC that the twin plays.
+        operators: "twin" runs our nodes through aclnn on the twin, "function" as standard operators, no kernel.
+        folder: Folder of the model, when it has external data.
+
+    Returns:
+        Arrays by output name.
+
+    Raises:
+        UserError: Model and inputs do not fit, or a node refuses them.
+        opforge.twin.FindingsError: A kernel made a mistake.
+    """
+    return run_model(model, inputs, soc=soc, operators=operators, folder=folder).outputs
+
+
+def run_model(
+    model: ModelProto,
+    inputs: Mapping[str, Array],
+    *,
+    soc: str = "Ascend910B1",
+    operators: Operators = "twin",
+    folder: Path | None = None,
+    where: object = "inputs",
+) -> Execution:
+    """As `execute`, with what the twin reported."""
+    if operators not in ("twin", "function"):
+        raise UserError(f"operators: got {operators!r}, expected twin or function")
+    view = GraphView(model, "model")
+    arrays = check_inputs(inputs, input_types(model), where)
+    reports: list[tuple[str, Any]] = []
+    implementations = [
+        _implementation(spec, key, operators, soc, reports)
+        for spec in project_specs()
+        for key in onnx_keys(spec)
+        # A function that the model itself defines under such a name decides what its nodes compute.
+        if key.domain == OPFORGE_DOMAIN or (key.domain, key.op_type) not in view.functions
+    ]
+    try:
+        evaluator = _evaluator(implementations)(_with_data(model, folder))
+        results = evaluator.run(None, arrays)
+    except _NODE_ERRORS as error:
+        raise UserError(f"model: cannot be executed: {_first_line(error)}") from error
+    names = [value.name for value in model.graph.output]
+    return Execution(dict(zip(names, map(np.asarray, results), strict=True)), reports)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {shown(lines[0]) if lines else 'no message'}"
+
+
+def _evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator]:
+    """An evaluator that knows our operators in subgraphs and in bodies of local functions too."""
+
+    class Evaluator(ReferenceEvaluator):
+        def __init__(self, proto: Any, *args: Any, new_ops: list[type[OpRun]] | None = None, **kwargs: Any) -> None:
+            del new_ops
+            super().__init__(proto, *args, new_ops=list(implementations), **kwargs)
+
+    return Evaluator
+
+
+def _with_data(model: ModelProto, folder: Path | None) -> ModelProto:
+    """The model itself, or a copy that holds its external data."""
+    if not any(is_external(tensor) for tensor in tensors_of(model)):
+        return model
+    if folder is None:
+        raise UserError("model: has external data; load it with onnx.load, or say in which folder it lies")
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for tensor in tensors_of(copy):
+        if is_external(tensor):
+            tensor.raw_data = read_external(tensor, folder)
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+    return copy
+
+
+def _implementation(
+    spec: OpSpec, key: OnnxKey, operators: Operators, soc: str, reports: list[tuple[str, Any]]
+) -> type[OpRun]:
+    """A class of the reference evaluator for one spelling of an operator."""
+
+    def run(self: OpRun, *values: Array | None, **linked: Any) -> tuple[Array, ...]:
+        node = self.onnx_node
+        attrs = _attributes(node, spec, linked)
+        names = [tensor.name for tensor in spec.inputs]
+        if len(values) > len(names):
+            raise UserError(f"{_label(node)}: has {len(values)} inputs, expected at most {len(names)}")
+        given = {name: value for name, value in zip(names, values, strict=False) if value is not None}
+        if operators == "function":
+            return _run_body(node, spec, given, attrs)
+        result = _run_twin(node, spec, given, attrs, soc)
+        reports.append((node.name, result.report))
+        return tuple(result[tensor.name] for tensor in spec.outputs[: len(node.output)])
+
+    return type(key.op_type, (OpRun,), {"op_domain": key.domain, "op_schema": None, "_run": run})
+
+
+def _label(node: NodeProto) -> str:
+    return f"node {shown(node.name)} ({key_text(node)})"
+
+
+def _attributes(node: NodeProto, spec: OpSpec, linked: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes of a node; inside a local function, some come from the call of the function."""
+    plain = NodeProto()
+    plain.attribute.extend(attribute for attribute in node.attribute if not attribute.ref_attr_name)
+    passed = {attribute.name for attribute in node.attribute if attribute.ref_attr_name}
+    try:
+        return read_attributes(plain, spec) | {name: linked[name] for name in passed}
+    except AttributeProblem as problem:
+        raise UserError(f"{_label(node)}: {problem}") from problem
+
+
+def _run_twin(node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, Any], soc: str) -> Any:
+    from opforge import twin
+
+    try:
+        return twin.run(spec.op_type, inputs, attrs, soc=soc)
+    except twin.AclnnError as error:
+        raise UserError(f"{_label(node)}: {error}") from error
+
+
+def _run_body(node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, Any]) -> tuple[Array, ...]:
+    shapes = {name: array.shape for name, array in inputs.items()}
+    dtypes = {name: array.dtype.name for name, array in inputs.items()}
+    case = case_of(spec, Call(shapes=shapes, dtypes=dtypes, attrs=attrs))
+    body = function_body(spec, case, len(spec.inputs), _BODY_OPSET, dtypes)
+    if body is None:
+        raise UserError(f"{_label(node)}: the operator has no ONNX body")
+    feeds = {tensor.name: inputs.get(tensor.name) for tensor in spec.inputs}
+    return tuple(ReferenceEvaluator(body).run(None, feeds, attributes=attrs))

@@ -1,0 +1,113 @@
+"""ONNX function bodies of our operators: what a node computes, in standard operators of the model's own opset.
+
+A spec writes one body per case in the operators of opset 15 and later. All functions of a model must use the model's
+opset (onnx.checker and onnxruntime insist), so for older models the body is written in older spellings; what has
+none leaves the node without a body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx.defs
+import onnx.parser
+from onnx import FunctionProto, NodeProto, helper, numpy_helper
+
+from opforge.codegen.model import OpSpec
+from opforge.frontend.keys import OPFORGE_DOMAIN
+from opforge.frontend.value_types import ELEMENT_TYPES
+
+# From here on the bodies hold as they are written.
+_BODY_OPSET = 15
+# Axes moved from attribute to input.
+_AXES_INPUT_OPSET = 13
+_WITH_AXES = frozenset({"ReduceSum", "Squeeze", "Unsqueeze"})
+# Cast and ReduceSum know bfloat16.
+_BFLOAT16_OPSET = 13
+
+
+def body_needs_dtypes(opset: int) -> bool:
+    """Whether a body for this opset has element types written into it."""
+    return opset < _BODY_OPSET
+
+
+def function_body(spec: OpSpec, case: str, arity: int, opset: int, dtypes: Mapping[str, str]) -> FunctionProto | None:
+    """The body of one case for a model of this opset; None when the opset cannot express it.
+
+    Args:
+        spec: The operator.
+        case: Name of the case.
+        arity: How many inputs the node has.
+        opset: Version of ai.onnx that the model imports.
+        dtypes: Element types of the inputs by name, where known; only opsets before 15 need them.
+    """
+    inputs = ", ".join(tensor.name for tensor in spec.inputs[:arity])
+    outputs = ", ".join(tensor.name for tensor in spec.outputs)
+    attrs = f"<{', '.join(attr.name for attr in spec.attrs)}>" if spec.attrs else ""
+    function = onnx.parser.parse_function(
+        f'<opset_import: ["" : {opset}], domain: "{OPFORGE_DOMAIN}"> {spec.op_type} {attrs} ({inputs}) => ({outputs})'
+        f" {{ {spec.onnx.bodies[case]} }}"
+    )
+    if opset >= _BODY_OPSET:
+        return function
+    nodes = _older_spelling(function, opset, dtypes)
+    if nodes is None:
+        return None
+    del function.node[:]
+    function.node.extend(nodes)
+    return function
+
+
+def _older_spelling(function: FunctionProto, opset: int, dtypes: Mapping[str, str]) -> list[NodeProto] | None:
+    if opset < _BFLOAT16_OPSET and "bfloat16" in dtypes.values():
+        return None
+    constants = {node.output[0]: node for node in function.node if node.op_type == "Constant"}
+    nodes: list[NodeProto] = []
+    for node in function.node:
+        if node.op_type == "CastLike":
+            if node.input[1] not in dtypes:
+                return None
+            nodes.append(helper.make_node("Cast", node.input[:1], node.output, to=ELEMENT_TYPES[dtypes[node.input[1]]]))
+        elif node.op_type == "Shape" and node.attribute:
+            nodes += _sliced_shape(node)
+        elif (
+            node.op_type in {"ReduceSum", "Squeeze", "Unsqueeze"} and len(node.input) == 2 and opset < _AXES_INPUT_OPSET
+        ):
+            if node.input[1] not in constants:
+                return None
+            axes = numpy_helper.to_array(constants[node.input[1]].attribute[0].t)
+            older = helper.make_node(node.op_type, node.input[:1], node.output, axes=axes.tolist())
+            older.attribute.extend(node.attribute)
+            nodes.append(older)
+        else:
+            nodes.append(node)
+    if not all(_exists(node, opset) for node in nodes):
+        return None
+    return list(_used(nodes, set(function.output)))
+
+
+def _sliced_shape(node: NodeProto) -> Iterator[NodeProto]:
+    limits = {attribute.name: attribute.i for attribute in node.attribute}
+    whole, result = f"{node.output[0]}_all", node.output[0]
+    names = []
+    for name, value in (("start", limits.get("start", 0)), ("end", limits.get("end", 2**31 - 1))):
+        names.append(f"{result}_{name}")
+        tensor = helper.make_tensor("value", ELEMENT_TYPES["int64"], [1], [value])
+        yield helper.make_node("Constant", [], names[-1:], value=tensor)
+    yield helper.make_node("Shape", node.input, [whole])
+    yield helper.make_node("Slice", [whole, *names], [result])
+
+
+def _exists(node: NodeProto, opset: int) -> bool:
+    if not onnx.defs.has(node.op_type, max_inclusive_version=opset, domain=""):
+        return False
+    known = onnx.defs.get_schema(node.op_type, max_inclusive_version=opset, domain="")
+    return len(node.input) <= known.max_input and all(
+        attribute.name in known.attributes for attribute in node.attribute
+    )
+
+
+def _used(nodes: list[NodeProto], outputs: set[str]) -> Iterator[NodeProto]:
+    """Without the constants that became attributes; order kept."""
+    read = outputs | {name for node in nodes for name in node.input}
+    return (node for node in nodes if any(name in read for name in node.output))

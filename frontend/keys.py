@@ -1,0 +1,62 @@
+"""Under which names our operators appear in ONNX models: the exact keys that the generated plugins register."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.model import OpSpec
+from opforge.frontend.graph import normal_domain
+
+OPFORGE_DOMAIN = "opforge"
+NPU_DOMAIN = "npu"
+DOMAINS = ("opforge", "npu", "ai.onnx")
+
+
+@dataclass(frozen=True)
+class OnnxKey:
+    """One spelling of an operator.
+
+    Attributes:
+        domain: "" for ai.onnx.
+        op_type: Type of the node.
+        versions: Opset versions of the domain at which the spelling exists.
+    """
+
+    domain: str
+    op_type: str
+    versions: range
+
+    def __str__(self) -> str:
+        return f"{self.domain or 'ai.onnx'}::{self.op_type}"
+
+
+def onnx_key(spec: OpSpec, domain: str) -> OnnxKey:
+    """The spelling of an operator in one of `DOMAINS`.
+
+    Raises:
+        UserError: There is no such domain.
+    """
+    match normal_domain(domain):
+        case "opforge":
+            return OnnxKey(OPFORGE_DOMAIN, spec.op_type, range(1, 2))
+        case "npu":
+            return OnnxKey(NPU_DOMAIN, f"NPU{spec.op_type}", range(1, 2))
+        case "":
+            return OnnxKey("", f"NPU{spec.op_type}", range(8, 23))
+    raise UserError(f"--domain: got {domain!r}, expected one of {', '.join(DOMAINS)}")
+
+
+def onnx_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
+    """All spellings of an operator."""
+    return tuple(onnx_key(spec, domain) for domain in DOMAINS)
+
+
+def version_problem(key: OnnxKey, opsets: Mapping[str, int]) -> str:
+    """Why a key cannot stand in a graph with these opset imports; "" when it can. A domain not imported is fine."""
+    version = opsets.get(key.domain)
+    if version is None or version in key.versions:
+        return ""
+    expected = f"{key.versions.start}" if len(key.versions) == 1 else f"{key.versions.start} to {key.versions.stop - 1}"
+    return f"the model imports {key.domain or 'ai.onnx'} {version}; {key} exists at version {expected}"

@@ -1,0 +1,67 @@
+"""What the commands print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from opforge.frontend.names import shown
+
+if TYPE_CHECKING:
+    from opforge.frontend.arrays import Array
+    from opforge.frontend.conversion import Conversion
+    from opforge.frontend.execute import Execution
+
+
+def _text(name: object) -> Text:
+    """Text of a model: never markup, control characters escaped."""
+    text = str(name)
+    return Text(text if text.isprintable() and len(text) <= 80 else shown(text))
+
+
+def print_conversion(conversion: Conversion) -> None:
+    """Which nodes were mapped, which were left and why."""
+    console = Console()
+    if conversion.mapped:
+        table = Table("node", "operator", "recognised by", "outputs", title="mapped", title_justify="left")
+        for entry in conversion.mapped:
+            table.add_row(_text(entry.node), entry.op, _text(entry.rule), _text(", ".join(entry.outputs)))
+        console.print(table)
+    if conversion.left:
+        table = Table("node", "candidate", "reason", title="left alone", title_justify="left")
+        for left in conversion.left:
+            table.add_row(_text(left.node), left.candidate, Text(left.reason))
+        console.print(table)
+    kind = "" if conversion.changed else ", the model is unchanged"
+    console.print(
+        f"{len(conversion.mapped)} mapped, {len(conversion.left)} left,"
+        f" nodes: {conversion.nodes_before} before, {conversion.nodes_after} after{kind}"
+    )
+
+
+def print_execution(execution: Execution) -> None:
+    """Shape, dtype and range of each output, then what the twin moved."""
+    console = Console()
+    table = Table("output", "dtype", "shape", "least", "greatest", title="outputs", title_justify="left")
+    for name, array in execution.outputs.items():
+        table.add_row(_text(name), str(array.dtype), str(list(array.shape)), *_range(array))
+    console.print(table)
+    if not execution.reports:
+        console.print("no node ran on the twin")
+        return
+    table = Table("node on the twin", "bytes read", "written", "minimal", "moved / minimal", "blocks")
+    for node, report in execution.reports:
+        moved = report.gm_bytes_read + report.gm_bytes_written
+        ratio = f"{moved / report.minimal_bytes:.2f}" if report.minimal_bytes else "-"
+        counts = (report.gm_bytes_read, report.gm_bytes_written, report.minimal_bytes)
+        table.add_row(_text(node), *map(str, counts), ratio, str(report.blocks))
+    console.print(table)
+
+
+def _range(array: Array) -> tuple[str, str]:
+    if array.size == 0 or array.dtype.kind not in "biufV":
+        return "-", "-"
+    return f"{array.min():.6g}", f"{array.max():.6g}"

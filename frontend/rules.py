@@ -1,0 +1,103 @@
+"""The form of a rewrite: one class per rewrite with `pattern`, `check` and `rewrite`; a failed match says why."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from opforge.codegen.model import OpSpec
+from opforge.frontend.attributes import AttrValue
+from opforge.frontend.constants import Constants
+from opforge.frontend.graph import GraphView, Scope
+from opforge.frontend.value_types import ValueTypes
+
+
+class Context:
+    """What a rule may ask about the model; nothing here changes it.
+
+    Attributes:
+        view: The index of the model.
+        types: Types of its values.
+        constants: Values that never change.
+        specs: Operators by op type.
+    """
+
+    def __init__(self, view: GraphView, specs: Mapping[str, OpSpec], folder: Path | None) -> None:
+        self.view = view
+        self.specs = specs
+        self.types = ValueTypes(view)
+        self.constants = Constants(self.types, folder)
+
+
+@dataclass(frozen=True)
+class OperatorCall:
+    """A node of ours, before it gets its ONNX form.
+
+    Attributes:
+        spec: The operator.
+        inputs: Value names in the order of the spec; "" for an absent optional one.
+        attrs: Every attribute of the spec with its value.
+        outputs: Value names in the order of the spec; "" for one that nobody reads.
+    """
+
+    spec: OpSpec
+    inputs: tuple[str, ...]
+    attrs: Mapping[str, AttrValue]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Match:
+    """Nodes of one scope that a rule recognised.
+
+    Attributes:
+        nodes: Their numbers; the new node takes the place and the name of the last one.
+        values: Value names by parameter name of the operator, inputs and outputs; absent ones are missing.
+        attrs: Attributes by name; missing ones have their defaults.
+    """
+
+    nodes: tuple[int, ...]
+    values: Mapping[str, str]
+    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a rule leaves a node: the condition that does not hold, with the values seen."""
+
+    reason: str
+
+
+class Rule(ABC):
+    """One rewrite.
+
+    Attributes:
+        name: Name in reports.
+        operator: op type of the operator it leads to.
+        on_request: Whether it needs `--patterns`: it changes numerics or generality, or its form is common elsewhere.
+    """
+
+    name: str
+    operator: str
+    on_request: bool = False
+
+    @property
+    @abstractmethod
+    def pattern(self) -> tuple[tuple[str, str], ...]:
+        """(domain, op type) of the nodes at which the rule is tried; "" is ai.onnx."""
+
+    @abstractmethod
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal:
+        """Decide about one node with such a key."""
+
+    def rewrite(self, context: Context, match: Match) -> OperatorCall:
+        """The operator that replaces a match."""
+        spec = context.specs[self.operator]
+        return OperatorCall(
+            spec=spec,
+            inputs=tuple(match.values.get(tensor.name, "") for tensor in spec.inputs),
+            attrs={attr.name: match.attrs.get(attr.name, attr.default) for attr in spec.attrs},
+            outputs=tuple(match.values.get(tensor.name, "") for tensor in spec.outputs),
+        )

@@ -1,0 +1,186 @@
+"""What is known of values before anything runs: element type and dims, declared by the model or inferred once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import onnx.checker
+import onnx.helper
+import onnx.shape_inference
+from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, TypeProto
+
+from opforge.frontend.external import is_external
+from opforge.frontend.graph import GraphView, Scope, normal_domain
+
+# Initializers above this stand in the model that shape inference sees by type only; none of them is a shape or axis.
+_INFERENCE_BYTES = 4096
+# Shape inference follows every call of a local function; functions that call each other twice grow exponentially.
+_MAX_EXPANDED_NODES = 200_000
+
+_LONG_NAMES = {"float": "float32", "double": "float64"}
+DTYPE_WORDS: Mapping[int, str] = {
+    number: _LONG_NAMES.get(name.lower(), name.lower()) for name, number in TensorProto.DataType.items() if number
+}
+ELEMENT_TYPES: Mapping[str, int] = {word: number for number, word in DTYPE_WORDS.items()}
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """Type of a tensor as far as it is known.
+
+    Attributes:
+        dtype: Word of the spec language ("float16"); None when unknown.
+        shape: Dims, None for each unknown one; None when not even the rank is known.
+    """
+
+    dtype: str | None = None
+    shape: tuple[int | None, ...] | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether element type and rank are known."""
+        return self.dtype is not None and self.shape is not None
+
+    def __str__(self) -> str:
+        dims = "of unknown rank" if self.shape is None else f"[{', '.join(map(_dim_text, self.shape))}]"
+        return f"{self.dtype or 'unknown type'} {dims}"
+
+
+def _dim_text(dim: int | None) -> str:
+    return "?" if dim is None else str(dim)
+
+
+def value_type(proto: TypeProto) -> ValueType:
+    """Read a declared type; anything but a tensor is unknown."""
+    if not proto.HasField("tensor_type"):
+        return ValueType()
+    tensor = proto.tensor_type
+    shape = None
+    if tensor.HasField("shape"):
+        # A negative size is what some exporters write for "unknown".
+        shape = tuple(
+            dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in tensor.shape.dim
+        )
+    return ValueType(DTYPE_WORDS.get(tensor.elem_type), shape)
+
+
+class ValueTypes:
+    """Types of the values of a model.
+
+    What the model declares is used first. Shape inference runs at most once, and only when a declaration is missing.
+    """
+
+    def __init__(self, view: GraphView) -> None:
+        self._view = view
+        self.inference_error = ""
+
+    def of(self, scope: Scope, name: str) -> ValueType:
+        """The type of a value that `scope` can see."""
+        found = scope.find(name) if name else None
+        if found is None:
+            return ValueType()
+        owner, maker = found
+        known = self._declared_type(owner, name)
+        if known.complete or maker < 0:
+            return known
+        inferred = self._inferred.type_of(owner, name)
+        return ValueType(known.dtype or inferred.dtype, inferred.shape if known.shape is None else known.shape)
+
+    def _declared_type(self, scope: Scope, name: str) -> ValueType:
+        tensor = scope.initializer(name)
+        if tensor is not None:
+            return ValueType(DTYPE_WORDS.get(tensor.data_type), tuple(tensor.dims))
+        return self._declared.type_of(scope, name)
+
+    @cached_property
+    def _declared(self) -> _Declarations:
+        return _Declarations(scope.body for scope in self._view.scopes)
+
+    @cached_property
+    def _inferred(self) -> _Declarations:
+        try:
+            model = onnx.shape_inference.infer_shapes(_skeleton(self._view.model))
+        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+            # A model that onnx cannot follow is still converted; what stays unknown for that reason says so.
+            self.inference_error = str(error).strip().splitlines()[0][:200]
+            return _Declarations(())
+        return _Declarations(scope.body for scope in GraphView(model).scopes)
+
+
+class _Declarations:
+    """Declared types by scope number and name; the names of a scope are indexed when first asked for."""
+
+    def __init__(self, bodies: Iterable[GraphProto | FunctionProto]) -> None:
+        self._bodies = list(bodies)
+        self._indexed: dict[int, dict[str, TypeProto]] = {}
+
+    def type_of(self, scope: Scope, name: str) -> ValueType:
+        if scope.number >= len(self._bodies):
+            return ValueType()
+        if scope.number not in self._indexed:
+            self._indexed[scope.number] = _declarations(self._bodies[scope.number])
+        proto = self._indexed[scope.number].get(name)
+        return ValueType() if proto is None else value_type(proto)
+
+
+def _declarations(body: GraphProto | FunctionProto) -> dict[str, TypeProto]:
+    if isinstance(body, FunctionProto):
+        return {value.name: value.type for value in body.value_info}
+    return {value.name: value.type for values in (body.output, body.value_info, body.input) for value in values}
+
+
+def _skeleton(model: ModelProto) -> ModelProto:
+    """A copy of a model without its weights: large initializers become graph inputs of the same type."""
+    graph = model.graph
+    copy = ModelProto(ir_version=max(model.ir_version, 4), opset_import=model.opset_import)
+    copy.graph.name = graph.name
+    copy.graph.node.extend(graph.node)
+    copy.graph.output.extend(graph.output)
+    copy.graph.value_info.extend(graph.value_info)
+    copy.graph.input.extend(graph.input)
+    copy.graph.sparse_initializer.extend(graph.sparse_initializer)
+    names = {value.name for value in graph.input}
+    for tensor in graph.initializer:
+        if not is_external(tensor) and tensor.ByteSize() <= _INFERENCE_BYTES:
+            copy.graph.initializer.append(tensor)
+        elif tensor.name not in names:
+            copy.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    if _expanded_nodes(model) <= _MAX_EXPANDED_NODES:
+        copy.functions.extend(model.functions)
+    return copy
+
+
+def _expanded_nodes(model: ModelProto) -> int:
+    """Nodes that the calls of local functions stand for, written out; recursion counts as more than the limit."""
+    calls = {(normal_domain(f.domain), f.name): _node_keys(f) for f in model.functions}
+    sizes: dict[tuple[str, str], int] = {}
+    entered: set[tuple[str, str]] = set()
+    stack = list(calls)
+    while stack:
+        key = stack[-1]
+        waiting = [callee for callee in calls[key] if callee in calls and callee not in sizes]
+        if key in sizes or not waiting:
+            sizes[key] = sum(1 + sizes.get(callee, 0) for callee in calls[key])
+            stack.pop()
+        elif key in entered:
+            return _MAX_EXPANDED_NODES + 1
+        else:
+            entered.add(key)
+            stack += waiting
+    return sum(sizes.get(key, 0) for key in _node_keys(model.graph)) if sizes else 0
+
+
+def _node_keys(body: FunctionProto | GraphProto) -> list[tuple[str, str]]:
+    """(domain, op type) of all nodes, those of subgraphs included."""
+    found: list[tuple[str, str]] = []
+    bodies = [body]
+    while bodies:
+        for node in bodies.pop().node:
+            found.append((normal_domain(node.domain), node.op_type))
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    bodies.append(attribute.g)
+                bodies += attribute.graphs
+    return found
