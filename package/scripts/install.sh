@@ -81,11 +81,11 @@ fi
 # Where to: the option, else the user's own folder, else the toolkit's.
 target="$install_path"
 if [ -n "$target" ]; then
-    origin="--install-path"
+    origin=--install-path
 elif [ -n "${ASCEND_CUSTOM_OPP_PATH:-}" ]; then
-    target="$ASCEND_CUSTOM_OPP_PATH" origin='$ASCEND_CUSTOM_OPP_PATH'
+    target="$ASCEND_CUSTOM_OPP_PATH" origin=ASCEND_CUSTOM_OPP_PATH
 elif [ -n "${ASCEND_OPP_PATH:-}" ]; then
-    target="$ASCEND_OPP_PATH" origin='$ASCEND_OPP_PATH'
+    target="$ASCEND_OPP_PATH" origin=ASCEND_OPP_PATH
 fi
 
 if [ "$action" = verify ] && [ -z "$install_path" ]; then
