@@ -23,6 +23,11 @@ class AttributeProblem(Exception):  # noqa: N818  # an answer, not a failure
     """Why the attributes of a node are not those of the operator."""
 
 
+def default_attributes(spec: OpSpec) -> dict[str, AttrValue]:
+    """The attributes that have a default."""
+    return {attr.name: attr.default for attr in spec.attrs if attr.default is not None}
+
+
 def attribute_value(attribute: AttributeProto) -> AttrValue:
     """The Python value of an attribute of one of the kinds that our operators have."""
     value = helper.get_attribute_value(attribute)
@@ -45,12 +50,9 @@ def read_attributes(node: NodeProto, spec: OpSpec) -> dict[str, AttrValue]:
         if attr.name in values:
             raise AttributeProblem(f"attribute {attr.name} is given twice")
         values[attr.name] = _typed(attribute, attr)
-    for attr in spec.attrs:
-        if attr.name in values:
-            continue
-        if attr.default is None:
-            raise AttributeProblem(f"required attribute {attr.name} is missing")
-        values[attr.name] = attr.default
+    values = default_attributes(spec) | values
+    if missing := [attr.name for attr in spec.attrs if attr.name not in values]:
+        raise AttributeProblem(f"required attribute {', '.join(missing)} is missing")
     return values
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from onnx import GraphProto, ModelProto
+from onnx import ModelProto
 
 from opforge.codegen.model import OpSpec
 from opforge.frontend.emit import Emitter, Placement
@@ -75,9 +75,10 @@ class Conversion:
         model: The result; the given model itself when nothing was rewritten. External data stays where it is.
         mapped: Nodes of ours.
         left: Nodes that were left, and why.
-        nodes_before: Nodes of the source, those of subgraphs included.
+        nodes_before: Nodes of the source, those of subgraphs included, those of local functions not.
         nodes_after: Nodes of the result.
         changed: Whether the model differs from the source at all.
+        without_body: Nodes of ours that carry no function body: the model's opset cannot express what they compute.
     """
 
     model: ModelProto
@@ -86,6 +87,7 @@ class Conversion:
     nodes_before: int
     nodes_after: int
     changed: bool
+    without_body: list[str] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
         """The report as JSON data."""
@@ -118,36 +120,35 @@ def convert(
     specs = project_specs() if specs is None else specs
     for spec in specs:
         onnx_key(spec, domain)
-    folder: Path | None = None
-    private = not isinstance(model, ModelProto)
-    if isinstance(model, SourceModel):
-        model, folder, where = model.model, model.path.parent, str(model.path)
-    elif isinstance(model, ModelProto):
-        where = "model"
+    if isinstance(model, ModelProto):
+        source, where, folder = model, "model", None
     else:
-        source = load_model(Path(model))
-        model, folder, where = source.model, source.path.parent, str(source.path)
-    view = GraphView(model, where)
-    search = _Search(Context(view, {spec.op_type: spec for spec in specs}, folder), patterns, domain)
+        loaded = model if isinstance(model, SourceModel) else load_model(Path(model))
+        source, where, folder = loaded.model, str(loaded.path), loaded.path.parent
+    view = GraphView(source, where)
+    nodes = _count(view)
+    search = _Search(Context(view, {spec.op_type: spec for spec in specs}, folder), patterns=patterns, domain=domain)
     search.run()
-    before = _count(view)
     if not search.placements:
-        return Conversion(model, [], search.left, before, before, changed=False)
-    again = all(search.names_stay)
-    if not private:
+        return Conversion(source, [], search.left, nodes, nodes, changed=False)
+    # A model that was converted before may be as it should be.
+    unchanged_names = all(search.names_stay)
+    placements = search.placements
+    if unchanged_names or isinstance(model, ModelProto):
         copy = ModelProto()
-        copy.CopyFrom(model)
+        copy.CopyFrom(source)
         view = GraphView(copy, where)
-    # Nodes that already have their final name may be all that is there: then nothing changes.
-    serialized = model.SerializeToString(deterministic=True) if again else b""
-    placements = [placement.at(view.scopes[placement.scope.number]) for placement in search.placements]
-    names = Emitter(view, domain).emit(placements)
+        placements = [replace(placement, scope=view.scopes[placement.scope.number]) for placement in placements]
+    emitter = Emitter(view, domain)
+    names = emitter.emit(placements)
     mapped = [
         Mapped(name, placement.call.spec.op_type, rule, _outputs(placement), dict(placement.call.attrs))
         for name, placement, rule in zip(names, placements, search.rules, strict=True)
     ]
-    changed = not again or view.model.SerializeToString(deterministic=True) != serialized
-    return Conversion(view.model if changed else model, mapped, search.left, before, _count(view), changed)
+    changed = not unchanged_names or view.model != source
+    return Conversion(
+        view.model if changed else source, mapped, search.left, nodes, _count(view), changed, emitter.without_body
+    )
 
 
 def _outputs(placement: Placement) -> list[str]:
@@ -155,13 +156,13 @@ def _outputs(placement: Placement) -> list[str]:
 
 
 def _count(view: GraphView) -> int:
-    return sum(len(scope.body.node) for scope in view.scopes if isinstance(scope.body, GraphProto))
+    return sum(len(scope.body.node) for scope in view.scopes if scope.function is None)
 
 
 class _Search:
     """Tries the rules at every node of a model; changes nothing."""
 
-    def __init__(self, context: Context, patterns: bool, domain: str) -> None:
+    def __init__(self, context: Context, *, patterns: bool, domain: str) -> None:
         self._context = context
         self._patterns = patterns
         self._domain = domain
@@ -180,11 +181,8 @@ class _Search:
         """Try every rule at every node that has one of its keys."""
         bodies = {(OPFORGE_DOMAIN, op_type) for op_type in self._context.specs}
         for scope in self._context.view.scopes:
-            root = scope
-            while root.parent is not None:
-                root = root.parent
             # The body of an operator of ours says what it computes; it is not to be rewritten onto itself.
-            if not isinstance(root.body, GraphProto) and (normal_domain(root.body.domain), root.body.name) in bodies:
+            if scope.function in bodies:
                 continue
             for number, node in enumerate(scope.body.node):
                 for rule in self._rules.get((normal_domain(node.domain), node.op_type), ()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
@@ -11,7 +11,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, Va
 from opforge.codegen.semantics import TensorType
 from opforge.frontend.attributes import make_attribute
 from opforge.frontend.dead import ReadCounts
-from opforge.frontend.functions import body_needs_dtypes, function_body
+from opforge.frontend.functions import body_by_rank, body_needs_dtypes, function_body
 from opforge.frontend.graph import GraphView, Scope, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key
 from opforge.frontend.names import FreshNames
@@ -66,12 +66,13 @@ class Emitter:
         self._unique = {name for name, count in node_names.items() if count == 1} - inputs - {""}
         self._node_names = FreshNames({*node_names, *inputs})
         self._value_names = FreshNames(name for scope in view.scopes for name in scope.makers)
-        self._overloads: dict[tuple[str, str, int, tuple[tuple[str, str], ...]], str | None] = {}
+        self._calls: dict[str, list[tuple[Placement, NodeProto]]] = {}
         self.without_body: list[str] = []
 
     def emit(self, placements: Iterable[Placement]) -> list[str]:
         """Replace nodes; return the names of the new ones, in the same order."""
         names = [self._place(placement) for placement in placements]
+        self._embed()
         dead = self._reads.dead()
         for scope in self._view.scopes:
             self._drop(scope, self._removed.get(scope.number, set()) | dead.nodes.get(scope.number, set()))
@@ -98,7 +99,7 @@ class Emitter:
         node.attribute.extend(make_attribute(attr, call.attrs[attr.name]) for attr in call.spec.attrs)
         self._import(scope, key.domain, key.versions.start)
         if key.domain == OPFORGE_DOMAIN:
-            self._embed(placement, node)
+            self._calls.setdefault(call.spec.op_type, []).append((placement, node))
         self._declare_outputs(scope, node, placement)
         return node.name
 
@@ -114,37 +115,20 @@ class Emitter:
             if all(normal_domain(entry.domain) != domain for entry in owner.opset_import):
                 owner.opset_import.append(helper.make_opsetid(domain, version))
 
-    def _embed(self, placement: Placement, node: NodeProto) -> None:
-        """Give the model the body of a node, once per variant; further variants of one operator are overloads."""
-        spec = placement.call.spec
+    def _embed(self) -> None:
+        """Give the model the bodies of its new nodes: one function per operator and variant."""
         opset = self._view.main.opsets.get("", _DEFAULT_OPSET)
-        dtypes = placement.input_dtypes if body_needs_dtypes(opset) else {}
-        variant = (spec.op_type, placement.case, len(node.input), tuple(sorted(dtypes.items())))
-        if variant not in self._overloads:
-            self._overloads[variant] = self._add_body(placement, node, opset, dtypes)
-        overload = self._overloads[variant]
-        if overload is None:
-            self.without_body.append(node.name)
-        elif overload:
-            node.overload = overload
-
-    def _add_body(self, placement: Placement, node: NodeProto, opset: int, dtypes: Mapping[str, str]) -> str | None:
-        spec = placement.call.spec
-        body = function_body(spec, placement.case, len(node.input), opset, dtypes)
-        if body is None:
-            return None
-        variants = [overload for key, overload in self._overloads.items() if key[0] == spec.op_type]
-        if any(overload is not None for overload in variants):
-            body.overload = FreshNames(filter(None, variants)).fresh(placement.case)
-        else:
-            # The first variant replaces what an earlier conversion left.
-            kept = [f for f in self._model.functions if (f.domain, f.name) != (OPFORGE_DOMAIN, spec.op_type)]
-            if len(kept) < len(self._model.functions):
-                del self._model.functions[:]
-                self._model.functions.extend(kept)
-        self._model.ir_version = max(self._model.ir_version, _OVERLOAD_IR if body.overload else _FUNCTION_IR)
-        self._model.functions.append(body)
-        return body.overload
+        for op_type, calls in self._calls.items():
+            # What an earlier conversion left may serve other nodes.
+            kept = [f for f in self._model.functions if (f.domain, f.name) != (OPFORGE_DOMAIN, op_type)]
+            bodies = _bodies(calls, opset)
+            self.without_body += [node.name for _, node in calls if not bodies]
+            # onnx's reference evaluator wants functions before those that call them.
+            del self._model.functions[:]
+            self._model.functions.extend([*bodies, *kept])
+            if bodies:
+                least = _OVERLOAD_IR if len(bodies) > 1 else _FUNCTION_IR
+                self._model.ir_version = max(self._model.ir_version, least)
 
     def _declare_outputs(self, scope: Scope, node: NodeProto, placement: Placement) -> None:
         if not isinstance(scope.body, GraphProto):
@@ -181,6 +165,40 @@ class Emitter:
         if len(declared) < len(scope.body.value_info):
             del scope.body.value_info[:]
             scope.body.value_info.extend(declared)
+
+
+def _bodies(calls: Sequence[tuple[Placement, NodeProto]], opset: int) -> list[FunctionProto]:
+    """The functions that nodes of one operator call; empty when the opset cannot express one of them.
+
+    Nodes of different cases need different bodies, which have one name and differ in `overload`.
+    """
+    spec = calls[0][0].call.spec
+    arity = max(len(node.input) for _, node in calls)
+    variants: dict[tuple[str, tuple[tuple[str, str], ...]], FunctionProto] = {}
+    for placement, node in calls:
+        dtypes = placement.input_dtypes if body_needs_dtypes(opset) else {}
+        variant = placement.case, tuple(sorted(dtypes.items()))
+        if variant not in variants:
+            body = function_body(spec, placement.case, arity, opset, dtypes)
+            if body is None:
+                for _, other in calls:
+                    other.ClearField("overload")
+                return []
+            body.overload = "_".join([placement.case, *dtypes.values()]) if variants else ""
+            variants[variant] = body
+        if variants[variant].overload:
+            node.overload = variants[variant].overload
+        # onnx's reference evaluator wants as many inputs as the function has, absent ones too.
+        node.input.extend([""] * (arity - len(node.input)))
+    bodies = list(variants.values())
+    by_case = {case: body for (case, _), body in variants.items()}
+    if 1 < len(bodies) == len(by_case):
+        # onnx's reference evaluator knows no overloads: it takes the last function of a name, which must do for all.
+        fallback = body_by_rank(spec, by_case)
+        if fallback:
+            fallback.overload = "any"
+            bodies.append(fallback)
+    return bodies
 
 
 def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -120,9 +120,8 @@ def _evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluato
     """An evaluator that knows our operators in subgraphs and in bodies of local functions too."""
 
     class Evaluator(ReferenceEvaluator):
-        def __init__(self, proto: Any, *args: Any, new_ops: list[type[OpRun]] | None = None, **kwargs: Any) -> None:
-            del new_ops
-            super().__init__(proto, *args, new_ops=list(implementations), **kwargs)
+        def __init__(self, proto: Any, **options: Any) -> None:
+            super().__init__(proto, **{**options, "new_ops": list(implementations)})
 
     return Evaluator
 

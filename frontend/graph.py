@@ -19,8 +19,8 @@ from opforge.frontend.names import shown
 # Makers that are no node.
 INPUT = -1
 INITIALIZER = -2
-# protobuf parses 33 graphs inside each other; a model built in memory can hold more.
-_MAX_DEPTH = 64
+# protobuf stops at 100 messages inside each other, three per graph; a model built in memory can hold more.
+_MAX_DEPTH = 31
 
 
 def normal_domain(domain: str) -> str:
@@ -98,6 +98,14 @@ class Scope:
         if isinstance(self.body, FunctionProto):
             return frozenset(self.body.output)
         return frozenset(value.name for value in self.body.output)
+
+    @property
+    def function(self) -> tuple[str, str] | None:
+        """(domain, name) of the local function that this is the body of, or lies in."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return (normal_domain(scope.body.domain), scope.body.name) if isinstance(scope.body, FunctionProto) else None
 
     def label(self, number: int) -> str:
         """A node as messages name it."""

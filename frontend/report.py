@@ -35,6 +35,9 @@ def print_conversion(conversion: Conversion) -> None:
         for left in conversion.left:
             table.add_row(_text(left.node), left.candidate, Text(left.reason))
         console.print(table)
+    if conversion.without_body:
+        names = ", ".join(map(shown, conversion.without_body))
+        console.print(Text(f"without ONNX function body, because the model's opset is too old: {names}"))
     kind = "" if conversion.changed else ", the model is unchanged"
     console.print(
         f"{len(conversion.mapped)} mapped, {len(conversion.left)} left,"

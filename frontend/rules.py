@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from opforge.codegen.model import OpSpec
-from opforge.frontend.attributes import AttrValue
+from opforge.frontend.attributes import AttrValue, default_attributes
 from opforge.frontend.constants import Constants
 from opforge.frontend.graph import GraphView, Scope
 from opforge.frontend.value_types import ValueTypes
@@ -38,7 +38,7 @@ class OperatorCall:
     Attributes:
         spec: The operator.
         inputs: Value names in the order of the spec; "" for an absent optional one.
-        attrs: Every attribute of the spec with its value.
+        attrs: Attributes with their values, defaults included.
         outputs: Value names in the order of the spec; "" for one that nobody reads.
     """
 
@@ -98,6 +98,6 @@ class Rule(ABC):
         return OperatorCall(
             spec=spec,
             inputs=tuple(match.values.get(tensor.name, "") for tensor in spec.inputs),
-            attrs={attr.name: match.attrs.get(attr.name, attr.default) for attr in spec.attrs},
+            attrs=default_attributes(spec) | dict(match.attrs),
             outputs=tuple(match.values.get(tensor.name, "") for tensor in spec.outputs),
         )

@@ -12,7 +12,7 @@ from onnx.defs import OpSchema
 
 from opforge.codegen.model import AttrSpec, OpSpec, TensorSpec
 from opforge.codegen.semantics import Call, ShapeRefusal, infer
-from opforge.frontend.attributes import ATTRIBUTE_TYPES, attribute_value
+from opforge.frontend.attributes import ATTRIBUTE_TYPES, attribute_value, default_attributes
 from opforge.frontend.keys import OnnxKey, onnx_keys
 from opforge.frontend.value_types import ELEMENT_TYPES, value_type
 
@@ -69,8 +69,8 @@ def _type_string(word: str) -> str:
 
 
 def _attribute(attr: AttrSpec) -> OpSchema.Attribute:
-    kind = OpSchema.AttrType(ATTRIBUTE_TYPES[attr.type])
     if attr.default is None:
+        kind = getattr(OpSchema.AttrType, AttributeProto.AttributeType.Name(ATTRIBUTE_TYPES[attr.type]))
         return OpSchema.Attribute(attr.name, kind, attr.description, required=True)
     default = onnx.helper.make_attribute(attr.name, attr.default, attr_type=ATTRIBUTE_TYPES[attr.type])
     return OpSchema.Attribute(attr.name, default, attr.description)
@@ -84,7 +84,7 @@ def _infer(spec: OpSpec, context: onnx.shape_inference.InferenceContext) -> None
             continue
         known = value_type(proto)
         shapes[tensor.name], dtypes[tensor.name] = known.shape, known.dtype
-    attrs = {attr.name: attr.default for attr in spec.attrs}
+    attrs = default_attributes(spec)
     for attr in spec.attrs:
         given = context.get_attribute(attr.name)
         if isinstance(given, AttributeProto):

@@ -1,0 +1,515 @@
+"""What is rewritten, what is left and why, and that both compute the same."""
+
+import copy
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from opforge.codegen.errors import UserError
+from opforge.frontend import convert
+
+ATTR = "group_idx_type"
+INDEXED = "g (float[6, 3] x, int64[2] i) => (float[2, 3] y) {[n] y = npu.NPUGroupedBiasAddGrad (x, i)}"
+EQUAL = "g (float[2, 4, 3] x) => (float[2, 3] y) {[n] y = npu.NPUGroupedBiasAddGrad (x)}"
+MATRIX = "float[6, 3] x, int64[2] i"
+SUM_SQUEEZE = """g (float[2, 4, 3] x) => (float[2, 3] y) <int64[1] axis = {1}>
+    {[s] t = ReduceSum <keepdims = 1> (x, axis) [q] y = Squeeze (t, axis)}"""
+
+
+def parse(text, opset=18, ir=8, domains=("npu", "opforge")):
+    imports = ", ".join([f'"" : {opset}', *(f'"{domain}" : 1' for domain in domains)])
+    return onnx.parser.parse_model(f"<ir_version: {ir}, opset_import: [{imports}]> {text}")
+
+
+def operators(model):
+    return [f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in model.graph.node]
+
+
+def mapped_ops(conversion):
+    return [entry.op for entry in conversion.mapped]
+
+
+def the_reason(conversion):
+    assert conversion.mapped == []
+    (left,) = conversion.left
+    assert left.candidate == "GroupedBiasAddGrad"
+    return left.reason
+
+
+def untouched(model, **options):
+    """Convert a model that must stay; return the reason."""
+    before = model.SerializeToString()
+    conversion = convert(model, **options)
+    assert not conversion.changed
+    assert conversion.model is model
+    assert model.SerializeToString() == before
+    assert conversion.nodes_before == conversion.nodes_after
+    return the_reason(conversion)
+
+
+def run_everywhere(model, feed):
+    """The outputs by onnx's evaluator, checked against onnxruntime's; checker and shape inference accept the model."""
+    onnx.checker.check_model(model, full_check=True)
+    onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    reference = ReferenceEvaluator(model).run(None, feed)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for ours, theirs in zip(reference, session.run(None, feed), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    return reference
+
+
+# Nodes that are ours by name.
+
+
+@pytest.mark.parametrize("source", ["npu.NPUGroupedBiasAddGrad", "opforge.GroupedBiasAddGrad", "NPUGroupedBiasAddGrad"])
+@pytest.mark.parametrize(
+    ("domain", "target"),
+    [
+        ("opforge", "opforge::GroupedBiasAddGrad"),
+        ("npu", "npu::NPUGroupedBiasAddGrad"),
+        ("ai.onnx", "NPUGroupedBiasAddGrad"),
+    ],
+)
+def test_every_spelling_becomes_every_other(source, domain, target):
+    conversion = convert(parse(INDEXED.replace("npu.NPUGroupedBiasAddGrad", source)), domain=domain)
+    (node,) = conversion.model.graph.node
+    assert operators(conversion.model) == [target]
+    assert list(node.input) == ["x", "i"]
+    assert [(a.name, a.type, a.i) for a in node.attribute] == [(ATTR, onnx.AttributeProto.INT, 0)]
+    assert bool(conversion.model.functions) == (domain == "opforge")
+    assert (node.domain or "", 1) in {
+        (e.domain, e.version) for e in conversion.model.opset_import
+    } or domain == "ai.onnx"
+
+
+@pytest.mark.parametrize("opset", [12, 13, 14, 15, 17, 18, 19, 20, 21, 22, 23])
+@pytest.mark.parametrize("kind", [0, 1])
+def test_indexed_computes_the_sums_in_every_runtime(opset, kind, rng):
+    model = parse(INDEXED.replace("Grad (x", f"Grad <{ATTR} = {kind}> (x"), opset)
+    x = rng.normal(size=(6, 3)).astype(np.float32)
+    ends = np.array([2, 6] if kind == 0 else [2, 4])
+    (got,) = run_everywhere(convert(model).model, {"x": x, "i": ends})
+    np.testing.assert_allclose(got, [x[:2].sum(0), x[2:].sum(0)], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [8, 11, 12, 13, 15, 18, 22])
+@pytest.mark.parametrize(("word", "dtype", "tolerance"), [("float", np.float32, 1e-5), ("float16", np.float16, 2e-3)])
+def test_equal_computes_the_sums_in_every_runtime(opset, word, dtype, tolerance, rng):
+    model = parse(EQUAL.replace("float[", f"{word}["), opset)
+    x = rng.normal(size=(2, 4, 3)).astype(dtype)
+    (got,) = run_everywhere(convert(model).model, {"x": x})
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, x.astype(np.float32).sum(1), rtol=tolerance, atol=tolerance)
+
+
+def test_both_cases_in_one_model(rng):
+    model = parse(
+        """g (float[6, 3] x, int64[2] i, float[2, 4, 3] z) => (float[2, 3] y, float[2, 3] w, float[2, 3] v) {
+        y = npu.NPUGroupedBiasAddGrad (x, i) w = npu.NPUGroupedBiasAddGrad (z) v = npu.NPUGroupedBiasAddGrad (z, "")}"""
+    )
+    result = convert(model).model
+    assert result.ir_version == 10
+    x, z = (rng.normal(size=shape).astype(np.float32) for shape in ((6, 3), (2, 4, 3)))
+    y, w, v = run_everywhere(result, {"x": x, "i": np.array([2, 6]), "z": z})
+    np.testing.assert_allclose(y, [x[:2].sum(0), x[2:].sum(0)], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(w, z.sum(1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(v, w)
+
+
+def test_two_dtypes_need_no_second_body():
+    model = parse(
+        """g (float[6, 3] x, float16[6, 3] h, int64[2] i, int32[2] j) => (float[2, 3] y, float16[2, 3] w) {
+        y = npu.NPUGroupedBiasAddGrad (x, i) w = npu.NPUGroupedBiasAddGrad (h, j)}"""
+    )
+    result = convert(model).model
+    assert len(result.functions) == 1
+    run_everywhere(
+        result,
+        {
+            "x": np.ones((6, 3), np.float32),
+            "h": np.ones((6, 3), np.float16),
+            "i": np.array([2, 6]),
+            "j": np.int32([2, 6]),
+        },
+    )
+
+
+def test_bfloat16_runs_in_the_reference_evaluator():
+    from ml_dtypes import bfloat16
+
+    model = convert(parse(INDEXED.replace("float[", "bfloat16["))).model
+    onnx.checker.check_model(model, full_check=True)
+    x = np.ones((6, 3), bfloat16)
+    (got,) = ReferenceEvaluator(model).run(None, {"x": x, "i": np.array([2, 6])})
+    assert got.dtype == bfloat16
+    np.testing.assert_array_equal(got.astype(np.float32), [[2] * 3, [4] * 3])
+
+
+def test_an_opset_without_the_operators_of_the_body_gets_none():
+    conversion = convert(parse(INDEXED, opset=11))
+    assert mapped_ops(conversion) == ["GroupedBiasAddGrad"]
+    assert conversion.without_body == ["n"]
+    assert not conversion.model.functions
+    onnx.checker.check_model(conversion.model, full_check=True)
+
+
+def test_a_model_that_imports_only_our_domain():
+    model = parse(EQUAL)
+    del model.opset_import[0]
+    run_everywhere(convert(model).model, {"x": np.ones((2, 4, 3), np.float32)})
+
+
+def test_camel_case_attributes_are_read():
+    model = parse(INDEXED)
+    model.graph.node[0].attribute.append(helper.make_attribute("groupIdxType", 1))
+    (entry,) = convert(model).mapped
+    assert entry.attrs == {ATTR: 1}
+
+
+def test_the_caller_keeps_its_model():
+    model = parse(INDEXED)
+    before = model.SerializeToString()
+    convert(model)
+    assert model.SerializeToString() == before
+
+
+def test_converting_again_changes_nothing():
+    once = convert(parse(INDEXED)).model
+    again = convert(once)
+    assert mapped_ops(again) == ["GroupedBiasAddGrad"]
+    assert not again.changed
+    assert again.model is once
+
+
+def test_an_old_body_is_replaced():
+    once = convert(parse(INDEXED)).model
+    fresh = copy.deepcopy(once)
+    once.functions[0].node[0].name = "old"
+    assert convert(once).model == fresh
+
+
+def test_nodes_in_subgraphs_and_functions_are_mapped():
+    branch = onnx.parser.parse_graph("b () => (float[2, 3] t) {t = npu.NPUGroupedBiasAddGrad (x, i)}")
+    function = onnx.parser.parse_function(
+        '<opset_import: ["npu" : 1], domain: "d"> F (a, b) => (c) {c = npu.NPUGroupedBiasAddGrad (a, b)}'
+    )
+    model = parse(
+        "g (float[6, 3] x, int64[2] i, bool c) => (float[2, 3] y, float[2, 3] w) {w = d.F (x, i)}", domains=("npu", "d")
+    )
+    model.graph.node.append(helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch))
+    model.functions.append(function)
+    conversion = convert(model)
+    assert mapped_ops(conversion) == ["GroupedBiasAddGrad"] * 3
+    assert len({entry.node for entry in conversion.mapped}) == 3
+    y, w = run_everywhere(
+        conversion.model, {"x": np.ones((6, 3), np.float32), "i": np.array([2, 6]), "c": np.array(True)}
+    )
+    np.testing.assert_array_equal(y, w)
+
+
+def test_names_are_unique_against_nodes_and_inputs():
+    model = parse(
+        """g (float[2, 4, 3] x) => (float[2, 3] y, float[2, 3] w, float[2, 3] v) {
+        [x] y = npu.NPUGroupedBiasAddGrad (x)
+        [a] w = npu.NPUGroupedBiasAddGrad (x)
+        [a] v = npu.NPUGroupedBiasAddGrad (x)}"""
+    )
+    conversion = convert(model)
+    names = [node.name for node in conversion.model.graph.node]
+    assert len({*names, "x", ""}) == 5
+    assert [entry.node for entry in conversion.mapped] == names
+
+
+def test_output_types_are_declared():
+    model = parse("g (float16[6, H] x, int64[2] i) => (y) {t = npu.NPUGroupedBiasAddGrad (x, i) y = Identity (t)}")
+    (info,) = convert(model).model.graph.value_info
+    assert info.name == "t"
+    assert info.type.tensor_type.elem_type == TensorProto.FLOAT16
+    assert info.type.tensor_type.shape.dim[0].dim_value == 2
+    assert not info.type.tensor_type.shape.dim[1].HasField("dim_value")
+
+
+def test_invented_dim_names_give_way_to_sizes():
+    model = parse(INDEXED.replace("float[2, 3] y", "float[a, b] y"))
+    (output,) = convert(model).model.graph.output
+    assert [dim.dim_value for dim in output.type.tensor_type.shape.dim] == [2, 3]
+
+
+def test_unknown_shapes_are_no_reason_to_leave_a_node():
+    model = parse("g (x, i) => (y) {t = Foo (x) y = npu.NPUGroupedBiasAddGrad (t, i)}")
+    assert mapped_ops(convert(model)) == ["GroupedBiasAddGrad"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "call", "words"),
+    [
+        (MATRIX, "y", "()", ["grad_y", "[C1]"]),
+        (MATRIX, "y", '("", i)', ["grad_y", "[C1]"]),
+        ("double[6, 3] x, int64[2] i", "y", "(x, i)", ["float64", "[C2]"]),
+        ("float[6, 3] x, int16[2] i", "y", "(x, i)", ["int16", "[C2]"]),
+        (MATRIX, "float16[2, 3] y", "(x, i)", ["float16", "[C2]"]),
+        (MATRIX, "y", "(x)", ["[6, 3]", "[C3]"]),
+        ("float[1, 6, 3] x, int64[2] i", "y", "(x, i)", ["[1, 6, 3]", "[C3]"]),
+        ("float[6, 3] x, int64[2, 1] i", "y", "(x, i)", ["[2, 1]", "[C3]"]),
+        (MATRIX, "float[6] y", "(x, i)", ["[6]", "[C3]"]),
+        ("float[6, 3] x, int64[3000] i", "y", "(x, i)", ["[3000]", "2048", "[C4]"]),
+        (MATRIX, "float[2, 4] y", "(x, i)", ["[2, 4]", "[C5]"]),
+        (MATRIX, "y", "<group_idx_type = 2> (x, i)", ["got 2", "[C6]"]),
+        (MATRIX, "y", "<group_idx_type = 1.0> (x, i)", ["group_idx_type", "FLOAT", "INT"]),
+        (MATRIX, "y", "<axis = 1> (x, i)", ["'axis'", "group_idx_type"]),
+        (MATRIX, "y", "(x, i, i)", ["3 inputs", "at most 2"]),
+        (MATRIX, "y, z", "(x, i)", ["2 outputs", "at most 1"]),
+    ],
+)
+def test_a_node_that_breaks_a_rule_is_left_with_its_label(inputs, outputs, call, words):
+    names = ", ".join(value.split()[-1] for value in outputs.replace("[2, ", "[").split(", "))
+    reason = untouched(parse(f"g ({inputs}) => ({outputs}) {{{names} = npu.NPUGroupedBiasAddGrad {call}}}"))
+    assert all(word in reason for word in words), reason
+
+
+@pytest.mark.parametrize(
+    ("values", "attrs", "words"),
+    [
+        ("{4, 2}", "", ["2 after 4", "ascending"]),
+        ("{-1, 6}", "", ["-1", "at least 0"]),
+        ("{2, 5}", "", ["got 5", "6, the rows"]),
+        ("{2, 7}", "", ["got 7", "6, the rows"]),
+        ("{2, 6}", "<group_idx_type = 1>", ["got 8", "sum 6"]),
+        ("{7, -1}", "<group_idx_type = 1>", ["-1", "at least 0"]),
+    ],
+)
+def test_constant_group_ends_that_do_not_fit_are_left(values, attrs, words):
+    text = f"g (float[6, 3] x) => (y) <int64[2] i = {values}> {{y = npu.NPUGroupedBiasAddGrad {attrs} (x, i)}}"
+    reason = untouched(parse(text))
+    assert all(word in reason for word in ("group_idx", *words)), reason
+
+
+def test_constant_lengths_that_fit_are_mapped():
+    text = f"g (float[6, 3] x) => (y) <int64[2] i = {{4, 2}}> {{y = npu.NPUGroupedBiasAddGrad <{ATTR} = 1> (x, i)}}"
+    assert mapped_ops(convert(parse(text))) == ["GroupedBiasAddGrad"]
+
+
+def test_another_version_of_the_domain_is_another_operator():
+    model = parse(INDEXED, domains=("opforge",))
+    model.opset_import.append(helper.make_opsetid("npu", 2))
+    assert "npu 2" in untouched(model)
+
+
+def test_a_local_function_of_that_name_decides_itself():
+    model = parse(INDEXED)
+    model.functions.append(
+        onnx.parser.parse_function(
+            '<opset_import: ["" : 18], domain: "npu"> NPUGroupedBiasAddGrad (a, b) => (c) {c = Neg (a)}'
+        )
+    )
+    assert "local function" in untouched(model)
+
+
+def test_a_target_domain_that_does_not_fit_the_opset():
+    assert "--domain" in untouched(parse(INDEXED, opset=23), domain="ai.onnx")
+
+
+def test_unknown_domain():
+    with pytest.raises(UserError, match=r"--domain: got 'x', expected one of opforge, npu, ai.onnx"):
+        convert(parse(INDEXED), domain="x")
+
+
+@pytest.mark.parametrize(
+    "text", ["y = foo.GroupedBiasAddGrad (x, i)", "y = npu.GroupedBiasAddGrad (x, i)", "y = GroupedBiasAddGrad (x, i)"]
+)
+def test_near_names_are_not_ours(text):
+    model = parse(f"g (float[6, 3] x, int64[2] i) => (float[2, 3] y) {{{text}}}", domains=("npu", "opforge", "foo"))
+    conversion = convert(model)
+    assert conversion.mapped == conversion.left == []
+
+
+# ReduceSum over equal groups.
+
+
+def test_without_patterns_sums_are_only_mentioned():
+    assert "--patterns" in untouched(parse(SUM_SQUEEZE))
+
+
+@pytest.mark.parametrize(
+    ("text", "opset"),
+    [
+        (SUM_SQUEEZE, 13),
+        (SUM_SQUEEZE, 18),
+        (SUM_SQUEEZE.replace("{1}", "{-2}"), 18),
+        (SUM_SQUEEZE.replace(" <keepdims = 1>", ""), 18),
+        ("g (float[2, 4, 3] x) => (float[2, 3] y) <int64[1] a = {1}> {y = ReduceSum <keepdims = 0> (x, a)}", 18),
+        (
+            "g (float[2, 4, 3] x) => (y) {a = Constant <value_ints = [1]> () y = ReduceSum <keepdims = 0> (x, a)}",
+            18,
+        ),
+        ("g (float[2, 4, 3] x) => (float[2, 3] y) {y = ReduceSum <keepdims = 0, axes = [1]> (x)}", 11),
+        ("g (float[2, 4, 3] x) => (float[2, 3] y) {t = ReduceSum <axes = [1]> (x) y = Squeeze <axes = [1]> (t)}", 12),
+        ("g (float[2, 4, 3] x) => (float[2, 3] y) {t = ReduceSum <axes = [-2]> (x) y = Squeeze <axes = [-2]> (t)}", 8),
+    ],
+)
+def test_sum_over_the_middle_axis_is_fused(text, opset, rng):
+    model = parse(text, opset)
+    conversion = convert(model, patterns=True)
+    assert operators(conversion.model) == ["opforge::GroupedBiasAddGrad"]
+    assert not conversion.model.graph.initializer
+    (entry,) = conversion.mapped
+    assert (entry.rule, entry.outputs, entry.attrs) == ("FuseEqualGroups", ["y"], {ATTR: 0})
+    x = rng.normal(size=(2, 4, 3)).astype(np.float32)
+    (before,) = ReferenceEvaluator(model).run(None, {"x": x})
+    (after,) = run_everywhere(conversion.model, {"x": x})
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
+
+
+def sum_squeeze(**changes):
+    parts = {
+        "type": "float[2, 4, 3]",
+        "outputs": "y",
+        "axis": "{1}",
+        "squeeze_axis": "{1}",
+        "sum": "ReduceSum",
+        "attrs": "keepdims = 1",
+        "sum_in": "x, a",
+        "squeeze": "Squeeze (t, b)",
+        "more": "",
+    } | changes
+    return parse(
+        """g ({type} x, int64[1] r) => ({outputs}) <int64[1] a = {axis}, int64[1] b = {squeeze_axis}>
+        {{[s] t = {sum} <{attrs}> ({sum_in}) y = {squeeze} {more}}}""".format(**parts)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"type": "float[4, 3]"}, ["rank 3", "[4, 3]"]),
+        ({"type": "float[2, 4, 3, 5]"}, ["rank 3", "[2, 4, 3, 5]"]),
+        ({"type": "double[2, 4, 3]"}, ["float64"]),
+        ({"type": "int32[2, 4, 3]"}, ["int32"]),
+        ({"axis": "{0}"}, ["axes [0]"]),
+        ({"axis": "{2}"}, ["axes [2]"]),
+        ({"squeeze_axis": "{0}"}, ["Squeeze has axes [0]"]),
+        ({"squeeze": "Squeeze (t)"}, ["Squeeze has no axes"]),
+        ({"squeeze": "Relu (t)"}, ["goes to Relu"]),
+        ({"sum_in": "x"}, ["no axes"]),
+        ({"sum_in": "x", "attrs": "keepdims = 1, noop_with_empty_axes = 1"}, ["sums nothing"]),
+        ({"sum_in": "x, r"}, ["'r' is an input", "constant"]),
+        ({"outputs": "y, t"}, ["output of the graph"]),
+        ({"outputs": "y, u", "more": "u = Relu (t)"}, ["read 2 times"]),
+    ],
+)
+def test_a_sum_that_means_something_else_is_left(changes, words):
+    reason = untouched(sum_squeeze(**changes), patterns=True)
+    assert all(word in reason for word in words), reason
+
+
+def test_several_axes_are_left():
+    text = "g (float[2, 4, 3] x) => (y) <int64[2] a = {1, 2}> {y = ReduceSum <keepdims = 0> (x, a)}"
+    assert "axes [1, 2]" in untouched(parse(text), patterns=True)
+
+
+def test_a_sum_of_unknown_rank_is_left():
+    text = "g (x) => (y) <int64[1] a = {1}> {t = npu.Foo (x) y = ReduceSum <keepdims = 0> (t, a)}"
+    assert "unknown rank" in untouched(parse(text), patterns=True)
+
+
+def test_a_rank_that_shape_inference_knows_is_enough():
+    text = "g (float[2, 4, 3] x) => (y) <int64[1] a = {1}> {t = Relu (x) y = ReduceSum <keepdims = 0> (t, a)}"
+    assert mapped_ops(convert(parse(text), patterns=True)) == ["GroupedBiasAddGrad"]
+
+
+@pytest.mark.parametrize("other", ["ReduceMean", "ReduceSumSquare", "ReduceMax"])
+def test_other_reductions_are_no_candidates(other):
+    conversion = convert(sum_squeeze(sum=other), patterns=True)
+    assert conversion.mapped == conversion.left == []
+
+
+def test_a_shared_axis_stays_until_its_last_reader_is_gone():
+    model = sum_squeeze(squeeze="Squeeze (t, a)", outputs="y, u", more="u = Unsqueeze (y, a)")
+    result = convert(model, patterns=True).model
+    # b was never read: what nobody touches stays.
+    assert {tensor.name for tensor in result.graph.initializer} == {"a", "b"}
+
+
+def test_a_sum_read_inside_a_branch_is_left():
+    branch = onnx.parser.parse_graph("b () => (float[2, 1, 3] z) {z = Relu (t)}")
+    model = sum_squeeze(outputs="y, w")
+    model.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    model.graph.node.append(helper.make_node("If", ["c"], ["w"], then_branch=branch, else_branch=branch))
+    assert "read 3 times" in untouched(model, patterns=True)
+
+
+def test_a_squeeze_inside_a_branch_is_left():
+    branch = onnx.parser.parse_graph("b () => (float[2, 3] z) {z = Squeeze (t, a)}")
+    other = onnx.parser.parse_graph("b () => (float[2, 3] z) {z = Identity (k)}")
+    model = sum_squeeze(outputs="w", squeeze="Relu (x)")
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((2, 3), np.float32), "k"))
+    model.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    model.graph.node.append(helper.make_node("If", ["c"], ["w"], then_branch=branch, else_branch=other))
+    assert "expected one Squeeze here" in untouched(model, patterns=True)
+
+
+def test_our_own_body_is_not_rewritten_onto_itself():
+    once = convert(parse(EQUAL)).model
+    assert not convert(once, patterns=True).changed
+
+
+# Reports and scale.
+
+
+def test_the_report_is_the_contract():
+    model = parse(
+        """g (float[6, 3] x, int64[2] i, double[6, 3] d) => (float[2, 3] y, double[2, 3] w) {
+        [n] y = npu.NPUGroupedBiasAddGrad (x, i) w = npu.NPUGroupedBiasAddGrad (d, i)}"""
+    )
+    report = json.loads(json.dumps(convert(model).report()))
+    assert report == {
+        "mapped": [
+            {
+                "node": "n",
+                "op": "GroupedBiasAddGrad",
+                "rule": "npu::NPUGroupedBiasAddGrad",
+                "outputs": ["y"],
+                "attrs": {ATTR: 0},
+            }
+        ],
+        "left": [
+            {
+                "node": "w",
+                "candidate": "GroupedBiasAddGrad",
+                "reason": "GroupedBiasAddGrad: grad_y: got float64, expected float16, bfloat16 or float32 [C2]",
+            }
+        ],
+        "nodes_before": 2,
+        "nodes_after": 2,
+    }
+
+
+def test_the_cost_grows_with_the_nodes_not_their_square():
+    import time
+
+    def seconds(count):
+        nodes = [helper.make_node("Relu", ["x"], ["v0"])]
+        for n in range(count):
+            nodes.append(helper.make_node("ReduceSum", [f"v{n}", "a"], [f"t{n}"]))
+            nodes.append(helper.make_node("Squeeze", [f"t{n}", "a"], [f"s{n}"]))
+            nodes.append(helper.make_node("Unsqueeze", [f"s{n}", "a"], [f"v{n + 1}"]))
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4, 3])],
+            [helper.make_tensor_value_info(f"v{count}", TensorProto.FLOAT, [2, 1, 3])],
+            [numpy_helper.from_array(np.array([1]), "a")],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+        start = time.process_time()
+        assert len(convert(model, patterns=True).mapped) == count
+        return time.process_time() - start
+
+    seconds(10)
+    small, large = seconds(400), seconds(3200)
+    assert large < 24 * small, f"{small:.2f} s for 400 matches, {large:.2f} s for 3200"
