@@ -1,0 +1,20 @@
+// The one header of an Ascend C kernel (Ascend 910B, arch 2201), for the CPU twin.
+#ifndef OPFORGE_TWIN_KERNEL_OPERATOR_H
+#define OPFORGE_TWIN_KERNEL_OPERATOR_H
+
+#include "opforge_twin/kernel/language.h"
+#include "opforge_twin/kernel/enums.h"
+#include "opforge_twin/kernel/half.h"
+#include "opforge_twin/kernel/params.h"
+#include "opforge_twin/kernel/tensor.h"
+#include "opforge_twin/kernel/pipe.h"
+#include "opforge_twin/kernel/data_copy.h"
+#include "opforge_twin/kernel/vector.h"
+#include "opforge_twin/kernel/cast.h"
+#include "opforge_twin/kernel/reduce.h"
+#include "opforge_twin/kernel/select.h"
+#include "opforge_twin/kernel/gather.h"
+#include "opforge_twin/kernel/sync.h"
+#include "opforge_twin/kernel/tiling.h"
+
+#endif  // OPFORGE_TWIN_KERNEL_OPERATOR_H

@@ -1,0 +1,109 @@
+// Cast between dtypes, with the table of pairs and rounding modes that Ascend 910B has.
+#ifndef OPFORGE_TWIN_KERNEL_CAST_H
+#define OPFORGE_TWIN_KERNEL_CAST_H
+
+#include "opforge_twin/kernel/vector.h"
+
+namespace opforge::twin::kernel {
+
+constexpr uint32_t Modes(std::initializer_list<AscendC::RoundMode> modes)
+{
+    uint32_t bits = 0;
+    for (const AscendC::RoundMode mode : modes) {
+        bits |= 1U << static_cast<uint32_t>(mode);
+    }
+    return bits;
+}
+
+/// One bit per RoundMode that converts `U` to `T`; 0 when the pair does not exist.
+template <typename T, typename U>
+constexpr uint32_t CastModes()
+{
+    using AscendC::RoundMode;
+    constexpr uint32_t none = Modes({RoundMode::CAST_NONE});
+    constexpr uint32_t directed = Modes({RoundMode::CAST_RINT, RoundMode::CAST_FLOOR, RoundMode::CAST_CEIL,
+                                         RoundMode::CAST_ROUND, RoundMode::CAST_TRUNC});
+    if constexpr (std::is_same_v<U, half>) {
+        return std::is_same_v<T, float>        ? none
+               : kIsAnyOf<T, int32_t, int16_t> ? directed
+               : kIsAnyOf<T, int8_t, uint8_t>  ? none | directed
+                                               : 0;
+    } else if constexpr (std::is_same_v<U, bfloat16_t>) {
+        return std::is_same_v<T, float> ? none : std::is_same_v<T, int32_t> ? directed : 0;
+    } else if constexpr (std::is_same_v<U, float>) {
+        return std::is_same_v<T, half> ? none | directed | Modes({RoundMode::CAST_ODD})
+               : kIsAnyOf<T, bfloat16_t, int32_t, int16_t, int64_t, float> ? directed
+                                                                           : 0;
+    } else if constexpr (std::is_same_v<U, int32_t>) {
+        return std::is_same_v<T, float>        ? none | directed
+               : kIsAnyOf<T, int16_t, int64_t> ? none
+               : std::is_same_v<T, half>       ? none | directed | Modes({RoundMode::CAST_ODD})
+                                               : 0;
+    } else if constexpr (std::is_same_v<U, int64_t>) {
+        return std::is_same_v<T, int32_t> ? none : std::is_same_v<T, float> ? directed : 0;
+    } else if constexpr (kIsAnyOf<U, int8_t, uint8_t>) {
+        return std::is_same_v<T, half> ? none : 0;
+    } else if constexpr (std::is_same_v<U, int16_t>) {
+        return std::is_same_v<T, float> ? none : std::is_same_v<T, half> ? none | directed : 0;
+    } else {
+        return 0;
+    }
+}
+
+}  // namespace opforge::twin::kernel
+
+namespace AscendC {
+
+template <typename T, typename U>
+constexpr uint32_t RequireCast()
+{
+    static_assert(twin::CastModes<T, U>() != 0,
+                  "Cast: Ascend 910B does not convert between these types; go through float");
+    return twin::CastModes<T, U>();
+}
+
+template <typename T, typename U>
+void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const int64_t count,
+          twin::Location at = twin::Location::Here())
+{
+    twin::Convert(dst.View(), src.View(), roundMode, RequireCast<T, U>(), twin::Lanes::Count(count), {}, {},
+                  {"Cast", at});
+}
+
+template <typename T, typename U, bool isSetMask = true>
+void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask,
+          const int64_t repeatTime, const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
+{
+    const twin::UnaryStrides s(repeatParams);
+    twin::Convert(dst.View(), src.View(), roundMode, RequireCast<T, U>(),
+                  twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src, {"Cast", at});
+}
+
+template <typename T, typename U, bool isSetMask = true>
+void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask[],
+          const int64_t repeatTime, const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
+{
+    const twin::UnaryStrides s(repeatParams);
+    twin::Convert(dst.View(), src.View(), roundMode, RequireCast<T, U>(),
+                  twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src, {"Cast", at});
+}
+
+/// The factor of the int32_t to half conversion.
+inline void SetDeqScale(half scale)
+{
+    twin::SetDequantScale(scale);
+}
+
+inline float ToFloat(const bfloat16_t& bVal)
+{
+    return twin::Bfloat16ToFloat(bVal.bits);
+}
+
+inline bfloat16_t ToBfloat16(const float& fVal)
+{
+    return bfloat16_t::FromBits(twin::FloatToBfloat16(fVal));
+}
+
+}  // namespace AscendC
+
+#endif  // OPFORGE_TWIN_KERNEL_CAST_H

@@ -1,0 +1,206 @@
+// Data movement between global memory and the unified buffer, atomics on the way out, and fills of global memory.
+#ifndef OPFORGE_TWIN_KERNEL_DATA_COPY_H
+#define OPFORGE_TWIN_KERNEL_DATA_COPY_H
+
+#include "opforge_twin/kernel/params.h"
+#include "opforge_twin/kernel/tensor.h"
+
+namespace opforge::twin::kernel {
+
+inline constexpr int64_t kBlockBytes = 32;
+inline constexpr int64_t kFieldMax8 = 255;
+inline constexpr int64_t kFieldMax16 = 65535;
+inline constexpr int64_t kFieldMax32 = 4294967295;
+
+template <typename T>
+constexpr void RequireMovable()
+{
+    static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8,
+                  "DataCopy moves elements of 1, 2, 4 or 8 bytes");
+}
+
+/// `count` elements in one row; the device rounds the length down to 32 bytes, here it must fit.
+inline Rows RowOf(int64_t count, int64_t size, const Call& call)
+{
+    Field("count", count, 0, kFieldMax32, call);
+    Field("count * sizeof(T) modulo 32 (DataCopyPad takes any length)", count * size % kBlockBytes, 0, 0, call);
+    return {1, count * size, 0, 0};
+}
+
+inline Rows RowsOf(const AscendC::DataCopyParams& params, const Call& call)
+{
+    return {Field("blockCount", params.blockCount, 0, 4095, call),
+            Field("blockLen (32-byte blocks)", params.blockLen, 0, kFieldMax16, call) * kBlockBytes,
+            Field("srcGap (32-byte blocks)", params.srcGap, 0, kFieldMax16, call) * kBlockBytes,
+            Field("dstGap (32-byte blocks)", params.dstGap, 0, kFieldMax16, call) * kBlockBytes};
+}
+
+/// Rows of a DataCopyPad: byte gaps on the GM side, 32-byte blocks on the UB side.
+inline Rows PadRowsOf(const AscendC::DataCopyExtParams& params, int64_t size, bool toLocal, const Call& call)
+{
+    const int64_t bytes = Field("blockLen (bytes)", params.blockLen, 0, 2097151, call);
+    Field("blockLen modulo sizeof(T)", bytes % size, 0, 0, call);
+    return {Field("blockCount", params.blockCount, 0, 4095, call), bytes,
+            Field("srcStride", params.srcStride, 0, kFieldMax32, call) * (toLocal ? 1 : kBlockBytes),
+            Field("dstStride", params.dstStride, 0, kFieldMax32, call) * (toLocal ? kBlockBytes : 1)};
+}
+
+inline AscendC::DataCopyExtParams Extended(const AscendC::DataCopyParams& params, const Call& call)
+{
+    return AscendC::DataCopyExtParams(params.blockCount,
+                                      Field("blockLen (bytes)", params.blockLen, 0, kFieldMax16, call),
+                                      Field("srcStride", params.srcStride, 0, kFieldMax16, call),
+                                      Field("dstStride", params.dstStride, 0, kFieldMax16, call), 0);
+}
+
+}  // namespace opforge::twin::kernel
+
+namespace AscendC {
+
+template <typename T>
+void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const int64_t count,
+              twin::Location at = twin::Location::Here())
+{
+    twin::RequireMovable<T>();
+    const twin::Call call{"DataCopy", at};
+    twin::CopyIn(dst.View(), src.View(), twin::RowOf(count, sizeof(T), call), nullptr, call);
+}
+
+template <typename T>
+void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const int64_t count,
+              twin::Location at = twin::Location::Here())
+{
+    twin::RequireMovable<T>();
+    const twin::Call call{"DataCopy", at};
+    twin::CopyOut(dst.View(), src.View(), twin::RowOf(count, sizeof(T), call), false, call);
+}
+
+template <typename T>
+void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int64_t count,
+              twin::Location at = twin::Location::Here())
+{
+    twin::RequireMovable<T>();
+    const twin::Call call{"DataCopy", at};
+    twin::CopyLocal(dst.View(), src.View(), twin::RowOf(count, sizeof(T), call), call);
+}
+
+template <typename T>
+void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& repeatParams,
+              twin::Location at = twin::Location::Here())
+{
+    twin::RequireMovable<T>();
+    const twin::Call call{"DataCopy", at};
+    twin::CopyIn(dst.View(), src.View(), twin::RowsOf(repeatParams, call), nullptr, call);
+}
+
+template <typename T>
+void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& repeatParams,
+              twin::Location at = twin::Location::Here())
+{
+    twin::RequireMovable<T>();
+    const twin::Call call{"DataCopy", at};
+    twin::CopyOut(dst.View(), src.View(), twin::RowsOf(repeatParams, call), false, call);
+}
+
+template <typename T>
+void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& repeatParams,
+              twin::Location at = twin::Location::Here())
+{
+    twin::RequireMovable<T>();
+    const twin::Call call{"DataCopy", at};
+    twin::CopyLocal(dst.View(), src.View(), twin::RowsOf(repeatParams, call), call);
+}
+
+template <typename T>
+void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyExtParams& dataCopyParams,
+                 const DataCopyPadExtParams<T>& padParams, twin::Location at = twin::Location::Here())
+{
+    twin::RequireMovable<T>();
+    const twin::Call call{"DataCopyPad", at};
+    const twin::Padding padding{padParams.isPad, padParams.leftPadding, padParams.rightPadding,
+                                twin::ScalarBits(padParams.paddingValue)};
+    twin::CopyIn(dst.View(), src.View(), twin::PadRowsOf(dataCopyParams, sizeof(T), true, call), &padding, call);
+}
+
+template <typename T>
+void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& dataCopyParams,
+                 const DataCopyPadParams& padParams, twin::Location at = twin::Location::Here())
+{
+    twin::RequireMovable<T>();
+    const twin::Call call{"DataCopyPad", at};
+    const twin::Padding padding{padParams.isPad, padParams.leftPadding, padParams.rightPadding, padParams.paddingValue};
+    const DataCopyExtParams rows = twin::Extended(dataCopyParams, call);
+    twin::CopyIn(dst.View(), src.View(), twin::PadRowsOf(rows, sizeof(T), true, call), &padding, call);
+}
+
+template <typename T>
+void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyExtParams& dataCopyParams,
+                 twin::Location at = twin::Location::Here())
+{
+    twin::RequireMovable<T>();
+    const twin::Call call{"DataCopyPad", at};
+    twin::CopyOut(dst.View(), src.View(), twin::PadRowsOf(dataCopyParams, sizeof(T), false, call), true, call);
+}
+
+template <typename T>
+void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& dataCopyParams,
+                 twin::Location at = twin::Location::Here())
+{
+    twin::RequireMovable<T>();
+    const twin::Call call{"DataCopyPad", at};
+    const DataCopyExtParams rows = twin::Extended(dataCopyParams, call);
+    twin::CopyOut(dst.View(), src.View(), twin::PadRowsOf(rows, sizeof(T), false, call), true, call);
+}
+
+template <typename T>
+void SetAtomicAdd(twin::Location at = twin::Location::Here())
+{
+    static_assert(twin::kIsAnyOf<T, float, half, bfloat16_t, int32_t, int16_t, int8_t>,
+                  "SetAtomicAdd: Ascend 910B has float, half, bfloat16_t, int32_t, int16_t, int8_t");
+    twin::SetAtomic(twin::AtomicOp::kAdd, twin::DtypeOf<T>(), {"SetAtomicAdd", at});
+}
+
+template <typename T>
+void SetAtomicMax(twin::Location at = twin::Location::Here())
+{
+    static_assert(twin::kIsAnyOf<T, float, half, bfloat16_t, int32_t, int16_t, int8_t>,
+                  "SetAtomicMax: Ascend 910B has float, half, bfloat16_t, int32_t, int16_t, int8_t");
+    twin::SetAtomic(twin::AtomicOp::kMax, twin::DtypeOf<T>(), {"SetAtomicMax", at});
+}
+
+template <typename T>
+void SetAtomicMin(twin::Location at = twin::Location::Here())
+{
+    static_assert(twin::kIsAnyOf<T, float, half, bfloat16_t, int32_t, int16_t, int8_t>,
+                  "SetAtomicMin: Ascend 910B has float, half, bfloat16_t, int32_t, int16_t, int8_t");
+    twin::SetAtomic(twin::AtomicOp::kMin, twin::DtypeOf<T>(), {"SetAtomicMin", at});
+}
+
+inline void SetAtomicNone(twin::Location at = twin::Location::Here())
+{
+    twin::SetAtomic(twin::AtomicOp::kNone, twin::Dtype::kOther, {"SetAtomicNone", at});
+}
+
+inline void DisableDmaAtomic(twin::Location at = twin::Location::Here())
+{
+    twin::SetAtomic(twin::AtomicOp::kNone, twin::Dtype::kOther, {"DisableDmaAtomic", at});
+}
+
+/// Fills `size` elements of global memory through scratch at the end of the unified buffer.
+template <typename T>
+void InitOutput(GlobalTensor<T> gmWorkspaceAddr, int64_t size, T value, twin::Location at = twin::Location::Here())
+{
+    static_assert(twin::kIsAnyOf<T, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float>,
+                  "InitOutput: Ascend 910B fills 2- and 4-byte types");
+    twin::FillGlobal(gmWorkspaceAddr.View(), size, twin::ScalarBits(value), {"InitOutput", at});
+}
+
+template <typename T, CacheLine entireType, DcciDst dcciDst>
+void DataCacheCleanAndInvalid(const GlobalTensor<T>& dst, twin::Location at = twin::Location::Here())
+{
+    twin::CleanCache(dst.View(), entireType == CacheLine::ENTIRE_DATA_CACHE, {"DataCacheCleanAndInvalid", at});
+}
+
+}  // namespace AscendC
+
+#endif  // OPFORGE_TWIN_KERNEL_DATA_COPY_H

@@ -1,0 +1,163 @@
+// `half` and `bfloat16_t`: 16-bit storage, computed in float, rounded to nearest even.
+#ifndef OPFORGE_TWIN_KERNEL_HALF_H
+#define OPFORGE_TWIN_KERNEL_HALF_H
+
+#include "opforge_twin/kernel/language.h"
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+namespace opforge::twin::kernel {
+
+constexpr uint32_t FloatBits(float value)
+{
+    return __builtin_bit_cast(uint32_t, value);
+}
+
+constexpr float BitsFloat(uint32_t bits)
+{
+    return __builtin_bit_cast(float, bits);
+}
+
+constexpr float PortableHalfToFloat(uint16_t bits)
+{
+    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000U) << 16;
+    const uint32_t exponent = (bits >> 10) & 0x1FU;
+    const uint32_t mantissa = bits & 0x3FFU;
+    if (exponent == 0) {
+        const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
+        return BitsFloat(FloatBits(magnitude) | sign);
+    }
+    if (exponent == 0x1F) {
+        // A NaN becomes a quiet one with the same payload, as the conversion instruction does.
+        return BitsFloat(sign | 0x7F800000U | (mantissa << 13) | (mantissa != 0 ? 0x400000U : 0U));
+    }
+    return BitsFloat(sign | ((exponent + 112U) << 23) | (mantissa << 13));
+}
+
+constexpr uint16_t PortableFloatToHalf(float value)
+{
+    const uint32_t bits = FloatBits(value);
+    const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000U);
+    const uint32_t magnitude = bits & 0x7FFFFFFFU;
+    if (magnitude > 0x7F800000U) {
+        return static_cast<uint16_t>(sign | 0x7E00U | ((magnitude >> 13) & 0x3FFU));
+    }
+    if (magnitude >= 0x477FF000U) {
+        return static_cast<uint16_t>(sign | 0x7C00U);
+    }
+    if (magnitude < 0x38800000U) {
+        // Adding 0.5 aligns the last place of a subnormal half with the last place of the float.
+        const uint32_t aligned = FloatBits(BitsFloat(magnitude) + 0.5F) - FloatBits(0.5F);
+        return static_cast<uint16_t>(sign | aligned);
+    }
+    const uint32_t odd = (magnitude >> 13) & 1U;
+    return static_cast<uint16_t>(sign | ((magnitude - 0x38000000U + 0xFFFU + odd) >> 13));
+}
+
+constexpr float HalfToFloat(uint16_t bits)
+{
+#ifdef __F16C__
+    if (!__builtin_is_constant_evaluated()) {
+        return _cvtsh_ss(bits);
+    }
+#endif
+    return PortableHalfToFloat(bits);
+}
+
+constexpr uint16_t FloatToHalf(float value)
+{
+#ifdef __F16C__
+    if (!__builtin_is_constant_evaluated()) {
+        return _cvtss_sh(value, 0);
+    }
+#endif
+    return PortableFloatToHalf(value);
+}
+
+constexpr float Bfloat16ToFloat(uint16_t bits)
+{
+    return BitsFloat(static_cast<uint32_t>(bits) << 16);
+}
+
+constexpr uint16_t FloatToBfloat16(float value)
+{
+    const uint32_t bits = FloatBits(value);
+    if ((bits & 0x7FFFFFFFU) > 0x7F800000U) {
+        return static_cast<uint16_t>((bits >> 16) | 0x40U);
+    }
+    return static_cast<uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
+}
+
+template <typename T>
+inline constexpr bool kIsNumber = std::is_arithmetic_v<T>;
+
+}  // namespace opforge::twin::kernel
+
+/// IEEE binary16. Operations of two halves are rounded to half at every step.
+struct half {
+    uint16_t bits = 0;
+
+    half() = default;
+    template <typename T, typename = std::enable_if_t<opforge::twin::kernel::kIsNumber<T>>>
+    constexpr half(T value) : bits(opforge::twin::kernel::FloatToHalf(static_cast<float>(value)))
+    {
+    }
+    constexpr operator float() const { return opforge::twin::kernel::HalfToFloat(bits); }
+
+    constexpr half& operator+=(half other);
+    constexpr half& operator-=(half other);
+    constexpr half& operator*=(half other);
+    constexpr half& operator/=(half other);
+};
+
+#define OPFORGE_HALF_OPERATOR(op)                                                                                 \
+    constexpr half operator op(half a, half b)                                                                    \
+    {                                                                                                             \
+        return half(static_cast<float>(a) op static_cast<float>(b));                                              \
+    }                                                                                                             \
+    template <typename T, typename = std::enable_if_t<opforge::twin::kernel::kIsNumber<T>>>                       \
+    constexpr auto operator op(half a, T b)                                                                       \
+    {                                                                                                             \
+        return static_cast<std::conditional_t<std::is_integral_v<T>, half, float>>(static_cast<float>(a)          \
+                                                                                       op static_cast<float>(b)); \
+    }                                                                                                             \
+    template <typename T, typename = std::enable_if_t<opforge::twin::kernel::kIsNumber<T>>>                       \
+    constexpr auto operator op(T a, half b)                                                                       \
+    {                                                                                                             \
+        return static_cast<std::conditional_t<std::is_integral_v<T>, half, float>>(static_cast<float>(a)          \
+                                                                                       op static_cast<float>(b)); \
+    }                                                                                                             \
+    constexpr half& half::operator op##=(half other)                                                              \
+    {                                                                                                             \
+        return *this = *this op other;                                                                            \
+    }
+OPFORGE_HALF_OPERATOR(+)
+OPFORGE_HALF_OPERATOR(-)
+OPFORGE_HALF_OPERATOR(*)
+OPFORGE_HALF_OPERATOR(/)
+#undef OPFORGE_HALF_OPERATOR
+
+constexpr half operator-(half value)
+{
+    return half(-static_cast<float>(value));
+}
+
+/// Storage only, as on the device: `AscendC::ToFloat` and `AscendC::ToBfloat16` convert, nothing computes.
+struct bfloat16_t {
+    uint16_t bits = 0;
+
+    bfloat16_t() = default;
+    /// The constant 0 of paddings and fills; other numbers go through ToBfloat16.
+    constexpr bfloat16_t(int value) : bits(opforge::twin::kernel::FloatToBfloat16(static_cast<float>(value))) {}
+
+    static constexpr bfloat16_t FromBits(uint16_t bits)
+    {
+        bfloat16_t value(0);
+        value.bits = bits;
+        return value;
+    }
+};
+
+#endif  // OPFORGE_TWIN_KERNEL_HALF_H

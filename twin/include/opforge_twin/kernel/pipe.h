@@ -1,0 +1,181 @@
+// TPipe, TQue, TQueBind and TBuf: on-chip buffers and the synchronisation that comes with queues.
+#ifndef OPFORGE_TWIN_KERNEL_PIPE_H
+#define OPFORGE_TWIN_KERNEL_PIPE_H
+
+#include "opforge_twin/kernel/tensor.h"
+
+namespace AscendC {
+
+using TEventID = int8_t;
+
+constexpr bool IsUnifiedBuffer(TPosition position)
+{
+    return position == TPosition::VECIN || position == TPosition::VECOUT || position == TPosition::VECCALC;
+}
+
+/// Where the data of a queue at `pos` come from (isSrc) and go to.
+constexpr TPosition GetBufferLogicPos(TPosition pos, bool isSrc)
+{
+    if (pos == TPosition::VECIN) {
+        return isSrc ? TPosition::GM : TPosition::VECIN;
+    }
+    if (pos == TPosition::VECOUT) {
+        return isSrc ? TPosition::VECOUT : TPosition::GM;
+    }
+    return pos;
+}
+
+class TPipe;
+
+template <TPosition src, TPosition dst, int32_t depth, auto mask = 0>
+class TQueBind {
+public:
+    static constexpr TPosition kPosition = IsUnifiedBuffer(src) ? src : dst;
+    static_assert(IsUnifiedBuffer(kPosition),
+                  "the twin has VECIN, VECOUT and VECCALC; cube positions are not there yet");
+
+    template <typename T>
+    LocalTensor<T> AllocTensor(twin::Location at = twin::Location::Here())
+    {
+        return LocalTensor<T>(twin::AllocateFrom(queue_, {"AllocTensor", at}), kPosition);
+    }
+    template <typename T>
+    void AllocTensor(LocalTensor<T>& tensor, twin::Location at = twin::Location::Here())
+    {
+        tensor = AllocTensor<T>(at);
+    }
+    template <typename T>
+    void FreeTensor(LocalTensor<T>& tensor, twin::Location at = twin::Location::Here())
+    {
+        twin::Release(queue_, tensor.View(), {"FreeTensor", at});
+    }
+    template <typename T>
+    bool EnQue(const LocalTensor<T>& tensor, twin::Location at = twin::Location::Here())
+    {
+        twin::Enqueue(queue_, tensor.View(), {"EnQue", at});
+        return true;
+    }
+    template <typename T>
+    LocalTensor<T> DeQue(twin::Location at = twin::Location::Here())
+    {
+        return LocalTensor<T>(twin::Dequeue(queue_, {"DeQue", at}), dst == TPosition::GM ? kPosition : dst);
+    }
+    template <typename T>
+    void DeQue(LocalTensor<T>& tensor, twin::Location at = twin::Location::Here())
+    {
+        tensor = DeQue<T>(at);
+    }
+    bool VacantInQue(twin::Location at = twin::Location::Here())
+    {
+        return GetTensorCountInQue(at) < (depth > 0 ? depth : 1);
+    }
+    bool HasTensorInQue(twin::Location at = twin::Location::Here()) { return GetTensorCountInQue(at) > 0; }
+    int32_t GetTensorCountInQue(twin::Location at = twin::Location::Here())
+    {
+        return static_cast<int32_t>(twin::FilledBuffers(queue_, {"GetTensorCountInQue", at}));
+    }
+    bool HasIdleBuffer(twin::Location at = twin::Location::Here())
+    {
+        return twin::IdleBuffers(queue_, {"HasIdleBuffer", at}) > 0;
+    }
+
+private:
+    friend class TPipe;
+    uint32_t queue_ = twin::LocalView::kNoBuffer;
+};
+
+template <TPosition pos, int32_t depth, auto mask = 0>
+class TQue : public TQueBind<GetBufferLogicPos(pos, true), GetBufferLogicPos(pos, false), depth, mask> {};
+
+/// Memory without any synchronisation.
+template <TPosition pos = TPosition::LCM>
+class TBuf {
+public:
+    static_assert(IsUnifiedBuffer(pos), "the twin has VECIN, VECOUT and VECCALC; cube positions are not there yet");
+
+    template <typename T>
+    LocalTensor<T> Get() const
+    {
+        return LocalTensor<T>(view_, pos);
+    }
+    template <typename T>
+    LocalTensor<T> Get(int64_t len, twin::Location at = twin::Location::Here()) const
+    {
+        return GetWithOffset<T>(len, 0, at);
+    }
+    /// `size` elements, `bufOffset` bytes into the buffer.
+    template <typename T>
+    LocalTensor<T> GetWithOffset(int64_t size, int64_t bufOffset, twin::Location at = twin::Location::Here()) const
+    {
+        return LocalTensor<T>(twin::Slice(view_, bufOffset, size * static_cast<int64_t>(sizeof(T)), {"TBuf::Get", at}),
+                              pos);
+    }
+    template <typename T>
+    LocalTensor<T> AllocTensor() const
+    {
+        return Get<T>();
+    }
+
+private:
+    friend class TPipe;
+    twin::LocalView view_;
+};
+
+class TPipe {
+public:
+    explicit TPipe(twin::Location at = twin::Location::Here()) { twin::OpenPipe(this, {"TPipe", at}); }
+    ~TPipe() { twin::ClosePipe(this, {"TPipe", {}}); }
+    TPipe(const TPipe&) = delete;
+    TPipe& operator=(const TPipe&) = delete;
+
+    void Init(twin::Location at = twin::Location::Here()) { twin::OpenPipe(this, {"TPipe::Init", at}); }
+    template <class T>
+    bool InitBuffer(T& que, int64_t num, int64_t len, twin::Location at = twin::Location::Here())
+    {
+        que.queue_ = Add(que, num, len, at);
+        return true;
+    }
+    template <TPosition pos>
+    bool InitBuffer(TBuf<pos>& buf, int64_t len, twin::Location at = twin::Location::Here())
+    {
+        buf.view_ = twin::AddScratch(pos, len, {"TPipe::InitBuffer", at});
+        return true;
+    }
+    template <HardEvent evt>
+    TEventID AllocEventID(twin::Location at = twin::Location::Here())
+    {
+        return static_cast<TEventID>(twin::AllocateEvent(evt, {"TPipe::AllocEventID", at}));
+    }
+    template <HardEvent evt>
+    void ReleaseEventID(TEventID id, twin::Location at = twin::Location::Here())
+    {
+        twin::ReleaseEvent(evt, id, {"TPipe::ReleaseEventID", at});
+    }
+    template <HardEvent evt>
+    TEventID FetchEventID(twin::Location at = twin::Location::Here())
+    {
+        return FetchEventID(evt, at);
+    }
+    TEventID FetchEventID(HardEvent evt, twin::Location at = twin::Location::Here())
+    {
+        return static_cast<TEventID>(twin::FetchEvent(evt, {"TPipe::FetchEventID", at}));
+    }
+    void Destroy(twin::Location at = twin::Location::Here()) { twin::ClosePipe(this, {"TPipe::Destroy", at}); }
+    void Reset(twin::Location at = twin::Location::Here()) { twin::ResetPipe({"TPipe::Reset", at}); }
+
+private:
+    template <TPosition src, TPosition dst, int32_t depth, auto mask>
+    static uint32_t Add(const TQueBind<src, dst, depth, mask>& /*queue*/, int64_t num, int64_t len, twin::Location at)
+    {
+        return twin::AddQueue(src, dst, depth, num, len, {"TPipe::InitBuffer", at});
+    }
+};
+
+}  // namespace AscendC
+
+inline AscendC::TPipe* GetTPipePtr(opforge::twin::kernel::Location at = opforge::twin::kernel::Location::Here())
+{
+    return static_cast<AscendC::TPipe*>(opforge::twin::kernel::LivePipe({"GetTPipePtr", at}));
+}
+
+#endif  // OPFORGE_TWIN_KERNEL_PIPE_H

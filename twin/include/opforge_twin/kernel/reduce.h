@@ -1,0 +1,163 @@
+// Reductions: of a whole tensor, of each repeat, of each 32-byte block, of neighbouring pairs.
+#ifndef OPFORGE_TWIN_KERNEL_REDUCE_H
+#define OPFORGE_TWIN_KERNEL_REDUCE_H
+
+#include "opforge_twin/kernel/vector.h"
+
+namespace AscendC {
+
+template <typename T>
+constexpr void RequireReducible()
+{
+    static_assert(twin::kIsAnyOf<T, half, float>, "reductions: Ascend 910B has half and float");
+}
+
+/// A pairwise tree inside each 256-byte repeat; the repeats are added in order.
+template <typename T, bool isSetMask = true>
+void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,
+               const int64_t count, twin::Location at = twin::Location::Here())
+{
+    RequireReducible<T>();
+    twin::Reduce(twin::ReduceOp::kSum, dst.View(), src.View(), sharedTmpBuffer.View(), twin::Lanes::Count(count), 8,
+                 false, {"ReduceSum", at});
+}
+
+template <typename T>
+void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,
+               const int32_t mask, const int64_t repeatTime, const int64_t srcRepStride,
+               twin::Location at = twin::Location::Here())
+{
+    RequireReducible<T>();
+    twin::Reduce(twin::ReduceOp::kSum, dst.View(), src.View(), sharedTmpBuffer.View(),
+                 twin::Lanes::Leading<true>(static_cast<uint64_t>(mask), repeatTime), srcRepStride, false,
+                 {"ReduceSum", at});
+}
+
+template <typename T>
+void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,
+               const uint64_t mask[], const int64_t repeatTime, const int64_t srcRepStride,
+               twin::Location at = twin::Location::Here())
+{
+    RequireReducible<T>();
+    twin::Reduce(twin::ReduceOp::kSum, dst.View(), src.View(), sharedTmpBuffer.View(),
+                 twin::Lanes::Bits<true>(mask, repeatTime), srcRepStride, false, {"ReduceSum", at});
+}
+
+#define OPFORGE_REDUCE_EXTREME(name, op)                                                                            \
+    template <typename T>                                                                                           \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,          \
+              const int64_t count, bool calIndex = false, twin::Location at = twin::Location::Here())               \
+    {                                                                                                               \
+        RequireReducible<T>();                                                                                      \
+        twin::Reduce(op, dst.View(), src.View(), sharedTmpBuffer.View(), twin::Lanes::Count(count), 8, calIndex,    \
+                     {#name, at});                                                                                  \
+    }                                                                                                               \
+    template <typename T>                                                                                           \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,          \
+              const int32_t mask, const int64_t repeatTime, const int64_t srcRepStride, bool calIndex = false,      \
+              twin::Location at = twin::Location::Here())                                                           \
+    {                                                                                                               \
+        RequireReducible<T>();                                                                                      \
+        twin::Reduce(op, dst.View(), src.View(), sharedTmpBuffer.View(),                                            \
+                     twin::Lanes::Leading<true>(static_cast<uint64_t>(mask), repeatTime), srcRepStride, calIndex,   \
+                     {#name, at});                                                                                  \
+    }                                                                                                               \
+    template <typename T>                                                                                           \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,          \
+              const uint64_t mask[], const int64_t repeatTime, const int64_t srcRepStride, bool calIndex = false,   \
+              twin::Location at = twin::Location::Here())                                                           \
+    {                                                                                                               \
+        RequireReducible<T>();                                                                                      \
+        twin::Reduce(op, dst.View(), src.View(), sharedTmpBuffer.View(), twin::Lanes::Bits<true>(mask, repeatTime), \
+                     srcRepStride, calIndex, {#name, at});                                                          \
+    }
+OPFORGE_REDUCE_EXTREME(ReduceMax, twin::ReduceOp::kMax)
+OPFORGE_REDUCE_EXTREME(ReduceMin, twin::ReduceOp::kMin)
+#undef OPFORGE_REDUCE_EXTREME
+
+/// One result a repeat; `dstRepStride` counts elements of dst.
+template <typename T, bool isSetMask = true>
+void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int64_t repeatTime,
+                    const int64_t dstRepStride, const int64_t srcBlkStride, const int64_t srcRepStride,
+                    twin::Location at = twin::Location::Here())
+{
+    RequireReducible<T>();
+    twin::ReduceRepeats(twin::ReduceOp::kSum, dst.View(), src.View(),
+                        twin::Lanes::Leading<isSetMask>(static_cast<uint64_t>(mask), repeatTime), dstRepStride,
+                        srcBlkStride, srcRepStride, ReduceOrder::ORDER_ONLY_VALUE, {"WholeReduceSum", at});
+}
+
+template <typename T, bool isSetMask = true>
+void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[],
+                    const int64_t repeatTime, const int64_t dstRepStride, const int64_t srcBlkStride,
+                    const int64_t srcRepStride, twin::Location at = twin::Location::Here())
+{
+    RequireReducible<T>();
+    twin::ReduceRepeats(twin::ReduceOp::kSum, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime),
+                        dstRepStride, srcBlkStride, srcRepStride, ReduceOrder::ORDER_ONLY_VALUE,
+                        {"WholeReduceSum", at});
+}
+
+/// One result a repeat; `dstRepStride` counts results (pairs when value and index are stored).
+template <typename T, bool isSetMask = true>
+void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int64_t repeatTime,
+                    const int64_t dstRepStride, const int64_t srcBlkStride, const int64_t srcRepStride,
+                    ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, twin::Location at = twin::Location::Here())
+{
+    RequireReducible<T>();
+    twin::ReduceRepeats(twin::ReduceOp::kMax, dst.View(), src.View(),
+                        twin::Lanes::Leading<isSetMask>(static_cast<uint64_t>(mask), repeatTime), dstRepStride,
+                        srcBlkStride, srcRepStride, order, {"WholeReduceMax", at});
+}
+
+template <typename T, bool isSetMask = true>
+void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[],
+                    const int64_t repeatTime, const int64_t dstRepStride, const int64_t srcBlkStride,
+                    const int64_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX,
+                    twin::Location at = twin::Location::Here())
+{
+    RequireReducible<T>();
+    twin::ReduceRepeats(twin::ReduceOp::kMax, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime),
+                        dstRepStride, srcBlkStride, srcRepStride, order, {"WholeReduceMax", at});
+}
+
+#define OPFORGE_REDUCE_GROUPS(name, group)                                                                           \
+    template <typename T, bool isSetMask = true>                                                                     \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int64_t repeatTime, const int32_t mask,    \
+              const int64_t dstRepStride, const int64_t srcBlkStride, const int64_t srcRepStride,                    \
+              twin::Location at = twin::Location::Here())                                                            \
+    {                                                                                                                \
+        RequireReducible<T>();                                                                                       \
+        twin::ReduceGroups(group, dst.View(), src.View(),                                                            \
+                           twin::Lanes::Leading<isSetMask>(static_cast<uint64_t>(mask), repeatTime), dstRepStride,   \
+                           srcBlkStride, srcRepStride, {#name, at});                                                 \
+    }                                                                                                                \
+    template <typename T, bool isSetMask = true>                                                                     \
+    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int64_t repeatTime, const uint64_t mask[], \
+              const int64_t dstRepStride, const int64_t srcBlkStride, const int64_t srcRepStride,                    \
+              twin::Location at = twin::Location::Here())                                                            \
+    {                                                                                                                \
+        RequireReducible<T>();                                                                                       \
+        twin::ReduceGroups(group, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime),            \
+                           dstRepStride, srcBlkStride, srcRepStride, {#name, at});                                   \
+    }
+/// 8 results a repeat; `dstRepStride` counts 8 results.
+OPFORGE_REDUCE_GROUPS(BlockReduceSum, 32 / static_cast<int64_t>(sizeof(T)))
+/// Half as many results as elements; `dstRepStride` counts 128 bytes.
+OPFORGE_REDUCE_GROUPS(PairReduceSum, 2)
+#undef OPFORGE_REDUCE_GROUPS
+
+/// Spreads 8 neighbouring elements a repeat to 8 blocks.
+template <typename T>
+void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int64_t repeatTime,
+          const BrcbRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
+{
+    static_assert(twin::kIsAnyOf<T, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float>,
+                  "Brcb: Ascend 910B has 2- and 4-byte types");
+    twin::BroadcastBlocks(dst.View(), src.View(), repeatTime,
+                          {repeatParams.dstBlkStride, repeatParams.dstRepStride, 65535, 65535}, {"Brcb", at});
+}
+
+}  // namespace AscendC
+
+#endif  // OPFORGE_TWIN_KERNEL_REDUCE_H

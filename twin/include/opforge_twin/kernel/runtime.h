@@ -1,0 +1,254 @@
+// What the kernel-side headers ask of the twin's runtime library. Instructions are thin templates that check dtypes at
+// compile time and hand untyped operands over, so a kernel compiles quickly and every check exists once.
+#ifndef OPFORGE_TWIN_KERNEL_RUNTIME_H
+#define OPFORGE_TWIN_KERNEL_RUNTIME_H
+
+#include "opforge_twin/kernel/enums.h"
+#include "opforge_twin/kernel/half.h"
+
+namespace opforge::twin::kernel {
+
+enum class Dtype : uint8_t {
+    kInt8,
+    kUint8,
+    kInt16,
+    kUint16,
+    kHalf,
+    kBfloat16,
+    kInt32,
+    kUint32,
+    kFloat,
+    kInt64,
+    kUint64,
+    kOther,  ///< anything of 1, 2, 4 or 8 bytes that is only moved
+};
+
+template <typename T, typename... Allowed>
+inline constexpr bool kIsAnyOf = (std::is_same_v<T, Allowed> || ...);
+
+template <typename T>
+constexpr Dtype DtypeOf()
+{
+    return std::is_same_v<T, int8_t>       ? Dtype::kInt8
+           : std::is_same_v<T, uint8_t>    ? Dtype::kUint8
+           : std::is_same_v<T, int16_t>    ? Dtype::kInt16
+           : std::is_same_v<T, uint16_t>   ? Dtype::kUint16
+           : std::is_same_v<T, half>       ? Dtype::kHalf
+           : std::is_same_v<T, bfloat16_t> ? Dtype::kBfloat16
+           : std::is_same_v<T, int32_t>    ? Dtype::kInt32
+           : std::is_same_v<T, uint32_t>   ? Dtype::kUint32
+           : std::is_same_v<T, float>      ? Dtype::kFloat
+           : std::is_same_v<T, int64_t>    ? Dtype::kInt64
+           : std::is_same_v<T, uint64_t>   ? Dtype::kUint64
+                                           : Dtype::kOther;
+}
+
+/// A view of on-chip memory: byte addresses in the unit's memory, and the buffer it was taken from.
+struct LocalView {
+    static constexpr uint32_t kNoBuffer = 0xFFFFFFFFU;
+
+    uint32_t buffer = kNoBuffer;
+    uint32_t generation = 0;  ///< of the buffer when the view was made: tells a freed tensor from a live one
+    int64_t address = 0;
+    int64_t begin = 0;  ///< the bytes that the tensor was given, slices keep them
+    int64_t end = 0;
+    Dtype dtype = Dtype::kOther;
+    int32_t size = 1;  ///< bytes of an element
+};
+
+/// A view of global memory: an address of the launch's own address space, which tells argument and offset.
+struct GlobalView {
+    uint64_t address = 0;
+    uint64_t begin = 0;  ///< extent declared in SetGlobalBuffer
+    uint64_t end = 0;    ///< 0: none declared
+    Dtype dtype = Dtype::kOther;
+    int32_t size = 1;
+};
+
+/// Which instruction is running, and where it stands in the kernel's sources.
+struct Call {
+    const char* name;
+    Location at;
+};
+
+/// Which elements a vector instruction works on.
+struct Lanes {
+    enum class Form : uint8_t { kCount, kLeading, kBits, kRegister };
+
+    Form form = Form::kCount;
+    uint64_t low = 0;  ///< count, number of leading elements, or bits of elements 0..63
+    uint64_t high = 0;
+    int64_t repeats = 1;
+
+    static Lanes Count(int64_t count) { return {Form::kCount, static_cast<uint64_t>(count), 0, 1}; }
+    template <bool isSetMask>
+    static Lanes Leading(uint64_t mask, int64_t repeats)
+    {
+        return {isSetMask ? Form::kLeading : Form::kRegister, mask, 0, repeats};
+    }
+    template <bool isSetMask>
+    static Lanes Bits(const uint64_t* mask, int64_t repeats)
+    {
+        return isSetMask ? Lanes{Form::kBits, mask[0], mask[1], repeats} : Lanes{Form::kRegister, 0, 0, repeats};
+    }
+};
+
+/// Strides of an operand in 32-byte blocks, as the kernel gave them (not yet checked against the field's width).
+struct Stride {
+    int64_t block = 1;
+    int64_t repeat = 8;
+    int64_t blockLimit = 255;
+    int64_t repeatLimit = 255;
+};
+
+/// A scalar operand: the bits of its type, zero-extended.
+template <typename T>
+uint64_t ScalarBits(const T& value)
+{
+    static_assert(sizeof(T) <= sizeof(uint64_t));
+    uint64_t bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof(T));
+    return bits;
+}
+
+template <typename T>
+T FromBits(uint64_t bits)
+{
+    T value;
+    __builtin_memcpy(static_cast<void*>(&value), &bits, sizeof(T));
+    return value;
+}
+
+enum class BinaryOp : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kAnd, kOr, kMulAddDst };
+enum class UnaryOp : uint8_t { kAbs, kExp, kLn, kSqrt, kRsqrt, kReciprocal, kRelu, kNot, kCopy };
+enum class ScalarOp : uint8_t { kAdds, kMuls, kMaxs, kMins, kAxpy, kShiftLeft, kShiftRight, kShiftRightRounded };
+enum class ReduceOp : uint8_t { kSum, kMax, kMin };
+
+// --- vector unit ---
+void Binary(BinaryOp op, const LocalView& dst, const LocalView& src0, const LocalView& src1, const Lanes& lanes,
+            const Stride& dstStride, const Stride& src0Stride, const Stride& src1Stride, const Call& call);
+void Unary(UnaryOp op, const LocalView& dst, const LocalView& src, const Lanes& lanes, const Stride& dstStride,
+           const Stride& srcStride, const Call& call);
+void WithScalar(ScalarOp op, const LocalView& dst, const LocalView& src, uint64_t scalar, const Lanes& lanes,
+                const Stride& dstStride, const Stride& srcStride, const Call& call);
+void Fill(const LocalView& dst, uint64_t scalar, const Lanes& lanes, const Stride& dstStride, const Call& call);
+void Progression(const LocalView& dst, uint64_t first, uint64_t step, const Lanes& lanes, const Stride& dstStride,
+                 const Call& call);
+void Convert(const LocalView& dst, const LocalView& src, AscendC::RoundMode mode, uint32_t allowedModes,
+             const Lanes& lanes, const Stride& dstStride, const Stride& srcStride, const Call& call);
+void SetDequantScale(half scale);
+void BroadcastBlocks(const LocalView& dst, const LocalView& src, int64_t repeats, const Stride& dstStride,
+                     const Call& call);
+
+/// dst[0] (and dst[1] = index with `withIndex`) of all elements; `tmp` is the scratch the device may use.
+void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const LocalView& tmp, const Lanes& lanes,
+            int64_t srcRepeatStride, bool withIndex, const Call& call);
+void ReduceRepeats(ReduceOp op, const LocalView& dst, const LocalView& src, const Lanes& lanes, int64_t dstRepeatStride,
+                   int64_t srcBlockStride, int64_t srcRepeatStride, AscendC::ReduceOrder order, const Call& call);
+/// Sums groups of `group` neighbouring elements of each repeat.
+void ReduceGroups(int64_t group, const LocalView& dst, const LocalView& src, const Lanes& lanes,
+                  int64_t dstRepeatStride, int64_t srcBlockStride, int64_t srcRepeatStride, const Call& call);
+
+void CompareTensors(const LocalView& dst, const LocalView& src0, const LocalView& src1, AscendC::CMPMODE mode,
+                    const Lanes& lanes, const Stride& src0Stride, const Stride& src1Stride, const Call& call);
+void CompareWithScalar(const LocalView& dst, const LocalView& src, uint64_t scalar, AscendC::CMPMODE mode,
+                       const Lanes& lanes, const Stride& srcStride, const Call& call);
+/// `src1` is null in the scalar form.
+void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, const LocalView* src1, uint64_t scalar,
+            AscendC::SELMODE mode, const Lanes& lanes, const Stride& dstStride, const Stride& src0Stride,
+            const Stride& src1Stride, const Call& call);
+
+void GatherElements(const LocalView& dst, const LocalView& src, const LocalView& byteOffsets, int64_t base,
+                    const Lanes& lanes, int64_t dstRepeatStride, const Call& call);
+void GatherBlocks(const LocalView& dst, const LocalView& src, const LocalView& byteOffsets, int64_t repeats,
+                  const Stride& dstStride, const Call& call);
+struct Compaction {
+    const LocalView* bits = nullptr;  ///< bit mask in UB, or null: `pattern`
+    int64_t pattern = 7;
+    bool counted = false;  ///< reduceMode: `mask` elements a repeat
+    int64_t mask = 0;
+    int64_t blockStride = 1;
+    int64_t repeats = 0;
+    int64_t repeatStride = 8;
+    int64_t maskRepeatStride = 8;
+};
+uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& how, const Call& call);
+
+void SetMaskRegister(uint64_t high, uint64_t low, const Call& call);
+void SetLeadingMask(int64_t count, int64_t laneCount, bool counter, const Call& call);
+void SetCounterMode(bool counter, const Call& call);
+void ResetMaskRegister(const Call& call);
+
+// --- data movement ---
+/// Rows of a copy; lengths and gaps in bytes, gaps from the end of one row to the start of the next.
+struct Rows {
+    int64_t count = 1;
+    int64_t bytes = 0;
+    int64_t srcGap = 0;
+    int64_t dstGap = 0;
+};
+struct Padding {
+    bool enabled = false;
+    int64_t left = 0;  ///< elements
+    int64_t right = 0;
+    uint64_t value = 0;
+};
+void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const Padding* padding, const Call& call);
+void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool padded, const Call& call);
+void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call);
+/// Checks `value` against the field that the device has for it; returns it.
+int64_t Field(const char* name, int64_t value, int64_t low, int64_t high, const Call& call);
+void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call& call);
+enum class AtomicOp : uint8_t { kNone, kAdd, kMax, kMin };
+void SetAtomic(AtomicOp op, Dtype dtype, const Call& call);
+void CleanCache(const GlobalView& view, bool whole, const Call& call);
+
+// --- scalar unit ---
+uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call);
+void WriteGlobal(const GlobalView& view, uint64_t index, uint64_t value, const Call& call);
+uint64_t ReadLocal(const LocalView& view, int64_t index, const Call& call);
+void WriteLocal(const LocalView& view, int64_t index, uint64_t value, const Call& call);
+
+// --- buffers and queues ---
+void OpenPipe(void* pipe, const Call& call);
+void ClosePipe(void* pipe, const Call& call);
+void ResetPipe(const Call& call);
+void* LivePipe(const Call& call);
+uint32_t AddQueue(AscendC::TPosition source, AscendC::TPosition destination, int64_t depth, int64_t buffers,
+                  int64_t bytes, const Call& call);
+LocalView AddScratch(AscendC::TPosition position, int64_t bytes, const Call& call);
+LocalView AllocateFrom(uint32_t queue, const Call& call);
+void Enqueue(uint32_t queue, const LocalView& view, const Call& call);
+LocalView Dequeue(uint32_t queue, const Call& call);
+void Release(uint32_t queue, const LocalView& view, const Call& call);
+int64_t FilledBuffers(uint32_t queue, const Call& call);
+int64_t IdleBuffers(uint32_t queue, const Call& call);
+/// A finding that stops the block: a view of `bytes` was asked from `view`.
+LocalView Slice(const LocalView& view, int64_t offsetBytes, int64_t bytes, const Call& call);
+
+// --- synchronisation ---
+int32_t FetchEvent(AscendC::HardEvent event, const Call& call);
+int32_t AllocateEvent(AscendC::HardEvent event, const Call& call);
+void ReleaseEvent(AscendC::HardEvent event, int64_t id, const Call& call);
+void Set(AscendC::HardEvent event, int64_t id, const Call& call);
+void Wait(AscendC::HardEvent event, int64_t id, const Call& call);
+void Barrier(pipe_t pipe, const Call& call);
+void SyncCores(const Call& call);
+void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int64_t usedCores, const Call& call);
+void SetCrossCore(int64_t mode, pipe_t pipe, int64_t flag, const Call& call);
+void WaitCrossCore(int64_t flag, const Call& call);
+
+// --- launch ---
+int64_t BlockIndex();
+int64_t BlockCount();
+volatile uint8_t* UserWorkspace();
+volatile uint8_t* SystemWorkspace();
+void DeclareTaskType(KernelMetaType type, const Call& call);
+uint64_t TilingKey();
+bool TilingKeyIs(uint64_t key);
+/// Copies `bytes` of the tiling blob from `offset`; `tiling` must be the kernel's tiling argument.
+void ReadTiling(void* destination, uint64_t offset, uint64_t bytes, volatile const uint8_t* tiling, const Call& call);
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_RUNTIME_H

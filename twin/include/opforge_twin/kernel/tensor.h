@@ -1,0 +1,146 @@
+// GlobalTensor and LocalTensor: typed views of global and on-chip memory.
+#ifndef OPFORGE_TWIN_KERNEL_TENSOR_H
+#define OPFORGE_TWIN_KERNEL_TENSOR_H
+
+#include "opforge_twin/kernel/runtime.h"
+
+namespace AscendC {
+
+namespace twin = opforge::twin::kernel;
+
+/// An element that `tensor(i)` names: reads and writes go through the scalar unit.
+template <typename Tensor, typename T>
+class ElementReference {
+public:
+    ElementReference(const Tensor& tensor, uint64_t index, twin::Location at) : tensor_(tensor), index_(index), at_(at)
+    {
+    }
+    operator T() const { return tensor_.GetValue(index_, at_); }
+    const ElementReference& operator=(T value) const
+    {
+        tensor_.SetValue(index_, value, at_);
+        return *this;
+    }
+
+private:
+    const Tensor& tensor_;
+    uint64_t index_;
+    twin::Location at_;
+};
+
+template <typename T>
+class GlobalTensor {
+public:
+    using PrimType = T;
+
+    /// Everything from `buffer` to the end of the argument it points into.
+    void SetGlobalBuffer(__gm__ T* buffer)
+    {
+        view_.address = reinterpret_cast<uintptr_t>(buffer);
+        view_.begin = view_.address;
+        view_.end = 0;
+        view_.dtype = twin::DtypeOf<T>();
+        view_.size = sizeof(T);
+        size_ = 0;
+    }
+    void SetGlobalBuffer(__gm__ T* buffer, uint64_t bufferSize)
+    {
+        SetGlobalBuffer(buffer);
+        view_.end = view_.begin + bufferSize * sizeof(T);
+        size_ = bufferSize;
+    }
+    const __gm__ T* GetPhyAddr() const { return Pointer(0); }
+    __gm__ T* GetPhyAddr(const uint64_t offset) const { return Pointer(offset); }
+    T GetValue(const uint64_t offset, twin::Location at = twin::Location::Here()) const
+    {
+        return twin::FromBits<T>(twin::ReadGlobal(view_, offset, {"GlobalTensor::GetValue", at}));
+    }
+    void SetValue(const uint64_t offset, T value, twin::Location at = twin::Location::Here()) const
+    {
+        twin::WriteGlobal(view_, offset, twin::ScalarBits(value), {"GlobalTensor::SetValue", at});
+    }
+    ElementReference<GlobalTensor, T> operator()(const uint64_t offset,
+                                                 twin::Location at = twin::Location::Here()) const
+    {
+        return {*this, offset, at};
+    }
+    GlobalTensor operator[](const uint64_t offset) const
+    {
+        GlobalTensor moved(*this);
+        moved.view_.address += offset * sizeof(T);
+        return moved;
+    }
+    uint64_t GetSize() const { return size_; }
+    template <CacheRwMode rwMode = CacheRwMode::RW>
+    void SetL2CacheHint(CacheMode /*mode*/)
+    {
+    }
+
+    const twin::GlobalView& View() const { return view_; }
+
+private:
+    __gm__ T* Pointer(uint64_t offset) const
+    {
+        return reinterpret_cast<__gm__ T*>(static_cast<uintptr_t>(view_.address + offset * sizeof(T)));
+    }
+
+    twin::GlobalView view_;
+    uint64_t size_ = 0;
+};
+
+template <typename T>
+class LocalTensor {
+public:
+    using PrimType = T;
+
+    LocalTensor() = default;
+    explicit LocalTensor(const twin::LocalView& view, TPosition position)
+        : view_(view),
+          size_(static_cast<uint32_t>((view.end - view.address) / static_cast<int64_t>(sizeof(T)))),
+          position_(position)
+    {
+        view_.dtype = twin::DtypeOf<T>();
+        view_.size = sizeof(T);
+    }
+    T GetValue(const uint32_t offset, twin::Location at = twin::Location::Here()) const
+    {
+        return twin::FromBits<T>(twin::ReadLocal(view_, offset, {"LocalTensor::GetValue", at}));
+    }
+    template <typename S>
+    void SetValue(const uint32_t index, const S value, twin::Location at = twin::Location::Here()) const
+    {
+        twin::WriteLocal(view_, index, twin::ScalarBits(static_cast<T>(value)), {"LocalTensor::SetValue", at});
+    }
+    ElementReference<LocalTensor, T> operator()(const uint32_t offset, twin::Location at = twin::Location::Here()) const
+    {
+        return {*this, offset, at};
+    }
+    /// The tensor from element `offset` on; a negative offset is seen at the first use.
+    LocalTensor operator[](const int64_t offset) const
+    {
+        LocalTensor moved(*this);
+        moved.view_.address += offset * static_cast<int64_t>(sizeof(T));
+        return moved;
+    }
+    template <typename U>
+    LocalTensor<U> ReinterpretCast() const
+    {
+        LocalTensor<U> other(view_, position_);
+        other.SetSize(static_cast<uint32_t>(static_cast<uint64_t>(size_) * sizeof(T) / sizeof(U)));
+        return other;
+    }
+    int32_t GetPosition() const { return static_cast<int32_t>(position_); }
+    void SetSize(const uint32_t size) { size_ = size; }
+    uint32_t GetSize() const { return size_; }
+
+    const twin::LocalView& View() const { return view_; }
+
+private:
+    twin::LocalView view_;
+    uint32_t size_ = 0;
+    TPosition position_ = TPosition::MAX;
+};
+
+}  // namespace AscendC
+
+#endif  // OPFORGE_TWIN_KERNEL_TENSOR_H

@@ -1,0 +1,47 @@
+// Tiling data, tiling keys and task types: what the op compiler adds to a kernel.
+#ifndef OPFORGE_TWIN_KERNEL_TILING_H
+#define OPFORGE_TWIN_KERNEL_TILING_H
+
+#include "opforge_twin/kernel/runtime.h"
+
+namespace opforge::twin::kernel {
+
+template <typename T>
+T CopyTiling(volatile const uint8_t* tiling, uint64_t offset, Location at = Location::Here())
+{
+    static_assert(std::is_trivially_copyable_v<T> && std::is_standard_layout_v<T>,
+                  "tiling data is plain data: fixed-width integers, floats, arrays, nested structs");
+    T data;
+    ReadTiling(static_cast<void*>(&data), offset, sizeof(T), tiling, {"GET_TILING_DATA", at});
+    return data;
+}
+
+}  // namespace opforge::twin::kernel
+
+/// First statement of a kernel; makes `structure` the one that GET_TILING_DATA reads.
+#define REGISTER_TILING_DEFAULT(structure)                   \
+    using OpforgeDefaultTiling [[maybe_unused]] = structure; \
+    static_assert(std::is_default_constructible_v<structure>, "a tiling struct is default-constructible")
+
+#define GET_TILING_DATA(variable, tiling) \
+    [[maybe_unused]] const auto variable = opforge::twin::kernel::CopyTiling<OpforgeDefaultTiling>(tiling, 0)
+
+#define GET_TILING_DATA_WITH_STRUCT(structure, variable, tiling) \
+    [[maybe_unused]] const structure variable = opforge::twin::kernel::CopyTiling<structure>(tiling, 0)
+
+#define GET_TILING_DATA_MEMBER(structure, member, variable, tiling) \
+    [[maybe_unused]] const auto variable =                          \
+        opforge::twin::kernel::CopyTiling<decltype(structure::member)>(tiling, offsetof(structure, member))
+
+/// All keys are compiled into one library; the launch's key chooses. A launch that takes no branch is a finding.
+#define TILING_KEY_IS(key) (opforge::twin::kernel::TilingKeyIs(static_cast<uint64_t>(key)))
+
+#define KERNEL_TASK_TYPE_DEFAULT(type) \
+    opforge::twin::kernel::DeclareTaskType(type, {"KERNEL_TASK_TYPE_DEFAULT", opforge::twin::kernel::Location::Here()})
+
+#define KERNEL_TASK_TYPE(key, type)                                                                                    \
+    (opforge::twin::kernel::TilingKey() == static_cast<uint64_t>(key)                                                  \
+         ? opforge::twin::kernel::DeclareTaskType(type, {"KERNEL_TASK_TYPE", opforge::twin::kernel::Location::Here()}) \
+         : static_cast<void>(0))
+
+#endif  // OPFORGE_TWIN_KERNEL_TILING_H

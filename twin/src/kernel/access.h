@@ -1,0 +1,29 @@
+// One access of one instruction to memory: the single form in which all of them are seen.
+#ifndef OPFORGE_TWIN_KERNEL_ACCESS_H
+#define OPFORGE_TWIN_KERNEL_ACCESS_H
+
+#include <cstdint>
+
+#include "opforge_twin/kernel/runtime.h"
+
+namespace opforge::twin::kernel {
+
+enum class Pipe : uint8_t { kScalar, kVector, kCube, kMte1, kMte2, kMte3, kFix, kAll };
+enum class Memory : uint8_t { kGlobal, kUnifiedBuffer };
+enum class AccessKind : uint8_t { kRead, kWrite, kAtomic };
+
+const char* Name(Pipe pipe);
+
+struct Access {
+    Pipe pipe;
+    Memory memory;
+    AccessKind kind;
+    int64_t begin;  ///< byte address in the unified buffer, or address in the launch's global memory
+    int64_t bytes;
+    const char* operand;
+    const Call& call;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_ACCESS_H

@@ -1,0 +1,277 @@
+#include "kernel/block.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr size_t kMaxFindings = 100;  // of one block; a broken loop says the same thing again and again
+constexpr uint64_t kNullPage = uint64_t{1} << 32;
+
+constexpr const char* kEventNames[] = {
+    "MTE2_MTE1", "MTE1_MTE2", "MTE1_M",    "M_MTE1",    "MTE2_V",   "V_MTE2",   "MTE3_V",   "V_MTE3",  "M_V",
+    "V_M",       "V_V",       "MTE3_MTE1", "MTE1_MTE3", "MTE1_V",   "MTE2_M",   "M_MTE2",   "V_MTE1",  "M_FIX",
+    "FIX_M",     "MTE3_MTE2", "MTE2_MTE3", "S_V",       "V_S",      "S_MTE2",   "MTE2_S",   "S_MTE3",  "MTE3_S",
+    "MTE2_FIX",  "FIX_MTE2",  "FIX_S",     "M_S",       "FIX_MTE3", "MTE1_FIX", "FIX_MTE1", "FIX_FIX",
+};
+static_assert(std::size(kEventNames) == static_cast<size_t>(AscendC::HardEvent::MAX));
+
+}  // namespace
+
+const char* Name(Pipe pipe)
+{
+    constexpr const char* names[] = {"S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX", "ALL"};
+    return names[static_cast<size_t>(pipe)];
+}
+
+const char* Name(AscendC::HardEvent event)
+{
+    return kEventNames[static_cast<size_t>(event)];
+}
+
+std::string Where(const Location& at)
+{
+    return at.line == 0 ? std::string() : Text(at.file, ":", at.line);
+}
+
+Block*& CurrentBlock()
+{
+    thread_local Block* current = nullptr;
+    return current;
+}
+
+Entry::Entry(const Call& call)
+    : block_(CurrentBlock() != nullptr
+                 ? *CurrentBlock()
+                 : throw std::logic_error(Text(call.name, ": a kernel runs only inside a launch of the twin")))
+{
+    block_.inRuntime = 1;
+    block_.instructions.fetch_add(1, std::memory_order_relaxed);
+    if (call.at.line != 0) {
+        block_.lastCall = call;
+    }
+    if (block_.interrupted.load(std::memory_order_relaxed)) {
+        block_.inRuntime = 0;
+        block_.Fail("endless_loop", Pipe::kScalar, call,
+                    "the block has used up its time here; a loop that does not end, or set OPFORGE_TWIN_TIMEOUT "
+                    "(seconds) for a kernel that needs longer");
+    }
+}
+
+Block::Block(LaunchState& launchState, uint32_t blockIndex)
+    : launch(launchState),
+      index(blockIndex),
+      local(launchState.options.strict, std::array<uint8_t, 4>{0xFF, 0x7F, 0xFE, 0x7E}[launchState.seed % 4])
+{
+}
+
+void Block::Report(const char* kind, Pipe onPipe, const Call& call, const std::string& message)
+{
+    if (findings.size() >= kMaxFindings) {
+        return;
+    }
+    std::string where = Where(call.at);
+    for (const Finding& known : findings) {
+        if (known.kind == kind && known.where == where) {
+            return;
+        }
+    }
+    std::string text =
+        Text(launch.request.opType, " (tiling key ", launch.request.tilingKey, "): ", call.name, ": ", message);
+    findings.push_back({kind, static_cast<int64_t>(index), Name(onPipe), std::move(where), std::move(text), false});
+}
+
+void Block::Fail(const char* kind, Pipe onPipe, const Call& call, const std::string& message)
+{
+    Report(kind, onPipe, call, message);
+    if (!findings.empty()) {
+        findings.back().fatal = true;
+    }
+    stopped = true;
+    throw Stopped{};
+}
+
+const char* Block::DescribeState(const Buffer& buffer) const
+{
+    switch (buffer.state) {
+        case BufferState::kFree:
+            return "free";
+        case BufferState::kAllocated:
+            return "allocated and not yet in the queue";
+        case BufferState::kQueued:
+            return "in the queue";
+        case BufferState::kDequeued:
+            return "taken from the queue";
+        case BufferState::kScratch:
+            return "scratch";
+    }
+    return "";
+}
+
+/// A queue orders its producer pipe with its consumer pipe and nothing else.
+void Block::CheckState(const Buffer& buffer, Pipe onPipe, AccessKind kind, const char* operand, const Call& call)
+{
+    if (buffer.state == BufferState::kScratch) {
+        return;
+    }
+    if (buffer.state == BufferState::kFree) {
+        Fail("use_after_free", onPipe, call,
+             Text(operand, " was given back by FreeTensor at ", Where(buffer.changedAt),
+                  "; use a tensor between AllocTensor (or DeQue) and FreeTensor only"));
+    }
+    if (buffer.state == BufferState::kQueued) {
+        Fail(
+            "queue_order", onPipe, call,
+            Text(operand, " was put into its queue by EnQue at ", Where(buffer.changedAt), "; use what DeQue returns"));
+    }
+    const Queue& queue = local.queues[buffer.queue];
+    const bool filling = buffer.state == BufferState::kAllocated;
+    const Pipe owner = filling ? queue.producer : queue.consumer;
+    const bool isScalar = onPipe == Pipe::kScalar;  // the compiler orders the accessors of tensors
+    const bool onlyReads = kind == AccessKind::kRead;
+    if (onPipe == owner || (isScalar && (onlyReads || owner == Pipe::kVector)) ||
+        (!filling && onlyReads && onPipe == Pipe::kVector)) {
+        return;
+    }
+    Fail("position", onPipe, call,
+         Text(operand, " is ", DescribeState(buffer), ", where only pipe ", Name(owner), " may ",
+              onlyReads ? "read" : "write", " it: the queue orders ", Name(queue.producer), " before ",
+              Name(queue.consumer), " and no other pipe; ",
+              filling ? "EnQue and DeQue it first, or use a queue of the right position"
+                      : "use a queue of the right position (TQueBind copies through)"));
+}
+
+void Block::Use(const LocalView& view, int64_t bytes, Pipe onPipe, AccessKind kind, int64_t alignment,
+                const char* operand, const Call& call)
+{
+    if (view.buffer >= local.buffers.size()) {
+        Fail("no_buffer", onPipe, call,
+             Text(operand, " is a LocalTensor without memory; get it from AllocTensor, DeQue or TBuf::Get"));
+    }
+    const Buffer& buffer = local.buffers[view.buffer];
+    if (buffer.generation != view.generation) {
+        Fail("use_after_free", onPipe, call,
+             Text(operand, " was given back by FreeTensor and its buffer was allocated again at ",
+                  Where(buffer.changedAt), "; use a tensor between AllocTensor (or DeQue) and FreeTensor only"));
+    }
+    CheckState(buffer, onPipe, kind, operand, call);
+    if (view.address < view.begin || view.address + bytes > view.end) {
+        Fail("ub_out_of_range", onPipe, call,
+             Text(operand, kind == AccessKind::kRead ? " reads" : " writes", " bytes [", view.address - view.begin,
+                  ", ", view.address - view.begin + bytes, ") of a tensor that has ", view.end - view.begin,
+                  " bytes; shorten the instruction or give InitBuffer more"));
+    }
+    if (view.address % alignment != 0) {
+        Fail("ub_misaligned", onPipe, call,
+             Text(operand, " starts at byte ", view.address - view.begin, " of its tensor (unified buffer address ",
+                  view.address, "), which is not a multiple of ", alignment));
+    }
+}
+
+uint8_t* Block::Resolve(const GlobalView& view, uint64_t address, uint64_t bytes, Pipe onPipe, AccessKind kind,
+                        const char* operand, const Call& call)
+{
+    if (view.address < kNullPage) {
+        Fail("null_argument", onPipe, call,
+             Text(operand,
+                  " is a GlobalTensor over a null pointer: an absent optional argument, or "
+                  "SetGlobalBuffer was not called"));
+    }
+    Region* region = launch.memory.Find(view.address);
+    if (region == nullptr) {
+        Fail("gm_out_of_range", onPipe, call, Text(operand, " points to no argument of the kernel"));
+    }
+    const auto offset = static_cast<int64_t>(address - region->base);
+    const auto end = offset + static_cast<int64_t>(bytes);
+    const char* verb = kind == AccessKind::kRead ? " reads" : " writes";
+    if (offset < 0 || end > static_cast<int64_t>(region->bytes)) {
+        Fail("gm_out_of_range", onPipe, call,
+             Text(operand, verb, " bytes [", offset, ", ", end, ") of '", region->name, "', which has ", region->bytes,
+                  " bytes"));
+    }
+    if (view.end != 0 && (address < view.begin || address + bytes > view.end)) {
+        const auto start = static_cast<int64_t>(address - view.begin);
+        Fail("gm_out_of_range", onPipe, call,
+             Text(operand, verb, " bytes [", start, ", ", start + static_cast<int64_t>(bytes),
+                  ") of a GlobalTensor that SetGlobalBuffer gave ", view.end - view.begin, " bytes of '", region->name,
+                  "'"));
+    }
+    if (address % static_cast<uint64_t>(view.size) != 0) {
+        Fail("gm_misaligned", onPipe, call,
+             Text(operand, " starts at byte ", offset, " of '", region->name, "', which is not a multiple of its ",
+                  view.size, "-byte elements"));
+    }
+    if (kind != AccessKind::kRead && !region->writable) {
+        Fail("input_written", onPipe, call, Text(operand, " writes to '", region->name, "', which is an input"));
+    }
+    return region->host + offset;
+}
+
+void Block::Touch(const Access& access)
+{
+    if (access.memory != Memory::kUnifiedBuffer || access.bytes == 0) {
+        return;
+    }
+    if (access.kind == AccessKind::kWrite) {
+        local.MarkWritten(access.begin, access.bytes);
+        return;
+    }
+    const int64_t unwritten = local.FirstUnwritten(access.begin, access.bytes);
+    if (unwritten >= 0) {
+        local.MarkWritten(access.begin, access.bytes);
+        Report("uninitialised_read", access.pipe, access.call,
+               Text(access.operand, " reads ", access.bytes, " bytes at unified buffer address ", access.begin,
+                    ", but byte ", unwritten - access.begin,
+                    " of them was never written since its buffer was allocated (the padding behind a row of "
+                    "DataCopyPad is undefined too)"));
+    }
+}
+
+void Block::CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, bool written)
+{
+    Region* region = launch.memory.Find(view.address);
+    (written ? bytesWritten : bytesRead) += bytes;
+    firstTouch += GlobalMemory::FirstTouch(*region, address - region->base, bytes);
+}
+
+void Block::SetEvent(AscendC::HardEvent event, int64_t id, const Call& call)
+{
+    EventState& state = Event(event);
+    const auto slot = static_cast<size_t>(id);
+    if (state.set[slot]) {
+        Fail("flag_set_twice", Pipe::kScalar, call,
+             Text("flag ", Name(event), " id ", id, " is still set since ", Where(state.setAt[slot]),
+                  "; wait for it before setting it again, or take another id"));
+    }
+    state.set[slot] = true;
+    state.setAt[slot] = call.at;
+}
+
+void Block::WaitEvent(AscendC::HardEvent event, int64_t id, const Call& call)
+{
+    EventState& state = Event(event);
+    const auto slot = static_cast<size_t>(id);
+    if (!state.set[slot]) {
+        Fail("flag_not_set", Pipe::kScalar, call,
+             Text("nobody has set flag ", Name(event), " id ", id, ": the core would hang; pair it with SetFlag<",
+                  Name(event), ">(", id, ") before"));
+    }
+    state.set[slot] = false;
+}
+
+int32_t Block::FreeEvent(AscendC::HardEvent event, const Call& call)
+{
+    const EventState& state = Event(event);
+    for (int32_t id = 0; id < EventState::kIds; ++id) {
+        if (!state.reserved[static_cast<size_t>(id)]) {
+            return id;
+        }
+    }
+    Fail("event_ids", Pipe::kScalar, call,
+         Text("all ", EventState::kIds, " event ids of ", Name(event),
+              " are taken; every buffer of a queue takes one in each direction, AllocEventID one more"));
+}
+
+}  // namespace opforge::twin::kernel

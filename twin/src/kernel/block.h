@@ -1,0 +1,144 @@
+// One block of a launch: the state of its core, and the places through which all its accesses and orders pass.
+#ifndef OPFORGE_TWIN_KERNEL_BLOCK_H
+#define OPFORGE_TWIN_KERNEL_BLOCK_H
+
+#include <array>
+#include <atomic>
+#include <csetjmp>
+#include <csignal>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernel/access.h"
+#include "kernel/global_memory.h"
+#include "kernel/local_memory.h"
+#include "kernel/soc.h"
+#include "kernel/text.h"
+#include "opforge_twin/launch.h"
+
+namespace opforge::twin::kernel {
+
+class Scheduler;
+
+/// Thrown through the kernel's frames to end its block.
+struct Stopped {};
+
+/// What the blocks of a launch share.
+struct LaunchState {
+    const LaunchRequest& request;
+    const Options& options;
+    const SocFigures& soc;
+    uint64_t seed;
+    GlobalMemory memory;
+    uint32_t workspaceRegion = 0;
+    uint32_t tilingRegion = 0;
+    Scheduler* scheduler = nullptr;
+};
+
+/// Flags and event ids, one set for each HardEvent.
+struct EventState {
+    static constexpr int32_t kIds = 8;
+    std::array<bool, kIds> set{};
+    std::array<bool, kIds> reserved{};
+    std::array<Location, kIds> setAt{};
+};
+
+class Block {
+public:
+    Block(LaunchState& launch, uint32_t index);
+
+    /// Notes a mistake and goes on.
+    void Report(const char* kind, Pipe pipe, const Call& call, const std::string& message);
+    /// Notes a mistake after which nothing sensible can be done, and ends the block.
+    [[noreturn]] void Fail(const char* kind, Pipe pipe, const Call& call, const std::string& message);
+
+    /// Checks that `view` may be used by `pipe` now, and that `bytes` from its address on are its own.
+    void Use(const LocalView& view, int64_t bytes, Pipe pipe, AccessKind kind, int64_t alignment, const char* operand,
+             const Call& call);
+    /// Checks `bytes` at `address` against the argument they belong to; returns where they are.
+    uint8_t* Resolve(const GlobalView& view, uint64_t address, uint64_t bytes, Pipe pipe, AccessKind kind,
+                     const char* operand, const Call& call);
+    /// Every access of every instruction, after its range was checked.
+    void Touch(const Access& access);
+    /// DMA traffic with global memory.
+    void CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, bool written);
+
+    /// Every order between pipes.
+    void SetEvent(AscendC::HardEvent event, int64_t id, const Call& call);
+    void WaitEvent(AscendC::HardEvent event, int64_t id, const Call& call);
+    int32_t FreeEvent(AscendC::HardEvent event, const Call& call);
+    EventState& Event(AscendC::HardEvent event) { return events_[static_cast<size_t>(event)]; }
+
+    /// What must hold when the kernel function has returned.
+    void Finish();
+
+    LaunchState& launch;
+    const uint32_t index;
+    LocalMemory local;
+
+    void* pipe = nullptr;  ///< the live TPipe
+    uint64_t maskLow = ~uint64_t{0};
+    uint64_t maskHigh = ~uint64_t{0};
+    bool counterMode = false;
+    Location maskChangedAt;
+    bool maskChanged = false;
+    AtomicOp atomic = AtomicOp::kNone;
+    Dtype atomicDtype = Dtype::kOther;
+    Location atomicAt;
+    bool hasDequantScale = false;
+    float dequantScale = 1.0F;
+    std::string taskType;
+    bool askedForKey = false;
+    bool foundKey = false;
+    std::set<uint64_t> dirtyLines;  ///< cache lines written by the scalar unit and not flushed
+    Location dirtyAt;
+    uint32_t syncs = 0;
+    std::array<uint32_t, 16> crossCoreSets{};
+    std::array<uint32_t, 16> crossCoreWaits{};
+
+    uint64_t bytesRead = 0;
+    uint64_t bytesWritten = 0;
+    uint64_t firstTouch = 0;
+    uint64_t dmaCount = 0;
+    std::vector<Finding> findings;
+    bool stopped = false;
+
+    // The watchdog and the handler of stray accesses look at these from outside.
+    std::atomic<uint64_t> instructions{0};
+    std::atomic<bool> interrupted{false};
+    volatile std::sig_atomic_t inRuntime = 0;
+    sigjmp_buf escape{};
+    uint64_t strayAddress = 0;
+    Call lastCall{"", {}};
+
+private:
+    const char* DescribeState(const Buffer& buffer) const;
+    void CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
+
+    std::array<EventState, static_cast<size_t>(AscendC::HardEvent::MAX)> events_;
+};
+
+/// The block that runs on this thread, null outside of a launch.
+Block*& CurrentBlock();
+
+/// Every function that a kernel calls starts with one: it finds the block and lets the watchdog in.
+class Entry {
+public:
+    explicit Entry(const Call& call);
+    ~Entry() { block_.inRuntime = 0; }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+    Block* operator->() const { return &block_; }
+    Block& operator*() const { return block_; }
+
+private:
+    Block& block_;
+};
+
+std::string Where(const Location& at);
+const char* Name(AscendC::HardEvent event);
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_BLOCK_H

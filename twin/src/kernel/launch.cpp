@@ -1,0 +1,184 @@
+// The launch: arguments into their address space, blocks through the scheduler, findings into the report.
+#include "opforge_twin/launch.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csetjmp>
+#include <utility>
+
+#include "kernel/block.h"
+#include "kernel/interrupt.h"
+#include "kernel/scheduler.h"
+
+namespace opforge::twin {
+
+namespace {
+
+using kernel::Block;
+using kernel::LaunchState;
+using kernel::Pipe;
+using kernel::Region;
+using kernel::Text;
+
+constexpr size_t kMaxArguments = 40;
+constexpr int64_t kKernelArch = 2201;
+
+using GmPointer = volatile uint8_t*;
+
+template <size_t... index>
+void Invoke(void* function, const std::vector<GmPointer>& pointers, std::index_sequence<index...> /*count*/)
+{
+    using Kernel = void (*)(decltype(index, GmPointer{})...);
+    reinterpret_cast<Kernel>(function)(pointers[index]...);
+}
+
+using Invoker = void (*)(void*, const std::vector<GmPointer>&);
+
+template <size_t... count>
+constexpr std::array<Invoker, sizeof...(count)> Invokers(std::index_sequence<count...> /*upTo*/)
+{
+    return {[](void* function, const std::vector<GmPointer>& pointers) {
+        Invoke(function, pointers, std::make_index_sequence<count>{});
+    }...};
+}
+
+constexpr auto kInvokers = Invokers(std::make_index_sequence<kMaxArguments + 1>{});
+
+/// Calls the kernel; returns 0, or why it had to be left (kStrayAccess, kTimeIsUp).
+int CallKernel(Block& block, const std::vector<GmPointer>& pointers)
+{
+    const int left = sigsetjmp(block.escape, 1);
+    if (left == 0) {
+        kInvokers[pointers.size()](block.launch.request.function, pointers);
+    }
+    return left;
+}
+
+void ReportStray(Block& block)
+{
+    const Region* region = block.launch.memory.Find(block.strayAddress);
+    const std::string name = region == nullptr ? "an absent argument" : Text("'", region->name, "'");
+    block.Report("raw_gm_access", Pipe::kScalar, {"dereference", block.lastCall.at},
+                 Text("a GM pointer into ", name,
+                      " was dereferenced after the instruction at this place; "
+                      "use GlobalTensor::GetValue and SetValue"));
+}
+
+void RunBlock(Block& block, const std::vector<GmPointer>& pointers)
+{
+    kernel::CurrentBlock() = &block;
+    try {
+        const int left = CallKernel(block, pointers);
+        block.stopped = block.stopped || left != 0;
+        if (left == kernel::kStrayAccess) {
+            ReportStray(block);
+        } else if (left == kernel::kTimeIsUp) {
+            block.Report("endless_loop", Pipe::kScalar, {"kernel", block.lastCall.at},
+                         "nothing was issued for a long time after the instruction at this place: a loop that does "
+                         "not end (OPFORGE_TWIN_TIMEOUT sets the limit in seconds)");
+        } else {
+            block.Finish();
+        }
+    } catch (const kernel::Stopped&) {
+        block.stopped = true;  // its finding is in the block
+    }
+    kernel::CurrentBlock() = nullptr;
+}
+
+uint64_t FreshSeed()
+{
+    static std::atomic<uint64_t> count{0};
+    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+    return (static_cast<uint64_t>(now) ^ (count.fetch_add(1) * 0x9E3779B97F4A7C15ULL)) | 1U;
+}
+
+std::string Refusal(const LaunchRequest& request, const SocFigures* soc)
+{
+    if (soc == nullptr) {
+        return Text("soc is '", request.soc, "', expected a name of twin/npu_model.json");
+    }
+    if (soc->arch != kKernelArch) {
+        return Text(request.soc, " has arch ", soc->arch, "; the twin runs kernels of arch ", kKernelArch, " only");
+    }
+    if (request.function == nullptr) {
+        return "the kernel function is a null pointer";
+    }
+    if (request.blockNum == 0) {
+        return "blockNum is 0, expected at least 1";
+    }
+    if (request.arguments.size() + 2 > kMaxArguments) {
+        return Text("the kernel has ", request.arguments.size(), " arguments, the twin passes at most ",
+                    kMaxArguments - 2);
+    }
+    return {};
+}
+
+GmPointer PointerTo(const LaunchState& launch, uint32_t region)
+{
+    return reinterpret_cast<GmPointer>(static_cast<uintptr_t>(launch.memory.AddressOf(region)));
+}
+
+std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& tiling)
+{
+    const LaunchRequest& request = launch.request;
+    for (size_t index = 0; index < request.arguments.size(); ++index) {
+        const GmArgument& argument = request.arguments[index];
+        Region region;
+        region.name = argument.name.empty() ? Text("argument ", index) : argument.name;
+        region.host = static_cast<uint8_t*>(argument.data);
+        region.bytes = argument.bytes;
+        region.writable = argument.isOutput;
+        launch.memory.Add(std::move(region));
+    }
+    Region workspace;
+    workspace.name = "workspace";
+    workspace.host = static_cast<uint8_t*>(request.workspace);
+    workspace.bytes = request.workspaceBytes;
+    launch.workspaceRegion = launch.memory.Add(std::move(workspace));
+    Region blob;
+    blob.name = "tiling";
+    tiling.resize(tiling.size() + 1);  // a kernel without tiling data still gets a pointer
+    blob.host = tiling.data();
+    blob.bytes = request.tiling.size();
+    blob.writable = false;
+    launch.tilingRegion = launch.memory.Add(std::move(blob));
+    launch.memory.Reserve();
+
+    std::vector<GmPointer> pointers;
+    for (uint32_t index = 0; index < request.arguments.size(); ++index) {
+        pointers.push_back(PointerTo(launch, index));
+    }
+    if (request.passWorkspace) {
+        pointers.push_back(PointerTo(launch, launch.workspaceRegion));
+    }
+    if (request.passTiling) {
+        pointers.push_back(PointerTo(launch, launch.tilingRegion));
+    }
+    return pointers;
+}
+
+}  // namespace
+
+LaunchReport Launch(const LaunchRequest& request, const Options& options)
+{
+    LaunchReport report;
+    report.opType = request.opType;
+    report.tilingKey = request.tilingKey;
+    report.blocks = request.blockNum;
+    const SocFigures* soc = FindSoc(request.soc);
+    if (const std::string refusal = Refusal(request, soc); !refusal.empty()) {
+        report.findings.push_back({"launch", -1, "", "", Text(request.opType, ": ", refusal), true});
+        return report;
+    }
+    LaunchState launch{request, options, *soc, options.seed != 0 ? options.seed : FreshSeed(), {}, 0, 0, nullptr};
+    std::vector<uint8_t> tiling = request.tiling;
+    const std::vector<GmPointer> pointers = MapArguments(launch, tiling);
+    kernel::Scheduler scheduler(launch, [&](Block& block) { RunBlock(block, pointers); });
+    launch.scheduler = &scheduler;
+    const kernel::InterruptScope scope;
+    scheduler.Run(report);
+    return report;
+}
+
+}  // namespace opforge::twin

@@ -1,0 +1,68 @@
+// opforgeTwinLaunch: any kernel library on any buffers, the report as JSON.
+#include <dlfcn.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel/report_json.h"
+#include "kernel/text.h"
+#include "opforge_twin/options.h"
+#include "opforge_twin/launch.h"
+
+namespace opforge::twin {
+
+namespace {
+
+constexpr uint64_t kWorkspaceBytes = uint64_t{32} << 20;  // 16 MiB system part, 16 MiB for the kernel
+constexpr uint8_t kPoison = 0xFE;
+
+LaunchReport Refused(const char* symbol, const std::string& message)
+{
+    LaunchReport report;
+    report.opType = symbol;
+    report.findings.push_back({"launch", -1, "", "", message, true});
+    return report;
+}
+
+}  // namespace
+
+}  // namespace opforge::twin
+
+extern "C" __attribute__((visibility("default"))) const char* opforgeTwinLaunch(
+    const char* libraryPath, const char* symbol, const char* taskType, const char* soc, uint32_t blocks,
+    uint64_t tilingKey, const void* tiling, uint64_t tilingBytes, void** buffers, const uint64_t* bytes,
+    uint64_t bufferCount, int passWorkspace, int passTiling)
+{
+    using namespace opforge::twin;
+    thread_local std::string answer;
+    void* library = dlopen(libraryPath, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+        answer = ToJson(Refused(symbol, kernel::Text("cannot load the kernel library: ", dlerror())));
+        return answer.c_str();
+    }
+    LaunchRequest request;
+    request.opType = symbol;
+    request.function = dlsym(library, symbol);
+    if (request.function == nullptr) {
+        answer = ToJson(Refused(symbol, kernel::Text(libraryPath, " has no function '", symbol,
+                                                     "'; a kernel is extern \"C\" __global__ __aicore__ void")));
+        return answer.c_str();
+    }
+    for (uint64_t index = 0; index < bufferCount; ++index) {
+        request.arguments.push_back({buffers[index], bytes[index], true, true, kernel::Text("buffer ", index)});
+    }
+    const std::vector<uint8_t> workspace(passWorkspace != 0 ? kWorkspaceBytes : 0, kPoison);
+    request.workspace = const_cast<uint8_t*>(workspace.data());
+    request.workspaceBytes = workspace.size();
+    request.passWorkspace = passWorkspace != 0;
+    request.passTiling = passTiling != 0;
+    const auto* blob = static_cast<const uint8_t*>(tiling);
+    request.tiling.assign(blob, blob + tilingBytes);
+    request.tilingKey = tilingKey;
+    request.blockNum = blocks;
+    request.taskType = taskType;
+    request.soc = soc;
+    answer = ToJson(Launch(request, ProcessOptions()));
+    return answer.c_str();
+}

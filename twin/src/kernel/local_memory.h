@@ -1,0 +1,64 @@
+// The unified buffer of one block: bytes, which of them were ever written, and the buffers and queues that divide it.
+#ifndef OPFORGE_TWIN_KERNEL_LOCAL_MEMORY_H
+#define OPFORGE_TWIN_KERNEL_LOCAL_MEMORY_H
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "kernel/access.h"
+
+namespace opforge::twin::kernel {
+
+enum class BufferState : uint8_t { kFree, kAllocated, kQueued, kDequeued, kScratch };
+
+struct Buffer {
+    int64_t begin = 0;
+    int64_t end = 0;
+    BufferState state = BufferState::kFree;
+    uint32_t generation = 0;
+    uint32_t queue = LocalView::kNoBuffer;
+    int32_t filledEvent = -1;  ///< flag from producer to consumer that EnQue has set
+    int32_t freedEvent = -1;   ///< flag from consumer to producer that FreeTensor has set
+    Location changedAt;        ///< of the last change of state
+};
+
+struct Queue {
+    AscendC::TPosition source = AscendC::TPosition::GM;
+    AscendC::TPosition destination = AscendC::TPosition::GM;
+    Pipe producer = Pipe::kMte2;
+    Pipe consumer = Pipe::kVector;
+    int64_t depth = 1;
+    std::vector<uint32_t> buffers;
+    std::deque<uint32_t> filled;
+};
+
+class LocalMemory {
+public:
+    static constexpr int64_t kPhysicalBytes = 196608;
+    static constexpr int64_t kMaxBuffers = 64;
+
+    /// `shadowed` keeps a byte per byte that tells whether it was written.
+    LocalMemory(bool shadowed, uint8_t poison);
+
+    uint8_t* At(int64_t address) { return bytes_.data() + address; }
+    /// Makes the contents undefined.
+    void Poison(int64_t begin, int64_t bytes);
+    void MarkWritten(int64_t begin, int64_t bytes);
+    /// Address of the first byte of the range that nobody has written, -1 when there is none.
+    int64_t FirstUnwritten(int64_t begin, int64_t bytes) const;
+
+    std::vector<Buffer> buffers;
+    std::vector<Queue> queues;
+    int64_t used = 0;
+
+private:
+    bool shadowed_;
+    uint8_t poison_;
+    std::vector<uint8_t> bytes_;
+    std::vector<uint8_t> written_;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_LOCAL_MEMORY_H

@@ -1,0 +1,15 @@
+// Reports as JSON.
+#ifndef OPFORGE_TWIN_KERNEL_REPORT_JSON_H
+#define OPFORGE_TWIN_KERNEL_REPORT_JSON_H
+
+#include <string>
+
+#include "opforge_twin/launch.h"
+
+namespace opforge::twin {
+
+std::string ToJson(const LaunchReport& report);
+
+}  // namespace opforge::twin
+
+#endif  // OPFORGE_TWIN_KERNEL_REPORT_JSON_H

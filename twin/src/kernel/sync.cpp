@@ -1,0 +1,231 @@
+// Flags, barriers, meetings of blocks, and what a block knows about itself and its launch.
+#include <cstring>
+
+#include "kernel/block.h"
+#include "kernel/scheduler.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+using AscendC::HardEvent;
+
+constexpr uint64_t kSystemWorkspaceBytes = uint64_t{16} << 20;
+constexpr int64_t kSoftSyncBytes = 32;
+constexpr Call kKernelEnd{"end of the kernel", {}};
+
+constexpr const char* kTaskTypes[] = {"AIV_ONLY",    "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1",
+                                      "MIX_AIC_1_2", "AICORE",   "VECTORCORE",  "MIX_AICORE",  "MIX_VECTOR_CORE"};
+
+void RequireMeeting(Block& block, const Call& call)
+{
+    const std::string& type = block.taskType.empty() ? block.launch.request.taskType : block.taskType;
+    if (type == "AIV_ONLY" || type.empty()) {
+        block.Fail("sync_task_type", Pipe::kScalar, call,
+                   "a kernel of type AIV_ONLY has no scheduler between cores; declare "
+                   "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0)");
+    }
+    if (block.launch.request.blockNum > block.launch.soc.vectorCores) {
+        block.Fail("sync_block_num", Pipe::kScalar, call,
+                   Text(block.launch.request.blockNum, " blocks are to meet, but ", block.launch.request.soc, " has ",
+                        block.launch.soc.vectorCores, " vector cores: the others would never start"));
+    }
+}
+
+}  // namespace
+
+int32_t FetchEvent(HardEvent event, const Call& call)
+{
+    const Entry block(call);
+    return block->FreeEvent(event, call);
+}
+
+int32_t AllocateEvent(HardEvent event, const Call& call)
+{
+    const Entry block(call);
+    const int32_t id = block->FreeEvent(event, call);
+    block->Event(event).reserved[static_cast<size_t>(id)] = true;
+    return id;
+}
+
+void ReleaseEvent(HardEvent event, int64_t id, const Call& call)
+{
+    const Entry block(call);
+    Field("event id", id, 0, EventState::kIds - 1, call);
+    EventState& state = block->Event(event);
+    if (!state.reserved[static_cast<size_t>(id)]) {
+        block->Fail("event_ids", Pipe::kScalar, call,
+                    Text("id ", id, " of ", Name(event), " was not given out by AllocEventID"));
+    }
+    state.reserved[static_cast<size_t>(id)] = false;
+}
+
+void Set(HardEvent event, int64_t id, const Call& call)
+{
+    const Entry block(call);
+    block->SetEvent(event, Field("event id", id, 0, EventState::kIds - 1, call), call);
+}
+
+void Wait(HardEvent event, int64_t id, const Call& call)
+{
+    const Entry block(call);
+    block->WaitEvent(event, Field("event id", id, 0, EventState::kIds - 1, call), call);
+}
+
+void Barrier(pipe_t pipe, const Call& call)
+{
+    const Entry block(call);
+    if (pipe == PIPE_S) {
+        block->Fail("field_range", Pipe::kScalar, call, "a barrier on PIPE_S does not exist");
+    }
+}
+
+void SyncCores(const Call& call)
+{
+    const Entry block(call);
+    RequireMeeting(*block, call);
+    block->launch.scheduler->Meet(*block, call);
+}
+
+void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int64_t usedCores, const Call& call)
+{
+    const Entry block(call);
+    const int64_t cores = usedCores == 0 ? block->launch.request.blockNum : usedCores;
+    if (cores != static_cast<int64_t>(block->launch.request.blockNum)) {
+        block->Fail("field_range", Pipe::kScalar, call,
+                    Text("usedCores is ", usedCores, ", expected 0 or all ", block->launch.request.blockNum,
+                         " blocks of the launch"));
+    }
+    if (cores > block->launch.soc.vectorCores) {
+        block->Fail("sync_block_num", Pipe::kScalar, call,
+                    Text(cores, " blocks are to meet, but ", block->launch.request.soc, " has ",
+                         block->launch.soc.vectorCores, " vector cores: the others would never start"));
+    }
+    const int64_t bytes = cores * kSoftSyncBytes;
+    block->Use(ubWorkspace, bytes, Pipe::kVector, AccessKind::kWrite, kSoftSyncBytes, "ubWorkspace", call);
+    const uint8_t* counters = block->Resolve(gmWorkspace, gmWorkspace.address, static_cast<uint64_t>(bytes),
+                                             Pipe::kMte3, AccessKind::kWrite, "gmWorkspace", call);
+    const uint8_t* own = counters + block->index * kSoftSyncBytes;
+    uint64_t left = 0;
+    std::memcpy(&left, own, sizeof(left));
+    if (block->syncs == 0 && left != 0) {
+        block->Fail("sync_workspace", Pipe::kScalar, call,
+                    "gmWorkspace is not zero; clear blocks * 32 bytes of it on the host or before another SyncAll");
+    }
+    block->launch.scheduler->Meet(*block, call);
+}
+
+void SetCrossCore(int64_t mode, pipe_t /*pipe*/, int64_t flag, const Call& call)
+{
+    const Entry block(call);
+    RequireMeeting(*block, call);
+    Field("mode (cores of other kinds are not there yet)", mode, 0, 0, call);
+    block->launch.scheduler->SetShared(*block, Field("flagId (SyncAll uses 11..14)", flag, 0, 10, call));
+}
+
+void WaitCrossCore(int64_t flag, const Call& call)
+{
+    const Entry block(call);
+    RequireMeeting(*block, call);
+    block->launch.scheduler->WaitShared(*block, Field("flagId (SyncAll uses 11..14)", flag, 0, 10, call), call);
+}
+
+int64_t BlockIndex()
+{
+    return static_cast<int64_t>(Entry({"GetBlockIdx", {}})->index);
+}
+
+int64_t BlockCount()
+{
+    return static_cast<int64_t>(Entry({"GetBlockNum", {}})->launch.request.blockNum);
+}
+
+volatile uint8_t* UserWorkspace()
+{
+    volatile uint8_t* start = SystemWorkspace();
+    return start == nullptr ? nullptr : start + kSystemWorkspaceBytes;
+}
+
+volatile uint8_t* SystemWorkspace()
+{
+    const Entry block({"GetSysWorkSpacePtr", {}});
+    const LaunchState& launch = block->launch;
+    return reinterpret_cast<volatile uint8_t*>(static_cast<uintptr_t>(launch.memory.AddressOf(launch.workspaceRegion)));
+}
+
+void DeclareTaskType(KernelMetaType type, const Call& call)
+{
+    const Entry block(call);
+    if (type != KERNEL_TYPE_AIV_ONLY && type != KERNEL_TYPE_MIX_AIV_1_0) {
+        block->Fail("task_type", Pipe::kScalar, call,
+                    Text("the twin has vector cores only, expected KERNEL_TYPE_AIV_ONLY or KERNEL_TYPE_MIX_AIV_1_0, "
+                         "got ",
+                         type < std::size(kTaskTypes) ? kTaskTypes[type] : "an unknown type"));
+    }
+    block->taskType = kTaskTypes[type];
+}
+
+uint64_t TilingKey()
+{
+    return Entry({"TILING_KEY_IS", {}})->launch.request.tilingKey;
+}
+
+bool TilingKeyIs(uint64_t key)
+{
+    const Entry block({"TILING_KEY_IS", {}});
+    const bool isIt = block->launch.request.tilingKey == key;
+    block->askedForKey = true;
+    block->foundKey = block->foundKey || isIt;
+    return isIt;
+}
+
+void ReadTiling(void* destination, uint64_t offset, uint64_t bytes, volatile const uint8_t* tiling, const Call& call)
+{
+    const Entry block(call);
+    const LaunchState& launch = block->launch;
+    const std::vector<uint8_t>& blob = launch.request.tiling;
+    if (reinterpret_cast<uintptr_t>(tiling) != launch.memory.AddressOf(launch.tilingRegion)) {
+        block->Fail("tiling_data", Pipe::kScalar, call,
+                    "the pointer is not the kernel's tiling argument; workspace comes before tiling");
+    }
+    if (offset + bytes > blob.size()) {
+        block->Fail("tiling_data", Pipe::kScalar, call,
+                    Text("the kernel reads ", offset + bytes, " bytes of tiling data, the launch has ", blob.size(),
+                         "; host and kernel must use the same struct"));
+    }
+    std::memcpy(destination, blob.data() + offset, bytes);
+}
+
+void Block::Finish()
+{
+    if (askedForKey && !foundKey) {
+        Report("tiling_key", Pipe::kScalar, kKernelEnd,
+               Text("no TILING_KEY_IS branch of the kernel has key ", launch.request.tilingKey));
+    }
+    for (size_t event = 0; event < events_.size(); ++event) {
+        for (size_t id = 0; id < events_[event].set.size(); ++id) {
+            if (events_[event].set[id]) {
+                Report("flag_left_set", Pipe::kScalar, {kKernelEnd.name, events_[event].setAt[id]},
+                       Text("flag ", Name(static_cast<HardEvent>(event)), " id ", id,
+                            " is set here and never waited for; it would break the next kernel on this core"));
+            }
+        }
+    }
+    if (atomic != AtomicOp::kNone) {
+        Report("atomic_left_on", Pipe::kScalar, {kKernelEnd.name, atomicAt},
+               "the atomic mode set here is still on; call SetAtomicNone() after the last store that needs it");
+    }
+    if (counterMode || maskChanged) {
+        Report("mask_left", Pipe::kScalar, {kKernelEnd.name, maskChangedAt},
+               counterMode ? "counter mode is still on; call SetMaskNorm() and ResetMask()"
+                           : "the mask set here is still in force; call ResetMask()");
+    }
+    if (!dirtyLines.empty()) {
+        Report("cache_not_flushed", Pipe::kScalar, {kKernelEnd.name, dirtyAt},
+               Text(dirtyLines.size(),
+                    " cache lines of 64 bytes written by SetValue were not flushed; call "
+                    "DataCacheCleanAndInvalid for each, or write through DataCopyPad"));
+    }
+}
+
+}  // namespace opforge::twin::kernel
