@@ -1,0 +1,50 @@
+// Integer arithmetic of plans. All arguments are non-negative, all divisors positive.
+#ifndef OPFORGE_OP_HOST_COMMON_ARITHMETIC_H
+#define OPFORGE_OP_HOST_COMMON_ARITHMETIC_H
+
+#include <cstdint>
+#include <limits>
+
+namespace opforge {
+
+constexpr int64_t CeilDiv(int64_t value, int64_t divisor)
+{
+    return value / divisor + (value % divisor != 0 ? 1 : 0);
+}
+
+constexpr int64_t RoundUp(int64_t value, int64_t multiple)
+{
+    return CeilDiv(value, multiple) * multiple;
+}
+
+constexpr int64_t RoundDown(int64_t value, int64_t multiple)
+{
+    return value / multiple * multiple;
+}
+
+/// The smallest power of two that is at least `value`.
+constexpr int64_t RoundUpToPowerOfTwo(int64_t value)
+{
+    int64_t power = 1;
+    while (power < value) {
+        power *= 2;
+    }
+    return power;
+}
+
+/// a * b, or the largest int64_t if that is less: sizes of tensors nobody can allocate stay comparable.
+constexpr int64_t SaturatingMul(int64_t a, int64_t b)
+{
+    constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+    return b != 0 && a > kMax / b ? kMax : a * b;
+}
+
+constexpr int64_t SaturatingAdd(int64_t a, int64_t b)
+{
+    constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+    return a > kMax - b ? kMax : a + b;
+}
+
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_HOST_COMMON_ARITHMETIC_H

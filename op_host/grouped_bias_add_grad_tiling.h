@@ -1,0 +1,256 @@
+// Plan of GroupedBiasAddGrad: a grid of row blocks times column slices over the vector cores, whatever the groups are.
+#ifndef OPFORGE_OP_HOST_GROUPED_BIAS_ADD_GRAD_TILING_H
+#define OPFORGE_OP_HOST_GROUPED_BIAS_ADD_GRAD_TILING_H
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+
+#include "common/arithmetic.h"
+#include "common/plan.h"
+#include "grouped_bias_add_grad_problem.h"
+#include "grouped_bias_add_grad_tiling_data.h"
+
+namespace opforge {
+
+namespace grouped_bias_add_grad {
+
+inline constexpr int64_t kMaxElements = int64_t{1} << 58;  // byte offsets stay far below 2^63
+inline constexpr int64_t kMaxIndexedRows = std::numeric_limits<int32_t>::max();
+inline constexpr int64_t kFloatBytes = 4;
+inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
+
+// A burst of 16 KiB reaches the full rate of the DMA; four of them cover its latency when groups are short.
+inline constexpr int64_t kTileBytes = 16384;
+inline constexpr int64_t kTileBuffers = 4;
+inline constexpr int64_t kStoreBuffers = 2;
+inline constexpr int64_t kMaxTileWidth = 4096;
+static_assert(kMaxTileWidth * kFloatBytes <= kTileBytes, "a tile holds at least one row");
+// Longest stretch of packed rows between two 32-byte borders for which unpadded rows are worth their folding.
+inline constexpr int64_t kMaxPackedElements = 2048;
+// Slices start on multiples of this; thinner ones waste the DMA.
+inline constexpr int64_t kSliceBytes = 2 * kGmSectorBytes;
+// Less than this does not pay for starting another core.
+inline constexpr int64_t kMinCoreBytes = 16384;
+// What a meeting of the cores and a row of a strided burst cost, in bytes that the DMA could have moved instead.
+inline constexpr int64_t kSyncBytes = 36864;
+inline constexpr int64_t kStridedRowBytes = 64;
+
+/// Sizes of one problem, whichever case it is.
+struct Shape {
+    int64_t rows = 0;
+    int64_t columns = 0;
+    int64_t groups = 0;
+    int64_t rowsPerGroup = 0;
+    int64_t elementBytes = 0;
+    int64_t indexBytes = 0;  // 0: no index list
+
+    constexpr bool IsIndexed() const { return indexBytes != 0; }
+};
+
+constexpr Shape ShapeOf(const GroupedBiasAddGradProblem& problem)
+{
+    Shape shape;
+    shape.columns = problem.H;
+    shape.groups = problem.G;
+    shape.elementBytes = SizeOf(problem.gradYDtype);
+    if (problem.shapeCase == GroupedBiasAddGradCase::kIndexed) {
+        shape.rows = problem.T;
+        shape.indexBytes = SizeOf(problem.groupIdxDtype);
+    } else {
+        shape.rows = SaturatingMul(problem.G, problem.C);
+        shape.rowsPerGroup = problem.C;
+    }
+    return shape;
+}
+
+/// Bytes of every buffer in UB: the only place where they are decided.
+struct Budget {
+    int64_t tileWidth = 0;   // columns
+    int64_t packedRows = 0;  // 0: rows are padded to 32 bytes
+    int64_t workBytes = 0;
+    int64_t sumBytes = 0;
+    int64_t offsetBytes = 0;
+    int64_t storeBytes = 0;
+    int64_t listBytes = 0;
+
+    constexpr int64_t Total() const
+    {
+        return kTileBuffers * kTileBytes + workBytes + sumBytes + offsetBytes + kStoreBuffers * storeBytes + listBytes;
+    }
+};
+
+/// What is needed whatever the width of a tile is.
+constexpr Budget FixedBudget(const Shape& shape)
+{
+    // One 32-byte block in front of the list reads as the start of the first group; five lists are the scratch of
+    // clamping, running sum and order test.
+    const int64_t listBytes = shape.IsIndexed() ? std::max<int64_t>(RoundUpToPowerOfTwo(shape.groups), 64) * 4 : 0;
+    Budget budget;
+    budget.listBytes = shape.IsIndexed() ? listBytes + kUbBlockBytes : 0;
+    const int64_t widenedBytes = shape.elementBytes == kFloatBytes ? kTileBytes / 2 : kTileBytes * 2;
+    budget.workBytes = std::max(widenedBytes, 5 * listBytes);
+    return budget;
+}
+
+/// The widest tile that fits, up to `sliceWidth`; tileWidth 0: not even the narrowest one fits.
+constexpr Budget BudgetOf(const Shape& shape, int64_t sliceWidth, const Platform& platform)
+{
+    Budget budget = FixedBudget(shape);
+    const int64_t perColumn = kFloatBytes * (1 + kStoreBuffers);
+    const int64_t offsetBytes = kMaxPackedElements / 2 * kFloatBytes;
+    const int64_t left = std::max<int64_t>(platform.ubBytes - budget.Total() - offsetBytes, 0);
+    const int64_t granule = kSliceBytes / shape.elementBytes;
+    const int64_t widest = std::min(kMaxTileWidth, RoundDown(left / perColumn, granule));
+    if (widest < kMaxPackedElements) {
+        return budget;
+    }
+    const int64_t tiles = CeilDiv(sliceWidth, widest);
+    budget.tileWidth = tiles == 1 ? sliceWidth : RoundUp(CeilDiv(sliceWidth, tiles), granule);
+    const int64_t paddedBytes = RoundUp(budget.tileWidth, kUbBlockBytes / shape.elementBytes) * kFloatBytes;
+    budget.storeBytes = paddedBytes;
+    budget.sumBytes = paddedBytes;
+
+    const int64_t packedRows = kFloatsPerBlock / std::gcd(kFloatsPerBlock, shape.columns);
+    const bool wholeRows = budget.tileWidth == shape.columns;
+    if (wholeRows && (packedRows == 1 || packedRows * shape.columns <= kMaxPackedElements)) {
+        budget.packedRows = packedRows;
+        budget.sumBytes = std::max(paddedBytes, packedRows * shape.columns * kFloatBytes);
+        budget.offsetBytes = RoundUp(packedRows / 2 * shape.columns * kFloatBytes, kUbBlockBytes);
+    }
+    return budget;
+}
+
+struct Grid {
+    int64_t rowBlocks = 1;
+    int64_t columnSlices = 1;
+    int64_t sliceWidth = 0;
+};
+
+/// Bytes that the busiest core of the grid has to move.
+constexpr int64_t CostOf(const Shape& shape, const Grid& grid)
+{
+    const int64_t lines = CeilDiv(shape.rows, grid.rowBlocks) + CeilDiv(shape.groups, grid.rowBlocks);
+    const bool wholeRows = grid.columnSlices == 1 && shape.columns <= kMaxTileWidth;
+    const int64_t lineBytes = wholeRows ? shape.columns * shape.elementBytes
+                                        : RoundUp(grid.sliceWidth * shape.elementBytes, kGmSectorBytes) +
+                                              kStridedRowBytes * CeilDiv(grid.sliceWidth, kMaxTileWidth);
+    // Two partial rows are written and about as much is read back.
+    const int64_t mergeBytes = grid.rowBlocks > 1 ? kSyncBytes + 4 * grid.sliceWidth * kFloatBytes : 0;
+    return SaturatingAdd(SaturatingMul(lines, lineBytes), mergeBytes);
+}
+
+/// The cheapest grid; whole rows win ties, they make the longest bursts.
+constexpr Grid GridOf(const Shape& shape, const Platform& platform)
+{
+    const int64_t bytes = SaturatingMul(SaturatingMul(shape.rows + shape.groups, shape.columns), shape.elementBytes);
+    const int64_t cores = std::clamp<int64_t>(CeilDiv(bytes, kMinCoreBytes), 1, platform.coreNum);
+    const int64_t granule = kSliceBytes / shape.elementBytes;
+    Grid best;
+    int64_t bestCost = -1;
+    for (int64_t slices = 1; slices <= std::min(cores, CeilDiv(shape.columns, granule)); ++slices) {
+        Grid grid;
+        grid.sliceWidth = slices == 1 ? shape.columns : RoundUp(CeilDiv(shape.columns, slices), granule);
+        grid.columnSlices = CeilDiv(shape.columns, grid.sliceWidth);
+        grid.rowBlocks = std::min(cores / grid.columnSlices, std::max(shape.rows, shape.groups));
+        const int64_t cost = CostOf(shape, grid);
+        if (bestCost < 0 || cost < bestCost) {
+            best = grid;
+            bestCost = cost;
+        }
+    }
+    return best;
+}
+
+}  // namespace grouped_bias_add_grad
+
+/// Splits rows and columns over the cores and UB over the buffers of a core. The rows that groups really use are known
+/// on the device only; every core splits them over `rowBlocks` again, in the same way.
+constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const GroupedBiasAddGradProblem& problem,
+                                                                    const Platform& platform)
+{
+    namespace self = grouped_bias_add_grad;
+    const self::Shape shape = self::ShapeOf(problem);
+    Plan<GroupedBiasAddGradTilingData> plan;
+    plan.tilingKey = !shape.IsIndexed()      ? GROUPED_BIAS_ADD_GRAD_EQUAL
+                     : shape.indexBytes == 4 ? GROUPED_BIAS_ADD_GRAD_INDEX32
+                                             : GROUPED_BIAS_ADD_GRAD_INDEX64;
+    plan.blockNum = 1;
+    if (shape.groups == 0 || shape.columns == 0) {
+        return plan;  // nothing to write: the kernel returns at once
+    }
+    const int64_t elements = SaturatingMul(SaturatingAdd(shape.rows, shape.groups), shape.columns);
+    if (elements > self::kMaxElements) {
+        plan.refusal = {"elements of grad_y and grad_bias", elements, self::kMaxElements};
+        return plan;
+    }
+    if (shape.IsIndexed() && shape.rows > self::kMaxIndexedRows) {
+        plan.refusal = {"rows of grad_y with group_idx", shape.rows, self::kMaxIndexedRows};
+        return plan;
+    }
+    const self::Grid grid = self::GridOf(shape, platform);
+    const self::Budget budget = self::BudgetOf(shape, grid.sliceWidth, platform);
+    if (budget.tileWidth == 0) {
+        plan.refusal = {"bytes of the unified buffer", budget.Total(), platform.ubBytes};
+        return plan;
+    }
+
+    GroupedBiasAddGradTilingData& data = plan.data;
+    data.rows = shape.rows;
+    data.columns = shape.columns;
+    data.groups = shape.groups;
+    data.rowsPerGroup = shape.rowsPerGroup;
+    data.sliceWidth = grid.sliceWidth;
+    data.columnSlices = static_cast<int32_t>(grid.columnSlices);
+    data.rowBlocks = static_cast<int32_t>(grid.rowBlocks);
+    data.tileWidth = static_cast<int32_t>(budget.tileWidth);
+    data.packedRows = static_cast<int32_t>(budget.packedRows);
+    data.lengths = problem.groupIdxType == 1 ? 1 : 0;
+    data.tileBuffers = self::kTileBuffers;
+    data.tileBytes = self::kTileBytes;
+    data.workBytes = static_cast<int32_t>(budget.workBytes);
+    data.sumBytes = static_cast<int32_t>(budget.sumBytes);
+    data.offsetBytes = static_cast<int32_t>(budget.offsetBytes);
+    data.storeBuffers = self::kStoreBuffers;
+    data.storeBytes = static_cast<int32_t>(budget.storeBytes);
+    data.listBytes = static_cast<int32_t>(budget.listBytes);
+
+    plan.blockNum = grid.rowBlocks * grid.columnSlices;
+    if (grid.rowBlocks > 1) {
+        // A row block leaves at most two partial rows: of the group it begins in and of the group it ends in.
+        data.partialPitch = RoundUp(shape.columns, kGmSectorBytes / self::kFloatBytes);
+        plan.workspaceBytes = 2 * grid.rowBlocks * data.partialPitch * self::kFloatBytes;
+    }
+    return plan;
+}
+
+namespace grouped_bias_add_grad {
+
+inline constexpr Platform kExamplePlatform = {48, 24, 196352, 524288, 65536, 65536, 131072, 201326592};
+
+constexpr Plan<GroupedBiasAddGradTilingData> ExamplePlan(int64_t rows, int64_t columns, int64_t groups)
+{
+    GroupedBiasAddGradProblem problem;
+    problem.T = rows;
+    problem.H = columns;
+    problem.G = groups;
+    problem.gradYDtype = DataType::kFloat16;
+    problem.groupIdxDtype = DataType::kInt64;
+    return PlanGroupedBiasAddGrad(problem, kExamplePlatform);
+}
+
+static_assert(ExamplePlan(1, 1, 1).blockNum == 1, "a tiny problem stays on one core");
+static_assert(ExamplePlan(65536, 1024, 8).data.rowBlocks == 48, "many rows: every core has whole rows");
+static_assert(ExamplePlan(65536, 1024, 8).workspaceBytes == 2 * 48 * 1024 * 4, "two partial rows for each row block");
+static_assert(ExamplePlan(1, 1000000, 1).data.columnSlices == 48, "one wide row: every core has some columns");
+static_assert(ExamplePlan(1, 1000000, 1).workspaceBytes == 0, "one row block: nothing to merge");
+static_assert(ExamplePlan(64, 8192, 4).blockNum == 32, "few wide rows: slices of 256 bytes");
+static_assert(ExamplePlan(262144, 30, 8).data.packedRows == 4, "four rows of 30 floats end on a 32-byte border");
+static_assert(ExamplePlan(int64_t{1} << 31, 1, 1).refusal.allowed == 2147483647, "ends of groups are 32-bit");
+
+}  // namespace grouped_bias_add_grad
+
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_HOST_GROUPED_BIAS_ADD_GRAD_TILING_H
