@@ -27,7 +27,7 @@ class Context:
     def __init__(self, view: GraphView, specs: Mapping[str, OpSpec], folder: Path | None) -> None:
         self.view = view
         self.specs = specs
-        self.types = ValueTypes(view)
+        self.types = ValueTypes(view, list(specs.values()))
         self.constants = Constants(self.types, folder)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import onnx.defs
 import onnx.helper
@@ -20,15 +21,28 @@ from opforge.frontend.value_types import ELEMENT_TYPES, value_type
 _TYPE_STRINGS = {"float32": "tensor(float)", "float64": "tensor(double)"}
 
 
-def register(specs: Iterable[OpSpec]) -> None:
-    """Make onnx know our operators in this process, in every spelling; registering again changes nothing."""
+@contextmanager
+def registered(specs: Iterable[OpSpec]) -> Iterator[None]:
+    """Make onnx know our operators for a while."""
+    new = register(specs)
+    try:
+        yield
+    finally:
+        for key in new:
+            onnx.defs.deregister_schema(key.op_type, key.versions.start, key.domain)
+
+
+def register(specs: Iterable[OpSpec]) -> list[OnnxKey]:
+    """Make onnx know our operators in this process, in every spelling; return those that it did not know yet."""
     # onnx's evaluator indexes all schemas when it is first imported, by name alone: it has to come before ours.
     import onnx.reference.op_run
 
-    for spec in specs:
-        for key in onnx_keys(spec):
-            if not onnx.defs.has(key.op_type, domain=key.domain):
-                onnx.defs.register_schema(_schema(spec, key))
+    new = [
+        (spec, key) for spec in specs for key in onnx_keys(spec) if not onnx.defs.has(key.op_type, domain=key.domain)
+    ]
+    for spec, key in new:
+        onnx.defs.register_schema(_schema(spec, key))
+    return [key for _, key in new]
 
 
 def _schema(spec: OpSpec, key: OnnxKey) -> OpSchema:

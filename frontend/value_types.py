@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +11,7 @@ import onnx.helper
 import onnx.shape_inference
 from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, TypeProto
 
+from opforge.codegen.model import OpSpec
 from opforge.frontend.external import is_external
 from opforge.frontend.graph import GraphView, Scope, normal_domain
 
@@ -70,10 +71,15 @@ class ValueTypes:
     """Types of the values of a model.
 
     What the model declares is used first. Shape inference runs at most once, and only when a declaration is missing.
+
+    Args:
+        view: Index of the model.
+        specs: Operators of ours that shape inference can follow.
     """
 
-    def __init__(self, view: GraphView) -> None:
+    def __init__(self, view: GraphView, specs: Sequence[OpSpec] = ()) -> None:
         self._view = view
+        self._specs = specs
         self.inference_error = ""
 
     def of(self, scope: Scope, name: str) -> ValueType:
@@ -100,8 +106,11 @@ class ValueTypes:
 
     @cached_property
     def _inferred(self) -> _Declarations:
+        from opforge.frontend.schemas import registered
+
         try:
-            model = onnx.shape_inference.infer_shapes(_skeleton(self._view.model))
+            with registered(self._specs):
+                model = onnx.shape_inference.infer_shapes(_skeleton(self._view.model))
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
             # A model that onnx cannot follow is still converted; what stays unknown for that reason says so.
             self.inference_error = str(error).strip().splitlines()[0][:200]

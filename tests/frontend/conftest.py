@@ -1,10 +1,35 @@
 """What the tests of the frontend share."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+
+from opforge import twin
 
 
 @pytest.fixture
 def rng():
     """The same numbers in every run."""
     return np.random.default_rng(7)
+
+
+@pytest.fixture
+def feed(rng):
+    return {"x": rng.normal(size=(6, 3)).astype(np.float32), "i": np.array([2, 2, 5])}
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Stands in for the twin: records its calls, answers with ones."""
+    found = []
+
+    def run(op_type, inputs, attrs, *, soc):
+        found.append((op_type, dict(inputs), dict(attrs), soc))
+        groups = len(inputs["group_idx"]) if "group_idx" in inputs else inputs["grad_y"].shape[0]
+        output = {"grad_bias": np.ones((groups, inputs["grad_y"].shape[-1]), inputs["grad_y"].dtype)}
+        report = SimpleNamespace(gm_bytes_read=72, gm_bytes_written=36, minimal_bytes=108, blocks=2)
+        return type("Result", (dict,), {"report": report})(output)
+
+    monkeypatch.setattr(twin, "run", run)
+    return found

@@ -422,6 +422,16 @@ def test_a_rank_that_shape_inference_knows_is_enough():
     assert mapped_ops(convert(parse(text), patterns=True)) == ["GroupedBiasAddGrad"]
 
 
+def test_shape_inference_follows_our_own_nodes():
+    model = parse(
+        """g (float[2, 4, 3] x) => (y) <int64[1] a = {1}, int64[1] b = {0}>
+        {s = npu.NPUGroupedBiasAddGrad (x) t = Unsqueeze (s, b) y = ReduceSum <keepdims = 0> (t, a)}"""
+    )
+    rules = [entry.rule for entry in convert(model, patterns=True).mapped]
+    assert rules == ["npu::NPUGroupedBiasAddGrad", "FuseEqualGroups"]
+    assert not onnx.defs.has("NPUGroupedBiasAddGrad", domain="npu")
+
+
 @pytest.mark.parametrize("other", ["ReduceMean", "ReduceSumSquare", "ReduceMax"])
 def test_other_reductions_are_no_candidates(other):
     conversion = convert(sum_squeeze(sum=other), patterns=True)
