@@ -35,7 +35,7 @@ _ALL = (
     DType("uint32", "DT_UINT32", 8, "uint32_t", "kUint32"),
     DType("int64", "DT_INT64", 9, "int64_t", "kInt64"),
     DType("uint64", "DT_UINT64", 10, "uint64_t", "kUint64"),
-    DType("float64", "DT_DOUBLE", 11, "double", "kFloat64"),
+    DType("float64", "DT_DOUBLE", 11, "double", "kDouble"),
     DType("bool", "DT_BOOL", 12, "bool", "kBool"),
     DType("bfloat16", "DT_BF16", 27, "bfloat16_t", "kBfloat16"),
 )

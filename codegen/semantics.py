@@ -215,7 +215,7 @@ class _Checker:
                 return None
         except EvaluationError:
             return self._broken(
-                constraint, constraint.subject, f"{self._got(constraint)} (overflow)", constraint.expected
+                constraint, constraint.subject, f"{self._got(constraint)} (no result within 64 bits)", constraint.expected
             )
         return self._broken(constraint, constraint.subject, self._got(constraint), constraint.expected)
 

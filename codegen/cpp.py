@@ -1,0 +1,111 @@
+"""The C++ back end of the expression language, and C++ literals. Names are those of op_host/common/expression.h."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from opforge.codegen.dtypes import DTYPES
+from opforge.codegen.escape import Code
+from opforge.codegen.expr import (
+    INT_MIN,
+    Arithmetic,
+    Attribute,
+    BoolLiteral,
+    Comparison,
+    Dims,
+    DtypeLiteral,
+    DtypeOf,
+    Expr,
+    Extreme,
+    IntLiteral,
+    Junction,
+    Kind,
+    Negative,
+    Not,
+    Present,
+    Symbol,
+)
+
+_FUNCTIONS: Mapping[str, str] = {"//": "FloorDiv", "%": "FloorMod", "min": "Min", "max": "Max"}
+_PRECEDENCE: Mapping[str, int] = {
+    "or": 1,
+    "and": 2,
+    "==": 3,
+    "!=": 3,
+    "<": 4,
+    "<=": 4,
+    ">": 4,
+    ">=": 4,
+    "+": 5,
+    "-": 5,
+    "*": 6,
+}
+_ATOM = 8
+
+
+@dataclass(frozen=True)
+class CppNames:
+    """How the names of an expression are reached in C++: each function gives a C++ expression."""
+
+    symbol: Callable[[str], str]
+    attribute: Callable[[str], str]
+    argument: Callable[[str], str]
+
+
+def cpp_expression(expression: Expr, names: CppNames) -> Code:
+    """An expression of type Int, Logic or Dtype that equals `evaluate`, unknown values and errors included."""
+    return Code(_text(expression, names)[0])
+
+
+def int64_literal(value: int) -> Code:
+    """A C++ literal of type int64_t."""
+    # C++ has no negative literals: the smallest value has to be computed.
+    return Code("INT64_MIN" if value == INT_MIN else f"INT64_C({value})")
+
+
+def _text(expression: Expr, names: CppNames) -> tuple[str, int]:
+    """C++ text and how tightly its outermost operator binds."""
+    match expression:
+        case IntLiteral(value=value):
+            short = -(2**31) < value < 2**31
+            return f"Int({value if short else int64_literal(value)})", _ATOM
+        case BoolLiteral(value=value):
+            return f"Logic({str(value).lower()})", _ATOM
+        case DtypeLiteral(name=name):
+            return f"Dtype(DataType::{DTYPES[name].plan})", _ATOM
+        case Symbol(name=name):
+            return names.symbol(name), _ATOM
+        case Attribute(name=name, kind=kind):
+            wrapper = "Int" if kind is Kind.INT else "Logic"
+            return f"{wrapper}({names.attribute(name)})", _ATOM
+        case Present(tensor=tensor):
+            return f"IsPresent({names.argument(tensor)})", _ATOM
+        case DtypeOf(tensor=tensor):
+            return f"DtypeOf({names.argument(tensor)})", _ATOM
+        case Dims(function=function, tensor=tensor):
+            return f"{'RankOf' if function == 'len' else 'ElementsOf'}({names.argument(tensor)})", _ATOM
+        case Negative(operand=operand):
+            return f"-{_wrapped(operand, names, _ATOM - 1)}", _ATOM - 1
+        case Not(operand=operand):
+            return f"!{_wrapped(operand, names, _ATOM - 1)}", _ATOM - 1
+        case Arithmetic(operator=word, left=left, right=right) if word in _FUNCTIONS:
+            return f"{_FUNCTIONS[word]}({_text(left, names)[0]}, {_text(right, names)[0]})", _ATOM
+        case Extreme(function=word, operands=operands):
+            first, *others = (_text(operand, names)[0] for operand in operands)
+            for other in others:
+                first = f"{_FUNCTIONS[word]}({first}, {other})"
+            return first, _ATOM
+        case Arithmetic(operator=word, left=left, right=right) | Comparison(operator=word, left=left, right=right):
+            level = _PRECEDENCE[word]
+            return f"{_wrapped(left, names, level)} {word} {_wrapped(right, names, level + 1)}", level
+        case Junction(operator=word, operands=operands):
+            level = _PRECEDENCE[word]
+            parts = [_wrapped(operand, names, level + 1) for operand in operands]
+            return f" {'||' if word == 'or' else '&&'} ".join(parts), level
+
+
+def _wrapped(expression: Expr, names: CppNames, level: int) -> str:
+    text, own = _text(expression, names)
+    # g++ asks for brackets around && inside ||.
+    return f"({text})" if own < level or own == _PRECEDENCE["and"] else text

@@ -1,0 +1,71 @@
+"""Text of a spec made harmless for the language it is written into.
+
+Templates may only print `Code` (text that one of these functions or the C++ back end made), numbers and plain
+identifiers; `printable` refuses everything else, so a forgotten filter is an error and not an injection.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|")
+
+
+class Code(str):
+    """Text that is safe where a template prints it."""
+
+    __slots__ = ()
+
+
+class UnescapedTextError(TypeError):
+    """A template prints text of a spec without a filter for the target language."""
+
+
+def printable(value: Any) -> Any:
+    """What a template prints for a value; the hook behind every `{{ .. }}`."""
+    if isinstance(value, (Code, int)) or (isinstance(value, str) and _IDENTIFIER.fullmatch(value)):
+        return value
+    raise UnescapedTextError(f"a template prints {value!r} without an escaping filter")
+
+
+def cpp_string(text: str) -> Code:
+    """A C++ string literal."""
+    out = []
+    for byte in text.encode():
+        char = chr(byte)
+        if char in {'"', "\\"}:
+            out.append(f"\\{char}")
+        elif char == "\n":
+            out.append("\\n")
+        elif char == "?":
+            out.append("\\?")  # no trigraph can form
+        elif 32 <= byte < 127:
+            out.append(char)
+        else:
+            out.append(f"\\{byte:03o}")  # three octal digits end by themselves, hexadecimal ones do not
+    return Code(f'"{"".join(out)}"')
+
+
+def comment(text: str) -> Code:
+    """Text for a `//` or `#` comment: one line that cannot continue on the next one."""
+    line = " ".join(text.split())
+    ascii_line = line.encode("ascii", "backslashreplace").decode()
+    return Code(ascii_line.replace("??/", "?? /").rstrip("\\").rstrip())
+
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|!~$&])")
+
+
+def markdown(text: str) -> Code:
+    """Text for one line of Markdown, table cells included: nothing in it is markup, a link or HTML."""
+    line = " ".join(text.split())
+    return Code(_MARKDOWN.sub(r"\\\1", line).replace("://", "&#58;//"))
+
+
+def markdown_code(text: str) -> Code:
+    """Text as inline code in Markdown, in a fence longer than any run of backticks inside."""
+    line = " ".join(text.split()).replace("|", "\\|")
+    fence = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return Code(f"{fence}{pad}{line}{pad}{fence}")

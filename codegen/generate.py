@@ -1,0 +1,123 @@
+"""`opforge generate`: from specs to files."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.loader import load_specs
+from opforge.codegen.model import OpSpec
+from opforge.codegen.project import Project, find_project
+from opforge.codegen.render import render, render_lists
+from opforge.codegen.writer import Changes, Tree, compare, differences, write
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The rendering of some operators and, in words, what had to be left out."""
+
+    tree: Tree
+    left_out: tuple[str, ...]
+
+
+def generate_files(specs: Sequence[Path], *, out: Path | None, check: bool, list_outputs: bool, dry_run: bool) -> int:
+    """Generate the files of some specs, or of all specs of the project if none are named.
+
+    Args:
+        specs: Spec files.
+        out: Folder to write to; None is `build/gen` of the project.
+        check: Write nothing; print a diff and return 1 if a file is not what it would be.
+        list_outputs: Only print the paths of all files.
+        dry_run: Only print what would be written or removed.
+
+    Raises:
+        UserError: A spec has problems or the folder cannot be written.
+    """
+    project = find_project()
+    paths = list(specs) or project.spec_paths()
+    if not paths:
+        raise UserError(f"{project.root / 'op_proto'}: got no spec, expected files *.yaml, as in op_proto/add.yaml")
+    loaded = load_specs(paths)
+    roots = [path.resolve().parent.parent if path.resolve().parent.name == "op_proto" else project.root for path in paths]
+    generated = rendered(list(zip(loaded, roots, strict=True)), is_complete=not specs)
+    folder = out or project.gen_dir
+    if list_outputs:
+        _print(*(_shown(folder / path) for path in sorted(generated.tree.files)))
+        return 0
+    if check:
+        return _check(generated.tree, folder, specs, out)
+    changes = compare(generated.tree, folder) if dry_run else write(generated.tree, folder)
+    if dry_run:
+        _print(*(f"would write {_shown(folder / path)}" for path in changes.written))
+        _print(*(f"would remove {_shown(folder / path)}" for path in changes.removed))
+    _print(*(f"left out: {reason}" for reason in generated.left_out))
+    _print(_summary(loaded, changes, folder, dry_run=dry_run))
+    return 0
+
+
+def write_project(project: Project, specs: Sequence[OpSpec]) -> Changes:
+    """Bring `build/gen` of a project up to date; `specs` are all specs of the project."""
+    return write(rendered([(spec, project.root) for spec in specs], is_complete=True).tree, project.gen_dir)
+
+
+def rendered(specs: Sequence[tuple[OpSpec, Path]], *, is_complete: bool) -> Generated:
+    """Render specs, each with the folder that holds its plan and kernel.
+
+    Args:
+        specs: Spec and project folder.
+        is_complete: Whether these are all specs of the project; then the lists of all files are rendered too.
+    """
+    files: dict[str, str] = {}
+    owners: dict[str, str] = {}
+    left_out = []
+    for spec, root in specs:
+        plan = Path("op_host") / f"{spec.name}_tiling.h"
+        kernel = Path("op_kernel") / f"{spec.name}.h"
+        has_plan, has_kernel = (root / plan).is_file(), (root / kernel).is_file()
+        if not has_plan:
+            left_out.append(f"{spec.op_type}: tiling and kernel entry, there is no plan {plan}")
+        elif not has_kernel:
+            left_out.append(f"{spec.op_type}: kernel entry, there is no kernel {kernel}")
+        for path, text in render(spec, has_plan=has_plan, has_kernel=has_kernel):
+            files[path] = text
+            owners[path] = spec.name
+    if is_complete:
+        path, text = render_lists(list(files))
+        files[path] = text
+        owners[path] = ""
+    return Generated(Tree(files, owners, is_complete), tuple(left_out))
+
+
+def _check(tree: Tree, folder: Path, specs: Sequence[Path], out: Path | None) -> int:
+    changes = compare(tree, folder)
+    if not changes.any:
+        _print(f"{len(tree.files)} files are up to date in {_shown(folder)}")
+        return 0
+    typer.echo(differences(tree, folder), nl=False)
+    command = ["opforge", "generate", *(["--out", str(out)] if out else []), *map(str, specs)]
+    stale = len(changes.written) + len(changes.removed)
+    typer.echo(f"{stale} of {len(tree.files)} files are stale in {_shown(folder)}; run: {shlex.join(command)}", err=True)
+    return 1
+
+
+def _summary(specs: Sequence[OpSpec], changes: Changes, folder: Path, *, dry_run: bool) -> str:
+    operators = f"{len(specs)} operator{'s' if len(specs) != 1 else ''}"
+    counts = [f"{len(changes.written)} written", f"{len(changes.unchanged)} unchanged"]
+    counts += [f"{len(changes.removed)} removed"] if changes.removed else []
+    return f"{operators}: {', '.join(counts)} in {_shown(folder)}{' (dry run: nothing was changed)' if dry_run else ''}"
+
+
+def _shown(path: Path) -> str:
+    """The path as a user would type it: relative if it lies below the current folder."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _print(*lines: str) -> None:
+    for line in lines:
+        typer.echo(line)

@@ -1,0 +1,68 @@
+#ifndef OPFORGE_OP_HOST_COMMON_CONTEXT_H
+#define OPFORGE_OP_HOST_COMMON_CONTEXT_H
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "common/check.h"
+#include "exe_graph/runtime/compute_node_info.h"
+#include "exe_graph/runtime/extended_kernel_context.h"
+#include "exe_graph/runtime/shape.h"
+#include "exe_graph/runtime/storage_shape.h"
+#include "graph/ge_error_codes.h"
+
+namespace opforge {
+
+constexpr int64_t kUnknownDim = -1;
+constexpr int64_t kUnknownRank = -2;
+
+/// Reads a shape; nullptr is an absent argument, the one dimension -2 an unknown rank.
+inline void ReadShape(const gert::Shape* shape, Argument& argument)
+{
+    argument.isPresent = shape != nullptr;
+    if (shape == nullptr) {
+        return;
+    }
+    argument.isRankKnown = !(shape->GetDimNum() == 1 && shape->GetDim(0) == kUnknownRank);
+    argument.dims.clear();
+    for (size_t axis = 0; axis < shape->GetDimNum(); ++axis) {
+        argument.dims.push_back(shape->GetDim(axis));
+    }
+}
+
+inline void ReadShape(const gert::StorageShape* shape, Argument& argument)
+{
+    ReadShape(shape == nullptr ? nullptr : &shape->GetStorageShape(), argument);
+}
+
+inline void ReadDtype(const gert::CompileTimeTensorDesc* description, Argument& argument)
+{
+    if (description != nullptr) {
+        argument.dtype = static_cast<DataType>(description->GetDataType());
+    }
+}
+
+inline void WriteShape(const std::vector<Dimension>& dimensions, gert::Shape& shape)
+{
+    shape.SetDimNum(dimensions.size());
+    for (size_t axis = 0; axis < dimensions.size(); ++axis) {
+        shape.SetDim(axis, dimensions[axis].value.ValueOr(kUnknownDim));
+    }
+}
+
+/// Says on stderr why a call is refused: the loaders of this code only report that it was.
+inline ge::graphStatus Refuse(const gert::ExtendedKernelContext* context, const std::string& message)
+{
+    const char* node = context->GetNodeName();
+    const bool isNamed = node != nullptr && *node != '\0';
+    std::fprintf(stderr, "%s%s%s%s\n", message.c_str(), isNamed ? " (node " : "", isNamed ? node : "",
+                 isNamed ? ")" : "");
+    return ge::GRAPH_FAILED;
+}
+
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_HOST_COMMON_CONTEXT_H

@@ -1,0 +1,66 @@
+#ifndef OPFORGE_OP_HOST_COMMON_TILING_CONTEXT_H
+#define OPFORGE_OP_HOST_COMMON_TILING_CONTEXT_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "common/context.h"
+#include "common/plan.h"
+#include "exe_graph/runtime/tiling_context.h"
+#include "tiling/platform/platform_ascendc.h"
+
+namespace opforge {
+
+inline int64_t MemoryBytes(const platform_ascendc::PlatformAscendC& platform, platform_ascendc::CoreMemType memory)
+{
+    uint64_t bytes = 0;
+    platform.GetCoreMemSize(memory, bytes);
+    return static_cast<int64_t>(bytes);
+}
+
+/// The figures of the chip that plans decide on.
+inline Platform ReadPlatform(const platform_ascendc::PlatformAscendC& ascendc)
+{
+    using platform_ascendc::CoreMemType;
+    Platform platform;
+    platform.coreNum = static_cast<int64_t>(ascendc.GetCoreNumAiv());
+    platform.cubeCoreNum = static_cast<int64_t>(ascendc.GetCoreNumAic());
+    platform.ubBytes = MemoryBytes(ascendc, CoreMemType::UB);
+    platform.l1Bytes = MemoryBytes(ascendc, CoreMemType::L1);
+    platform.l0aBytes = MemoryBytes(ascendc, CoreMemType::L0_A);
+    platform.l0bBytes = MemoryBytes(ascendc, CoreMemType::L0_B);
+    platform.l0cBytes = MemoryBytes(ascendc, CoreMemType::L0_C);
+    platform.l2Bytes = MemoryBytes(ascendc, CoreMemType::L2);
+    return platform;
+}
+
+/// Hands a plan to the runtime; a refused one names its limit.
+template <typename Data>
+ge::graphStatus ApplyPlan(gert::TilingContext* context, const platform_ascendc::PlatformAscendC& ascendc,
+                          const char* opType, const Plan<Data>& plan, bool coresMeet)
+{
+    if (plan.refusal.limit != nullptr) {
+        return Refuse(context, std::string(opType) + ": " + plan.refusal.limit + ": got " +
+                                   std::to_string(plan.refusal.got) + ", expected at most " +
+                                   std::to_string(plan.refusal.allowed));
+    }
+    Data* data = context->GetTilingData<Data>();
+    size_t* workspace = context->GetWorkspaceSizes(1);
+    if (data == nullptr || workspace == nullptr) {
+        return Refuse(context, std::string(opType) + ": tiling data: got no room, expected " +
+                                   std::to_string(sizeof(Data)) + " bytes and one workspace");
+    }
+    *data = plan.data;
+    workspace[0] = static_cast<size_t>(ascendc.GetLibApiWorkSpaceSize()) + static_cast<size_t>(plan.workspaceBytes);
+    context->SetTilingKey(plan.tilingKey);
+    context->SetBlockDim(static_cast<uint32_t>(plan.blockNum));
+    if (coresMeet) {
+        context->SetScheduleMode(1);  // all cores start together, else a barrier could wait for one that never runs
+    }
+    return ge::GRAPH_SUCCESS;
+}
+
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_HOST_COMMON_TILING_CONTEXT_H
