@@ -93,7 +93,15 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
         raise UserError(f"vendor name: got {vendor!r}, expected lower case letters, digits and '_', as in 'my_company'")
     every = load_specs(project.spec_paths())
     specs = _choose(every, ops)
-    generated = {path: text for spec in specs for path, text in render(spec)}
+    generated = {}
+    for spec in specs:
+        has_plan = (project.root / "op_host" / f"{spec.name}_tiling.h").is_file()
+        has_kernel = (project.root / "op_kernel" / f"{spec.name}.h").is_file()
+        if not has_kernel:
+            raise UserError(
+                f"{spec.op_type}: op_kernel/{spec.name}.h is missing; write it or leave the operator out (--ops)"
+            )
+        generated |= dict(render(spec, has_plan=has_plan, has_kernel=has_kernel))
     return Contents(
         specs=specs,
         columns={spec.op_type: dtype_columns(spec) for spec in specs},

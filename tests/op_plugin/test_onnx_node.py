@@ -9,19 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from opforge.twin.build import build_runtime
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 FLOAT, INT, STRING, TENSOR, FLOATS, INTS = 1, 2, 3, 4, 6, 7
 PLACE = "node 'grad' (npu::1::NPUGroupedBiasAddGrad): "
 
 
-@pytest.fixture(scope="module", params=["c++14", "c++17"])
-def read(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def read(tmp_path_factory):
     """Runs the reader: `read(getter, attributes, *inputs)` gives what the plugin would see."""
     program = tmp_path_factory.mktemp("read_node") / "read_node"
-    headers = [f"-I{ROOT / 'twin/include'}", f"-I{ROOT / 'op_plugin'}"]
-    flags = [f"-std={request.param}", "-O0", "-Wall", "-Wextra", "-Werror", "-Wcast-qual"]
-    source = ROOT / "tests/op_plugin/read_node.cpp"
-    subprocess.run([os.environ.get("CXX", "g++"), *flags, *headers, str(source), "-o", str(program)], check=True)
+    library = build_runtime()
+    flags = ["-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", "-Wcast-qual"]
+    flags += [f"-I{ROOT / 'twin/include'}", f"-I{ROOT / 'op_plugin'}", str(ROOT / "tests/op_plugin/read_node.cpp")]
+    flags += [str(library), f"-Wl,-rpath,{library.parent}", "-o", str(program)]
+    subprocess.run([os.environ.get("CXX", "g++"), *flags], check=True)
 
     def run(getter, attributes, *inputs, name="a"):
         text = attributes if isinstance(attributes, str) else json.dumps({"attribute": attributes})
@@ -66,7 +69,9 @@ def test_present_without_a_value_is_zero(read, getter, kind, zero):
     assert read(getter, attribute(kind)) == f"ok {zero}"
 
 
-@pytest.mark.parametrize(("getter", "untouched"), [("int", "77"), ("float", "77.000000"), ("string", "77"), ("ints", "77")])
+@pytest.mark.parametrize(
+    ("getter", "untouched"), [("int", "77"), ("float", "77.000000"), ("string", "77"), ("ints", "77")]
+)
 @pytest.mark.parametrize("attributes", [[], "", "{}", [{"name": "b", "type": INT, "i": 1}]])
 def test_absent_leaves_the_value_alone(read, getter, untouched, attributes):
     assert read(getter, attributes) == f"ok {untouched}"
@@ -144,7 +149,13 @@ def test_unknown_attribute_is_named(read):
 
 @pytest.mark.parametrize(
     ("inputs", "expected"),
-    [((), "0 00000"), (("x", "y"), "2 11000"), (("x", "", "z"), "3 10100"), (("x", "", ""), "1 10000"), (("", ""), "0 00000")],
+    [
+        ((), "0 00000"),
+        (("x", "y"), "2 11000"),
+        (("x", "", "z"), "3 10100"),
+        (("x", "", ""), "1 10000"),
+        (("", ""), "0 00000"),
+    ],
 )
 def test_omitted_inputs_do_not_count(read, inputs, expected):
     assert read("inputs", [], *inputs) == f"ok grad npu::1::NPUGroupedBiasAddGrad {expected}"
