@@ -72,7 +72,10 @@ class Emitter:
     def emit(self, placements: Iterable[Placement]) -> list[str]:
         """Replace nodes; return the names of the new ones, in the same order."""
         names = [self._place(placement) for placement in placements]
-        self._embed()
+        if self._domain == OPFORGE_DOMAIN:
+            self._embed()
+        else:
+            self._drop_bodies()
         dead = self._reads.dead()
         for scope in self._view.scopes:
             self._drop(scope, self._removed.get(scope.number, set()) | dead.nodes.get(scope.number, set()))
@@ -98,8 +101,7 @@ class Emitter:
         node.output.extend(name or self._value_names.fresh(f"{node.name}_unused") for name in call.outputs)
         node.attribute.extend(make_attribute(attr, call.attrs[attr.name]) for attr in call.spec.attrs)
         self._import(scope, key.domain, key.versions.start)
-        if key.domain == OPFORGE_DOMAIN:
-            self._calls.setdefault(call.spec.op_type, []).append((placement, node))
+        self._calls.setdefault(call.spec.op_type, []).append((placement, node))
         self._declare_outputs(scope, node, placement)
         return node.name
 
@@ -129,6 +131,17 @@ class Emitter:
             if bodies:
                 least = _OVERLOAD_IR if len(bodies) > 1 else _FUNCTION_IR
                 self._model.ir_version = max(self._model.ir_version, least)
+
+    def _drop_bodies(self) -> None:
+        """Remove the bodies that an earlier conversion left and that no node calls any more."""
+        called = {
+            node.op_type for scope in self._view.scopes for node in scope.body.node if node.domain == OPFORGE_DOMAIN
+        }
+        gone = self._calls.keys() - called
+        kept = [f for f in self._model.functions if f.domain != OPFORGE_DOMAIN or f.name not in gone]
+        if len(kept) < len(self._model.functions):
+            del self._model.functions[:]
+            self._model.functions.extend(kept)
 
     def _declare_outputs(self, scope: Scope, node: NodeProto, placement: Placement) -> None:
         if not isinstance(scope.body, GraphProto):

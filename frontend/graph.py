@@ -140,6 +140,7 @@ class GraphView:
         main = Scope(model.graph, None, opsets, "graph", 0)
         self._require_defined(main, self._index(main, 0))
         for function in model.functions:
+            self._require_text(main, function.domain, function.name)
             imports = {normal_domain(entry.domain): entry.version for entry in function.opset_import}
             scope = Scope(
                 function, None, imports, f"function {shown(f'{function.domain}::{function.name}')}", len(self.scopes)
@@ -192,6 +193,7 @@ class GraphView:
         makers = scope.makers
         early: dict[str, int] = {}
         for number, node in enumerate(scope.body.node):
+            self._require_text(scope, node.op_type, node.domain, node.name, *node.output)
             for name in node.input:
                 if name and name not in makers:
                     early.setdefault(name, number)
@@ -233,10 +235,11 @@ class GraphView:
                 raise self._fail(f"{scope.place}: two initializers are called {shown(name)}; expected unique names")
             makers[name] = INITIALIZER
 
-    def _require_text(self, scope: Scope, name: str) -> None:
+    def _require_text(self, scope: Scope, *names: str) -> None:
         # protobuf hands out bytes when a string is no UTF-8.
-        if not isinstance(name, str):
-            raise self._fail(f"{scope.place}: the name {shown(name)} is not UTF-8 text; export the model again")
+        for name in names:
+            if not isinstance(name, str):
+                raise self._fail(f"{scope.place}: the name {shown(name)} is not UTF-8 text; export the model again")
 
     def _duplicate(self, scope: Scope, name: str, number: int) -> UserError:
         maker = scope.makers[name]

@@ -101,7 +101,8 @@ def _infer(spec: OpSpec, context: onnx.shape_inference.InferenceContext) -> None
     attrs = default_attributes(spec)
     for attr in spec.attrs:
         given = context.get_attribute(attr.name)
-        if isinstance(given, AttributeProto):
+        # The checker reports a wrong kind; here it only must not get further.
+        if isinstance(given, AttributeProto) and given.type == ATTRIBUTE_TYPES[attr.type]:
             attrs[attr.name] = attribute_value(given)
     try:
         types = infer(spec, Call(shapes=shapes, dtypes=dtypes, attrs=attrs))

@@ -186,6 +186,12 @@ def test_converting_again_changes_nothing():
     assert again.model is once
 
 
+def test_bodies_go_when_the_nodes_leave_our_domain():
+    result = convert(convert(parse(INDEXED)).model, domain="npu").model
+    assert operators(result) == ["npu::NPUGroupedBiasAddGrad"]
+    assert not result.functions
+
+
 def test_an_old_body_is_replaced():
     once = convert(parse(INDEXED)).model
     fresh = copy.deepcopy(once)
