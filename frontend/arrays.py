@@ -21,7 +21,7 @@ from onnx import ModelProto
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.files import open_regular, write_file
-from opforge.frontend.names import shown
+from opforge.frontend.names import first_line, shown
 from opforge.frontend.value_types import value_type
 
 Array = NDArray[np.generic]
@@ -143,7 +143,7 @@ def load_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
                 return {name: archive[name] if name in wanted else np.empty(0) for name in archive.files}
         except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, MemoryError, NotImplementedError) as error:
             raise UserError(
-                f"{path}: cannot read the inputs: {error}; expected an .npz file as numpy.savez writes it"
+                f"{path}: cannot read the inputs: {first_line(error)}; expected an .npz file as numpy.savez writes it"
             ) from error
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,9 @@ from numpy.typing import NDArray
 from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
 from opforge.codegen.errors import UserError
-from opforge.frontend.external import is_external, read_external
+from opforge.frontend.external import element_count, is_external, read_external
 from opforge.frontend.graph import Scope, normal_domain
+from opforge.frontend.names import first_line, shown
 from opforge.frontend.value_types import DTYPE_WORDS, ValueTypes
 
 Constant = NDArray[np.generic]
@@ -75,15 +75,15 @@ class Constants:
         try:
             value = rule(self, scope, node, depth + 1)
         except (ValueError, IndexError, TypeError, OverflowError) as error:
-            raise NotConstant(f"comes from a malformed {node.op_type}: {error}") from error
+            raise NotConstant(f"comes from a malformed {node.op_type}: {first_line(error)}") from error
         if value.size > _MAX_ELEMENTS:
             raise NotConstant(f"has {value.size} elements, more than {_MAX_ELEMENTS}")
         return value
 
     def _tensor(self, tensor: TensorProto) -> Constant:
-        count = prod(tensor.dims)
-        if not 0 <= count <= _MAX_ELEMENTS or min(tensor.dims, default=0) < 0:
-            raise NotConstant(f"has dims {list(tensor.dims)}, more than {_MAX_ELEMENTS} elements")
+        count = element_count(tensor)
+        if count is None or count > _MAX_ELEMENTS:
+            raise NotConstant(f"has dims {shown(list(tensor.dims[:9]))}, expected at most {_MAX_ELEMENTS} elements")
         if tensor.data_type not in DTYPE_WORDS or tensor.data_type == TensorProto.STRING:
             raise NotConstant(f"has element type {tensor.data_type}")
         try:
@@ -95,7 +95,7 @@ class Constants:
                 )
             return numpy_helper.to_array(tensor)
         except (ValueError, TypeError, UserError) as error:
-            raise NotConstant(f"is a malformed tensor: {error}") from error
+            raise NotConstant(f"is a malformed tensor: {first_line(error)}") from error
 
     def constant_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
         """`Constant` in all its spellings."""

@@ -22,7 +22,7 @@ from opforge.frontend.functions import function_body
 from opforge.frontend.graph import GraphView, key_text
 from opforge.frontend.keys import OPFORGE_DOMAIN, OnnxKey, onnx_keys
 from opforge.frontend.legality import case_of
-from opforge.frontend.names import shown
+from opforge.frontend.names import first_line, shown
 from opforge.frontend.operators import project_specs
 
 Operators = Literal["twin", "function"]
@@ -106,14 +106,9 @@ def run_model(
         evaluator = _evaluator(implementations)(_with_data(model, folder))
         results = evaluator.run(None, arrays)
     except _NODE_ERRORS as error:
-        raise UserError(f"model: cannot be executed: {_first_line(error)}") from error
+        raise UserError(f"model: cannot be executed: {type(error).__name__}: {first_line(error)}") from error
     names = [value.name for value in model.graph.output]
     return Execution(dict(zip(names, map(np.asarray, results), strict=True)), reports)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {shown(lines[0]) if lines else 'no message'}"
 
 
 def _evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator]:

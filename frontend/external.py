@@ -19,6 +19,7 @@ from opforge.frontend.files import stream, write_file
 from opforge.frontend.names import shown
 
 _CHUNK_BYTES = 1 << 24
+_MAX_ELEMENTS = 1 << 60
 # Bits of one element, by TensorProto.DataType; strings cannot be external.
 _BITS: dict[int, int] = {
     **dict.fromkeys((TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1), 4),
@@ -97,6 +98,20 @@ def external_data(tensor: TensorProto, where: str) -> ExternalData:
     return ExternalData(entries["location"], numbers["offset"] or 0, numbers["length"])
 
 
+def element_count(tensor: TensorProto) -> int | None:
+    """Elements that the dims declare; None when a dim is negative or there are more than any file can hold."""
+    if any(dim < 0 for dim in tensor.dims):
+        return None
+    if 0 in tensor.dims:
+        return 0
+    count = 1
+    for dim in tensor.dims:
+        count *= dim
+        if count > _MAX_ELEMENTS:
+            return None
+    return count
+
+
 def check_external_data(model: ModelProto, path: Path) -> None:
     """Check that all external data of the model at `path` is complete and inside the model's folder; read nothing.
 
@@ -130,10 +145,11 @@ def _checked_size(folder: Path, location: str, where: str) -> int:
 
 
 def _check_extent(tensor: TensorProto, data: ExternalData, size: int, where: str) -> None:
-    bits = _BITS.get(tensor.data_type)
-    if bits is None or any(dim < 0 for dim in tensor.dims):
-        raise UserError(f"{where}: data type {tensor.data_type} with dims {list(tensor.dims)} cannot be external data")
-    needed = (prod(tensor.dims) * bits + 7) // 8
+    bits, count = _BITS.get(tensor.data_type), element_count(tensor)
+    if bits is None or count is None:
+        dims = shown(list(tensor.dims[:9]))
+        raise UserError(f"{where}: data type {tensor.data_type} with dims {dims} cannot be external data")
+    needed = (count * bits + 7) // 8
     length = size - data.offset if data.length is None else data.length
     if data.offset + length > size or length < needed:
         raise UserError(
@@ -173,7 +189,7 @@ def carry_external_data(model: ModelProto, source: Path, target: Path) -> list[P
     new: list[Path] = []
     try:
         for location in locations(model):
-            new += _carry(source / location, target / location)
+            new += _carry(source, target, location)
     except BaseException:
         for path in new:
             path.unlink(missing_ok=True)
@@ -181,13 +197,18 @@ def carry_external_data(model: ModelProto, source: Path, target: Path) -> list[P
     return new
 
 
-def _carry(source: Path, target: Path) -> list[Path]:
+def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path]:
+    source, target = source_folder / location, target_folder / location
+    place = shown(str(target))
+    # A link in the target folder could lead the copy out of it.
+    if target.parent.resolve() != (target_folder.resolve() / location).parent:
+        raise UserError(f"{place}: lies behind a link, the model's external data must go there; choose another folder")
     if target.is_symlink() or (target.exists() and not target.is_file()):
-        raise UserError(f"{target}: is a link or no regular file, the model's external data must go there; remove it")
+        raise UserError(f"{place}: is a link or no regular file, the model's external data must go there; remove it")
     if target.exists():
         if not _same_bytes(source, target):
             raise UserError(
-                f"{target}: holds other data than {source}, which must go there with the model; choose another folder"
+                f"{place}: holds other data than {shown(str(source))}, which must go there; choose another folder"
             )
         return []
     target.parent.mkdir(parents=True, exist_ok=True)

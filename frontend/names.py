@@ -13,6 +13,13 @@ def shown(name: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]}...{text[-1]}"
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, as messages print it."""
+    lines = str(error).strip().splitlines()
+    text = lines[0] if lines else type(error).__name__
+    return text if text.isprintable() and len(text) <= 200 else shown(text)
+
+
 class FreshNames:
     """Gives names that nobody in a model has."""
 

@@ -74,4 +74,4 @@ def _needs_axis_1(context: Context, scope: Scope, node: NodeProto) -> Refusal | 
 
 def _because(context: Context) -> str:
     error = context.types.inference_error
-    return f" (shape inference stopped: {shown(error)})" if error else ""
+    return f" (shape inference stopped: {error})" if error else ""

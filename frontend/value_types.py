@@ -14,6 +14,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, TypeProto
 from opforge.codegen.model import OpSpec
 from opforge.frontend.external import is_external
 from opforge.frontend.graph import GraphView, Scope, normal_domain
+from opforge.frontend.names import first_line
 
 # Initializers above this stand in the model that shape inference sees by type only; none of them is a shape or axis.
 _INFERENCE_BYTES = 4096
@@ -113,7 +114,7 @@ class ValueTypes:
                 model = onnx.shape_inference.infer_shapes(_skeleton(self._view.model))
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
             # A model that onnx cannot follow is still converted; what stays unknown for that reason says so.
-            self.inference_error = str(error).strip().splitlines()[0][:200]
+            self.inference_error = first_line(error)
             return _Declarations(())
         return _Declarations(scope.body for scope in GraphView(model).scopes)
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from opforge import twin
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
+from opforge.frontend import convert
 from opforge.frontend.execute import execute
 
 INDEXED = "g (float[T, 3] x, int64[G] i) => (float[G, 3] y) {y = npu.NPUGroupedBiasAddGrad (x, i)}"
@@ -109,6 +110,16 @@ def test_external_data_goes_along_to_another_folder(plain):
     assert sorted(path.name for path in out.parent.iterdir()) == ["out.onnx", "w.bin"]
 
 
+@pytest.mark.parametrize(("ends", "mapped"), [([2, 6], 1), ([2, 5], 0)])
+def test_constants_are_read_from_external_data(tmp_path, ends, mapped):
+    model = parse("g (float[6, 3] x) => (float[2, 3] y) {y = npu.NPUGroupedBiasAddGrad (x, i)}")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(ends), "i"))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    conversion = convert(tmp_path / "m.onnx")
+    assert len(conversion.mapped) == mapped
+    assert conversion.model.graph.initializer[0].data_location == onnx.TensorProto.EXTERNAL
+
+
 def test_other_data_in_the_target_folder_is_not_overwritten(plain):
     out = plain.parent.parent / "other" / "out.onnx"
     out.parent.mkdir()
@@ -144,6 +155,23 @@ def test_convert_writes_the_report(tmp_path):
     assert set(report) == {"mapped", "left", "nodes_before", "nodes_after"}
     assert set(report["mapped"][0]) == {"node", "op", "rule", "outputs", "attrs"}
     assert onnx.load(tmp_path / "o.onnx").graph.node[0].domain == "opforge"
+
+
+def test_external_data_does_not_leave_the_target_folder(plain):
+    model = onnx.load(plain, load_external_data=False)
+    (plain.parent / "sub").mkdir()
+    (plain.parent / "w.bin").rename(plain.parent / "sub" / "w.bin")
+    model.graph.initializer[0].external_data[0].value = "sub/w.bin"
+    plain.write_bytes(model.SerializeToString())
+    target, elsewhere = plain.parent.parent / "target", plain.parent.parent / "elsewhere"
+    target.mkdir()
+    elsewhere.mkdir()
+    (target / "sub").symlink_to(elsewhere)
+    assert "behind a link" in opforge("convert", plain, "-o", target / "o.onnx", code=2)
+    assert list(elsewhere.iterdir()) == []
+    (target / "sub").unlink()
+    opforge("convert", plain, "-o", target / "o.onnx")
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(onnx.load(target / "o.onnx").graph.initializer[0]), [5, 5])
 
 
 @pytest.mark.parametrize("step", ["write", "fsync", "replace"])

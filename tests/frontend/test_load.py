@@ -209,6 +209,15 @@ def test_external_tensor_larger_than_its_data(external):
     refused(external, f"needs {4 << 40} bytes")
 
 
+@pytest.mark.parametrize("dims", [[-1, 2], [1 << 62] * 4, [1 << 62] * 100_000])
+def test_external_tensor_of_impossible_size(external, dims):
+    def change(tensor):
+        tensor.dims[:] = dims
+
+    edit(external, change)
+    refused(external, "'w'", "dims")
+
+
 def test_external_data_in_a_subgraph_and_a_function_is_found(external):
     model = onnx.load(external, load_external_data=False)
     tensor = model.graph.initializer[0]
