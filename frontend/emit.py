@@ -118,19 +118,33 @@ class Emitter:
                 owner.opset_import.append(helper.make_opsetid(domain, version))
 
     def _embed(self) -> None:
-        """Give the model the bodies of its new nodes: one function per operator and variant."""
+        """Give the model the bodies of its new nodes; those that an earlier conversion left go, unless they are called."""
         opset = self._view.main.opsets.get("", _DEFAULT_OPSET)
         for op_type, calls in self._calls.items():
-            # What an earlier conversion left may serve other nodes.
-            kept = [f for f in self._model.functions if (f.domain, f.name) != (OPFORGE_DOMAIN, op_type)]
-            bodies = _bodies(calls, opset)
+            reserved = self._called_elsewhere(op_type, calls)
+            kept = [
+                function
+                for function in self._model.functions
+                if (function.domain, function.name) != (OPFORGE_DOMAIN, op_type) or function.overload in reserved
+            ]
+            bodies = _bodies(calls, opset, reserved)
             self.without_body += [node.name for _, node in calls if not bodies]
             # onnx's reference evaluator wants functions before those that call them.
             del self._model.functions[:]
             self._model.functions.extend([*bodies, *kept])
             if bodies:
-                least = _OVERLOAD_IR if len(bodies) > 1 else _FUNCTION_IR
+                least = _OVERLOAD_IR if any(body.overload for body in bodies) else _FUNCTION_IR
                 self._model.ir_version = max(self._model.ir_version, least)
+
+    def _called_elsewhere(self, op_type: str, calls: Sequence[tuple[Placement, NodeProto]]) -> set[str]:
+        """Overloads that nodes of this operator call which stay as they are."""
+        placed = {(placement.scope.number, placement.nodes[-1]) for placement, _ in calls}
+        return {
+            node.overload
+            for scope in self._view.scopes
+            for number, node in enumerate(scope.body.node)
+            if node.op_type == op_type and node.domain == OPFORGE_DOMAIN and (scope.number, number) not in placed
+        }
 
     def _drop_bodies(self) -> None:
         """Remove the bodies that an earlier conversion left and that no node calls any more."""
@@ -180,38 +194,47 @@ class Emitter:
             scope.body.value_info.extend(declared)
 
 
-def _bodies(calls: Sequence[tuple[Placement, NodeProto]], opset: int) -> list[FunctionProto]:
+# Case, and the element types that the body of an old opset has written into it.
+_Variant = tuple[str, tuple[tuple[str, str], ...]]
+
+
+def _variant(placement: Placement, opset: int) -> _Variant:
+    return placement.case, tuple(placement.input_dtypes.items()) if body_needs_dtypes(opset) else ()
+
+
+def _bodies(calls: Sequence[tuple[Placement, NodeProto]], opset: int, reserved: set[str]) -> list[FunctionProto]:
     """The functions that nodes of one operator call; empty when the opset cannot express one of them.
 
     Nodes of different cases need different bodies, which have one name and differ in `overload`.
     """
     spec = calls[0][0].call.spec
     arity = max(len(node.input) for _, node in calls)
-    variants: dict[tuple[str, tuple[tuple[str, str], ...]], FunctionProto] = {}
+    overloads = FreshNames(reserved)
+    variants: dict[_Variant, FunctionProto] = {}
+    for placement, _ in calls:
+        variant = _variant(placement, opset)
+        if variant in variants:
+            continue
+        case, dtypes = variant
+        body = function_body(spec, case, arity, opset, dict(dtypes))
+        if body is None:
+            return []
+        if variants or "" in reserved:
+            body.overload = overloads.fresh("_".join([case, *(word for _, word in dtypes)]))
+        variants[variant] = body
     for placement, node in calls:
-        dtypes = placement.input_dtypes if body_needs_dtypes(opset) else {}
-        variant = placement.case, tuple(sorted(dtypes.items()))
-        if variant not in variants:
-            body = function_body(spec, placement.case, arity, opset, dtypes)
-            if body is None:
-                for _, other in calls:
-                    other.ClearField("overload")
-                return []
-            body.overload = "_".join([placement.case, *dtypes.values()]) if variants else ""
-            variants[variant] = body
-        if variants[variant].overload:
-            node.overload = variants[variant].overload
+        if overload := variants[_variant(placement, opset)].overload:
+            node.overload = overload
         # onnx's reference evaluator wants as many inputs as the function has, absent ones too.
         node.input.extend([""] * (arity - len(node.input)))
-    bodies = list(variants.values())
     by_case = {case: body for (case, _), body in variants.items()}
-    if 1 < len(bodies) == len(by_case):
+    fallback = None
+    if 1 < len(variants) == len(by_case) and not reserved:
         # onnx's reference evaluator knows no overloads: it takes the last function of a name, which must do for all.
         fallback = body_by_rank(spec, by_case)
-        if fallback:
-            fallback.overload = "any"
-            bodies.append(fallback)
-    return bodies
+    if fallback:
+        fallback.overload = overloads.fresh("any")
+    return [*variants.values(), *filter(None, [fallback])]
 
 
 def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:

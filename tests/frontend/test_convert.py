@@ -192,6 +192,21 @@ def test_bodies_go_when_the_nodes_leave_our_domain():
     assert not result.functions
 
 
+def test_the_body_of_a_node_that_stays_stays():
+    model = parse(
+        """g (float[6, 3] x, int64[2] i, float[2, 4, 3] z) => (float[2, 3] y, float[2, 3] w) {
+        y = opforge.GroupedBiasAddGrad (x, i) w = opforge.GroupedBiasAddGrad (z)}"""
+    )
+    once = convert(model).model
+    once.graph.node[0].attribute[0].i = 2
+    conversion = convert(once)
+    assert (len(conversion.mapped), len(conversion.left)) == (1, 1)
+    called = {node.overload for node in conversion.model.graph.node}
+    assert len(called) == 2
+    assert called <= {function.overload for function in conversion.model.functions}
+    onnx.checker.check_model(conversion.model, full_check=True)
+
+
 def test_an_old_body_is_replaced():
     once = convert(parse(INDEXED)).model
     fresh = copy.deepcopy(once)
