@@ -1,0 +1,267 @@
+// Where groups of rows start and end: a list in GM, or groups of equal size.
+#ifndef OPFORGE_OP_KERNEL_COMMON_GROUP_ENDS_H
+#define OPFORGE_OP_KERNEL_COMMON_GROUP_ENDS_H
+
+#include "kernel_operator.h"
+#include "common/arithmetic.h"
+#include "common/order.h"
+
+namespace opforge {
+namespace kernel {
+
+/// The groups of an operator: by a list of `I`, or all of one size.
+template <typename I, bool kIsListed>
+class Groups;
+
+/// Groups of `rowsPerGroup` rows each.
+template <typename I>
+class Groups<I, false> {
+public:
+    __aicore__ inline void Init(int64_t rowsPerGroup) { rowsPerGroup_ = rowsPerGroup; }
+    __aicore__ inline bool IsAscending() const { return true; }
+    __aicore__ inline int64_t Start(int64_t group) const { return group * rowsPerGroup_; }
+    __aicore__ inline int64_t End(int64_t group) const { return (group + 1) * rowsPerGroup_; }
+    __aicore__ inline int64_t GroupOf(int64_t row) const { return row / rowsPerGroup_; }
+    __aicore__ inline int64_t NextEmpty(int64_t group, int64_t limit) const
+    {
+        return rowsPerGroup_ == 0 ? group : limit;
+    }
+
+private:
+    int64_t rowsPerGroup_ = 0;
+};
+
+/// Groups by a list of ends, or of lengths whose running sum is the ends. Ends are clamped to [0, rows]; group g holds
+/// the rows from the end of group g - 1 to its own, none if that is not above.
+template <typename I>
+class Groups<I, true> {
+public:
+    /// `listBytes`: 32 + 4 n, n the number of groups rounded up to a power of two, at least 64.
+    __aicore__ inline void Init(AscendC::TPipe* pipe, int32_t listBytes)
+    {
+        pipe->InitBuffer(listBuffer_, static_cast<uint32_t>(listBytes));
+        list_ = listBuffer_.Get<int32_t>();
+        ends_ = list_[kFront];
+        capacity_ = listBytes / static_cast<int32_t>(sizeof(int32_t)) - kFront;
+    }
+
+    /// Reads the list. `work`: 5 n integers of scratch.
+    __aicore__ inline void Load(const AscendC::GlobalTensor<I>& source, int64_t groups, int64_t rows, bool areLengths,
+                                const AscendC::LocalTensor<int32_t>& work)
+    {
+        groups_ = static_cast<int32_t>(groups);
+        rows_ = static_cast<int32_t>(rows);
+        raw_ = work;
+        sign_ = work[2 * capacity_];
+        other_ = work[3 * capacity_];
+        offsets_ = work[4 * capacity_];
+
+        AscendC::DataCopyExtParams burst;
+        burst.blockLen = static_cast<uint32_t>(groups * sizeof(I));
+        AscendC::DataCopyPad(raw_.template ReinterpretCast<I>(), source, burst, AscendC::DataCopyPadExtParams<I>());
+        AscendC::Duplicate<int32_t>(list_, 0, kFront);
+        AscendC::Duplicate<int32_t>(sign_, 0, capacity_);
+        Order<AscendC::HardEvent::MTE2_V>();
+        AscendC::PipeBarrier<PIPE_V>();
+
+        Clamp();
+        AscendC::ArithProgression<int32_t>(offsets_, 0, sizeof(int32_t), groups_);
+        AscendC::PipeBarrier<PIPE_V>();
+        if (areLengths) {
+            const bool hasNegative = LeastOfSigns() < 0;
+            if (hasNegative || rows_ > kMaxSafeRows) {
+                SumLengthsExactly();
+            } else {
+                SumLengths();
+            }
+        }
+        CompareNeighbours();
+        isAscending_ = LeastOfSigns() >= 0;
+    }
+
+    __aicore__ inline bool IsAscending() const { return isAscending_; }
+    __aicore__ inline int64_t Start(int64_t group) const
+    {
+        return list_.GetValue(static_cast<uint32_t>(kFront - 1 + group));
+    }
+    __aicore__ inline int64_t End(int64_t group) const { return ends_.GetValue(static_cast<uint32_t>(group)); }
+
+    /// The group that holds `row`, which is below the last end; needs ascending ends.
+    __aicore__ inline int64_t GroupOf(int64_t row) const
+    {
+        int64_t low = 0;
+        int64_t high = groups_ - 1;
+        while (low < high) {
+            const int64_t middle = (low + high) / 2;
+            if (End(middle) > row) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        return low;
+    }
+
+    /// The first group without rows in [group, limit), or `limit`.
+    __aicore__ inline int64_t NextEmpty(int64_t group, int64_t limit) const
+    {
+        while (group < limit && End(group) > Start(group)) {
+            ++group;
+        }
+        return group;
+    }
+
+private:
+    // One block in front of the ends: its last element is the start of the first group.
+    static constexpr int32_t kFront = 8;
+    // Up to here the sum of two clamped lengths is an int32_t.
+    static constexpr int32_t kMaxSafeRows = 1 << 30;
+    static constexpr int64_t kWord = int64_t{1} << 32;
+    static constexpr uint8_t kEvenElements = 1;
+    static constexpr uint8_t kOddElements = 2;
+
+    /// ends_ = the values clamped to [0, rows]; sign_ = a negative number where the value is negative, else 0.
+    __aicore__ inline void Clamp()
+    {
+        if constexpr (sizeof(I) == sizeof(int32_t)) {
+            AscendC::Mins<int32_t>(sign_, raw_, 0, groups_);
+            AscendC::Maxs<int32_t>(ends_, raw_, 0, groups_);
+            AscendC::PipeBarrier<PIPE_V>();
+        } else {
+            SplitWords();
+            ClampWords();
+        }
+        AscendC::Mins<int32_t>(ends_, ends_, rows_, groups_);
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    /// ends_ = low words, other_ = high words of the 64-bit values.
+    __aicore__ inline void SplitWords()
+    {
+        AscendC::GatherMaskParams once;
+        once.repeatTimes = 1;
+        uint64_t kept = 0;
+        const uint32_t words = static_cast<uint32_t>(2 * groups_);
+        AscendC::GatherMask(ends_, raw_, kEvenElements, true, words, once, kept);
+        AscendC::GatherMask(other_, raw_, kOddElements, true, words, once, kept);
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    /// From the words of SplitWords: ends_ = 0 for negative values, at least `rows` for values from 2^31 on. There is
+    /// no 64-bit arithmetic and no 32-bit comparison, so flags of 0 and 1 are made by clamping.
+    __aicore__ inline void ClampWords()
+    {
+        const AscendC::LocalTensor<int32_t>& high = other_;
+        const AscendC::LocalTensor<int32_t>& flag = offsets_;
+        AscendC::Mins<int32_t>(sign_, high, 0, groups_);
+        AscendC::Maxs<int32_t>(high, high, 0, groups_);
+        AscendC::Mins<int32_t>(flag, ends_, 0, groups_);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Mins<int32_t>(high, high, 1, groups_);
+        AscendC::Maxs<int32_t>(flag, flag, -1, groups_);
+        AscendC::Maxs<int32_t>(ends_, ends_, 0, groups_);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Sub(high, high, flag, groups_);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Mins<int32_t>(high, high, 1, groups_);
+        AscendC::Maxs<int32_t>(flag, sign_, -1, groups_);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Muls<int32_t>(high, high, rows_, groups_);
+        AscendC::Adds<int32_t>(flag, flag, 1, groups_);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Max(ends_, ends_, high, groups_);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Mul(ends_, ends_, flag, groups_);
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    /// Running sum of lengths that are not negative, by doubling: after the step of `shift`, element g holds the sum of
+    /// the 2 * shift lengths that end with its own, clamped to `rows`.
+    __aicore__ inline void SumLengths()
+    {
+        for (int32_t shift = 1; shift < groups_; shift *= 2) {
+            if (shift < kFront) {
+                // Not a multiple of 32 bytes: only Gather reads there. What is in front of the ends is 0.
+                Previous(shift);
+                AscendC::Add(ends_, ends_, other_, groups_);
+            } else {
+                AscendC::Adds<int32_t>(other_, ends_, 0, groups_ - shift);
+                AscendC::PipeBarrier<PIPE_V>();
+                AscendC::Add(ends_[shift], ends_[shift], other_, groups_ - shift);
+            }
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Mins<int32_t>(ends_, ends_, rows_, groups_);
+            AscendC::PipeBarrier<PIPE_V>();
+        }
+    }
+
+    /// Running sum of any lengths. 32-bit halves are summed apart: the sum itself may need more than 64 bits.
+    __aicore__ inline void SumLengthsExactly()
+    {
+        const AscendC::LocalTensor<I> lengths = raw_.template ReinterpretCast<I>();
+        int64_t high = 0;
+        int64_t low = 0;
+        Order<AscendC::HardEvent::V_S>();
+        for (uint32_t group = 0; group < static_cast<uint32_t>(groups_); ++group) {
+            const int64_t length = lengths.GetValue(group);
+            const int64_t lowWord = static_cast<int64_t>(static_cast<uint32_t>(length));
+            high += (length - lowWord) / kWord + (low + lowWord) / kWord;
+            low = (low + lowWord) % kWord;
+            const int64_t end = high < 0 ? 0 : high > 0 ? rows_ : Smaller(low, rows_);
+            ends_.SetValue(group, static_cast<int32_t>(end));
+        }
+        Order<AscendC::HardEvent::S_V>();
+    }
+
+    /// other_[g] = the element `shift` places before ends_[g].
+    __aicore__ inline void Previous(int32_t shift)
+    {
+        AscendC::Gather(other_, list_, offsets_.template ReinterpretCast<uint32_t>(),
+                        static_cast<uint32_t>(kFront - shift) * static_cast<uint32_t>(sizeof(int32_t)),
+                        static_cast<uint32_t>(groups_));
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    /// sign_[g] = end - start of group g.
+    __aicore__ inline void CompareNeighbours()
+    {
+        Previous(1);
+        AscendC::Duplicate<int32_t>(sign_, 0, capacity_);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Sub(sign_, ends_, other_, groups_);
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    /// The least element of sign_, or 0; destroys sign_.
+    __aicore__ inline int32_t LeastOfSigns()
+    {
+        for (int32_t half = capacity_ / 2; half >= kFront; half /= 2) {
+            AscendC::Min(sign_, sign_, sign_[half], half);
+            AscendC::PipeBarrier<PIPE_V>();
+        }
+        Order<AscendC::HardEvent::V_S>();
+        int64_t least = 0;
+        for (uint32_t element = 0; element < static_cast<uint32_t>(kFront); ++element) {
+            least = Smaller(least, sign_.GetValue(element));
+        }
+        Order<AscendC::HardEvent::S_V>();
+        return static_cast<int32_t>(least);
+    }
+
+    AscendC::TBuf<AscendC::TPosition::VECCALC> listBuffer_;
+    AscendC::LocalTensor<int32_t> list_;
+    AscendC::LocalTensor<int32_t> ends_;
+    AscendC::LocalTensor<int32_t> raw_;
+    AscendC::LocalTensor<int32_t> sign_;
+    AscendC::LocalTensor<int32_t> other_;
+    AscendC::LocalTensor<int32_t> offsets_;
+    int32_t capacity_ = 0;
+    int32_t groups_ = 0;
+    int32_t rows_ = 0;
+    bool isAscending_ = true;
+};
+
+}  // namespace kernel
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_KERNEL_COMMON_GROUP_ENDS_H

@@ -1,0 +1,22 @@
+// Order between pipes where no queue makes it.
+#ifndef OPFORGE_OP_KERNEL_COMMON_ORDER_H
+#define OPFORGE_OP_KERNEL_COMMON_ORDER_H
+
+#include "kernel_operator.h"
+
+namespace opforge {
+namespace kernel {
+
+/// What the second pipe of `event` is given from here on waits for all that the first one has been given.
+template <AscendC::HardEvent event>
+__aicore__ inline void Order()
+{
+    const int32_t id = static_cast<int32_t>(GetTPipePtr()->FetchEventID(event));
+    AscendC::SetFlag<event>(id);
+    AscendC::WaitFlag<event>(id);
+}
+
+}  // namespace kernel
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_KERNEL_COMMON_ORDER_H

@@ -1,0 +1,172 @@
+// Sums of the rows of a matrix in GM, accumulated in fp32 in UB.
+#ifndef OPFORGE_OP_KERNEL_COMMON_ROW_SUM_H
+#define OPFORGE_OP_KERNEL_COMMON_ROW_SUM_H
+
+#include "kernel_operator.h"
+#include "common/arithmetic.h"
+
+namespace opforge {
+namespace kernel {
+
+/// Adds rows, burst by burst, to one running row. The order of the additions depends on the numbers of rows and columns
+/// only: big pairwise additions inside a burst, then burst after burst.
+class RowSum {
+public:
+    /// Bytes of each buffer; `offsetBytes` may be 0 when no packed rows are summed.
+    struct Sizes {
+        int32_t tileBuffers;
+        int32_t tileBytes;
+        int32_t sumBytes;
+        int32_t offsetBytes;
+    };
+
+    __aicore__ inline void Init(AscendC::TPipe* pipe, const Sizes& sizes, const AscendC::LocalTensor<float>& work)
+    {
+        tileBytes_ = sizes.tileBytes;
+        work_ = work;
+        pipe->InitBuffer(tiles_, static_cast<uint8_t>(sizes.tileBuffers), static_cast<uint32_t>(sizes.tileBytes));
+        pipe->InitBuffer(sumBuffer_, static_cast<uint32_t>(sizes.sumBytes));
+        sum_ = sumBuffer_.Get<float>();
+        if (sizes.offsetBytes > 0) {
+            pipe->InitBuffer(offsetBuffer_, static_cast<uint32_t>(sizes.offsetBytes));
+            const int32_t offsets = sizes.offsetBytes / static_cast<int32_t>(sizeof(int32_t));
+            AscendC::ArithProgression<int32_t>(offsetBuffer_.Get<int32_t>(), 0, sizeof(float), offsets);
+            AscendC::PipeBarrier<PIPE_V>();
+        }
+    }
+
+    /// Starts a sum of rows of `width` elements of type S. `packedRows` contiguous rows, together a multiple of 32
+    /// bytes as floats, are one stretch of the sum; 0: every row starts on a 32-byte border.
+    template <typename S>
+    __aicore__ inline void Start(int64_t width, int32_t packedRows)
+    {
+        constexpr int64_t elementsPerBlock = kUbBlockBytes / static_cast<int64_t>(sizeof(S));
+        width_ = static_cast<int32_t>(width);
+        packedRows_ = packedRows;
+        pitch_ = packedRows > 0 ? width_ : static_cast<int32_t>(RoundUp(width, elementsPerBlock));
+        stretch_ = packedRows > 0 ? packedRows * pitch_ : pitch_;
+        AscendC::Duplicate<float>(sum_, 0.0f, stretch_);
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    /// Adds `count` rows, `stride` elements from the start of one to the start of the next; packed rows are contiguous.
+    template <typename S>
+    __aicore__ inline void Add(const AscendC::GlobalTensor<S>& source, int64_t count, int64_t stride)
+    {
+        const int64_t tileRows = LongestTile(stride, sizeof(S));
+        for (int64_t row = 0; row < count; row += tileRows) {
+            const int64_t rows = Smaller(tileRows, count - row);
+            CopyIn(source[static_cast<uint64_t>(row * stride)], rows, stride);
+            AddTile<S>(static_cast<int32_t>(rows) * pitch_);
+        }
+    }
+
+    /// The sum, in its first `width` elements, for vector instructions.
+    __aicore__ inline const AscendC::LocalTensor<float>& Finish()
+    {
+        for (int32_t rows = packedRows_; rows > 1;) {
+            rows /= 2;
+            const int32_t count = rows * width_;
+            // The upper half need not start on a 32-byte border, which only Gather can read.
+            AscendC::Gather(work_, sum_, offsetBuffer_.Get<uint32_t>(),
+                            static_cast<uint32_t>(count) * static_cast<uint32_t>(sizeof(float)),
+                            static_cast<uint32_t>(count));
+            AscendC::PipeBarrier<PIPE_V>();
+            Accumulate(work_, count);
+        }
+        return sum_;
+    }
+
+private:
+    static constexpr int64_t kMaxBlockCount = 4095;
+    static constexpr int64_t kMaxStride = 4294967295;
+
+    __aicore__ inline int64_t LongestTile(int64_t stride, int64_t elementBytes) const
+    {
+        const int64_t fitting = tileBytes_ / (pitch_ * elementBytes);
+        if (packedRows_ > 0) {
+            return fitting;
+        }
+        const bool isTooFarApart = (stride - width_) * elementBytes > kMaxStride;
+        return isTooFarApart ? 1 : Smaller(fitting, kMaxBlockCount);
+    }
+
+    template <typename S>
+    __aicore__ inline void CopyIn(const AscendC::GlobalTensor<S>& source, int64_t rows, int64_t stride)
+    {
+        AscendC::LocalTensor<S> tile = tiles_.AllocTensor<S>();
+        AscendC::DataCopyExtParams burst;
+        AscendC::DataCopyPadExtParams<S> padding;
+        if (packedRows_ > 0) {
+            burst.blockLen = static_cast<uint32_t>(rows * width_ * sizeof(S));
+        } else {
+            burst.blockCount = static_cast<uint16_t>(rows);
+            burst.blockLen = static_cast<uint32_t>(width_ * sizeof(S));
+            burst.srcStride = rows > 1 ? static_cast<uint32_t>((stride - width_) * sizeof(S)) : 0;
+            padding.isPad = pitch_ != width_;
+            padding.rightPadding = static_cast<uint8_t>(pitch_ - width_);
+        }
+        AscendC::DataCopyPad(tile, source, burst, padding);
+        tiles_.EnQue(tile);
+    }
+
+    template <typename S>
+    __aicore__ inline void AddTile(int32_t count)
+    {
+        AscendC::LocalTensor<S> tile = tiles_.DeQue<S>();
+        if constexpr (sizeof(S) == sizeof(float)) {
+            Reduce(tile, count);
+            tiles_.FreeTensor(tile);
+        } else {
+            AscendC::Cast(work_, tile, AscendC::RoundMode::CAST_NONE, static_cast<uint32_t>(count));
+            AscendC::PipeBarrier<PIPE_V>();
+            tiles_.FreeTensor(tile);
+            Reduce(work_, count);
+        }
+    }
+
+    /// Adds the stretches in `terms`, of which the last one may be shorter, to the sum. `terms` may be work_.
+    __aicore__ inline void Reduce(AscendC::LocalTensor<float> terms, int32_t count)
+    {
+        int32_t stretches = count / stretch_;
+        const int32_t rest = count - stretches * stretch_;
+        if (rest > 0) {
+            Accumulate(terms[stretches * stretch_], rest);
+        }
+        while (stretches > 1) {
+            if (stretches % 2 != 0) {
+                --stretches;
+                Accumulate(terms[stretches * stretch_], stretch_);
+            }
+            stretches /= 2;
+            AscendC::Add(work_, terms, terms[stretches * stretch_], stretches * stretch_);
+            AscendC::PipeBarrier<PIPE_V>();
+            terms = work_;
+        }
+        if (stretches == 1) {
+            Accumulate(terms, stretch_);
+        }
+    }
+
+    __aicore__ inline void Accumulate(const AscendC::LocalTensor<float>& terms, int32_t count)
+    {
+        AscendC::Add(sum_, sum_, terms, count);
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    AscendC::TQue<AscendC::TPosition::VECIN, 1> tiles_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> sumBuffer_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> offsetBuffer_;
+    AscendC::LocalTensor<float> work_;
+    AscendC::LocalTensor<float> sum_;
+    int32_t tileBytes_ = 0;
+    int32_t width_ = 0;
+    int32_t packedRows_ = 0;
+    int32_t pitch_ = 0;    // elements from one row to the next in UB
+    int32_t stretch_ = 0;  // elements of the running sum
+};
+
+}  // namespace kernel
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_KERNEL_COMMON_ROW_SUM_H
