@@ -118,7 +118,7 @@ class Emitter:
                 owner.opset_import.append(helper.make_opsetid(domain, version))
 
     def _embed(self) -> None:
-        """Give the model the bodies of its new nodes; those that an earlier conversion left go, unless they are called."""
+        """Give the model the bodies of its new nodes; old ones go, unless a node that stays calls them."""
         opset = self._view.main.opsets.get("", _DEFAULT_OPSET)
         for op_type, calls in self._calls.items():
             reserved = self._called_elsewhere(op_type, calls)
