@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from opforge.codegen.expr import (
     INT_MAX,
@@ -86,22 +86,18 @@ def evaluate(expression: Expr, environment: Environment) -> Value:
         case Comparison(operator=word, left=left, right=right):
             return _compare(word, evaluate(left, environment), evaluate(right, environment))
         case Not(operand=operand):
-            value = _condition(operand, environment)
-            return None if value is None else not value
+            condition = _condition(operand, environment)
+            return None if condition is None else not condition
         case Junction(operator=word, operands=operands):
             return _junction(word == "or", operands, environment)
 
 
 def _integer(expression: Expr, environment: Environment) -> int | None:
-    value = evaluate(expression, environment)
-    assert value is None or type(value) is int
-    return value
+    return cast("int | None", evaluate(expression, environment))
 
 
 def _condition(expression: Expr, environment: Environment) -> bool | None:
-    value = evaluate(expression, environment)
-    assert value is None or isinstance(value, bool)
-    return value
+    return cast("bool | None", evaluate(expression, environment))
 
 
 def _fitting(value: int) -> int:
@@ -139,7 +135,7 @@ def _dims(function: str, shape: Sequence[int | None] | None) -> int | None:
 def _compare(word: str, left: Value, right: Value) -> bool | None:
     if left is None or right is None:
         return None
-    functions: Mapping[str, Callable[[Value, Value], bool]] = {
+    functions: Mapping[str, Callable[[Any, Any], bool]] = {
         "==": operator.eq,
         "!=": operator.ne,
         "<": operator.lt,

@@ -1,8 +1,8 @@
 """The expression language of specs: a whitelist parser on Python's grammar, giving a small typed tree.
 
-Values are 64-bit integers, booleans and dtypes. Every back end gives the same answer, or refuses alike: a result beyond
-64 bits and a division by zero are errors, never wrapped. A value may be *unknown* (a dimension of -1 at shape inference);
-what depends on it is unknown too, except that `false and x` and `true or x` are decided without `x`.
+Values are 64-bit integers, booleans and dtypes. Every back end gives the same answer, or refuses alike: a result
+beyond 64 bits and a division by zero are errors, never wrapped. A value may be *unknown* (a dimension of -1 at shape
+inference); what depends on it is unknown too, except that `false and x` and `true or x` are decided without `x`.
 
 Words: integer literals, dimension symbols, attributes, `true false`, dtype names, `+ - * // %` (floor division and its
 remainder, as in Python), comparisons (chained too), `and or not`, `min(..) max(..)`, and of a tensor: `present(x)`,

@@ -43,7 +43,9 @@ def generate_files(specs: Sequence[Path], *, out: Path | None, check: bool, list
     if not paths:
         raise UserError(f"{project.root / 'op_proto'}: got no spec, expected files *.yaml, as in op_proto/add.yaml")
     loaded = load_specs(paths)
-    roots = [path.resolve().parent.parent if path.resolve().parent.name == "op_proto" else project.root for path in paths]
+    roots = [
+        path.resolve().parent.parent if path.resolve().parent.name == "op_proto" else project.root for path in paths
+    ]
     generated = rendered(list(zip(loaded, roots, strict=True)), is_complete=not specs)
     folder = out or project.gen_dir
     if list_outputs:
@@ -101,7 +103,9 @@ def _check(tree: Tree, folder: Path, specs: Sequence[Path], out: Path | None) ->
     typer.echo(differences(tree, folder), nl=False)
     command = ["opforge", "generate", *(["--out", str(out)] if out else []), *map(str, specs)]
     stale = len(changes.written) + len(changes.removed)
-    typer.echo(f"{stale} of {len(tree.files)} files are stale in {_shown(folder)}; run: {shlex.join(command)}", err=True)
+    typer.echo(
+        f"{stale} of {len(tree.files)} files are stale in {_shown(folder)}; run: {shlex.join(command)}", err=True
+    )
     return 1
 
 

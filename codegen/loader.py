@@ -196,12 +196,11 @@ def _fields_at(path: Path) -> list[str]:
     for part in path:
         if isinstance(annotation, type) and issubclass(annotation, SpecModel):
             annotation = annotation.model_fields[str(part)].annotation
-            continue
-        arguments = get_args(annotation)
-        annotation = arguments[-1] if get_origin(annotation) is dict else arguments[0]
-    assert isinstance(annotation, type)
-    assert issubclass(annotation, SpecModel)
-    return list(annotation.model_fields)
+        else:
+            arguments = get_args(annotation)
+            annotation = arguments[-1] if get_origin(annotation) is dict else arguments[0]
+    model: type[SpecModel] = annotation
+    return list(model.model_fields)
 
 
 def _with_keys_repaired(value: Any, errors: list[ErrorDetails]) -> tuple[Any, dict[Path, Path]]:

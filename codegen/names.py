@@ -9,31 +9,31 @@ from collections.abc import Iterable
 
 from opforge.codegen.dtypes import DTYPES
 
-_CPP_KEYWORDS = frozenset(
-    """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
-    concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete
-    do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
-    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
-    requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
-    true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-    """.split()
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_CPP_KEYWORDS = _words(
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
+    "compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype "
+    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int "
+    "long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register "
+    "reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template "
+    "this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t "
+    "while xor xor_eq"
 )
 # What generated code, the CANN macros or the two-phase call use themselves.
-_RESERVED = frozenset(
-    """
-    aclnn ascendc call check context data executor ge gert half impl kernel_name l0op main op opforge ops platform plan
-    problem std stream symbols tensor tiling tiling_data tiling_key unique_executor user_workspace workspace
-    workspace_size bfloat16_t
-    """.split()
+_RESERVED = _words(
+    "aclnn ascendc call check context data executor ge gert half impl kernel_name l0op main op opforge ops platform "
+    "plan problem std stream symbols tensor tiling tiling_data tiling_key unique_executor user_workspace workspace "
+    "workspace_size bfloat16_t"
 )
-_MACROS = frozenset(
-    """
-    ATTR BUFSIZ DATATYPE DYNAMIC EOF EXIT GRAPH INFINITY INPUT NAN NULL OPTIONAL OUTPUT REQUIRED S_OK TRUE FALSE
-    """.split()
+_MACROS = _words(
+    "ATTR BUFSIZ DATATYPE DYNAMIC EOF EXIT GRAPH INFINITY INPUT NAN NULL OPTIONAL OUTPUT REQUIRED S_OK TRUE FALSE"
 )
 # Words of the expression language.
-_LANGUAGE = frozenset("present dtype prod len min max and or not True False None".split())
+_LANGUAGE = _words("present dtype prod len min max and or not True False None")
 
 _OP_TYPE = re.compile(r"[A-Z][A-Za-z0-9]*")
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from opforge.codegen import names
 from opforge.codegen.expr import (
+    BoolLiteral,
     Expr,
     ExprError,
     IntLiteral,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 RULES = ("required", "dtypes", "ranks", "shapes")
 MAX_RANK = 8
+TRUE = BoolLiteral(value=True)
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -69,7 +71,7 @@ class Constraint:
     label: str
     status: int
     rule: str | None = None
-    check: Expr | None = None
+    check: Expr = TRUE
     check_text: str = ""
     case: str | None = None
     subject: str = ""
@@ -199,9 +201,9 @@ class _Compiler:
         return parse_integer(dim, Scope(symbols=known, attributes=self._attributes, tensors=self._inputs))
 
     def constraint(self, index: int, constraint: ConstraintSpec, cases: tuple[Case, ...]) -> Constraint:
-        """One constraint; its check is None if it cannot be parsed."""
+        """One constraint; its check is `true` if it has none or it cannot be parsed."""
         path: Path = ("constraints", index)
-        check = None
+        check: Expr = TRUE
         if constraint.check is not None:
             check = self._check(path, constraint, cases)
         return Constraint(
@@ -215,7 +217,7 @@ class _Compiler:
             constraint.expected or "",
         )
 
-    def _check(self, path: Path, constraint: ConstraintSpec, cases: tuple[Case, ...]) -> Expr | None:
+    def _check(self, path: Path, constraint: ConstraintSpec, cases: tuple[Case, ...]) -> Expr:
         scopes = [self._certain[case.name] for case in cases if constraint.case in {None, case.name}]
         everywhere = set.intersection(*scopes) if scopes else set()
         somewhere = set().union(*self._certain.values()) if self._certain else set()
@@ -224,7 +226,7 @@ class _Compiler:
             check = parse_condition(constraint.check or "", scope)
         except ExprError as error:
             self._problem((*path, "check"), str(error))
-            return None
+            return TRUE
         for symbol in sorted(symbols_of(check) - everywhere):
             having = [name for name, certain in self._certain.items() if symbol in certain]
             hint = f"add 'case: {having[0]}'" if constraint.case is None else f"it is in case {having[0]!r}"

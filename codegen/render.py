@@ -8,6 +8,7 @@ from functools import lru_cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from opforge.codegen import escape
+from opforge.codegen.layout import fit
 from opforge.codegen.model import OpSpec
 from opforge.codegen.views import FunctionView, OpView
 
@@ -70,7 +71,9 @@ def render_lists(files: Sequence[str]) -> tuple[str, str]:
         files: Paths of all generated files.
     """
     folders = sorted({path.split("/")[0] for path in files if path.endswith(".cpp")})
-    lists = [(folder, [p for p in sorted(files) if p.startswith(f"{folder}/") and p.endswith(".cpp")]) for folder in folders]
+    lists = [
+        (folder, [p for p in sorted(files) if p.startswith(f"{folder}/") and p.endswith(".cpp")]) for folder in folders
+    ]
     safe = [(folder.upper(), [escape.Code(path) for path in paths]) for folder, paths in lists]
     template = _environment().get_template("sources.cmake.j2")
     return "sources.cmake", template.render(
@@ -85,4 +88,5 @@ def _text(template: str, op: OpView, function: FunctionView | None = None, mark:
     context = {"op": op, "banner": escape.Code(mark.format(banner))}
     if function is not None:
         context["function"] = function
-    return _environment().get_template(template).render(context)
+    text = _environment().get_template(template).render(context)
+    return text if template.endswith(".md.j2") else fit(text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from opforge.codegen.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.model import OpSpec, TensorSpec
@@ -57,7 +57,7 @@ class Violation:
         return f"{self.op_type}: {self.parameter}: got {self.got}, expected {self.expected} [{self.label}]"
 
 
-class ShapeRefusal(ValueError):
+class ShapeRefusal(ValueError):  # noqa: N818  # it is an answer, not a mistake
     """The outputs cannot be inferred, because the call breaks a constraint."""
 
     def __init__(self, violation: Violation) -> None:
@@ -115,7 +115,7 @@ def dims_text(dims: Sequence[int | None]) -> str:
     return f"[{', '.join('?' if dim is None or dim < 0 else str(dim) for dim in dims)}]"
 
 
-def value_text(value: float | bool | str) -> str:
+def value_text(value: float | bool | str | None) -> str:
     """An attribute value as messages print it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -135,7 +135,7 @@ class _Checker:
             if name in names
         }
         self._attrs = {attr.name: call.attrs.get(attr.name, attr.default) for attr in spec.attrs}
-        self._case: Case | None = None
+        self._case: Case = spec.program.cases[0]
         self._symbols: dict[str, int | None] = {}
 
     def violation(self) -> Violation | None:
@@ -206,8 +206,6 @@ class _Checker:
         return None
 
     def _check(self, constraint: Constraint) -> Violation | None:
-        assert constraint.check is not None
-        assert self._case is not None
         if constraint.case not in {None, self._case.name}:
             return None
         try:
@@ -215,21 +213,21 @@ class _Checker:
                 return None
         except EvaluationError:
             return self._broken(
-                constraint, constraint.subject, f"{self._got(constraint)} (no result within 64 bits)", constraint.expected
+                constraint,
+                constraint.subject,
+                f"{self._got(constraint)} (no result within 64 bits)",
+                constraint.expected,
             )
         return self._broken(constraint, constraint.subject, self._got(constraint), constraint.expected)
 
     def _got(self, constraint: Constraint) -> str:
         if constraint.subject in self._attrs:
-            value = self._attrs[constraint.subject]
-            assert value is not None
-            return value_text(value)
+            return value_text(self._attrs[constraint.subject])
         if constraint.subject not in self._shapes:
             return "null"
         return shape_text(self._shapes[constraint.subject])
 
     def _check_shapes(self, constraint: Constraint) -> Violation | None:
-        assert self._case is not None
         case = self._case
         for tensor in self._spec.tensors:
             if tensor.name not in case.shapes:
@@ -260,12 +258,9 @@ class _Checker:
         return None
 
     def _value(self, dim: Dim) -> int | None:
-        value = evaluate(dim.expression, self._environment())
-        assert value is None or type(value) is int
-        return value
+        return cast("int | None", evaluate(dim.expression, self._environment()))
 
     def output_shape(self, name: str) -> tuple[int, ...]:
         """The shape of an output after `violation()` found nothing; -1 is unknown."""
-        assert self._case is not None
         values = [self._value(dim) for dim in self._case.shapes[name]]
         return tuple(-1 if value is None else value for value in values)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from opforge.codegen.dtypes import DTYPES
-from opforge.codegen.model import SCALAR_BYTES, STATUSES, TILING_DATA_BYTES, AttrSpec, OpSpec
+from opforge.codegen.model import SCALAR_BYTES, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES, AttrSpec, OpSpec, TensorSpec
 from opforge.codegen.names import lower_camel, snake_case, suggest
 from opforge.codegen.program import compile_spec
 from opforge.codegen.yaml_nodes import Path
 
 Problems = list[tuple[Path, str]]
 
-_TENSOR_TYPES = ("aclTensor *", "const aclTensor *")
 _ATTR_TYPES = {
     "int": ("int8_t", "int32_t", "int64_t", "uint64_t"),
     "float": ("double", "float"),
@@ -45,16 +44,17 @@ def _check_unique(problems: Problems, what: str, entries: Iterable[tuple[Path, s
 
 
 def _check_names(spec: OpSpec, problems: Problems) -> None:
-    parameters = [
-        (section, index, parameter)
-        for section, group in (("inputs", spec.inputs), ("attrs", spec.attrs), ("outputs", spec.outputs))
-        for index, parameter in enumerate(group)
-    ]
+    groups: list[tuple[str, Sequence[TensorSpec | AttrSpec]]]
+    groups = [("inputs", spec.inputs), ("attrs", spec.attrs), ("outputs", spec.outputs)]
+    parameters = [(section, index, p) for section, group in groups for index, p in enumerate(group)]
     _check_unique(problems, "the name", [((s, i, "name"), lower_camel(p.name)) for s, i, p in parameters])
     _check_unique(problems, "the IR name", [((s, i, "ir"), p.ir_name) for s, i, p in parameters if p.ir])
     _check_unique(problems, "the case", [(("cases", i, "name"), case.name) for i, case in enumerate(spec.cases)])
     _check_unique(problems, "the product", [(("products", i), product) for i, product in enumerate(spec.products)])
     for index, output in enumerate(spec.outputs):
+        if output.dtype is None and len(output.dtypes) > 1:
+            message = f"got {len(output.dtypes)} dtypes, expected one, or 'dtype: <required input>' to follow an input"
+            problems.append((("outputs", index, "dtypes"), message))
         if output.optional:
             problems.append((("outputs", index, "optional"), "got true, expected false: an output is always given"))
 
@@ -91,7 +91,7 @@ def _check_attrs(spec: OpSpec, problems: Problems) -> None:
 def _check_constraints(spec: OpSpec, problems: Problems) -> None:
     labels = [(("constraints", i, "label"), constraint.label) for i, constraint in enumerate(spec.constraints)]
     _check_unique(problems, "the label", labels)
-    parameters = [parameter.name for parameter in (*spec.tensors, *spec.attrs)]
+    parameters = [tensor.name for tensor in spec.tensors] + [attr.name for attr in spec.attrs]
     cases = [case.name for case in spec.cases]
     for index, constraint in enumerate(spec.constraints):
         path: Path = ("constraints", index)
@@ -139,7 +139,7 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
                 problems.append((place, f"unknown parameter {name!r}; {suggest(name, function.params)}"))
             elif of_name in tensors or of_name in attrs:
                 attr = attrs.get(of_name)
-                allowed = _ATTR_TYPES[attr.type] if attr else _TENSOR_TYPES
+                allowed = _ATTR_TYPES[attr.type] if attr else TENSOR_TYPES
                 if c_type not in allowed:
                     problems.append((place, f"got {c_type!r}, expected one of {', '.join(allowed)}"))
 
@@ -158,17 +158,13 @@ def _check_tiling(spec: OpSpec, problems: Problems) -> None:
         got = f"got {tiling_bytes(spec)} bytes, expected at most {TILING_DATA_BYTES}"
         problems.append((("tiling", "data"), f"{got}; longer lists reach the kernel as an input"))
     columns = {tensor.name for tensor in spec.tensors if not tensor.optional}
+    optional = {tensor.name for tensor in spec.tensors} - columns
     for index, key in enumerate(spec.tiling.keys):
         for position, item in enumerate(key.template):
             if isinstance(item, str) and item not in columns and item not in DTYPES:
-                why = " (the dtype of an optional input selects no kernel)" if item in map(_name, spec.inputs) else ""
-                expected = f"{suggest(item, columns | set(DTYPES))}"
                 place: Path = ("tiling", "keys", index, "template", position)
-                problems.append((place, f"got {item!r}{why}; {expected}"))
-
-
-def _name(parameter: object) -> str:
-    return str(getattr(parameter, "name", ""))
+                why = " (the dtype of an optional input selects no kernel)" if item in optional else ""
+                problems.append((place, f"got {item!r}{why}; {suggest(item, columns | set(DTYPES))}"))
 
 
 def tiling_layout(spec: OpSpec) -> list[tuple[str, int, int]]:

@@ -336,7 +336,7 @@ class ConstraintView:
         self.subject = constraint.subject
         self.expected = constraint.expected
         self.text = constraint.check_text
-        self.condition = None if constraint.check is None else cpp_expression(constraint.check, op.cpp_names)
+        self.condition = None if constraint.rule else cpp_expression(constraint.check, op.cpp_names)
         self.binds = constraint.rule == "ranks"
         camel = lower_camel(constraint.subject) if constraint.subject else ""
         of_attr = constraint.subject in {attr.name for attr in op.attrs}
@@ -398,7 +398,11 @@ class TilingKeyView:
     """One tiling key."""
 
     def __init__(self, spec: OpSpec, index: int) -> None:
-        name, number, template = spec.tiling.keys[index].name, spec.tiling.keys[index].key, spec.tiling.keys[index].template
+        name, number, template = (
+            spec.tiling.keys[index].name,
+            spec.tiling.keys[index].key,
+            spec.tiling.keys[index].template,
+        )
         self.chain = Code("} else " if index else "")
         self.number = number
         self.enumerator = f"{spec.name}_{snake_case(name)}".upper()
@@ -439,7 +443,7 @@ class OpView:
         )
         self.cases = [CaseView(self, case) for case in spec.program.cases]
         self.constraints = [ConstraintView(self, constraint) for constraint in spec.program.constraints]
-        self.parameters = [*self.inputs, *self.attrs, *self.outputs]
+        self.parameters: list[TensorView | AttrView] = [*self.inputs, *self.attrs, *self.outputs]
         self.onnx_opsets = f"{ONNX_OPSETS[0]} to {ONNX_OPSETS[-1]}"
         self.conditions = alternatives([case.when_text for case in spec.program.cases])
         self.functions = [FunctionView(self, function) for function in spec.aclnn]
@@ -480,7 +484,8 @@ class OpView:
     @property
     def l0_values(self) -> Code:
         """What the level-0 function is called with, for its log."""
-        return Code(", ".join(part.camel for part in [*self.inputs, *self.attrs]))
+        names = [tensor.camel for tensor in self.inputs] + [attr.camel for attr in self.attrs]
+        return Code(", ".join(names))
 
     @property
     def l0_arguments(self) -> Code:
@@ -544,12 +549,14 @@ class ParamView:
     """One parameter of an aclnn function."""
 
     def __init__(self, op: OpView, param: Param) -> None:
-        of: TensorView | AttrView = {p.name: p for p in (*op.tensors, *op.attrs)}[param.of]
+        of = next(parameter for parameter in op.parameters if parameter.name == param.of)
         self.name = param.name
         self.of = param.of
         self.kind = param.kind
         self.c_type = Code(param.c_type)
-        self.declaration = Code(f"{param.c_type}{param.name}" if "*" in param.c_type else f"{param.c_type} {param.name}")
+        self.declaration = Code(
+            f"{param.c_type}{param.name}" if "*" in param.c_type else f"{param.c_type} {param.name}"
+        )
         self.direction = "out" if param.kind == "output" else "in"
         self.text = of.description or of.name
         if isinstance(of, TensorView) and of.optional:

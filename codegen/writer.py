@@ -154,4 +154,6 @@ def _replace(path: Path, text: str) -> None:
 
 def _not_writable(out: Path, error: OSError) -> UserError:
     place = error.filename or out
-    return UserError(f"{place}: got '{error.strerror}', expected a folder that can be written to; choose one with --out")
+    return UserError(
+        f"{place}: got '{error.strerror}', expected a folder that can be written to; choose one with --out"
+    )

@@ -93,15 +93,15 @@ def _refused_events(text: str) -> list[Problem]:
     problems = []
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        mark = event.start_mark
-        place = Place(mark.line + 1, mark.column + 1)
+        place = _place(event)
+        anchor = getattr(event, "anchor", None)
         if isinstance(event, yaml.AliasEvent):
-            message = f"got the alias '*{event.anchor}', expected the value itself; a star dimension needs quotes"
+            message = f"got the alias '*{anchor}', expected the value itself; a star dimension needs quotes"
             problems.append(Problem(place, (), message))
-        elif getattr(event, "anchor", None) is not None:
-            problems.append(Problem(place, (), f"got the anchor '&{event.anchor}', expected the value itself"))
-        if getattr(event, "tag", None) is not None:
-            problems.append(Problem(place, (), f"got the tag {event.tag!r}, expected a plain value"))
+        elif anchor is not None:
+            problems.append(Problem(place, (), f"got the anchor '&{anchor}', expected the value itself"))
+        if (tag := getattr(event, "tag", None)) is not None:
+            problems.append(Problem(place, (), f"got the tag {tag!r}, expected a plain value"))
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -124,7 +124,6 @@ class _Builder:
             return self._scalar(node, path)
         if isinstance(node, yaml.SequenceNode):
             return tuple(self.build(item, (*path, index)) for index, item in enumerate(node.value))
-        assert isinstance(node, yaml.MappingNode)
         mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
@@ -161,5 +160,5 @@ def core_scalar(text: str) -> Any:
     return text
 
 
-def _place(node: yaml.Node) -> Place:
-    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+def _place(part: Any) -> Place:
+    return Place(part.start_mark.line + 1, part.start_mark.column + 1)

@@ -1,0 +1,77 @@
+"""Lines of generated C++ that are too long, broken where a person would break them."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass
+
+WIDTH = 120
+_COMMENT = re.compile(r"\s*//+ ?")
+
+
+def fit(text: str) -> str:
+    """Break lines of C++ beyond 120 columns: comments between words, code after commas and before `&&` and `||`."""
+    lines = []
+    for line in text.split("\n"):
+        lines += [line] if len(line) <= WIDTH or line.startswith("#") else _broken(line)
+    return "\n".join(lines)
+
+
+def _broken(line: str) -> list[str]:
+    if comment := _COMMENT.match(line):
+        prefix = comment[0]
+        return textwrap.wrap(
+            line[len(prefix) :],
+            WIDTH,
+            initial_indent=prefix,
+            subsequent_indent=prefix,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    lines = []
+    while len(line) > WIDTH:
+        start = len(line) - len(line.lstrip())
+        places = [place for place in _places(line) if start < place.column <= WIDTH]
+        if not places:
+            break
+        depth = min(len(place.brackets) for place in places)
+        place = [place for place in places if len(place.brackets) == depth][-1]
+        indent = place.brackets[-1] + 1 if place.brackets else start
+        lines.append(line[: place.column].rstrip())
+        line = " " * indent + line[place.column :].lstrip()
+    return [*lines, line]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a line may be broken: before `column`, inside the brackets that stand open at these columns."""
+
+    column: int
+    brackets: tuple[int, ...]
+
+
+def _places(line: str) -> list[_Place]:
+    """The places outside of string literals, after a comma or before a logical operator."""
+    places = []
+    brackets: tuple[int, ...] = ()
+    is_quoted = False
+    i = 0
+    while i < len(line):
+        if line[i] == "\\":
+            i += 2
+            continue
+        if line[i] == '"':
+            is_quoted = not is_quoted
+        elif is_quoted:
+            pass
+        elif line[i] in "([{":
+            brackets = (*brackets, i)
+        elif line[i] in ")]}":
+            brackets = brackets[:-1]
+        elif line.startswith(", ", i):
+            places.append(_Place(i + 1, brackets))
+        elif line.startswith((" && ", " || "), i):
+            places.append(_Place(i, brackets))
+        i += 1
+    return places
