@@ -7,7 +7,33 @@
 
 #include "opforge_twin/kernel/runtime.h"
 
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
 namespace opforge::twin::kernel {
+
+#ifdef __F16C__
+inline float WidenHalf(uint16_t bits)
+{
+    return _cvtsh_ss(bits);
+}
+
+inline uint16_t NarrowToHalf(float value)
+{
+    return _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT);
+}
+#else
+inline float WidenHalf(uint16_t bits)
+{
+    return HalfToFloat(bits);
+}
+
+inline uint16_t NarrowToHalf(float value)
+{
+    return FloatToHalf(value);
+}
+#endif
 
 template <typename T>
 using Computed = std::conditional_t<kIsAnyOf<T, half, bfloat16_t>, float, T>;
@@ -18,7 +44,7 @@ inline Computed<T> Load(const uint8_t* from)
     T value;
     std::memcpy(static_cast<void*>(&value), from, sizeof(T));
     if constexpr (std::is_same_v<T, half>) {
-        return HalfToFloat(value.bits);
+        return WidenHalf(value.bits);
     } else if constexpr (std::is_same_v<T, bfloat16_t>) {
         return Bfloat16ToFloat(value.bits);
     } else {
@@ -30,7 +56,7 @@ template <typename T>
 inline void Store(uint8_t* to, Computed<T> value)
 {
     if constexpr (std::is_same_v<T, half>) {
-        const uint16_t bits = FloatToHalf(value);
+        const uint16_t bits = NarrowToHalf(value);
         std::memcpy(to, &bits, sizeof(bits));
     } else if constexpr (std::is_same_v<T, bfloat16_t>) {
         const uint16_t bits = FloatToBfloat16(value);
@@ -53,7 +79,7 @@ template <typename T>
 inline Computed<T> Rounded(Computed<T> value)
 {
     if constexpr (std::is_same_v<T, half>) {
-        return HalfToFloat(FloatToHalf(value));
+        return WidenHalf(NarrowToHalf(value));
     } else {
         return value;
     }

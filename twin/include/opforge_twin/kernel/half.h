@@ -4,10 +4,6 @@
 
 #include "opforge_twin/kernel/language.h"
 
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
-
 namespace opforge::twin::kernel {
 
 constexpr uint32_t FloatBits(float value)
@@ -20,7 +16,7 @@ constexpr float BitsFloat(uint32_t bits)
     return __builtin_bit_cast(float, bits);
 }
 
-constexpr float PortableHalfToFloat(uint16_t bits)
+constexpr float HalfToFloat(uint16_t bits)
 {
     const uint32_t sign = static_cast<uint32_t>(bits & 0x8000U) << 16;
     const uint32_t exponent = (bits >> 10) & 0x1FU;
@@ -36,7 +32,7 @@ constexpr float PortableHalfToFloat(uint16_t bits)
     return BitsFloat(sign | ((exponent + 112U) << 23) | (mantissa << 13));
 }
 
-constexpr uint16_t PortableFloatToHalf(float value)
+constexpr uint16_t FloatToHalf(float value)
 {
     const uint32_t bits = FloatBits(value);
     const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000U);
@@ -54,26 +50,6 @@ constexpr uint16_t PortableFloatToHalf(float value)
     }
     const uint32_t odd = (magnitude >> 13) & 1U;
     return static_cast<uint16_t>(sign | ((magnitude - 0x38000000U + 0xFFFU + odd) >> 13));
-}
-
-constexpr float HalfToFloat(uint16_t bits)
-{
-#ifdef __F16C__
-    if (!__builtin_is_constant_evaluated()) {
-        return _cvtsh_ss(bits);
-    }
-#endif
-    return PortableHalfToFloat(bits);
-}
-
-constexpr uint16_t FloatToHalf(float value)
-{
-#ifdef __F16C__
-    if (!__builtin_is_constant_evaluated()) {
-        return _cvtss_sh(value, 0);
-    }
-#endif
-    return PortableFloatToHalf(value);
 }
 
 constexpr float Bfloat16ToFloat(uint16_t bits)
@@ -149,12 +125,15 @@ struct bfloat16_t {
     uint16_t bits = 0;
 
     bfloat16_t() = default;
-    /// The constant 0 of paddings and fills; other numbers go through ToBfloat16.
-    constexpr bfloat16_t(int value) : bits(opforge::twin::kernel::FloatToBfloat16(static_cast<float>(value))) {}
+    /// The constant 0 of paddings and fills, not a conversion: other types do not fit.
+    template <typename T, typename = std::enable_if_t<std::is_same_v<T, int>>>
+    constexpr bfloat16_t(T value) : bits(opforge::twin::kernel::FloatToBfloat16(static_cast<float>(value)))
+    {
+    }
 
     static constexpr bfloat16_t FromBits(uint16_t bits)
     {
-        bfloat16_t value(0);
+        bfloat16_t value{};
         value.bits = bits;
         return value;
     }

@@ -6,6 +6,12 @@
 
 namespace opforge::twin::kernel {
 
+/// One member of the tiling data; arrays too.
+template <typename T>
+struct TilingField {
+    T value;
+};
+
 template <typename T>
 T CopyTiling(volatile const uint8_t* tiling, uint64_t offset, Location at = Location::Here())
 {
@@ -29,9 +35,11 @@ T CopyTiling(volatile const uint8_t* tiling, uint64_t offset, Location at = Loca
 #define GET_TILING_DATA_WITH_STRUCT(structure, variable, tiling) \
     [[maybe_unused]] const structure variable = opforge::twin::kernel::CopyTiling<structure>(tiling, 0)
 
-#define GET_TILING_DATA_MEMBER(structure, member, variable, tiling) \
-    [[maybe_unused]] const auto variable =                          \
-        opforge::twin::kernel::CopyTiling<decltype(structure::member)>(tiling, offsetof(structure, member))
+#define GET_TILING_DATA_MEMBER(structure, member, variable, tiling)                                         \
+    [[maybe_unused]] const auto& variable =                                                                 \
+        opforge::twin::kernel::CopyTiling<opforge::twin::kernel::TilingField<decltype(structure::member)>>( \
+            tiling, offsetof(structure, member))                                                            \
+            .value
 
 /// All keys are compiled into one library; the launch's key chooses. A launch that takes no branch is a finding.
 #define TILING_KEY_IS(key) (opforge::twin::kernel::TilingKeyIs(static_cast<uint64_t>(key)))

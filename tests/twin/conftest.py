@@ -1,0 +1,105 @@
+"""Compile kernels from text and launch them on the twin."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from opforge.codegen.project import BUILTIN_ROOT
+from opforge.twin.build import INCLUDE, TWIN, build_runtime
+from opforge.twin.compiler import WARNINGS, Library, Unit, build
+
+Array = np.ndarray[Any, Any]
+CACHE = BUILTIN_ROOT / "build" / "twin" / "tests"
+WORKSPACE_BYTES = (16 << 20) + 65536
+INPUT, OUTPUT = 1, 2
+
+
+def compile_library(name: str, source: Path, *flags: str) -> Path:
+    """Compile one source against the twin; cached by content."""
+    runtime = build_runtime()
+    links = (f"-L{runtime.parent}", f"-Wl,-rpath,{runtime.parent}", "-lopforge_twin", "-ldl")
+    unit = Unit(source, CACHE / f"{name}.o", (*WARNINGS, "-Wcast-qual", f"-I{INCLUDE}", *flags), name)
+    library = Library(CACHE / f"{name}.so", (unit,), links)
+    build([library])
+    return library.path
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Kernels compiled from one text."""
+
+    library: Path
+    launcher: Any
+
+    def launch(
+        self,
+        symbol: str,
+        *arrays: Array | None,
+        roles: tuple[int, ...] = (),
+        blocks: int = 1,
+        tiling: bytes = b"",
+        tiling_key: int = 0,
+        task_type: str = "MIX_AIV_1_0",
+        soc: str = "Ascend910B1",
+        strict: bool = True,
+        threads: int = 0,
+        seed: int = 0,
+    ) -> dict[str, Any]:
+        """Run a kernel on arrays in place; returns the report."""
+        pointers = (ctypes.c_void_p * len(arrays))(*(None if a is None else a.ctypes.data for a in arrays))
+        sizes = (ctypes.c_uint64 * len(arrays))(*(0 if a is None else a.nbytes for a in arrays))
+        kinds = (ctypes.c_int32 * len(arrays))(*(roles or [INPUT | OUTPUT] * len(arrays)))
+        workspace = np.full(WORKSPACE_BYTES, 0xFE, np.uint8)
+        answer = self.launcher.LaunchKernel(
+            str(self.library).encode(),
+            symbol.encode(),
+            task_type.encode(),
+            soc.encode(),
+            ctypes.c_uint32(blocks),
+            ctypes.c_uint64(tiling_key),
+            tiling,
+            ctypes.c_uint64(len(tiling)),
+            pointers,
+            sizes,
+            kinds,
+            ctypes.c_uint64(len(arrays)),
+            ctypes.c_void_p(workspace.ctypes.data),
+            ctypes.c_uint64(workspace.nbytes),
+            int(strict),
+            ctypes.c_uint32(threads),
+            ctypes.c_uint64(seed),
+        )
+        report: dict[str, Any] = json.loads(answer)
+        return report
+
+    def run(self, symbol: str, *arrays: Array | None, **options: Any) -> dict[str, Any]:
+        """Launch a kernel that must be clean."""
+        report = self.launch(symbol, *arrays, **options)
+        assert report["findings"] == [], report["findings"]
+        return report
+
+
+@pytest.fixture(scope="session")
+def compile_kernels() -> Callable[[str], Kernels]:
+    """A function from the text of kernels to the kernels."""
+    source = Path(__file__).with_name("kernel_launcher.cpp")
+    launcher = ctypes.CDLL(str(compile_library("kernel_launcher", source, f"-I{TWIN / 'src'}")))
+    launcher.LaunchKernel.restype = ctypes.c_char_p
+
+    def compiled(text: str) -> Kernels:
+        name = hashlib.sha256(text.encode()).hexdigest()[:16]
+        source = CACHE / f"{name}.cpp"
+        if not source.is_file():
+            source.parent.mkdir(parents=True, exist_ok=True)
+            source.write_text(text, encoding="utf-8")
+        return Kernels(compile_library(name, source), launcher)
+
+    return compiled

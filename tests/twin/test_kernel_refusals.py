@@ -1,0 +1,105 @@
+"""What the device's compiler or its instruction set refuses does not compile for the twin either, with a readable text."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from opforge.twin.build import INCLUDE
+from opforge.twin.compiler import compiler
+
+KERNEL = """
+#include "kernel_operator.h"
+using namespace AscendC;
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
+{{
+    (void)x;
+    (void)y;
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    LocalTensor<float> f = buffer.Get<float>();
+    LocalTensor<half> h = buffer.Get<half>();
+    LocalTensor<bfloat16_t> b = buffer.Get<bfloat16_t>();
+    LocalTensor<int32_t> i = buffer.Get<int32_t>();
+    LocalTensor<int64_t> l = buffer.Get<int64_t>();
+    LocalTensor<int8_t> c = buffer.Get<int8_t>();
+    LocalTensor<uint8_t> u = buffer.Get<uint8_t>();
+    GlobalTensor<float> g;
+    int64_t n = GetBlockNum();
+    (void)f; (void)h; (void)b; (void)i; (void)l; (void)c; (void)u; (void)g; (void)n;
+    {line}
+}}
+"""
+
+REFUSED = {
+    "Add(b, b, b, 64);": "Add: Ascend 910B has int16_t, half, int32_t, float",
+    "Add(l, l, l, 64);": "Add: Ascend 910B has",
+    "Div(i, i, i, 64);": "Div: Ascend 910B has half, float",
+    "Muls(c, c, static_cast<int8_t>(2), 64);": "Muls: Ascend 910B has",
+    "Exp(i, i, 64);": "Exp: Ascend 910B has half, float",
+    "Abs(i, i, 64);": "Abs: Ascend 910B has",
+    "Not(f, f, 64);": "Not: Ascend 910B has int16_t, uint16_t",
+    "Duplicate(l, static_cast<int64_t>(0), 64);": "Duplicate: Ascend 910B has",
+    "Duplicate(u, static_cast<uint8_t>(0), 64);": "Duplicate: Ascend 910B has",
+    "ReduceSum(i, i, i, 64);": "reductions: Ascend 910B has half and float",
+    "ReduceMax(i, i, i, 64);": "reductions: Ascend 910B has half and float",
+    "Cast(b, h, RoundMode::CAST_RINT, 64);": "go through float",
+    "Cast(h, b, RoundMode::CAST_RINT, 64);": "go through float",
+    "Cast(u, f, RoundMode::CAST_RINT, 64);": "go through float",
+    "Select(i, u, i, i, SELMODE::VSEL_TENSOR_TENSOR_MODE, 64);": "Select: Ascend 910B has half and float",
+    "Gather(l, l, i.ReinterpretCast<uint32_t>(), 0, 64);": "Ascend 910B has 2- and 4-byte types",
+    "SetAtomicAdd<int64_t>();": "SetAtomicAdd: Ascend 910B has",
+    "PipeBarrier<PIPE_S>();": "PipeBarrier<PIPE_S> does not exist",
+    "Sort32(f, f, i.ReinterpretCast<uint32_t>(), 1);": "Sort32",
+    "Mmad(f, h, h, 1);": "Mmad",
+    "Fill(g, 10, 0.0f);": "Fill",
+    "TQue<TPosition::A1, 1> queue; pipe.InitBuffer(queue, 1, 1024);": "cube positions are not there yet",
+    "g.SetGlobalBuffer((float*)x);": "cast",
+    "g.SetGlobalBuffer(reinterpret_cast<float*>(x));": "casts away qualifiers",
+    "float* raw = (__gm__ float*)x; (void)raw;": "invalid conversion",
+    "bfloat16_t s = ToBfloat16(1.0f); s = s + s;": "no match for",
+    "bfloat16_t s = 1.5f; (void)s;": "conversion",
+    "Adds(f, f, 1, 64);": "no matching function",
+    "Add(f, f, f, 64, 1, {1, 1, 1, 8, 8, n});": "narrowing",
+    "Add(f, f, f, 64, 1, {1, 1, 1, 8, 8, 256});": "narrowing",
+    "DataCopyExtParams rows{1, n * 4, 0, 0, 0};": "narrowing",
+    "if (ASCEND_IS_AIV) { n = 0; }": "constexpr",
+    "GET_TILING_DATA(data, y);": "OpforgeDefaultTiling",
+    "const uint64_t mask[2] = {1, 0}; Add(f, f, f, mask, 1, {1, 1, 1, 8, 8, 8});": "no matching function",
+}
+ACCEPTED = [
+    "",
+    "if ASCEND_IS_AIV { n = 0; }",
+    "const uint8_t stride = 8; Add(f, f, f, 64, 1, {1, 1, 1, 8, 8, stride});",
+    "uint8_t stride = 8; Add(f, f, f, 64, static_cast<uint8_t>(n), {1, 1, 1, 8, 8, stride});",
+    "Adds<float, false>(f, f, 1.0f, 64, 1, {1, 1, 8, 8});",
+    "DataCopyExtParams rows{static_cast<uint16_t>(n), static_cast<uint32_t>(n * 4), 0, 0, 0}; (void)rows;",
+    "DataCopyPadExtParams<bfloat16_t> padding{true, 0, 3, 0}; (void)padding;",
+    "DataCopyPadExtParams<half> padding{false, 0, 0, 0}; (void)padding;",
+    "event_t id = static_cast<event_t>(GetTPipePtr()->FetchEventID(HardEvent::V_S)); SetFlag<HardEvent::V_S>(id);",
+    "const int32_t id = static_cast<int32_t>(pipe.AllocEventID<HardEvent::V_S>()); WaitFlag<HardEvent::V_S>(id);",
+    "DataCopy(f, g, {1, 8, 0, 0}); DataCopy(g, f, DataCopyParams()); pipe_barrier(PIPE_V);",
+    "float s = ToFloat(b.GetValue(0)); b.SetValue(0, ToBfloat16(s)); f(1) = f(0) + s;",
+    "half s = h.GetValue(0); s += s; s = s * half(2) + static_cast<half>(1.0f); h.SetValue(0, s);",
+    "uint64_t mask[2] = {1, 0}; Cast(f, h, RoundMode::CAST_NONE, mask, 1, {1, 1, 8, 4});",
+    "TQue<TPosition::VECIN, 1> queue; pipe.InitBuffer(queue, 2, 1024); LocalTensor<float> t; queue.AllocTensor(t);",
+]
+
+
+def _errors(line: str) -> str:
+    command = [compiler()[0], "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wcast-qual"]
+    text = KERNEL.format(line=line)
+    done = subprocess.run(
+        [*command, f"-I{INCLUDE}", "-xc++", "-"], input=text, capture_output=True, text=True, check=False
+    )
+    return done.stderr if done.returncode else ""
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_refused(line):
+    assert REFUSED[line] in _errors(line)
+
+
+@pytest.mark.parametrize("line", ACCEPTED)
+def test_accepted(line):
+    assert _errors(line) == ""
