@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto, NodeProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
-from opforge.codegen.semantics import Call
+from opforge.codegen.semantics import Call, check
 from opforge.frontend.arrays import Array, check_inputs, input_types
-from opforge.frontend.attributes import AttributeProblem, read_attributes
+from opforge.frontend.attributes import AttributeProblem, AttrValue, read_attributes
 from opforge.frontend.external import is_external, read_external, tensors_of
 from opforge.frontend.functions import function_body
 from opforge.frontend.graph import GraphView, key_text
@@ -94,21 +94,24 @@ def run_model(
         raise UserError(f"operators: got {operators!r}, expected twin or function")
     view = GraphView(model, "model")
     arrays = check_inputs(inputs, input_types(model), where)
-    reports: list[tuple[str, Any]] = []
+    runner = _Runner(operators, soc)
     implementations = [
-        _implementation(spec, key, operators, soc, reports)
+        runner.implementation(spec, key)
         for spec in project_specs()
         for key in onnx_keys(spec)
         # A function that the model itself defines under such a name decides what its nodes compute.
         if key.domain == OPFORGE_DOMAIN or (key.domain, key.op_type) not in view.functions
     ]
+    complete = _with_data(model, folder)
     try:
-        evaluator = _evaluator(implementations)(_with_data(model, folder))
-        results = evaluator.run(None, arrays)
+        results = [np.asarray(result) for result in _evaluator(implementations)(complete).run(None, arrays)]
     except _NODE_ERRORS as error:
+        # The evaluator rewords some exceptions; what our own operators raised is told as it was.
+        if runner.failure is not None:
+            raise runner.failure from None
         raise UserError(f"model: cannot be executed: {type(error).__name__}: {first_line(error)}") from error
     names = [value.name for value in model.graph.output]
-    return Execution(dict(zip(names, map(np.asarray, results), strict=True)), reports)
+    return Execution(dict(zip(names, results, strict=True)), runner.reports)
 
 
 def _evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator]:
@@ -137,43 +140,64 @@ def _with_data(model: ModelProto, folder: Path | None) -> ModelProto:
     return copy
 
 
-def _implementation(
-    spec: OpSpec, key: OnnxKey, operators: Operators, soc: str, reports: list[tuple[str, Any]]
-) -> type[OpRun]:
-    """A class of the reference evaluator for one spelling of an operator."""
+class _Runner:
+    """Makes classes for the reference evaluator that run our operators.
 
-    def run(self: OpRun, *values: Array | None, **linked: Any) -> tuple[Array, ...]:
-        node = self.onnx_node
+    Attributes:
+        reports: What each call on the twin moved, with the node's name.
+        failure: What a call raised.
+    """
+
+    def __init__(self, operators: Operators, soc: str) -> None:
+        self._operators = operators
+        self._soc = soc
+        self.reports: list[tuple[str, Any]] = []
+        self.failure: Exception | None = None
+
+    def implementation(self, spec: OpSpec, key: OnnxKey) -> type[OpRun]:
+        """The class for one spelling of an operator."""
+
+        def run(self_: OpRun, *values: Array | None, **linked: Any) -> tuple[Array, ...]:
+            try:
+                return self._call(self_.onnx_node, spec, values, linked)
+            except Exception as error:
+                self.failure = error
+                raise
+
+        return type(key.op_type, (OpRun,), {"op_domain": key.domain, "op_schema": None, "_run": run})
+
+    def _call(
+        self, node: NodeProto, spec: OpSpec, values: Sequence[Array | None], linked: Mapping[str, Any]
+    ) -> tuple[Array, ...]:
         attrs = _attributes(node, spec, linked)
         names = [tensor.name for tensor in spec.inputs]
         if len(values) > len(names):
             raise UserError(f"{_label(node)}: has {len(values)} inputs, expected at most {len(names)}")
-        given = {name: value for name, value in zip(names, values, strict=False) if value is not None}
-        if operators == "function":
-            return _run_body(node, spec, given, attrs)
-        result = _run_twin(node, spec, given, attrs, soc)
-        reports.append((node.name, result.report))
+        inputs = {name: value for name, value in zip(names, values, strict=False) if value is not None}
+        if self._operators == "function":
+            return _run_body(node, spec, inputs, attrs)
+        result = _run_twin(node, spec, inputs, attrs, self._soc)
+        self.reports.append((node.name, result.report))
         return tuple(result[tensor.name] for tensor in spec.outputs[: len(node.output)])
-
-    return type(key.op_type, (OpRun,), {"op_domain": key.domain, "op_schema": None, "_run": run})
 
 
 def _label(node: NodeProto) -> str:
     return f"node {shown(node.name)} ({key_text(node)})"
 
 
-def _attributes(node: NodeProto, spec: OpSpec, linked: Mapping[str, Any]) -> dict[str, Any]:
+def _attributes(node: NodeProto, spec: OpSpec, linked: Mapping[str, Any]) -> dict[str, AttrValue]:
     """Attributes of a node; inside a local function, some come from the call of the function."""
     plain = NodeProto()
-    plain.attribute.extend(attribute for attribute in node.attribute if not attribute.ref_attr_name)
-    passed = {attribute.name for attribute in node.attribute if attribute.ref_attr_name}
+    for attribute in node.attribute:
+        passed = helper.make_attribute(attribute.name, linked[attribute.name]) if attribute.ref_attr_name else attribute
+        plain.attribute.append(passed)
     try:
-        return read_attributes(plain, spec) | {name: linked[name] for name in passed}
+        return read_attributes(plain, spec)
     except AttributeProblem as problem:
         raise UserError(f"{_label(node)}: {problem}") from problem
 
 
-def _run_twin(node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, Any], soc: str) -> Any:
+def _run_twin(node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue], soc: str) -> Any:
     from opforge import twin
 
     try:
@@ -182,11 +206,15 @@ def _run_twin(node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: di
         raise UserError(f"{_label(node)}: {error}") from error
 
 
-def _run_body(node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, Any]) -> tuple[Array, ...]:
+def _run_body(
+    node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue]
+) -> tuple[Array, ...]:
     shapes = {name: array.shape for name, array in inputs.items()}
     dtypes = {name: array.dtype.name for name, array in inputs.items()}
-    case = case_of(spec, Call(shapes=shapes, dtypes=dtypes, attrs=attrs))
-    body = function_body(spec, case, len(spec.inputs), _BODY_OPSET, dtypes)
+    call = Call(shapes=shapes, dtypes=dtypes, attrs=attrs)
+    if violation := check(spec, call, with_outputs=False):
+        raise UserError(f"{_label(node)}: {violation.message}")
+    body = function_body(spec, case_of(spec, call), len(spec.inputs), _BODY_OPSET, dtypes)
     if body is None:
         raise UserError(f"{_label(node)}: the operator has no ONNX body")
     feeds = {tensor.name: inputs.get(tensor.name) for tensor in spec.inputs}

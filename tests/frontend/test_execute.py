@@ -80,6 +80,20 @@ def test_a_refusal_of_the_operator_names_the_node(monkeypatch, feed):
         execute(parse(INDEXED), feed)
 
 
+def test_a_broken_rule_is_refused_without_the_twin_too(feed):
+    with pytest.raises(UserError, match=r"'n'.*\[C3\]"):
+        execute(parse(f"g (float[T, 3] x) => (y) {{[n] y = {NODE} (x)}}"), {"x": feed["x"]}, operators="function")
+
+
+def test_a_bug_below_is_not_called_a_mistake_of_the_user(monkeypatch, feed):
+    def fail(*args, **kwargs):
+        raise TypeError("bug")
+
+    monkeypatch.setattr(twin, "run", fail)
+    with pytest.raises(TypeError, match=r"^bug$"):
+        execute(parse(INDEXED), feed)
+
+
 def test_findings_of_the_twin_pass_through(monkeypatch, feed):
     def find(*args, **kwargs):
         raise twin.FindingsError([twin.Finding("alignment", 0, "MTE2", "k.h:3", "text")])
