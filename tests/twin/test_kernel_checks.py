@@ -84,113 +84,333 @@ class Planted:
 
 PLANTED = [
     # alignment and extents
-    Planted("copy_to_odd_address", "DataCopy(in, xGm, 1024);", "DataCopy(in[1], xGm, 1016);", "ub_misaligned", "byte 4"),
+    Planted(
+        "copy_to_odd_address", "DataCopy(in, xGm, 1024);", "DataCopy(in[1], xGm, 1016);", "ub_misaligned", "byte 4"
+    ),
     Planted("copy_length", "DataCopy(in, xGm, 1024);", "DataCopy(in, xGm, 1001);", "field_range", "modulo 32"),
-    Planted("read_behind_input", "DataCopy(in, xGm, 1024);", "DataCopy(in, xGm[8], 1024);", "gm_out_of_range", "[32, 4128)"),
-    Planted("read_before_input", "DataCopy(in, xGm, 1024);", "DataCopy(in, xGm[-8], 1024);", "gm_out_of_range", "[-32, "),
-    Planted("write_behind_output", "DataCopy(yGm, out, 1024);", "DataCopy(yGm[8], out, 1024);", "gm_out_of_range", "writes"),
     Planted(
-        "write_behind_declared", "yGm.SetGlobalBuffer((__gm__ float*)y, 1024);",
-        "yGm.SetGlobalBuffer((__gm__ float*)y, 1016);", "gm_out_of_range", "SetGlobalBuffer gave 4064",
+        "read_behind_input", "DataCopy(in, xGm, 1024);", "DataCopy(in, xGm[8], 1024);", "gm_out_of_range", "[32, 4128)"
     ),
     Planted(
-        "last_row_behind_output", "DataCopyPad(userGm, out, rows);",
-        "DataCopyPad(yGm[1024 - 40], out, rows);", "gm_out_of_range", "[4036, 4136)",
-    ),
-    Planted("absent_argument", "DataCopy(in, xGm, 1024);", "DataCopy(in, absentGm, 1024);", "null_argument", "absent optional"),
-    Planted("tensor_too_short", "DataCopy(in, xGm, 1024);", "DataCopy(in[64], xGm, 1024);", "ub_out_of_range", "[256, 4352)"),
-    Planted("negative_slice", "Duplicate(work, 0.0f, 1024);", "Duplicate(work[-8], 0.0f, 1024);", "ub_out_of_range", "[-32, "),
-    Planted("vector_odd_address", "Duplicate(work, 0.0f, 1024);", "Duplicate(work[3], 0.0f, 1000);", "ub_misaligned", "multiple of 32"),
-    Planted("vector_too_long", "Duplicate(work, 0.0f, 1024);", "Duplicate(work, 0.0f, 1025);", "ub_out_of_range", "4100"),
-    Planted(
-        "slice_behind_buffer", "LocalTensor<float> work = scratch.Get<float>();",
-        "LocalTensor<float> work = scratch.Get<float>(1025);", "ub_out_of_range", "TBuf",
+        "read_before_input", "DataCopy(in, xGm, 1024);", "DataCopy(in, xGm[-8], 1024);", "gm_out_of_range", "[-32, "
     ),
     Planted(
-        "raw_pointer", "DataCopy(in, xGm, 1024);", "DataCopy(in, xGm[(int64_t)*(__gm__ float*)x * 0], 1024);",
-        "raw_gm_access", "GetValue",
+        "write_behind_output", "DataCopy(yGm, out, 1024);", "DataCopy(yGm[8], out, 1024);", "gm_out_of_range", "writes"
+    ),
+    Planted(
+        "write_behind_declared",
+        "yGm.SetGlobalBuffer((__gm__ float*)y, 1024);",
+        "yGm.SetGlobalBuffer((__gm__ float*)y, 1016);",
+        "gm_out_of_range",
+        "SetGlobalBuffer gave 4064",
+    ),
+    Planted(
+        "last_row_behind_output",
+        "DataCopyPad(userGm, out, rows);",
+        "DataCopyPad(yGm[1024 - 40], out, rows);",
+        "gm_out_of_range",
+        "[4036, 4136)",
+    ),
+    Planted(
+        "absent_argument",
+        "DataCopy(in, xGm, 1024);",
+        "DataCopy(in, absentGm, 1024);",
+        "null_argument",
+        "absent optional",
+    ),
+    Planted(
+        "tensor_too_short", "DataCopy(in, xGm, 1024);", "DataCopy(in[64], xGm, 1024);", "ub_out_of_range", "[256, 4352)"
+    ),
+    Planted(
+        "negative_slice",
+        "Duplicate(work, 0.0f, 1024);",
+        "Duplicate(work[-8], 0.0f, 1024);",
+        "ub_out_of_range",
+        "[-32, ",
+    ),
+    Planted(
+        "vector_odd_address",
+        "Duplicate(work, 0.0f, 1024);",
+        "Duplicate(work[3], 0.0f, 1000);",
+        "ub_misaligned",
+        "multiple of 32",
+    ),
+    Planted(
+        "vector_too_long", "Duplicate(work, 0.0f, 1024);", "Duplicate(work, 0.0f, 1025);", "ub_out_of_range", "4100"
+    ),
+    Planted(
+        "slice_behind_buffer",
+        "LocalTensor<float> work = scratch.Get<float>();",
+        "LocalTensor<float> work = scratch.Get<float>(1025);",
+        "ub_out_of_range",
+        "TBuf",
+    ),
+    Planted(
+        "raw_pointer",
+        "DataCopy(in, xGm, 1024);",
+        "DataCopy(in, xGm[(int64_t)*(__gm__ float*)x * 0], 1024);",
+        "raw_gm_access",
+        "GetValue",
     ),
     # budgets
-    Planted("ub_budget", "pipe.InitBuffer(scratch, 4096);", "pipe.InitBuffer(scratch, 196352 - 12288 + 32);", "ub_budget", "196352"),
     Planted(
-        "too_many_buffers", "pipe.InitBuffer(scratch, 4096);",
-        "pipe.InitBuffer(scratch, 4096); TBuf<TPosition::VECCALC> more; for (int i = 0; i < 61; ++i) { pipe.InitBuffer(more, 32); }",
-        "buffer_count", "65",
+        "ub_budget",
+        "pipe.InitBuffer(scratch, 4096);",
+        "pipe.InitBuffer(scratch, 196352 - 12288 + 32);",
+        "ub_budget",
+        "196352",
     ),
     Planted(
-        "too_many_events", "SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);",
-        "for (int i = 0; i < 9; ++i) { pipe.AllocEventID<HardEvent::V_S>(); } SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);",
-        "event_ids", "V_S",
+        "too_many_buffers",
+        "pipe.InitBuffer(scratch, 4096);",
+        "pipe.InitBuffer(scratch, 4096); for (int i = 0; i < 61; ++i) { pipe.InitBuffer(scratch, 4096 - i * 64); }",
+        "buffer_count",
+        "65",
     ),
-    Planted("two_pipes", "PipeBarrier<PIPE_V>();\n        Add(", "TPipe second;\n        Add(", "two_pipes", "second TPipe"),
+    Planted(
+        "too_many_events",
+        "SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);",
+        "for (int i = 0; i < 9; ++i) { pipe.AllocEventID<HardEvent::V_S>(); } SetFlag<HardEvent::MTE3_MTE2>(3);",
+        "event_ids",
+        "V_S",
+    ),
+    Planted(
+        "two_pipes", "PipeBarrier<PIPE_V>();\n        Add(", "TPipe second;\n        Add(", "two_pipes", "second TPipe"
+    ),
     # fields
-    Planted("repeat_256", "64, 16, {1, 1, 1, 8, 8, 8}", "64, 256, {1, 1, 1, 8, 8, 8}", "field_range", "repeatTime is 256"),
     Planted(
-        "repeat_stride_256", "UnaryRepeatParams repeats;", "UnaryRepeatParams repeats; repeats.srcRepStride = 256;",
-        "field_range", "repeat stride of src is 256",
+        "repeat_256", "64, 16, {1, 1, 1, 8, 8, 8}", "64, 256, {1, 1, 1, 8, 8, 8}", "field_range", "repeatTime is 256"
     ),
-    Planted("block_count_4096", "rows(2, 100, 0, 0, 0);", "rows(4096, 4, 0, 0, 0);", "field_range", "blockCount is 4096"),
+    Planted(
+        "repeat_stride_256",
+        "UnaryRepeatParams repeats;",
+        "UnaryRepeatParams repeats; repeats.srcRepStride = 256;",
+        "field_range",
+        "repeat stride of src is 256",
+    ),
+    Planted(
+        "block_count_4096", "rows(2, 100, 0, 0, 0);", "rows(4096, 4, 0, 0, 0);", "field_range", "blockCount is 4096"
+    ),
     Planted("block_length", "rows(2, 100, 0, 0, 0);", "rows(1, 2097152, 0, 0, 0);", "field_range", "2097151"),
     Planted("part_of_element", "rows(2, 100, 0, 0, 0);", "rows(2, 98, 0, 0, 0);", "field_range", "sizeof(T)"),
-    Planted("negative_count", "Duplicate(work, 0.0f, 1024);", "Duplicate(work, 0.0f, -1);", "field_range", "count is -1"),
-    Planted("mask_65", "Adds(out, work, 1.0f, 64, 16, repeats);", "Adds(out, work, 1.0f, 65, 15, repeats);", "mask_range", "1..64"),
-    Planted("mask_0", "Adds(out, work, 1.0f, 64, 16, repeats);", "Adds(out, work, 1.0f, static_cast<uint64_t>(0), 16, repeats);", "mask_range", "mask is 0"),
     Planted(
-        "bit_mask_too_wide", "Adds(out, work, 1.0f, 64, 16, repeats);",
-        "uint64_t mask[2] = {1, 1}; Adds(out, work, 1.0f, mask, 16, repeats);", "mask_range", "beyond the 64",
+        "negative_count", "Duplicate(work, 0.0f, 1024);", "Duplicate(work, 0.0f, -1);", "field_range", "count is -1"
+    ),
+    Planted(
+        "mask_65",
+        "Adds(out, work, 1.0f, 64, 16, repeats);",
+        "Adds(out, work, 1.0f, 65, 15, repeats);",
+        "mask_range",
+        "1..64",
+    ),
+    Planted(
+        "mask_0",
+        "Adds(out, work, 1.0f, 64, 16, repeats);",
+        "Adds(out, work, 1.0f, static_cast<uint64_t>(0), 16, repeats);",
+        "mask_range",
+        "mask is 0",
+    ),
+    Planted(
+        "bit_mask_too_wide",
+        "Adds(out, work, 1.0f, 64, 16, repeats);",
+        "uint64_t mask[2] = {1, 1}; Adds(out, work, 1.0f, mask, 16, repeats);",
+        "mask_range",
+        "beyond the 64",
     ),
     Planted("wide_padding", "padding(true, 0, 7, 0.0f);", "padding(true, 0, 9, 0.0f);", "padding", "rightPadding is 9"),
-    Planted("event_id_8", "SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);", "SetFlag<HardEvent::MTE3_MTE2>(8);", "field_range", "event id is 8"),
+    Planted(
+        "event_id_8",
+        "SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);",
+        "SetFlag<HardEvent::MTE3_MTE2>(8);",
+        "field_range",
+        "event id is 8",
+    ),
     # queues
     Planted("missing_enque", "inQueue.EnQue(in);", "", "missing_enque", "EnQue"),
-    Planted("missing_free", "inQueue.FreeTensor(in);\n        outQueue", "outQueue", "queue_unbalanced", "missing: FreeTensor"),
-    Planted("enque_twice", "inQueue.EnQue(in);", "inQueue.EnQue(in); inQueue.EnQue(in);", "queue_order", "AllocTensor, EnQue"),
     Planted(
-        "queue_too_deep", "LocalTensor<float> out = outQueue.AllocTensor<float>();",
+        "missing_free",
+        "inQueue.FreeTensor(in);\n        outQueue",
+        "outQueue",
+        "queue_unbalanced",
+        "missing: FreeTensor",
+    ),
+    Planted(
+        "enque_twice",
+        "inQueue.EnQue(in);",
+        "inQueue.EnQue(in); inQueue.EnQue(in);",
+        "queue_order",
+        "AllocTensor, EnQue",
+    ),
+    Planted(
+        "queue_too_deep",
+        "LocalTensor<float> out = outQueue.AllocTensor<float>();",
         "LocalTensor<float> out = outQueue.AllocTensor<float>(); outQueue.AllocTensor<float>();",
-        "queue_exhausted", "all 1 buffers",
+        "queue_exhausted",
+        "all 1 buffers",
     ),
-    Planted("free_twice", "inQueue.FreeTensor(in);\n    }", "inQueue.FreeTensor(in); inQueue.FreeTensor(in);\n    }", "use_after_free", "already freed"),
-    Planted("use_after_free", "outQueue.EnQue(out);", "outQueue.EnQue(out); Adds(work, in, 1.0f, 64);", "use_after_free", "FreeTensor at"),
-    Planted("use_in_queue", "outQueue.EnQue(out);", "outQueue.EnQue(out); Adds(out, out, 1.0f, 64);", "queue_order", "DeQue returns"),
-    Planted("wrong_queue", "inQueue.FreeTensor(in);\n    }", "outQueue.FreeTensor(in);\n    }", "queue_order", "not come from"),
-    Planted("store_from_input_queue", "DataCopy(yGm, out, 1024);", "in = inQueue.AllocTensor<float>(); DataCopy(yGm, in, 1024);", "position", "MTE2"),
-    Planted("load_to_output_queue", "UnaryRepeatParams repeats;", "UnaryRepeatParams repeats; DataCopy(out, xGm, 64);", "position", "only pipe V"),
-    Planted("compute_before_enque", "DataCopy(in, xGm, 1024);", "DataCopy(in, xGm, 1024); Adds(in, in, 1.0f, 64);", "position", "EnQue and DeQue it first"),
-    Planted("no_memory", "Duplicate(work, 0.0f, 1024);", "LocalTensor<float> none; Duplicate(none, 0.0f, 64);", "no_buffer", "AllocTensor"),
-    Planted("uninitialised_queue", "inQueue.EnQue(in);", "TQue<TPosition::VECIN, 1> other; other.EnQue(in);", "no_buffer", "InitBuffer"),
-    # contents
-    Planted("uninitialised_scratch", "Duplicate(work, 0.0f, 1024);", "Duplicate(work, 0.0f, 1023);", "uninitialised_read", "src1"),
-    Planted("uninitialised_output", "Adds(out, work, 1.0f, 64, 16, repeats);", "Adds(out, work, 1.0f, 63, 16, repeats);", "uninitialised_read", "src"),
-    Planted("undefined_padding", "padding(true, 0, 7, 0.0f);", "padding(false, 0, 0, 0.0f);", "uninitialised_read", "padding"),
     Planted(
-        "overlap", "Adds(out, work, 1.0f, 64, 16, repeats);",
-        "Adds(work[8], work, 1.0f, 64, 15, repeats); Adds(out, work, 1.0f, 64, 16, repeats);", "overlap", "not in the same place",
+        "free_twice",
+        "inQueue.FreeTensor(in);\n    }",
+        "inQueue.FreeTensor(in); inQueue.FreeTensor(in);\n    }",
+        "use_after_free",
+        "already freed",
     ),
-    Planted("cast_none", "RoundMode::CAST_RINT, 1024", "RoundMode::CAST_NONE, 1024", "cast_mode", "CAST_RINT, CAST_FLOOR"),
+    Planted(
+        "use_after_free",
+        "outQueue.EnQue(out);",
+        "outQueue.EnQue(out); Adds(work, in, 1.0f, 64);",
+        "use_after_free",
+        "FreeTensor at",
+    ),
+    Planted(
+        "use_in_queue",
+        "outQueue.EnQue(out);",
+        "outQueue.EnQue(out); Adds(out, out, 1.0f, 64);",
+        "queue_order",
+        "DeQue returns",
+    ),
+    Planted(
+        "wrong_queue",
+        "inQueue.FreeTensor(in);\n    }",
+        "outQueue.FreeTensor(in);\n    }",
+        "queue_order",
+        "not come from",
+    ),
+    Planted(
+        "store_from_input_queue",
+        "DataCopy(yGm, out, 1024);",
+        "in = inQueue.AllocTensor<float>(); DataCopy(yGm, in, 1024);",
+        "position",
+        "MTE2",
+    ),
+    Planted(
+        "load_to_output_queue",
+        "UnaryRepeatParams repeats;",
+        "UnaryRepeatParams repeats; DataCopy(out, xGm, 64);",
+        "position",
+        "only pipe V",
+    ),
+    Planted(
+        "compute_before_enque",
+        "DataCopy(in, xGm, 1024);",
+        "DataCopy(in, xGm, 1024); Adds(in, in, 1.0f, 64);",
+        "position",
+        "EnQue and DeQue it first",
+    ),
+    Planted(
+        "no_memory",
+        "Duplicate(work, 0.0f, 1024);",
+        "LocalTensor<float> none; Duplicate(none, 0.0f, 64);",
+        "no_buffer",
+        "AllocTensor",
+    ),
+    Planted(
+        "uninitialised_queue",
+        "inQueue.EnQue(in);",
+        "TQue<TPosition::VECIN, 1> other; other.EnQue(in);",
+        "no_buffer",
+        "InitBuffer",
+    ),
+    # contents
+    Planted(
+        "uninitialised_scratch",
+        "Duplicate(work, 0.0f, 1024);",
+        "Duplicate(work, 0.0f, 1023);",
+        "uninitialised_read",
+        "src1",
+    ),
+    Planted(
+        "uninitialised_output",
+        "Adds(out, work, 1.0f, 64, 16, repeats);",
+        "Adds(out, work, 1.0f, 63, 16, repeats);",
+        "uninitialised_read",
+        "src",
+    ),
+    Planted(
+        "undefined_padding",
+        "padding(true, 0, 7, 0.0f);",
+        "padding(false, 0, 0, 0.0f);",
+        "uninitialised_read",
+        "padding",
+    ),
+    Planted(
+        "overlap",
+        "Adds(out, work, 1.0f, 64, 16, repeats);",
+        "Adds(work[8], work, 1.0f, 64, 15, repeats); Adds(out, work, 1.0f, 64, 16, repeats);",
+        "overlap",
+        "not in the same place",
+    ),
+    Planted(
+        "cast_none", "RoundMode::CAST_RINT, 1024", "RoundMode::CAST_NONE, 1024", "cast_mode", "CAST_RINT, CAST_FLOOR"
+    ),
     # orders
     Planted("flag_left_set", "WaitFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);", "", "flag_left_set", "MTE3_MTE2 id 3"),
     Planted("flag_never_set", "SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);", "", "flag_not_set", "MTE3_MTE2 id 3"),
     Planted(
-        "flag_set_twice", "SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);",
-        "SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID3); SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);", "flag_set_twice", "still set since",
+        "flag_set_twice",
+        "SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);",
+        "SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID3); SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);",
+        "flag_set_twice",
+        "still set since",
     ),
-    Planted("other_flag", "WaitFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);", "WaitFlag<HardEvent::MTE3_MTE2>(EVENT_ID2);", "flag_not_set", "id 2"),
-    Planted("idle_block_leaves", "if (GetBlockIdx() >= 0) {", "if (GetBlockIdx() > 0) {", "deadlock", "ended without it: block 0", 3),
-    Planted("one_sync_more", "if (GetBlockIdx() >= 0) {", "if (GetBlockIdx() == 1) { SyncAll(); } {", "deadlock", "number 2", 3),
+    Planted(
+        "other_flag",
+        "WaitFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);",
+        "WaitFlag<HardEvent::MTE3_MTE2>(EVENT_ID2);",
+        "flag_not_set",
+        "id 2",
+    ),
+    Planted(
+        "idle_block_leaves",
+        "if (GetBlockIdx() >= 0) {",
+        "if (GetBlockIdx() > 0) {",
+        "deadlock",
+        "ended without it: block 0",
+        3,
+    ),
+    Planted(
+        "one_sync_more",
+        "if (GetBlockIdx() >= 0) {",
+        "if (GetBlockIdx() == 1) { SyncAll(); } {",
+        "deadlock",
+        "number 2",
+        3,
+    ),
     Planted("sync_of_vector_only", "KERNEL_TYPE_MIX_AIV_1_0", "KERNEL_TYPE_AIV_ONLY", "sync_task_type", "MIX_AIV_1_0"),
     Planted("cube_kernel", "KERNEL_TYPE_MIX_AIV_1_0", "KERNEL_TYPE_MIX_AIC_1_2", "task_type", "vector cores only"),
     Planted("sync_of_too_many", "SyncAll();", "SyncAll();", "sync_block_num", "48 vector cores", 49),
-    Planted("atomic_left_on", "SetAtomicNone();\n        DataCopy(yGm", "DataCopy(yGm", "atomic_left_on", "SetAtomicNone"),
-    Planted("atomic_of_other_dtype", "SetAtomicAdd<float>();", "SetAtomicAdd<int32_t>();", "atomic_dtype", "another dtype"),
+    Planted(
+        "atomic_left_on", "SetAtomicNone();\n        DataCopy(yGm", "DataCopy(yGm", "atomic_left_on", "SetAtomicNone"
+    ),
+    Planted(
+        "atomic_of_other_dtype", "SetAtomicAdd<float>();", "SetAtomicAdd<int32_t>();", "atomic_dtype", "another dtype"
+    ),
     Planted("counter_mode_left", "SyncAll();", "SyncAll(); SetMaskCount();", "mask_left", "SetMaskNorm"),
     Planted("mask_left", "SyncAll();", "SyncAll(); SetVectorMask<float>(0, 1);", "mask_left", "ResetMask"),
-    Planted("scalar_store_in_cache", "SyncAll();", "SyncAll(); yGm.SetValue(0, 1.0f);", "cache_not_flushed", "DataCacheCleanAndInvalid"),
+    Planted(
+        "scalar_store_in_cache",
+        "SyncAll();",
+        "SyncAll(); yGm.SetValue(0, 1.0f);",
+        "cache_not_flushed",
+        "DataCacheCleanAndInvalid",
+    ),
     # launch
     Planted("unknown_key", "TILING_KEY_IS(7)", "TILING_KEY_IS(8)", "tiling_key", "key 7"),
-    Planted("tiling_too_short", "GET_TILING_DATA_WITH_STRUCT(Tiling, data, tiling);", "GET_TILING_DATA_WITH_STRUCT(Bigger, data, tiling);", "tiling_data", "24 bytes"),
-    Planted("workspace_for_tiling", "GET_TILING_DATA_WITH_STRUCT(Tiling, data, tiling);", "(void)tiling; GET_TILING_DATA_WITH_STRUCT(Tiling, data, workspace);", "tiling_data", "workspace comes before"),
-]  # fmt: skip
+    Planted(
+        "tiling_too_short",
+        "GET_TILING_DATA_WITH_STRUCT(Tiling, data, tiling);",
+        "GET_TILING_DATA_WITH_STRUCT(Bigger, data, tiling);",
+        "tiling_data",
+        "24 bytes",
+    ),
+    Planted(
+        "workspace_for_tiling",
+        "GET_TILING_DATA_WITH_STRUCT(Tiling, data, tiling);",
+        "(void)tiling; GET_TILING_DATA_WITH_STRUCT(Tiling, data, workspace);",
+        "tiling_data",
+        "workspace comes before",
+    ),
+]
 NO_MISTAKE = {"sync_of_too_many"}  # what is wrong is the launch
 
 
@@ -230,7 +450,7 @@ def test_a_planted_mistake_is_named(kernels, planted):
     assert found[0]["kind"] == planted.kind, found
     assert planted.says in found[0]["message"], found
     assert found[0]["message"].startswith(f"{planted.name} (tiling key 7): ")
-    if planted.kind not in {"tiling_key"}:
+    if planted.kind != "tiling_key":
         file, line = found[0]["where"].rsplit(":", 1)
         assert file.endswith(".cpp")
         assert int(line) > 0

@@ -10,10 +10,17 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 F16 = np.dtype(np.float16)
 F32 = np.dtype(np.float32)
 CPP = {
-    BF16: "bfloat16_t", F16: "half", F32: "float", np.dtype(np.int16): "int16_t", np.dtype(np.uint16): "uint16_t",
-    np.dtype(np.int32): "int32_t", np.dtype(np.uint32): "uint32_t", np.dtype(np.int64): "int64_t",
-    np.dtype(np.int8): "int8_t", np.dtype(np.uint8): "uint8_t",
-}  # fmt: skip
+    BF16: "bfloat16_t",
+    F16: "half",
+    F32: "float",
+    np.dtype(np.int16): "int16_t",
+    np.dtype(np.uint16): "uint16_t",
+    np.dtype(np.int32): "int32_t",
+    np.dtype(np.uint32): "uint32_t",
+    np.dtype(np.int64): "int64_t",
+    np.dtype(np.int8): "int8_t",
+    np.dtype(np.uint8): "uint8_t",
+}
 INTEGERS = [np.dtype(np.int16), np.dtype(np.int32)]
 FLOATS = [F16, F32]
 COUNT = 203  # three repeats and a tail of float, one and a tail of half
@@ -88,22 +95,42 @@ ELEMENTWISE = {
     "Div": ("Div(z, x, y, kCount);", np.divide, FLOATS),
     "And": ("And(z, x, y, kCount);", np.bitwise_and, [np.dtype(np.int16), np.dtype(np.uint16)]),
     "Or": ("Or(z, x, y, kCount);", np.bitwise_or, [np.dtype(np.int16), np.dtype(np.uint16)]),
-    "Not": ("Not(z, x, kCount);", lambda x, y: ~x, [np.dtype(np.int16), np.dtype(np.uint16)]),
-    "Adds": ("Adds(z, x, static_cast<T>(3), kCount);", lambda x, y: x + x.dtype.type(3), INTEGERS + FLOATS),
-    "Muls": ("Muls(z, x, static_cast<T>(3), kCount);", lambda x, y: x * x.dtype.type(3), INTEGERS + FLOATS),
-    "Maxs": ("Maxs(z, x, static_cast<T>(1), kCount);", lambda x, y: np.maximum(x, x.dtype.type(1)), INTEGERS + FLOATS),
-    "Mins": ("Mins(z, x, static_cast<T>(1), kCount);", lambda x, y: np.minimum(x, x.dtype.type(1)), INTEGERS + FLOATS),
-    "Abs": ("Abs(z, x, kCount);", lambda x, y: np.abs(x), [np.dtype(np.int16), *FLOATS]),
-    "Relu": ("Relu(z, x, kCount);", lambda x, y: np.maximum(x, x.dtype.type(0)), [np.dtype(np.int32), *FLOATS]),
-    "ShiftLeft": ("ShiftLeft(z, x, static_cast<T>(3), kCount);", lambda x, y: x << x.dtype.type(3), [*INTEGERS, np.dtype(np.uint16), np.dtype(np.uint32)]),
-    "ShiftRight": ("ShiftRight(z, x, static_cast<T>(3), kCount);", lambda x, y: x >> x.dtype.type(3), [*INTEGERS, np.dtype(np.uint16), np.dtype(np.uint32)]),
-    "Sqrt": ("Abs(t, x, kCount); PipeBarrier<PIPE_V>(); Sqrt(z, t, kCount);", lambda x, y: np.sqrt(np.abs(x)), FLOATS),
-    "Duplicate": ("Duplicate(z, static_cast<T>(5), kCount);", lambda x, y: np.full_like(x, 5), [*INTEGERS, *FLOATS, BF16, np.dtype(np.uint16), np.dtype(np.uint32)]),
-    "Index": ("CreateVecIndex(z, static_cast<T>(2), kCount);", lambda x, y: (2 + np.arange(COUNT)).astype(x.dtype), INTEGERS + FLOATS),
-    "Progression": ("ArithProgression(z, static_cast<T>(2), static_cast<T>(-3), kCount);", lambda x, y: (2 - 3 * np.arange(COUNT)).astype(x.dtype), INTEGERS + FLOATS),
-}  # fmt: skip
+    "Not": ("Not(z, x, kCount);", lambda x, _: ~x, [np.dtype(np.int16), np.dtype(np.uint16)]),
+    "Adds": ("Adds(z, x, static_cast<T>(3), kCount);", lambda x, _: x + x.dtype.type(3), INTEGERS + FLOATS),
+    "Muls": ("Muls(z, x, static_cast<T>(3), kCount);", lambda x, _: x * x.dtype.type(3), INTEGERS + FLOATS),
+    "Maxs": ("Maxs(z, x, static_cast<T>(1), kCount);", lambda x, _: np.maximum(x, x.dtype.type(1)), INTEGERS + FLOATS),
+    "Mins": ("Mins(z, x, static_cast<T>(1), kCount);", lambda x, _: np.minimum(x, x.dtype.type(1)), INTEGERS + FLOATS),
+    "Abs": ("Abs(z, x, kCount);", lambda x, _: np.abs(x), [np.dtype(np.int16), *FLOATS]),
+    "Relu": ("Relu(z, x, kCount);", lambda x, _: np.maximum(x, x.dtype.type(0)), [np.dtype(np.int32), *FLOATS]),
+    "ShiftLeft": (
+        "ShiftLeft(z, x, static_cast<T>(3), kCount);",
+        lambda x, _: x << x.dtype.type(3),
+        [*INTEGERS, np.dtype(np.uint16), np.dtype(np.uint32)],
+    ),
+    "ShiftRight": (
+        "ShiftRight(z, x, static_cast<T>(3), kCount);",
+        lambda x, _: x >> x.dtype.type(3),
+        [*INTEGERS, np.dtype(np.uint16), np.dtype(np.uint32)],
+    ),
+    "Sqrt": ("Abs(t, x, kCount); PipeBarrier<PIPE_V>(); Sqrt(z, t, kCount);", lambda x, _: np.sqrt(np.abs(x)), FLOATS),
+    "Duplicate": (
+        "Duplicate(z, static_cast<T>(5), kCount);",
+        lambda x, _: np.full_like(x, 5),
+        [*INTEGERS, *FLOATS, BF16, np.dtype(np.uint16), np.dtype(np.uint32)],
+    ),
+    "Index": (
+        "CreateVecIndex(z, static_cast<T>(2), kCount);",
+        lambda x, _: (2 + np.arange(COUNT)).astype(x.dtype),
+        INTEGERS + FLOATS,
+    ),
+    "Progression": (
+        "ArithProgression(z, static_cast<T>(2), static_cast<T>(-3), kCount);",
+        lambda x, _: (2 - 3 * np.arange(COUNT)).astype(x.dtype),
+        INTEGERS + FLOATS,
+    ),
+}
 APPROXIMATE = {
-    "Exp": ("Exp(z, x, kCount);", lambda x: np.exp(x)),
+    "Exp": ("Exp(z, x, kCount);", np.exp),
     "Ln": ("Abs(t, x, kCount); Ln(z, t, kCount);", lambda x: np.log(np.abs(x))),
     "Rsqrt": ("Abs(t, x, kCount); Rsqrt(z, t, kCount);", lambda x: 1 / np.sqrt(np.abs(x))),
     "Reciprocal": ("Reciprocal(z, x, kCount);", lambda x: 1 / x),
@@ -142,12 +169,30 @@ CASTS = [
 # name -> (body, dtypes of a, b, c, their lengths, whether c is read)
 FORMS = {
     "leading_mask": ("Add(z, x, y, 40, 4, {1, 1, 1, 8, 8, 8});", (F32, F32, F32), (256, 256, 256), True),
-    "bit_mask": ("uint64_t m[2] = {0x8000000000000005ull, 0}; Add(z, x, y, m, 4, {1, 1, 1, 8, 8, 8});", (F32, F32, F32), (256, 256, 256), True),
-    "bit_mask_half": ("uint64_t m[2] = {6, 1ull << 63}; Mul(z, x, y, m, 2, {1, 1, 1, 8, 8, 8});", (F16, F16, F16), (256, 256, 256), True),
+    "bit_mask": (
+        "uint64_t m[2] = {0x8000000000000005ull, 0}; Add(z, x, y, m, 4, {1, 1, 1, 8, 8, 8});",
+        (F32, F32, F32),
+        (256, 256, 256),
+        True,
+    ),
+    "bit_mask_half": (
+        "uint64_t m[2] = {6, 1ull << 63}; Mul(z, x, y, m, 2, {1, 1, 1, 8, 8, 8});",
+        (F16, F16, F16),
+        (256, 256, 256),
+        True,
+    ),
     "strides": ("Add(z, x, y, 64, 2, {2, 1, 0, 16, 8, 8});", (F32, F32, F32), (128, 128, 256), True),
     "row_broadcast": ("Mul(z, x, y, 64, 4, {1, 1, 1, 8, 8, 0});", (F32, F32, F32), (256, 64, 256), True),
     "fold_rows": ("Add(z, x, z, 64, 4, {1, 1, 1, 0, 8, 0});", (F32, F32, F32), (256, 64, 64), True),
-    "counter": ("SetMaskCount(); SetVectorMask<float, MaskMode::COUNTER>(100); Adds<float, false>(z, x, 1.0f, MASK_PLACEHOLDER, 1, {1, 1, 8, 8}); SetMaskNorm(); ResetMask();", (F32, F32, F32), (256, 64, 256), True),
+    "counter": (
+        (
+            "SetMaskCount(); SetVectorMask<float, MaskMode::COUNTER>(100); const uint64_t placeholder = 0;"
+            "Adds<float, false>(z, x, 1.0f, placeholder, 1, {1, 1, 8, 8}); SetMaskNorm(); ResetMask();"
+        ),
+        (F32, F32, F32),
+        (256, 64, 256),
+        True,
+    ),
     "cast_narrow": ("Cast(z, x, RoundMode::CAST_RINT, 64, 4, {1, 1, 4, 8});", (F32, F32, F16), (256, 64, 256), True),
     "copy": ("Copy(z, x, 64, 2, {1, 1, 8, 16});", (F32, F32, F32), (256, 64, 128), True),
     "axpy": ("Axpy(z, x, static_cast<half>(0.5f), 203);", (F16, F16, F32), (203, 64, 203), True),
@@ -163,15 +208,51 @@ FORMS = {
     "pair_sum": ("PairReduceSum(z, x, 4, 64, 1, 1, 8);", (F32, F32, F32), (256, 64, 128), False),
     "brcb": ("Brcb(z, x, 2, {1, 8});", (F32, F32, F32), (16, 64, 128), False),
     "compare": ("Compare(z, x, y, CMPMODE::LT, 128);", (F32, F32, np.dtype(np.uint8)), (128, 128, 16), False),
-    "compare_scalar": ("CompareScalar(z, x, 0.0f, CMPMODE::GE, 128);", (F32, F32, np.dtype(np.uint8)), (128, 64, 16), False),
-    "compare_equal": ("CompareScalar(z, x, static_cast<int32_t>(3), CMPMODE::EQ, 128);", (np.dtype(np.int32), F32, np.dtype(np.uint8)), (128, 64, 16), False),
-    "select": ("Select(z, x, y, y[128], SELMODE::VSEL_TENSOR_TENSOR_MODE, 128);", (np.dtype(np.uint8), F32, F32), (16, 256, 128), False),
-    "select_scalar": ("Select(z, x, y, 0.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 128);", (np.dtype(np.uint8), F32, F32), (16, 128, 128), False),
+    "compare_scalar": (
+        "CompareScalar(z, x, 0.0f, CMPMODE::GE, 128);",
+        (F32, F32, np.dtype(np.uint8)),
+        (128, 64, 16),
+        False,
+    ),
+    "compare_equal": (
+        "CompareScalar(z, x, static_cast<int32_t>(3), CMPMODE::EQ, 128);",
+        (np.dtype(np.int32), F32, np.dtype(np.uint8)),
+        (128, 64, 16),
+        False,
+    ),
+    "select": (
+        "Select(z, x, y, y[128], SELMODE::VSEL_TENSOR_TENSOR_MODE, 128);",
+        (np.dtype(np.uint8), F32, F32),
+        (16, 256, 128),
+        False,
+    ),
+    "select_scalar": (
+        "Select(z, x, y, 0.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 128);",
+        (np.dtype(np.uint8), F32, F32),
+        (16, 128, 128),
+        False,
+    ),
     "gather": ("Gather(z, x, y, 0, 100);", (F32, np.dtype(np.uint32), F32), (200, 100, 100), False),
-    "gather_mask": ("uint64_t kept = 0; GatherMask(z, x, 2, false, 0, {1, 2, 8, 0}, kept); z.SetValue(64, static_cast<float>(kept));", (F32, F32, F32), (128, 64, 65), False),
-    "gather_bits": ("uint64_t kept = 0; GatherMask(z, x, y, true, 60, {1, 1, 0, 0}, kept); z.SetValue(30, static_cast<float>(kept));", (F32, np.dtype(np.uint32), F32), (64, 8, 31), False),
+    "gather_mask": (
+        (
+            "uint64_t kept = 0; GatherMask(z, x, 2, false, 0, {1, 2, 8, 0}, kept);"
+            "z.SetValue(64, static_cast<float>(kept));"
+        ),
+        (F32, F32, F32),
+        (128, 64, 65),
+        False,
+    ),
+    "gather_bits": (
+        (
+            "uint64_t kept = 0; GatherMask(z, x, y, true, 60, {1, 1, 0, 0}, kept);"
+            "z.SetValue(30, static_cast<float>(kept));"
+        ),
+        (F32, np.dtype(np.uint32), F32),
+        (64, 8, 31),
+        False,
+    ),
     "local_copy": ("DataCopy(z, x, {2, 2, 1, 0});", (F32, F32, F32), (64, 64, 32), False),
-}  # fmt: skip
+}
 
 
 def _source() -> str:
@@ -199,7 +280,7 @@ def _source() -> str:
     for name, (body, dtypes, lengths, reads) in FORMS.items():
         add(
             name,
-            body.replace("MASK_PLACEHOLDER", "static_cast<uint64_t>(0)"),
+            body,
             dtypes,
             lengths,
             "In" if reads else "Out",

@@ -1,10 +1,11 @@
-"""What the device's compiler or its instruction set refuses does not compile for the twin either, with a readable text."""
+"""What the device refuses does not compile for the twin either, with a readable text."""
 
 from __future__ import annotations
 
 import subprocess
 
 import pytest
+
 from opforge.twin.build import INCLUDE
 from opforge.twin.compiler import compiler
 
