@@ -29,6 +29,12 @@ inline constexpr int64_t kMaxTileWidth = 4096;
 static_assert(kMaxTileWidth * kFloatBytes <= kTileBytes, "a tile holds at least one row");
 // Longest stretch of packed rows between two 32-byte borders for which unpadded rows are worth their folding.
 inline constexpr int64_t kMaxPackedElements = 2048;
+// Limits of one vector instruction (repeats, 32-byte blocks from one repeat to the next) and of one DMA (rows).
+inline constexpr int64_t kMaxRepeats = 255;
+inline constexpr int64_t kMaxGroupElements = 255 * kFloatsPerBlock;
+inline constexpr int64_t kMaxBlockCount = 4095;
+// So many small groups for each core that their number, not their rows, can be shared out evenly.
+inline constexpr int64_t kMinBatchGroups = 16;
 // Slices start on multiples of this; thinner ones waste the DMA.
 inline constexpr int64_t kSliceBytes = 2 * kGmSectorBytes;
 // Less than this does not pay for starting another core.
@@ -67,8 +73,9 @@ constexpr Shape ShapeOf(const GroupedBiasAddGradProblem& problem)
 
 /// Bytes of every buffer in UB: the only place where they are decided.
 struct Budget {
-    int64_t tileWidth = 0;   // columns
-    int64_t packedRows = 0;  // 0: rows are padded to 32 bytes
+    int64_t tileWidth = 0;    // columns
+    int64_t packedRows = 0;   // 0: rows are padded to 32 bytes
+    int64_t batchGroups = 0;  // groups that share a burst; 0: a burst holds rows of one group
     int64_t workBytes = 0;
     int64_t sumBytes = 0;
     int64_t offsetBytes = 0;
@@ -89,36 +96,9 @@ constexpr Budget FixedBudget(const Shape& shape)
     const int64_t listBytes = shape.IsIndexed() ? std::max<int64_t>(RoundUpToPowerOfTwo(shape.groups), 64) * 4 : 0;
     Budget budget;
     budget.listBytes = shape.IsIndexed() ? listBytes + kUbBlockBytes : 0;
-    const int64_t widenedBytes = shape.elementBytes == kFloatBytes ? kTileBytes / 2 : kTileBytes * 2;
+    // Half types are widened to floats there, floats are copied.
+    const int64_t widenedBytes = kTileBytes / shape.elementBytes * kFloatBytes;
     budget.workBytes = std::max(widenedBytes, 5 * listBytes);
-    return budget;
-}
-
-/// The widest tile that fits, up to `sliceWidth`; tileWidth 0: not even the narrowest one fits.
-constexpr Budget BudgetOf(const Shape& shape, int64_t sliceWidth, const Platform& platform)
-{
-    Budget budget = FixedBudget(shape);
-    const int64_t perColumn = kFloatBytes * (1 + kStoreBuffers);
-    const int64_t offsetBytes = kMaxPackedElements / 2 * kFloatBytes;
-    const int64_t left = std::max<int64_t>(platform.ubBytes - budget.Total() - offsetBytes, 0);
-    const int64_t granule = kSliceBytes / shape.elementBytes;
-    const int64_t widest = std::min(kMaxTileWidth, RoundDown(left / perColumn, granule));
-    if (widest < kMaxPackedElements) {
-        return budget;
-    }
-    const int64_t tiles = CeilDiv(sliceWidth, widest);
-    budget.tileWidth = tiles == 1 ? sliceWidth : RoundUp(CeilDiv(sliceWidth, tiles), granule);
-    const int64_t paddedBytes = RoundUp(budget.tileWidth, kUbBlockBytes / shape.elementBytes) * kFloatBytes;
-    budget.storeBytes = paddedBytes;
-    budget.sumBytes = paddedBytes;
-
-    const int64_t packedRows = kFloatsPerBlock / std::gcd(kFloatsPerBlock, shape.columns);
-    const bool wholeRows = budget.tileWidth == shape.columns;
-    if (wholeRows && (packedRows == 1 || packedRows * shape.columns <= kMaxPackedElements)) {
-        budget.packedRows = packedRows;
-        budget.sumBytes = std::max(paddedBytes, packedRows * shape.columns * kFloatBytes);
-        budget.offsetBytes = RoundUp(packedRows / 2 * shape.columns * kFloatBytes, kUbBlockBytes);
-    }
     return budget;
 }
 
@@ -163,6 +143,58 @@ constexpr Grid GridOf(const Shape& shape, const Platform& platform)
     return best;
 }
 
+/// How many small groups of equal size share a burst, `widest` columns at most in all; 0: they are too large, or too
+/// few to keep all cores busy.
+constexpr int64_t BatchOf(const Shape& shape, const Grid& grid, int64_t widest)
+{
+    if (shape.IsIndexed() || shape.rowsPerGroup == 0 || grid.columnSlices > 1 ||
+        shape.groups < kMinBatchGroups * grid.rowBlocks) {
+        return 0;
+    }
+    const int64_t padded = RoundUp(shape.columns, kUbBlockBytes / shape.elementBytes);
+    const int64_t pitch = shape.columns % kFloatsPerBlock == 0 ? shape.columns : padded;
+    const int64_t groupElements = SaturatingMul(shape.rowsPerGroup, pitch);
+    if (groupElements > kMaxGroupElements) {
+        return 0;
+    }
+    const int64_t groups = std::min({kMaxRepeats, kTileBytes / shape.elementBytes / groupElements, widest / padded,
+                                     kMaxBlockCount / shape.rowsPerGroup});
+    return groups < 2 ? 0 : groups;
+}
+
+/// The widest tile that fits, up to the slice of the grid; tileWidth 0: not even the narrowest one fits.
+constexpr Budget BudgetOf(const Shape& shape, const Grid& grid, const Platform& platform)
+{
+    Budget budget = FixedBudget(shape);
+    const int64_t perColumn = kFloatBytes * (1 + kStoreBuffers);
+    const int64_t offsetBytes = kMaxPackedElements / 2 * kFloatBytes;
+    const int64_t left = std::max<int64_t>(platform.ubBytes - budget.Total() - offsetBytes, 0);
+    const int64_t granule = kSliceBytes / shape.elementBytes;
+    const int64_t widest = std::min(kMaxTileWidth, RoundDown(left / perColumn, granule));
+    if (widest < kMaxPackedElements) {
+        return budget;
+    }
+    const int64_t tiles = CeilDiv(grid.sliceWidth, widest);
+    budget.tileWidth = tiles == 1 ? grid.sliceWidth : RoundUp(CeilDiv(grid.sliceWidth, tiles), granule);
+    const int64_t paddedBytes = RoundUp(budget.tileWidth, kUbBlockBytes / shape.elementBytes) * kFloatBytes;
+    budget.storeBytes = paddedBytes;
+    budget.sumBytes = paddedBytes;
+
+    const int64_t packedRows = kFloatsPerBlock / std::gcd(kFloatsPerBlock, shape.columns);
+    const bool wholeRows = budget.tileWidth == shape.columns;
+    if (wholeRows && (packedRows == 1 || packedRows * shape.columns <= kMaxPackedElements)) {
+        budget.packedRows = packedRows;
+        budget.sumBytes = std::max(paddedBytes, packedRows * shape.columns * kFloatBytes);
+        budget.offsetBytes = RoundUp(packedRows / 2 * shape.columns * kFloatBytes, kUbBlockBytes);
+    }
+    budget.batchGroups = wholeRows ? BatchOf(shape, grid, widest) : 0;
+    if (budget.batchGroups > 0) {
+        budget.storeBytes = std::max(budget.storeBytes, budget.batchGroups * paddedBytes);
+        budget.sumBytes = std::max(budget.sumBytes, budget.batchGroups * paddedBytes);
+    }
+    return budget;
+}
+
 }  // namespace grouped_bias_add_grad
 
 /// Splits rows and columns over the cores and UB over the buffers of a core. The rows that groups really use are known
@@ -190,7 +222,7 @@ constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const Groupe
         return plan;
     }
     const self::Grid grid = self::GridOf(shape, platform);
-    const self::Budget budget = self::BudgetOf(shape, grid.sliceWidth, platform);
+    const self::Budget budget = self::BudgetOf(shape, grid, platform);
     if (budget.tileWidth == 0) {
         plan.refusal = {"bytes of the unified buffer", budget.Total(), platform.ubBytes};
         return plan;
@@ -206,6 +238,7 @@ constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const Groupe
     data.rowBlocks = static_cast<int32_t>(grid.rowBlocks);
     data.tileWidth = static_cast<int32_t>(budget.tileWidth);
     data.packedRows = static_cast<int32_t>(budget.packedRows);
+    data.batchGroups = static_cast<int32_t>(budget.batchGroups);
     data.lengths = problem.groupIdxType == 1 ? 1 : 0;
     data.tileBuffers = self::kTileBuffers;
     data.tileBytes = self::kTileBytes;
@@ -217,7 +250,7 @@ constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const Groupe
     data.listBytes = static_cast<int32_t>(budget.listBytes);
 
     plan.blockNum = grid.rowBlocks * grid.columnSlices;
-    if (grid.rowBlocks > 1) {
+    if (grid.rowBlocks > 1 && budget.batchGroups == 0) {
         // A row block leaves at most two partial rows: of the group it begins in and of the group it ends in.
         data.partialPitch = RoundUp(shape.columns, kGmSectorBytes / self::kFloatBytes);
         plan.workspaceBytes = 2 * grid.rowBlocks * data.partialPitch * self::kFloatBytes;

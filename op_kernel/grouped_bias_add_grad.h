@@ -44,6 +44,10 @@ public:
         if (!HasOutput()) {
             return;
         }
+        if (tiling_.batchGroups > 0) {
+            SumBatches();
+            return;
+        }
         LoadEnds();
         for (Tile tile = FirstTile(); tile.width > 0; tile = NextTile(tile)) {
             ZeroEmptyGroups(tile);
@@ -137,6 +141,19 @@ private:
         stores_.FreeTensor(zeros);
     }
 
+    /// Shares out the groups themselves: they are many, small and of equal size.
+    __aicore__ inline void SumBatches()
+    {
+        const kernel::Span share = kernel::PartOf(tiling_.groups, tiling_.rowBlocks, rowBlock_);
+        const int64_t groupElements = tiling_.rowsPerGroup * tiling_.columns;
+        for (int64_t group = share.begin; group < share.end; group += tiling_.batchGroups) {
+            const int32_t batch = static_cast<int32_t>(kernel::Smaller(tiling_.batchGroups, share.end - group));
+            sum_.SumGroups(gradY_[static_cast<uint64_t>(group * groupElements)], batch,
+                           static_cast<int32_t>(tiling_.rowsPerGroup), tiling_.columns);
+            Store(OutputAt(group, 0), tiling_.columns, batch);
+        }
+    }
+
     /// Sums this core's share of the rows, segment by segment: a segment is the part of a group within the share.
     __aicore__ inline void SumShare(const Tile& tile)
     {
@@ -221,30 +238,36 @@ private:
                  tiling_.columns);
     }
 
-    /// Writes the first `width` elements of the finished sum to `destination`.
+    /// Writes the sum of one row, or of a batch of rows, of `width` columns.
     template <typename D>
-    __aicore__ inline void Store(const AscendC::GlobalTensor<D>& destination, int64_t width)
+    __aicore__ inline void Store(const AscendC::GlobalTensor<D>& destination, int64_t width, int32_t rows = 1)
     {
         const AscendC::LocalTensor<float>& sum = sum_.Finish();
+        const int64_t count = rows > 1 ? rows * sum_.Pitch() : width;
         AscendC::LocalTensor<D> row = stores_.template AllocTensor<D>();
         if constexpr (sizeof(D) == sizeof(float)) {
-            AscendC::DataCopy(row, sum, static_cast<uint32_t>(kernel::RoundUp(width, kFloatsPerBlock)));
+            AscendC::DataCopy(row, sum, static_cast<uint32_t>(kernel::RoundUp(count, kFloatsPerBlock)));
         } else {
-            AscendC::Cast(row, sum, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(width));
+            AscendC::Cast(row, sum, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(count));
         }
         AscendC::PipeBarrier<PIPE_V>();
         stores_.EnQue(row);
         row = stores_.template DeQue<D>();
-        CopyOut(destination, row, width);
+        if (count == rows * width) {
+            CopyOut(destination, row, count);
+        } else {
+            CopyOut(destination, row, width, rows);
+        }
         stores_.FreeTensor(row);
     }
 
     template <typename D>
     __aicore__ inline void CopyOut(const AscendC::GlobalTensor<D>& destination, const AscendC::LocalTensor<D>& source,
-                                   int64_t count)
+                                   int64_t width, int32_t rows = 1)
     {
         AscendC::DataCopyExtParams burst;
-        burst.blockLen = static_cast<uint32_t>(count * sizeof(D));
+        burst.blockCount = static_cast<uint16_t>(rows);
+        burst.blockLen = static_cast<uint32_t>(width * sizeof(D));
         AscendC::DataCopyPad(destination, source, burst);
     }
 

@@ -40,11 +40,7 @@ public:
     template <typename S>
     __aicore__ inline void Start(int64_t width, int32_t packedRows)
     {
-        constexpr int64_t elementsPerBlock = kUbBlockBytes / static_cast<int64_t>(sizeof(S));
-        width_ = static_cast<int32_t>(width);
-        packedRows_ = packedRows;
-        pitch_ = packedRows > 0 ? width_ : static_cast<int32_t>(RoundUp(width, elementsPerBlock));
-        stretch_ = packedRows > 0 ? packedRows * pitch_ : pitch_;
+        LayOut<S>(width, packedRows);
         AscendC::Duplicate<float>(sum_, 0.0f, stretch_);
         AscendC::PipeBarrier<PIPE_V>();
     }
@@ -60,6 +56,39 @@ public:
             AddTile<S>(static_cast<int32_t>(rows) * pitch_);
         }
     }
+
+    /// Sums `groups` groups of `groupRows` contiguous rows of `width` elements each, all in one burst. The sums are
+    /// rows of Pitch() elements.
+    template <typename S>
+    __aicore__ inline void SumGroups(const AscendC::GlobalTensor<S>& source, int32_t groups, int32_t groupRows,
+                                     int64_t width)
+    {
+        LayOut<S>(width, width % kFloatsPerBlock == 0 ? 1 : 0);
+        CopyIn(source, groups * groupRows, width);
+        Widen<S>(groups * groupRows * pitch_);
+        const int32_t groupElements = groupRows * pitch_;
+        const uint8_t groupBlocks = static_cast<uint8_t>(groupElements / kFloatsPerBlock);
+        const uint8_t rowBlocks = static_cast<uint8_t>(pitch_ / kFloatsPerBlock);
+        const uint8_t repeats = static_cast<uint8_t>(groups);
+        for (int32_t rows = groupRows; rows > 1; rows -= rows / 2) {
+            const int32_t added = rows / 2 * pitch_;
+            const int32_t upper = rows * pitch_ - added;
+            for (int32_t element = 0; element < added; element += kFloatsPerRepeat) {
+                const uint64_t mask = static_cast<uint64_t>(Smaller(kFloatsPerRepeat, added - element));
+                AscendC::Add(work_[element], work_[element], work_[upper + element], mask, repeats,
+                             {1, 1, 1, groupBlocks, groupBlocks, groupBlocks});
+            }
+            AscendC::PipeBarrier<PIPE_V>();
+        }
+        for (int32_t element = 0; element < pitch_; element += kFloatsPerRepeat) {
+            const uint64_t mask = static_cast<uint64_t>(Smaller(kFloatsPerRepeat, pitch_ - element));
+            AscendC::Copy(sum_[element], work_[element], mask, repeats, {1, 1, rowBlocks, groupBlocks});
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    /// Elements from one row to the next in UB.
+    __aicore__ inline int32_t Pitch() const { return pitch_; }
 
     /// The sum, in its first `width` elements, for vector instructions.
     __aicore__ inline const AscendC::LocalTensor<float>& Finish()
@@ -78,8 +107,20 @@ public:
     }
 
 private:
+    static constexpr int32_t kFloatsPerBlock = 8;
+    static constexpr int32_t kFloatsPerRepeat = 64;
     static constexpr int64_t kMaxBlockCount = 4095;
     static constexpr int64_t kMaxStride = 4294967295;
+
+    template <typename S>
+    __aicore__ inline void LayOut(int64_t width, int32_t packedRows)
+    {
+        constexpr int64_t elementsPerBlock = kUbBlockBytes / static_cast<int64_t>(sizeof(S));
+        width_ = static_cast<int32_t>(width);
+        packedRows_ = packedRows;
+        pitch_ = packedRows > 0 ? width_ : static_cast<int32_t>(RoundUp(width, elementsPerBlock));
+        stretch_ = packedRows > 0 ? packedRows * pitch_ : pitch_;
+    }
 
     __aicore__ inline int64_t LongestTile(int64_t stride, int64_t elementBytes) const
     {
@@ -113,16 +154,28 @@ private:
     template <typename S>
     __aicore__ inline void AddTile(int32_t count)
     {
-        AscendC::LocalTensor<S> tile = tiles_.DeQue<S>();
         if constexpr (sizeof(S) == sizeof(float)) {
+            AscendC::LocalTensor<float> tile = tiles_.DeQue<float>();
             Reduce(tile, count);
             tiles_.FreeTensor(tile);
         } else {
-            AscendC::Cast(work_, tile, AscendC::RoundMode::CAST_NONE, static_cast<uint32_t>(count));
-            AscendC::PipeBarrier<PIPE_V>();
-            tiles_.FreeTensor(tile);
+            Widen<S>(count);
             Reduce(work_, count);
         }
+    }
+
+    /// Moves the next tile to work_, as floats.
+    template <typename S>
+    __aicore__ inline void Widen(int32_t count)
+    {
+        AscendC::LocalTensor<S> tile = tiles_.DeQue<S>();
+        if constexpr (sizeof(S) == sizeof(float)) {
+            AscendC::DataCopy(work_, tile, static_cast<uint32_t>(count));
+        } else {
+            AscendC::Cast(work_, tile, AscendC::RoundMode::CAST_NONE, static_cast<uint32_t>(count));
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+        tiles_.FreeTensor(tile);
     }
 
     /// Adds the stretches in `terms`, of which the last one may be shorter, to the sum. `terms` may be work_.
