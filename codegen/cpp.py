@@ -86,9 +86,10 @@ def _text(expression: Expr, names: CppNames) -> tuple[str, int]:
         case Dims(function=function, tensor=tensor):
             return f"{'RankOf' if function == 'len' else 'ElementsOf'}({names.argument(tensor)})", _ATOM
         case Negative(operand=operand):
-            return f"-{_wrapped(operand, names, _ATOM - 1)}", _ATOM - 1
+            return f"-{_wrapped(operand, names, _ATOM)}", _ATOM - 1
         case Not(operand=operand):
-            return f"!{_wrapped(operand, names, _ATOM - 1)}", _ATOM - 1
+            # g++ asks for brackets around ! inside a comparison, so it counts as binding no tighter than one.
+            return f"!{_wrapped(operand, names, _ATOM)}", _PRECEDENCE["<"]
         case Arithmetic(operator=word, left=left, right=right) if word in _FUNCTIONS:
             return f"{_FUNCTIONS[word]}({_text(left, names)[0]}, {_text(right, names)[0]})", _ATOM
         case Extreme(function=word, operands=operands):
@@ -96,9 +97,12 @@ def _text(expression: Expr, names: CppNames) -> tuple[str, int]:
             for other in others:
                 first = f"{_FUNCTIONS[word]}({first}, {other})"
             return first, _ATOM
-        case Arithmetic(operator=word, left=left, right=right) | Comparison(operator=word, left=left, right=right):
+        case Arithmetic(operator=word, left=left, right=right):
             level = _PRECEDENCE[word]
             return f"{_wrapped(left, names, level)} {word} {_wrapped(right, names, level + 1)}", level
+        case Comparison(operator=word, left=left, right=right):
+            level = _PRECEDENCE["+"]
+            return f"{_wrapped(left, names, level)} {word} {_wrapped(right, names, level)}", _PRECEDENCE[word]
         case Junction(operator=word, operands=operands):
             level = _PRECEDENCE[word]
             parts = [_wrapped(operand, names, level + 1) for operand in operands]

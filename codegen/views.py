@@ -10,10 +10,11 @@ from typing import Literal
 from opforge.codegen.cpp import CppNames, cpp_expression, int64_literal
 from opforge.codegen.dtypes import DTYPES
 from opforge.codegen.escape import Code, cpp_string
+from opforge.codegen.layout import fit
 from opforge.codegen.model import STATUSES, AttrSpec, FunctionSpec, OpSpec, TensorSpec, TilingField
 from opforge.codegen.names import lower_camel, snake_case, upper_camel
 from opforge.codegen.program import Case, Constraint, Dim
-from opforge.codegen.semantics import alternatives
+from opforge.codegen.semantics import alternatives, value_text
 from opforge.codegen.validate import tiling_bytes, tiling_layout
 
 ONNX_OPSETS = range(8, 23)
@@ -258,7 +259,7 @@ class AttrView:
     @property
     def default_text(self) -> str:
         """The default for the documentation."""
-        return "required" if self._attr.default is None else str(self._attr.default)
+        return "required" if self._attr.default is None else value_text(self._attr.default)
 
 
 @dataclass(frozen=True)
@@ -337,13 +338,13 @@ class ConstraintView:
         self.expected = constraint.expected
         self.text = constraint.check_text
         self.condition = None if constraint.rule else cpp_expression(constraint.check, op.cpp_names)
+        if self.condition and constraint.case is not None:
+            other = f"Logic(symbols.shapeCase != {op.op_type}Case::k{upper_camel(constraint.case)})"
+            self.condition = Code(f"{other} || ({self.condition})")
         self.binds = constraint.rule == "ranks"
         camel = lower_camel(constraint.subject) if constraint.subject else ""
         of_attr = constraint.subject in {attr.name for attr in op.attrs}
         self.got = Code(f"ValueText(call.{camel})" if of_attr else f"ShapeText(call.{camel})")
-        self.guard = Code("")
-        if constraint.case is not None:
-            self.guard = Code(f"symbols.shapeCase == {op.op_type}Case::k{upper_camel(constraint.case)} && ")
 
     @property
     def sentence(self) -> str:
@@ -527,6 +528,12 @@ class FunctionView:
         """The parameters of the first phase, as the documents declare them."""
         own = [param.declaration for param in self.params]
         return Code(", ".join([*own, "uint64_t *workspaceSize", "aclOpExecutor **executor"]))
+
+    @property
+    def documented(self) -> list[Code]:
+        """The lines of the first phase's declaration, for the documentation."""
+        head = f"aclnnStatus {self.name}GetWorkspaceSize("
+        return [Code(line) for line in fit(f"{head}\n    {self.declarations});").split("\n")]
 
     def name_of(self, parameter: TensorView | AttrView) -> str:
         """What the function calls a parameter, for the documentation."""

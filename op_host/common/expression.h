@@ -30,19 +30,22 @@ public:
     friend constexpr Int operator+(Int left, Int right)
     {
         int64_t sum = 0;
-        return Made(left, right, __builtin_add_overflow(left.value_, right.value_, &sum), sum);
+        const bool isOverflow = __builtin_add_overflow(left.value_, right.value_, &sum);
+        return Made(left, right, isOverflow, sum);
     }
 
     friend constexpr Int operator-(Int left, Int right)
     {
         int64_t difference = 0;
-        return Made(left, right, __builtin_sub_overflow(left.value_, right.value_, &difference), difference);
+        const bool isOverflow = __builtin_sub_overflow(left.value_, right.value_, &difference);
+        return Made(left, right, isOverflow, difference);
     }
 
     friend constexpr Int operator*(Int left, Int right)
     {
         int64_t product = 0;
-        return Made(left, right, __builtin_mul_overflow(left.value_, right.value_, &product), product);
+        const bool isOverflow = __builtin_mul_overflow(left.value_, right.value_, &product);
+        return Made(left, right, isOverflow, product);
     }
 
     friend constexpr Int operator-(Int operand) { return Int(0) - operand; }

@@ -1,0 +1,39 @@
+"""Fixtures of the generator's tests."""
+
+from pathlib import Path
+
+import pytest
+
+from opforge.codegen.loader import load_spec
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+
+def pytest_addoption(parser):
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/codegen/golden/")
+
+
+@pytest.fixture
+def update_golden(request):
+    return request.config.getoption("--update-golden", default=False)
+
+
+@pytest.fixture(scope="session")
+def root():
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def specimen_path():
+    return HERE / "specimens" / "scale_rows.yaml"
+
+
+@pytest.fixture(scope="session")
+def specimen(specimen_path):
+    return load_spec(specimen_path)
+
+
+@pytest.fixture(scope="session")
+def grouped():
+    return load_spec(ROOT / "op_proto" / "grouped_bias_add_grad.yaml")

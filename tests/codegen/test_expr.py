@@ -1,0 +1,299 @@
+"""The expression language: what it refuses, and that its back ends agree."""
+
+import os
+import random
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opforge.codegen.cpp import CppNames, cpp_expression
+from opforge.codegen.dtypes import DTYPES
+from opforge.codegen.evaluate import Environment, EvaluationError, evaluate
+from opforge.codegen.expr import (
+    INT_MAX,
+    INT_MIN,
+    ExprError,
+    IntLiteral,
+    Kind,
+    Scope,
+    certainly_present,
+    parse,
+    parse_condition,
+    parse_integer,
+    symbols_of,
+)
+
+SCOPE = Scope(
+    symbols=("A", "B", "C"),
+    attributes={"n": "int", "flag": "bool", "ratio": "float", "layout": "string"},
+    tensors=("x", "y"),
+)
+CALL = {"n": 3, "flag": True}
+
+
+def value_of(text, symbols=None, shapes=None, dtypes=None):
+    return evaluate(parse(text, SCOPE), Environment(symbols or {}, CALL, shapes or {}, dtypes or {}))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 + 2 * 3 - 4", 3),
+        ("-7 // 2", -4),
+        ("-7 % 2", 1),
+        ("7 % -2", -1),
+        ("min(3, n, 5) + max(n, 9)", 12),
+        ("1 < n <= 3", True),
+        ("1 < n < 3", False),
+        ("flag and not n == 4", True),
+        ("flag == (n > 2)", True),
+        ("9223372036854775807 - 1 + 1", INT_MAX),
+        ("-9223372036854775808", INT_MIN),
+        ("-9223372036854775808 % -1", 0),
+        ("true or n // 0 == 1", True),
+    ],
+)
+def test_values(text, expected):
+    assert value_of(text) == expected
+
+
+def test_tensors():
+    shapes, dtypes = {"x": (2, 3)}, {"x": "float16", "y": "int32"}
+    assert value_of("len(x)", shapes=shapes) == 2
+    assert value_of("prod(x)", shapes=shapes) == 6
+    assert value_of("present(x) and not present(y)", shapes=shapes) is True
+    assert value_of("dtype(x) == float16", shapes=shapes, dtypes=dtypes) is True
+    assert value_of("dtype(y) == int32", shapes=shapes, dtypes=dtypes) is None, "an absent tensor has no dtype"
+    assert value_of("prod(x)", shapes={"x": (2, None)}) is None
+    assert value_of("len(x)", shapes={"x": None}) is None
+
+
+def test_unknown_decides_nothing_but_one_side_can():
+    assert value_of("A > 1") is None
+    assert value_of("A > 1 or flag") is True
+    assert value_of("A > 1 and not flag") is False
+    assert value_of("A > 1 and flag") is None
+    assert value_of("A * 0") is None
+
+
+@pytest.mark.parametrize("text", ["A * B", "A + B", "-(-9223372036854775808)", "n // (n - 3)", "n % (n - 3)", "A // 0"])
+def test_overflow_and_division_by_zero_are_refused(text):
+    with pytest.raises(EvaluationError):
+        value_of(text, {"A": INT_MAX, "B": INT_MAX})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "no expression"),
+        ("1 +", "no expression"),
+        ("A; B", "no expression"),
+        ("Q + 1", "unknown name 'Q'"),
+        ("presnt(x)", "did you mean 'present'?"),
+        ("present(z)", "unknown tensor"),
+        ("present(x, y)", "the name of one input or output"),
+        ("present(1)", "the name of one input or output"),
+        ("A / 2", "expected '//'"),
+        ("A ** 2", "expected a product"),
+        ("A << 2", "expected a product"),
+        ("A & B", "expected 'and'"),
+        ("~A", "expected 'not'"),
+        ("+A", "expected none"),
+        ("A is B", "expected '=='"),
+        ("A in (1, 2)", "which is not of the expression language"),
+        ("x + 1", "tensor 'x' alone"),
+        ("ratio > 1", "type int or bool"),
+        ("layout == 'TND'", "type int or bool"),
+        ("flag + 1", "a condition; expected an integer"),
+        ("not A", "an integer; expected a condition"),
+        ("A and B", "an integer; expected a condition"),
+        ("flag < flag", "expected '==' or '!='"),
+        ("A == flag", "which compares"),
+        ("min(A)", "two arguments or more"),
+        ("min(A, *B)", "expected plain arguments"),
+        ("max(A, key=B)", "expected plain arguments"),
+        ("1.5", "expected an integer"),
+        ("True", "expected an integer"),
+        ("None", "expected an integer"),
+        ("'a'", "expected an integer"),
+        ("9223372036854775808", "does not fit 64 bits"),
+        ("-9223372036854775809", "does not fit 64 bits"),
+        ("lambda: 1", "not of the expression language"),
+        ("[1][0]", "not of the expression language"),
+        ("A.real", "not of the expression language"),
+        ("__import__('os').system('id')", "unknown function"),
+        ("(A := 1)", "not of the expression language"),
+        ("A if flag else B", "not of the expression language"),
+        ("f'{A}'", "not of the expression language"),
+        ("A\n+ B", "printable ASCII"),
+        ("A \u00d7 B", "printable ASCII"),
+        ("(" * 300 + "A" + ")" * 300, "no expression"),
+        ("-" * 900 + "A", "nested too deeply"),
+        ("A + " * 300 + "A", "at most 1000"),
+    ],
+)
+def test_refusals_say_why(text, reason):
+    with pytest.raises(ExprError) as caught:
+        parse(text, SCOPE)
+    assert reason in str(caught.value)
+
+
+def test_kinds_are_checked_at_the_top():
+    with pytest.raises(ExprError, match="expected a condition"):
+        parse_condition("A + 1", SCOPE)
+    with pytest.raises(ExprError, match="expected an integer"):
+        parse_integer("A > 1", SCOPE)
+    assert parse_integer("-5", SCOPE) == IntLiteral(-5)
+
+
+def test_analysis():
+    assert symbols_of(parse("A + min(B, n) > 0", SCOPE)) == {"A", "B"}
+    assert certainly_present(parse("present(x) and n > 1 and present(y)", SCOPE)) == {"x", "y"}
+    assert certainly_present(parse("present(x) or present(y)", SCOPE)) == set()
+
+
+@given(st.integers(INT_MIN, INT_MAX), st.integers(INT_MIN, INT_MAX), st.sampled_from(["+", "-", "*", "//", "%"]))
+def test_arithmetic_is_exact_or_refused(left, right, operator):
+    expression = parse(f"A {operator} B", SCOPE)
+    exact = None
+    if not (operator in {"//", "%"} and right == 0):
+        exact = {
+            "+": left + right,
+            "-": left - right,
+            "*": left * right,
+            "//": left // right if right else 0,
+            "%": left % right if right else 0,
+        }[operator]
+    environment = Environment({"A": left, "B": right})
+    if exact is None or not INT_MIN <= exact <= INT_MAX:
+        with pytest.raises(EvaluationError):
+            evaluate(expression, environment)
+    else:
+        assert evaluate(expression, environment) == exact
+
+
+def random_text(rng, kind, depth):
+    """A random expression of a kind; deep enough to mix every operator with every other."""
+    if kind is Kind.DTYPE:
+        return rng.choice(["dtype(x)", "dtype(y)", "float16", "int32"])
+    if depth == 0:
+        if kind is Kind.INT:
+            atoms = ["A", "B", "C", "n", "len(x)", "prod(x)", "prod(y)", "0", "1", "2", "-1", "7", str(INT_MAX)]
+            return rng.choice(atoms)
+        return rng.choice(["flag", "true", "false", "present(x)", "present(y)"])
+
+    def below(of):
+        return f"({random_text(rng, of, depth - 1)})"
+
+    if kind is Kind.INT:
+        form = rng.choice(["+", "-", "*", "//", "%", "min", "max", "neg"])
+        if form == "neg":
+            return f"-{below(Kind.INT)}"
+        left, right = below(Kind.INT), below(Kind.INT)
+        return f"{form}({left}, {right}, {below(Kind.INT)})" if form in {"min", "max"} else f"{left} {form} {right}"
+    form = rng.choice(["and", "or", "not", "compare", "compare", "same", "dtypes"])
+    if form == "not":
+        return f"not {below(Kind.BOOL)}"
+    if form == "dtypes":
+        return f"{below(Kind.DTYPE)} {rng.choice(['==', '!='])} {below(Kind.DTYPE)}"
+    if form == "same":
+        return f"{below(Kind.BOOL)} {rng.choice(['==', '!='])} {below(Kind.BOOL)}"
+    if form == "compare":
+        words = rng.choices(["<", "<=", ">", ">=", "==", "!="], k=rng.choice([1, 1, 2]))
+        return below(Kind.INT) + "".join(f" {word} {below(Kind.INT)}" for word in words)
+    return f" {form} ".join(below(Kind.BOOL) for _ in range(rng.choice([2, 2, 3])))
+
+
+def random_environment(rng):
+    def dim():
+        return rng.choice([None, 0, 1, 2, 3, 16, 2048, 2**31, 2**62, INT_MAX])
+
+    symbols = {name: dim() for name in "ABC"}
+    attributes = {"n": rng.choice([-1, 0, 1, 2, 3, INT_MIN, INT_MAX]), "flag": rng.random() < 0.5}
+    shapes = {}
+    for tensor in "xy":
+        if rng.random() < 0.8:
+            shapes[tensor] = None if rng.random() < 0.1 else tuple(dim() for _ in range(rng.randrange(4)))
+    dtypes = {tensor: rng.choice([None, "float16", "int32"]) for tensor in "xy"}
+    return Environment(symbols, attributes, shapes, dtypes)
+
+
+def python_answer(expression, environment):
+    try:
+        value = evaluate(expression, environment)
+    except EvaluationError:
+        return "error"
+    return "unknown" if value is None else str(int(value))
+
+
+def cpp_environment(environment):
+    def integer(value):
+        return "Int::Unknown()" if value is None else f"Int({literal(value)})"
+
+    def literal(value):
+        return "INT64_MIN" if value == INT_MIN else f"INT64_C({value})"
+
+    def argument(name):
+        shape = environment.shapes.get(name)
+        dims = ", ".join(literal(-1 if dim is None else dim) for dim in shape or ())
+        dtype = environment.dtypes[name]
+        plan = f"DataType::{DTYPES[dtype].plan}" if dtype else "DataType::kNone"
+        present, ranked = name in environment.shapes, shape is not None
+        return f'{{"{name}", {str(present).lower()}, {str(ranked).lower()}, {{{dims}}}, {plan}}}'
+
+    symbols = ", ".join(integer(environment.symbols[name]) for name in "ABC")
+    attributes = f"{literal(environment.attributes['n'])}, {str(environment.attributes['flag']).lower()}"
+    return f"{{{symbols}, {attributes}, {argument('x')}, {argument('y')}}}"
+
+
+PROGRAM = """
+#include <cstdio>
+#include "common/check.h"
+using namespace opforge;
+struct Environment { Int A, B, C; int64_t n; bool flag; Argument x, y; };
+static void Print(Int value)
+{
+    if (value.IsKnown()) std::printf("%lld\\n", static_cast<long long>(value.ValueOr(0)));
+    else std::puts(value.IsError() ? "error" : "unknown");
+}
+static void Print(Logic value)
+{
+    std::puts(value.IsTrue() ? "1" : value.IsFalse() ? "0" : value.IsError() ? "error" : "unknown");
+}
+FUNCTIONS
+int main()
+{
+    const Environment environments[] = {ENVIRONMENTS};
+    for (const Environment& e : environments) {
+        CALLS
+    }
+}
+"""
+
+
+def test_cpp_back_end_agrees_with_python(root, tmp_path):
+    rng = random.Random(20240229)
+    names = CppNames(lambda name: f"e.{name}", lambda name: f"e.{name}", lambda name: f"e.{name}")
+    texts = [random_text(rng, rng.choice([Kind.INT, Kind.BOOL]), rng.randrange(1, 4)) for _ in range(250)]
+    expressions = [parse(text, SCOPE) for text in texts]
+    environments = [random_environment(rng) for _ in range(40)]
+    functions = "\n".join(
+        f"static void F{i}([[maybe_unused]] const Environment& e) {{ Print({cpp_expression(expression, names)}); }}"
+        for i, expression in enumerate(expressions)
+    )
+    calls = "\n".join(f"F{i}(e);" for i in range(len(expressions)))
+    source = tmp_path / "expressions.cpp"
+    text = PROGRAM.replace("FUNCTIONS", functions).replace("CALLS", calls)
+    source.write_text(text.replace("ENVIRONMENTS", ",\n".join(map(cpp_environment, environments))))
+    command = [os.environ.get("CXX", "g++"), "-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror"]
+    command += ["-fsanitize=undefined", "-fno-sanitize-recover=all", f"-I{root / 'op_host'}"]
+    subprocess.run([*command, source, "-o", tmp_path / "expressions"], check=True)
+    answers = subprocess.run([tmp_path / "expressions"], check=True, capture_output=True, text=True).stdout.split()
+    expected = [python_answer(expression, e) for e in environments for expression in expressions]
+    assert len(answers) == len(expected)
+    places = [(text, e) for e in environments for text in texts]
+    wrong = [(where, got, want) for where, got, want in zip(places, answers, expected, strict=True) if got != want]
+    assert not wrong, wrong[:3]
+    assert {"error", "unknown", "0", "1"} <= set(answers), "every kind of answer must occur"
