@@ -93,15 +93,12 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
         raise UserError(f"vendor name: got {vendor!r}, expected lower case letters, digits and '_', as in 'my_company'")
     every = load_specs(project.spec_paths())
     specs = _choose(every, ops)
-    generated = {}
+    generated: dict[str, str] = {}
     for spec in specs:
-        has_plan = (project.root / "op_host" / f"{spec.name}_tiling.h").is_file()
-        has_kernel = (project.root / "op_kernel" / f"{spec.name}.h").is_file()
-        if not has_kernel:
-            raise UserError(
-                f"{spec.op_type}: op_kernel/{spec.name}.h is missing; write it or leave the operator out (--ops)"
-            )
-        generated |= dict(render(spec, has_plan=has_plan, has_kernel=has_kernel))
+        for needed in (f"op_host/{spec.name}_tiling.h", f"op_kernel/{spec.name}.h"):
+            if not (project.root / needed).is_file():
+                raise UserError(f"{spec.op_type}: {needed} is missing; write it or leave the operator out with --ops")
+        generated |= dict(render(spec))
     return Contents(
         specs=specs,
         columns={spec.op_type: dtype_columns(spec) for spec in specs},
@@ -116,6 +113,8 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
 
 def _choose(specs: Sequence[OpSpec], ops: Sequence[str] | None) -> tuple[OpSpec, ...]:
     by_type = {spec.op_type: spec for spec in specs}
+    if not by_type:
+        raise UserError("no operator: got no op_proto/*.yaml here, expected at least one; go to the project's folder")
     for op_type in ops or ():
         if op_type not in by_type:
             raise UserError(f"operator: got {op_type!r}, {suggest(op_type, by_type)}")

@@ -16,6 +16,7 @@ import time
 import pytest
 
 from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.project import Project
 from opforge.package.pack import pack, package_name
 
 TREE = "packages/vendors/opforge/"
@@ -132,6 +133,24 @@ def test_vendor_layout_is_complete(members):
     assert b"compiler_version" not in data[TREE + "version.info"]  # nothing was compiled with any CANN
 
 
+def test_packaged_sources_need_only_the_package_and_cann(members, project, tmp_path):
+    _, data = members
+    for path, text in data.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(text)
+    vendor = tmp_path / TREE
+    dynamic = "op_impl/ai_core/tbe/opforge_impl/dynamic"
+    folders = [vendor / "src/op_host", vendor / dynamic, vendor / "op_api/include", vendor / "op_proto/inc"]
+    includes = [f"-I{folder}" for folder in (project.root / "twin/include", *folders)]
+    dtypes = [f"-DDTYPE_{name}=half" for name in ("GRAD_Y", "GRAD_BIAS")]
+    dtypes += [f"-DORIG_DTYPE_{name}=DT_FLOAT16" for name in ("GRAD_Y", "GRAD_BIAS")]
+    sources = [str(path) for folder in (vendor / "src", vendor / dynamic) for path in sorted(folder.rglob("*.cpp"))]
+    assert len(sources) >= 8
+    command = [os.environ.get("CXX", "g++"), "-std=c++17", "-fsyntax-only", *includes, *dtypes, *sources]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize("place", ["first", "middle", "last", "cut", "longer"])
 def test_damaged_package_is_refused(package, run, tmp_path, place):
     data = bytearray(package.read_bytes())
@@ -172,6 +191,18 @@ def test_bad_choice_is_refused(project, tmp_path, options, said):
     with pytest.raises(UserError, match=said):
         pack(out=tmp_path, project=project, **options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_operator_without_kernel_is_refused(project, tmp_path):
+    unfinished = tmp_path / "project"
+    for name in ("op_proto", "op_host", "op_plugin"):
+        (unfinished / name).parent.mkdir(exist_ok=True)
+        (unfinished / name).symlink_to(project.root / name)
+    with pytest.raises(UserError, match=r"op_kernel/grouped_bias_add_grad\.h is missing"):
+        pack(out=tmp_path / "out", project=Project(unfinished))
+    with pytest.raises(UserError, match="no operator"):
+        pack(out=tmp_path / "out", project=Project(tmp_path))
+    assert not (tmp_path / "out").exists()
 
 
 def test_chip_name_and_vendor_name_choose_the_folders(project, tmp_path, run):
