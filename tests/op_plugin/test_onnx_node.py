@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from opforge.twin.build import build_runtime
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 FLOAT, INT, STRING, TENSOR, FLOATS, INTS = 1, 2, 3, 4, 6, 7
 PLACE = "node 'grad' (npu::1::NPUGroupedBiasAddGrad): "
 
 
 @pytest.fixture(scope="module")
-def read(tmp_path_factory):
+def read(build):
     """Runs the reader: `read(getter, attributes, *inputs)` gives what the plugin would see."""
-    program = tmp_path_factory.mktemp("read_node") / "read_node"
-    library = build_runtime()
-    flags = ["-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", "-Wcast-qual"]
-    flags += [f"-I{ROOT / 'twin/include'}", f"-I{ROOT / 'op_plugin'}", str(ROOT / "tests/op_plugin/read_node.cpp")]
-    flags += [str(library), f"-Wl,-rpath,{library.parent}", "-o", str(program)]
-    subprocess.run([os.environ.get("CXX", "g++"), *flags], check=True)
+    program = build("read_node")
 
     def run(getter, attributes, *inputs, name="a"):
         text = attributes if isinstance(attributes, str) else json.dumps({"attribute": attributes})
