@@ -14,7 +14,9 @@ def build() -> onnx.ModelProto:
     """dense_grad [1000, 30] summed over three groups; expert_grad [8, 64, 48] summed over its second axis; a Relu stays."""
     nodes = [
         helper.make_node("Relu", ["dense_grad"], ["positive"], name="relu"),
-        helper.make_node("NPUGroupedBiasAddGrad", ["positive", "ends"], ["dense_bias"], domain="npu", name="dense_bias_grad"),
+        helper.make_node(
+            "NPUGroupedBiasAddGrad", ["positive", "ends"], ["dense_bias"], domain="npu", name="dense_bias_grad"
+        ),
         helper.make_node("ReduceSum", ["expert_grad", "second_axis"], ["kept"], keepdims=1, name="expert_sum"),
         helper.make_node("Squeeze", ["kept", "second_axis"], ["expert_bias"], name="expert_squeeze"),
     ]

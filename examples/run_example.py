@@ -1,0 +1,144 @@
+"""The main job: from the specs to a converted model that runs; one table at the end, exit code 1 if anything differs."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import sample_model
+from rich.console import Console
+from rich.table import Table
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.generate import write_project
+from opforge.codegen.loader import load_specs
+from opforge.codegen.project import Project, find_project
+from opforge.frontend import convert
+from opforge.frontend.execute import run_model
+from opforge.package.pack import pack
+from opforge.twin.build import build_project
+
+Arrays = dict[str, npt.NDArray[np.generic]]
+console = Console(highlight=False)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; a row that is not ok makes the job fail."""
+
+    step: str
+    result: str
+    ok: bool = True
+
+
+def announce(step: str) -> float:
+    """Say what begins; returns the time."""
+    console.print(f"== {step}", style="bold")
+    return time.monotonic()
+
+
+def build(project: Project, jobs: int) -> list[Row]:
+    """Validate the specs, generate, compile for the twin."""
+    announce("validate the specs")
+    specs = load_specs(project.spec_paths())
+    announce("generate")
+    written = write_project(project, specs)
+    started = announce("build for the CPU twin")
+    operators = build_project(project, jobs=jobs, progress=lambda line: console.print(line, markup=False))
+    seconds = time.monotonic() - started
+    names = ", ".join(operators.op_types)
+    return [
+        Row("specs", f"{len(specs)} valid: {', '.join(spec.op_type for spec in specs)}"),
+        Row(
+            "generated",
+            f"{len(written.written) + len(written.unchanged)} files, {len(written.written)} written, in {project.gen_dir}",
+        ),
+        Row("built for the twin", f"{names}: {operators.compiled} files compiled in {seconds:.1f} s"),
+    ]
+
+
+def package(scratch: Path) -> list[Row]:
+    """Pack the .run and install it into a scratch folder."""
+    announce("pack")
+    package_file = pack()
+    announce("install into a scratch folder")
+    target = scratch / "opp"
+    command = [str(package_file), "--quiet", f"--install-path={target}"]
+    installed = subprocess.run(command, capture_output=True, text=True, check=False)
+    console.print(installed.stdout + installed.stderr, markup=False, end="")
+    files = [path for path in target.rglob("*") if path.is_file()]
+    size = package_file.stat().st_size
+    return [
+        Row("packed", f"{package_file.name}, {size:,} bytes"),
+        Row("installed", f"{len(files)} files", ok=installed.returncode == 0 and len(files) > 0),
+    ]
+
+
+def model(scratch: Path) -> list[Row]:
+    """Convert the sample model and run it before and after."""
+    announce("convert the sample model")
+    source = sample_model.build()
+    onnx.save(source, scratch / "sample.onnx")
+    conversion = convert(source, patterns=True)
+    onnx.save(conversion.model, scratch / "converted.onnx")
+    mapped = [f"{entry['node']} -> {entry['op']} ({entry['rule']})" for entry in conversion.mapped]
+    rows = [Row("mapped", line) for line in mapped]
+    rows += [Row("left", f"{entry['node']}: {entry['reason']}") for entry in conversion.left]
+    rows.append(
+        Row("nodes", f"{len(source.graph.node)} before, {len(conversion.model.graph.node)} after", ok=len(mapped) == 2)
+    )
+
+    announce("run it before (standard operators) and after (our operators on the twin)")
+    inputs = sample_model.inputs()
+    before = run_model(source, inputs, operators="function")
+    after = run_model(conversion.model, inputs, operators="twin")
+    for name, report in after.reports:
+        moved = f"{report.gm_bytes_read:,} bytes read, {report.gm_bytes_written:,} written"
+        rows.append(Row(f"moved by {name}", f"{moved}, {report.blocks} cores, minimum {report.minimal_bytes:,}"))
+    return rows + [compare(name, before.outputs[name], after.outputs[name]) for name in before.outputs]
+
+
+def compare(name: str, before: npt.NDArray[np.generic], after: npt.NDArray[np.generic]) -> Row:
+    """The largest error of one output, against the tolerance of the operator's spec."""
+    spec = next(spec for spec in load_specs(find_project().spec_paths()) if spec.op_type == "GroupedBiasAddGrad")
+    tolerance = spec.tests.tolerance[before.dtype.name]
+    wide_before, wide_after = before.astype(np.float64), after.astype(np.float64)
+    same_type = before.shape == after.shape and before.dtype == after.dtype
+    error = np.abs(wide_before - wide_after)
+    close = bool(np.all(error <= tolerance.atol + tolerance.rtol * np.abs(wide_before)))
+    text = f"{error.max():.3g} (allowed: {tolerance.atol:g} + {tolerance.rtol:g} x |value|)"
+    return Row(f"largest error of {name}", text, ok=same_type and close)
+
+
+def main() -> int:
+    """Run the job."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=0, help="compilers at once; 0: one per core")
+    jobs = parser.parse_args().jobs
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="opforge-example-") as folder:
+        scratch = Path(folder)
+        rows = build(find_project(), jobs) + package(scratch) + model(scratch)
+    table = Table(title=f"opforge, {time.monotonic() - started:.1f} s")
+    for heading in ("step", "result", ""):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(row.step, row.result, "ok" if row.ok else "DIFFERS", style=None if row.ok else "red")
+    console.print(table)
+    return 0 if all(row.ok for row in rows) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except UserError as error:
+        print(error, file=sys.stderr)  # noqa: T201  # the one place that reports mistakes
+        sys.exit(error.exit_code)
