@@ -162,7 +162,8 @@ constexpr int64_t BatchOf(const Shape& shape, const Grid& grid, int64_t widest)
     return groups < 2 ? 0 : groups;
 }
 
-/// The widest tile that fits, up to the slice of the grid; tileWidth 0: not even the narrowest one fits.
+/// The widest tile that fits, up to the slice of the grid; tileWidth 0: not even the narrowest one, whose bytes it has,
+/// fits.
 constexpr Budget BudgetOf(const Shape& shape, const Grid& grid, const Platform& platform)
 {
     Budget budget = FixedBudget(shape);
@@ -172,6 +173,8 @@ constexpr Budget BudgetOf(const Shape& shape, const Grid& grid, const Platform& 
     const int64_t granule = kSliceBytes / shape.elementBytes;
     const int64_t widest = std::min(kMaxTileWidth, RoundDown(left / perColumn, granule));
     if (widest < kMaxPackedElements) {
+        budget.sumBytes = budget.storeBytes = kMaxPackedElements * kFloatBytes;
+        budget.offsetBytes = offsetBytes;
         return budget;
     }
     const int64_t tiles = CeilDiv(grid.sliceWidth, widest);

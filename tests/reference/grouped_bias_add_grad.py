@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,5 @@ def reference(inputs: Mapping[str, Array | None], attrs: Mapping[str, Any]) -> d
     if group_idx is None:
         return {"grad_bias": wide.sum(axis=1).astype(grad_y.dtype)}
     ends = ends_of_groups(group_idx, len(wide), int(attrs.get("group_idx_type", 0)))
-    starts = [0, *ends[:-1]]
-    sums = [wide[start:end].sum(axis=0) for start, end in zip(starts, ends, strict=True)]
+    sums = [wide[start:end].sum(axis=0) for start, end in pairwise([0, *ends])]
     return {"grad_bias": np.array(sums, np.float64).reshape(len(ends), wide.shape[1]).astype(grad_y.dtype)}
