@@ -157,15 +157,12 @@ def _report(document: Document, errors: list[ErrorDetails]) -> None:
         elif error["type"] in _EXPECTED:
             kinds.setdefault(path, []).append(_EXPECTED[error["type"]])
         else:
-            document.problems.append(Problem(_place(document, path), path, _message(error)))
+            place = document.key_place(path) if "[key]" in error["loc"] else document.place(path)
+            document.problems.append(Problem(place, path, _message(error)))
     for path, expected in kinds.items():
         got = _short(_at(document.value, path))
         message = f"got {got}, expected {' or '.join(dict.fromkeys(expected))}"
-        document.problems.append(Problem(_place(document, path), path, message))
-
-
-def _place(document: Document, path: Path) -> Any:
-    return document.place(path)
+        document.problems.append(Problem(document.place(path), path, message))
 
 
 def _document_path(document: Document, error: ErrorDetails) -> Path:

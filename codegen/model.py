@@ -139,7 +139,7 @@ class AttrSpec(SpecModel):
 
     name: Name
     type: AttrType
-    default: Annotated[bool | Int64 | float | Line, Field(union_mode="left_to_right")] | None = None
+    default: Annotated[bool | int | float | Line, Field(union_mode="left_to_right")] | None = None
     ir: IrName = ""
     description: Text = ""
 

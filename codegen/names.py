@@ -68,7 +68,7 @@ def upper_camel(name: str) -> str:
 
 def suggest(got: str, known: Iterable[str]) -> str:
     """` did you mean 'x'?` with the nearest known name, or the list of known names if none is near."""
-    names = sorted(known)
+    names = sorted(set(known))
     if near := nearest(got, names):
         return f"did you mean {near!r}?"
     return f"expected one of {', '.join(names)}"
@@ -76,7 +76,7 @@ def suggest(got: str, known: Iterable[str]) -> str:
 
 def nearest(got: str, known: Iterable[str]) -> str | None:
     """The known name that `got` probably means."""
-    names = sorted(known)
+    names = sorted(set(known))
     by_lower = {name.lower(): name for name in reversed(names)}
     found = difflib.get_close_matches(got.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[found[0]] if found else None

@@ -198,7 +198,7 @@ class _Checker:
                 return self._broken(constraint, tensor.name, "a tensor", "null")
             rank = len(self._case.shapes[tensor.name])
             if shape is not None and len(shape) != rank:
-                expected = f"{rank} dimensions {self._case.shape_text(tensor.name)}"
+                expected = f"{rank} dimension{'' if rank == 1 else 's'} {self._case.shape_text(tensor.name)}"
                 return self._broken(constraint, tensor.name, shape_text(shape), expected)
         for binding in self._case.bindings:
             shape = self._shapes.get(binding.tensor)
@@ -215,7 +215,7 @@ class _Checker:
             return self._broken(
                 constraint,
                 constraint.subject,
-                f"{self._got(constraint)} (no result within 64 bits)",
+                f"{self._got(constraint)} (no 64-bit result)",
                 constraint.expected,
             )
         return self._broken(constraint, constraint.subject, self._got(constraint), constraint.expected)
@@ -244,7 +244,7 @@ class _Checker:
                     value = self._value(dim)
                 except EvaluationError:
                     return self._broken(
-                        constraint, tensor.name, f"{dim.text} beyond 64 bits", case.shape_text(tensor.name)
+                        constraint, tensor.name, f"no 64-bit result of {dim.text}", case.shape_text(tensor.name)
                     )
                 if value is not None and value < 0:
                     return self._broken(constraint, tensor.name, f"{dim.text} = {value}", "a dimension of at least 0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from opforge.codegen.dtypes import DTYPES
+from opforge.codegen.expr import INT_MAX, INT_MIN
 from opforge.codegen.model import SCALAR_BYTES, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES, AttrSpec, OpSpec, TensorSpec
 from opforge.codegen.names import lower_camel, snake_case, suggest
 from opforge.codegen.program import compile_spec
@@ -83,9 +84,10 @@ def _check_attrs(spec: OpSpec, problems: Problems) -> None:
             continue
         fits = isinstance(attr.default, kinds[attr.type]) and isinstance(attr.default, bool) == (attr.type == "bool")
         if not fits:
-            problems.append(
-                (("attrs", index, "default"), f"got {attr.default!r}, expected a value of type {attr.type}")
-            )
+            got = str(attr.default).lower() if isinstance(attr.default, bool) else repr(attr.default)
+            problems.append((("attrs", index, "default"), f"got {got}, expected a value of type {attr.type}"))
+        elif attr.type == "int" and not INT_MIN <= int(attr.default) <= INT_MAX:
+            problems.append((("attrs", index, "default"), f"got {attr.default}, expected an integer of 64 bits"))
 
 
 def _check_constraints(spec: OpSpec, problems: Problems) -> None:

@@ -14,7 +14,7 @@ Path: TypeAlias = tuple[str | int, ...]
 MAX_DEPTH = 20
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,7 @@ class _Builder:
             return text
         if _LEADING_ZERO.fullmatch(text):
             self._problem(node, path, f"got {text}, expected a number without a leading zero, or quotes")
+            return int(text)
         return core_scalar(text)
 
 

@@ -45,14 +45,20 @@ struct Dimension {
     Int value;
 };
 
-inline Logic IsPresent(const Argument& argument) { return Logic(argument.isPresent); }
+inline Logic IsPresent(const Argument& argument)
+{
+    return Logic(argument.isPresent);
+}
 
 inline Dtype DtypeOf(const Argument& argument)
 {
     return Dtype(argument.isPresent ? argument.dtype : DataType::kNone);
 }
 
-inline bool HasShape(const Argument& argument) { return argument.isPresent && argument.isRankKnown; }
+inline bool HasShape(const Argument& argument)
+{
+    return argument.isPresent && argument.isRankKnown;
+}
 
 inline Int RankOf(const Argument& argument)
 {
@@ -82,9 +88,9 @@ inline std::string DtypeText(DataType dtype)
         const char* text;
     };
     // Numbers of ge::DataType.
-    constexpr Word words[] = {{0, "float32"}, {1, "float16"}, {2, "int8"},   {3, "int32"},   {4, "uint8"},
-                              {6, "int16"},   {7, "uint16"},  {8, "uint32"}, {9, "int64"},   {10, "uint64"},
-                              {11, "float64"}, {12, "bool"},  {27, "bfloat16"}};
+    constexpr Word words[] = {{0, "float32"},  {1, "float16"}, {2, "int8"},     {3, "int32"}, {4, "uint8"},
+                              {6, "int16"},    {7, "uint16"},  {8, "uint32"},   {9, "int64"}, {10, "uint64"},
+                              {11, "float64"}, {12, "bool"},   {27, "bfloat16"}};
     for (const Word& word : words) {
         if (word.number == static_cast<int32_t>(dtype)) {
             return word.text;
@@ -118,8 +124,14 @@ inline std::string ShapeText(const Argument& argument)
     return "shape " + DimsText(dims);
 }
 
-inline std::string ValueText(int64_t value) { return std::to_string(value); }
-inline std::string ValueText(bool value) { return value ? "true" : "false"; }
+inline std::string ValueText(int64_t value)
+{
+    return std::to_string(value);
+}
+inline std::string ValueText(bool value)
+{
+    return value ? "true" : "false";
+}
 
 inline Verdict Broken(const Rule& rule, const char* parameter, const std::string& got, const std::string& expected)
 {
@@ -132,7 +144,7 @@ inline Verdict Broken(const Rule& rule, const char* parameter, const std::string
 inline Verdict BrokenCondition(const Rule& rule, Logic condition, const char* parameter, const std::string& got,
                                const char* expected)
 {
-    return Broken(rule, parameter, condition.IsError() ? got + " (no result within 64 bits)" : got, expected);
+    return Broken(rule, parameter, condition.IsError() ? got + " (no 64-bit result)" : got, expected);
 }
 
 inline Verdict CheckPresent(const Rule& rule, const Argument& argument)
@@ -166,7 +178,8 @@ inline Verdict CheckSameDtype(const Rule& rule, const Argument& argument, const 
     if (!isKnown || argument.dtype == other.dtype) {
         return {};
     }
-    return Broken(rule, argument.name, DtypeText(argument.dtype), DtypeText(other.dtype) + ", the dtype of " + other.name);
+    return Broken(rule, argument.name, DtypeText(argument.dtype),
+                  DtypeText(other.dtype) + ", the dtype of " + other.name);
 }
 
 inline Verdict CheckRank(const Rule& rule, const Argument& argument, size_t rank, const char* shapeText)
@@ -174,7 +187,8 @@ inline Verdict CheckRank(const Rule& rule, const Argument& argument, size_t rank
     if (!HasShape(argument) || argument.dims.size() == rank) {
         return {};
     }
-    return Broken(rule, argument.name, ShapeText(argument), std::to_string(rank) + " dimensions " + shapeText);
+    const std::string expected = std::to_string(rank) + (rank == 1 ? " dimension " : " dimensions ") + shapeText;
+    return Broken(rule, argument.name, ShapeText(argument), expected);
 }
 
 /// Compares the known dimensions of an input with the spec's.
@@ -189,7 +203,7 @@ inline Verdict CheckInputShape(const Rule& rule, const Argument& argument, const
     for (size_t axis = 0; axis < dimensions.size(); ++axis) {
         const Dimension& dimension = dimensions[axis];
         if (dimension.value.IsError()) {
-            return Broken(rule, argument.name, std::string(dimension.text) + " beyond 64 bits", shapeText);
+            return Broken(rule, argument.name, std::string("no 64-bit result of ") + dimension.text, shapeText);
         }
         if (dimension.value.ValueOr(0) < 0) {
             return Broken(rule, argument.name,
@@ -199,8 +213,9 @@ inline Verdict CheckInputShape(const Rule& rule, const Argument& argument, const
         isEqual = isEqual && !(DimOf(argument, axis) == dimension.value).IsFalse();
         wanted.push_back(dimension.value);
     }
-    return isEqual ? Verdict()
-                   : Broken(rule, argument.name, ShapeText(argument), std::string(shapeText) + " = " + DimsText(wanted));
+    return isEqual
+               ? Verdict()
+               : Broken(rule, argument.name, ShapeText(argument), std::string(shapeText) + " = " + DimsText(wanted));
 }
 
 /// As CheckInputShape; the dimensions must exist even if the output is not known yet.

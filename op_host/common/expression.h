@@ -10,7 +10,10 @@ namespace opforge {
 /// Whether a value is there. An error (a result beyond 64 bits, a division by zero) outweighs an unknown value.
 enum class ValueState : int32_t { kKnown, kUnknown, kError };
 
-constexpr ValueState Joined(ValueState left, ValueState right) { return left > right ? left : right; }
+constexpr ValueState Joined(ValueState left, ValueState right)
+{
+    return left > right ? left : right;
+}
 
 /// A 64-bit integer of the spec's expression language; unknown where a dimension is -1.
 class Int {
@@ -113,17 +116,44 @@ private:
     DataType value_;
 };
 
-constexpr Logic Compared(Int left, Int right, bool value) { return Logic(value, Joined(left.State(), right.State())); }
+constexpr Logic Compared(Int left, Int right, bool value)
+{
+    return Logic(value, Joined(left.State(), right.State()));
+}
 
-constexpr Logic operator==(Int left, Int right) { return Compared(left, right, left.ValueOr(0) == right.ValueOr(0)); }
-constexpr Logic operator!=(Int left, Int right) { return !(left == right); }
-constexpr Logic operator<(Int left, Int right) { return Compared(left, right, left.ValueOr(0) < right.ValueOr(0)); }
-constexpr Logic operator>(Int left, Int right) { return right < left; }
-constexpr Logic operator<=(Int left, Int right) { return !(right < left); }
-constexpr Logic operator>=(Int left, Int right) { return !(left < right); }
+constexpr Logic operator==(Int left, Int right)
+{
+    return Compared(left, right, left.ValueOr(0) == right.ValueOr(0));
+}
+constexpr Logic operator!=(Int left, Int right)
+{
+    return !(left == right);
+}
+constexpr Logic operator<(Int left, Int right)
+{
+    return Compared(left, right, left.ValueOr(0) < right.ValueOr(0));
+}
+constexpr Logic operator>(Int left, Int right)
+{
+    return right < left;
+}
+constexpr Logic operator<=(Int left, Int right)
+{
+    return !(right < left);
+}
+constexpr Logic operator>=(Int left, Int right)
+{
+    return !(left < right);
+}
 
-constexpr Logic operator==(Logic left, Logic right) { return (left && right) || (!left && !right); }
-constexpr Logic operator!=(Logic left, Logic right) { return !(left == right); }
+constexpr Logic operator==(Logic left, Logic right)
+{
+    return (left && right) || (!left && !right);
+}
+constexpr Logic operator!=(Logic left, Logic right)
+{
+    return !(left == right);
+}
 
 /// Quotient rounded down and its remainder, which has the sign of the divisor.
 constexpr Int FloorDiv(Int dividend, Int divisor)

@@ -1,0 +1,367 @@
+"""Specs: what is read, and that every mistake is named with its place, what was got and what is expected."""
+
+import os
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.loader import SpecError, load_spec, load_specs
+from opforge.codegen.render import render
+from opforge.codegen.yaml_nodes import core_scalar, read_yaml
+
+MINIMAL = """\
+op_type: AddRows
+summary: Add two matrices.
+formula: z = x + y
+products: [ascend910b]
+inputs:
+  - {name: x, dtypes: [float16, float32]}
+  - {name: y, dtype: x, optional: true}
+attrs:
+  - {name: scale, type: int, default: 1}
+outputs:
+  - {name: z, dtype: x}
+cases:
+  - name: only
+    shapes: {x: [N, D], y: [N, D], z: [N, D]}
+constraints:
+  - {label: C1, rule: required, status: 161001}
+  - {label: C2, rule: dtypes, status: 161002}
+  - {label: C3, rule: ranks, status: 161002}
+  - {label: C4, rule: shapes, status: 161002}
+  - {label: C5, check: scale >= 0, subject: scale, status: 161002, expected: at least 0}
+aclnn:
+  - function: aclnnAddRows
+    params: {x: x, yOptional: y, out: z}
+tiling:
+  data:
+    - {name: rows, type: int64}
+  keys:
+    - {name: Plain, key: 1, template: [x]}
+"""
+
+
+@pytest.fixture
+def problems(tmp_path):
+    def run(old, new):
+        assert MINIMAL.count(old) == 1, f"{old!r} must stand once in the spec"
+        path = tmp_path / "add_rows.yaml"
+        path.write_text(MINIMAL.replace(old, new), encoding="utf-8")
+        with pytest.raises(SpecError) as caught:
+            load_spec(path)
+        lines = str(caught.value).split("\n")
+        assert all(line.startswith(f"{path}:") for line in lines)
+        return [line.removeprefix(f"{path}:") for line in lines]
+
+    return run
+
+
+def test_the_minimal_spec_is_right(tmp_path):
+    path = tmp_path / "add_rows.yaml"
+    path.write_text(MINIMAL)
+    spec = load_spec(path)
+    assert spec.name == "add_rows"
+    assert spec.tensor("z").dtypes == ("float16", "float32")
+    assert spec.tensor("y").optional
+    assert spec.attr("scale").default == 1
+    assert [constraint.label for constraint in spec.constraints] == ["C1", "C2", "C3", "C4", "C5"]
+
+
+# Text of the spec, what stands there instead, and what is said about it. A caret marks where the message must point to;
+# without one the message starts with line and column.
+REFUSALS = [
+    ("summary:", "^sumary:", "sumary: unknown key 'sumary'; did you mean 'summary'?"),
+    ("summary: Add two matrices.\n", "", "1:1: summary: is missing; expected this key"),
+    ("dtypes: [float16", "^dtyps: [float16", "inputs[0].dtyps: unknown key 'dtyps'; did you mean 'dtypes'?"),
+    ("optional: true", "^param_typ: optional", "inputs[1].param_typ: unknown key 'param_typ'; expected one of desc"),
+    ("formula:", "^summary: again\nformula:", "summary: got the key 'summary' again, it stands at line 2 already"),
+    ("rule: required", "^rul: required", "constraints[0].rul: unknown key 'rul'; did you mean 'rule'?"),
+    ("optional: true", "optional: ^yes", "inputs[1].optional: got 'yes', expected true or false"),
+    ("optional: true", "optional: ^'true'", "inputs[1].optional: got 'true', expected true or false"),
+    ("default: 1", "default: ^[1]", "attrs[0].default: got a list, expected"),
+    ("default: 1", "default: ^1.5", "attrs[0].default: got 1.5, expected a value of type int"),
+    ("default: 1", "default: ^true", "attrs[0].default: got true, expected a value of type int"),
+    (
+        "default: 1",
+        "default: ^99999999999999999999",
+        "attrs[0].default: got 99999999999999999999, expected an integer of 64",
+    ),
+    ("status: 161001", "status: ^'161001'", "constraints[0].status: got '161001', expected an integer"),
+    ("products: [ascend910b]", "products: ^ascend910b", "products: got 'ascend910b', expected a list"),
+    ("products: [ascend910b]", "products: ^[]", "products: got an empty list, expected at least 1"),
+    ("outputs:\n  - {name: z, dtype: x}", "outputs: ^[]", "outputs: got an empty list, expected at least 1"),
+    ("summary: Add two matrices.", "summary:", "2:9: summary: got nothing, expected text"),
+    ("key: 1,", "key: ^-1,", "tiling.keys[0].key: got -1, expected at least 0"),
+    (
+        "[float16, float32]",
+        "[float16, ^flot32]",
+        "inputs[0].dtypes[1]: unknown dtype 'flot32'; did you mean 'float32'?",
+    ),
+    ("[float16, float32]", "[float16, ^float16]", "inputs[0].dtypes[1]: got the dtype 'float16' again"),
+    ("[ascend910b]", "[^ascend910c]", "products[0]: unknown product 'ascend910c'; did you mean"),
+    ("type: int,", "type: ^int64_t,", "attrs[0].type: unknown attribute type 'int64_t'; did you mean 'int'?"),
+    ("rule: ranks", "rule: ^rank", "constraints[2].rule: unknown rule 'rank'; did you mean 'ranks'?"),
+    ("status: 161001", "status: ^161003", "constraints[0].status: got 161003, expected one of 161001, 161002, 561002"),
+    ("type: int64}", "type: ^int128}", "tiling.data[0].type: unknown type 'int128'; did you mean 'int32'?"),
+    ("op_type: AddRows", "op_type: ^Add_Rows", "op_type: got 'Add_Rows', expected CamelCase without '_'"),
+    ("op_type: AddRows", "op_type: ^../../x", "op_type: got '../../x', expected CamelCase"),
+    ("op_type: AddRows", "op_type: ^9Rows", "op_type: got '9Rows', expected CamelCase"),
+    ("- {name: x,", "- {name: ^class,", "inputs[0].name: got 'class', a keyword of C++ or Python"),
+    ("- {name: x,", "- {name: ^lambda,", "inputs[0].name: got 'lambda', a keyword of C++ or Python"),
+    ("- {name: x,", "- {name: ^9x,", "inputs[0].name: got '9x', expected lower case words"),
+    ("- {name: x,", "- {name: ^op-,", "inputs[0].name: got 'op-', expected lower case words"),
+    ("- {name: x,", "- {name: ^Input,", "inputs[0].name: got 'Input', expected lower case words"),
+    ("- {name: x,", "- {name: ^workspace,", "inputs[0].name: got 'workspace', which generated code uses itself"),
+    ("- {name: x,", "- {name: ^float16,", "inputs[0].name: got 'float16', which generated code uses itself"),
+    ("- {name: y,", "- {name: ^x,", "inputs[1].name: got the name 'x' again, inputs[0] has it already"),
+    ("name: scale,", "name: z,", "11:12: outputs[0].name: got the name 'z' again, attrs[0] has it already"),
+    ("label: C2", "label: ^C1", "constraints[1].label: got the label 'C1' again, constraints[0] has it already"),
+    ("label: C2", "label: ^c2", "constraints[1].label: got 'c2', expected the form"),
+    ("aclnnAddRows", "^addRows", "aclnn[0].function: got 'addRows', expected the form"),
+    ("yOptional: y", "^y_optional: y", "aclnn[0].params.y_optional: got 'y_optional', expected camelCase"),
+    (
+        "{name: y, dtype: x",
+        "{name: y, dtype: ^xx",
+        "inputs[1].dtype: got 'xx', no required input with dtypes; did you mean 'x'?",
+    ),
+    (
+        "{name: z, dtype: x}",
+        "{name: z, dtype: ^y}",
+        "outputs[0].dtype: got 'y', no required input with dtypes; expected one of x",
+    ),
+    ("{name: z, dtype: x}", "^{name: z}", "outputs[0]: has no dtypes, expected"),
+    ("{name: z, dtype: x}", "{name: z, dtypes: ^[int8, bool]}", "outputs[0].dtypes: got 2 dtypes, expected one"),
+    ("{name: z, dtype: x}", "{name: z, dtype: x, optional: ^true}", "outputs[0].optional: got true, expected false"),
+    ("out: z}", "out: ^zz}", "aclnn[0].params.out: unknown parameter 'zz'; did you mean 'z'?"),
+    ("out: z}", "out: ^x}", "aclnn[0].params.out: got 'x' again, expected each parameter once"),
+    (", out: z}", "}", "23:13: aclnn[0].params: 'z' is missing, expected a parameter for it"),
+    (", default: 1", "", "23:13: aclnn[0].params: 'scale' is missing, expected a parameter for it"),
+    ("subject: scale", "subject: ^scal", "constraints[4].subject: unknown parameter 'scal'; did you mean 'scale'?"),
+    ("subject: scale, ", "", "20:5: constraints[4]: 'subject' is missing, a 'check' needs it for its message"),
+    ("rule: shapes", "check: scale > 1", "16:3: constraints: got 0 constraints with rule 'shapes', expected one"),
+    ("rule: dtypes", "rule: ranks", "16:3: constraints: got 0 constraints with rule 'dtypes', expected one"),
+    (
+        "template: [x]",
+        "template: [^y]",
+        "tiling.keys[0].template[0]: got 'y' (the dtype of an optional input selects no kernel)",
+    ),
+    ("template: [x]", "template: [^int23]", "tiling.keys[0].template[0]: got 'int23'; did you mean 'int32'?"),
+    ("type: int64}", "type: int64, count: 300}", "26:5: tiling.data: got 2400 bytes, expected at most 2048"),
+    ("z: [N, D]", "z: [N, ^Q]", "cases[0].shapes.z[1]: got 'Q', which no input has as a dimension"),
+    ("x: [N, D]", "x: [N, ^d]", "cases[0].shapes.x[1]: got 'd', expected a capital"),
+    (", z: [N, D]", "", "14:13: cases[0].shapes: 'z' is missing, expected its shape"),
+    ("z: [N, D]", "z: [N, D], ^w: [N]", "cases[0].shapes.w: unknown tensor 'w'; expected one of x, y, z"),
+    ("z: [N, D]", "z: [N, ^D + ]", "cases[0].shapes.z[1]: got 'D +', which is no expression"),
+    ("z: [N, D]", "z: [N, ^-1]", "cases[0].shapes.z[1]: got -1, expected a dimension of at least 0"),
+    ("z: [N, D]", "z: [N, ^D / 2]", "cases[0].shapes.z[1]: in 'D / 2': got '/'; expected '//'"),
+    ("x: [N, D]", "x: [N, 2], ^z2: [A]", "cases[0].shapes.z2: unknown tensor 'z2'"),
+    (
+        "check: scale >= 0",
+        "check: ^scal >= 0",
+        "constraints[4].check: in 'scal >= 0': got unknown name 'scal'; did you mean 'scale'?",
+    ),
+    (
+        "check: scale >= 0",
+        "check: ^scale",
+        "constraints[4].check: got 'scale', which is an integer; expected a condition",
+    ),
+    ("check: scale >= 0", "check: ^Q > 0", "constraints[4].check: in 'Q > 0': got unknown name 'Q'"),
+    ("    shapes: {x", "    when: ^N > 0\n    shapes: {x", "cases[0].when: in 'N > 0': got unknown name 'N'"),
+    ("products: [ascend910b]", "products: ^&p [ascend910b]", "got the anchor '&p', expected the value itself"),
+    ("z: [N, D]", "z: [^*S]", "got the alias '*S', expected the value itself; a star dimension needs quotes"),
+    ("summary: Add", "summary: ^!!str Add", "got the tag"),
+    ("key: 1,", "key: ^010,", "tiling.keys[0].key: got 010, expected a number without a leading zero"),
+    ("products: [ascend910b]", "products: [ascend910b", "5:7: no valid YAML"),
+    ("summary: Add two matrices.", 'summary: ^"Add \\u202e two"', "summary: got the control character"),
+    ("summary: Add two matrices.", 'summary: ^"Add \\n two"', "summary: got several lines, expected one"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), REFUSALS, ids=range(len(REFUSALS)))
+def test_a_mistake_is_named_with_its_place(problems, old, new, expected):
+    if "^" in new:
+        before = MINIMAL[: MINIMAL.index(old)] + new[: new.index("^")]
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        expected = f"{line}:{column}: {expected}"
+    lines = problems(old, new.replace("^", ""))
+    assert any(line.startswith(expected) for line in lines), lines
+    assert len(lines) <= 4, "one mistake must not look like many"
+
+
+def test_all_problems_of_a_file_show_in_one_run(tmp_path):
+    text = MINIMAL.replace("summary:", "sumary:").replace("[float16, float32]", "[flot16]")
+    text = (
+        text.replace("label: C2", "label: C1")
+        .replace("z: [N, D]", "z: [N, Q]")
+        .replace("optional: true", "optional: 1")
+    )
+    path = tmp_path / "add_rows.yaml"
+    path.write_text(text)
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    for part in ("sumary", "flot16", "optional: got 1"):
+        assert part in str(caught.value)
+    path.write_text(
+        MINIMAL.replace("summary:", "sumary:").replace("z: [N, D]", "z: [N, Q]").replace("label: C2", "label: C1")
+    )
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    for part in ("sumary", "'Q', which no input", "'C1' again"):
+        assert part in str(caught.value), "a misspelt key hides nothing else"
+
+
+def test_problems_of_several_files_show_together(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(MINIMAL.replace("formula:", "formular:"))
+    with pytest.raises(SpecError) as caught:
+        load_specs([tmp_path / "a.yaml", tmp_path / "b.yaml"])
+    assert "a.yaml:3:1: formular" in str(caught.value)
+    assert "b.yaml:3:1: formular" in str(caught.value)
+
+
+def test_two_operators_cannot_share_a_name(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(MINIMAL)
+    with pytest.raises(SpecError, match=r"got 'AddRows' again, .*a\.yaml defines it already"):
+        load_specs([tmp_path / "a.yaml", tmp_path / "b.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda _: None, "No such file"),
+        (lambda path: path.mkdir(), "Is a directory"),
+        (lambda path: path.write_bytes(b""), "got an empty file"),
+        (lambda path: path.write_bytes(b"# nothing\n"), "got an empty file"),
+        (lambda path: path.write_bytes(b"op_type: \xff\n"), ":1:10: got byte 0xff, expected UTF-8 text"),
+        (lambda path: path.write_bytes(b"a: \x00"), "no valid YAML"),
+        (lambda path: path.write_bytes(b"- a\n- b\n"), "1:1: got a list, expected the keys of a spec"),
+        (lambda path: path.write_bytes(b"42"), "1:1: got 42, expected the keys of a spec"),
+        (lambda path: path.write_bytes(b"x: " + b"[" * 5000), "levels of nesting"),
+        (lambda path: path.write_bytes(b"#" * (2 << 20)), "expected a spec of at most"),
+        (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
+    ],
+)
+def test_unreadable_files_are_mistakes_of_the_user(tmp_path, make, expected):
+    path = tmp_path / "spec.yaml"
+    make(path)
+    with pytest.raises(UserError) as caught:
+        load_spec(path)
+    assert str(path) in str(caught.value)
+    assert expected in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_without_permission_is_a_mistake_of_the_user(tmp_path):
+    path = tmp_path / "spec.yaml"
+    path.write_text(MINIMAL)
+    path.chmod(0)
+    with pytest.raises(UserError, match="Permission denied"):
+        load_spec(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("true", True),
+        ("false", False),
+        ("yes", "yes"),
+        ("no", "no"),
+        ("on", "on"),
+        ("True", "True"),
+        ("1e-6", 1e-6),
+        ("1.0e-3", 1e-3),
+        (".5", 0.5),
+        ("-12", -12),
+        ("0o17", "0o17"),
+        ("0x1F", "0x1F"),
+        ("1:30", "1:30"),
+        ("1_000", "1_000"),
+        ("2024-01-01", "2024-01-01"),
+        ("null", None),
+        ("~", None),
+        (".inf", ".inf"),
+    ],
+)
+def test_plain_scalars_follow_yaml_1_2(text, value):
+    got = core_scalar(text)
+    assert got == value
+    assert type(got) is type(value)
+
+
+def test_places_are_counted_from_one():
+    document = read_yaml("a: 1\nb:\n  - {c: 2}\n")
+    assert (document.place(("b", 0, "c")).line, document.place(("b", 0, "c")).column) == (3, 9)
+    assert (document.key_place(("b", 0, "c")).line, document.key_place(("b", 0, "c")).column) == (3, 6)
+
+
+def mutations():
+    """Every key of the spec once misspelt, once without, and every value once of another kind."""
+    document = read_yaml(MINIMAL)
+    for path in document.values:
+        if path:
+            yield from ((path, kind) for kind in ("delete", "misspell", "list", "number", "text", "nothing"))
+
+
+def mutated(path, kind):
+    def copy(node, here):
+        if isinstance(node, tuple):
+            items = [
+                copy(item, (*here, i)) for i, item in enumerate(node) if not ((*here, i) == path and kind == "delete")
+            ]
+            return replaced(items, here)
+        if isinstance(node, dict):
+            mapping = {}
+            for key, item in node.items():
+                if (*here, key) == path and kind == "delete":
+                    continue
+                name = f"{key}q" if (*here, key) == path and kind == "misspell" else key
+                mapping[name] = copy(item, (*here, key))
+            return replaced(mapping, here)
+        return replaced(node, here)
+
+    def replaced(node, here):
+        return (
+            {"list": [[]], "number": 7.25, "text": "zz zz", "nothing": None}.get(kind, node) if here == path else node
+        )
+
+    return yaml.safe_dump(copy(read_yaml(MINIMAL).value, ()), sort_keys=False)
+
+
+def refusal_of(path):
+    """What is wrong with a spec; None if it is right, and then its files can be made too."""
+    try:
+        render(load_spec(path))
+    except SpecError as error:
+        return str(error)
+    return None
+
+
+def test_mutated_specs_are_refused_or_rendered_but_never_crash(tmp_path):
+    path = tmp_path / "spec.yaml"
+    refusals = []
+    for where, kind in mutations():
+        path.write_text(mutated(where, kind))
+        refusals.append(refusal_of(path))
+    refused = [refusal for refusal in refusals if refusal is not None]
+    assert all(line.startswith(f"{path}:") for refusal in refused for line in refusal.split("\n"))
+    assert len(refused) > 400
+    assert len(refusals) - len(refused) < len(refused) / 4
+
+
+DAMAGE = [*"{}[]:,'\"\n\t#&*!|>%@-", "\u2028", "\x07", "- ", ": "]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(MINIMAL)), st.integers(0, 3), st.sampled_from(DAMAGE)), max_size=4))
+def test_damaged_texts_never_crash(tmp_path_factory, damages):
+    text = MINIMAL
+    for at, length, damage in damages:
+        text = text[:at] + damage + text[at + length :]
+    path = tmp_path_factory.getbasetemp() / "damaged.yaml"
+    path.write_text(text, encoding="utf-8")
+    refusal = refusal_of(path)
+    assert refusal is None or refusal.startswith(f"{path}:")
