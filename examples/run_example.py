@@ -1,4 +1,4 @@
-"""The main job: from the specs to a converted model that runs; one table at the end, exit code 1 if anything differs."""
+"""The main job: from the specs to a converted model that runs. One table at the end; exit 1 if anything differs."""
 
 from __future__ import annotations
 
@@ -51,16 +51,14 @@ def build(project: Project, jobs: int) -> list[Row]:
     specs = load_specs(project.spec_paths())
     announce("generate")
     written = write_project(project, specs)
+    files = len(written.written) + len(written.unchanged)
     started = announce("build for the CPU twin")
     operators = build_project(project, jobs=jobs, progress=lambda line: console.print(line, markup=False))
     seconds = time.monotonic() - started
     names = ", ".join(operators.op_types)
     return [
         Row("specs", f"{len(specs)} valid: {', '.join(spec.op_type for spec in specs)}"),
-        Row(
-            "generated",
-            f"{len(written.written) + len(written.unchanged)} files, {len(written.written)} written, in {project.gen_dir}",
-        ),
+        Row("generated", f"{files} files, {len(written.written)} of them changed, in {project.gen_dir}"),
         Row("built for the twin", f"{names}: {operators.compiled} files compiled in {seconds:.1f} s"),
     ]
 

@@ -1,4 +1,4 @@
-"""The model of the main job: two bias gradients, one as our node and one in standard operators, among nodes that stay."""
+"""The model of the main job: two bias gradients, one as our node, one in standard operators, and a node that stays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENDS = np.array([400, 600, 1000], np.int64)
 
 
 def build() -> onnx.ModelProto:
-    """dense_grad [1000, 30] summed over three groups; expert_grad [8, 64, 48] summed over its second axis; a Relu stays."""
+    """dense_grad [1000, 30] summed over three groups, expert_grad [8, 64, 48] over its second axis; a Relu stays."""
     nodes = [
         helper.make_node("Relu", ["dense_grad"], ["positive"], name="relu"),
         helper.make_node(
