@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from jinja2 import Undefined
+
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|")
 
 
@@ -23,8 +25,8 @@ class UnescapedTextError(TypeError):
 
 
 def printable(value: Any) -> Any:
-    """What a template prints for a value; the hook behind every `{{ .. }}`."""
-    if isinstance(value, (Code, int)) or (isinstance(value, str) and _IDENTIFIER.fullmatch(value)):
+    """What a template prints for a value; the hook behind every `${..}`."""
+    if isinstance(value, (Code, int, Undefined)) or (isinstance(value, str) and _IDENTIFIER.fullmatch(value)):
         return value
     raise UnescapedTextError(f"a template prints {value!r} without an escaping filter")
 

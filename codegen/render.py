@@ -89,4 +89,5 @@ def _text(template: str, op: OpView, function: FunctionView | None = None, mark:
     if function is not None:
         context["function"] = function
     text = _environment().get_template(template).render(context)
+    text = "\n".join(line.rstrip() for line in text.split("\n"))
     return text if template.endswith(".md.j2") else fit(text)

@@ -1,0 +1,100 @@
+"""`opforge generate` as a user calls it."""
+
+import re
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from opforge.codegen.cli import app
+from opforge.codegen.errors import UserError
+from opforge.codegen.generate import generate_files
+from opforge.codegen.writer import MANIFEST
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch, root):
+    """A project folder with one operator that has plan and kernel, and one that has neither."""
+    for folder in ("op_proto", "op_host", "op_kernel"):
+        (tmp_path / folder).mkdir()
+    shutil.copy(root / "op_proto" / "grouped_bias_add_grad.yaml", tmp_path / "op_proto")
+    shutil.copy(root / "tests" / "codegen" / "specimens" / "scale_rows.yaml", tmp_path / "op_proto")
+    (tmp_path / "op_host" / "grouped_bias_add_grad_tiling.h").write_text("// a plan\n")
+    (tmp_path / "op_kernel" / "grouped_bias_add_grad.h").write_text("// a kernel\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPFORGE_BUILD_DIR", raising=False)
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["generate", *map(str, arguments)])
+
+
+def test_generate_check_and_repair(project):
+    result = run()
+    assert result.exit_code == 0
+    assert "left out: ScaleRows: tiling and kernel entry, there is no plan op_host/scale_rows_tiling.h" in result.output
+    gen = project / "build" / "gen"
+    assert (gen / "op_kernel" / "grouped_bias_add_grad.cpp").is_file()
+    assert (gen / "op_host" / "scale_rows_infershape.cpp").is_file()
+    assert not (gen / "op_host" / "scale_rows_tiling.cpp").exists()
+    assert run("--check").exit_code == 0
+
+    header = gen / "op_proto" / "scale_rows_proto.h"
+    header.write_text(header.read_text().replace("ScaleRows", "ScaleCols"))
+    stale = run("--check")
+    assert stale.exit_code == 1
+    assert "-REG_OP(ScaleCols)" in stale.output
+    assert "+REG_OP(ScaleRows)" in stale.output
+    assert re.search(r"^1 of \d+ files are stale in build/gen; run: opforge generate$", stale.output, re.MULTILINE)
+    assert run().exit_code == 0
+    assert run("--check").exit_code == 0
+
+
+def test_a_missing_output_folder_is_stale(project):
+    assert run("--check").exit_code == 1
+    assert not (project / "build").exists()
+
+
+def test_list_outputs_names_exactly_what_is_written(project):
+    listed = run("--list-outputs").output.split()
+    assert not (project / "build").exists()
+    run()
+    written = {path.relative_to(project).as_posix() for path in (project / "build").rglob("*") if path.is_file()}
+    assert set(listed) == {path for path in written if not path.endswith(MANIFEST)}
+
+
+def test_dry_run_changes_nothing(project):
+    result = run("--dry-run")
+    assert result.exit_code == 0
+    assert "would write build/gen/op_proto/scale_rows_proto.h" in result.output
+    assert not (project / "build").exists()
+
+
+def test_one_spec_into_another_folder(project):
+    result = run("--out", project / "elsewhere", project / "op_proto" / "grouped_bias_add_grad.yaml")
+    assert result.exit_code == 0
+    names = {path.name for path in (project / "elsewhere").rglob("*")}
+    assert "grouped_bias_add_grad.cpp" in names
+    assert not {name for name in names if "scale_rows" in name or name == "sources.cmake"}
+    stale = run("--check", "--out", project / "empty", project / "op_proto" / "grouped_bias_add_grad.yaml")
+    assert f"run: opforge generate --out {project / 'empty'} {project}" in stale.output
+
+
+def test_an_operator_that_is_gone_leaves_no_files(project):
+    run()
+    (project / "op_proto" / "scale_rows.yaml").unlink()
+    assert run("--check").exit_code == 1
+    assert "removed" in run().output
+    assert not [path for path in (project / "build").rglob("*") if "scale_rows" in path.name]
+
+
+def test_mistakes_are_user_errors(project):
+    options = {"out": None, "check": False, "list_outputs": False, "dry_run": False}
+    with pytest.raises(UserError, match=r"nowhere\.yaml: got 'No such file or directory'"):
+        generate_files([project / "nowhere.yaml"], **options)
+    spec = project / "op_proto" / "scale_rows.yaml"
+    spec.write_text(spec.read_text().replace("formula:", "formular:"))
+    with pytest.raises(UserError, match="did you mean 'formula'"):
+        generate_files([], **options)
+    assert not (project / "build").exists(), "nothing is written when a spec is wrong"

@@ -1,0 +1,212 @@
+"""Rendering: the reviewed golden files, the same bytes everywhere, and no text of a spec that becomes code."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from jinja2 import UndefinedError
+
+from opforge.codegen.escape import Code, UnescapedTextError, comment, cpp_string, markdown, markdown_code, printable
+from opforge.codegen.layout import WIDTH, fit
+from opforge.codegen.loader import load_spec
+from opforge.codegen.render import _environment, render, render_lists
+from opforge.codegen.views import aclnn_signature, dtype_columns, kernel_columns, onnx_keys
+
+
+def test_rendering_equals_the_golden_files(grouped, root, update_golden):
+    """A change of a template shows as a reviewed diff; `pytest tests/codegen --update-golden` rewrites the files."""
+    golden = root / "tests" / "codegen" / "golden" / grouped.name
+    files = dict(render(grouped))
+    if update_golden:
+        for path in sorted(golden.rglob("*")):
+            if path.is_file():
+                path.unlink()
+        for name, text in files.items():
+            (golden / name).parent.mkdir(parents=True, exist_ok=True)
+            (golden / name).write_text(text, encoding="utf-8")
+    found = {path.relative_to(golden).as_posix() for path in golden.rglob("*") if path.is_file()}
+    assert found == set(files)
+    for name, text in files.items():
+        assert (golden / name).read_text(encoding="utf-8") == text, f"{name} changed; see --update-golden"
+
+
+def test_bytes_depend_on_the_spec_alone(specimen_path, tmp_path):
+    script = (
+        "import sys, hashlib; from opforge.codegen.loader import load_spec; from opforge.codegen.render import render\n"
+        "print(hashlib.sha256(repr(render(load_spec(sys.argv[1]))).encode()).hexdigest())"
+    )
+    copy = tmp_path / "other folder" / "scale_rows.yaml"
+    copy.parent.mkdir()
+    copy.write_bytes(specimen_path.read_bytes())
+    digests = set()
+    for seed, zone, locale, path in (("0", "UTC", "C", specimen_path), ("7", "Asia/Tokyo", "C.UTF-8", copy)):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "TZ": zone, "LC_ALL": locale}
+        command = [sys.executable, "-c", script, str(path)]
+        digests.add(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+    assert len(digests) == 1
+
+
+def test_no_machine_path_and_no_long_line(specimen, root):
+    for path, text in render(specimen):
+        assert str(root) not in text, path
+        assert text.endswith("\n"), path
+        assert not text.endswith("\n\n"), path
+        assert "\t" not in text, path
+        assert not re.search(r"[ ]\n", text), path
+        if not path.endswith(".md"):
+            assert max(map(len, text.split("\n"))) <= WIDTH, path
+
+
+def test_files_without_plan_or_kernel(specimen):
+    everything = {path for path, _ in render(specimen)}
+    without_kernel = {path for path, _ in render(specimen, has_kernel=False)}
+    without_plan = {path for path, _ in render(specimen, has_plan=False)}
+    assert everything - without_kernel == {"op_kernel/scale_rows.cpp"}
+    assert everything - without_plan == {"op_kernel/scale_rows.cpp", "op_host/scale_rows_tiling.cpp"}
+
+
+def test_lists_name_every_source(specimen):
+    paths = [path for path, _ in render(specimen)]
+    name, text = render_lists(paths)
+    assert name == "sources.cmake"
+    listed = re.findall(r'"\$\{CMAKE_CURRENT_LIST_DIR\}/([^"]+)"', text)
+    assert listed == sorted(path for path in paths if path.endswith(".cpp"))
+
+
+# --- views -------------------------------------------------------------------------------------------------------
+
+
+def test_signatures_follow_the_documents(grouped, specimen):
+    params = aclnn_signature(grouped, "aclnnGroupedBiasAddGradV2")
+    assert [(p.name, p.c_type, p.of, p.kind) for p in params] == [
+        ("gradY", "const aclTensor *", "grad_y", "input"),
+        ("groupIdxOptional", "const aclTensor *", "group_idx", "input"),
+        ("groupIdxType", "int64_t", "group_idx_type", "attr"),
+        ("out", "aclTensor *", "grad_bias", "output"),
+    ]
+    types = {p.name: p.c_type for p in aclnn_signature(specimen, "aclnnScaleRows")}
+    assert types["pad"] == "int8_t"
+    assert types["layout"] == "char *"
+    assert types["countOut"] == "const aclTensor *"
+
+
+def test_dtype_columns_cross_what_is_free_and_copy_what_follows(grouped, specimen):
+    columns = dtype_columns(grouped)
+    assert columns["grad_y"] == ("float16", "float16", "bfloat16", "bfloat16", "float32", "float32")
+    assert columns["group_idx"] == ("int32", "int64") * 3
+    assert columns["grad_bias"] == columns["grad_y"]
+    assert kernel_columns(grouped) == [{"grad_y": d, "grad_bias": d} for d in ("float16", "bfloat16", "float32")]
+    assert kernel_columns(specimen)[0] == {"inputX": "float16", "index": "int32", "y": "float16", "count": "int64"}
+
+
+def test_onnx_keys_are_exact(grouped):
+    keys = onnx_keys(grouped)
+    assert keys[:2] == ["opforge::1::GroupedBiasAddGrad", "npu::1::NPUGroupedBiasAddGrad"]
+    assert keys[2:] == [f"ai.onnx::{opset}::NPUGroupedBiasAddGrad" for opset in range(8, 23)]
+
+
+# --- injection ---------------------------------------------------------------------------------------------------
+
+HOSTILE = [
+    '"); system("id',
+    "{{ 7*7 }}",
+    "${VAR}",
+    "${op.spec}",
+    "{% for x in y %}",
+    "*/ int injected; /*",
+    "trailing backslash \\",
+    "??/ trigraph ??/",
+    "' or 1 #",
+    "--> <script>alert(1)</script>",
+    "| a | b |",
+    "`code` [link](http://x)",
+    "\u00e9\u4e2d",
+    "$(touch /tmp/x)",
+    "%s %n",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_text(specimen_path, tmp_path, text):
+    source = specimen_path.read_text(encoding="utf-8")
+    quoted = "'" + text.replace("'", "''") + "'"
+    source = re.sub(r"(?m)^summary: .*$", lambda _: f"summary: {quoted}", source)
+    source = re.sub(r"(?m)^formula: .*$", lambda _: f"formula: {quoted}", source)
+    source = re.sub(r"(?m)^description: .*$", lambda _: f"description: {quoted}", source)
+    source = source.replace("expected: at most 2048 rows", f"expected: {quoted}")
+    source = source.replace("default: 'row \"major\"'", f"default: {quoted}")
+    source = source.replace("description: Columns per slice.", f"description: {quoted}")
+    path = tmp_path / "scale_rows.yaml"
+    path.write_text(source, encoding="utf-8")
+    plain = dict(render(load_spec(specimen_path)))
+    for name, rendered in render(load_spec(path)):
+        if name.endswith(".md"):
+            outside_of_code = re.sub(r"(`+)(?!`).*?[^`]\1(?!`)", "", rendered)
+            assert "<script>" not in outside_of_code
+            assert "[link](" not in outside_of_code
+            continue
+        assert without_text(rendered) == without_text(plain[name]), f"{name}: the text changed the code"
+
+
+def without_text(code):
+    """C++ without comments and string literals."""
+    code = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', code)
+    lines = [re.sub(r"//.*", "//", line).strip() for line in code.split("\n")]
+    # Longer text may need more lines of a comment or argument list.
+    return re.sub(r"\s+", "", "".join(line for line in lines if line != "//"))
+
+
+def test_hostile_text_compiles_to_itself(tmp_path):
+    texts = [*HOSTILE, "\u00e9\u4e2d\U0001f600", "a\nb", "\x7f", "0" * 300]
+    literals = ",\n".join(cpp_string(text) for text in texts)
+    comments = "\n".join(f"// {comment(text)}" for text in texts)
+    source = tmp_path / "texts.cpp"
+    source.write_text(
+        f"#include <cstdio>\n{comments}\n#include <cstring>\nstatic const char* const kTexts[] = {{{literals}}};\n"
+        "int main() { for (const char* text : kTexts) std::fwrite(text, 1, std::strlen(text) + 1, stdout); }\n"
+    )
+    command = [os.environ.get("CXX", "g++"), "-std=c++17", "-trigraphs", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([*command, source, "-o", tmp_path / "texts"], check=True)
+    output = subprocess.run([tmp_path / "texts"], check=True, capture_output=True).stdout
+    assert output.decode().split("\0")[:-1] == texts
+
+
+def test_templates_print_only_what_is_escaped():
+    for safe in (Code("a b"), 5, "gradY", ""):
+        assert printable(safe) == safe
+    for unsafe in ("a b", "a;b", '"', "a-b", None, 1.5, "\u00e9", ["a"]):
+        with pytest.raises(UnescapedTextError):
+            printable(unsafe)
+    environment = _environment()
+    with pytest.raises(UnescapedTextError):
+        environment.from_string("${text}").render(text='"); system("id')
+    with pytest.raises(UndefinedError):
+        environment.from_string("${missing}").render()
+    assert environment.from_string("${text | cpp_string}").render(text='a"b') == '"a\\"b"'
+
+
+def test_markdown_is_inert():
+    assert markdown("a | b\n*c* <d> _e_") == "a \\| b \\*c\\* \\<d\\> \\_e\\_"
+    assert markdown_code("a `b` | c") == "``a `b` \\| c``"
+    assert markdown_code("`a") == "`` `a ``"
+
+
+# --- layout ------------------------------------------------------------------------------------------------------
+
+
+def test_long_lines_break_outside_of_strings():
+    call = "    return " + "Call(" + ", ".join(f'"argument, {i}"' for i in range(12)) + ");"
+    lines = fit(call).split("\n")
+    assert all(len(line) <= WIDTH for line in lines)
+    assert len(lines) > 1
+    assert re.sub(r"\s+", "", "".join(lines)) == re.sub(r"\s+", "", call)
+    assert all(line.count('"') % 2 == 0 for line in lines)
+    assert all(line.startswith("           ") for line in lines[1:]), "arguments line up below the first"
+
+
+def test_long_comments_keep_their_mark():
+    lines = fit("    /// " + "word " * 50).split("\n")
+    assert len(lines) > 1
+    assert all(line.startswith("    /// word") and len(line) <= WIDTH for line in lines)
