@@ -1,0 +1,92 @@
+"""Plants one-line mistakes into a copy of the project and shows which test notices each.
+
+Usage: python tests/mutants.py [OPERATOR ...]. The tables are tests/mutants/<operator>.toml.
+Exit code: 0 every mutant is killed, 1 one survives, does not compile or cannot be planted.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLES = ROOT / "tests" / "mutants"
+COPIED = ("op_proto", "op_host", "op_kernel", "op_plugin", "tests/reference", "tests/op_host", "tests/op_kernel")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A mistake: in `file`, the only occurrence of `old` becomes `new`; the test `killed_by` must fail."""
+
+    mistake: str
+    file: str
+    old: str
+    new: str
+    killed_by: str
+
+
+def load(table: Path) -> list[Mutant]:
+    """The mutants of a table."""
+    return [Mutant(**row) for row in tomllib.loads(table.read_text(encoding="utf-8"))["mutant"]]
+
+
+class Copy:
+    """A copy of the operators and their tests that mutants are planted into."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder
+        for name in COPIED:
+            shutil.copytree(ROOT / name, folder / name)
+        shutil.copy(ROOT / "pyproject.toml", folder)
+
+    def test(self, *tests: str) -> subprocess.CompletedProcess[str]:
+        """Run tests of the copy."""
+        # The copy builds into its own folder, the runtime of the twin comes from the cache of the original.
+        environment = {name: value for name, value in os.environ.items() if name != "OPFORGE_BUILD_DIR"}
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+        return subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
+
+    def verdict(self, mutant: Mutant) -> str:
+        """Plant the mutant, run its test, take the mutant out again."""
+        path = self.root / mutant.file
+        text = path.read_text(encoding="utf-8")
+        if text.count(mutant.old) != 1:
+            return f"cannot be planted: {mutant.file} has {text.count(mutant.old)} times {mutant.old!r}, expected once"
+        path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        try:
+            result = self.test(mutant.killed_by)
+        finally:
+            path.write_text(text, encoding="utf-8")
+        if "CompileError" in result.stdout or "CalledProcessError" in result.stdout:
+            return f"does not compile:\n{result.stdout}{result.stderr}"
+        return {0: "SURVIVED", 1: "killed"}.get(result.returncode, f"cannot be tested:\n{result.stdout}")
+
+
+def main(operators: list[str]) -> int:
+    """Show a verdict for every mutant of some operators, or of all."""
+    tables = [TABLES / f"{name}.toml" for name in operators] or sorted(TABLES.glob("*.toml"))
+    mutants = [mutant for table in tables for mutant in load(table)]
+    with tempfile.TemporaryDirectory(prefix="opforge-mutants-") as folder:
+        copy = Copy(Path(folder) / "project")
+        clean = copy.test(*sorted({mutant.killed_by for mutant in mutants}))
+        if clean.returncode != 0:
+            typer.echo(f"the tests fail without any mutant:\n{clean.stdout}{clean.stderr}")
+            return 1
+        verdicts = []
+        for mutant in mutants:
+            verdicts.append(copy.verdict(mutant))
+            typer.echo(f"{verdicts[-1]}: {mutant.file}: {mutant.mistake} [{mutant.killed_by.rpartition('::')[2]}]")
+    typer.echo(f"{verdicts.count('killed')} of {len(mutants)} mutants killed")
+    return 0 if all(verdict == "killed" for verdict in verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,31 @@
+"""Every planted mistake is noticed by the test that its table names."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLES = sorted((ROOT / "tests" / "mutants").glob("*.toml"))
+MUTANTS = [row for table in TABLES for row in tomllib.loads(table.read_text(encoding="utf-8"))["mutant"]]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant["mistake"].replace(" ", "_"))
+def test_mutant_can_be_planted_and_its_test_exists(mutant):
+    assert (ROOT / mutant["file"]).read_text(encoding="utf-8").count(mutant["old"]) == 1
+    file, _, name = mutant["killed_by"].partition("::")
+    assert re.search(rf"^def {name}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.stem)
+def test_every_mutant_is_killed(table):
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "mutants.py"), table.stem], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout
