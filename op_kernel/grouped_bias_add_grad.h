@@ -126,12 +126,12 @@ private:
         const int64_t stretch = isContiguous ? count * tile.width : tile.width;
         const int64_t stretches = isContiguous ? 1 : count;
         const int64_t longest = kernel::Smaller(stretch, tiling_.storeBytes / static_cast<int64_t>(sizeof(T)));
-        AscendC::LocalTensor<T> zeros = stores_.template AllocTensor<T>();
+        AscendC::LocalTensor<T> zeros = stores_.AllocTensor<T>();
         // All bits 0 is 0 in every dtype, and int32_t can be filled in every one of them.
         AscendC::Duplicate<int32_t>(zeros.template ReinterpretCast<int32_t>(), 0,
                                     static_cast<int32_t>(kernel::CeilDiv(longest * sizeof(T), sizeof(int32_t))));
         stores_.EnQue(zeros);
-        zeros = stores_.template DeQue<T>();
+        zeros = stores_.DeQue<T>();
         for (int64_t index = 0; index < stretches; ++index) {
             const AscendC::GlobalTensor<T> destination = OutputAt(firstGroup + index, tile.column);
             for (int64_t done = 0; done < stretch; done += longest) {
@@ -244,7 +244,7 @@ private:
     {
         const AscendC::LocalTensor<float>& sum = sum_.Finish();
         const int64_t count = rows > 1 ? rows * sum_.Pitch() : width;
-        AscendC::LocalTensor<D> row = stores_.template AllocTensor<D>();
+        AscendC::LocalTensor<D> row = stores_.AllocTensor<D>();
         if constexpr (sizeof(D) == sizeof(float)) {
             AscendC::DataCopy(row, sum, static_cast<uint32_t>(kernel::RoundUp(count, kFloatsPerBlock)));
         } else {
@@ -252,7 +252,7 @@ private:
         }
         AscendC::PipeBarrier<PIPE_V>();
         stores_.EnQue(row);
-        row = stores_.template DeQue<D>();
+        row = stores_.DeQue<D>();
         if (count == rows * width) {
             CopyOut(destination, row, count);
         } else {
