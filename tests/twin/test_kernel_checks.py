@@ -23,8 +23,8 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR absent,
     GlobalTensor<float> userGm;
     GlobalTensor<float> absentGm;
     xGm.SetGlobalBuffer((__gm__ float*)x);
-    yGm.SetGlobalBuffer((__gm__ float*)y, 1024);
-    userGm.SetGlobalBuffer((__gm__ float*)user);
+    yGm.SetGlobalBuffer((__gm__ float*)y + GetBlockIdx() * 1024, 1024);
+    userGm.SetGlobalBuffer((__gm__ float*)user + GetBlockIdx() * 64);
     absentGm.SetGlobalBuffer((__gm__ float*)absent);
     pipe.InitBuffer(inQueue, 2, 4096);
     pipe.InitBuffer(outQueue, 1, 4096);
@@ -99,8 +99,8 @@ PLANTED = [
     ),
     Planted(
         "write_behind_declared",
-        "yGm.SetGlobalBuffer((__gm__ float*)y, 1024);",
-        "yGm.SetGlobalBuffer((__gm__ float*)y, 1016);",
+        "yGm.SetGlobalBuffer((__gm__ float*)y + GetBlockIdx() * 1024, 1024);",
+        "yGm.SetGlobalBuffer((__gm__ float*)y + GetBlockIdx() * 1024, 1016);",
         "gm_out_of_range",
         "SetGlobalBuffer gave 4064",
     ),
@@ -430,7 +430,7 @@ def kernels(compile_kernels):
 
 def _launch(kernels, symbol, blocks, **options):
     x = np.arange(1024, dtype=np.float32)
-    y = np.zeros(1024, np.float32)
+    y = np.zeros((blocks, 1024), np.float32)
     report = kernels.launch(symbol, x, y, None, blocks=blocks, tiling=struct.pack("qq", 1, 2), tiling_key=7, **options)
     return report, x, y
 
@@ -439,7 +439,7 @@ def _launch(kernels, symbol, blocks, **options):
 def test_the_clean_kernel_is_silent(kernels, strict):
     report, x, y = _launch(kernels, "clean", 3, strict=strict)
     assert report["findings"] == []
-    np.testing.assert_array_equal(y, x + 1)
+    np.testing.assert_array_equal(y, np.tile(x + 1, (3, 1)))
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)

@@ -149,7 +149,7 @@ extern "C" __global__ __aicore__ void endless(GM_ADDR y, GM_ADDR workspace, GM_A
     GlobalTensor<int32_t> yGm;
     yGm.SetGlobalBuffer((__gm__ int32_t*)y);
     int32_t value = yGm.GetValue(0);
-    volatile int32_t counter = value;
+    volatile uint32_t counter = 0;
     while (value >= 0) {
         counter = counter + 1;
     }

@@ -50,23 +50,22 @@ constexpr uint32_t CastModes()
     }
 }
 
+template <typename T, typename U>
+constexpr uint32_t RequireCast()
+{
+    static_assert(CastModes<T, U>() != 0, "Cast: Ascend 910B does not convert between these types; go through float");
+    return CastModes<T, U>();
+}
+
 }  // namespace opforge::twin::kernel
 
 namespace AscendC {
 
 template <typename T, typename U>
-constexpr uint32_t RequireCast()
-{
-    static_assert(twin::CastModes<T, U>() != 0,
-                  "Cast: Ascend 910B does not convert between these types; go through float");
-    return twin::CastModes<T, U>();
-}
-
-template <typename T, typename U>
 void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const int64_t count,
           twin::Location at = twin::Location::Here())
 {
-    twin::Convert(dst.View(), src.View(), roundMode, RequireCast<T, U>(), twin::Lanes::Count(count), {}, {},
+    twin::Convert(dst.View(), src.View(), roundMode, twin::RequireCast<T, U>(), twin::Lanes::Count(count), {}, {},
                   {"Cast", at});
 }
 
@@ -75,7 +74,7 @@ void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode&
           const int64_t repeatTime, const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
 {
     const twin::UnaryStrides s(repeatParams);
-    twin::Convert(dst.View(), src.View(), roundMode, RequireCast<T, U>(),
+    twin::Convert(dst.View(), src.View(), roundMode, twin::RequireCast<T, U>(),
                   twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src, {"Cast", at});
 }
 
@@ -84,7 +83,7 @@ void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode&
           const int64_t repeatTime, const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
 {
     const twin::UnaryStrides s(repeatParams);
-    twin::Convert(dst.View(), src.View(), roundMode, RequireCast<T, U>(),
+    twin::Convert(dst.View(), src.View(), roundMode, twin::RequireCast<T, U>(),
                   twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src, {"Cast", at});
 }
 

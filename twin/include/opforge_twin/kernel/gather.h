@@ -4,21 +4,32 @@
 
 #include "opforge_twin/kernel/vector.h"
 
-namespace AscendC {
+namespace opforge::twin::kernel {
 
 template <typename T>
 constexpr void RequireGatherable()
 {
-    static_assert(twin::kIsAnyOf<T, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float>,
+    static_assert(kIsAnyOf<T, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float>,
                   "Gather, GatherMask: Ascend 910B has 2- and 4-byte types");
 }
+
+template <typename T>
+constexpr void RequireCountable()
+{
+    static_assert(kIsAnyOf<T, int16_t, int32_t, half, float>,
+                  "CreateVecIndex, ArithProgression: Ascend 910B has int16_t, int32_t, half, float");
+}
+
+}  // namespace opforge::twin::kernel
+
+namespace AscendC {
 
 /// dst[i] = the element at src + srcBaseOffset + srcOffset[i], both in bytes.
 template <typename T>
 void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
             const uint32_t srcBaseOffset, const int64_t count, twin::Location at = twin::Location::Here())
 {
-    RequireGatherable<T>();
+    twin::RequireGatherable<T>();
     twin::GatherElements(dst.View(), src.View(), srcOffset.View(), srcBaseOffset, twin::Lanes::Count(count), 8,
                          {"Gather", at});
 }
@@ -28,7 +39,7 @@ void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTen
             const uint32_t srcBaseOffset, const uint64_t mask, const int64_t repeatTime, const int64_t dstRepStride,
             twin::Location at = twin::Location::Here())
 {
-    RequireGatherable<T>();
+    twin::RequireGatherable<T>();
     twin::GatherElements(dst.View(), src.View(), srcOffset.View(), srcBaseOffset,
                          twin::Lanes::Leading<true>(mask, repeatTime), dstRepStride, {"Gather", at});
 }
@@ -38,7 +49,7 @@ void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTen
             const uint32_t srcBaseOffset, const uint64_t mask[], const int64_t repeatTime, const int64_t dstRepStride,
             twin::Location at = twin::Location::Here())
 {
-    RequireGatherable<T>();
+    twin::RequireGatherable<T>();
     twin::GatherElements(dst.View(), src.View(), srcOffset.View(), srcBaseOffset,
                          twin::Lanes::Bits<true>(mask, repeatTime), dstRepStride, {"Gather", at});
 }
@@ -59,7 +70,7 @@ void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uin
                 const uint32_t mask, const GatherMaskParams& gatherMaskParams, uint64_t& rsvdCnt,
                 twin::Location at = twin::Location::Here())
 {
-    RequireGatherable<T>();
+    twin::RequireGatherable<T>();
     const twin::Compaction how{nullptr,
                                src1Pattern,
                                reduceMode,
@@ -76,7 +87,7 @@ void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const Loc
                 const bool reduceMode, const uint32_t mask, const GatherMaskParams& gatherMaskParams, uint64_t& rsvdCnt,
                 twin::Location at = twin::Location::Here())
 {
-    RequireGatherable<T>();
+    twin::RequireGatherable<T>();
     static_assert(twin::kIsAnyOf<U, uint16_t, uint32_t> && sizeof(T) == sizeof(U),
                   "GatherMask: the bit mask is uint16_t for 2-byte and uint32_t for 4-byte elements");
     const twin::Compaction how{&src1Pattern.View(),
@@ -90,18 +101,11 @@ void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const Loc
     rsvdCnt = twin::Compact(dst.View(), src0.View(), how, {"GatherMask", at});
 }
 
-template <typename T>
-constexpr void RequireCountable()
-{
-    static_assert(twin::kIsAnyOf<T, int16_t, int32_t, half, float>,
-                  "CreateVecIndex, ArithProgression: Ascend 910B has int16_t, int32_t, half, float");
-}
-
 /// first, first + 1, first + 2, ..
 template <typename T>
 void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, int64_t count, twin::Location at = twin::Location::Here())
 {
-    RequireCountable<T>();
+    twin::RequireCountable<T>();
     twin::Progression(dst.View(), twin::ScalarBits(firstValue), twin::ScalarBits(T(1)), twin::Lanes::Count(count), {},
                       {"CreateVecIndex", at});
 }
@@ -110,7 +114,7 @@ template <typename T>
 void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask, int64_t repeatTime, int64_t dstBlkStride,
                     int64_t dstRepStride, twin::Location at = twin::Location::Here())
 {
-    RequireCountable<T>();
+    twin::RequireCountable<T>();
     twin::Progression(dst.View(), twin::ScalarBits(firstValue), twin::ScalarBits(T(1)),
                       twin::Lanes::Leading<true>(mask, repeatTime), {dstBlkStride, dstRepStride, 65535, 255},
                       {"CreateVecIndex", at});
@@ -120,7 +124,7 @@ template <typename T>
 void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask[], int64_t repeatTime, int64_t dstBlkStride,
                     int64_t dstRepStride, twin::Location at = twin::Location::Here())
 {
-    RequireCountable<T>();
+    twin::RequireCountable<T>();
     twin::Progression(dst.View(), twin::ScalarBits(firstValue), twin::ScalarBits(T(1)),
                       twin::Lanes::Bits<true>(mask, repeatTime), {dstBlkStride, dstRepStride, 65535, 255},
                       {"CreateVecIndex", at});
@@ -130,7 +134,7 @@ template <typename T>
 void ArithProgression(const LocalTensor<T>& dstLocal, const T firstValue, const T diffValue, const int64_t count,
                       twin::Location at = twin::Location::Here())
 {
-    RequireCountable<T>();
+    twin::RequireCountable<T>();
     twin::Progression(dstLocal.View(), twin::ScalarBits(firstValue), twin::ScalarBits(diffValue),
                       twin::Lanes::Count(count), {}, {"ArithProgression", at});
 }

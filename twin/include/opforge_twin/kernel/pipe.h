@@ -4,14 +4,19 @@
 
 #include "opforge_twin/kernel/tensor.h"
 
+namespace opforge::twin::kernel {
+
+constexpr bool IsUnifiedBuffer(AscendC::TPosition position)
+{
+    return position == AscendC::TPosition::VECIN || position == AscendC::TPosition::VECOUT ||
+           position == AscendC::TPosition::VECCALC;
+}
+
+}  // namespace opforge::twin::kernel
+
 namespace AscendC {
 
 using TEventID = int8_t;
-
-constexpr bool IsUnifiedBuffer(TPosition position)
-{
-    return position == TPosition::VECIN || position == TPosition::VECOUT || position == TPosition::VECCALC;
-}
 
 /// Where the data of a queue at `pos` come from (isSrc) and go to.
 constexpr TPosition GetBufferLogicPos(TPosition pos, bool isSrc)
@@ -30,8 +35,8 @@ class TPipe;
 template <TPosition src, TPosition dst, int32_t depth, auto mask = 0>
 class TQueBind {
 public:
-    static constexpr TPosition kPosition = IsUnifiedBuffer(src) ? src : dst;
-    static_assert(IsUnifiedBuffer(kPosition),
+    static constexpr TPosition kPosition = twin::IsUnifiedBuffer(src) ? src : dst;
+    static_assert(twin::IsUnifiedBuffer(kPosition),
                   "the twin has VECIN, VECOUT and VECCALC; cube positions are not there yet");
 
     template <typename T>
@@ -91,7 +96,8 @@ class TQue : public TQueBind<GetBufferLogicPos(pos, true), GetBufferLogicPos(pos
 template <TPosition pos = TPosition::LCM>
 class TBuf {
 public:
-    static_assert(IsUnifiedBuffer(pos), "the twin has VECIN, VECOUT and VECCALC; cube positions are not there yet");
+    static_assert(twin::IsUnifiedBuffer(pos),
+                  "the twin has VECIN, VECOUT and VECCALC; cube positions are not there yet");
 
     template <typename T>
     LocalTensor<T> Get() const

@@ -4,20 +4,24 @@
 
 #include "opforge_twin/kernel/vector.h"
 
-namespace AscendC {
+namespace opforge::twin::kernel {
 
 template <typename T>
 constexpr void RequireReducible()
 {
-    static_assert(twin::kIsAnyOf<T, half, float>, "reductions: Ascend 910B has half and float");
+    static_assert(kIsAnyOf<T, half, float>, "reductions: Ascend 910B has half and float");
 }
+
+}  // namespace opforge::twin::kernel
+
+namespace AscendC {
 
 /// A pairwise tree inside each 256-byte repeat; the repeats are added in order.
 template <typename T, bool isSetMask = true>
 void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,
                const int64_t count, twin::Location at = twin::Location::Here())
 {
-    RequireReducible<T>();
+    twin::RequireReducible<T>();
     twin::Reduce(twin::ReduceOp::kSum, dst.View(), src.View(), sharedTmpBuffer.View(), twin::Lanes::Count(count), 8,
                  false, {"ReduceSum", at});
 }
@@ -27,7 +31,7 @@ void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Local
                const int32_t mask, const int64_t repeatTime, const int64_t srcRepStride,
                twin::Location at = twin::Location::Here())
 {
-    RequireReducible<T>();
+    twin::RequireReducible<T>();
     twin::Reduce(twin::ReduceOp::kSum, dst.View(), src.View(), sharedTmpBuffer.View(),
                  twin::Lanes::Leading<true>(static_cast<uint64_t>(mask), repeatTime), srcRepStride, false,
                  {"ReduceSum", at});
@@ -38,7 +42,7 @@ void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Local
                const uint64_t mask[], const int64_t repeatTime, const int64_t srcRepStride,
                twin::Location at = twin::Location::Here())
 {
-    RequireReducible<T>();
+    twin::RequireReducible<T>();
     twin::Reduce(twin::ReduceOp::kSum, dst.View(), src.View(), sharedTmpBuffer.View(),
                  twin::Lanes::Bits<true>(mask, repeatTime), srcRepStride, false, {"ReduceSum", at});
 }
@@ -48,7 +52,7 @@ void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Local
     void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,          \
               const int64_t count, bool calIndex = false, twin::Location at = twin::Location::Here())               \
     {                                                                                                               \
-        RequireReducible<T>();                                                                                      \
+        twin::RequireReducible<T>();                                                                                \
         twin::Reduce(op, dst.View(), src.View(), sharedTmpBuffer.View(), twin::Lanes::Count(count), 8, calIndex,    \
                      {#name, at});                                                                                  \
     }                                                                                                               \
@@ -57,7 +61,7 @@ void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Local
               const int32_t mask, const int64_t repeatTime, const int64_t srcRepStride, bool calIndex = false,      \
               twin::Location at = twin::Location::Here())                                                           \
     {                                                                                                               \
-        RequireReducible<T>();                                                                                      \
+        twin::RequireReducible<T>();                                                                                \
         twin::Reduce(op, dst.View(), src.View(), sharedTmpBuffer.View(),                                            \
                      twin::Lanes::Leading<true>(static_cast<uint64_t>(mask), repeatTime), srcRepStride, calIndex,   \
                      {#name, at});                                                                                  \
@@ -67,7 +71,7 @@ void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Local
               const uint64_t mask[], const int64_t repeatTime, const int64_t srcRepStride, bool calIndex = false,   \
               twin::Location at = twin::Location::Here())                                                           \
     {                                                                                                               \
-        RequireReducible<T>();                                                                                      \
+        twin::RequireReducible<T>();                                                                                \
         twin::Reduce(op, dst.View(), src.View(), sharedTmpBuffer.View(), twin::Lanes::Bits<true>(mask, repeatTime), \
                      srcRepStride, calIndex, {#name, at});                                                          \
     }
@@ -81,7 +85,7 @@ void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
                     const int64_t dstRepStride, const int64_t srcBlkStride, const int64_t srcRepStride,
                     twin::Location at = twin::Location::Here())
 {
-    RequireReducible<T>();
+    twin::RequireReducible<T>();
     twin::ReduceRepeats(twin::ReduceOp::kSum, dst.View(), src.View(),
                         twin::Lanes::Leading<isSetMask>(static_cast<uint64_t>(mask), repeatTime), dstRepStride,
                         srcBlkStride, srcRepStride, ReduceOrder::ORDER_ONLY_VALUE, {"WholeReduceSum", at});
@@ -92,7 +96,7 @@ void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
                     const int64_t repeatTime, const int64_t dstRepStride, const int64_t srcBlkStride,
                     const int64_t srcRepStride, twin::Location at = twin::Location::Here())
 {
-    RequireReducible<T>();
+    twin::RequireReducible<T>();
     twin::ReduceRepeats(twin::ReduceOp::kSum, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime),
                         dstRepStride, srcBlkStride, srcRepStride, ReduceOrder::ORDER_ONLY_VALUE,
                         {"WholeReduceSum", at});
@@ -104,7 +108,7 @@ void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
                     const int64_t dstRepStride, const int64_t srcBlkStride, const int64_t srcRepStride,
                     ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, twin::Location at = twin::Location::Here())
 {
-    RequireReducible<T>();
+    twin::RequireReducible<T>();
     twin::ReduceRepeats(twin::ReduceOp::kMax, dst.View(), src.View(),
                         twin::Lanes::Leading<isSetMask>(static_cast<uint64_t>(mask), repeatTime), dstRepStride,
                         srcBlkStride, srcRepStride, order, {"WholeReduceMax", at});
@@ -116,7 +120,7 @@ void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
                     const int64_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX,
                     twin::Location at = twin::Location::Here())
 {
-    RequireReducible<T>();
+    twin::RequireReducible<T>();
     twin::ReduceRepeats(twin::ReduceOp::kMax, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime),
                         dstRepStride, srcBlkStride, srcRepStride, order, {"WholeReduceMax", at});
 }
@@ -127,7 +131,7 @@ void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
               const int64_t dstRepStride, const int64_t srcBlkStride, const int64_t srcRepStride,                    \
               twin::Location at = twin::Location::Here())                                                            \
     {                                                                                                                \
-        RequireReducible<T>();                                                                                       \
+        twin::RequireReducible<T>();                                                                                 \
         twin::ReduceGroups(group, dst.View(), src.View(),                                                            \
                            twin::Lanes::Leading<isSetMask>(static_cast<uint64_t>(mask), repeatTime), dstRepStride,   \
                            srcBlkStride, srcRepStride, {#name, at});                                                 \
@@ -137,7 +141,7 @@ void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
               const int64_t dstRepStride, const int64_t srcBlkStride, const int64_t srcRepStride,                    \
               twin::Location at = twin::Location::Here())                                                            \
     {                                                                                                                \
-        RequireReducible<T>();                                                                                       \
+        twin::RequireReducible<T>();                                                                                 \
         twin::ReduceGroups(group, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime),            \
                            dstRepStride, srcBlkStride, srcRepStride, {#name, at});                                   \
     }

@@ -4,22 +4,33 @@
 
 #include "opforge_twin/kernel/vector.h"
 
-namespace AscendC {
+namespace opforge::twin::kernel {
 
 template <typename T, typename U>
 constexpr void RequireComparable()
 {
-    static_assert(twin::kIsAnyOf<T, half, float, int32_t>,
+    static_assert(kIsAnyOf<T, half, float, int32_t>,
                   "Compare: Ascend 910B has half and float, and int32_t for CMPMODE::EQ");
-    static_assert(twin::kIsAnyOf<U, uint8_t, int8_t>, "Compare: dst holds bits in uint8_t");
+    static_assert(kIsAnyOf<U, uint8_t, int8_t>, "Compare: dst holds bits in uint8_t");
 }
+
+template <typename T, typename U>
+constexpr void RequireSelectable()
+{
+    static_assert(kIsAnyOf<T, half, float>, "Select: Ascend 910B has half and float");
+    static_assert(kIsAnyOf<U, uint8_t, uint16_t, uint32_t, uint64_t>, "Select: the mask holds bits");
+}
+
+}  // namespace opforge::twin::kernel
+
+namespace AscendC {
 
 /// One bit an element, least significant first; `count * sizeof(T)` must be a multiple of 256.
 template <typename T, typename U>
 void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
              int64_t count, twin::Location at = twin::Location::Here())
 {
-    RequireComparable<T, U>();
+    twin::RequireComparable<T, U>();
     twin::CompareTensors(dst.View(), src0.View(), src1.View(), cmpMode, twin::Lanes::Count(count), {}, {},
                          {"Compare", at});
 }
@@ -29,7 +40,7 @@ void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalT
              const uint64_t mask, int64_t repeatTime, const BinaryRepeatParams& repeatParams,
              twin::Location at = twin::Location::Here())
 {
-    RequireComparable<T, U>();
+    twin::RequireComparable<T, U>();
     const twin::BinaryStrides s(repeatParams);
     twin::CompareTensors(dst.View(), src0.View(), src1.View(), cmpMode,
                          twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.src0, s.src1, {"Compare", at});
@@ -40,7 +51,7 @@ void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalT
              const uint64_t mask[], int64_t repeatTime, const BinaryRepeatParams& repeatParams,
              twin::Location at = twin::Location::Here())
 {
-    RequireComparable<T, U>();
+    twin::RequireComparable<T, U>();
     const twin::BinaryStrides s(repeatParams);
     twin::CompareTensors(dst.View(), src0.View(), src1.View(), cmpMode, twin::Lanes::Bits<isSetMask>(mask, repeatTime),
                          s.src0, s.src1, {"Compare", at});
@@ -50,7 +61,7 @@ template <typename T, typename U>
 void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,
                    int64_t count, twin::Location at = twin::Location::Here())
 {
-    RequireComparable<T, U>();
+    twin::RequireComparable<T, U>();
     twin::CompareWithScalar(dst.View(), src0.View(), twin::ScalarBits(src1Scalar), cmpMode, twin::Lanes::Count(count),
                             {}, {"CompareScalar", at});
 }
@@ -60,7 +71,7 @@ void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const 
                    const uint64_t mask, int64_t repeatTime, const UnaryRepeatParams& repeatParams,
                    twin::Location at = twin::Location::Here())
 {
-    RequireComparable<T, U>();
+    twin::RequireComparable<T, U>();
     twin::CompareWithScalar(dst.View(), src0.View(), twin::ScalarBits(src1Scalar), cmpMode,
                             twin::Lanes::Leading<isSetMask>(mask, repeatTime), twin::UnaryStrides(repeatParams).src,
                             {"CompareScalar", at});
@@ -71,17 +82,10 @@ void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const 
                    const uint64_t mask[], int64_t repeatTime, const UnaryRepeatParams& repeatParams,
                    twin::Location at = twin::Location::Here())
 {
-    RequireComparable<T, U>();
+    twin::RequireComparable<T, U>();
     twin::CompareWithScalar(dst.View(), src0.View(), twin::ScalarBits(src1Scalar), cmpMode,
                             twin::Lanes::Bits<isSetMask>(mask, repeatTime), twin::UnaryStrides(repeatParams).src,
                             {"CompareScalar", at});
-}
-
-template <typename T, typename U>
-constexpr void RequireSelectable()
-{
-    static_assert(twin::kIsAnyOf<T, half, float>, "Select: Ascend 910B has half and float");
-    static_assert(twin::kIsAnyOf<U, uint8_t, uint16_t, uint32_t, uint64_t>, "Select: the mask holds bits");
 }
 
 /// Bit 1 takes src0, bit 0 src1.
@@ -89,7 +93,7 @@ template <typename T, typename U>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
             const LocalTensor<T>& src1, SELMODE selMode, int64_t count, twin::Location at = twin::Location::Here())
 {
-    RequireSelectable<T, U>();
+    twin::RequireSelectable<T, U>();
     twin::Choose(dst.View(), selMask.View(), src0.View(), &src1.View(), 0, selMode, twin::Lanes::Count(count), {}, {},
                  {}, {"Select", at});
 }
@@ -98,7 +102,7 @@ template <typename T, typename U>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
             SELMODE selMode, int64_t count, twin::Location at = twin::Location::Here())
 {
-    RequireSelectable<T, U>();
+    twin::RequireSelectable<T, U>();
     twin::Choose(dst.View(), selMask.View(), src0.View(), nullptr, twin::ScalarBits(src1), selMode,
                  twin::Lanes::Count(count), {}, {}, {}, {"Select", at});
 }
@@ -108,7 +112,7 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
             const LocalTensor<T>& src1, SELMODE selMode, uint64_t mask, int64_t repeatTime,
             const BinaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
 {
-    RequireSelectable<T, U>();
+    twin::RequireSelectable<T, U>();
     const twin::BinaryStrides s(repeatParams);
     twin::Choose(dst.View(), selMask.View(), src0.View(), &src1.View(), 0, selMode,
                  twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"Select", at});
@@ -119,7 +123,7 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
             const LocalTensor<T>& src1, SELMODE selMode, uint64_t mask[], int64_t repeatTime,
             const BinaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
 {
-    RequireSelectable<T, U>();
+    twin::RequireSelectable<T, U>();
     const twin::BinaryStrides s(repeatParams);
     twin::Choose(dst.View(), selMask.View(), src0.View(), &src1.View(), 0, selMode,
                  twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"Select", at});
@@ -130,7 +134,7 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
             SELMODE selMode, uint64_t mask, int64_t repeatTime, const BinaryRepeatParams& repeatParams,
             twin::Location at = twin::Location::Here())
 {
-    RequireSelectable<T, U>();
+    twin::RequireSelectable<T, U>();
     const twin::BinaryStrides s(repeatParams);
     twin::Choose(dst.View(), selMask.View(), src0.View(), nullptr, twin::ScalarBits(src1), selMode,
                  twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"Select", at});
@@ -141,7 +145,7 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
             SELMODE selMode, uint64_t mask[], int64_t repeatTime, const BinaryRepeatParams& repeatParams,
             twin::Location at = twin::Location::Here())
 {
-    RequireSelectable<T, U>();
+    twin::RequireSelectable<T, U>();
     const twin::BinaryStrides s(repeatParams);
     twin::Choose(dst.View(), selMask.View(), src0.View(), nullptr, twin::ScalarBits(src1), selMode,
                  twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"Select", at});

@@ -4,17 +4,13 @@
 
 #include "opforge_twin/kernel/runtime.h"
 
-namespace AscendC {
-
-namespace twin = opforge::twin::kernel;
+namespace opforge::twin::kernel {
 
 /// An element that `tensor(i)` names: reads and writes go through the scalar unit.
 template <typename Tensor, typename T>
 class ElementReference {
 public:
-    ElementReference(const Tensor& tensor, uint64_t index, twin::Location at) : tensor_(tensor), index_(index), at_(at)
-    {
-    }
+    ElementReference(const Tensor& tensor, uint64_t index, Location at) : tensor_(tensor), index_(index), at_(at) {}
     operator T() const { return tensor_.GetValue(index_, at_); }
     const ElementReference& operator=(T value) const
     {
@@ -25,8 +21,14 @@ public:
 private:
     const Tensor& tensor_;
     uint64_t index_;
-    twin::Location at_;
+    Location at_;
 };
+
+}  // namespace opforge::twin::kernel
+
+namespace AscendC {
+
+namespace twin = opforge::twin::kernel;
 
 template <typename T>
 class GlobalTensor {
@@ -59,8 +61,8 @@ public:
     {
         twin::WriteGlobal(view_, offset, twin::ScalarBits(value), {"GlobalTensor::SetValue", at});
     }
-    ElementReference<GlobalTensor, T> operator()(const uint64_t offset,
-                                                 twin::Location at = twin::Location::Here()) const
+    twin::ElementReference<GlobalTensor, T> operator()(const uint64_t offset,
+                                                       twin::Location at = twin::Location::Here()) const
     {
         return {*this, offset, at};
     }
@@ -111,7 +113,8 @@ public:
     {
         twin::WriteLocal(view_, index, twin::ScalarBits(static_cast<T>(value)), {"LocalTensor::SetValue", at});
     }
-    ElementReference<LocalTensor, T> operator()(const uint32_t offset, twin::Location at = twin::Location::Here()) const
+    twin::ElementReference<LocalTensor, T> operator()(const uint32_t offset,
+                                                      twin::Location at = twin::Location::Here()) const
     {
         return {*this, offset, at};
     }

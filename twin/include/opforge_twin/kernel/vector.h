@@ -26,6 +26,35 @@ struct UnaryStrides {
     }
 };
 
+template <typename T>
+constexpr void RequireShiftable()
+{
+    static_assert(kIsAnyOf<T, int16_t, uint16_t, int32_t, uint32_t>,
+                  "ShiftRight: Ascend 910B has int16_t, uint16_t, int32_t, uint32_t");
+}
+
+template <typename T, typename U>
+constexpr void RequireFusedTypes()
+{
+    static_assert(
+        (kIsAnyOf<T, half, float> && std::is_same_v<T, U>) || (std::is_same_v<T, float> && std::is_same_v<U, half>),
+        "Axpy, MulAddDst: Ascend 910B has (half, half), (float, float) and (float, half)");
+}
+
+template <typename T>
+constexpr void RequireFillable()
+{
+    static_assert(kIsAnyOf<T, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float>,
+                  "Duplicate: Ascend 910B has int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float");
+}
+
+template <typename T>
+constexpr void RequireCopyable()
+{
+    static_assert(kIsAnyOf<T, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float>,
+                  "Copy: Ascend 910B has 2- and 4-byte types");
+}
+
 }  // namespace opforge::twin::kernel
 
 namespace AscendC {
@@ -144,18 +173,11 @@ OPFORGE_SCALAR(ShiftLeft, twin::ScalarOp::kShiftLeft, "int16_t, uint16_t, int32_
                int32_t, uint32_t)
 #undef OPFORGE_SCALAR
 
-template <typename T>
-constexpr void RequireShiftable()
-{
-    static_assert(twin::kIsAnyOf<T, int16_t, uint16_t, int32_t, uint32_t>,
-                  "ShiftRight: Ascend 910B has int16_t, uint16_t, int32_t, uint32_t");
-}
-
 template <typename T, bool isSetMask = true>
 void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int64_t count,
                 twin::Location at = twin::Location::Here())
 {
-    RequireShiftable<T>();
+    twin::RequireShiftable<T>();
     twin::WithScalar(twin::ScalarOp::kShiftRight, dst.View(), src.View(), twin::ScalarBits(scalarValue),
                      twin::Lanes::Count(count), {}, {}, {"ShiftRight", at});
 }
@@ -165,7 +187,7 @@ void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& s
                 const int64_t repeatTime, const UnaryRepeatParams& repeatParams, bool roundEn = false,
                 twin::Location at = twin::Location::Here())
 {
-    RequireShiftable<T>();
+    twin::RequireShiftable<T>();
     const twin::UnaryStrides s(repeatParams);
     twin::WithScalar(roundEn ? twin::ScalarOp::kShiftRightRounded : twin::ScalarOp::kShiftRight, dst.View(), src.View(),
                      twin::ScalarBits(scalarValue), twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src,
@@ -177,19 +199,11 @@ void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& s
                 const int64_t repeatTime, const UnaryRepeatParams& repeatParams, bool roundEn = false,
                 twin::Location at = twin::Location::Here())
 {
-    RequireShiftable<T>();
+    twin::RequireShiftable<T>();
     const twin::UnaryStrides s(repeatParams);
     twin::WithScalar(roundEn ? twin::ScalarOp::kShiftRightRounded : twin::ScalarOp::kShiftRight, dst.View(), src.View(),
                      twin::ScalarBits(scalarValue), twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src,
                      {"ShiftRight", at});
-}
-
-template <typename T, typename U>
-constexpr void RequireFusedTypes()
-{
-    static_assert((twin::kIsAnyOf<T, half, float> && std::is_same_v<T, U>) ||
-                      (std::is_same_v<T, float> && std::is_same_v<U, half>),
-                  "Axpy, MulAddDst: Ascend 910B has (half, half), (float, float) and (float, half)");
 }
 
 /// dst += src * scalar with one rounding.
@@ -197,7 +211,7 @@ template <typename T, typename U>
 void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const int64_t count,
           twin::Location at = twin::Location::Here())
 {
-    RequireFusedTypes<T, U>();
+    twin::RequireFusedTypes<T, U>();
     twin::WithScalar(twin::ScalarOp::kAxpy, dst.View(), src.View(), twin::ScalarBits(scalarValue),
                      twin::Lanes::Count(count), {}, {}, {"Axpy", at});
 }
@@ -206,7 +220,7 @@ template <typename T, typename U, bool isSetMask = true>
 void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask,
           const int64_t repeatTime, const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
 {
-    RequireFusedTypes<T, U>();
+    twin::RequireFusedTypes<T, U>();
     const twin::UnaryStrides s(repeatParams);
     twin::WithScalar(twin::ScalarOp::kAxpy, dst.View(), src.View(), twin::ScalarBits(scalarValue),
                      twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src, {"Axpy", at});
@@ -216,7 +230,7 @@ template <typename T, typename U, bool isSetMask = true>
 void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask[],
           const int64_t repeatTime, const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
 {
-    RequireFusedTypes<T, U>();
+    twin::RequireFusedTypes<T, U>();
     const twin::UnaryStrides s(repeatParams);
     twin::WithScalar(twin::ScalarOp::kAxpy, dst.View(), src.View(), twin::ScalarBits(scalarValue),
                      twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src, {"Axpy", at});
@@ -227,7 +241,7 @@ template <typename T, typename U>
 void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const int64_t count,
                twin::Location at = twin::Location::Here())
 {
-    RequireFusedTypes<T, U>();
+    twin::RequireFusedTypes<T, U>();
     twin::Binary(twin::BinaryOp::kMulAddDst, dst.View(), src0.View(), src1.View(), twin::Lanes::Count(count), {}, {},
                  {}, {"MulAddDst", at});
 }
@@ -237,7 +251,7 @@ void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const Loca
                const int64_t repeatTime, const BinaryRepeatParams& repeatParams,
                twin::Location at = twin::Location::Here())
 {
-    RequireFusedTypes<T, U>();
+    twin::RequireFusedTypes<T, U>();
     const twin::BinaryStrides s(repeatParams);
     twin::Binary(twin::BinaryOp::kMulAddDst, dst.View(), src0.View(), src1.View(),
                  twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"MulAddDst", at});
@@ -248,24 +262,17 @@ void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const Loca
                const int64_t repeatTime, const BinaryRepeatParams& repeatParams,
                twin::Location at = twin::Location::Here())
 {
-    RequireFusedTypes<T, U>();
+    twin::RequireFusedTypes<T, U>();
     const twin::BinaryStrides s(repeatParams);
     twin::Binary(twin::BinaryOp::kMulAddDst, dst.View(), src0.View(), src1.View(),
                  twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"MulAddDst", at});
 }
 
 template <typename T>
-constexpr void RequireFillable()
-{
-    static_assert(twin::kIsAnyOf<T, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float>,
-                  "Duplicate: Ascend 910B has int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float");
-}
-
-template <typename T>
 void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, const int64_t count,
                twin::Location at = twin::Location::Here())
 {
-    RequireFillable<T>();
+    twin::RequireFillable<T>();
     twin::Fill(dst.View(), twin::ScalarBits(scalarValue), twin::Lanes::Count(count), {}, {"Duplicate", at});
 }
 
@@ -273,7 +280,7 @@ template <typename T, bool isSetMask = true>
 void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask, const int64_t repeatTime,
                const int64_t dstBlockStride, const int64_t dstRepeatStride, twin::Location at = twin::Location::Here())
 {
-    RequireFillable<T>();
+    twin::RequireFillable<T>();
     twin::Fill(dst.View(), twin::ScalarBits(scalarValue), twin::Lanes::Leading<isSetMask>(mask, repeatTime),
                {dstBlockStride, dstRepeatStride, 65535, 255}, {"Duplicate", at});
 }
@@ -282,23 +289,16 @@ template <typename T, bool isSetMask = true>
 void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask[], const int64_t repeatTime,
                const int64_t dstBlockStride, const int64_t dstRepeatStride, twin::Location at = twin::Location::Here())
 {
-    RequireFillable<T>();
+    twin::RequireFillable<T>();
     twin::Fill(dst.View(), twin::ScalarBits(scalarValue), twin::Lanes::Bits<isSetMask>(mask, repeatTime),
                {dstBlockStride, dstRepeatStride, 65535, 255}, {"Duplicate", at});
-}
-
-template <typename T>
-constexpr void RequireCopyable()
-{
-    static_assert(twin::kIsAnyOf<T, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float>,
-                  "Copy: Ascend 910B has 2- and 4-byte types");
 }
 
 template <typename T, bool isSetMask = true>
 void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask, const int64_t repeatTime,
           const CopyRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
 {
-    RequireCopyable<T>();
+    twin::RequireCopyable<T>();
     twin::Unary(twin::UnaryOp::kCopy, dst.View(), src.View(), twin::Lanes::Leading<isSetMask>(mask, repeatTime),
                 {repeatParams.dstStride, repeatParams.dstRepeatSize, 65535, 65535},
                 {repeatParams.srcStride, repeatParams.srcRepeatSize, 65535, 65535}, {"Copy", at});
@@ -308,7 +308,7 @@ template <typename T, bool isSetMask = true>
 void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const int64_t repeatTime,
           const CopyRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
 {
-    RequireCopyable<T>();
+    twin::RequireCopyable<T>();
     twin::Unary(twin::UnaryOp::kCopy, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime),
                 {repeatParams.dstStride, repeatParams.dstRepeatSize, 65535, 65535},
                 {repeatParams.srcStride, repeatParams.srcRepeatSize, 65535, 65535}, {"Copy", at});
