@@ -13,7 +13,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec, SpecModel
 from opforge.codegen.names import nearest
 from opforge.codegen.validate import problems_of
-from opforge.codegen.yaml_nodes import Document, Path, Problem, dotted, read_yaml
+from opforge.codegen.yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml
 
 MAX_BYTES = 1 << 20
 _EXPECTED = {
@@ -116,19 +116,32 @@ def _validate(document: Document) -> OpSpec | None:
         spec = OpSpec.model_validate(value)
     except ValidationError as error:
         errors = error.errors(include_url=False)
-        _report(document, errors)
+        _report(document, errors, renamed)
         # The rest is judged with misspelt keys set right, so that all problems show in one run.
         value, renamed = _with_keys_repaired(value, errors)
         try:
             spec = OpSpec.model_validate(value)
-        except ValidationError:
+        except ValidationError as below:
+            # Only what stands below a misspelt key is new.
+            new = [e for e in below.errors(include_url=False) if _original(e["loc"], renamed) != e["loc"]]
+            _report(document, new, renamed)
             return None
     for path, message in problems_of(spec):
-        original = renamed.get(path, path)
-        of_key = len(path) > 2 and path[-2] in {"shapes", "bodies", "types", "params"} and isinstance(path[-1], str)
-        place = document.key_place(original) if of_key and "unknown tensor" in message else document.place(original)
+        original = _original(path, renamed)
+        place = document.place(original)
+        if original[-1:] == (KEY,):
+            original = original[:-1]
+            place = document.key_place(original)
         document.problems.append(Problem(place, original, message))
     return _with_dtypes_resolved(spec)
+
+
+def _original(path: Path, renamed: dict[Path, Path]) -> Path:
+    """The path in the file of a path in the repaired spec."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in renamed:
+            return (*renamed[path[:length]], *path[length:])
+    return path
 
 
 def _with_dtypes_resolved(spec: OpSpec) -> OpSpec:
@@ -142,22 +155,22 @@ def _with_dtypes_resolved(spec: OpSpec) -> OpSpec:
     return spec.model_copy(update={"inputs": group(spec.inputs), "outputs": group(spec.outputs)})
 
 
-def _report(document: Document, errors: list[ErrorDetails]) -> None:
+def _report(document: Document, errors: list[ErrorDetails], renamed: dict[Path, Path]) -> None:
     unknown = {tuple(error["loc"]) for error in errors if error["type"] == "extra_forbidden"}
     meant = {(*path[:-1], near) for path in unknown if (near := _meant(path))}
     kinds: dict[Path, list[str]] = {}
     for error in errors:
-        path = _document_path(document, error)
+        path = _document_path(document, error, renamed)
         if error["type"] == "extra_forbidden":
-            document.problems.append(Problem(document.key_place(path), path, _unknown_key(path)))
+            document.problems.append(Problem(document.key_place(path), path, _unknown_key(error["loc"])))
         elif error["type"] == "missing":
-            if path not in meant:
+            if error["loc"] not in meant:
                 place = document.place(path[:-1])
                 document.problems.append(Problem(place, path, "is missing; expected this key"))
         elif error["type"] in _EXPECTED:
             kinds.setdefault(path, []).append(_EXPECTED[error["type"]])
         else:
-            place = document.key_place(path) if "[key]" in error["loc"] else document.place(path)
+            place = document.key_place(path) if KEY in error["loc"] else document.place(path)
             document.problems.append(Problem(place, path, _message(error)))
     for path, expected in kinds.items():
         got = _short(_at(document.value, path))
@@ -165,9 +178,9 @@ def _report(document: Document, errors: list[ErrorDetails]) -> None:
         document.problems.append(Problem(document.place(path), path, message))
 
 
-def _document_path(document: Document, error: ErrorDetails) -> Path:
+def _document_path(document: Document, error: ErrorDetails, renamed: dict[Path, Path]) -> Path:
     """The path of an error without the names that pydantic adds for members of a union and for keys."""
-    path = tuple(part for part in error["loc"] if part != "[key]")
+    path = _original(tuple(part for part in error["loc"] if part != KEY), renamed)
     if error["type"] == "missing":
         return path
     while path and path not in document.values:

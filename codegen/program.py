@@ -21,7 +21,7 @@ from opforge.codegen.expr import (
     symbols_of,
 )
 from opforge.codegen.names import suggest
-from opforge.codegen.yaml_nodes import Path
+from opforge.codegen.yaml_nodes import KEY, Path
 
 if TYPE_CHECKING:
     from opforge.codegen.model import CaseSpec, ConstraintSpec, OpSpec
@@ -153,7 +153,7 @@ class _Compiler:
     def _check_listed(self, path: Path, case: CaseSpec, present: set[str]) -> None:
         for name in case.shapes:
             if name not in self._tensors:
-                self._problem((*path, "shapes", name), f"unknown tensor {name!r}; {suggest(name, self._tensors)}")
+                self._problem((*path, "shapes", name, KEY), f"unknown tensor {name!r}; {suggest(name, self._tensors)}")
         outputs = {tensor.name for tensor in self._spec.outputs}
         for name in self._tensors:
             if name in case.shapes:

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from opforge.codegen import escape
 from opforge.codegen.layout import fit
 from opforge.codegen.model import OpSpec
-from opforge.codegen.views import FunctionView, OpView
+from opforge.codegen.op_view import FunctionView, OpView
 
 
 @lru_cache(maxsize=1)

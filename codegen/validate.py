@@ -8,8 +8,8 @@ from opforge.codegen.dtypes import DTYPES
 from opforge.codegen.expr import INT_MAX, INT_MIN
 from opforge.codegen.model import SCALAR_BYTES, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES, AttrSpec, OpSpec, TensorSpec
 from opforge.codegen.names import lower_camel, snake_case, suggest
-from opforge.codegen.program import compile_spec
-from opforge.codegen.yaml_nodes import Path
+from opforge.codegen.program import Program, compile_spec
+from opforge.codegen.yaml_nodes import KEY, Path
 
 Problems = list[tuple[Path, str]]
 
@@ -31,8 +31,10 @@ def problems_of(spec: OpSpec) -> Problems:
     _check_functions(spec, problems)
     _check_tiling(spec, problems)
     _check_uses(spec, problems)
-    problems.extend(compile_spec(spec)[1])
-    return problems
+    program, of_expressions = compile_spec(spec)
+    if not of_expressions:
+        _check_tests(spec, program, problems)
+    return problems + of_expressions
 
 
 def _check_unique(problems: Problems, what: str, entries: Iterable[tuple[Path, str]]) -> None:
@@ -135,7 +137,7 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
             (path, f"{name!r} is missing, expected a parameter for it") for name in needed if name not in used
         )
         for name, c_type in function.types.items():
-            place: Path = ("aclnn", index, "types", name)
+            place: Path = ("aclnn", index, "types", name, KEY)
             of_name = function.params.get(name)
             if of_name is None:
                 problems.append((place, f"unknown parameter {name!r}; {suggest(name, function.params)}"))
@@ -195,12 +197,23 @@ def _check_uses(spec: OpSpec, problems: Problems) -> None:
     cases = {case.name: case for case in spec.cases}
     for name in spec.onnx.bodies:
         if name not in cases:
-            problems.append((("onnx", "bodies", name), f"unknown case {name!r}; {suggest(name, cases)}"))
-    attrs: dict[str, AttrSpec] = {attr.name: attr for attr in spec.attrs}
+            problems.append((("onnx", "bodies", name, KEY), f"unknown case {name!r}; {suggest(name, cases)}"))
+
+
+def _check_tests(spec: OpSpec, program: Program, problems: Problems) -> None:
+    cases = {case.name: case for case in program.cases}
+    attrs = {attr.name: attr for attr in spec.attrs}
     for index, shape in enumerate(spec.tests.shapes):
         path: Path = ("tests", "shapes", index)
         if shape.case not in cases:
             problems.append(((*path, "case"), f"unknown case {shape.case!r}; {suggest(shape.case, cases)}"))
+            continue
+        symbols = {binding.symbol for binding in cases[shape.case].bindings}
+        for name in shape.symbols:
+            if name not in symbols:
+                problems.append(((*path, "symbols", name, KEY), f"unknown symbol {name!r}; {suggest(name, symbols)}"))
+        if missing := sorted(symbols - set(shape.symbols)):
+            problems.append(((*path, "symbols"), f"{missing[0]!r} is missing, expected a number for it"))
         for name in shape.attrs:
             if name not in attrs:
-                problems.append(((*path, "attrs", name), f"unknown attribute {name!r}; {suggest(name, attrs)}"))
+                problems.append(((*path, "attrs", name, KEY), f"unknown attribute {name!r}; {suggest(name, attrs)}"))

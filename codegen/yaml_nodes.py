@@ -12,6 +12,8 @@ import yaml
 Path: TypeAlias = tuple[str | int, ...]
 
 MAX_DEPTH = 20
+# Ends a path that means a key itself and not its value.
+KEY = "[key]"
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9]+")

@@ -41,6 +41,11 @@ tiling:
     - {name: rows, type: int64}
   keys:
     - {name: Plain, key: 1, template: [x]}
+tests:
+  tolerance:
+    float16: {rtol: 1e-3, atol: 0.001}
+  shapes:
+    - {case: only, symbols: {N: 1, D: 2}, attrs: {scale: 3}}
 """
 
 
@@ -177,6 +182,18 @@ REFUSALS = [
     ("products: [ascend910b]", "products: [ascend910b", "5:7: no valid YAML"),
     ("summary: Add two matrices.", 'summary: ^"Add \\u202e two"', "summary: got the control character"),
     ("summary: Add two matrices.", 'summary: ^"Add \\n two"', "summary: got several lines, expected one"),
+    ("case: only, symbols", "case: ^onli, symbols", "tests.shapes[0].case: unknown case 'onli'; did you mean 'only'?"),
+    ("{N: 1, D: 2}", "{N: 1, ^Q: 2}", "tests.shapes[0].symbols.Q: unknown symbol 'Q'; expected one of D, N"),
+    ("{N: 1, D: 2}", "^{N: 1}", "tests.shapes[0].symbols: 'D' is missing, expected a number for it"),
+    ("{N: 1, D: 2}", "{N: 1, D: ^-2}", "tests.shapes[0].symbols.D: got -2, expected at least 0"),
+    (
+        "attrs: {scale: 3}",
+        "attrs: {^scal: 3}",
+        "tests.shapes[0].attrs.scal: unknown attribute 'scal'; did you mean 'scale'?",
+    ),
+    ("float16: {rtol", "^flot16: {rtol", "tests.tolerance.flot16: unknown dtype 'flot16'; did you mean 'float16'?"),
+    ("rtol: 1e-3", "rtol: ^-1e-3", "tests.tolerance.float16.rtol: got -0.001, expected at least 0"),
+    ("rtol: 1e-3", "rtol: ^'1e-3'", "tests.tolerance.float16.rtol: got '1e-3', expected a number"),
 ]
 
 
@@ -189,6 +206,14 @@ def test_a_mistake_is_named_with_its_place(problems, old, new, expected):
     lines = problems(old, new.replace("^", ""))
     assert any(line.startswith(expected) for line in lines), lines
     assert len(lines) <= 4, "one mistake must not look like many"
+
+
+def test_problems_below_a_misspelt_key_show_too(problems):
+    lines = problems("dtypes: [float16, float32]", "dtyps: [float16, flot32]")
+    assert lines == [
+        "6:15: inputs[0].dtyps: unknown key 'dtyps'; did you mean 'dtypes'?",
+        "6:32: inputs[0].dtyps[1]: unknown dtype 'flot32'; did you mean 'float32'?",
+    ]
 
 
 def test_all_problems_of_a_file_show_in_one_run(tmp_path):
