@@ -41,7 +41,7 @@ class Environment:
 
     Attributes:
         symbols: Dimensions; None or missing is unknown.
-        attributes: Attribute values.
+        attributes: Attribute values; missing is unknown.
         shapes: Shape per present tensor, None for an unknown rank; a missing tensor is absent.
         dtypes: Dtype name per tensor; None or missing is unknown.
     """
@@ -66,7 +66,7 @@ def evaluate(expression: Expr, environment: Environment) -> Value:
         case Symbol(name=name):
             return environment.symbols.get(name)
         case Attribute(name=name):
-            return environment.attributes[name]
+            return environment.attributes.get(name)
         case Present(tensor=tensor):
             return tensor in environment.shapes
         case DtypeOf(tensor=tensor):

@@ -110,6 +110,13 @@ def test_computed_dimensions(specimen):
         infer(specimen, Call({**shapes, "index": (100, 2)}, {}, {"pad": 2}))
 
 
+def test_a_missing_required_attribute_is_unknown(specimen):
+    shapes = {"x": (10, 32), "scale": (10,), "index": (3, 2)}
+    with pytest.raises(ShapeRefusal, match="none of the cases"):
+        infer(specimen, Call(shapes))
+    assert infer(specimen, Call({"x": (4,), "index": (4, 4)}))["y"].shape == (64,)
+
+
 PROGRAM = """
 #include <iostream>
 #include "NAME_check.h"
