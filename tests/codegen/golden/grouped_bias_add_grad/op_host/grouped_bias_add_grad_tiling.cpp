@@ -50,7 +50,9 @@ ge::graphStatus TilingOfGroupedBiasAddGrad(gert::TilingContext* context)
     return ApplyPlan(context, ascendc, "GroupedBiasAddGrad", plan, true);
 }
 
-IMPL_OP_OPTILING(GroupedBiasAddGrad).Tiling(TilingOfGroupedBiasAddGrad);
+IMPL_OP_OPTILING(GroupedBiasAddGrad)
+    .Tiling(TilingOfGroupedBiasAddGrad)
+    .TilingParse<NoCompileInfo>(NoTilingParse<gert::OpImplRegisterV2::TilingParseFunc>::Run);
 
 }  // namespace
 }  // namespace opforge
