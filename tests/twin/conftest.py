@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from opforge.codegen.project import BUILTIN_ROOT
 from opforge.twin.build import INCLUDE, TWIN, build_runtime
-from opforge.twin.compiler import WARNINGS, Library, Unit, build
+from opforge.twin.compiler import WARNINGS, Library, Unit, build, locked
 
 Array = np.ndarray[Any, Any]
 CACHE = BUILTIN_ROOT / "build" / "twin" / "tests"
@@ -28,7 +29,8 @@ def compile_library(name: str, source: Path, *flags: str) -> Path:
     links = (f"-L{runtime.parent}", f"-Wl,-rpath,{runtime.parent}", "-lopforge_twin", "-ldl")
     unit = Unit(source, CACHE / f"{name}.o", (*WARNINGS, "-Wcast-qual", f"-I{INCLUDE}", *flags), name)
     library = Library(CACHE / f"{name}.so", (unit,), links)
-    build([library])
+    with locked(CACHE):
+        build([library])
     return library.path
 
 
@@ -97,9 +99,9 @@ def compile_kernels() -> Callable[[str], Kernels]:
     def compiled(text: str) -> Kernels:
         name = hashlib.sha256(text.encode()).hexdigest()[:16]
         source = CACHE / f"{name}.cpp"
-        if not source.is_file():
-            source.parent.mkdir(parents=True, exist_ok=True)
-            source.write_text(text, encoding="utf-8")
+        with locked(CACHE):
+            if not source.is_file() or source.read_text(encoding="utf-8") != text:
+                source.write_text(text, encoding="utf-8")
         return Kernels(compile_library(name, source), launcher)
 
     return compiled
