@@ -1,0 +1,14 @@
+// Another shape for the same elements.
+#ifndef ACLNN_KERNELS_RESHAPE_H
+#define ACLNN_KERNELS_RESHAPE_H
+
+#include "opdev/op_executor.h"
+
+/// All functions return null, with a message, for an impossible call.
+namespace l0op {
+/// `x` must be dense; one dim may be -1.
+const aclTensor* Reshape(const aclTensor* x, const op::Shape& shape, aclOpExecutor* executor);
+const aclTensor* Reshape(const aclTensor* x, const aclIntArray* shape, aclOpExecutor* executor);
+}  // namespace l0op
+
+#endif  // ACLNN_KERNELS_RESHAPE_H

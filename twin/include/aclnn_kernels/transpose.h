@@ -1,0 +1,13 @@
+// Another order of the dims.
+#ifndef ACLNN_KERNELS_TRANSPOSE_H
+#define ACLNN_KERNELS_TRANSPOSE_H
+
+#include "opdev/op_executor.h"
+
+/// All functions return null, with a message, for an impossible call.
+namespace l0op {
+/// A dense tensor whose dim i is dim perm[i] of `x`.
+const aclTensor* Transpose(const aclTensor* x, const aclIntArray* perm, aclOpExecutor* executor);
+}  // namespace l0op
+
+#endif  // ACLNN_KERNELS_TRANSPOSE_H

@@ -1,0 +1,28 @@
+// What a dtype inference function reads and writes.
+#ifndef EXE_GRAPH_RUNTIME_INFER_DATATYPE_CONTEXT_H
+#define EXE_GRAPH_RUNTIME_INFER_DATATYPE_CONTEXT_H
+
+#include <cstddef>
+
+#include "exe_graph/runtime/extended_kernel_context.h"
+#include "graph/types.h"
+
+namespace gert {
+/// DT_UNDEFINED where there is no such instance.
+class InferDataTypeContext : public ExtendedKernelContext {
+public:
+    ge::DataType GetInputDataType(const size_t index) const;
+    ge::DataType GetOptionalInputDataType(const size_t ir_index) const;
+    ge::DataType GetDynamicInputDataType(const size_t ir_index, const size_t relative_index) const;
+    ge::DataType GetRequiredInputDataType(const size_t ir_index) const;
+    ge::DataType GetOutputDataType(const size_t index) const;
+    ge::graphStatus SetOutputDataType(const size_t index, const ge::DataType datatype);
+
+private:
+    friend struct opforge::twin::host::Access;
+
+    explicit InferDataTypeContext(opforge::twin::host::OperatorCall& call) : ExtendedKernelContext(call) {}
+};
+}  // namespace gert
+
+#endif  // EXE_GRAPH_RUNTIME_INFER_DATATYPE_CONTEXT_H

@@ -1,0 +1,25 @@
+// The common base of the contexts that host functions of operators get.
+#ifndef EXE_GRAPH_RUNTIME_KERNEL_CONTEXT_H
+#define EXE_GRAPH_RUNTIME_KERNEL_CONTEXT_H
+
+namespace opforge::twin::host {
+struct Access;
+struct OperatorCall;
+}  // namespace opforge::twin::host
+
+namespace gert {
+/// Made by the runtime only; valid during the call of the host function.
+class KernelContext {
+public:
+    KernelContext(const KernelContext&) = delete;
+    KernelContext& operator=(const KernelContext&) = delete;
+
+protected:
+    explicit KernelContext(opforge::twin::host::OperatorCall& call) : call_(call) {}
+    ~KernelContext() = default;
+
+    opforge::twin::host::OperatorCall& call_;
+};
+}  // namespace gert
+
+#endif  // EXE_GRAPH_RUNTIME_KERNEL_CONTEXT_H

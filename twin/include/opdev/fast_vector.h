@@ -1,0 +1,13 @@
+// Vectors of aclnn code. On the device side of CANN the first N elements need no heap; here the type is std::vector.
+#ifndef OPDEV_FAST_VECTOR_H
+#define OPDEV_FAST_VECTOR_H
+
+#include <cstddef>
+#include <vector>
+
+namespace op {
+template <typename T, size_t N = 8>
+using FVector = std::vector<T>;
+}  // namespace op
+
+#endif  // OPDEV_FAST_VECTOR_H

@@ -1,0 +1,71 @@
+// The executor: the tasks of one aclnn call, and the tensors between them.
+#ifndef OPDEV_OP_EXECUTOR_H
+#define OPDEV_OP_EXECUTOR_H
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "aclnn/acl_meta.h"
+#include "opdev/common_types.h"
+#include "opdev/object.h"
+
+namespace opforge::twin::host {
+struct Access;
+struct ExecutorState;
+}  // namespace opforge::twin::host
+
+struct aclOpExecutor : public op::Object {
+public:
+    aclOpExecutor();
+    ~aclOpExecutor();
+    aclOpExecutor(const aclOpExecutor&) = delete;
+    aclOpExecutor& operator=(const aclOpExecutor&) = delete;
+
+    /// A dense tensor in the workspace. The executor owns what it allocates.
+    aclTensor* AllocTensor(const op::Shape& shape, op::DataType dataType, op::Format format = op::Format::FORMAT_ND);
+    aclTensor* AllocTensor(const op::Shape& storageShape, const op::Shape& originShape, op::DataType dataType,
+                           op::Format storageFormat, op::Format originFormat);
+    /// The shape follows: INFER_SHAPE sets it.
+    aclTensor* AllocTensor(op::DataType dataType, op::Format storageFormat, op::Format originFormat);
+    /// Values on the host; a kernel gets a copy on the device.
+    aclTensor* AllocHostTensor(const op::Shape& shape, op::DataType datatype,
+                               op::Format format = op::Format::FORMAT_ND);
+    aclTensor* AllocHostTensor(const int64_t* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const int32_t* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const bool* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const float* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const double* value, uint64_t size, op::DataType dataType);
+    /// `offset` in elements of the storage.
+    aclTensor* CreateView(const aclTensor* tensor, const op::Shape& shape, int64_t offset);
+    aclIntArray* AllocIntArray(const int64_t* value, uint64_t size);
+    aclFloatArray* AllocFloatArray(const float* value, uint64_t size);
+    aclBoolArray* AllocBoolArray(const bool* value, uint64_t size);
+    aclTensorList* AllocTensorList(const aclTensor* const* tensors, uint64_t size);
+    aclScalarList* AllocScalarList(const aclScalar* const* scalars, uint64_t size);
+    aclScalar* AllocScalar(const void* data, op::DataType dataType);
+    aclScalar* AllocScalar(float value);
+    aclScalar* AllocScalar(double value);
+    aclScalar* AllocScalar(int32_t value);
+    aclScalar* AllocScalar(int64_t value);
+    aclScalar* AllocScalar(bool value);
+    const aclTensor* ConvertToTensor(const aclIntArray* value, op::DataType dataType);
+    const aclTensor* ConvertToTensor(const aclBoolArray* value, op::DataType dataType);
+    const aclTensor* ConvertToTensor(const aclFloatArray* value, op::DataType dataType);
+    const aclTensor* ConvertToTensor(const aclScalar* value, op::DataType dataType);
+
+    /// Bytes that the second phase needs.
+    uint64_t GetWorkspaceSize();
+    aclnnStatus SetRepeatable();
+    bool IsRepeatable() const;
+    std::vector<const aclTensor*>& GetInputTensors();
+    std::vector<const aclTensor*>& GetOutputTensors();
+
+private:
+    friend struct opforge::twin::host::Access;
+
+    std::unique_ptr<opforge::twin::host::ExecutorState> state_;
+};
+
+#endif  // OPDEV_OP_EXECUTOR_H

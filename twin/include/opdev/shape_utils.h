@@ -1,0 +1,18 @@
+// Shapes as vectors, and broadcasting.
+#ifndef OPDEV_SHAPE_UTILS_H
+#define OPDEV_SHAPE_UTILS_H
+
+#include <cstdint>
+
+#include "opdev/common_types.h"
+
+namespace op {
+void ToShape(const op::ShapeVector& shapeVector, op::Shape& shape);
+void ToShape(const int64_t* dims, uint64_t dimNum, op::Shape& shape);
+ShapeVector ToShapeVector(const op::Shape& shape);
+bool CheckBroadcastShape(const op::Shape& self, const op::Shape& other);
+/// False, and `broadcastShape` untouched, when the shapes do not broadcast.
+bool BroadcastInferShape(const op::Shape& self, const op::Shape& other, op::Shape& broadcastShape);
+}  // namespace op
+
+#endif  // OPDEV_SHAPE_UTILS_H

@@ -1,0 +1,86 @@
+// What the REG_OP macros expand to.
+#ifndef OPFORGE_TWIN_HOST_PROTOTYPE_H
+#define OPFORGE_TWIN_HOST_PROTOTYPE_H
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/operator.h"
+#include "graph/tensor_type.h"
+#include "opforge_twin/host/definition.h"
+
+namespace opforge::twin::host {
+
+/// The words that may stand for a type in REQUIRED_ATTR.
+enum class PrototypeAttribute {
+    kInt,
+    kFloat,
+    kBool,
+    kString,
+    kListInt,
+    kListFloat,
+    kListBool,
+    kListString,
+    kListListInt,
+    kType,
+    kListType,
+    kTensor,
+    kListTensor,
+    kBytes,
+    kNamedAttrs,
+};
+
+/// Describes one operator type: fills the node of `target` and, at the end, the registry.
+class Prototype {
+public:
+    Prototype(const char* opType, ge::Operator& target);
+
+    Prototype& Input(const char* name, const ge::TensorType& types);
+    Prototype& Input(const char* name, const char* symbol);
+    Prototype& OptionalInput(const char* name, const ge::TensorType& types);
+    Prototype& OptionalInput(const char* name, const char* symbol);
+    Prototype& DynamicInput(const char* name, const ge::TensorType& types);
+    Prototype& DynamicInput(const char* name, const char* symbol);
+    Prototype& Output(const char* name, const ge::TensorType& types);
+    Prototype& Output(const char* name, const char* symbol);
+    Prototype& DynamicOutput(const char* name, const ge::TensorType& types);
+    Prototype& DynamicOutput(const char* name, const char* symbol);
+    Prototype& DataType(const char* symbol, const ge::TensorType& types);
+
+    Prototype& RequiredAttribute(const char* name, PrototypeAttribute type);
+    Prototype& IntAttribute(const char* name, int64_t value);
+    Prototype& FloatAttribute(const char* name, float value);
+    Prototype& BoolAttribute(const char* name, bool value);
+    Prototype& StringAttribute(const char* name, const char* value);
+    Prototype& ListIntAttribute(const char* name, const std::vector<int64_t>& value);
+    Prototype& ListFloatAttribute(const char* name, const std::vector<float>& value);
+    Prototype& ListBoolAttribute(const char* name, const std::vector<bool>& value);
+    Prototype& ListListIntAttribute(const char* name, const std::vector<std::vector<int64_t>>& value);
+    Prototype& ListStringAttribute(const char* name, const std::vector<std::string>& value);
+    Prototype& TypeAttribute(const char* name, ge::DataType value);
+
+    void Register();
+
+private:
+    Prototype& AddInput(const char* name, ParameterKind kind, std::vector<ge::DataType> types);
+    Prototype& AddOutput(const char* name, ParameterKind kind, std::vector<ge::DataType> types);
+    Prototype& AddAttribute(const char* name, AttributeValue value);
+
+    ge::Operator& target_;
+    Definition definition_;
+    std::map<std::string, std::vector<ge::DataType>> symbols_;
+    std::map<std::string, std::string> symbolOf_;  ///< parameter name -> symbol that DATATYPE declares later
+};
+
+class PrototypeRegistration {
+public:
+    using Creator = std::function<ge::Operator(const ge::AscendString&)>;
+
+    PrototypeRegistration(const char* opType, const Creator& create);
+};
+
+}  // namespace opforge::twin::host
+
+#endif  // OPFORGE_TWIN_HOST_PROTOTYPE_H

@@ -1,0 +1,16 @@
+// The frameworks whose models the parser reads.
+#ifndef REGISTER_REGISTER_FMK_TYPES_H
+#define REGISTER_REGISTER_FMK_TYPES_H
+
+namespace domi {
+enum FrameworkType {
+    CAFFE = 0,
+    MINDSPORE = 1,
+    TENSORFLOW = 3,
+    ANDROID_NN = 4,
+    ONNX = 5,
+    FRAMEWORK_RESERVED = 6,
+};
+}  // namespace domi
+
+#endif  // REGISTER_REGISTER_FMK_TYPES_H

@@ -1,0 +1,97 @@
+// Options, reports, packages.
+#include "opforge_twin/control.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <string>
+
+#include "host/errors.h"
+#include "host/platform.h"
+#include "host/registry.h"
+#include "host/reports.h"
+#include "kernel/text.h"
+#include "opforge_twin/options.h"
+
+using namespace opforge::twin::host;  // NOLINT: definitions of the C API follow
+using opforge::twin::kernel::Text;
+
+namespace {
+
+constexpr int kBadInput = 2;
+
+int Refuse(const std::string& text)
+{
+    Fail(kBadInput, text);
+    return kBadInput;
+}
+
+bool ReadNumber(const char* text, uint64_t& number)
+{
+    char* end = nullptr;
+    number = std::strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && *end == '\0';
+}
+
+}  // namespace
+
+int opforgeTwinSetOption(const char* name, const char* value)
+{
+    static std::mutex lock;
+    if (name == nullptr || value == nullptr) {
+        return Refuse("option: name or value is null");
+    }
+    const std::string option = name;
+    std::string problem;
+    if (option == "soc") {
+        return SetSoc(value, problem) ? 0 : Refuse(problem);
+    }
+    if (option != "strict" && option != "threads" && option != "seed") {
+        return Refuse(Text("option: got '", option, "', expected soc, strict, threads or seed"));
+    }
+    uint64_t number = 0;
+    const uint64_t highest = option == "strict" ? 1 : option == "threads" ? UINT32_MAX : UINT64_MAX;
+    if (!ReadNumber(value, number) || number > highest) {
+        return Refuse(Text("option ", option, ": got '", value, "', expected 0 to ", highest));
+    }
+    const std::lock_guard<std::mutex> guard(lock);
+    opforge::twin::Options options = opforge::twin::ProcessOptions();
+    if (option == "strict") {
+        options.strict = number != 0;
+    } else if (option == "threads") {
+        options.threads = static_cast<uint32_t>(number);
+    } else {
+        options.seed = number;
+    }
+    opforge::twin::SetProcessOptions(options);
+    return 0;
+}
+
+const char* opforgeTwinTakeReports()
+{
+    thread_local std::string reports;
+    reports = TakeReports();
+    return reports.c_str();
+}
+
+int opforgeTwinLoadPackage(const char* vendorDir)
+{
+    namespace fs = std::filesystem;
+    std::error_code missing;
+    const fs::path folder = fs::canonical(vendorDir == nullptr ? "" : vendorDir, missing);
+    if (missing) {
+        return Refuse(Text("package: got '", vendorDir == nullptr ? "" : vendorDir, "', expected a vendor directory"));
+    }
+    const Package& package = Registry::Instance().Load(folder.string());
+    std::string problems;
+    for (const std::string& problem : package.problems) {
+        problems += (problems.empty() ? "" : "\n") + problem;
+    }
+    const fs::path plugins = folder / "framework" / "onnx" / "libcust_onnx_parsers.so";
+    if (fs::exists(plugins) && dlopen(plugins.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
+        problems += Text(problems.empty() ? "" : "\n", "cannot load ", plugins.string(), ": ", dlerror());
+    }
+    return problems.empty() ? 0 : Refuse(problems);
+}

@@ -1,0 +1,506 @@
+#include "host/executor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "host/access.h"
+#include "host/device_memory.h"
+#include "host/errors.h"
+#include "host/handle_table.h"
+#include "host/names.h"
+#include "host/process.h"
+#include "kernel/text.h"
+#include "opdev/make_op_executor.h"
+#include "opdev/data_type_utils.h"
+#include "opforge_twin/host/api_scope.h"
+
+namespace opforge::twin::host {
+
+namespace {
+
+using kernel::Text;
+
+/// Slots start on this boundary, and as many bytes stay free behind each: an overrun meets no neighbour.
+constexpr uint64_t kSlotAlignment = 512;
+
+/// The aclnn function that this thread is in, for the executor it creates.
+struct CurrentApi {
+    const char* function = "";
+    Tensors inputs;
+    Tensors outputs;
+};
+
+thread_local CurrentApi api;
+
+/// Why the second phase cannot start; "" when it can.
+std::string WorkspaceProblem(const void* workspace, uint64_t given, uint64_t needed)
+{
+    if (needed == 0) {
+        return {};
+    }
+    if (workspace == nullptr) {
+        return Text("workspace is null, the first phase asked for ", needed, " bytes");
+    }
+    if (given < needed) {
+        return Text("workspaceSize is ", given, " bytes, the first phase asked for ", needed);
+    }
+    DeviceSpan span;
+    std::string problem;
+    return DeviceMemory::Instance().Resolve(workspace, needed, span, problem) ? "" : Text("workspace: ", problem);
+}
+
+bool PlaceView(const View& view, void* workspace, PlacedView& placed, std::string& problem)
+{
+    const aclStorage& storage = *view.storage;
+    auto* base = static_cast<uint8_t*>(storage.fromWorkspace ? workspace : storage.address);
+    if (base == nullptr && view.Elements() != 0) {
+        problem = Text(view.name, " has ", view.Elements(), " elements but no memory");
+        return false;
+    }
+    const uint64_t start = storage.fromWorkspace ? storage.workspaceOffset : 0;
+    placed.view = view;
+    placed.address = base == nullptr ? nullptr : base + start + view.offset * static_cast<int64_t>(view.ItemBytes());
+    return true;
+}
+
+bool PlaceTasks(const ExecutorState& state, void* workspace, std::vector<Task>& tasks, std::string& problem)
+{
+    for (const auto& planned : state.tasks) {
+        std::vector<PlacedView> views;
+        for (const View& view : planned->Views()) {
+            if (!PlaceView(view, workspace, views.emplace_back(), problem)) {
+                return false;
+            }
+        }
+        const std::shared_ptr<aclStorage> scratch = planned->Scratch();
+        void* const place = scratch == nullptr ? nullptr : static_cast<uint8_t*>(workspace) + scratch->workspaceOffset;
+        tasks.push_back(planned->Place(views, place));
+    }
+    return true;
+}
+
+template <typename T>
+std::vector<uint8_t> Converted(const T* value, uint64_t size, op::DataType dataType)
+{
+    std::vector<uint8_t> bytes(size * op::TypeSize(dataType));
+    for (uint64_t i = 0; i < size; ++i) {
+        uint8_t* const place = bytes.data() + i * op::TypeSize(dataType);
+        const auto put = [place](auto number) { std::memcpy(place, &number, sizeof(number)); };
+        switch (dataType) {
+            case ge::DT_INT64:
+                put(static_cast<int64_t>(value[i]));
+                break;
+            case ge::DT_INT32:
+                put(static_cast<int32_t>(value[i]));
+                break;
+            case ge::DT_FLOAT:
+                put(static_cast<float>(value[i]));
+                break;
+            case ge::DT_DOUBLE:
+                put(static_cast<double>(value[i]));
+                break;
+            case ge::DT_FLOAT16:
+                put(op::fp16_t(static_cast<float>(value[i])).val);
+                break;
+            case ge::DT_BF16:
+                put(op::bfloat16(static_cast<float>(value[i])).value);
+                break;
+            case ge::DT_BOOL:
+                put(static_cast<uint8_t>(value[i] != T{}));
+                break;
+            case ge::DT_UINT64:
+                put(static_cast<uint64_t>(value[i]));
+                break;
+            default:
+                return {};
+        }
+    }
+    return bytes;
+}
+
+/// Null, with a message, for a dtype that values on the host cannot have.
+template <typename T>
+aclTensor* HostTensor(ExecutorState& state, const T* value, uint64_t size, op::DataType dataType, bool isScalar = false)
+{
+    std::vector<uint8_t> bytes = Converted(value, size, dataType);
+    if (bytes.empty() && size != 0) {
+        AddError(Text("values on the host cannot become ", DtypeName(dataType)));
+        return nullptr;
+    }
+    auto storage = std::make_shared<aclStorage>();
+    storage->host = std::move(bytes);
+    storage->address = storage->host.data();
+    storage->onHost = true;
+    op::Shape shape;
+    if (!isScalar) {
+        shape.AppendDim(static_cast<int64_t>(size));
+    }
+    return state.Keep(std::make_unique<aclTensor>(shape, dataType, ge::FORMAT_ND, std::move(storage)));
+}
+
+template <typename T>
+aclScalar* KeepScalar(ExecutorState& state, const T& value, op::DataType dataType)
+{
+    return state.scalars.emplace_back(std::make_unique<aclScalar>(&value, dataType)).get();
+}
+
+}  // namespace
+
+int64_t View::Elements() const
+{
+    int64_t elements = 1;
+    for (const int64_t dim : dims) {
+        elements *= dim;
+    }
+    return elements;
+}
+
+uint64_t View::ItemBytes() const
+{
+    return op::TypeSize(dtype);
+}
+
+uint64_t View::ExtentBytes() const
+{
+    if (Elements() == 0) {
+        return 0;
+    }
+    int64_t last = 0;
+    for (size_t i = 0; i < dims.size(); ++i) {
+        last += (dims[i] - 1) * strides[i];
+    }
+    return static_cast<uint64_t>(last + 1) * ItemBytes();
+}
+
+View ViewOf(const aclTensor& tensor, std::string name)
+{
+    View view;
+    view.storage = Access::Storage(tensor);
+    view.name = std::move(name);
+    view.dims = DimsOf(tensor.GetViewShape());
+    view.strides = tensor.GetViewStrides();
+    view.offset = tensor.GetViewOffset() + tensor.GetStorageOffset();
+    view.dtype = tensor.GetDataType();
+    return view;
+}
+
+aclTensor* ExecutorState::Keep(std::unique_ptr<aclTensor> tensor)
+{
+    return tensors.emplace_back(std::move(tensor)).get();
+}
+
+uint64_t ExecutorState::Plan()
+{
+    for (const auto& tensor : tensors) {
+        aclStorage& storage = *Access::Storage(*tensor);
+        const View view = ViewOf(*tensor, "");
+        if (storage.fromWorkspace) {
+            storage.bytes =
+                std::max(storage.bytes, static_cast<uint64_t>(view.offset) * view.ItemBytes() + view.ExtentBytes());
+        }
+    }
+    uint64_t end = 0;
+    std::vector<const aclStorage*> placed;
+    const auto place = [&](aclStorage* storage) {
+        const bool isNew = std::find(placed.begin(), placed.end(), storage) == placed.end();
+        if (storage != nullptr && storage->fromWorkspace && storage->bytes != 0 && isNew) {
+            placed.push_back(storage);
+            storage->workspaceOffset = end;
+            end += (storage->bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment + kSlotAlignment;
+        }
+    };
+    for (const auto& tensor : tensors) {
+        place(Access::Storage(*tensor).get());
+    }
+    for (const auto& task : tasks) {
+        place(task->Scratch().get());
+    }
+    return end;
+}
+
+void AddTask(aclOpExecutor& executor, std::unique_ptr<PlannedTask> task)
+{
+    Access::State(executor)->tasks.push_back(std::move(task));
+}
+
+void BeginPlanning(const char* function, Tensors inputs, Tensors outputs)
+{
+    ClearErrors();
+    api = {function, std::move(inputs), std::move(outputs)};
+}
+
+void BeginLaunch(const char* function)
+{
+    ClearErrors();
+    api = {function, {}, {}};
+}
+
+}  // namespace opforge::twin::host
+
+using namespace opforge::twin::host;  // NOLINT: definitions of the public classes follow
+using opforge::twin::kernel::Text;
+
+aclOpExecutor::aclOpExecutor() : state_(std::make_unique<ExecutorState>())
+{
+    state_->function = api.function;
+    state_->inputs = api.inputs;
+    state_->outputs = api.outputs;
+    for (const Tensors* tensors : {&api.inputs, &api.outputs}) {
+        for (const aclTensor* tensor : *tensors) {
+            if (HandleTable<aclTensor>::Instance().IsLive(tensor)) {
+                state_->userStorages.push_back(Access::Storage(*tensor));
+            }
+        }
+    }
+}
+
+aclOpExecutor::~aclOpExecutor() = default;
+
+aclTensor* aclOpExecutor::AllocTensor(const op::Shape& shape, op::DataType dataType, op::Format format)
+{
+    auto storage = std::make_shared<aclStorage>();
+    storage->fromWorkspace = true;
+    return state_->Keep(std::make_unique<aclTensor>(shape, dataType, format, std::move(storage)));
+}
+
+aclTensor* aclOpExecutor::AllocTensor(const op::Shape& storageShape, const op::Shape& originShape,
+                                      op::DataType dataType, op::Format storageFormat, op::Format originFormat)
+{
+    aclTensor* const tensor = AllocTensor(originShape, dataType, originFormat);
+    tensor->SetStorageShape(storageShape);
+    tensor->SetStorageFormat(storageFormat);
+    return tensor;
+}
+
+aclTensor* aclOpExecutor::AllocTensor(op::DataType dataType, op::Format storageFormat, op::Format originFormat)
+{
+    return AllocTensor(op::Shape{0}, op::Shape{0}, dataType, storageFormat, originFormat);
+}
+
+aclTensor* aclOpExecutor::AllocHostTensor(const op::Shape& shape, op::DataType datatype, op::Format format)
+{
+    auto storage = std::make_shared<aclStorage>();
+    storage->host.resize(static_cast<size_t>(std::max<int64_t>(shape.GetShapeSize(), 0)) * op::TypeSize(datatype));
+    storage->address = storage->host.data();
+    storage->onHost = true;
+    return state_->Keep(std::make_unique<aclTensor>(shape, datatype, format, std::move(storage)));
+}
+
+aclTensor* aclOpExecutor::AllocHostTensor(const int64_t* value, uint64_t size, op::DataType dataType)
+{
+    return HostTensor(*state_, value, size, dataType);
+}
+
+aclTensor* aclOpExecutor::AllocHostTensor(const int32_t* value, uint64_t size, op::DataType dataType)
+{
+    return HostTensor(*state_, value, size, dataType);
+}
+
+aclTensor* aclOpExecutor::AllocHostTensor(const bool* value, uint64_t size, op::DataType dataType)
+{
+    return HostTensor(*state_, value, size, dataType);
+}
+
+aclTensor* aclOpExecutor::AllocHostTensor(const float* value, uint64_t size, op::DataType dataType)
+{
+    return HostTensor(*state_, value, size, dataType);
+}
+
+aclTensor* aclOpExecutor::AllocHostTensor(const double* value, uint64_t size, op::DataType dataType)
+{
+    return HostTensor(*state_, value, size, dataType);
+}
+
+aclTensor* aclOpExecutor::CreateView(const aclTensor* tensor, const op::Shape& shape, int64_t offset)
+{
+    if (tensor == nullptr) {
+        AddError("CreateView: tensor is null");
+        return nullptr;
+    }
+    auto view =
+        std::make_unique<aclTensor>(shape, tensor->GetDataType(), tensor->GetViewFormat(), Access::Storage(*tensor));
+    view->SetStorageFormat(tensor->GetStorageFormat());
+    view->SetOriginalFormat(tensor->GetOriginalFormat());
+    view->SetViewOffset(offset);
+    return state_->Keep(std::move(view));
+}
+
+aclIntArray* aclOpExecutor::AllocIntArray(const int64_t* value, uint64_t size)
+{
+    return std::get<0>(state_->arrays.emplace_back(std::make_unique<aclIntArray>(value, size))).get();
+}
+
+aclFloatArray* aclOpExecutor::AllocFloatArray(const float* value, uint64_t size)
+{
+    return std::get<1>(state_->arrays.emplace_back(std::make_unique<aclFloatArray>(value, size))).get();
+}
+
+aclBoolArray* aclOpExecutor::AllocBoolArray(const bool* value, uint64_t size)
+{
+    return std::get<2>(state_->arrays.emplace_back(std::make_unique<aclBoolArray>(value, size))).get();
+}
+
+aclTensorList* aclOpExecutor::AllocTensorList(const aclTensor* const* tensors, uint64_t size)
+{
+    return state_->lists.emplace_back(std::make_unique<aclTensorList>(tensors, size)).get();
+}
+
+aclScalarList* aclOpExecutor::AllocScalarList(const aclScalar* const* scalars, uint64_t size)
+{
+    return state_->scalarLists.emplace_back(std::make_unique<aclScalarList>(scalars, size)).get();
+}
+
+aclScalar* aclOpExecutor::AllocScalar(const void* data, op::DataType dataType)
+{
+    return state_->scalars.emplace_back(std::make_unique<aclScalar>(data, dataType)).get();
+}
+
+aclScalar* aclOpExecutor::AllocScalar(float value)
+{
+    return KeepScalar(*state_, value, ge::DT_FLOAT);
+}
+aclScalar* aclOpExecutor::AllocScalar(double value)
+{
+    return KeepScalar(*state_, value, ge::DT_DOUBLE);
+}
+aclScalar* aclOpExecutor::AllocScalar(int32_t value)
+{
+    return KeepScalar(*state_, value, ge::DT_INT32);
+}
+aclScalar* aclOpExecutor::AllocScalar(int64_t value)
+{
+    return KeepScalar(*state_, value, ge::DT_INT64);
+}
+aclScalar* aclOpExecutor::AllocScalar(bool value)
+{
+    return KeepScalar(*state_, value, ge::DT_BOOL);
+}
+
+const aclTensor* aclOpExecutor::ConvertToTensor(const aclIntArray* value, op::DataType dataType)
+{
+    return value == nullptr ? nullptr : HostTensor(*state_, value->GetData(), value->Size(), dataType);
+}
+
+const aclTensor* aclOpExecutor::ConvertToTensor(const aclBoolArray* value, op::DataType dataType)
+{
+    return value == nullptr ? nullptr : HostTensor(*state_, value->GetData(), value->Size(), dataType);
+}
+
+const aclTensor* aclOpExecutor::ConvertToTensor(const aclFloatArray* value, op::DataType dataType)
+{
+    return value == nullptr ? nullptr : HostTensor(*state_, value->GetData(), value->Size(), dataType);
+}
+
+const aclTensor* aclOpExecutor::ConvertToTensor(const aclScalar* value, op::DataType dataType)
+{
+    if (value == nullptr) {
+        return nullptr;
+    }
+    if (op::IsFloatingType(dataType)) {
+        const double number = value->ToDouble();
+        return HostTensor(*state_, &number, 1, dataType, true);
+    }
+    const int64_t number = value->ToInt64();
+    return HostTensor(*state_, &number, 1, dataType, true);
+}
+
+uint64_t aclOpExecutor::GetWorkspaceSize()
+{
+    return state_->Plan();
+}
+
+aclnnStatus aclOpExecutor::SetRepeatable()
+{
+    state_->repeatable = true;
+    return ACLNN_SUCCESS;
+}
+
+bool aclOpExecutor::IsRepeatable() const
+{
+    return state_->repeatable;
+}
+
+std::vector<const aclTensor*>& aclOpExecutor::GetInputTensors()
+{
+    return state_->inputs;
+}
+
+std::vector<const aclTensor*>& aclOpExecutor::GetOutputTensors()
+{
+    return state_->outputs;
+}
+
+UniqueExecutor::UniqueExecutor(const char* funcName) : executor_(nullptr)
+{
+    size_t index = 0;
+    for (const Tensors* tensors : {&api.inputs, &api.outputs}) {
+        for (const aclTensor* tensor : *tensors) {
+            if (tensor != nullptr && !HandleTable<aclTensor>::Instance().IsLive(tensor)) {
+                AddError(Text(funcName, ": tensor ", index, " of the call was destroyed, or never created"));
+                return;
+            }
+            ++index;
+        }
+    }
+    executor_ = HandleTable<aclOpExecutor>::Instance().Create();
+}
+
+UniqueExecutor::~UniqueExecutor()
+{
+    if (executor_ != nullptr) {
+        HandleTable<aclOpExecutor>::Instance().Destroy(executor_);
+    }
+}
+
+void UniqueExecutor::ReleaseTo(aclOpExecutor** executor)
+{
+    if (executor == nullptr) {
+        AddError(Text(api.function, ": executor is null"));
+        return;
+    }
+    *executor = executor_;
+    executor_ = nullptr;
+}
+
+aclnnStatus CommonOpExecutorRun(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream)
+{
+    const char* const function = api.function;
+    if (executor == nullptr) {
+        return Fail(ACLNN_ERR_PARAM_NULLPTR, Text(function, ": executor is null"));
+    }
+    if (!HandleTable<aclOpExecutor>::Instance().IsLive(executor)) {
+        return Fail(ACLNN_ERR_PARAM_INVALID,
+                    Text(function, ": the executor was used before, or its first phase did not succeed; call ",
+                         function, "GetWorkspaceSize again (aclSetAclOpExecutorRepeatable allows several runs)"));
+    }
+    ExecutorState& state = *Access::State(*executor);
+    const uint64_t needed = state.Plan();
+    if (const std::string problem = WorkspaceProblem(workspace, workspaceSize, needed); !problem.empty()) {
+        return Fail(workspace == nullptr ? ACLNN_ERR_PARAM_NULLPTR : ACLNN_ERR_PARAM_INVALID,
+                    Text(function, ": ", problem));
+    }
+    for (const auto& storage : state.userStorages) {
+        if (storage->destroyed) {
+            return Fail(ACLNN_ERR_PARAM_INVALID,
+                        Text(function, ": a tensor of the call was destroyed before the second phase"));
+        }
+    }
+    aclError status = ACL_SUCCESS;
+    Stream* const queue = RequireStream(function, stream, status);
+    if (queue == nullptr) {
+        return ACLNN_ERR_RUNTIME_ERROR;
+    }
+    std::vector<Task> tasks;
+    std::string problem;
+    if (!PlaceTasks(state, workspace, tasks, problem)) {
+        return Fail(ACLNN_ERR_PARAM_INVALID, Text(function, ": ", problem));
+    }
+    for (Task& task : tasks) {
+        queue->Submit(std::move(task));
+    }
+    if (!state.repeatable) {
+        HandleTable<aclOpExecutor>::Instance().Destroy(executor);
+    }
+    return ACLNN_SUCCESS;
+}

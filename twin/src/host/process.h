@@ -1,0 +1,37 @@
+// The state of acl in this process: initialised or not, the device, contexts, what is left over at the end.
+#ifndef OPFORGE_TWIN_HOST_PROCESS_H
+#define OPFORGE_TWIN_HOST_PROCESS_H
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "acl/acl_base.h"
+#include "host/stream.h"
+
+namespace opforge::twin::host {
+
+struct Context {
+    int32_t device = 0;
+    std::unique_ptr<Stream> defaultStream = std::make_unique<Stream>();
+};
+
+/// A stream of the application, and the context it was created in.
+struct StreamHandle {
+    explicit StreamHandle(Context* owner) : context(owner) {}
+
+    Context* context;
+    Stream stream;
+};
+
+/// The context of this thread. Null, with the error set and `status` filled, when acl was not initialised or the thread
+/// has none.
+Context* RequireContext(const char* function, aclError& status);
+
+/// The stream behind a handle (null is the default stream of the context); null with error and `status` otherwise.
+Stream* RequireStream(const char* function, aclrtStream stream, aclError& status);
+
+}  // namespace opforge::twin::host
+
+#endif  // OPFORGE_TWIN_HOST_PROCESS_H
