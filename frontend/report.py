@@ -22,16 +22,23 @@ def _text(name: object) -> Text:
     return Text(text if text.isprintable() and len(text) <= 80 else shown(text))
 
 
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
 def print_conversion(conversion: Conversion) -> None:
     """Which nodes were mapped, which were left and why."""
     console = Console()
     if conversion.mapped:
-        table = Table("node", "operator", "recognised by", "outputs", title="mapped", title_justify="left")
+        table = _table("mapped", "node", "operator", "recognised by", "outputs")
         for entry in conversion.mapped:
             table.add_row(_text(entry.node), entry.op, _text(entry.rule), _text(", ".join(entry.outputs)))
         console.print(table)
     if conversion.left:
-        table = Table("node", "candidate", "reason", title="left alone", title_justify="left")
+        table = _table("left alone", "node", "candidate", "reason")
         for left in conversion.left:
             table.add_row(_text(left.node), left.candidate, Text(left.reason))
         console.print(table)
@@ -48,14 +55,14 @@ def print_conversion(conversion: Conversion) -> None:
 def print_execution(execution: Execution) -> None:
     """Shape, dtype and range of each output, then what the twin moved."""
     console = Console()
-    table = Table("output", "dtype", "shape", "least", "greatest", title="outputs", title_justify="left")
+    table = _table("outputs", "output", "dtype", "shape", "least", "greatest")
     for name, array in execution.outputs.items():
         table.add_row(_text(name), str(array.dtype), str(list(array.shape)), *_range(array))
     console.print(table)
     if not execution.reports:
         console.print("no node ran on the twin")
         return
-    table = Table("node on the twin", "bytes read", "written", "minimal", "moved / minimal", "blocks")
+    table = _table("moved on the twin, in bytes", "node", "read", "written", "minimal", "moved / minimal", "blocks")
     for node, report in execution.reports:
         moved = report.gm_bytes_read + report.gm_bytes_written
         ratio = f"{moved / report.minimal_bytes:.2f}" if report.minimal_bytes else "-"
