@@ -13,7 +13,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.loader import load_specs
 from opforge.codegen.model import OpSpec
 from opforge.codegen.project import Project, find_project
-from opforge.codegen.render import render, render_lists
+from opforge.codegen.render import render, render_project
 from opforge.codegen.writer import Changes, Tree, compare, differences, write
 
 
@@ -89,9 +89,9 @@ def rendered(specs: Sequence[tuple[OpSpec, Path]], *, is_complete: bool) -> Gene
             files[path] = text
             owners[path] = spec.name
     if is_complete:
-        path, text = render_lists(list(files))
-        files[path] = text
-        owners[path] = ""
+        for path, text in render_project([spec for spec, _ in specs], list(files)):
+            files[path] = text
+            owners[path] = ""
     return Generated(Tree(files, owners, is_complete), tuple(left_out))
 
 

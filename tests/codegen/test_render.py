@@ -11,7 +11,7 @@ from jinja2 import UndefinedError
 from opforge.codegen.escape import Code, UnescapedTextError, comment, cpp_string, markdown, markdown_code, printable
 from opforge.codegen.layout import WIDTH, fit
 from opforge.codegen.loader import load_spec
-from opforge.codegen.render import _environment, render, render_lists
+from opforge.codegen.render import _environment, render, render_project
 from opforge.codegen.views import aclnn_signature, dtype_columns, kernel_columns, onnx_keys
 
 
@@ -67,12 +67,15 @@ def test_files_without_plan_or_kernel(specimen):
     assert everything - without_plan == {"op_kernel/scale_rows.cpp", "op_host/scale_rows_tiling.cpp"}
 
 
-def test_lists_name_every_source(specimen):
+def test_shared_files_name_every_source_and_function(specimen, grouped):
     paths = [path for path, _ in render(specimen)]
-    name, text = render_lists(paths)
-    assert name == "sources.cmake"
-    listed = re.findall(r'"\$\{CMAKE_CURRENT_LIST_DIR\}/([^"]+)"', text)
+    files = dict(render_project([specimen, grouped], paths))
+    assert list(files) == ["op_api/exports.map", "sources.cmake"]
+    listed = re.findall(r'"\$\{CMAKE_CURRENT_LIST_DIR\}/([^"]+)"', files["sources.cmake"])
     assert listed == sorted(path for path in paths if path.endswith(".cpp"))
+    stems = ["aclnnGroupedBiasAddGrad", "aclnnGroupedBiasAddGradV2", "aclnnScaleRows"]
+    exported = re.findall(r"^        (\w+);$", files["op_api/exports.map"], re.MULTILINE)
+    assert exported == [f"{stem}{phase}" for stem in stems for phase in ("", "GetWorkspaceSize")]
 
 
 # --- views -------------------------------------------------------------------------------------------------------
