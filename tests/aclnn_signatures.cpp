@@ -13,8 +13,8 @@ static_assert(std::is_same_v<decltype(&aclnnGroupedBiasAddGradGetWorkspaceSize),
                                              uint64_t* workspaceSize, aclOpExecutor** executor)>);
 static_assert(Launches<decltype(&aclnnGroupedBiasAddGrad)>::value);
 
-static_assert(std::is_same_v<decltype(&aclnnGroupedBiasAddGradV2GetWorkspaceSize),
-                             aclnnStatus (*)(const aclTensor* gradY, const aclTensor* groupIdxOptional,
-                                             int64_t groupIdxType, aclTensor* out, uint64_t* workspaceSize,
-                                             aclOpExecutor** executor)>);
+static_assert(
+    std::is_same_v<decltype(&aclnnGroupedBiasAddGradV2GetWorkspaceSize),
+                   aclnnStatus (*)(const aclTensor* gradY, const aclTensor* groupIdxOptional, int64_t groupIdxType,
+                                   aclTensor* out, uint64_t* workspaceSize, aclOpExecutor** executor)>);
 static_assert(Launches<decltype(&aclnnGroupedBiasAddGradV2)>::value);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -86,5 +87,6 @@ def test_example_program_prints_the_sums_of_the_documented_call(operators, tmp_p
 
 
 def test_flags_command_builds_the_example(tmp_path):
-    flags = subprocess.run(["opforge", "flags"], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    opforge = Path(sys.executable).with_name("opforge")
+    flags = subprocess.run([str(opforge), "flags"], capture_output=True, text=True, check=True, cwd=ROOT).stdout
     assert f"-I{ROOT / 'twin' / 'include'}" in shlex.split(flags)

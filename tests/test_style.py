@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+CLANG_FORMAT = Path(sys.executable).with_name("clang-format")
 CPP_FOLDERS = ("op_host", "op_kernel", "op_plugin", "twin", "examples", "tests")
 
 
@@ -41,6 +42,6 @@ def test_cpp_is_formatted(folder):
     sources = [source for source in sources if "/golden/" not in source]
     if sources:
         result = subprocess.run(
-            ["clang-format", "--dry-run", "-Werror", *sources], capture_output=True, text=True, check=False
+            [str(CLANG_FORMAT), "--dry-run", "-Werror", *sources], capture_output=True, text=True, check=False
         )
         assert result.returncode == 0, result.stderr
