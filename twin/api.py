@@ -8,7 +8,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from ctypes import byref, c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
@@ -246,22 +246,21 @@ class _AclnnCall:
     def _infer(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         from opforge.codegen.semantics import Call, ShapeRefusal, infer
 
-        call = Call(
-            shapes={name: tuple(array.shape) for name, array in self.inputs.items()},
-            dtypes={name: array.dtype.name for name, array in self.inputs.items()},
-            attrs=self.attrs,
-        )
-        try:
-            types = infer(self.spec, call)
-        except ShapeRefusal:
-            types = {}
-        # A call without inferable outputs is for the function to refuse: it gets a one-element output.
+        shapes = {name: tuple(array.shape) for name, array in self.inputs.items()}
+        dtypes = {name: array.dtype.name for name, array in self.inputs.items()}
+        types = {}
+        # A call that breaks a rule is for the function to refuse; its outputs are those of a call without attributes,
+        # or else have the right rank and one element.
+        for attrs in (self.attrs, {}):
+            with suppress(ShapeRefusal):
+                types = types or infer(self.spec, Call(shapes, dtypes, attrs))
         fallback = next((array.dtype for array in self.inputs.values()), np.dtype("float32"))
         known: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         for output in self.spec.outputs:
             found = types.get(output.name)
             complete = found is not None and found.shape is not None and all(dim >= 0 for dim in found.shape)
-            shape = tuple(found.shape) if found is not None and found.shape is not None and complete else (1,)
+            one_element = (1,) * len(self.spec.cases[0].shapes[output.name])
+            shape = tuple(found.shape) if found is not None and found.shape is not None and complete else one_element
             known[output.name] = (shape, numpy_dtype(found.dtype) if found is not None and found.dtype else fallback)
         return known
 

@@ -169,7 +169,7 @@ def _host_libraries(project: Project) -> list[Library]:
         return tuple(Unit(s, objects / s.with_suffix(".o").name, (*flags, *defines), f"host {s.name}") for s in sources)
 
     link = _runtime_link()
-    exports = f"-Wl,--version-script={gen / 'op_api' / 'exports.map'}"
+    exports = gen / "op_api" / "exports.map"
     linux = Path("lib") / "linux" / platform.machine()
     vendor = _vendor(project)
     proto = units("op_proto", ["*.cpp"], "-DOP_PROTO_LIB") + units("op_host", ["*_infershape.cpp"], "-DOP_PROTO_LIB")
@@ -177,7 +177,7 @@ def _host_libraries(project: Project) -> list[Library]:
     return [
         Library(vendor / "op_proto" / linux / "libcust_opsproto_rt2.0.so", proto, link),
         Library(_tbe(project) / "op_tiling" / linux / "libcust_opmaster_rt2.0.so", master, link),
-        Library(vendor / "op_api" / "lib" / "libcust_opapi.so", units("op_api", ["*.cpp"]), (*link, exports)),
+        Library(vendor / "op_api" / "lib" / "libcust_opapi.so", units("op_api", ["*.cpp"]), link, exports),
         Library(vendor / "framework" / "onnx" / "libcust_onnx_parsers.so", units("op_plugin", ["*.cpp"]), link),
     ]
 

@@ -40,11 +40,12 @@ class Unit:
 
 @dataclass(frozen=True)
 class Library:
-    """A shared library linked from objects."""
+    """A shared library linked from objects; `version_script` says what it exports."""
 
     path: Path
     units: tuple[Unit, ...]
     link_flags: tuple[str, ...] = ()
+    version_script: Path | None = None
 
 
 @lru_cache(maxsize=1)
@@ -145,14 +146,15 @@ def _compile(unit: Unit) -> Unit:
 
 def _link(library: Library) -> None:
     objects = [str(unit.object) for unit in library.units]
-    command = [compiler()[0], "-shared", *objects, *library.link_flags, "-pthread"]
+    script = [f"-Wl,--version-script={library.version_script}"] if library.version_script else []
+    command = [compiler()[0], "-shared", *objects, *library.link_flags, *script, "-pthread"]
     if _is_current(library.path, command):
         return
     library.path.parent.mkdir(parents=True, exist_ok=True)
     partial = library.path.with_name(f".{library.path.name}.{os.getpid()}")
     _execute(command, partial, library.path.name)
     partial.replace(library.path)
-    _record(library.path, command, objects)
+    _record(library.path, command, [*objects, *([str(library.version_script)] if library.version_script else [])])
 
 
 def build(libraries: Sequence[Library], jobs: int = 0, progress: Progress | None = None) -> int:
