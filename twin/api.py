@@ -244,11 +244,11 @@ class _AclnnCall:
         return {name: given[name] if name in given else fresh[name] for name in names}
 
     def _infer(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-        from opforge.codegen.semantics import Call, ShapeRefusal, infer
+        from opforge.codegen.semantics import Call, ShapeRefusal, TensorType, infer
 
         shapes = {name: tuple(array.shape) for name, array in self.inputs.items()}
         dtypes = {name: array.dtype.name for name, array in self.inputs.items()}
-        types = {}
+        types: dict[str, TensorType] = {}
         # A call that breaks a rule is for the function to refuse; its outputs are those of a call without attributes,
         # or else have the right rank and one element.
         for attrs in (self.attrs, {}):
