@@ -1,0 +1,29 @@
+"""The CMake project builds the host libraries with the twin in CANN's place."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from opforge.codegen.project import find_project
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARIES = ("cust_opsproto_rt2.0", "cust_opmaster_rt2.0", "cust_opapi", "cust_onnx_parsers")
+
+
+def test_host_libraries_build(tmp_path):
+    settings = {
+        "OPFORGE_EXECUTABLE": Path(sys.executable).with_name("opforge"),
+        "OPFORGE_BUILD_DIR": find_project(ROOT).build_dir,
+        "ASCEND_CANN_PACKAGE_PATH": "",
+    }
+    definitions = [f"-D{name}={value}" for name, value in settings.items()]
+    for command in (
+        ["cmake", "-S", str(ROOT), "-B", str(tmp_path), *definitions],
+        ["cmake", "--build", str(tmp_path), "-j2"],
+    ):
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+    for library in LIBRARIES:
+        assert (tmp_path / f"lib{library}.so").is_file()
