@@ -3,6 +3,7 @@
 #define OPDEV_COMMON_TYPES_H
 
 #include <array>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,9 +41,9 @@ public:
     aclTensor(const op::Shape& shape, op::DataType dataType, op::Format format, std::shared_ptr<aclStorage> storage);
 
     const op::Shape& GetStorageShape() const { return tensor_.GetStorageShape(); }
-    void SetStorageShape(const op::Shape& shape) { tensor_.MutableStorageShape() = shape; }
+    void SetStorageShape(const op::Shape& shape) const { tensor_.MutableStorageShape() = shape; }
     const op::Shape& GetOriginalShape() const { return tensor_.GetOriginShape(); }
-    void SetOriginalShape(const op::Shape& shape) { tensor_.MutableOriginShape() = shape; }
+    void SetOriginalShape(const op::Shape& shape) const { tensor_.MutableOriginShape() = shape; }
     const op::Shape& GetViewShape() const { return viewShape_; }
     /// Makes the strides those of a dense tensor of this shape.
     void SetViewShape(const op::Shape& shape);
@@ -57,29 +58,35 @@ public:
     void SetViewStrides(op::Strides&& strides) { viewStrides_ = std::move(strides); }
     /// In elements, as the strides.
     int64_t GetViewOffset() const { return viewOffset_; }
-    void SetViewOffset(int64_t offset) { viewOffset_ = offset; }
+    void SetViewOffset(int64_t offset) const { viewOffset_ = offset; }
     int64_t GetStorageOffset() const { return storageOffset_; }
     void SetStorageOffset(int64_t offset) { storageOffset_ = offset; }
 
-    op::Tensor* GetTensor() { return &tensor_; }
-    const op::Tensor* GetTensor() const { return &tensor_; }
+    op::Tensor* GetTensor() const { return &tensor_; }
     op::DataType GetDataType() const { return tensor_.GetDataType(); }
     void SetDataType(op::DataType dataType) { tensor_.SetDataType(dataType); }
     op::TensorPlacement GetPlacement() const;
     /// Address of the first element of the view; on the host only for host tensors.
     void* GetData() const;
     void* GetStorageAddr() const { return storage_->address; }
-    void SetStorageAddr(void* addr) { storage_->address = addr; }
+    void SetStorageAddr(void* addr) const { storage_->address = addr; }
     const aclStorage* GetStorage() const { return storage_.get(); }
 
     int64_t Size() const { return Numel(); }
     int64_t Numel() const { return viewShape_.GetShapeSize(); }
     bool IsEmpty() const { return Numel() == 0; }
     bool IsFromWorkspace() const { return storage_->fromWorkspace; }
-    void SetFromWorkspace(bool from_workspace) { storage_->fromWorkspace = from_workspace; }
+    void SetFromWorkspace(bool from_workspace) const { storage_->fromWorkspace = from_workspace; }
     uint64_t GetWorkspaceOffset() const { return storage_->workspaceOffset; }
-    void SetWorkspaceOffset(uint64_t offset) { storage_->workspaceOffset = offset; }
+    void SetWorkspaceOffset(uint64_t offset) const { storage_->workspaceOffset = offset; }
     ge::AscendString ToString() const;
+
+    /// Values of a host tensor, converted to its element type; others, and places outside, are mistakes of the caller.
+    void SetBoolData(const bool* value, uint64_t size, op::DataType dataType);
+    void SetIntData(const int64_t* value, uint64_t size, op::DataType dataType);
+    void SetFloatData(const float* value, uint64_t size, op::DataType dataType);
+    void SetFp16Data(const op::fp16_t* value, uint64_t size, op::DataType dataType);
+    void SetBf16Data(const op::bfloat16* value, uint64_t size, op::DataType dataType);
 
     void InitTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t* stride,
                     int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
@@ -88,11 +95,12 @@ public:
 private:
     friend struct opforge::twin::host::Access;
 
-    op::Tensor tensor_;
+    // As on CANN, a const tensor is one whose values do not change: its description may.
+    mutable op::Tensor tensor_;
     op::Shape viewShape_;
     op::Strides viewStrides_;
     op::Format viewFormat_ = ge::FORMAT_ND;
-    int64_t viewOffset_ = 0;
+    mutable int64_t viewOffset_ = 0;
     int64_t storageOffset_ = 0;
     std::shared_ptr<aclStorage> storage_;
 };
@@ -165,6 +173,8 @@ public:
     uint64_t ToUint64() const { return static_cast<uint64_t>(ToInt64()); }
     op::fp16_t ToFp16() const { return op::fp16_t(ToFloat()); }
     op::bfloat16 ToBf16() const { return op::bfloat16(ToFloat()); }
+    std::complex<float> ToComplex64() const;
+    std::complex<double> ToComplex128() const;
     ge::AscendString ToString() const;
 
 private:

@@ -32,11 +32,22 @@ public:
     /// Values on the host; a kernel gets a copy on the device.
     aclTensor* AllocHostTensor(const op::Shape& shape, op::DataType datatype,
                                op::Format format = op::Format::FORMAT_ND);
+    aclTensor* AllocHostTensor(const op::Shape& storageShape, const op::Shape& originShape, op::DataType dataType,
+                               op::Format storageFormat, op::Format originFormat);
     aclTensor* AllocHostTensor(const int64_t* value, uint64_t size, op::DataType dataType);
-    aclTensor* AllocHostTensor(const int32_t* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const uint64_t* value, uint64_t size, op::DataType dataType);
     aclTensor* AllocHostTensor(const bool* value, uint64_t size, op::DataType dataType);
-    aclTensor* AllocHostTensor(const float* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const char* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const int32_t* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const uint32_t* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const int16_t* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const uint16_t* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const int8_t* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const uint8_t* value, uint64_t size, op::DataType dataType);
     aclTensor* AllocHostTensor(const double* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const float* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const op::fp16_t* value, uint64_t size, op::DataType dataType);
+    aclTensor* AllocHostTensor(const op::bfloat16* value, uint64_t size, op::DataType dataType);
     /// `offset` in elements of the storage.
     aclTensor* CreateView(const aclTensor* tensor, const op::Shape& shape, int64_t offset);
     aclIntArray* AllocIntArray(const int64_t* value, uint64_t size);
@@ -47,8 +58,16 @@ public:
     aclScalar* AllocScalar(const void* data, op::DataType dataType);
     aclScalar* AllocScalar(float value);
     aclScalar* AllocScalar(double value);
+    aclScalar* AllocScalar(op::fp16_t value);
+    aclScalar* AllocScalar(op::bfloat16 value);
     aclScalar* AllocScalar(int32_t value);
     aclScalar* AllocScalar(int64_t value);
+    aclScalar* AllocScalar(int16_t value);
+    aclScalar* AllocScalar(int8_t value);
+    aclScalar* AllocScalar(uint32_t value);
+    aclScalar* AllocScalar(uint64_t value);
+    aclScalar* AllocScalar(uint16_t value);
+    aclScalar* AllocScalar(uint8_t value);
     aclScalar* AllocScalar(bool value);
     const aclTensor* ConvertToTensor(const aclIntArray* value, op::DataType dataType);
     const aclTensor* ConvertToTensor(const aclBoolArray* value, op::DataType dataType);
@@ -56,7 +75,9 @@ public:
     const aclTensor* ConvertToTensor(const aclScalar* value, op::DataType dataType);
 
     /// Bytes that the second phase needs.
-    uint64_t GetWorkspaceSize();
+    uint64_t GetWorkspaceSize() const;
+    /// The twin caches no calls; with `disableRepeat` this one runs once even if it was repeatable.
+    void AbandonCache(bool disableRepeat = false);
     aclnnStatus SetRepeatable();
     bool IsRepeatable() const;
     std::vector<const aclTensor*>& GetInputTensors();

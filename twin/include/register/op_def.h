@@ -64,6 +64,9 @@ public:
     /// Element i of the lists of all parameters together is column i.
     OpParamDef& DataType(std::vector<ge::DataType> types);
     OpParamDef& Format(std::vector<ge::Format> formats);
+    /// Every column once with each element of the list.
+    OpParamDef& DataTypeList(std::vector<ge::DataType> types);
+    OpParamDef& FormatList(std::vector<ge::Format> formats);
     OpParamDef& DataTypeForBinQuery(std::vector<ge::DataType> types);
     OpParamDef& FormatForBinQuery(std::vector<ge::Format> formats);
     OpParamDef& UnknownShapeFormat(std::vector<ge::Format> formats);
@@ -73,6 +76,8 @@ public:
     OpParamDef& AutoContiguous();
     OpParamDef& Scalar();
     OpParamDef& ScalarList();
+    OpParamDef& To(const ge::DataType type);
+    OpParamDef& To(const char* name);
     OpParamDef& Version(uint32_t version);
     OpParamDef& InitValue(uint64_t value);
     OpParamDef& Follow(const char* paramName);
@@ -84,6 +89,7 @@ private:
 
     opforge::twin::host::Parameter parameter_;
     std::string followed_;
+    std::vector<ge::DataType> crossed_;
 };
 
 class OpAttrDef {
@@ -109,8 +115,8 @@ public:
     OpAttrDef& ListListInt(std::vector<std::vector<int64_t>> value);
     OpAttrDef& Version(uint32_t version);
     OpAttrDef& Comment(const char* comment);
-    ge::AscendString& GetName();
-    bool IsRequired() const;
+    ge::AscendString& GetName() const;
+    bool IsRequired();
 
 private:
     friend struct opforge::twin::host::Access;
@@ -118,7 +124,7 @@ private:
     OpAttrDef& Set(opforge::twin::host::AttributeValue value);
 
     opforge::twin::host::Attribute attribute_;
-    ge::AscendString name_;
+    mutable ge::AscendString name_;
 };
 
 /// Overrides for one product. Only the switches matter to a build; the twin reads none of them.

@@ -55,6 +55,11 @@ struct Access {
         return definition.followed_;
     }
     template <typename T>
+    static const auto& CrossedBy(const T& definition)
+    {
+        return definition.crossed_;
+    }
+    template <typename T>
     static const auto& AttributeOf(const T& definition)
     {
         return definition.attribute_;

@@ -8,6 +8,7 @@
 #include "host/device_memory.h"
 #include "host/errors.h"
 #include "host/handle_table.h"
+#include "host/host_values.h"
 #include "host/names.h"
 #include "host/process.h"
 #include "kernel/text.h"
@@ -80,50 +81,11 @@ bool PlaceTasks(const ExecutorState& state, void* workspace, std::vector<Task>& 
     return true;
 }
 
-template <typename T>
-std::vector<uint8_t> Converted(const T* value, uint64_t size, op::DataType dataType)
-{
-    std::vector<uint8_t> bytes(size * op::TypeSize(dataType));
-    for (uint64_t i = 0; i < size; ++i) {
-        uint8_t* const place = bytes.data() + i * op::TypeSize(dataType);
-        const auto put = [place](auto number) { std::memcpy(place, &number, sizeof(number)); };
-        switch (dataType) {
-            case ge::DT_INT64:
-                put(static_cast<int64_t>(value[i]));
-                break;
-            case ge::DT_INT32:
-                put(static_cast<int32_t>(value[i]));
-                break;
-            case ge::DT_FLOAT:
-                put(static_cast<float>(value[i]));
-                break;
-            case ge::DT_DOUBLE:
-                put(static_cast<double>(value[i]));
-                break;
-            case ge::DT_FLOAT16:
-                put(op::fp16_t(static_cast<float>(value[i])).val);
-                break;
-            case ge::DT_BF16:
-                put(op::bfloat16(static_cast<float>(value[i])).value);
-                break;
-            case ge::DT_BOOL:
-                put(static_cast<uint8_t>(value[i] != T{}));
-                break;
-            case ge::DT_UINT64:
-                put(static_cast<uint64_t>(value[i]));
-                break;
-            default:
-                return {};
-        }
-    }
-    return bytes;
-}
-
 /// Null, with a message, for a dtype that values on the host cannot have.
 template <typename T>
 aclTensor* HostTensor(ExecutorState& state, const T* value, uint64_t size, op::DataType dataType, bool isScalar = false)
 {
-    std::vector<uint8_t> bytes = Converted(value, size, dataType);
+    std::vector<uint8_t> bytes = HostBytes(value, size, dataType);
     if (bytes.empty() && size != 0) {
         AddError(Text("values on the host cannot become ", DtypeName(dataType)));
         return nullptr;
@@ -287,30 +249,35 @@ aclTensor* aclOpExecutor::AllocHostTensor(const op::Shape& shape, op::DataType d
     return state_->Keep(std::make_unique<aclTensor>(shape, datatype, format, std::move(storage)));
 }
 
-aclTensor* aclOpExecutor::AllocHostTensor(const int64_t* value, uint64_t size, op::DataType dataType)
+aclTensor* aclOpExecutor::AllocHostTensor(const op::Shape& storageShape, const op::Shape& originShape,
+                                          op::DataType dataType, op::Format storageFormat, op::Format originFormat)
 {
-    return HostTensor(*state_, value, size, dataType);
+    aclTensor* const tensor = AllocHostTensor(originShape, dataType, originFormat);
+    tensor->SetStorageShape(storageShape);
+    tensor->SetStorageFormat(storageFormat);
+    return tensor;
 }
 
-aclTensor* aclOpExecutor::AllocHostTensor(const int32_t* value, uint64_t size, op::DataType dataType)
-{
-    return HostTensor(*state_, value, size, dataType);
-}
-
-aclTensor* aclOpExecutor::AllocHostTensor(const bool* value, uint64_t size, op::DataType dataType)
-{
-    return HostTensor(*state_, value, size, dataType);
-}
-
-aclTensor* aclOpExecutor::AllocHostTensor(const float* value, uint64_t size, op::DataType dataType)
-{
-    return HostTensor(*state_, value, size, dataType);
-}
-
-aclTensor* aclOpExecutor::AllocHostTensor(const double* value, uint64_t size, op::DataType dataType)
-{
-    return HostTensor(*state_, value, size, dataType);
-}
+#define OPFORGE_ALLOC_HOST_TENSOR(Type)                                                                \
+    aclTensor* aclOpExecutor::AllocHostTensor(const Type* value, uint64_t size, op::DataType dataType) \
+    {                                                                                                  \
+        return HostTensor(*state_, value, size, dataType);                                             \
+    }
+OPFORGE_ALLOC_HOST_TENSOR(int64_t)
+OPFORGE_ALLOC_HOST_TENSOR(uint64_t)
+OPFORGE_ALLOC_HOST_TENSOR(bool)
+OPFORGE_ALLOC_HOST_TENSOR(char)
+OPFORGE_ALLOC_HOST_TENSOR(int32_t)
+OPFORGE_ALLOC_HOST_TENSOR(uint32_t)
+OPFORGE_ALLOC_HOST_TENSOR(int16_t)
+OPFORGE_ALLOC_HOST_TENSOR(uint16_t)
+OPFORGE_ALLOC_HOST_TENSOR(int8_t)
+OPFORGE_ALLOC_HOST_TENSOR(uint8_t)
+OPFORGE_ALLOC_HOST_TENSOR(double)
+OPFORGE_ALLOC_HOST_TENSOR(float)
+OPFORGE_ALLOC_HOST_TENSOR(op::fp16_t)
+OPFORGE_ALLOC_HOST_TENSOR(op::bfloat16)
+#undef OPFORGE_ALLOC_HOST_TENSOR
 
 aclTensor* aclOpExecutor::CreateView(const aclTensor* tensor, const op::Shape& shape, int64_t offset)
 {
@@ -364,6 +331,14 @@ aclScalar* aclOpExecutor::AllocScalar(double value)
 {
     return KeepScalar(*state_, value, ge::DT_DOUBLE);
 }
+aclScalar* aclOpExecutor::AllocScalar(op::fp16_t value)
+{
+    return KeepScalar(*state_, value, ge::DT_FLOAT16);
+}
+aclScalar* aclOpExecutor::AllocScalar(op::bfloat16 value)
+{
+    return KeepScalar(*state_, value, ge::DT_BF16);
+}
 aclScalar* aclOpExecutor::AllocScalar(int32_t value)
 {
     return KeepScalar(*state_, value, ge::DT_INT32);
@@ -371,6 +346,30 @@ aclScalar* aclOpExecutor::AllocScalar(int32_t value)
 aclScalar* aclOpExecutor::AllocScalar(int64_t value)
 {
     return KeepScalar(*state_, value, ge::DT_INT64);
+}
+aclScalar* aclOpExecutor::AllocScalar(int16_t value)
+{
+    return KeepScalar(*state_, value, ge::DT_INT16);
+}
+aclScalar* aclOpExecutor::AllocScalar(int8_t value)
+{
+    return KeepScalar(*state_, value, ge::DT_INT8);
+}
+aclScalar* aclOpExecutor::AllocScalar(uint32_t value)
+{
+    return KeepScalar(*state_, value, ge::DT_UINT32);
+}
+aclScalar* aclOpExecutor::AllocScalar(uint64_t value)
+{
+    return KeepScalar(*state_, value, ge::DT_UINT64);
+}
+aclScalar* aclOpExecutor::AllocScalar(uint16_t value)
+{
+    return KeepScalar(*state_, value, ge::DT_UINT16);
+}
+aclScalar* aclOpExecutor::AllocScalar(uint8_t value)
+{
+    return KeepScalar(*state_, value, ge::DT_UINT8);
 }
 aclScalar* aclOpExecutor::AllocScalar(bool value)
 {
@@ -405,9 +404,14 @@ const aclTensor* aclOpExecutor::ConvertToTensor(const aclScalar* value, op::Data
     return HostTensor(*state_, &number, 1, dataType, true);
 }
 
-uint64_t aclOpExecutor::GetWorkspaceSize()
+uint64_t aclOpExecutor::GetWorkspaceSize() const
 {
     return state_->Plan();
+}
+
+void aclOpExecutor::AbandonCache(bool disableRepeat)
+{
+    state_->repeatable = state_->repeatable && !disableRepeat;
 }
 
 aclnnStatus aclOpExecutor::SetRepeatable()

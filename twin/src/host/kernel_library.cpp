@@ -63,6 +63,16 @@ CallDtypes ColumnOf(const Definition& definition, size_t column)
 
 bool IsSupported(const Definition& definition, const std::vector<std::string>& words, std::string& problem)
 {
+    for (const auto* parameters : {&definition.inputs, &definition.outputs}) {
+        for (const Parameter& parameter : *parameters) {
+            if (parameter.dtypes.size() != definition.Columns()) {
+                problem = Text("its OpDef has ", parameter.dtypes.size(), " dtypes for ", parameter.name, " and ",
+                               definition.Columns(), " for ", definition.inputs.front().name,
+                               "; the lists are columns and need equal lengths");
+                return false;
+            }
+        }
+    }
     std::vector<std::string> columns;
     for (size_t column = 0; column < definition.Columns(); ++column) {
         const std::vector<std::string> supported = WordsOf(definition, ColumnOf(definition, column));
@@ -85,6 +95,10 @@ void* FindKernel(const Registered& operation, const CallDtypes& dtypes, const So
 {
     const Definition& definition = *operation.definition;
     const std::string product = Text(soc.name, " (", soc.directory, ")");
+    if (definition.socs.empty()) {
+        problem = Text(operation.opType, ": no OpDef with AICore().AddConfig(..) is registered");
+        return nullptr;
+    }
     if (std::find(definition.socs.begin(), definition.socs.end(), soc.directory) == definition.socs.end()) {
         problem = Text(operation.opType, ": ", product, " is none of its products: ", Joined(definition.socs, ", "));
         return nullptr;

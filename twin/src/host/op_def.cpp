@@ -1,4 +1,6 @@
 // The OpDef language.
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "host/access.h"
@@ -61,6 +63,18 @@ OpParamDef& OpParamDef::Format(std::vector<ge::Format> formats)
     return *this;
 }
 
+OpParamDef& OpParamDef::DataTypeList(std::vector<ge::DataType> types)
+{
+    crossed_ = std::move(types);
+    return *this;
+}
+
+OpParamDef& OpParamDef::FormatList(std::vector<ge::Format> formats)
+{
+    (void)formats;  // the format of a tensor selects no kernel of the twin
+    return *this;
+}
+
 OpParamDef& OpParamDef::DataTypeForBinQuery(std::vector<ge::DataType> types)
 {
     (void)types;  // how a build names its binaries
@@ -107,6 +121,18 @@ OpParamDef& OpParamDef::Scalar()
 }
 OpParamDef& OpParamDef::ScalarList()
 {
+    return *this;
+}
+
+OpParamDef& OpParamDef::To(const ge::DataType type)
+{
+    (void)type;
+    return *this;
+}
+
+OpParamDef& OpParamDef::To(const char* name)
+{
+    (void)name;
     return *this;
 }
 
@@ -234,12 +260,12 @@ OpAttrDef& OpAttrDef::Comment(const char* comment)
     return *this;
 }
 
-ge::AscendString& OpAttrDef::GetName()
+ge::AscendString& OpAttrDef::GetName() const
 {
     return name_;
 }
 
-bool OpAttrDef::IsRequired() const
+bool OpAttrDef::IsRequired()
 {
     return attribute_.required;
 }
@@ -361,22 +387,61 @@ namespace opforge::twin::host {
 
 namespace {
 
-std::vector<Parameter> ParametersOf(const std::deque<ops::OpParamDef>& definitions,
-                                    const std::vector<Parameter>& earlier)
-{
-    std::vector<Parameter> parameters;
-    for (const ops::OpParamDef& definition : definitions) {
-        Parameter parameter = Access::ParameterOf(definition);
-        for (const std::vector<Parameter>* known :
-             std::initializer_list<const std::vector<Parameter>*>{&earlier, &parameters}) {
-            for (const Parameter& other : *known) {
-                parameter.dtypes = other.name == Access::FollowedBy(definition) ? other.dtypes : parameter.dtypes;
-            }
+/// The parameters of an operator while their columns are worked out.
+class Columns {
+public:
+    explicit Columns(const std::vector<const ops::OpParamDef*>& definitions) : definitions_(definitions)
+    {
+        for (const ops::OpParamDef* definition : definitions_) {
+            parameters_.push_back(Access::ParameterOf(*definition));
+            count_ = std::max(count_, parameters_.back().dtypes.size());
         }
-        parameters.push_back(std::move(parameter));
+        for (size_t i = 0; i < definitions_.size(); ++i) {
+            Cross(parameters_[i], Access::CrossedBy(*definitions_[i]));
+        }
+        for (size_t i = 0; i < definitions_.size(); ++i) {
+            Follow(parameters_[i], Access::FollowedBy(*definitions_[i]));
+        }
     }
-    return parameters;
-}
+
+    std::vector<Parameter> Slice(size_t begin, size_t end) const
+    {
+        return {parameters_.begin() + static_cast<std::ptrdiff_t>(begin),
+                parameters_.begin() + static_cast<std::ptrdiff_t>(end)};
+    }
+
+private:
+    /// Repeats every column once per element of the list.
+    void Cross(Parameter& crossed, const std::vector<ge::DataType>& list)
+    {
+        if (list.empty()) {
+            return;
+        }
+        for (Parameter& parameter : parameters_) {
+            std::vector<ge::DataType> repeated;
+            for (const ge::DataType dtype : parameter.dtypes) {
+                repeated.insert(repeated.end(), list.size(), dtype);
+            }
+            parameter.dtypes = std::move(repeated);
+        }
+        crossed.dtypes.clear();
+        for (size_t column = 0; column < std::max<size_t>(count_, 1); ++column) {
+            crossed.dtypes.insert(crossed.dtypes.end(), list.begin(), list.end());
+        }
+        count_ = crossed.dtypes.size();
+    }
+
+    void Follow(Parameter& follower, const std::string& name)
+    {
+        for (const Parameter& parameter : parameters_) {
+            follower.dtypes = !name.empty() && parameter.name == name ? parameter.dtypes : follower.dtypes;
+        }
+    }
+
+    std::vector<const ops::OpParamDef*> definitions_;
+    std::vector<Parameter> parameters_;
+    size_t count_ = 0;
+};
 
 }  // namespace
 
@@ -384,8 +449,16 @@ OpDefRegistration::OpDefRegistration(const char* opType, ops::OpDef&& definition
 {
     Definition described;
     described.opType = opType;
-    described.inputs = ParametersOf(Access::InputsOf(definition), {});
-    described.outputs = ParametersOf(Access::OutputsOf(definition), described.inputs);
+    std::vector<const ops::OpParamDef*> parameters;
+    for (const auto* group : {&Access::InputsOf(definition), &Access::OutputsOf(definition)}) {
+        for (const ops::OpParamDef& parameter : *group) {
+            parameters.push_back(&parameter);
+        }
+    }
+    const Columns columns(parameters);
+    const size_t inputs = Access::InputsOf(definition).size();
+    described.inputs = columns.Slice(0, inputs);
+    described.outputs = columns.Slice(inputs, parameters.size());
     for (const ops::OpAttrDef& attribute : Access::AttributesOf(definition)) {
         described.attributes.push_back(Access::AttributeOf(attribute));
     }

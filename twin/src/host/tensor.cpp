@@ -1,8 +1,11 @@
 // aclTensor, lists, scalars, and questions about them.
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "host/access.h"
+#include "host/errors.h"
+#include "host/host_values.h"
 #include "host/names.h"
 #include "kernel/text.h"
 #include "opdev/common_types.h"
@@ -67,6 +70,48 @@ ge::AscendString aclTensor::ToString() const
     const std::string text = Text("aclTensor of shape ", DimsText(viewShape_), ", strides ", DimsText(viewStrides_),
                                   ", offset ", viewOffset_, ", ", DtypeName(GetDataType()));
     return text.c_str();
+}
+
+namespace {
+
+template <typename T>
+void SetHostValues(const aclTensor& tensor, aclStorage& storage, const T* value, uint64_t size, op::DataType dataType)
+{
+    using opforge::twin::host::ReportMisuse;
+    std::vector<uint8_t> bytes = opforge::twin::host::HostBytes(value, size, dataType);
+    if (!storage.onHost || dataType != tensor.GetDataType() || bytes.size() != storage.host.size()) {
+        ReportMisuse(Text("setting ", size, " values as ", DtypeName(dataType), " of the ",
+                          storage.onHost ? "host " : "device ", tensor.ToString().GetString()));
+        return;
+    }
+    std::copy(bytes.begin(), bytes.end(), storage.host.begin());
+}
+
+}  // namespace
+
+void aclTensor::SetBoolData(const bool* value, uint64_t size, op::DataType dataType)
+{
+    SetHostValues(*this, *storage_, value, size, dataType);
+}
+
+void aclTensor::SetIntData(const int64_t* value, uint64_t size, op::DataType dataType)
+{
+    SetHostValues(*this, *storage_, value, size, dataType);
+}
+
+void aclTensor::SetFloatData(const float* value, uint64_t size, op::DataType dataType)
+{
+    SetHostValues(*this, *storage_, value, size, dataType);
+}
+
+void aclTensor::SetFp16Data(const op::fp16_t* value, uint64_t size, op::DataType dataType)
+{
+    SetHostValues(*this, *storage_, value, size, dataType);
+}
+
+void aclTensor::SetBf16Data(const op::bfloat16* value, uint64_t size, op::DataType dataType)
+{
+    SetHostValues(*this, *storage_, value, size, dataType);
 }
 
 void aclTensor::InitTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t* stride,
@@ -174,6 +219,20 @@ double aclScalar::ToDouble() const
 int64_t aclScalar::ToInt64() const
 {
     return Visit(dataType_, bytes_.data(), [](auto value) { return static_cast<int64_t>(value); });
+}
+
+std::complex<double> aclScalar::ToComplex128() const
+{
+    if (dataType_ == ge::DT_COMPLEX64) {
+        return Read<std::complex<float>>(bytes_.data());
+    }
+    return dataType_ == ge::DT_COMPLEX128 ? Read<std::complex<double>>(bytes_.data())
+                                          : std::complex<double>(ToDouble());
+}
+
+std::complex<float> aclScalar::ToComplex64() const
+{
+    return std::complex<float>(ToComplex128());
 }
 
 ge::AscendString aclScalar::ToString() const

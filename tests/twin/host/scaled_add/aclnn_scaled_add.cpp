@@ -15,16 +15,16 @@ namespace l0op {
 
 OP_TYPE_REGISTER(ScaledAdd);
 
-aclnnStatus ScaledAdd(const aclTensor* x, const aclTensor* bias, const aclTensor* limit, float factor,
-                      const char* mode, aclTensor*& out, aclOpExecutor* executor)
+aclnnStatus ScaledAdd(const aclTensor* x, const aclTensor* bias, const aclTensor* limit, float factor, const char* mode,
+                      aclTensor*& out, aclOpExecutor* executor)
 {
     L0_DFX(ScaledAdd, x, bias, limit, factor, mode);
     out = executor->AllocTensor(x->GetDataType(), op::Format::FORMAT_ND, op::Format::FORMAT_ND);
     const aclIntArray* axes = nullptr;
     aclnnStatus status = INFER_SHAPE(ScaledAdd, OP_INPUT(x, bias, limit), OP_OUTPUT(out), OP_ATTR(factor, mode, axes));
     OP_CHECK_INFERSHAPE(status != ACLNN_SUCCESS, return status, "ScaledAdd: no shape");
-    status = ADD_TO_LAUNCHER_LIST_AICORE(ScaledAdd, OP_INPUT(x, bias, limit), OP_OUTPUT(out),
-                                         OP_ATTR(factor, mode, axes));
+    status =
+        ADD_TO_LAUNCHER_LIST_AICORE(ScaledAdd, OP_INPUT(x, bias, limit), OP_OUTPUT(out), OP_ATTR(factor, mode, axes));
     OP_CHECK_ADD_TO_LAUNCHER_LIST_AICORE(status != ACLNN_SUCCESS, return status, "ScaledAdd: no task");
     return ACLNN_SUCCESS;
 }
@@ -87,8 +87,8 @@ aclnnStatus aclnnScaledAddGetWorkspaceSize(const aclTensor* x, const aclTensor* 
         CHECK_RET(limit != nullptr, ACLNN_ERR_INNER_NULLPTR);
     }
     aclTensor* result = nullptr;
-    const aclnnStatus status = l0op::ScaledAdd(dense, bias, limit, static_cast<float>(factor), mode, result,
-                                               uniqueExecutor.get());
+    const aclnnStatus status =
+        l0op::ScaledAdd(dense, bias, limit, static_cast<float>(factor), mode, result, uniqueExecutor.get());
     CHECK_RET(status == ACLNN_SUCCESS, status);
     const aclTensor* last = result;
     if (isTransposed) {

@@ -3,8 +3,8 @@
 
 using namespace AscendC;
 
-extern "C" __global__ __aicore__ void scaled_add(GM_ADDR x, GM_ADDR bias, GM_ADDR limit, GM_ADDR out,
-                                                 GM_ADDR workspace, GM_ADDR tiling)
+extern "C" __global__ __aicore__ void scaled_add(GM_ADDR x, GM_ADDR bias, GM_ADDR limit, GM_ADDR out, GM_ADDR workspace,
+                                                 GM_ADDR tiling)
 {
     REGISTER_TILING_DEFAULT(ScaledAddTilingData);
     GET_TILING_DATA_WITH_STRUCT(ScaledAddTilingData, data, tiling);
