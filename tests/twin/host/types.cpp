@@ -99,7 +99,7 @@ REGISTER_TILING_DATA_CLASS(Types, Numbers)
 void TestTilingData()
 {
     Numbers numbers;
-    uint16_t list[] = {1, 2, 3};
+    uint16_t list[29] = {1, 2, 3};
     numbers.set_small(-5);
     numbers.set_wide(int64_t{1} << 33);
     numbers.set_list(list);
