@@ -465,7 +465,7 @@ OpDefRegistration::OpDefRegistration(const char* opType, ops::OpDef&& definition
     described.socs = Access::SocsOf(definition.AICore());
 
     Registry& registry = Registry::Instance();
-    Implementation& implementation = registry.Target().implementations[opType];
+    Implementation& implementation = registry.ImplementationOf(opType);
     if (kind != LibraryKind::kTiling && definition.GetInferShape() != nullptr) {
         implementation.inferShape = definition.GetInferShape();
     }

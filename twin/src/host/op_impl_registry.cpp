@@ -7,7 +7,7 @@ namespace gert {
 using opforge::twin::host::Registry;
 
 OpImplRegisterV2::OpImplRegisterV2(const ge::char_t* op_type)
-    : implementation_(&Registry::Instance().Target().implementations[op_type])
+    : implementation_(&Registry::Instance().ImplementationOf(op_type))
 {
 }
 

@@ -77,54 +77,58 @@ Registry& Registry::Instance()
     return *registry;
 }
 
-Package& Registry::Target()
+Implementation& Registry::ImplementationOf(const std::string& opType)
 {
-    return loading != nullptr ? *loading : process_;
+    const std::lock_guard<std::mutex> guard(lock_);
+    return (loading != nullptr ? *loading : process_).implementations[opType];
 }
 
 void Registry::AddDefinition(Definition definition)
 {
-    const std::lock_guard<std::recursive_mutex> guard(lock_);
+    const std::lock_guard<std::mutex> guard(lock_);
     const std::string opType = definition.opType;
-    Target().definitions.insert_or_assign(opType, std::move(definition));
+    (loading != nullptr ? *loading : process_).definitions.insert_or_assign(opType, std::move(definition));
 }
 
 void Registry::AddPrototype(Definition definition)
 {
-    const std::lock_guard<std::recursive_mutex> guard(lock_);
+    const std::lock_guard<std::mutex> guard(lock_);
     const std::string opType = definition.opType;
     prototypes_.emplace(opType, std::move(definition));
 }
 
 Package& Registry::Load(const std::string& vendorDir)
 {
-    const std::lock_guard<std::recursive_mutex> guard(lock_);
-    const auto [place, isNew] = packages_.try_emplace(vendorDir);
-    Package& package = place->second;
-    if (!isNew) {
-        return package;
+    const std::lock_guard<std::mutex> oneAtATime(loadLock_);
+    Package* package = nullptr;
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        const auto [place, isNew] = packages_.try_emplace(vendorDir);
+        package = &place->second;
+        if (!isNew) {
+            return *package;
+        }
+        package->vendorDir = vendorDir;
     }
-    package.vendorDir = vendorDir;
     const fs::path vendor = vendorDir;
     const fs::path linux = fs::path("lib") / "linux" / kMachine;
     const fs::path tbe = vendor / "op_impl" / "ai_core" / "tbe";
     const fs::path master = tbe / "op_master" / linux;
-    Package* const outer = std::exchange(loading, &package);
+    Package* const outer = std::exchange(loading, package);
     for (const fs::path& folder :
          {vendor / "op_proto" / linux, fs::exists(master) ? master : tbe / "op_tiling" / linux}) {
         for (const fs::path& library : LibrariesOf(folder)) {
             if (dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
-                package.problems.push_back(kernel::Text("cannot load ", library.string(), ": ", dlerror()));
+                package->problems.push_back(kernel::Text("cannot load ", library.string(), ": ", dlerror()));
             }
         }
     }
     loading = outer;
-    return package;
+    return *package;
 }
 
 std::vector<Package*> Registry::SearchOrder(const void* caller)
 {
-    const std::lock_guard<std::recursive_mutex> guard(lock_);
     std::vector<std::string> folders = CustomPaths();
     if (const std::string own = VendorOf(caller); !own.empty()) {
         folders.push_back(own);
@@ -139,14 +143,15 @@ std::vector<Package*> Registry::SearchOrder(const void* caller)
 
 std::optional<Registered> Registry::Find(const std::string& opType, const void* caller)
 {
-    const std::lock_guard<std::recursive_mutex> guard(lock_);
-    return FindIn(SearchOrder(caller), opType);
+    const std::vector<Package*> order = SearchOrder(caller);
+    const std::lock_guard<std::mutex> guard(lock_);
+    return FindIn(order, opType);
 }
 
 std::optional<Registered> Registry::FindAnywhere(const std::string& opType)
 {
-    const std::lock_guard<std::recursive_mutex> guard(lock_);
     std::vector<Package*> order = SearchOrder(nullptr);
+    const std::lock_guard<std::mutex> guard(lock_);
     for (auto& [folder, package] : packages_) {
         order.push_back(&package);
     }

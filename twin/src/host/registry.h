@@ -50,8 +50,8 @@ class Registry {
 public:
     static Registry& Instance();
 
-    /// Where registrations of this thread go at the moment.
-    Package& Target();
+    /// Registrations of this thread go to the package whose libraries it is loading, else to the process.
+    Implementation& ImplementationOf(const std::string& opType);
     void AddDefinition(Definition definition);
     /// From REG_OP: used where no OpDef is.
     void AddPrototype(Definition definition);
@@ -72,7 +72,10 @@ public:
 private:
     std::optional<Registered> FindIn(const std::vector<Package*>& order, const std::string& opType);
 
-    std::recursive_mutex lock_;
+    // Static objects of a library register while the loader holds its own lock: `lock_` must be free at that time, and
+    // nobody may wait for the loader while holding it.
+    std::mutex loadLock_;
+    std::mutex lock_;
     Package process_;
     std::map<std::string, Package> packages_;
     std::map<std::string, Definition> prototypes_;
