@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <new>
@@ -24,7 +25,7 @@ size_t RoundUp(size_t value, size_t multiple)
 /// Two halves, one float, part of a double: a NaN in all of them; the free bits differ from run to run.
 uint32_t Poison()
 {
-    static uint32_t count = 0;
+    static std::atomic<uint32_t> count{0};
     const uint64_t seed = ProcessOptions().seed;
     const auto now = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
     const auto bits = static_cast<uint32_t>(((seed != 0 ? seed : now) + ++count) * 0x9E3779B97F4A7C15ULL >> 32);
@@ -87,22 +88,22 @@ uintptr_t DeviceMemory::FindGap(size_t bytes)
 
 void* DeviceMemory::Allocate(size_t bytes)
 {
-    const std::lock_guard<std::mutex> guard(lock_);
-    if (begin_ == 0 || bytes > kTotalBytes - used_) {
-        return nullptr;
-    }
-    const uintptr_t address = FindGap(bytes);
-    if (address == 0) {
+    if (begin_ == 0 || bytes > FreeBytes()) {
         return nullptr;
     }
     auto allocation = std::make_shared<DeviceAllocation>();
-    allocation->begin = address;
     allocation->bytes = bytes;
-    allocation->content.reset(new (std::nothrow) uint8_t[bytes]);
+    allocation->content.reset(static_cast<uint8_t*>(::operator new(bytes, std::align_val_t(kAlignment), std::nothrow)));
     if (allocation->content == nullptr) {
         return nullptr;
     }
     Fill(allocation->content.get(), bytes);
+    const std::lock_guard<std::mutex> guard(lock_);
+    const uintptr_t address = bytes > kTotalBytes - used_ ? 0 : FindGap(bytes);
+    if (address == 0) {
+        return nullptr;
+    }
+    allocation->begin = address;
     live_.emplace(address, std::move(allocation));
     used_ += bytes;
     return reinterpret_cast<void*>(address);

@@ -8,14 +8,22 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 
 namespace opforge::twin::host {
 
+/// The bytes are aligned as their address on the device is, so that what a kernel sees of an address is true.
 struct DeviceAllocation {
+    static constexpr size_t kAlignment = 512;
+
+    struct Release {
+        void operator()(uint8_t* data) const { ::operator delete(data, std::align_val_t(kAlignment)); }
+    };
+
     uintptr_t begin = 0;
     size_t bytes = 0;
-    std::unique_ptr<uint8_t[]> content;
+    std::unique_ptr<uint8_t, Release> content;
 };
 
 /// Bytes of device memory in use: an allocation cannot be freed while one lives.
@@ -47,7 +55,7 @@ public:
 
 private:
     static constexpr size_t kTotalBytes = size_t{64} << 30;
-    static constexpr size_t kAlignment = 512;
+    static constexpr size_t kAlignment = DeviceAllocation::kAlignment;
 
     DeviceMemory();
     uintptr_t FindGap(size_t bytes);
