@@ -181,6 +181,7 @@ def run(
     project = project or find_project()
     with _one_at_a_time:
         built = _built(project, soc_dir, soc)
+        runtime().call("aclrtSetDevice", 0)  # contexts belong to threads
         if op_type not in built.specs:
             raise UserError(f"operator: got {op_type!r}, expected one of {', '.join(sorted(built.specs))}")
         call = _AclnnCall(built.specs[op_type], dict(inputs), dict(attrs or {}), function)

@@ -20,6 +20,11 @@ aclnnStatus aclnnGroupedBiasAddGradV2GetWorkspaceSize(
 {
     L2_DFX_PHASE_1(aclnnGroupedBiasAddGradV2, DFX_IN(gradY, groupIdxOptional, groupIdxType), DFX_OUT(out));
 
+    if (workspaceSize == nullptr || executor == nullptr) {
+        OP_LOGE(ACLNN_ERR_PARAM_NULLPTR, "%s: got null, expected where to write the result",
+                workspaceSize == nullptr ? "workspaceSize" : "executor");
+        return ACLNN_ERR_PARAM_NULLPTR;
+    }
     opforge::GroupedBiasAddGradCall call;
     opforge::ReadTensor(gradY, call.gradY);
     opforge::ReadTensor(groupIdxOptional, call.groupIdx);
