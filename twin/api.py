@@ -27,7 +27,14 @@ from opforge.twin.compiler import WARNINGS, Library, Unit, build, locked
 if TYPE_CHECKING:
     from opforge.codegen.model import OpSpec
 
-TASK_TYPES = ("AIV_ONLY", "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1", "MIX_AIC_1_2")
+# The twin has vector cores only; task types with cube cores come with them.
+TASK_TYPES = ("AIV_ONLY", "MIX_AIV_1_0")
+C_INTEGERS = {
+    "int8_t": ctypes.c_int8,
+    "int32_t": ctypes.c_int32,
+    "int64_t": ctypes.c_int64,
+    "uint64_t": ctypes.c_uint64,
+}
 # The options of the runtime are process wide: one run at a time.
 _one_at_a_time = threading.RLock()
 
@@ -207,6 +214,18 @@ def _total(reports: Sequence[Mapping[str, Any]]) -> Report:
     )
 
 
+def _overlaps(array: Array) -> bool:
+    """Whether elements of a strided array share memory, or may do so."""
+    reach = array.itemsize
+    for stride, dim in sorted(
+        (abs(stride), dim) for stride, dim in zip(array.strides, array.shape, strict=True) if dim > 1
+    ):
+        if stride < reach:
+            return array.size > 0
+        reach = stride * (dim - 1) + reach
+    return False
+
+
 class _AclnnCall:
     """One call of an aclnn function: arguments checked by name, then marshalled in the order of the signature."""
 
@@ -218,7 +237,7 @@ class _AclnnCall:
                 raise UserError(f"{spec.op_type}: got {kind} {', '.join(unknown)}, expected some of {', '.join(names)}")
         self.inputs = {name: self._array(name, value) for name, value in inputs.items() if value is not None}
         self.attrs = attrs
-        self.function = function or self._choose()
+        self.function = self._choose(function)
 
     def _array(self, name: str, value: Any) -> Array:
         array = np.asarray(value)
@@ -226,12 +245,15 @@ class _AclnnCall:
             raise UserError(f"{self.spec.op_type}: {name} has dtype {array.dtype}, which no aclTensor can have")
         return array
 
-    def _choose(self) -> str:
+    def _choose(self, wanted: str | None) -> str:
+        names = [candidate.function for candidate in self.spec.aclnn]
+        if wanted is not None and wanted not in names:
+            raise UserError(f"{self.spec.op_type}: got function {wanted!r}, expected one of {', '.join(names)}")
         for candidate in self.spec.aclnn:
-            if set(self.attrs) <= set(candidate.params.values()):
+            if wanted in {None, candidate.function} and set(self.attrs) <= set(candidate.params.values()):
                 return candidate.function
-        names = ", ".join(candidate.function for candidate in self.spec.aclnn)
-        raise UserError(f"{self.spec.op_type}: no function of {names} has parameters for {', '.join(self.attrs)}")
+        candidates = wanted or ", ".join(names)
+        raise UserError(f"{self.spec.op_type}: {candidates}: got {', '.join(self.attrs)}, expected attributes it takes")
 
     def output_arrays(self, dtypes: Mapping[str, Any], given: Mapping[str, Array | None]) -> dict[str, Array | None]:
         """The output arrays: given ones, else fresh ones of the inferred shape and dtype."""
@@ -240,9 +262,33 @@ class _AclnnCall:
             raise UserError(
                 f"{self.spec.op_type}: got output {', '.join(unknown)}, expected some of {', '.join(names)}"
             )
+        for name, array in given.items():
+            self._check_output(name, array)
         inferred = self._infer() if set(names) - set(given) else {}
-        fresh = {name: np.zeros(shape, np.dtype(dtypes.get(name, dtype))) for name, (shape, dtype) in inferred.items()}
+        fresh = {name: np.zeros(shape, self._dtype(name, dtypes, dtype)) for name, (shape, dtype) in inferred.items()}
         return {name: given[name] if name in given else fresh[name] for name in names}
+
+    def _check_output(self, name: str, array: Any) -> None:
+        place = f"{self.spec.op_type}: {name}"
+        if array is None:
+            return
+        if not isinstance(array, np.ndarray):
+            raise UserError(f"{place}: got {type(array).__name__}, expected a numpy array to write into, or None")
+        if array.dtype not in ACL_DTYPES:
+            raise UserError(f"{place}: got dtype {array.dtype}, which no aclTensor can have")
+        if not array.flags.writeable:
+            raise UserError(f"{place}: got an array that cannot be written")
+        if _overlaps(array):
+            raise UserError(f"{place}: got strides {array.strides} under which elements share memory")
+
+    def _dtype(self, name: str, wanted: Mapping[str, Any], inferred: np.dtype[Any]) -> np.dtype[Any]:
+        if name not in wanted:
+            return inferred
+        with suppress(TypeError):
+            dtype: np.dtype[Any] = np.dtype(wanted[name])
+            if wanted[name] is not None and dtype in ACL_DTYPES:
+                return dtype
+        raise UserError(f"{self.spec.op_type}: {name}: got dtype {wanted[name]!r}, which no aclTensor can have")
 
     def _infer(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         from opforge.codegen.semantics import Call, ShapeRefusal, TensorType, infer
@@ -327,16 +373,26 @@ class _AclnnCall:
         value = self.attrs.get(name, attribute.default)
         if value is None:
             raise UserError(f"{self.spec.op_type}: attribute {name} is missing")
+        place = f"{self.spec.op_type}: {name}"
+        if c_type in C_INTEGERS:
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+                raise UserError(f"{place}: got {value!r}, expected an integer")
+            converted = C_INTEGERS[c_type](int(value))
+            # The two's complement of a negative number is what a uint64_t parameter gets for it.
+            if int(value) != converted.value and int(value) != ctypes.c_int64(converted.value).value:
+                raise UserError(f"{place}: got {value}, expected a number that {c_type} can hold")
+            return converted
         if c_type == "char *":
-            return ctypes.c_char_p(str(value).encode())
-        converters = {
-            "int64_t": ctypes.c_int64,
-            "uint64_t": ctypes.c_uint64,
-            "int8_t": ctypes.c_int8,
-            "double": ctypes.c_double,
-            "bool": ctypes.c_bool,
-        }
-        return converters[c_type](value)
+            if not isinstance(value, str):
+                raise UserError(f"{place}: got {value!r}, expected a string")
+            return ctypes.c_char_p(value.encode())
+        if c_type == "bool":
+            if not isinstance(value, (bool, np.bool_)):
+                raise UserError(f"{place}: got {value!r}, expected True or False")
+            return ctypes.c_bool(bool(value))
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+            raise UserError(f"{place}: got {value!r}, expected a number")
+        return ctypes.c_double(float(value))
 
 
 def launch(
@@ -373,12 +429,18 @@ def launch(
         raise UserError(f"task_type: got {task_type!r}, expected one of {', '.join(TASK_TYPES)}")
     arrays = list(buffers.values()) if isinstance(buffers, Mapping) else list(buffers)
     for index, array in enumerate(arrays):
-        if not isinstance(array, np.ndarray) or not array.flags.c_contiguous or not array.flags.writeable:
+        if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+            raise UserError(f"buffers[{index}]: got {type(array).__name__}, expected a numpy array of numbers")
+        if not array.flags.c_contiguous or not array.flags.writeable:
             raise UserError(
-                f"buffers[{index}]: expected a writeable C-contiguous numpy array, got {type(array).__name__}"
+                f"buffers[{index}]: got a strided or read-only array, expected a writeable C-contiguous one"
             )
-    if not 1 <= blocks <= 65535:
-        raise UserError(f"blocks: got {blocks}, expected 1 to 65535")
+    if not isinstance(tiling, (bytes, bytearray)):
+        raise UserError(f"tiling: got {type(tiling).__name__}, expected bytes")
+    for name, number, limit in (("blocks", blocks, 65535), ("tiling_key", tiling_key, 2**64 - 1)):
+        least = 1 if name == "blocks" else 0
+        if not isinstance(number, int) or not least <= number <= limit:
+            raise UserError(f"{name}: got {number!r}, expected an integer from {least} to {limit}")
     library, text = _compile_kernel(source, int(properties["arch"]))
     pass_workspace, pass_tiling = _trailing_parameters(text, symbol, len(arrays))
     pointers = (c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
@@ -391,7 +453,7 @@ def launch(
             soc.encode(),
             blocks,
             tiling_key,
-            tiling,
+            bytes(tiling),
             len(tiling),
             pointers,
             sizes,
@@ -405,10 +467,10 @@ def launch(
 
 
 def _compile_kernel(source: str | os.PathLike[str], arch: int) -> tuple[Path, str]:
-    is_text = isinstance(source, str) and "\n" in source
-    path = Path(source) if not is_text else None
+    is_text = isinstance(source, str) and ("\n" in source or "{" in source)
+    path = None if is_text else Path(source)
     if path is not None and not path.is_file():
-        raise UserError(f"source: {path} is no file; expected a kernel source file or the text of one")
+        raise UserError(f"source: got {str(source)!r}, expected a kernel source file or the text of one")
     text = path.read_text(encoding="utf-8") if path else str(source)
     runtime_library = build_runtime()
     home = Project(BUILTIN_ROOT).build_dir / "twin" / "launch"
@@ -418,7 +480,8 @@ def _compile_kernel(source: str | os.PathLike[str], arch: int) -> tuple[Path, st
             path = home / f"{name}.cpp"
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
                 path.write_text(text, encoding="utf-8")
-        flags = (*WARNINGS, "-Wcast-qual", f"-I{INCLUDE}")
+        # A kernel may ignore its parameters; a lost address-space qualifier stays an error.
+        flags = (*WARNINGS, "-Wno-unused", "-Wno-unused-parameter", "-Wcast-qual", f"-I{INCLUDE}")
         unit = Unit(path.resolve(), home / f"{name}.o", flags, str(path))
         library = Library(
             home / f"{name}.so",
@@ -431,16 +494,19 @@ def _compile_kernel(source: str | os.PathLike[str], arch: int) -> tuple[Path, st
 
 def _trailing_parameters(text: str, symbol: str, buffers: int) -> tuple[bool, bool]:
     """Whether the kernel takes workspace and tiling behind its buffers."""
-    found = re.search(rf"\b{re.escape(symbol)}\s*\(([^)]*)\)\s*\{{", text)
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    found = re.search(rf"__global__[^;{{}}()]*\b{re.escape(symbol)}\s*\(([^)]*)\)", code)
     if found is None:
-        raise UserError(f"symbol: the source defines no function {symbol!r}")
-    parameters = [parameter for parameter in found[1].split(",") if parameter.strip()]
-    extra = len(parameters) - buffers
-    if extra == 1:
-        return ("workspace" in parameters[-1], "workspace" not in parameters[-1])
-    if extra not in {0, 2}:
+        raise UserError(f"symbol: got {symbol!r}, expected the name of a __global__ function of the source")
+    names = [parameter.split()[-1].lstrip("*&").lower() for parameter in found[1].split(",") if parameter.strip()]
+    extra = names[buffers:]
+    if len(extra) == 2 and buffers > 0:
+        return True, True
+    has_workspace = bool(extra) and "workspace" in extra[0]
+    has_tiling = len(extra) > has_workspace and "tiling" in extra[-1]
+    if len(names) < buffers or len(extra) != has_workspace + has_tiling:
         raise UserError(
-            f"buffers: got {buffers}, but {symbol} has {len(parameters)} parameters; "
-            "expected the buffers, then workspace and tiling"
+            f"buffers: got {buffers}, expected one for each parameter of {symbol} but a last `workspace` and `tiling`: "
+            f"{', '.join(names)}"
         )
-    return extra == 2, extra == 2
+    return has_workspace, has_tiling

@@ -1,0 +1,143 @@
+"""opforge.twin from Python: what it refuses before anything runs, and launch() on kernels from elsewhere."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from opforge.codegen.errors import UserError
+from opforge.twin import launch, run
+from opforge.twin.compiler import CompileError
+
+OP = "GroupedBiasAddGrad"
+ROWS = {"grad_y": np.ones((6, 4), np.float32), "group_idx": np.array([2, 4])}
+KERNEL = """
+#include "kernel_operator.h"
+// add_one(x) { this is a comment }
+extern "C" __global__ __aicore__ void add_one(GM_ADDR x, GM_ADDR y, GM_ADDR workspace, GM_ADDR tiling)
+{
+    AscendC::TPipe pipe;
+    AscendC::TQue<AscendC::TPosition::VECIN, 1> in;
+    AscendC::TQue<AscendC::TPosition::VECOUT, 1> out;
+    pipe.InitBuffer(in, 1, 256);
+    pipe.InitBuffer(out, 1, 256);
+    AscendC::GlobalTensor<float> source, target;
+    source.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(x), 64);
+    target.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(y), 64);
+    AscendC::LocalTensor<float> tile = in.AllocTensor<float>();
+    AscendC::DataCopy(tile, source, 64);
+    in.EnQue(tile);
+    tile = in.DeQue<float>();
+    AscendC::LocalTensor<float> sum = out.AllocTensor<float>();
+    AscendC::Adds(sum, tile, 1.0f, 64);
+    out.EnQue(sum);
+    in.FreeTensor(tile);
+    sum = out.DeQue<float>();
+    AscendC::DataCopy(target, sum, 64);
+    out.FreeTensor(sum);
+}
+"""
+
+
+def launch_add_one(source=KERNEL, **options):
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    return launch(source, "add_one", 1, options.pop("buffers", [x, y]), **options), x, y
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attrs", "options", "named"),
+    [
+        (ROWS, {"group_idx_type": 1}, {"function": "aclnnGroupedBiasAddGrad"}, "group_idx_type"),
+        (ROWS, {}, {"function": "aclnnNope"}, "aclnnNope"),
+        (ROWS, {"group_idx_type": 2**64}, {}, "18446744073709551616"),
+        (ROWS, {"group_idx_type": "1"}, {}, "'1'"),
+        (ROWS, {"group_idx_type": 1.5}, {}, "1.5"),
+        (ROWS, {"kind": 1}, {}, "kind"),
+        ({"grad": ROWS["grad_y"]}, {}, {}, "grad"),
+        ({"grad_y": np.array(["a"])}, {}, {}, "grad_y"),
+        (ROWS, {}, {"soc": "Ascend910C"}, "Ascend910C"),
+        (ROWS, {}, {"out_dtypes": {"grad_bias": object}}, "object"),
+        (ROWS, {}, {"out_dtypes": {"grad_bias": "nonsense"}}, "nonsense"),
+        (ROWS, {}, {"out_dtypes": {"grad_bias": None}}, "None"),
+        (ROWS, {}, {"outputs": {"grad_bias": [1.0]}}, "list"),
+        (ROWS, {}, {"outputs": {"grad_bias": np.broadcast_to(np.float32(0), (2, 4))}}, "cannot be written"),
+        (ROWS, {}, {"outputs": {"sums": np.zeros((2, 4))}}, "sums"),
+    ],
+)
+def test_a_wrong_argument_of_run_is_one_message(inputs, attrs, options, named):
+    with pytest.raises(UserError) as refused:
+        run(OP, inputs, attrs, **options)
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_output_whose_elements_share_memory_is_refused():
+    shared = np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (2, 4), (4, 4))
+    with pytest.raises(UserError, match="share memory"):
+        run(OP, ROWS, outputs={"grad_bias": shared})
+
+
+def test_a_kernel_text_runs_clean():
+    findings, x, y = launch_add_one()
+    assert findings == []
+    np.testing.assert_array_equal(y, x + 1)
+
+
+def test_a_kernel_file_from_elsewhere_runs_clean(tmp_path):
+    file = tmp_path / "ein kérnel.cpp"
+    file.write_text(KERNEL, encoding="utf-8")
+    findings, x, y = launch_add_one(file)
+    assert findings == []
+    np.testing.assert_array_equal(y, x + 1)
+
+
+def test_a_planted_mistake_is_a_finding_with_its_line():
+    findings, *_ = launch_add_one(KERNEL.replace("    in.EnQue(tile);\n", ""))
+    assert findings
+    assert any("DeQue" in finding.message or "EnQue" in finding.message for finding in findings)
+    assert all(":" in finding.where for finding in findings)
+
+
+def test_a_kernel_that_does_not_compile_says_why():
+    with pytest.raises(CompileError, match="Addss"):
+        launch_add_one(KERNEL.replace("Adds(", "Addss("))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"task_type": "AIC_ONLY"}, "AIC_ONLY"),
+        ({"buffers": [np.zeros(64, np.float32)]}, "buffers"),
+        ({"buffers": []}, "buffers"),
+        ({"buffers": [np.zeros(64, object), np.zeros(64, np.float32)]}, "buffers[0]"),
+        ({"buffers": [np.zeros((64, 2), np.float32)[:, 0], np.zeros(64, np.float32)]}, "buffers[0]"),
+        ({"tiling": "abc"}, "tiling"),
+        ({"tiling_key": -1}, "tiling_key"),
+        ({"tiling_key": 2**64}, "tiling_key"),
+        ({"source": "nowhere.cpp"}, "nowhere.cpp"),
+        ({"source": "int add_two() { return 2; }"}, "add_one"),
+    ],
+)
+def test_a_wrong_argument_of_launch_is_one_message(options, named):
+    with pytest.raises(UserError) as refused:
+        launch_add_one(**options)
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("blocks", [0, 65536, 2.5])
+def test_a_wrong_number_of_blocks_is_refused(blocks):
+    with pytest.raises(UserError, match="blocks"):
+        launch(KERNEL, "add_one", blocks, [np.zeros(64, np.float32)] * 2)
+
+
+def test_tiling_data_reach_the_kernel():
+    source = KERNEL.replace("extern", "struct Step { float step = 0; };\nextern", 1)
+    source = source.replace(
+        "    AscendC::TPipe", "    GET_TILING_DATA_WITH_STRUCT(Step, data, tiling);\n    AscendC::TPipe", 1
+    )
+    findings, x, y = launch_add_one(source.replace("1.0f", "data.step"), tiling=struct.pack("f", 2.5))
+    assert findings == []
+    np.testing.assert_array_equal(y, x + np.float32(2.5))
