@@ -1,7 +1,7 @@
 """Plants one-line mistakes into a copy of the project and shows which test notices each.
 
 Usage: python tests/mutants.py [OPERATOR ...]. The tables are tests/mutants/<operator>.toml.
-Exit code: 0 every mutant is killed, 1 one survives, does not compile or cannot be planted.
+Exit code: 0 every mutant is killed, 1 one survives, does not compile or cannot be planted, 2 no such operator.
 """
 
 from __future__ import annotations
@@ -67,12 +67,18 @@ class Copy:
             path.write_text(text, encoding="utf-8")
         if "CompileError" in result.stdout or "CalledProcessError" in result.stdout:
             return f"does not compile:\n{result.stdout}{result.stderr}"
-        return {0: "SURVIVED", 1: "killed"}.get(result.returncode, f"cannot be tested:\n{result.stdout}")
+        if result.returncode == 1 and "\nFAILED " in result.stdout and "\nERROR " not in result.stdout:
+            return "killed"
+        return "SURVIVED" if result.returncode == 0 else f"cannot be tested:\n{result.stdout}"
 
 
 def main(operators: list[str]) -> int:
     """Show a verdict for every mutant of some operators, or of all."""
-    tables = [TABLES / f"{name}.toml" for name in operators] or sorted(TABLES.glob("*.toml"))
+    known = {table.stem: table for table in sorted(TABLES.glob("*.toml"))}
+    if unknown := sorted(set(operators) - set(known)):
+        typer.echo(f"got {', '.join(unknown)}, expected some of {', '.join(known)}", err=True)
+        return 2
+    tables = [known[name] for name in operators] or list(known.values())
     mutants = [mutant for table in tables for mutant in load(table)]
     with tempfile.TemporaryDirectory(prefix="opforge-mutants-") as folder:
         copy = Copy(Path(folder) / "project")
@@ -89,4 +95,7 @@ def main(operators: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv):
+        typer.echo(__doc__)
+        sys.exit(0)
     sys.exit(main(sys.argv[1:]))

@@ -363,10 +363,11 @@ class _AclnnCall:
     def _copy_back(array: Array, extent: Extent, pointer: c_void_p) -> None:
         if array.size == 0:
             return
-        data = np.empty_like(extent.data, order="C", subok=False)
-        runtime().download(data, pointer)
-        strides = tuple(stride * array.itemsize for stride in extent.strides)
-        array[...] = np.lib.stride_tricks.as_strided(data, array.shape, strides)
+        # The whole extent comes back: what the kernel did to the elements between those of the output is seen too.
+        runtime().download(extent.data, pointer)
+        if not np.shares_memory(array, extent.data):
+            strides = tuple(stride * array.itemsize for stride in extent.strides)
+            array[...] = np.lib.stride_tricks.as_strided(extent.data, array.shape, strides)
 
     def _attribute(self, name: str, c_type: str) -> Any:
         attribute = next(attribute for attribute in self.spec.attrs if attribute.name == name)

@@ -201,10 +201,14 @@ def test_running_sum_saturates_before_it_overflows_int32():
 
 @pytest.mark.parametrize("index_dtype", INDEX_DTYPES)
 def test_decreasing_list_on_many_cores(index_dtype):
-    rows = 3000
+    rows, columns = 3000, 128
     group_idx = np.random.default_rng(3).integers(-10, rows + 10, 200).astype(index_dtype)
-    result = agree(values((rows, 128), np.float16), group_idx)
+    result = agree(values((rows, columns), np.float16), group_idx)
     assert result.report.blocks > 8
+    # Every group is read by one core only; the list is read twice by each.
+    ends = np.clip(group_idx, 0, rows).astype(np.int64)
+    summed = np.maximum(ends - np.concatenate([[0], ends[:-1]]), 0).sum() * columns * 2
+    assert result.report.gm_bytes_read <= summed + 2 * result.report.blocks * (group_idx.nbytes + 32)
 
 
 @pytest.mark.parametrize("columns", [1, 8, 24, 33, 64, 100])
