@@ -80,8 +80,11 @@ def _write_if_changed(path: Path, text: str) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _soc_table() -> str:
@@ -199,19 +202,20 @@ def build_project(
         progress: Called with one line per compiled file.
 
     Raises:
-        UserError: A spec or an argument is wrong, or a source does not compile.
+        UserError: A spec or an argument is wrong, a source does not compile, or the build folder cannot be written.
+        MissingToolError: There is no compiler, or it does not work.
     """
     from opforge.codegen.generate import write_project
     from opforge.codegen.loader import load_specs
 
     for soc in socs:
         soc_properties(soc)
+    specs = load_specs(project.spec_paths())
+    known = {spec.op_type for spec in specs}
+    if unknown := sorted(set(ops or ()) - known):
+        raise UserError(f"ops: got {', '.join(map(repr, unknown))}, expected some of {', '.join(sorted(known))}")
     build_runtime(jobs, progress)
     with locked(_twin_dir(project)):
-        specs = load_specs(project.spec_paths())
-        known = {spec.op_type for spec in specs}
-        if unknown := sorted(set(ops or ()) - known):
-            raise UserError(f"ops: got {', '.join(unknown)}, expected some of {', '.join(sorted(known))}")
         write_project(project, specs)
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
         with_kernel = [spec for spec in chosen if (project.root / "op_kernel" / f"{spec.name}.h").is_file()]

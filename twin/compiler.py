@@ -53,17 +53,35 @@ def compiler() -> tuple[str, str]:
     """The C++ compiler (`$CXX`, default g++) and its version line.
 
     Raises:
-        MissingToolError: There is none.
+        MissingToolError: There is none, or it does not work.
     """
     name = os.environ.get("CXX") or "g++"
     path = shutil.which(name)
     if path is None:
-        raise MissingToolError(
-            f"C++ compiler: got no {name!r} on PATH, expected g++ >= 11 or clang++; "
-            "install it with `apt-get install g++` or `bash build.sh --install-deps`"
-        )
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
-    return path, version
+        raise _no_compiler(f"no {name!r} on PATH")
+    result = _start([path, "--version"])
+    if result.returncode or not result.stdout.strip():
+        raise _no_compiler(f"exit code {result.returncode} and no version from `{path} --version`")
+    return path, result.stdout.strip().splitlines()[0]
+
+
+def _no_compiler(got: str) -> MissingToolError:
+    return MissingToolError(
+        f"C++ compiler: got {got}, expected g++ >= 11 or clang++; set CXX to one, "
+        "or install it with `apt-get install g++` or `bash build.sh --install-deps`"
+    )
+
+
+def _start(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run the compiler and wait for it.
+
+    Raises:
+        MissingToolError: It cannot be started.
+    """
+    try:
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise _no_compiler(f"'{error.strerror}' when starting {command[0]!r}") from error
 
 
 @lru_cache(maxsize=1)
@@ -121,7 +139,7 @@ def _record(output: Path, command: Sequence[str], inputs: list[str]) -> None:
 
 
 def _execute(command: Sequence[str], output: Path, label: str) -> None:
-    result = subprocess.run([*command, "-o", str(output)], capture_output=True, text=True, check=False)
+    result = _start([*command, "-o", str(output)])
     if result.returncode:
         output.unlink(missing_ok=True)
         raise CompileError(f"{label}: the compiler refused it\n{result.stderr.strip()}")
@@ -190,8 +208,19 @@ def build(libraries: Sequence[Library], jobs: int = 0, progress: Progress | None
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time build in `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
+    """Let one process at a time build in `folder`.
+
+    Raises:
+        UserError: The folder, or a file that is built in it, cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / ".lock").open("w") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        place = f" at {error.filename}" if error.filename and Path(error.filename) != folder else ""
+        raise UserError(
+            f"{folder}: got '{error.strerror}'{place}, expected a folder in which opforge can build; "
+            "set OPFORGE_BUILD_DIR to another one, or XDG_CACHE_HOME for an installed opforge"
+        ) from error

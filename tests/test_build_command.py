@@ -1,0 +1,71 @@
+"""`opforge build` says what is wrong with the machine or the command before it compiles anything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def build(tmp_path):
+    """`build(*options, **environment)` with an empty build folder of its own."""
+
+    def call(*options, **environment):
+        return subprocess.run(
+            [str(Path(sys.executable).with_name("opforge")), "build", *options],
+            cwd=ROOT,
+            env=os.environ | {"OPFORGE_BUILD_DIR": str(tmp_path / "build")} | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return call
+
+
+def one_line(result, code):
+    assert result.returncode == code, result.stdout + result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    return result.stderr
+
+
+@pytest.mark.parametrize("kind", ["file", "below a file", "/proc/build", "file in the way"])
+def test_unusable_build_folder_is_named_with_its_variables(build, tmp_path, kind):
+    folder = tmp_path / "taken"
+    if kind.startswith("/proc"):
+        folder = Path(kind)
+    elif kind == "file in the way":
+        (folder / "twin").mkdir(parents=True)
+        (folder / "twin" / "gen").write_text("mine")
+    else:
+        folder.write_text("mine")
+        folder = folder / "below" if kind == "below a file" else folder
+    said = one_line(build(OPFORGE_BUILD_DIR=str(folder)), 2)
+    assert str(folder) in said
+    assert "OPFORGE_BUILD_DIR" in said
+    assert "XDG_CACHE_HOME" in said
+
+
+@pytest.mark.parametrize("kind", ["fails", "silent", "no program", "absent"])
+def test_compiler_that_does_not_work_is_a_missing_tool(build, tmp_path, kind):
+    compiler = tmp_path / "compiler"
+    text = {"fails": "#!/bin/sh\nexit 1\n", "silent": "#!/bin/sh\n", "no program": "\x7fELF", "absent": None}[kind]
+    if text is not None:
+        compiler.write_text(text)
+        compiler.chmod(0o755)
+    said = one_line(build(CXX=str(compiler)), 3)
+    assert str(compiler) in said
+    assert "apt-get install g++" in said
+
+
+@pytest.mark.parametrize("option", ["--ops=GroupedBiasAddGrad,Foo", "--soc=Foo"])
+def test_unknown_name_is_refused_before_anything_is_compiled(build, tmp_path, option):
+    said = one_line(build(option), 2)
+    assert "'Foo'" in said
+    assert not (tmp_path / "build").exists()
