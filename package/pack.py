@@ -50,24 +50,45 @@ def pack(
         project: None is the project of the current folder.
 
     Raises:
-        UserError: An operator, SoC or vendor name cannot be used.
+        UserError: An operator, SoC or vendor name cannot be used, or the package cannot be written.
         MissingToolError: makeself is not installed.
     """
     project = project or find_project()
     contents = gather(project, socs, ops, vendor)
     folder = out if out is not None else _default_out(project)
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / package_name()
-    with tempfile.TemporaryDirectory(prefix="opforge-pack-") as work:
-        stage = Path(work) / "custom_opp"
-        _write_tree(stage, layout(contents))
-        built = _make_self_extracting(stage, f"{vendor} {contents.version} ({NOTE})", Path(work))
-        # The rename is atomic only within one file system, so the copy is made beside the package first.
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        shutil.copyfile(built, beside)
-        beside.chmod(0o755)
-        beside.replace(path)
+    try:
+        with tempfile.TemporaryDirectory(prefix="opforge-pack-") as work:
+            stage = Path(work) / "custom_opp"
+            _write_tree(stage, layout(contents))
+            built = _make_self_extracting(stage, f"{vendor} {contents.version} ({NOTE})", Path(work))
+            _place(built, path)
+    except OSError as error:  # of the temporary folder
+        raise UserError(
+            f"{error.filename or tempfile.gettempdir()}: got '{error.strerror}', expected a folder for temporary files "
+            "with free space; set TMPDIR to one"
+        ) from error
     return path
+
+
+def _place(built: Path, path: Path) -> None:
+    """Put the package where it belongs; whoever looks sees the old one or the whole new one."""
+    # The rename is atomic only within one file system, so the copy is made beside the package first.
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            shutil.copyfile(built, beside)
+            beside.chmod(0o755)
+            beside.replace(path)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UserError(
+            f"--out: got '{path.parent}' ({error.strerror}), expected a folder in which {path.name} can be written; "
+            "give another one with --out"
+        ) from error
 
 
 def package_name() -> str:

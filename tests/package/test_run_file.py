@@ -11,7 +11,9 @@ import stat
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -175,6 +177,26 @@ def test_missing_makeself_is_named_with_its_remedy(project, tmp_path, monkeypatc
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError, match="apt-get install makeself"):
         pack(out=tmp_path, project=project)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["a file", "not writable", "package is a folder"])
+def test_unusable_out_is_one_message_and_leaves_nothing(project, tmp_path, kind):
+    out = Path("/proc/opforge") if kind == "not writable" else tmp_path / "out"
+    if kind == "a file":
+        out.write_text("mine")
+    elif kind == "package is a folder":
+        (out / package_name()).mkdir(parents=True)
+    with pytest.raises(UserError, match=rf"--out: got '{out}' .*can be written; give another one with --out"):
+        pack(out=out, project=project)
+    if kind == "package is a folder":
+        assert [path.name for path in out.iterdir()] == [package_name()]
+
+
+def test_unusable_temporary_folder_is_named(project, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    with pytest.raises(UserError, match=r"absent.*set TMPDIR"):
+        pack(out=tmp_path / "out", project=project)
     assert list(tmp_path.iterdir()) == []
 
 
