@@ -8,6 +8,7 @@ from opforge.codegen.dtypes import DTYPES
 from opforge.codegen.expr import INT_MAX, INT_MIN
 from opforge.codegen.model import SCALAR_BYTES, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES, AttrSpec, OpSpec, TensorSpec
 from opforge.codegen.names import lower_camel, snake_case, suggest
+from opforge.codegen.onnx_body import body_problems
 from opforge.codegen.program import Program, compile_spec
 from opforge.codegen.yaml_nodes import KEY, Path
 
@@ -198,6 +199,8 @@ def _check_uses(spec: OpSpec, problems: Problems) -> None:
     for name in spec.onnx.bodies:
         if name not in cases:
             problems.append((("onnx", "bodies", name, KEY), f"unknown case {name!r}; {suggest(name, cases)}"))
+        else:
+            problems += [(("onnx", "bodies", name), problem) for problem in body_problems(spec, name)]
 
 
 def _check_tests(spec: OpSpec, program: Program, problems: Problems) -> None:
