@@ -4,6 +4,7 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
+#include "common/offsets.h"
 #include "common/order.h"
 
 namespace opforge {
@@ -65,8 +66,7 @@ public:
         AscendC::PipeBarrier<PIPE_V>();
 
         Clamp();
-        AscendC::ArithProgression<int32_t>(offsets_, 0, sizeof(int32_t), groups_);
-        AscendC::PipeBarrier<PIPE_V>();
+        FillOffsets(offsets_, groups_);
         if (areLengths) {
             const bool hasNegative = LeastOfSigns() < 0;
             if (hasNegative || rows_ > kMaxSafeRows) {

@@ -4,6 +4,7 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
+#include "common/offsets.h"
 
 namespace opforge {
 namespace kernel {
@@ -30,8 +31,7 @@ public:
         if (sizes.offsetBytes > 0) {
             pipe->InitBuffer(offsetBuffer_, static_cast<uint32_t>(sizes.offsetBytes));
             const int32_t offsets = sizes.offsetBytes / static_cast<int32_t>(sizeof(int32_t));
-            AscendC::ArithProgression<int32_t>(offsetBuffer_.Get<int32_t>(), 0, sizeof(float), offsets);
-            AscendC::PipeBarrier<PIPE_V>();
+            FillOffsets(offsetBuffer_.Get<int32_t>(), offsets);
         }
     }
 

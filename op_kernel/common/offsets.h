@@ -1,0 +1,24 @@
+// Byte offsets for Gather.
+#ifndef OPFORGE_OP_KERNEL_COMMON_OFFSETS_H
+#define OPFORGE_OP_KERNEL_COMMON_OFFSETS_H
+
+#include "kernel_operator.h"
+#include "common/order.h"
+
+namespace opforge {
+namespace kernel {
+
+/// offsets[i] = 4 i for `count` elements. The scalar unit writes the first block of a progression, and no generation of
+/// the headers waits on both sides of it for every count.
+__aicore__ inline void FillOffsets(const AscendC::LocalTensor<int32_t>& offsets, int32_t count)
+{
+    Order<AscendC::HardEvent::V_S>();
+    AscendC::ArithProgression<int32_t>(offsets, 0, static_cast<int32_t>(sizeof(int32_t)), count);
+    Order<AscendC::HardEvent::S_V>();
+    AscendC::PipeBarrier<PIPE_V>();
+}
+
+}  // namespace kernel
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_KERNEL_COMMON_OFFSETS_H
