@@ -11,6 +11,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_loop import Loop as ReferenceLoop
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
@@ -51,6 +52,16 @@ class Execution:
 
     outputs: dict[str, Array]
     reports: list[tuple[str, Any]] = field(default_factory=list)
+
+    def report(self) -> dict[str, Any]:
+        """Outputs without their numbers, and what each node moved on the twin, as JSON data."""
+        return {
+            "outputs": [
+                {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
+                for name, array in self.outputs.items()
+            ],
+            "nodes": [{"node": node, **vars(report)} for node, report in self.reports],
+        }
 
 
 def execute(
@@ -114,12 +125,24 @@ def run_model(
     return Execution(dict(zip(names, results, strict=True)), runner.reports)
 
 
+class Loop(ReferenceLoop):
+    """onnx's `Loop`, which takes an absent condition for a false one; the standard says true."""
+
+    op_domain = ""
+
+    def _run(self, M: Array | None, cond: Array | None = None, *args: Any, **options: Any) -> tuple[Array, ...]:  # noqa: N803  # the evaluator's name
+        """Run the body until the condition is false or `M` turns are done."""
+        start = np.array(True) if cond is None else cond
+        results: tuple[Array, ...] = super()._run(M, start, *args, **options)  # type: ignore[no-untyped-call]
+        return results
+
+
 def _evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator]:
     """An evaluator that knows our operators in subgraphs and in bodies of local functions too."""
 
     class Evaluator(ReferenceEvaluator):
         def __init__(self, proto: Any, **options: Any) -> None:
-            super().__init__(proto, **{**options, "new_ops": list(implementations)})
+            super().__init__(proto, **{**options, "new_ops": [*implementations, Loop]})
 
     return Evaluator
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper
 
@@ -69,6 +70,20 @@ def test_group_lengths_and_equal_groups_by_bodies(rng):
     np.testing.assert_allclose(outputs["y"], [x[:4].sum(0), x[4:].sum(0)], rtol=1e-5, atol=1e-6)
     assert outputs["w"].dtype == np.float16
     np.testing.assert_allclose(outputs["w"], z.astype(np.float32).sum(1), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize(("turns", "condition"), [("n", ""), ("n", "c"), ("", "c"), ("n", "f")])
+def test_a_loop_without_a_condition_runs_all_its_turns(turns, condition):
+    body = onnx.parser.parse_graph(
+        """b (int64 k, bool go, float[2] a) => (bool more, float[2] s)
+        <int64 last = {2}, float[1] one = {1}> {s = Add (a, one) more = Less (k, last)}"""
+    )
+    model = parse("g (float[2] x, int64 n, bool c, bool f) => (float[2] y) {}")
+    model.graph.node.append(helper.make_node("Loop", [turns, condition, "x"], ["y"], body=body))
+    feed = {"x": np.ones(2, np.float32), "n": np.array(3), "c": np.array(True), "f": np.array(False)}
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
+    np.testing.assert_array_equal(expected, [1, 1] if condition == "f" else [4, 4])
+    np.testing.assert_array_equal(execute(model, feed)["y"], expected)
 
 
 def test_a_refusal_of_the_operator_names_the_node(monkeypatch, feed):
