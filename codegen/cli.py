@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -97,11 +97,15 @@ def run(
     inputs: Annotated[Path, typer.Option(metavar="IN.npz", help="Arrays by input name.")],
     outputs: Annotated[Path | None, typer.Option(metavar="OUT.npz", help="Where the results go.")] = None,
     soc: Annotated[str, typer.Option(help="SoC that the twin plays.")] = "Ascend910B1",
+    json_out: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="R.json", help="Write types of the results and bytes moved as JSON."),
+    ] = None,
 ) -> None:
     """Execute a model: our operators on the CPU twin, all others on onnx's reference evaluator."""
     from opforge.frontend.commands import run_command
 
-    raise typer.Exit(run_command(model, inputs, outputs, soc=soc))
+    raise typer.Exit(run_command(model, inputs, outputs, soc=soc, json_out=json_out))
 
 
 def main() -> None:
@@ -109,5 +113,25 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        print(error, file=sys.stderr)  # noqa: T201  # the one place that reports mistakes
-        sys.exit(error.exit_code)
+        _stop(str(error), error.exit_code)
+    except OSError as error:
+        if not _is_stdout_refused():
+            raise
+        _stop(f"standard output: cannot be written: {error.strerror}; choose another place for it", UserError.exit_code)
+
+
+def _stop(message: str, exit_code: int) -> NoReturn:
+    # Names of files and models may hold control characters: they must not reach the terminal.
+    text = "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in message)
+    print(text, file=sys.stderr)  # noqa: T201  # the one place that reports mistakes
+    sys.exit(exit_code)
+
+
+def _is_stdout_refused() -> bool:
+    """Whether nothing can be printed; what still waits is dropped then, or Python would try again at exit."""
+    try:
+        print(flush=True)  # noqa: T201  # only writing shows whether it can be done
+    except OSError:
+        sys.stdout = None
+        return True
+    return False

@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from opforge.codegen.errors import UserError
+
 # The folder that holds codegen/, op_proto/, op_kernel/ ...: the repository, or `site-packages/opforge` of a wheel.
 BUILTIN_ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,8 +45,15 @@ class Project:
 
 
 def find_project(start: Path | None = None) -> Project:
-    """The nearest folder at or above `start` (default: the current one) with operator specs, else the built-in ones."""
-    here = (start or Path.cwd()).resolve()
+    """The nearest folder at or above `start` (default: the current one) with operator specs, else the built-in ones.
+
+    Raises:
+        UserError: The current folder was removed.
+    """
+    try:
+        here = (start or Path.cwd()).resolve()
+    except FileNotFoundError as error:
+        raise UserError("the current folder no longer exists; change to one that does") from error
     for folder in (here, *here.parents):
         if any((folder / "op_proto").glob("*.yaml")) and (folder / "op_kernel").is_dir():
             return Project(folder)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto
 
 from opforge.codegen.errors import UserError
-from opforge.frontend.files import open_regular, write_file
+from opforge.frontend.files import NewFile, open_regular
 from opforge.frontend.names import first_line, shown
 from opforge.frontend.value_types import value_type
 
@@ -147,12 +147,8 @@ def load_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
             ) from error
 
 
-def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays to an npz file under exactly their names.
-
-    Raises:
-        UserError: The file cannot be written.
-    """
+def arrays_file(path: Path, arrays: Mapping[str, Array]) -> NewFile:
+    """An npz file with arrays under exactly their names."""
 
     def fill(file: BinaryIO) -> None:
         # numpy.savez takes names as Python keywords, of which "file" is its own.
@@ -162,4 +158,4 @@ def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.ascontiguousarray(plain), allow_pickle=False)
 
-    write_file(path, fill, "outputs")
+    return NewFile(path, fill, "outputs")

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from opforge.codegen.errors import UserError
-from opforge.frontend.files import stream, write_file
+from opforge.frontend.files import NewFile, stream, write_files
 from opforge.frontend.names import shown
 
 _CHUNK_BYTES = 1 << 24
@@ -213,7 +213,7 @@ def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path
         return []
     target.parent.mkdir(parents=True, exist_ok=True)
     with source.open("rb") as reader:
-        write_file(target, lambda writer: stream(reader.fileno(), writer.fileno()), "external data")
+        write_files([NewFile(target, lambda writer: stream(reader.fileno(), writer.fileno()), "external data")])
     return [target]
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from opforge.codegen.errors import UserError
+from opforge.frontend.names import first_line, path_text
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -26,6 +29,7 @@ def open_regular(path: Path, what: str) -> BinaryIO:
     Raises:
         UserError: The file is missing, not readable, or no regular file. A pipe or device is not opened.
     """
+    place = f"{path_text(path)}: cannot read the {what}"
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
@@ -37,50 +41,96 @@ def open_regular(path: Path, what: str) -> BinaryIO:
                 return file
             file.close()
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"{path}: cannot read the {what}: {reason}; expected a readable file") from error
+        raise UserError(f"{place}: {_reason(error)}; expected a readable file") from error
     kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
-    raise UserError(f"{path}: cannot read the {what}: got {kind}, expected a regular file")
+    raise UserError(f"{place}: got {kind}, expected a regular file")
 
 
 def require_writable(target: Path, inputs: Iterable[Path], what: str) -> None:
     """Check that `target` may be written; `what` names it in messages.
 
+    Args:
+        target: The file.
+        inputs: Files that must keep their bytes, those that are to be written beside this one included.
+        what: Name in messages ("model", "report").
+
     Raises:
         UserError: Its folder is missing, it is no regular file, or it is one of `inputs`.
     """
+    place = f"{path_text(target)}: cannot write the {what}"
     try:
         if not target.parent.is_dir():
-            raise UserError(f"{target}: cannot write the {what}: the folder {target.parent} does not exist; create it")
+            raise UserError(f"{place}: the folder {path_text(target.parent)} does not exist; create it")
         if (target.exists() or target.is_symlink()) and not stat.S_ISREG(target.lstat().st_mode):
-            raise UserError(f"{target}: cannot write the {what}: it is a link or no regular file; choose another name")
+            raise UserError(f"{place}: it is a link or no regular file; choose another name")
         for path in inputs:
-            if target.exists() and path.exists() and target.samefile(path):
-                raise UserError(f"{target}: cannot write the {what} over {path}, which is read; choose another name")
-    except (OSError, ValueError) as error:
-        raise UserError(f"{target}: cannot write the {what}: {error}; choose another name") from error
+            if _is_same(target, path):
+                raise UserError(f"{place} over {path_text(path)}, which is used too; choose another name")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserError(f"{place}: {_reason(error)}; choose another name") from error
 
 
-def write_file(target: Path, fill: Callable[[BinaryIO], object], what: str) -> None:
-    """Let `fill` write a temporary file in the target's folder, then give it the target's name.
+def _is_same(first: Path, second: Path) -> bool:
+    """Whether two paths are one file, or will be once they exist."""
+    if first.exists() and second.exists():
+        return first.samefile(second)
+    return first.name == second.name and first.parent.resolve() == second.parent.resolve()
+
+
+def _reason(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or first_line(error)
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file to be written.
+
+    Attributes:
+        target: Its name.
+        fill: Writes the content.
+        what: Name in messages ("model", "report").
+    """
+
+    target: Path
+    fill: Callable[[BinaryIO], object]
+    what: str
+
+
+def write_files(files: Sequence[NewFile]) -> None:
+    """Write each file under a temporary name in its folder; only when all are complete, give them their names.
 
     Raises:
-        UserError: The system refused; nothing is left behind.
+        UserError: The system refused; no temporary file is left behind.
     """
-    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(8)}")
+    temporaries: list[Path] = []
+    renamed = 0
     try:
-        try:
-            with temporary.open("xb") as file:
-                fill(file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except BaseException:
+        for file in files:
+            temporary = file.target.with_name(f".{file.target.name[:60]}.{secrets.token_hex(8)}")
+            with _refusals(file, renamed), temporary.open("xb") as stream_:
+                temporaries.append(temporary)
+                file.fill(stream_)
+                stream_.flush()
+                os.fsync(stream_.fileno())
+        for file, temporary in zip(files, temporaries, strict=True):
+            with _refusals(file, renamed):
+                temporary.replace(file.target)
+                renamed += 1
+                _sync_folder(file.target.parent)
+    except BaseException:
+        for temporary in temporaries[renamed:]:
             temporary.unlink(missing_ok=True)
-            raise
-        _sync_folder(target.parent)
+        raise
+
+
+@contextmanager
+def _refusals(file: NewFile, renamed: int) -> Iterator[None]:
+    """Turn what the system refuses about a file into a message; `renamed` files have their names already."""
+    try:
+        yield
     except OSError as error:
-        raise UserError(f"{target}: cannot write the {what}: {error.strerror}; nothing was changed") from error
+        state = "the files before it are written" if renamed else "nothing was changed"
+        raise UserError(f"{path_text(file.target)}: cannot write the {file.what}: {_reason(error)}; {state}") from error
 
 
 def _sync_folder(folder: Path) -> None:

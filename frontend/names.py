@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 _SHOWN = 80
+_SHOWN_PATH = 200
 
 
 def shown(name: object) -> str:
     """A name as messages print it: quoted, control characters escaped, cut when it is long."""
     text = repr(name)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]}...{text[-1]}"
+
+
+def path_text(path: Path) -> str:
+    """A path as messages print it: quoted when it holds control characters, cut in the middle when it is long."""
+    text = str(path) if str(path).isprintable() else repr(str(path))
+    half = _SHOWN_PATH // 2
+    return text if len(text) <= _SHOWN_PATH else f"{text[:half]}...{text[-half:]}"
 
 
 def first_line(error: BaseException) -> str:

@@ -8,28 +8,42 @@ from onnx import ModelProto
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.external import carry_external_data, locations
-from opforge.frontend.files import require_writable, write_file
+from opforge.frontend.files import NewFile, require_writable, write_files
+from opforge.frontend.names import first_line, path_text
 
 
-def write_model(data: bytes, model: ModelProto, source: Path, target: Path) -> None:
+def data_files(model: ModelProto, *folders: Path) -> list[Path]:
+    """The external files of a model as they are called in these folders."""
+    return [folder / location for folder in folders for location in locations(model)]
+
+
+def write_model(data: bytes, model: ModelProto, source: Path, target: Path, *others: NewFile) -> None:
     """Write a serialized model; its external files go along when the target is in another folder than the source.
+
+    Args:
+        data: The bytes of the model.
+        model: The same, parsed.
+        source: File that the model came from.
+        target: File that it goes to.
+        others: Files that are written with it, or not at all.
 
     Raises:
         UserError: Something cannot be written; neither the model nor new external files are left behind.
     """
-    external = locations(model)
-    require_writable(target, [source, *(source.parent / location for location in external)], "model")
-    moves = bool(external) and not target.parent.samefile(source.parent)
-    if moves and target in {target.parent / location for location in external}:
-        raise UserError(f"{target}: is also the name of the model's external data; choose another name")
+    require_writable(target, [source, *data_files(model, source.parent, target.parent)], "model")
+    for other in others:
+        used = [source, target, *data_files(model, source.parent, target.parent)]
+        require_writable(other.target, used, other.what)
     new: list[Path] = []
     try:
-        if moves:
+        if not target.parent.samefile(source.parent):
             new = carry_external_data(model, source.parent, target.parent)
-        write_file(target, lambda file: file.write(data), "model")
+        write_files([NewFile(target, lambda file: file.write(data), "model"), *others])
     except BaseException as error:
         for path in new:
             path.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise UserError(f"{target}: cannot write the external data: {error}; nothing was changed") from error
+            raise UserError(
+                f"{path_text(target)}: cannot write the external data: {first_line(error)}; nothing was changed"
+            ) from error
         raise

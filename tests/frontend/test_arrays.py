@@ -8,8 +8,9 @@ import pytest
 from ml_dtypes import bfloat16
 
 from opforge.codegen.errors import UserError
-from opforge.frontend.arrays import check_inputs, input_types, load_arrays, save_arrays
+from opforge.frontend.arrays import arrays_file, check_inputs, input_types, load_arrays
 from opforge.frontend.execute import execute
+from opforge.frontend.files import write_files
 
 INDEXED = "g (float[T, 3] x, int64[G] i) => (float[G, 3] y) {y = npu.NPUGroupedBiasAddGrad (x, i)}"
 
@@ -59,7 +60,7 @@ def test_an_input_with_a_default_may_be_missing():
 
 def test_arrays_survive_a_file(tmp_path):
     arrays = {"file": np.arange(3), "a/b::c": np.float16([1, 2]), "h": np.ones(2, bfloat16), "s": np.array(3.5)}
-    save_arrays(tmp_path / "a.npz", arrays)
+    write_files([arrays_file(tmp_path / "a.npz", arrays)])
     loaded = load_arrays(tmp_path / "a.npz", arrays)
     assert list(loaded) == list(arrays)
     assert loaded["h"].dtype == np.uint16

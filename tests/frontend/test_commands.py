@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +149,78 @@ def test_the_report_may_not_replace_the_model(plain):
     assert "report" in opforge("convert", plain, "-o", plain.parent / "o.onnx", "--json", plain, code=2)
 
 
+def contents(*folders):
+    return {path: path.read_bytes() for folder in folders for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("target", ["in/w.bin", "dst/w.bin", "dst/o.onnx"])
+@pytest.mark.parametrize("exists", [False, True])
+def test_the_report_replaces_neither_weights_nor_the_result(plain, target, exists):
+    root = plain.parent.parent
+    (root / "dst").mkdir()
+    if exists:
+        opforge("convert", plain, "-o", root / "dst" / "o.onnx")
+    before = contents(plain.parent, root / "dst")
+    text = opforge("convert", plain, "-o", root / "dst" / "o.onnx", "--json", root / "dst" / ".." / target, code=2)
+    assert "cannot write the report over" in text
+    assert contents(plain.parent, root / "dst") == before
+
+
+@pytest.mark.parametrize("option", ["--outputs", "--json"])
+def test_results_of_a_run_do_not_replace_weights(plain, option):
+    folder = plain.parent
+    np.savez(folder / "in.npz", x=np.ones(2, np.float32))
+    before = contents(folder)
+    text = opforge("run", plain, "--inputs", folder / "in.npz", option, folder / "w.bin", code=2)
+    assert "w.bin, which is used too" in text
+    assert contents(folder) == before
+
+
+def test_results_of_a_run_are_two_files(plain):
+    folder = plain.parent
+    np.savez(folder / "in.npz", x=np.ones(2, np.float32))
+    new = folder / "new"
+    text = opforge("run", plain, "--inputs", folder / "in.npz", "--outputs", new, "--json", new, code=2)
+    assert "cannot write the report over" in text
+    assert not new.exists()
+
+
+def test_run_writes_types_and_bytes_as_json(tmp_path, calls, feed):
+    model = parse(INDEXED)
+    model.graph.node[0].name = "n"
+    onnx.save(model, tmp_path / "m.onnx")
+    np.savez(tmp_path / "in.npz", **feed)
+    opforge("run", tmp_path / "m.onnx", "--inputs", tmp_path / "in.npz", "--json", tmp_path / "r.json")
+    assert json.loads((tmp_path / "r.json").read_text()) == {
+        "outputs": [{"name": "y", "dtype": "float32", "shape": [3, 3]}],
+        "nodes": [{"node": "n", "gm_bytes_read": 72, "gm_bytes_written": 36, "minimal_bytes": 108, "blocks": 2}],
+    }
+
+
+@pytest.mark.parametrize("step", ["open", "write"])
+def test_without_its_report_no_model_is_written(plain, monkeypatch, step):
+    out, report = plain.parent / "out.onnx", plain.parent.parent / "r" / "j.json"
+    report.parent.mkdir()
+    real_open, real_fsync = Path.open, os.fsync
+
+    def open_(self, *args, **options):
+        if self.parent == report.parent:
+            raise PermissionError(13, "Permission denied")
+        return real_open(self, *args, **options)
+
+    def fsync(descriptor):
+        if Path(f"/proc/self/fd/{descriptor}").readlink().parent == report.parent:
+            raise OSError(28, "No space left on device")
+        real_fsync(descriptor)
+
+    monkeypatch.setattr(Path, "open", open_ if step == "open" else real_open)
+    monkeypatch.setattr(os, "fsync", fsync if step == "write" else real_fsync)
+    before = contents(plain.parent)
+    assert "nothing was changed" in opforge("convert", plain, "-o", out, "--json", report, code=2)
+    assert contents(plain.parent) == before
+    assert contents(report.parent) == {}
+
+
 def test_convert_writes_the_report(tmp_path):
     onnx.save(parse(INDEXED), tmp_path / "m.onnx")
     text = opforge("convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", "--json", tmp_path / "r.json")
@@ -200,3 +274,36 @@ def test_names_from_models_cannot_style_the_terminal(tmp_path):
     text = opforge("convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx")
     assert "\x1b[31m" not in text
     assert "[red]" in text
+
+
+def command(*arguments, **options):
+    """Run the command line in a process of its own; return its exit code and what it said on stderr."""
+    script = "from opforge.codegen.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)], stderr=subprocess.PIPE, text=True, check=False, **options
+    )
+    return done.returncode, done.stderr
+
+
+def test_a_full_standard_output_is_one_line(plain):
+    with Path("/dev/full").open("w") as full:
+        code, text = command("convert", plain, "-o", plain.parent / "o.onnx", stdout=full)
+    assert (code, text.count("\n")) == (2, 1)
+    assert "standard output: cannot be written: No space left on device" in text
+
+
+def test_a_removed_current_folder_is_one_line(plain, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code, text = command("convert", plain, "-o", plain.parent / "o.onnx", cwd=gone, preexec_fn=gone.rmdir)
+    assert (code, text.count("\n")) == (2, 1)
+    assert "the current folder no longer exists" in text
+
+
+@pytest.mark.parametrize("name", ["a\nb.onnx", "a\x1b[31m.onnx", "x" * 300])
+def test_names_of_files_are_escaped_and_cut(plain, name):
+    for arguments in ((plain.parent / name, "-o", "o.onnx"), (plain, "-o", plain.parent / name / "o.onnx")):
+        code, text = command("convert", *arguments)
+        assert (code, text.count("\n")) == (2, 1)
+        assert "\x1b" not in text
+        assert len(text) < 500
