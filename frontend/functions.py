@@ -2,7 +2,7 @@
 
 A spec writes one body per case in the operators of opset 15 and later. All functions of a model must use the model's
 opset (onnx.checker and onnxruntime insist), so for older models the body is written in older spellings; what has
-none leaves the node without a body.
+none, such as a scatter that adds before opset 16, leaves the node without a body.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from opforge.codegen.model import OpSpec
 from opforge.frontend.keys import OPFORGE_DOMAIN
 from opforge.frontend.value_types import ELEMENT_TYPES
 
-# From here on the bodies hold as they are written.
+# From here on nothing in a body has an older spelling.
 _BODY_OPSET = 15
 # Axes moved from attribute to input.
 _AXES_INPUT_OPSET = 13
-_WITH_AXES = frozenset({"ReduceSum", "Squeeze", "Unsqueeze"})
 # Cast and ReduceSum know bfloat16.
 _BFLOAT16_OPSET = 13
 
@@ -48,10 +47,8 @@ def function_body(spec: OpSpec, case: str, arity: int, opset: int, dtypes: Mappi
         f'<opset_import: ["" : {opset}], domain: "{OPFORGE_DOMAIN}"> {spec.op_type} {attrs} ({inputs}) => ({outputs})'
         f" {{ {spec.onnx.bodies[case]} }}"
     )
-    if opset >= _BODY_OPSET:
-        return function
-    nodes = _older_spelling(function, opset, dtypes)
-    if nodes is None:
+    nodes = list(function.node) if opset >= _BODY_OPSET else _older_spelling(function, opset, dtypes)
+    if nodes is None or not all(_exists(node, opset) for node in nodes):
         return None
     del function.node[:]
     function.node.extend(nodes)
@@ -127,8 +124,6 @@ def _older_spelling(function: FunctionProto, opset: int, dtypes: Mapping[str, st
             if node.input[1] not in dtypes:
                 return None
             nodes.append(helper.make_node("Cast", node.input[:1], node.output, to=ELEMENT_TYPES[dtypes[node.input[1]]]))
-        elif node.op_type == "Shape" and node.attribute:
-            nodes += _sliced_shape(node)
         elif (
             node.op_type in {"ReduceSum", "Squeeze", "Unsqueeze"} and len(node.input) == 2 and opset < _AXES_INPUT_OPSET
         ):
@@ -140,21 +135,7 @@ def _older_spelling(function: FunctionProto, opset: int, dtypes: Mapping[str, st
             nodes.append(older)
         else:
             nodes.append(node)
-    if not all(_exists(node, opset) for node in nodes):
-        return None
     return list(_used(nodes, set(function.output)))
-
-
-def _sliced_shape(node: NodeProto) -> Iterator[NodeProto]:
-    limits = {attribute.name: attribute.i for attribute in node.attribute}
-    whole, result = f"{node.output[0]}_all", node.output[0]
-    names = []
-    for name, value in (("start", limits.get("start", 0)), ("end", limits.get("end", 2**31 - 1))):
-        names.append(f"{result}_{name}")
-        tensor = helper.make_tensor("value", ELEMENT_TYPES["int64"], [1], [value])
-        yield helper.make_node("Constant", [], names[-1:], value=tensor)
-    yield helper.make_node("Shape", node.input, [whole])
-    yield helper.make_node("Slice", [whole, *names], [result])
 
 
 def _exists(node: NodeProto, opset: int) -> bool:
