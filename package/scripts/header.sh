@@ -1,11 +1,13 @@
 # Sourced by makeself (--header), which sets archname, LABEL, SKIP, totalsize and SHAsum: writes the head of the .run file.
 # Unlike makeself's own head it hands every option to install.sh, checks the payload always, and holds no date, size or
 # path of the machine that packed it. makeself sources it twice, the first time to count the lines.
+# The whole head is one group, which a shell reads to its end before it runs any of it: a file that was cut off inside
+# the head is a syntax error, never a success.
 # shellcheck shell=sh disable=SC2154
 {
     cat <<EOF
 #!/bin/sh
-# $LABEL: a self-extracting operator package; sh FILE --help lists the options.
+{ # $LABEL: a self-extracting operator package; sh FILE --help lists the options.
 header_lines=$SKIP
 payload_bytes=${totalsize:-0}
 payload_sha256=$SHAsum
@@ -60,5 +62,6 @@ umask "$users_umask"
 status=0
 sh "$work/install.sh" "$@" || status=$?
 exit "$status"
+}
 EOF
 } >"$archname"

@@ -173,6 +173,17 @@ def test_damaged_package_is_refused(package, run, tmp_path, place):
     assert not target.exists()
 
 
+def test_head_that_was_cut_off_is_no_success(package, tmp_path):
+    head = package.read_bytes().removesuffix(payload(package))
+    lines = [len(b"".join(head.splitlines(keepends=True)[:count])) for count in range(2, head.count(b"\n") + 1)]
+    cut = tmp_path / package.name
+    for length in sorted({12, *lines, *range(20, len(head), 61)}):
+        cut.write_bytes(head[:length])
+        result = subprocess.run(["sh", str(cut), "--help"], capture_output=True, text=True, check=False)
+        assert result.returncode == 2, f"{length} of {len(head)} bytes"
+        assert result.stderr
+
+
 def test_missing_makeself_is_named_with_its_remedy(project, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError, match="apt-get install makeself"):
