@@ -3,6 +3,9 @@
 set -eu
 export LC_ALL=C
 
+# Whoever closed stdout wants no text.
+(: 3>&1) 2>/dev/null || exec >/dev/null
+
 here="$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)"
 for package in "$here"/packages/vendors/*; do :; done
 # shellcheck source=package/scripts/vendor_tree.sh
@@ -28,7 +31,8 @@ exit codes: 0 ok, 1 damaged files, 2 bad option or target (nothing was changed),
 TEXT
 }
 
-say() { [ "$quiet" = 1 ] || printf '%s\n' "$1"; }
+# What was done stays done, also when nobody can be told.
+say() { [ "$quiet" = 1 ] || printf '%s\n' "$1" 2>/dev/null || :; }
 
 # in_quotes TEXT: TEXT as one word of a shell command.
 in_quotes() { printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"; }
@@ -55,7 +59,7 @@ for option in "$@"; do
             ;;
         --uninstall | --verify | --list) choose "${option#--}" ;;
         --help | -h)
-            usage
+            usage 2>/dev/null || refuse 'stdout cannot be written'
             exit 0
             ;;
         *) refuse "unknown option '$option'; nothing was done; --help lists the options" ;;
@@ -69,12 +73,15 @@ vendor="$(manifest_value "$package" vendor)"
 version="$(manifest_value "$package" version)"
 operators="$(manifest_list "$package" operators | tr '\n' ' ')"
 
-if [ "$action" = list ]; then
+list() {
     printf 'vendor: %s\nversion: %s\noperators: %s\n' "$vendor" "$version" "${operators% }"
     printf 'SoCs: %s\n' "$(manifest_list "$package" socs | tr '\n' ' ' | sed 's/ $//')"
     printf 'note: %s\n' "$(manifest_value "$package" note)"
     printf 'files:\n'
     manifest_files "$package" | cut -c67- | sed 's/^/  /'
+}
+if [ "$action" = list ]; then
+    list 2>/dev/null || refuse 'stdout cannot be written'
     exit 0
 fi
 
@@ -109,7 +116,13 @@ else
     for path in "$vendors" "$installed"; do
         [ ! -h "$path" ] || refuse "$path is a link and may lead out of the target; remove it or choose another folder"
     done
+    readable "$target" "$vendors" "$installed"
 fi
+
+say_recovered() {
+    recovered="$(recover "$vendors" "$vendor")"
+    [ -z "$recovered" ] || say "$recovered"
+}
 
 case "$action" in
     verify)
@@ -126,6 +139,9 @@ case "$action" in
         exit 0
         ;;
     uninstall)
+        say_recovered
+        [ ! -d "$installed" ] || [ -f "$installed/manifest.json" ] ||
+            refuse "$installed has no manifest.json, which lists what may be removed; nothing was removed; delete the folder yourself, or replace it with --force"
         [ -f "$installed/manifest.json" ] || refuse "$vendor is not installed in $target; nothing was removed"
         left="$(remove_tree "$installed")"
         say "$vendor is removed from $target"
@@ -154,9 +170,19 @@ $hidden_symbols
 Give --replace-builtin to agree, or --install-path=FOLDER to keep them for chosen processes"
 fi
 
+# Modes are set by name below; this one is for folders above the package and for config.ini.
+umask 027
+[ "$for_all" = 0 ] || umask 022
+
+say_recovered
 disappears=
 if [ -e "$installed" ]; then
     if [ "$force" = 0 ] && cmp -s "$package/manifest.json" "$installed/manifest.json" && verify_tree "$installed" >/dev/null; then
+        if [ "$machine_wide" = 1 ] && ! is_preferred "$vendors/config.ini" "$vendor"; then
+            prefer_vendor "$vendors/config.ini" "$vendor"
+            say "$vendor $version is already installed in $installed; $vendors/config.ini did not name it and does now, first"
+            exit 0
+        fi
         say "$vendor $version is already installed in $installed, every file as it should be; nothing was done"
         exit 0
     fi
@@ -169,23 +195,22 @@ if [ -e "$installed" ]; then
             esac
         done
         disappears="$disappears$(unlisted_files "$installed" | tr '\n' ' ')"
+        repair="give --force to replace it, or --uninstall first"
         old="version $(manifest_value "$installed" version) of $vendor ($(manifest_list "$installed" operators | tr '\n' ' ' | sed 's/ $//'))"
     else
         disappears='all of it '
-        old="a package of vendor $vendor without a manifest"
+        repair="give --force to replace it, or delete the folder"
+        old="something of vendor $vendor without a manifest.json"
     fi
     if [ "$force" = 0 ]; then
-        refuse "$installed already holds $old; give --force to replace it${disappears:+ (disappears: ${disappears% })}, or --uninstall first"
+        refuse "$installed already holds $old; $repair${disappears:+; with --force disappears: ${disappears% }}"
     fi
 fi
 
-# Modes are set by name below; this one is for folders above the package.
-umask 027
-[ "$for_all" = 0 ] || umask 022
-mkdir -p -- "$vendors" || refuse "$vendors cannot be made; choose a folder that you may write, with --install-path=FOLDER"
+mkdir -p -- "$vendors" 2>/dev/null || refuse "$vendors cannot be made; choose a folder that you may write, with --install-path=FOLDER"
 stage="$vendors/.$vendor.new.$$"
 previous="$vendors/.$vendor.old.$$"
-mkdir -- "$stage" || refuse "$vendors cannot be written; choose another folder with --install-path=FOLDER"
+mkdir -- "$stage" 2>/dev/null || refuse "$vendors cannot be written; choose another folder with --install-path=FOLDER"
 
 # Whatever ends the script before the switch leaves the target as it was.
 undo() {
@@ -200,7 +225,8 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-cp -R -- "$package/." "$stage/" || refuse "copying to $vendors failed; nothing was installed"
+problem="$(cp -R -- "$package/." "$stage/" 2>&1)" ||
+    refuse "copying to $vendors failed; nothing was installed: $(printf '%s\n' "$problem" | head -n 1)"
 if [ "$machine_wide" = 0 ]; then
     # Any shell can source it; every entry comes once, and none is empty.
     mkdir -- "$stage/bin"
@@ -233,7 +259,7 @@ switched=1
 trap - EXIT HUP INT TERM
 rm -rf -- "$previous"
 
-say "$vendor $version (${operators% }) is installed in $installed. It is a source release: it holds no compiled library or kernel, so aclnn calls, ATC and torch_npu cannot use the operators until $installed/src is built with CANN."
+say "$vendor $version (${operators% }) is installed in $installed. It is a source release: it holds no compiled library or kernel, so aclnn calls, ATC and torch_npu cannot use the operators. For that a binary release, built with CANN, is needed; this package does not contain that build, and it was not tried with a toolkit."
 [ -z "$disappears" ] || say "No longer there: ${disappears% }."
 if [ "$machine_wide" = 1 ]; then
     say "$vendor comes first in $vendors/config.ini."

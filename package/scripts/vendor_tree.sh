@@ -8,6 +8,14 @@ refuse() {
     exit 2
 }
 
+# readable FOLDER...: refuses a folder whose content this user may not see; what lies in it would look absent.
+readable() {
+    for folder in "$@"; do
+        [ ! -d "$folder" ] || { [ -r "$folder" ] && [ -x "$folder" ]; } ||
+            refuse "$folder cannot be read by $(id -un); run this as its owner, or install with --install-for-all"
+    done
+}
+
 # manifest_value TREE KEY: a text of the manifest. The writer puts each key on one line, so that sed can read it.
 manifest_value() { sed -n "s/^  \"$2\": \"\(.*\)\",\{0,1\}\$/\1/p" "$1/manifest.json"; }
 
@@ -66,6 +74,9 @@ write_config() {
     mv -f "$new" "$1"
 }
 
+# is_preferred FILE VENDOR: load_priority names VENDOR, at whatever place its owner chose.
+is_preferred() { [ -e "$1" ] && config_vendors "$1" | grep -Fxq -e "$2"; }
+
 # prefer_vendor FILE VENDOR: VENDOR first, the others behind it in their order.
 prefer_vendor() {
     others=
@@ -73,9 +84,32 @@ prefer_vendor() {
     write_config "$1" "$2$others"
 }
 
+# is_running PID
+is_running() { kill -0 "$1" 2>/dev/null || [ -d "/proc/$1" ]; }
+
+# recover VENDORS VENDOR: brings back what an installation that was killed had set aside, and removes what it left.
+recover() (
+    cd "$1" 2>/dev/null && [ -w . ] || exit 0
+    # The newest first; a name ends in the process id of its installation.
+    # shellcheck disable=SC2012
+    ls -td -- ".$2.old."* ".$2.new."* 2>/dev/null | while IFS= read -r left; do
+        process="${left#".$2."???.}"
+        case "$left:$process" in
+            *:*[!0-9]* | *: | "$process":*) continue ;;
+        esac
+        if [ -h "$left" ] || [ ! -d "$left" ] || is_running "$process"; then continue; fi
+        if [ "$left" = ".$2.old.$process" ] && [ ! -e "$2" ]; then
+            mv -- "$left" "$2"
+            printf '%s\n' "$1/$2 is back: an earlier installation was cut off while it replaced it"
+        else
+            rm -rf -- "$left"
+        fi
+    done
+)
+
 # forget_vendor FILE VENDOR: the others stay in their order; a file that named only VENDOR goes.
 forget_vendor() {
-    [ -e "$1" ] && config_vendors "$1" | grep -Fxq -e "$2" || return 0
+    is_preferred "$1" "$2" || return 0
     others="$(config_vendors "$1" | grep -Fxv -e "$2" | tr '\n' ',')" || :
     if [ -n "$others" ]; then
         write_config "$1" "${others%,}"

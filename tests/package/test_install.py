@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -35,7 +38,7 @@ def test_install_and_uninstall_in_a_folder_with_spaces(package, run, target, sep
     installed = run(package, *separator, f"--install-path={target}")
     assert installed.returncode == 0, installed.stderr
     assert "source release" in installed.stdout
-    assert "until" in installed.stdout
+    assert "a binary release, built with CANN, is needed; this package does not contain that build" in installed.stdout
     vendor = target / "vendors" / "opforge"
     manifest = json.loads((vendor / "manifest.json").read_text())
     assert set(tree(vendor)) == {*manifest["files"], "manifest.json", "bin/set_env.bash"}
@@ -216,6 +219,96 @@ def test_failed_copy_leaves_the_old_package(package, run, target, tmp_path):
     assert set(tree(target)) == {*before, "vendors/opforge/extra"}
 
 
+@pytest.fixture
+def dead():
+    """The id of a process that has ended."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_installation_that_was_killed_is_taken_up(package, run, target, dead):
+    run(package, f"--install-path={target}")
+    vendors = target / "vendors"
+    before = tree(vendors / "opforge")
+    kept = {f".opforge.new.{os.getpid()}", ".opforge.new.mine", ".opforge2.old.1x", f".other.new.{dead}"}
+    for name in (*kept, f".opforge.new.{dead}"):
+        (vendors / name).mkdir()
+    (vendors / "opforge").rename(vendors / f".opforge.old.{dead}")
+
+    restored = run(package, f"--install-path={target}")
+    assert restored.returncode == 0, restored.stderr
+    assert "opforge is back" in restored.stdout
+    assert "nothing was done" in restored.stdout
+    assert tree(vendors / "opforge") == before
+    assert {path.name for path in vendors.iterdir()} == {"opforge", *kept}
+
+    (vendors / f".opforge.old.{dead}").mkdir()
+    assert run(package, "--uninstall", f"--install-path={target}").returncode == 0
+    assert {path.name for path in vendors.iterdir()} == kept
+
+
+def test_folder_without_manifest_is_left_to_its_owner(package, run, target):
+    vendor = target / "vendors" / "opforge"
+    vendor.mkdir(parents=True)
+    (vendor / "data").write_text("mine")
+    removed = run(package, "--uninstall", f"--install-path={target}")
+    assert removed.returncode == 2
+    assert "has no manifest.json" in removed.stderr
+    refused = run(package, f"--install-path={target}")
+    assert refused.returncode == 2
+    assert "--force" in refused.stderr
+    assert "--uninstall" not in refused.stderr
+    assert run(package, "--force", f"--install-path={target}").returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--verify", "--uninstall", "--quiet"])
+def test_folder_of_another_user_is_called_unreadable(package, target, option):
+    with tempfile.TemporaryDirectory() as shared:
+        Path(shared).chmod(0o777)
+        file = shutil.copy(package, shared)
+        (Path(shared) / "opp" / "vendors").mkdir(parents=True)
+        (Path(shared) / "opp" / "vendors").chmod(0)
+        result = subprocess.run(
+            [file, option, f"--install-path={shared}/opp"],
+            user=65534 if os.getuid() == 0 else None,
+            env={"PATH": "/usr/bin:/bin", "TMPDIR": shared},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        (Path(shared) / "opp" / "vendors").chmod(0o700)
+    assert result.returncode == 2
+    assert f"{shared}/opp/vendors cannot be read by" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("stdout", [">/dev/full", ">&-"])
+def test_output_that_goes_nowhere_changes_no_result(package, target, stdout):
+    def call(*options):
+        command = ["sh", "-c", f'exec "$@" {stdout}', "-", str(package), *options]
+        return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+
+    place = f"--install-path={target}"
+    for action in (["--force"], ["--verify"], ["--uninstall"]):
+        result = call(*action, place)
+        assert (result.returncode, result.stderr) == (0, "")
+    for action in ("--list", "--help"):
+        result = call(action)
+        full = (2, "stdout cannot be written\n")
+        assert (result.returncode, result.stderr) == (full if "full" in stdout else (0, ""))
+
+
+def test_full_disk_is_one_line(package, run, target, tmp_path):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "cp").write_text('#!/bin/sh\nfor file in a b c; do echo "cp: $file: No space left" >&2; done\nexit 1\n')
+    (tools / "cp").chmod(0o755)
+    result = run(package, f"--install-path={target}", PATH=f"{tools}:/usr/bin:/bin")
+    assert result.returncode == 2
+    assert result.stderr == f"copying to {target}/vendors failed; nothing was installed: cp: a: No space left\n"
+
+
 def test_custom_path_must_be_one_folder_above_the_vendors(package, run, target):
     two = run(package, ASCEND_CUSTOM_OPP_PATH=f"{target}:/other")
     assert two.returncode == 2
@@ -254,6 +347,22 @@ def test_toolkit_folder_keeps_the_order_of_other_vendors(package, run, opp):
     assert tree(opp) == before
 
 
+def test_lost_list_of_vendors_is_repaired(package, run, opp):
+    run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp))
+    config = opp / "vendors" / "config.ini"
+    for found, repaired in ((None, "opforge"), ("load_priority=beta\nx=1\n", "opforge,beta\nx=1")):
+        config.unlink()
+        if found:
+            config.write_text(found)
+        again = run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp))
+        assert again.returncode == 0
+        assert "config.ini did not name it and does now" in again.stdout
+        assert config.read_text() == f"load_priority={repaired}\n"
+    config.write_text("load_priority=beta,opforge\n")
+    assert "nothing was done" in run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp)).stdout
+    assert config.read_text() == "load_priority=beta,opforge\n"
+
+
 def test_first_vendor_of_a_toolkit_folder_makes_and_removes_the_list(package, run, tmp_path):
     opp = tmp_path / "fresh opp"
     opp.mkdir()
@@ -278,4 +387,5 @@ def test_unreadable_target_is_one_clear_message(package, run, tmp_path):
     result = run(package, f"--install-path={blocker}/opp")
     assert result.returncode == 2
     assert "cannot be made; choose a folder that you may write" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
     assert Path(blocker).read_text() == "in the way"
