@@ -10,6 +10,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from pathlib import Path
 from opforge.codegen.errors import MissingToolError, UserError
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
+PARTIAL = ".partial-"
 COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")
 Progress = Callable[[str], None]
 
@@ -130,12 +132,21 @@ def _is_current(output: Path, command: Sequence[str]) -> bool:
         recorded = json.loads(stamp.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return output.is_file() and recorded["signature"] == _signature(command, recorded["inputs"])
+    return (
+        output.is_file()
+        and output.stat().st_size == recorded["bytes"]
+        and recorded["signature"] == _signature(command, recorded["inputs"])
+    )
 
 
-def _record(output: Path, command: Sequence[str], inputs: list[str]) -> None:
+def _record(output: Path, command: Sequence[str], inputs: list[str], started: int) -> None:
+    """Remember what `output` was made of, unless an input changed since `started` (ns): nobody knows what was read."""
     stamp = output.with_name(output.name + ".json")
-    stamp.write_text(json.dumps({"signature": _signature(command, inputs), "inputs": inputs}), encoding="utf-8")
+    stamp.unlink(missing_ok=True)
+    if max(Path(path).stat().st_mtime_ns for path in inputs) >= started:
+        return
+    known = {"signature": _signature(command, inputs), "inputs": inputs, "bytes": output.stat().st_size}
+    stamp.write_text(json.dumps(known), encoding="utf-8")
 
 
 def _execute(command: Sequence[str], output: Path, label: str) -> None:
@@ -147,8 +158,9 @@ def _execute(command: Sequence[str], output: Path, label: str) -> None:
 
 def _compile(unit: Unit) -> Unit:
     unit.object.parent.mkdir(parents=True, exist_ok=True)
+    started = time.time_ns()
     command = [compiler()[0], *COMMON, *cpu_flags(), *unit.flags, "-c", str(unit.source)]
-    handle, name = tempfile.mkstemp(dir=unit.object.parent, suffix=".o")
+    handle, name = tempfile.mkstemp(dir=unit.object.parent, prefix=PARTIAL, suffix=".o")
     os.close(handle)
     partial, dependencies = Path(name), Path(name + ".d")
     try:
@@ -158,11 +170,12 @@ def _compile(unit: Unit) -> Unit:
     finally:
         partial.unlink(missing_ok=True)
         dependencies.unlink(missing_ok=True)
-    _record(unit.object, command, inputs)
+    _record(unit.object, command, inputs, started)
     return unit
 
 
 def _link(library: Library) -> None:
+    started = time.time_ns()
     objects = [str(unit.object) for unit in library.units]
     script = [f"-Wl,--version-script={library.version_script}"] if library.version_script else []
     command = [compiler()[0], "-shared", *objects, *library.link_flags, *script, "-pthread"]
@@ -172,7 +185,8 @@ def _link(library: Library) -> None:
     partial = library.path.with_name(f".{library.path.name}.{os.getpid()}")
     _execute(command, partial, library.path.name)
     partial.replace(library.path)
-    _record(library.path, command, [*objects, *([str(library.version_script)] if library.version_script else [])])
+    scripts = [str(library.version_script)] if library.version_script else []
+    _record(library.path, command, [*objects, *scripts], started)
 
 
 def build(libraries: Sequence[Library], jobs: int = 0, progress: Progress | None = None) -> int:
@@ -197,6 +211,9 @@ def build(libraries: Sequence[Library], jobs: int = 0, progress: Progress | None
         for unit in units.values()
         if not _is_current(unit.object, [path, *COMMON, *cpu_flags(), *unit.flags, "-c", str(unit.source)])
     ]
+    for folder in {unit.object.parent for unit in stale}:
+        for left_behind in folder.glob(f"{PARTIAL}*"):  # by a build that was killed; only one builds at a time
+            left_behind.unlink(missing_ok=True)
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
         for count, unit in enumerate(pool.map(_compile, stale), start=1):
             if progress:

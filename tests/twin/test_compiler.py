@@ -1,0 +1,74 @@
+"""What is compiled again and what is not."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+
+import pytest
+
+from opforge.twin import compiler
+from opforge.twin.compiler import Library, Unit, build
+
+
+@pytest.fixture
+def library(tmp_path):
+    source = tmp_path / "answer.cpp"
+    (tmp_path / "answer.h").write_text("inline int Answer() { return 1; }\n")
+    source.write_text('#include "answer.h"\nextern "C" int answer() { return Answer(); }\n')
+    for file in tmp_path.iterdir():
+        os.utime(file, (1_600_000_000, 1_600_000_000))
+    return Library(tmp_path / "out" / "libanswer.so", (Unit(source, tmp_path / "out" / "answer.o", (), "answer"),))
+
+
+def test_nothing_changed_nothing_compiled(library):
+    assert build([library]) == 1
+    assert build([library]) == 0
+
+
+def test_a_changed_header_is_noticed(library, tmp_path):
+    build([library])
+    (tmp_path / "answer.h").write_text("inline int Answer() { return 2; }\n")
+    assert build([library]) == 1
+    assert ctypes.CDLL(str(library.path)).answer() == 2
+
+
+def test_changed_flags_are_noticed(library):
+    build([library])
+    unit = library.units[0]
+    assert build([Library(library.path, (Unit(unit.source, unit.object, ("-DX",), unit.label),))]) == 1
+
+
+@pytest.mark.parametrize("name", ["libanswer.so", "answer.o"])
+def test_a_damaged_output_is_made_again(library, name):
+    build([library])
+    (library.path.parent / name).write_bytes(b"")
+    build([library])
+    assert ctypes.CDLL(str(library.path)).answer() == 1
+
+
+def test_a_source_that_changes_while_it_compiles_is_compiled_again(library, tmp_path, monkeypatch):
+    wrapper = tmp_path / "slow-g++"
+    header = tmp_path / "answer.h"
+    change = f'echo "inline int Answer() {{ return 3; }}" > {header}'
+    wrapper.write_text(f'#!/bin/sh\ng++ "$@" || exit 1\ncase " $* " in *" -c "*) {change};; esac\n')
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("CXX", str(wrapper))
+    compiler.compiler.cache_clear()
+    try:
+        build([library])
+    finally:
+        monkeypatch.undo()
+        compiler.compiler.cache_clear()
+    assert not library.units[0].object.with_name("answer.o.json").exists()
+    build([library])
+    assert ctypes.CDLL(str(library.path)).answer() == 3
+
+
+def test_what_a_killed_build_left_is_removed(library):
+    library.path.parent.mkdir()
+    left = library.path.parent / f"{compiler.PARTIAL}x.o"
+    left.write_bytes(b"")
+    build([library])
+    assert not left.exists()
