@@ -13,6 +13,9 @@
 #include "kernel/access.h"
 #include "kernel/global_memory.h"
 #include "kernel/local_memory.h"
+#include "kernel/local_order.h"
+#include "kernel/order.h"
+#include "kernel/sites.h"
 #include "kernel/soc.h"
 #include "kernel/text.h"
 #include "opforge_twin/launch.h"
@@ -31,6 +34,7 @@ struct LaunchState {
     const SocFigures& soc;
     uint64_t seed;
     GlobalMemory memory;
+    Sites sites;
     uint32_t workspaceRegion = 0;
     uint32_t tilingRegion = 0;
     Scheduler* scheduler = nullptr;
@@ -42,6 +46,7 @@ struct EventState {
     std::array<bool, kIds> set{};
     std::array<bool, kIds> reserved{};
     std::array<Location, kIds> setAt{};
+    std::array<Clock, kIds> clock{};  ///< what has finished when the flag is set
 };
 
 class Block {
@@ -61,6 +66,8 @@ public:
                      const char* operand, const Call& call);
     /// Every access of every instruction, after its range was checked.
     void Touch(const Access& access);
+    /// An access whose contents do not matter: scratch.
+    void NoteUse(const Access& access);
     /// DMA traffic with global memory.
     void CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, bool written);
 
@@ -69,6 +76,16 @@ public:
     void WaitEvent(AscendC::HardEvent event, int64_t id, const Call& call);
     int32_t FreeEvent(AscendC::HardEvent event, const Call& call);
     EventState& Event(AscendC::HardEvent event) { return events_[static_cast<size_t>(event)]; }
+    /// The order that a flag makes, once it is set.
+    void PassEvent(AscendC::HardEvent event, int32_t id);
+    void PassBarrier(Pipe pipe);
+    /// The core comes to a meeting with everything finished that `pipe` (or all of them) was given.
+    CoreClocks Publish(Pipe pipe) const;
+    void Hear(const CoreClocks& published);
+    /// Orders `to` behind all that `from` was given, as an instruction that needs no flag for it does.
+    void OrderInside(Pipe from, Pipe to);
+    /// Number of the instruction that runs, over all pipes of the core.
+    uint32_t Now() const { return static_cast<uint32_t>(instructions.load(std::memory_order_relaxed)); }
 
     /// What must hold when the kernel function has returned.
     void Finish();
@@ -76,6 +93,7 @@ public:
     LaunchState& launch;
     const uint32_t index;
     LocalMemory local;
+    LocalOrder localOrder;
 
     void* pipe = nullptr;  ///< the live TPipe
     uint64_t maskLow = ~uint64_t{0};
@@ -115,7 +133,11 @@ public:
 private:
     const char* DescribeState(const Buffer& buffer) const;
     void CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
+    void CheckContents(const Access& access);
+    void CheckOrder(const Access& access);
 
+    CoreOrder order_;
+    SiteCache sites_;
     std::array<EventState, static_cast<size_t>(AscendC::HardEvent::MAX)> events_;
 };
 

@@ -138,6 +138,7 @@ void ClearReserved(Block& block, Pipe from, Pipe to, int32_t id)
 {
     if (id >= 0) {
         EventState& state = block.Event(EventBetween(from, to));
+        block.PassEvent(EventBetween(from, to), id);
         state.set[static_cast<size_t>(id)] = false;
         state.reserved[static_cast<size_t>(id)] = false;
     }

@@ -44,16 +44,16 @@ void PadRow(Block& block, int64_t row, int64_t bytes, const Padding& padding, in
     const int64_t left = padding.left * size;
     const int64_t right = padding.right * size;
     const int64_t end = left + bytes + right;
+    const int64_t whole = RoundUp(end, kBlockBytes);
+    block.Touch({Pipe::kMte2, Memory::kUnifiedBuffer, AccessKind::kWrite, row, whole, "dst", call});
     if (padding.enabled) {
         FillPadding(block.local.At(row), padding.left, size, padding.value);
         FillPadding(block.local.At(row + left + bytes), padding.right, size, padding.value);
-        block.Touch({Pipe::kMte2, Memory::kUnifiedBuffer, AccessKind::kWrite, row, end, "dst", call});
     } else {
         block.local.Poison(row, left);
         block.local.Poison(row + left + bytes, right);
-        block.Touch({Pipe::kMte2, Memory::kUnifiedBuffer, AccessKind::kWrite, row + left, bytes, "dst", call});
     }
-    block.local.Poison(row + end, RoundUp(end, kBlockBytes) - end);
+    block.local.Poison(row + end, whole - end);
 }
 
 template <typename T>
@@ -229,6 +229,7 @@ void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call
     const int64_t begin = block->local.used;
     const int64_t bytes = count * dst.size;
     const int64_t piece = std::min(room / kBlockBytes * kBlockBytes, bytes);
+    block->localOrder.Forget(begin, piece);
     FillPadding(block->local.At(begin), piece / dst.size, dst.size, value);
     block->Touch({Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kWrite, begin, piece, "scratch", call});
     GlobalView part = dst;
@@ -237,6 +238,7 @@ void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call
         StoreRows(*block, part, begin, {1, std::min(piece, bytes - done), 0, 0}, 0, call);
     }
     block->local.Poison(begin, piece);
+    block->localOrder.Forget(begin, piece);  // the API waits for its own stores
 }
 
 void SetAtomic(AtomicOp op, Dtype dtype, const Call& call)

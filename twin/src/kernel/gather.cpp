@@ -151,6 +151,7 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
             ++kept;
         }
     }
+    block->OrderInside(Pipe::kVector, Pipe::kScalar);  // the count comes out of a register of the vector unit
     return kept;
 }
 

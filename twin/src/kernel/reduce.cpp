@@ -244,6 +244,10 @@ void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const Local
     UseSource(*block, src, shape, stride, call);
     const int64_t scratch = ScratchElements(shape, op, withIndex, src.size) * src.size;
     block->Use(tmp, scratch, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "sharedTmpBuffer", call);
+    if (op != ReduceOp::kSum || !shape.contiguous) {
+        block->NoteUse(
+            {Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
+    }
     block->Use(dst, dst.size * (withIndex ? 2 : 1), Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
     (src.dtype == Dtype::kHalf ? ReduceAll<half> : ReduceAll<float>)(*block, op, dst, src, shape, stride, withIndex,
                                                                      call);

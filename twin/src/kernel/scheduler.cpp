@@ -201,42 +201,51 @@ std::string Scheduler::Laggards(uint32_t meetings) const
     return names.empty() ? "no block has ended" : Text("ended without it: block ", names, count > 4 ? ", ..." : "");
 }
 
+void Scheduler::Arrive(std::vector<Meeting>& meetings, uint32_t number, const Block& block, Pipe pipe) const
+{
+    meetings.resize(std::max<size_t>(meetings.size(), number + 1));
+    ++meetings[number].blocks;
+    if (launch_.options.strict) {
+        Join(meetings[number].published, block.Publish(pipe));
+    }
+}
+
 void Scheduler::Meet(Block& block, const Call& call)
 {
     std::unique_lock<std::mutex> lock(mutex_);
     const uint32_t mine = block.syncs++;
-    meetings_.resize(std::max<size_t>(meetings_.size(), mine + 1));
-    ++meetings_[mine];
-    if (!WaitUntil(lock, [&] { return meetings_[mine] == order_.size(); })) {
+    Arrive(meetings_, mine, block, Pipe::kAll);
+    if (!WaitUntil(lock, [&] { return meetings_[mine].blocks == order_.size(); })) {
         GiveUp(block, call,
-               Text("SyncAll number ", mine + 1, " has seen ", meetings_[mine], " of ", order_.size(),
+               Text("SyncAll number ", mine + 1, " has seen ", meetings_[mine].blocks, " of ", order_.size(),
                     " blocks and the others will not come; ", Laggards(mine + 1),
                     ". Every block must call it equally often, idle ones too"),
                someoneStopped_);
     }
+    block.PassBarrier(Pipe::kAll);
+    block.Hear(meetings_[mine].published);
 }
 
-void Scheduler::SetShared(Block& block, int64_t flag)
+void Scheduler::SetShared(Block& block, Pipe pipe, int64_t flag)
 {
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::vector<uint32_t>& sets = sharedSets_[static_cast<size_t>(flag)];
-    const uint32_t mine = block.crossCoreSets[static_cast<size_t>(flag)]++;
-    sets.resize(std::max<size_t>(sets.size(), mine + 1));
-    ++sets[mine];
+    Arrive(sharedSets_[static_cast<size_t>(flag)], block.crossCoreSets[static_cast<size_t>(flag)]++, block, pipe);
     changed_.notify_all();
 }
 
 void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
 {
     std::unique_lock<std::mutex> lock(mutex_);
-    const std::vector<uint32_t>& sets = sharedSets_[static_cast<size_t>(flag)];
+    const std::vector<Meeting>& sets = sharedSets_[static_cast<size_t>(flag)];
     const uint32_t mine = block.crossCoreWaits[static_cast<size_t>(flag)]++;
-    if (!WaitUntil(lock, [&] { return mine < sets.size() && sets[mine] == order_.size(); })) {
-        GiveUp(block, call,
-               Text("flag ", flag, " was set ", mine + 1, " times by ", mine < sets.size() ? sets[mine] : 0, " of ",
-                    order_.size(), " blocks only and nobody will set it; CrossCoreSetFlag of mode 0 needs every block"),
-               someoneStopped_);
+    if (!WaitUntil(lock, [&] { return mine < sets.size() && sets[mine].blocks == order_.size(); })) {
+        GiveUp(
+            block, call,
+            Text("flag ", flag, " was set ", mine + 1, " times by ", mine < sets.size() ? sets[mine].blocks : 0, " of ",
+                 order_.size(), " blocks only and nobody will set it; CrossCoreSetFlag of mode 0 needs every block"),
+            someoneStopped_);
     }
+    block.Hear(sets[mine].published);
 }
 
 void Scheduler::WatchOver()
