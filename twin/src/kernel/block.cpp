@@ -67,6 +67,7 @@ Block::Block(LaunchState& launchState, uint32_t blockIndex)
       index(blockIndex),
       local(launchState.options.strict, std::array<uint8_t, 4>{0xFF, 0x7F, 0xFE, 0x7E}[launchState.seed % 4]),
       localOrder(launchState.options.strict),
+      timeline(launchState.isTraced),
       sites_(launchState.sites)
 {
 }
@@ -283,7 +284,21 @@ void Block::CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, b
 {
     Region* region = launch.memory.Find(view.address);
     (written ? bytesWritten : bytesRead) += bytes;
-    firstTouch += GlobalMemory::FirstTouch(*region, address - region->base, bytes);
+    const uint64_t offset = address - region->base;
+    const uint64_t sectors =
+        (offset + bytes - 1) / GlobalMemory::kSectorBytes - offset / GlobalMemory::kSectorBytes + 1;
+    const uint64_t fresh = GlobalMemory::FirstTouch(*region, offset, bytes);
+    firstTouch += fresh;
+    transfer_.firstTouchBytes += fresh;
+    transfer_.l2Bytes +=
+        (sectors * GlobalMemory::kSectorBytes - fresh) / GlobalMemory::kSectorBytes * GlobalMemory::kSectorBytes;
+}
+
+void Block::EndDma(Pipe onPipe, int64_t rows, const Call& call)
+{
+    ++dmaCount;
+    timeline.RunDma(onPipe, rows, transfer_, onPipe == Pipe::kMte3 && atomic != AtomicOp::kNone, call);
+    transfer_ = {};
 }
 
 void Block::SetEvent(AscendC::HardEvent event, int64_t id, const Call& call)
@@ -298,6 +313,7 @@ void Block::SetEvent(AscendC::HardEvent event, int64_t id, const Call& call)
     state.set[slot] = true;
     state.setAt[slot] = call.at;
     state.clock[slot] = order_.After(EndsOf(event).from, Now());
+    state.time[slot] = timeline.FlagTime(EndsOf(event).from);
 }
 
 void Block::WaitEvent(AscendC::HardEvent event, int64_t id, const Call& call)
@@ -315,12 +331,15 @@ void Block::WaitEvent(AscendC::HardEvent event, int64_t id, const Call& call)
 
 void Block::PassEvent(AscendC::HardEvent event, int32_t id)
 {
-    order_.Wait(EndsOf(event).to, Event(event).clock[static_cast<size_t>(id)]);
+    const EventState& state = Event(event);
+    order_.Wait(EndsOf(event).to, state.clock[static_cast<size_t>(id)]);
+    timeline.Wait(EndsOf(event).to, state.time[static_cast<size_t>(id)]);
 }
 
 void Block::PassBarrier(Pipe onPipe)
 {
     order_.Barrier(onPipe, Now());
+    timeline.PassBarrier(onPipe);
 }
 
 CoreClocks Block::Publish(Pipe onPipe) const
@@ -345,6 +364,7 @@ void Block::Hear(const CoreClocks& published)
 void Block::OrderInside(Pipe from, Pipe to)
 {
     order_.Wait(to, order_.After(from, Now()));
+    timeline.Wait(to, timeline.FlagTime(from));
 }
 
 int32_t Block::FreeEvent(AscendC::HardEvent event, const Call& call)

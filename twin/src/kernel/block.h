@@ -18,6 +18,7 @@
 #include "kernel/sites.h"
 #include "kernel/soc.h"
 #include "kernel/text.h"
+#include "kernel/timeline.h"
 #include "opforge_twin/launch.h"
 
 namespace opforge::twin::kernel {
@@ -38,6 +39,7 @@ struct LaunchState {
     uint32_t workspaceRegion = 0;
     uint32_t tilingRegion = 0;
     Scheduler* scheduler = nullptr;
+    bool isTraced = false;
 };
 
 /// Flags and event ids, one set for each HardEvent.
@@ -47,6 +49,7 @@ struct EventState {
     std::array<bool, kIds> reserved{};
     std::array<Location, kIds> setAt{};
     std::array<Clock, kIds> clock{};  ///< what has finished when the flag is set
+    std::array<double, kIds> time{};  ///< when it is seen, in cycles of the time model
 };
 
 class Block {
@@ -70,6 +73,8 @@ public:
     void NoteUse(const Access& access);
     /// DMA traffic with global memory.
     void CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, bool written);
+    /// The end of a DMA instruction of `rows` rows, whose bytes were counted.
+    void EndDma(Pipe pipe, int64_t rows, const Call& call);
 
     /// Every order between pipes.
     void SetEvent(AscendC::HardEvent event, int64_t id, const Call& call);
@@ -94,6 +99,7 @@ public:
     const uint32_t index;
     LocalMemory local;
     LocalOrder localOrder;
+    Timeline timeline;
 
     void* pipe = nullptr;  ///< the live TPipe
     uint64_t maskLow = ~uint64_t{0};
@@ -137,6 +143,7 @@ private:
     void CheckOrder(const Access& access);
 
     CoreOrder order_;
+    Transfer transfer_;  ///< of the DMA instruction that runs
     SiteCache sites_;
     std::array<EventState, static_cast<size_t>(AscendC::HardEvent::MAX)> events_;
 };

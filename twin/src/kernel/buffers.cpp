@@ -236,8 +236,10 @@ LocalView AddScratch(TPosition /*position*/, int64_t bytes, const Call& call)
 LocalView AllocateFrom(uint32_t queue, const Call& call)
 {
     const Entry block(call);
-    const Queue& from = QueueOf(*block, queue, call);
-    for (const uint32_t index : from.buffers) {
+    Queue& from = QueueOf(*block, queue, call);
+    for (size_t tried = 0; tried < from.buffers.size(); ++tried) {
+        const uint32_t index = from.buffers[from.next];
+        from.next = (from.next + 1) % from.buffers.size();
         Buffer& buffer = block->local.buffers[index];
         if (buffer.state != BufferState::kFree) {
             continue;

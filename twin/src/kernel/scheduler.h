@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "kernel/block.h"
+#include "kernel/estimate.h"
 
 namespace opforge::twin::kernel {
 
@@ -81,6 +82,7 @@ private:
     std::vector<Finding> findings_;
     std::vector<uint64_t> coreBytes_;
     LaunchReport totals_;
+    Estimate estimate_;
 };
 
 }  // namespace opforge::twin::kernel
