@@ -95,9 +95,11 @@ class Report:
         minimal_bytes: Every input once and every output once.
         dma_count: DMA instructions.
         blocks: Cores of the largest launch.
-        balance: Bytes of the busiest core over the mean of all vector cores.
-        estimate_us: Time estimate of the twin's model, None without a model.
-        bound_us: Roofline bound of the problem, None without a model.
+        balance: Estimated time of the busiest core over the mean of all vector cores.
+        traffic_balance: The same of DMA bytes.
+        estimate_us: Time by the model of npu_model.json, launch overhead included; an estimate, nothing is measured.
+        launch_us: The launch overhead in it.
+        bound_us: Roofline bound of the problem: the minimal bytes at the bandwidth of global memory.
     """
 
     gm_bytes_read: int
@@ -107,8 +109,16 @@ class Report:
     dma_count: int
     blocks: int
     balance: float
-    estimate_us: float | None = None
-    bound_us: float | None = None
+    traffic_balance: float
+    estimate_us: float
+    launch_us: float
+    bound_us: float
+
+    @property
+    def efficiency(self) -> float:
+        """The bound over the estimate without the launch overhead; 0 when nothing ran."""
+        running = self.estimate_us - self.launch_us
+        return self.bound_us / running if running > 0 else 0.0
 
 
 class Result(Mapping[str, Array]):
@@ -211,6 +221,10 @@ def _total(reports: Sequence[Mapping[str, Any]]) -> Report:
         **{key: sum(report[key] for report in reports) for key in sums},
         blocks=max((report["blocks"] for report in reports), default=0),
         balance=max((report["balance"] for report in reports), default=0.0),
+        estimate_us=sum((report["estimate_us"] for report in reports), 0.0),
+        launch_us=sum((report["launch_us"] for report in reports), 0.0),
+        bound_us=sum((report["bound_us"] for report in reports), 0.0),
+        traffic_balance=max((report["traffic_balance"] for report in reports), default=0.0),
     )
 
 

@@ -97,11 +97,23 @@ def _soc_table() -> str:
     return "".join(rows)
 
 
+def _time_model() -> str:
+    lines = []
+    for name, constant in npu_model()["constants"].items():
+        values = constant["value"] if isinstance(constant["value"], dict) else {"": constant["value"]}
+        for suffix, value in values.items():
+            if isinstance(value, int | float):
+                words = f"{name}_{suffix}".strip("_").split("_")
+                lines.append(f"inline constexpr double k{''.join(map(str.capitalize, words))} = {float(value)!r};\n")
+    return "".join(lines)
+
+
 def build_runtime(jobs: int = 0, progress: Progress | None = None) -> Path:
     """Compile the twin's runtime library, under CANN's link names too; returns its path."""
     home = _twin_dir(Project(BUILTIN_ROOT))
     with locked(home):
         _write_if_changed(home / "gen" / "soc_table.inc", _soc_table())
+        _write_if_changed(home / "gen" / "time_model.inc", _time_model())
         flags = (*WARNINGS, f"-I{INCLUDE}", f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
         units = tuple(
             Unit(source, home / "obj" / source.relative_to(TWIN).with_suffix(".o"), flags, f"twin: {source.name}")

@@ -121,7 +121,7 @@ def test_every_width(columns, dtype):
 def test_one_group_has_almost_all_rows(index_dtype):
     ends = np.r_[np.arange(1, 41), 40000].astype(index_dtype)
     result = agree(values((40000, 256), np.float16), ends)
-    assert result.report.balance <= 1.1
+    assert result.report.traffic_balance <= 1.1
     assert result.report.blocks == 48
 
 

@@ -43,6 +43,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR absent,
         LocalTensor<float> out = outQueue.AllocTensor<float>();
         UnaryRepeatParams repeats;
         Adds(out, work, 1.0f, 64, 16, repeats);
+        PipeBarrier<PIPE_V>();
         Cast(narrow, in, RoundMode::CAST_RINT, 1024);
         inQueue.FreeTensor(in);
         outQueue.EnQue(out);
@@ -60,6 +61,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR absent,
         DataCopyPad(in, yGm, rows, padding);
         inQueue.EnQue(in);
         in = inQueue.DeQue<float>();
+        PipeBarrier<PIPE_V>();
         Adds(work, in, 1.0f, 32);
         inQueue.FreeTensor(in);
     }
@@ -344,7 +346,13 @@ PLANTED = [
         "cast_none", "RoundMode::CAST_RINT, 1024", "RoundMode::CAST_NONE, 1024", "cast_mode", "CAST_RINT, CAST_FLOOR"
     ),
     # orders
-    Planted("flag_left_set", "WaitFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);", "", "flag_left_set", "MTE3_MTE2 id 3"),
+    Planted(
+        "flag_left_set",
+        "SyncAll();",
+        "SyncAll(); SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID5);",
+        "flag_left_set",
+        "MTE3_MTE2 id 5",
+    ),
     Planted("flag_never_set", "SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID3);", "", "flag_not_set", "MTE3_MTE2 id 3"),
     Planted(
         "flag_set_twice",

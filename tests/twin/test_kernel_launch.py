@@ -102,6 +102,8 @@ extern "C" __global__ __aicore__ void meetings(GM_ADDR y, GM_ADDR sync, GM_ADDR 
     for (int64_t i = 0; i < blocks; ++i) {
         seen += yGm.GetValue(i * 16);
     }
+    SetFlag<HardEvent::S_MTE3>(EVENT_ID0);
+    WaitFlag<HardEvent::S_MTE3>(EVENT_ID0);
     CrossCoreSetFlag<0, PIPE_MTE3>(3);
     CrossCoreWaitFlag(3);
     yGm.SetValue(block * 16, seen);

@@ -53,6 +53,8 @@ public:
     {
         SetFlag<HardEvent::V_MTE3>(EVENT_ID0);
         WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);
+        SetFlag<HardEvent::S_MTE3>(EVENT_ID0);
+        WaitFlag<HardEvent::S_MTE3>(EVENT_ID0);
         DataCopyExtParams rows(1, count_ * sizeof(T), 0, 0, 0);
         DataCopyPad(gm_, buffer_.template Get<T>(), rows);
     }
@@ -131,8 +133,8 @@ ELEMENTWISE = {
 }
 APPROXIMATE = {
     "Exp": ("Exp(z, x, kCount);", np.exp),
-    "Ln": ("Abs(t, x, kCount); Ln(z, t, kCount);", lambda x: np.log(np.abs(x))),
-    "Rsqrt": ("Abs(t, x, kCount); Rsqrt(z, t, kCount);", lambda x: 1 / np.sqrt(np.abs(x))),
+    "Ln": ("Abs(t, x, kCount); PipeBarrier<PIPE_V>(); Ln(z, t, kCount);", lambda x: np.log(np.abs(x))),
+    "Rsqrt": ("Abs(t, x, kCount); PipeBarrier<PIPE_V>(); Rsqrt(z, t, kCount);", lambda x: 1 / np.sqrt(np.abs(x))),
     "Reciprocal": ("Reciprocal(z, x, kCount);", lambda x: 1 / x),
 }
 MODES = {

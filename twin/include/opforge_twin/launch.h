@@ -42,6 +42,22 @@ struct Finding {
     bool fatal = false;  ///< the block was stopped here
 };
 
+/// Times are estimates of the model of twin/npu_model.json, in microseconds.
+struct PhaseTime {
+    double coreUs = 0.0;  ///< schedule of the slowest core
+    double gmUs = 0.0;    ///< sectors touched for the first time, at the bandwidth of global memory
+    double l2Us = 0.0;    ///< sectors touched again, at the bandwidth of L2
+    double syncUs = 0.0;  ///< of the meeting before the phase
+
+    double Us() const { return coreUs > gmUs ? (coreUs > l2Us ? coreUs : l2Us) : (gmUs > l2Us ? gmUs : l2Us); }
+};
+
+struct PipeTime {
+    std::string pipe;
+    double criticalUs = 0.0;  ///< busy on the critical core
+    double meanUs = 0.0;      ///< busy, mean of all cores of the SoC
+};
+
 struct LaunchReport {
     std::string opType;
     uint64_t tilingKey = 0;
@@ -50,7 +66,14 @@ struct LaunchReport {
     uint64_t gmBytesWritten = 0;
     uint64_t firstTouchBytes = 0;  ///< 128-byte sectors touched by DMA at least once, reads plus writes, in bytes
     uint64_t dmaCount = 0;
-    double balance = 0.0;  ///< bytes of the busiest block / mean over all vector cores of the SoC
+    double balance = 0.0;         ///< time of the busiest core / mean over all vector cores of the SoC
+    double trafficBalance = 0.0;  ///< the same of DMA bytes
+    double estimateUs = 0.0;      ///< launch overhead included
+    double launchUs = 0.0;
+    double boundUs = 0.0;  ///< of the problem: each input and each output once, at the bandwidth of global memory
+    uint32_t criticalCore = 0;
+    std::vector<PhaseTime> phases;
+    std::vector<PipeTime> pipes;
     std::vector<Finding> findings;
 };
 

@@ -1,5 +1,7 @@
 #include "kernel/block.h"
 
+#include "kernel/race.h"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -63,7 +65,10 @@ Entry::Entry(const Call& call)
 Block::Block(LaunchState& launchState, uint32_t blockIndex)
     : launch(launchState),
       index(blockIndex),
-      local(launchState.options.strict, std::array<uint8_t, 4>{0xFF, 0x7F, 0xFE, 0x7E}[launchState.seed % 4])
+      local(launchState.options.strict, std::array<uint8_t, 4>{0xFF, 0x7F, 0xFE, 0x7E}[launchState.seed % 4]),
+      localOrder(launchState.options.strict),
+      timeline(launchState.isTraced),
+      sites_(launchState.sites)
 {
 }
 
@@ -211,9 +216,26 @@ uint8_t* Block::Resolve(const GlobalView& view, uint64_t address, uint64_t bytes
 
 void Block::Touch(const Access& access)
 {
-    if (access.memory != Memory::kUnifiedBuffer || access.bytes == 0) {
+    if (access.bytes == 0) {
         return;
     }
+    if (access.memory == Memory::kUnifiedBuffer) {
+        CheckContents(access);
+    }
+    if (launch.options.strict) {
+        CheckOrder(access);
+    }
+}
+
+void Block::NoteUse(const Access& access)
+{
+    if (launch.options.strict && access.bytes != 0) {
+        CheckOrder(access);
+    }
+}
+
+void Block::CheckContents(const Access& access)
+{
     if (access.kind == AccessKind::kWrite) {
         local.MarkWritten(access.begin, access.bytes);
         return;
@@ -229,11 +251,54 @@ void Block::Touch(const Access& access)
     }
 }
 
+void Block::CheckOrder(const Access& access)
+{
+    const auto siteOf = [&] { return sites_.NumberOf({access.call.name, access.call.at, access.operand}); };
+    std::optional<Conflict> conflict;
+    std::string memory = "the unified buffer";
+    uint64_t base = 0;
+    if (access.memory == Memory::kUnifiedBuffer) {
+        conflict = localOrder.Note(access, Now(), siteOf(), order_);
+    } else {
+        const Region* region = launch.memory.Find(static_cast<uint64_t>(access.begin));
+        if (region->order == nullptr) {
+            return;  // nobody writes there
+        }
+        base = region->base;
+        conflict =
+            region->order->Note(access, access.begin - static_cast<int64_t>(base), index, Now(), siteOf(), order_);
+        memory = Text("'", region->name, "'");
+    }
+    if (!conflict) {
+        return;
+    }
+    if (access.memory == Memory::kUnifiedBuffer) {
+        conflict->block = index;
+    }
+    Report("race", access.pipe, access.call,
+           DescribeRace(access, *conflict, launch.sites.At(conflict->site), index, memory,
+                        conflict->begin - static_cast<int64_t>(base)));
+}
+
 void Block::CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, bool written)
 {
     Region* region = launch.memory.Find(view.address);
     (written ? bytesWritten : bytesRead) += bytes;
-    firstTouch += GlobalMemory::FirstTouch(*region, address - region->base, bytes);
+    const uint64_t offset = address - region->base;
+    const uint64_t sectors =
+        (offset + bytes - 1) / GlobalMemory::kSectorBytes - offset / GlobalMemory::kSectorBytes + 1;
+    const uint64_t fresh = GlobalMemory::FirstTouch(*region, offset, bytes);
+    firstTouch += fresh;
+    transfer_.firstTouchBytes += fresh;
+    transfer_.l2Bytes +=
+        (sectors * GlobalMemory::kSectorBytes - fresh) / GlobalMemory::kSectorBytes * GlobalMemory::kSectorBytes;
+}
+
+void Block::EndDma(Pipe onPipe, int64_t rows, const Call& call)
+{
+    ++dmaCount;
+    timeline.RunDma(onPipe, rows, transfer_, onPipe == Pipe::kMte3 && atomic != AtomicOp::kNone, call);
+    transfer_ = {};
 }
 
 void Block::SetEvent(AscendC::HardEvent event, int64_t id, const Call& call)
@@ -247,6 +312,8 @@ void Block::SetEvent(AscendC::HardEvent event, int64_t id, const Call& call)
     }
     state.set[slot] = true;
     state.setAt[slot] = call.at;
+    state.clock[slot] = order_.After(EndsOf(event).from, Now());
+    state.time[slot] = timeline.FlagTime(EndsOf(event).from);
 }
 
 void Block::WaitEvent(AscendC::HardEvent event, int64_t id, const Call& call)
@@ -259,6 +326,45 @@ void Block::WaitEvent(AscendC::HardEvent event, int64_t id, const Call& call)
                   Name(event), ">(", id, ") before"));
     }
     state.set[slot] = false;
+    PassEvent(event, static_cast<int32_t>(id));
+}
+
+void Block::PassEvent(AscendC::HardEvent event, int32_t id)
+{
+    const EventState& state = Event(event);
+    order_.Wait(EndsOf(event).to, state.clock[static_cast<size_t>(id)]);
+    timeline.Wait(EndsOf(event).to, state.time[static_cast<size_t>(id)]);
+}
+
+void Block::PassBarrier(Pipe onPipe)
+{
+    order_.Barrier(onPipe, Now());
+    timeline.PassBarrier(onPipe);
+}
+
+CoreClocks Block::Publish(Pipe onPipe) const
+{
+    Clock own;
+    if (onPipe == Pipe::kAll) {
+        own.finished.fill(Now());
+    } else {
+        own = order_.After(onPipe, Now());
+    }
+    return order_.Publish(index, launch.request.blockNum, own);
+}
+
+void Block::Hear(const CoreClocks& published)
+{
+    if (!published.empty()) {
+        order_.Hear(published);
+        order_.Wait(Pipe::kScalar, published[index]);
+    }
+}
+
+void Block::OrderInside(Pipe from, Pipe to)
+{
+    order_.Wait(to, order_.After(from, Now()));
+    timeline.Wait(to, timeline.FlagTime(from));
 }
 
 int32_t Block::FreeEvent(AscendC::HardEvent event, const Call& call)

@@ -13,8 +13,12 @@
 #include "kernel/access.h"
 #include "kernel/global_memory.h"
 #include "kernel/local_memory.h"
+#include "kernel/local_order.h"
+#include "kernel/order.h"
+#include "kernel/sites.h"
 #include "kernel/soc.h"
 #include "kernel/text.h"
+#include "kernel/timeline.h"
 #include "opforge_twin/launch.h"
 
 namespace opforge::twin::kernel {
@@ -31,9 +35,11 @@ struct LaunchState {
     const SocFigures& soc;
     uint64_t seed;
     GlobalMemory memory;
+    Sites sites;
     uint32_t workspaceRegion = 0;
     uint32_t tilingRegion = 0;
     Scheduler* scheduler = nullptr;
+    bool isTraced = false;
 };
 
 /// Flags and event ids, one set for each HardEvent.
@@ -42,6 +48,8 @@ struct EventState {
     std::array<bool, kIds> set{};
     std::array<bool, kIds> reserved{};
     std::array<Location, kIds> setAt{};
+    std::array<Clock, kIds> clock{};  ///< what has finished when the flag is set
+    std::array<double, kIds> time{};  ///< when it is seen, in cycles of the time model
 };
 
 class Block {
@@ -61,14 +69,28 @@ public:
                      const char* operand, const Call& call);
     /// Every access of every instruction, after its range was checked.
     void Touch(const Access& access);
+    /// An access whose contents do not matter: scratch.
+    void NoteUse(const Access& access);
     /// DMA traffic with global memory.
     void CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, bool written);
+    /// The end of a DMA instruction of `rows` rows, whose bytes were counted.
+    void EndDma(Pipe pipe, int64_t rows, const Call& call);
 
     /// Every order between pipes.
     void SetEvent(AscendC::HardEvent event, int64_t id, const Call& call);
     void WaitEvent(AscendC::HardEvent event, int64_t id, const Call& call);
     int32_t FreeEvent(AscendC::HardEvent event, const Call& call);
     EventState& Event(AscendC::HardEvent event) { return events_[static_cast<size_t>(event)]; }
+    /// The order that a flag makes, once it is set.
+    void PassEvent(AscendC::HardEvent event, int32_t id);
+    void PassBarrier(Pipe pipe);
+    /// The core comes to a meeting with everything finished that `pipe` (or all of them) was given.
+    CoreClocks Publish(Pipe pipe) const;
+    void Hear(const CoreClocks& published);
+    /// Orders `to` behind all that `from` was given, as an instruction that needs no flag for it does.
+    void OrderInside(Pipe from, Pipe to);
+    /// Number of the instruction that runs, over all pipes of the core.
+    uint32_t Now() const { return static_cast<uint32_t>(instructions.load(std::memory_order_relaxed)); }
 
     /// What must hold when the kernel function has returned.
     void Finish();
@@ -76,6 +98,8 @@ public:
     LaunchState& launch;
     const uint32_t index;
     LocalMemory local;
+    LocalOrder localOrder;
+    Timeline timeline;
 
     void* pipe = nullptr;  ///< the live TPipe
     uint64_t maskLow = ~uint64_t{0};
@@ -115,7 +139,12 @@ public:
 private:
     const char* DescribeState(const Buffer& buffer) const;
     void CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
+    void CheckContents(const Access& access);
+    void CheckOrder(const Access& access);
 
+    CoreOrder order_;
+    Transfer transfer_;  ///< of the DMA instruction that runs
+    SiteCache sites_;
     std::array<EventState, static_cast<size_t>(AscendC::HardEvent::MAX)> events_;
 };
 

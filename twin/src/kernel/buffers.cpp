@@ -138,6 +138,7 @@ void ClearReserved(Block& block, Pipe from, Pipe to, int32_t id)
 {
     if (id >= 0) {
         EventState& state = block.Event(EventBetween(from, to));
+        block.PassEvent(EventBetween(from, to), id);
         state.set[static_cast<size_t>(id)] = false;
         state.reserved[static_cast<size_t>(id)] = false;
     }
@@ -235,8 +236,10 @@ LocalView AddScratch(TPosition /*position*/, int64_t bytes, const Call& call)
 LocalView AllocateFrom(uint32_t queue, const Call& call)
 {
     const Entry block(call);
-    const Queue& from = QueueOf(*block, queue, call);
-    for (const uint32_t index : from.buffers) {
+    Queue& from = QueueOf(*block, queue, call);
+    for (size_t tried = 0; tried < from.buffers.size(); ++tried) {
+        const uint32_t index = from.buffers[from.next];
+        from.next = (from.next + 1) % from.buffers.size();
         Buffer& buffer = block->local.buffers[index];
         if (buffer.state != BufferState::kFree) {
             continue;

@@ -4,12 +4,14 @@
 
 #include "kernel/block.h"
 #include "kernel/numbers.h"
+#include "kernel/time_model.h"
 
 namespace opforge::twin::kernel {
 
 namespace {
 
 constexpr int64_t kBlockBytes = 32;
+constexpr int64_t kRepeatBytes = 256;
 constexpr uint64_t kCacheLineBytes = 64;
 constexpr int64_t kMaxPaddingBytes = 32;
 constexpr int64_t kFillScratchBytes = 1024;
@@ -44,16 +46,16 @@ void PadRow(Block& block, int64_t row, int64_t bytes, const Padding& padding, in
     const int64_t left = padding.left * size;
     const int64_t right = padding.right * size;
     const int64_t end = left + bytes + right;
+    const int64_t whole = RoundUp(end, kBlockBytes);
+    block.Touch({Pipe::kMte2, Memory::kUnifiedBuffer, AccessKind::kWrite, row, whole, "dst", call});
     if (padding.enabled) {
         FillPadding(block.local.At(row), padding.left, size, padding.value);
         FillPadding(block.local.At(row + left + bytes), padding.right, size, padding.value);
-        block.Touch({Pipe::kMte2, Memory::kUnifiedBuffer, AccessKind::kWrite, row, end, "dst", call});
     } else {
         block.local.Poison(row, left);
         block.local.Poison(row + left + bytes, right);
-        block.Touch({Pipe::kMte2, Memory::kUnifiedBuffer, AccessKind::kWrite, row + left, bytes, "dst", call});
     }
-    block.local.Poison(row + end, RoundUp(end, kBlockBytes) - end);
+    block.local.Poison(row + end, whole - end);
 }
 
 template <typename T>
@@ -127,7 +129,7 @@ void StoreRows(Block& block, const GlobalView& dst, int64_t src, const Rows& row
         }
         block.CountDma(dst, address, static_cast<uint64_t>(rows.bytes), true);
     }
-    ++block.dmaCount;
+    block.EndDma(Pipe::kMte3, rows.count, call);
 }
 
 void CheckPadding(Block& block, const Padding& padding, int64_t size, const Call& call)
@@ -176,7 +178,7 @@ void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const
         }
         block->CountDma(src, address, bytes, false);
     }
-    ++block->dmaCount;
+    block->EndDma(Pipe::kMte2, rows.count, call);
 }
 
 void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool padded, const Call& call)
@@ -210,6 +212,8 @@ void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, con
         std::memmove(block->local.At(target), block->local.At(source), static_cast<size_t>(rows.bytes));
         block->Touch({Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kWrite, target, rows.bytes, "dst", call});
     }
+    const int64_t repeats = rows.count * ((rows.bytes + kRepeatBytes - 1) / kRepeatBytes);
+    block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
 }
 
 void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call& call)
@@ -229,14 +233,18 @@ void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call
     const int64_t begin = block->local.used;
     const int64_t bytes = count * dst.size;
     const int64_t piece = std::min(room / kBlockBytes * kBlockBytes, bytes);
+    block->localOrder.Forget(begin, piece);
     FillPadding(block->local.At(begin), piece / dst.size, dst.size, value);
     block->Touch({Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kWrite, begin, piece, "scratch", call});
+    block->timeline.RunVector(static_cast<double>(piece / kRepeatBytes + 1) * time_model::kVectorCyclesPerRepeat, call);
+    block->timeline.Wait(Pipe::kMte3, block->timeline.FlagTime(Pipe::kVector));
     GlobalView part = dst;
     for (int64_t done = 0; done < bytes; done += piece) {
         part.address = dst.address + static_cast<uint64_t>(done);
         StoreRows(*block, part, begin, {1, std::min(piece, bytes - done), 0, 0}, 0, call);
     }
     block->local.Poison(begin, piece);
+    block->localOrder.Forget(begin, piece);  // the API waits for its own stores
 }
 
 void SetAtomic(AtomicOp op, Dtype dtype, const Call& call)
@@ -260,6 +268,7 @@ void CleanCache(const GlobalView& view, bool whole, const Call& call)
 uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
 {
     const Entry block(call);
+    block->timeline.RunScalar(time_model::kScalarGmAccessCycles, call);
     const auto size = static_cast<uint64_t>(view.size);
     const uint64_t address = view.address + index * size;
     uint64_t bits = 0;
@@ -272,6 +281,7 @@ uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
 void WriteGlobal(const GlobalView& view, uint64_t index, uint64_t value, const Call& call)
 {
     const Entry block(call);
+    block->timeline.RunScalar(time_model::kScalarGmAccessCycles, call);
     const auto size = static_cast<uint64_t>(view.size);
     const uint64_t address = view.address + index * size;
     std::memcpy(block->Resolve(view, address, size, Pipe::kScalar, AccessKind::kWrite, "tensor", call), &value, size);
@@ -284,6 +294,7 @@ void WriteGlobal(const GlobalView& view, uint64_t index, uint64_t value, const C
 uint64_t ReadLocal(const LocalView& view, int64_t index, const Call& call)
 {
     const Entry block(call);
+    block->timeline.RunScalar(time_model::kScalarUbAccessCycles, call);
     LocalView element = view;
     element.address += index * view.size;
     block->Use(element, view.size, Pipe::kScalar, AccessKind::kRead, view.size, "tensor", call);
@@ -297,6 +308,7 @@ uint64_t ReadLocal(const LocalView& view, int64_t index, const Call& call)
 void WriteLocal(const LocalView& view, int64_t index, uint64_t value, const Call& call)
 {
     const Entry block(call);
+    block->timeline.RunScalar(time_model::kScalarUbAccessCycles, call);
     LocalView element = view;
     element.address += index * view.size;
     block->Use(element, view.size, Pipe::kScalar, AccessKind::kWrite, view.size, "tensor", call);

@@ -319,7 +319,8 @@ void Binary(BinaryOp op, const LocalView& dst, const LocalView& src0, const Loca
             const Stride& dstStride, const Stride& src0Stride, const Stride& src1Stride, const Call& call)
 {
     const Entry block(call);
-    const Shape shape = Resolve(*block, lanes, std::max(dst.size, src0.size), call);
+    Shape shape = Resolve(*block, lanes, std::max(dst.size, src0.size), call);
+    shape.isSlow = op == BinaryOp::kDiv;
     Sweep(*block, shape,
           {{&dst, "dst", dstStride, op == BinaryOp::kMulAddDst, true},
            {&src0, "src0", src0Stride, true, false},
@@ -331,7 +332,8 @@ void Unary(UnaryOp op, const LocalView& dst, const LocalView& src, const Lanes& 
            const Stride& srcStride, const Call& call)
 {
     const Entry block(call);
-    const Shape shape = Resolve(*block, lanes, dst.size, call);
+    Shape shape = Resolve(*block, lanes, dst.size, call);
+    shape.isSlow = op != UnaryOp::kAbs && op != UnaryOp::kRelu && op != UnaryOp::kNot && op != UnaryOp::kCopy;
     Sweep(*block, shape, {{&dst, "dst", dstStride, false, true}, {&src, "src", srcStride, true, false}},
           UnaryBodyFor(op, dst), 0, nullptr, false, call);
 }

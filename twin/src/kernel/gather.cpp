@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "kernel/sweep.h"
+#include "kernel/time_model.h"
 
 namespace opforge::twin::kernel {
 
@@ -72,6 +73,8 @@ void GatherElements(const LocalView& dst, const LocalView& src, const LocalView&
                "srcOffset", call);
     block->Use(dst, Extent(shape, dst.size, stride), Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
     block->Use(src, src.size, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
+    const int64_t elements = shape.contiguous ? shape.total : repeats * shape.leading;
+    block->timeline.RunVector(static_cast<double>(elements) * time_model::kGatherCyclesPerElement, call);
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
         const int64_t count = shape.contiguous ? shape.total : shape.Count(repeat);
         for (int64_t index = 0; index < count; ++index) {
@@ -101,6 +104,7 @@ void GatherBlocks(const LocalView& dst, const LocalView& src, const LocalView& b
                call);
     block->Use(dst, lastBlock + kBlockBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
     block->Use(src, kBlockBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
+    block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
     for (int64_t index = 0; index < repeats * perRepeat; ++index) {
         const int64_t from = OffsetAt(*block, byteOffsets, index, src, 0, kBlockBytes, call);
         const int64_t to =
@@ -132,6 +136,7 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
         const int64_t bytes = (repeats - 1) * how.maskRepeatStride * kBlockBytes + (count + 7) / 8;
         block->Use(*how.bits, bytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src1Pattern", call);
     }
+    block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
     uint64_t kept = 0;
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
         for (int64_t lane = 0; lane < count; ++lane) {
@@ -151,6 +156,7 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
             ++kept;
         }
     }
+    block->OrderInside(Pipe::kVector, Pipe::kScalar);  // the count comes out of a register of the vector unit
     return kept;
 }
 

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "kernel/global_order.h"
+
 namespace opforge::twin::kernel {
 
 /// One kernel argument. The kernel never sees `host`: it computes with `base`, so that whatever it adds to a pointer
@@ -23,6 +25,8 @@ struct Region {
     bool writable = true;
     /// One bit per 128-byte sector that some DMA has touched.
     std::unique_ptr<std::atomic<uint64_t>[]> touched;
+    /// Who used it last; null when nobody may write it, or nobody asks.
+    std::unique_ptr<GlobalOrder> order;
 };
 
 class GlobalMemory {

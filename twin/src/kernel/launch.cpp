@@ -119,6 +119,14 @@ GmPointer PointerTo(const LaunchState& launch, uint32_t region)
     return reinterpret_cast<GmPointer>(static_cast<uintptr_t>(launch.memory.AddressOf(region)));
 }
 
+/// What nobody may write needs no order.
+void WatchOrder(const LaunchState& launch, Region& region)
+{
+    if (launch.options.strict && region.writable && region.host != nullptr && region.bytes != 0) {
+        region.order = std::make_unique<kernel::GlobalOrder>(region.bytes);
+    }
+}
+
 std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& tiling)
 {
     const LaunchRequest& request = launch.request;
@@ -129,12 +137,14 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
         region.host = static_cast<uint8_t*>(argument.data);
         region.bytes = argument.bytes;
         region.writable = argument.isOutput;
+        WatchOrder(launch, region);
         launch.memory.Add(std::move(region));
     }
     Region workspace;
     workspace.name = "workspace";
     workspace.host = static_cast<uint8_t*>(request.workspace);
     workspace.bytes = request.workspaceBytes;
+    WatchOrder(launch, workspace);
     launch.workspaceRegion = launch.memory.Add(std::move(workspace));
     Region blob;
     blob.name = "tiling";
@@ -171,7 +181,7 @@ LaunchReport Launch(const LaunchRequest& request, const Options& options)
         report.findings.push_back({"launch", -1, "", "", Text(request.opType, ": ", refusal), true});
         return report;
     }
-    LaunchState launch{request, options, *soc, options.seed != 0 ? options.seed : FreshSeed(), {}, 0, 0, nullptr};
+    LaunchState launch{request, options, *soc, options.seed != 0 ? options.seed : FreshSeed(), {}, {}, 0, 0, nullptr};
     std::vector<uint8_t> tiling = request.tiling;
     const std::vector<GmPointer> pointers = MapArguments(launch, tiling);
     kernel::Scheduler scheduler(launch, [&](Block& block) { RunBlock(block, pointers); });

@@ -30,6 +30,7 @@ struct Queue {
     Pipe consumer = Pipe::kVector;
     int64_t depth = 1;
     std::vector<uint32_t> buffers;
+    size_t next = 0;  ///< the buffer to be given out next: they take turns
     std::deque<uint32_t> filled;
 };
 

@@ -4,6 +4,7 @@
 
 #include "kernel/numbers.h"
 #include "kernel/sweep.h"
+#include "kernel/time_model.h"
 
 namespace opforge::twin::kernel {
 
@@ -90,16 +91,11 @@ void TouchWrite(Block& block, int64_t address, int64_t bytes, const Call& call)
     block.Touch({Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kWrite, address, bytes, "dst", call});
 }
 
-int64_t RepeatsOf(const Shape& shape)
-{
-    return shape.contiguous ? (shape.total + shape.perRepeat - 1) / shape.perRepeat : shape.repeats;
-}
-
 template <typename T>
 void ReduceAll(Block& block, ReduceOp op, const LocalView& dst, const LocalView& src, const Shape& shape,
                const Stride& stride, bool withIndex, const Call& call)
 {
-    const int64_t repeats = RepeatsOf(shape);
+    const int64_t repeats = shape.Repeats();
     Repeat<T> loaded;
     std::vector<Computed<T>> sums;
     Extreme<T> best;
@@ -145,7 +141,7 @@ int64_t ScratchElements(const Shape& shape, ReduceOp op, bool withIndex, int64_t
 {
     const int64_t unit = kBlockBytes / size;
     const auto roundUp = [&](int64_t count) { return (count + unit - 1) / unit * unit; };
-    const int64_t repeats = RepeatsOf(shape);
+    const int64_t repeats = shape.Repeats();
     if (op == ReduceOp::kSum) {
         return roundUp(repeats);
     }
@@ -237,13 +233,18 @@ void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const Local
 {
     const Entry block(call);
     const Shape shape = Resolve(*block, lanes, src.size, call);
-    if (RepeatsOf(shape) == 0) {
+    if (shape.Repeats() == 0) {
         return;
     }
     const Stride stride{1, srcRepeatStride, kStrideLimit, kStrideLimit};
     UseSource(*block, src, shape, stride, call);
+    Charge(*block, shape, call);
     const int64_t scratch = ScratchElements(shape, op, withIndex, src.size) * src.size;
     block->Use(tmp, scratch, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "sharedTmpBuffer", call);
+    if (op != ReduceOp::kSum || !shape.contiguous) {
+        block->NoteUse(
+            {Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
+    }
     block->Use(dst, dst.size * (withIndex ? 2 : 1), Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
     (src.dtype == Dtype::kHalf ? ReduceAll<half> : ReduceAll<float>)(*block, op, dst, src, shape, stride, withIndex,
                                                                      call);
@@ -259,6 +260,7 @@ void ReduceRepeats(ReduceOp op, const LocalView& dst, const LocalView& src, cons
     }
     const Stride stride{srcBlockStride, srcRepeatStride, kStrideLimit, kStrideLimit};
     UseSource(*block, src, shape, stride, call);
+    Charge(*block, shape, call);
     const int64_t bytes = ResultBytes(order, dst.size);
     const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * bytes;
     block->Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
@@ -276,6 +278,7 @@ void ReduceGroups(int64_t group, const LocalView& dst, const LocalView& src, con
     }
     const Stride stride{srcBlockStride, srcRepeatStride, kStrideLimit, kStrideLimit};
     UseSource(*block, src, shape, stride, call);
+    Charge(*block, shape, call);
     const int64_t bytes = shape.perRepeat / group * dst.size;
     const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * bytes;
     block->Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
@@ -296,6 +299,7 @@ void BroadcastBlocks(const LocalView& dst, const LocalView& src, int64_t repeats
     const int64_t lastBlock = ((repeats - 1) * dstStride.repeat + (perRepeat - 1) * dstStride.block) * kBlockBytes;
     block->Use(src, repeats * perRepeat * src.size, Pipe::kVector, AccessKind::kRead, src.size, "src", call);
     block->Use(dst, lastBlock + kBlockBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
     for (int64_t element = 0; element < repeats * perRepeat; ++element) {
         const int64_t from = src.address + element * src.size;
         const int64_t to =

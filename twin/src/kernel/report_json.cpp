@@ -27,6 +27,24 @@ std::string Quoted(const std::string& text)
     return quoted + "\"";
 }
 
+/// Microseconds, by the time model.
+std::string TimesOf(const LaunchReport& report)
+{
+    std::string phases;
+    for (const PhaseTime& phase : report.phases) {
+        phases += kernel::Text(phases.empty() ? "" : ", ", "{\"core_us\": ", phase.coreUs, ", \"gm_us\": ", phase.gmUs,
+                               ", \"l2_us\": ", phase.l2Us, ", \"sync_us\": ", phase.syncUs, "}");
+    }
+    std::string pipes;
+    for (const PipeTime& pipe : report.pipes) {
+        pipes += kernel::Text(pipes.empty() ? "" : ", ", Quoted(pipe.pipe), ": {\"critical_us\": ", pipe.criticalUs,
+                              ", \"mean_us\": ", pipe.meanUs, "}");
+    }
+    return kernel::Text(", \"estimate_us\": ", report.estimateUs, ", \"launch_us\": ", report.launchUs,
+                        ", \"bound_us\": ", report.boundUs, ", \"critical_core\": ", report.criticalCore,
+                        ", \"phases\": [", phases, "], \"pipes\": {", pipes, "}");
+}
+
 }  // namespace
 
 std::string ToJson(const LaunchReport& report)
@@ -42,7 +60,8 @@ std::string ToJson(const LaunchReport& report)
                         ", \"blocks\": ", report.blocks, ", \"gm_bytes_read\": ", report.gmBytesRead,
                         ", \"gm_bytes_written\": ", report.gmBytesWritten,
                         ", \"first_touch_bytes\": ", report.firstTouchBytes, ", \"dma_count\": ", report.dmaCount,
-                        ", \"balance\": ", report.balance, ", \"findings\": [", findings, "]}");
+                        ", \"balance\": ", report.balance, ", \"traffic_balance\": ", report.trafficBalance,
+                        TimesOf(report), ", \"findings\": [", findings, "]}");
 }
 
 }  // namespace opforge::twin

@@ -36,6 +36,15 @@ double CpuSeconds(pthread_t thread)
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
+uint64_t MinimalBytes(const LaunchRequest& request)
+{
+    uint64_t bytes = 0;
+    for (const GmArgument& argument : request.arguments) {
+        bytes += (argument.isInput ? argument.bytes : 0) + (argument.isOutput ? argument.bytes : 0);
+    }
+    return bytes;
+}
+
 /// One finding per kind and place: the blocks of a launch make the same mistake together.
 std::vector<Finding> Merge(std::vector<Finding> findings)
 {
@@ -66,7 +75,8 @@ Scheduler::Scheduler(LaunchState& launch, std::function<void(Block&)> body)
       body_(std::move(body)),
       order_(launch.request.blockNum),
       endedAfter_(launch.request.blockNum, -1),
-      coreBytes_(static_cast<size_t>(launch.soc.vectorCores))
+      coreBytes_(static_cast<size_t>(launch.soc.vectorCores)),
+      estimate_(launch.soc)
 {
     std::iota(order_.begin(), order_.end(), 0U);
     std::mt19937_64 random(launch.seed);
@@ -97,8 +107,9 @@ void Scheduler::Run(LaunchReport& report)
     const uint64_t moved = totals_.gmBytesRead + totals_.gmBytesWritten;
     if (moved != 0) {
         const auto busiest = static_cast<double>(*std::max_element(coreBytes_.begin(), coreBytes_.end()));
-        report.balance = busiest * static_cast<double>(coreBytes_.size()) / static_cast<double>(moved);
+        report.trafficBalance = busiest * static_cast<double>(coreBytes_.size()) / static_cast<double>(moved);
     }
+    estimate_.Write(MinimalBytes(launch_.request), report);
     std::vector<Finding> merged = Merge(std::move(findings_));
     report.findings.insert(report.findings.end(), merged.begin(), merged.end());
 }
@@ -145,6 +156,8 @@ void Scheduler::Collect(Block& block)
 {
     endedAfter_[block.index] = block.syncs;
     someoneStopped_ = someoneStopped_ || block.stopped;
+    block.timeline.EndPhase();
+    estimate_.Add(block.index, block.timeline.Phases());
     findings_.insert(findings_.end(), block.findings.begin(), block.findings.end());
     totals_.gmBytesRead += block.bytesRead;
     totals_.gmBytesWritten += block.bytesWritten;
@@ -201,42 +214,53 @@ std::string Scheduler::Laggards(uint32_t meetings) const
     return names.empty() ? "no block has ended" : Text("ended without it: block ", names, count > 4 ? ", ..." : "");
 }
 
+void Scheduler::Arrive(std::vector<Meeting>& meetings, uint32_t number, const Block& block, Pipe pipe) const
+{
+    meetings.resize(std::max<size_t>(meetings.size(), number + 1));
+    ++meetings[number].blocks;
+    if (launch_.options.strict) {
+        Join(meetings[number].published, block.Publish(pipe));
+    }
+}
+
 void Scheduler::Meet(Block& block, const Call& call)
 {
+    block.PassBarrier(Pipe::kAll);
+    block.timeline.EndPhase();
     std::unique_lock<std::mutex> lock(mutex_);
     const uint32_t mine = block.syncs++;
-    meetings_.resize(std::max<size_t>(meetings_.size(), mine + 1));
-    ++meetings_[mine];
-    if (!WaitUntil(lock, [&] { return meetings_[mine] == order_.size(); })) {
+    Arrive(meetings_, mine, block, Pipe::kAll);
+    if (!WaitUntil(lock, [&] { return meetings_[mine].blocks == order_.size(); })) {
         GiveUp(block, call,
-               Text("SyncAll number ", mine + 1, " has seen ", meetings_[mine], " of ", order_.size(),
+               Text("SyncAll number ", mine + 1, " has seen ", meetings_[mine].blocks, " of ", order_.size(),
                     " blocks and the others will not come; ", Laggards(mine + 1),
                     ". Every block must call it equally often, idle ones too"),
                someoneStopped_);
     }
+    block.Hear(meetings_[mine].published);
 }
 
-void Scheduler::SetShared(Block& block, int64_t flag)
+void Scheduler::SetShared(Block& block, Pipe pipe, int64_t flag)
 {
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::vector<uint32_t>& sets = sharedSets_[static_cast<size_t>(flag)];
-    const uint32_t mine = block.crossCoreSets[static_cast<size_t>(flag)]++;
-    sets.resize(std::max<size_t>(sets.size(), mine + 1));
-    ++sets[mine];
+    Arrive(sharedSets_[static_cast<size_t>(flag)], block.crossCoreSets[static_cast<size_t>(flag)]++, block, pipe);
     changed_.notify_all();
 }
 
 void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
 {
+    block.timeline.EndPhase();
     std::unique_lock<std::mutex> lock(mutex_);
-    const std::vector<uint32_t>& sets = sharedSets_[static_cast<size_t>(flag)];
+    const std::vector<Meeting>& sets = sharedSets_[static_cast<size_t>(flag)];
     const uint32_t mine = block.crossCoreWaits[static_cast<size_t>(flag)]++;
-    if (!WaitUntil(lock, [&] { return mine < sets.size() && sets[mine] == order_.size(); })) {
-        GiveUp(block, call,
-               Text("flag ", flag, " was set ", mine + 1, " times by ", mine < sets.size() ? sets[mine] : 0, " of ",
-                    order_.size(), " blocks only and nobody will set it; CrossCoreSetFlag of mode 0 needs every block"),
-               someoneStopped_);
+    if (!WaitUntil(lock, [&] { return mine < sets.size() && sets[mine].blocks == order_.size(); })) {
+        GiveUp(
+            block, call,
+            Text("flag ", flag, " was set ", mine + 1, " times by ", mine < sets.size() ? sets[mine].blocks : 0, " of ",
+                 order_.size(), " blocks only and nobody will set it; CrossCoreSetFlag of mode 0 needs every block"),
+            someoneStopped_);
     }
+    block.Hear(sets[mine].published);
 }
 
 void Scheduler::WatchOver()

@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "kernel/block.h"
+#include "kernel/estimate.h"
 
 namespace opforge::twin::kernel {
 
@@ -27,7 +28,7 @@ public:
     /// The block's next SyncAll: returns when every block of the launch has come to it.
     void Meet(Block& block, const Call& call);
     /// CrossCoreSetFlag of mode 0 and its wait: the n-th wait passes when every block has set the flag n times.
-    void SetShared(Block& block, int64_t flag);
+    void SetShared(Block& block, Pipe pipe, int64_t flag);
     void WaitShared(Block& block, int64_t flag, const Call& call);
 
 private:
@@ -40,6 +41,13 @@ private:
         double startedAt;
     };
 
+    /// How many blocks have come, and what they have finished by then.
+    struct Meeting {
+        uint32_t blocks = 0;
+        CoreClocks published;
+    };
+
+    void Arrive(std::vector<Meeting>& meetings, uint32_t number, const Block& block, Pipe pipe) const;
     void Work();
     void RunOne(uint32_t index);
     void Collect(Block& block);
@@ -67,13 +75,14 @@ private:
     std::vector<const Ready*> waiting_;
     std::vector<Watched> watched_;
     std::vector<std::thread> threads_;
-    std::vector<uint32_t> meetings_;                    ///< blocks that have come to the n-th SyncAll
-    std::array<std::vector<uint32_t>, 16> sharedSets_;  ///< blocks that have set a flag for the n-th time
-    std::vector<int64_t> endedAfter_;                   ///< SyncAlls of each ended block, -1 while it runs
+    std::vector<Meeting> meetings_;                    ///< the n-th SyncAll
+    std::array<std::vector<Meeting>, 16> sharedSets_;  ///< the n-th time that a flag is set
+    std::vector<int64_t> endedAfter_;                  ///< SyncAlls of each ended block, -1 while it runs
 
     std::vector<Finding> findings_;
     std::vector<uint64_t> coreBytes_;
     LaunchReport totals_;
+    Estimate estimate_;
 };
 
 }  // namespace opforge::twin::kernel

@@ -94,6 +94,7 @@ void CompareAny(Block& block, const LocalView& dst, const LocalView& src0, const
                   call);
     }
     block.Use(dst, shape.repeats * shape.perRepeat / 8, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    Charge(block, shape, call);
     const auto run = src0.dtype == Dtype::kHalf    ? CompareBits<half>
                      : src0.dtype == Dtype::kFloat ? CompareBits<float>
                                                    : CompareBits<int32_t>;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "kernel/time_model.h"
+
 namespace opforge::twin::kernel {
 
 namespace {
@@ -290,6 +292,12 @@ void CheckStride(Block& block, const Operand& operand, const Call& call)
     check("repeat", operand.stride.repeat, operand.stride.repeatLimit);
 }
 
+void Charge(Block& block, const Shape& shape, const Call& call)
+{
+    const double each = shape.isSlow ? time_model::kVectorSlowCyclesPerRepeat : time_model::kVectorCyclesPerRepeat;
+    block.timeline.RunVector(static_cast<double>(shape.Repeats()) * each, call);
+}
+
 void Sweep(Block& block, const Shape& shape, std::vector<Operand> operands, Body body, uint64_t scalar,
            const void* context, bool accumulates, const Call& call)
 {
@@ -314,6 +322,7 @@ void Sweep(Block& block, const Shape& shape, std::vector<Operand> operands, Body
     if (block.launch.options.strict) {
         CheckOverlaps(block, shape, operands, accumulates, call);
     }
+    Charge(block, shape, call);
     std::array<int64_t, kMaxOperands> offsets{};
     std::array<uint8_t*, kMaxOperands> pointers{};
     const bool isOneRun = shape.contiguous || IsOneRun(shape, operands);

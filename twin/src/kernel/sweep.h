@@ -21,9 +21,12 @@ struct Shape {
     int64_t total = 0;            ///< of the count form and of counter mode
     std::vector<int32_t> active;  ///< element numbers within a repeat, ascending; empty: `leading` ones
     int64_t leading = 0;
+    bool isSlow = false;  ///< a function that takes the vector unit several cycles a repeat
 
     /// Active elements of one repeat.
     int64_t Count(int64_t repeat) const;
+    /// Repeats of all forms.
+    int64_t Repeats() const { return contiguous ? (total + perRepeat - 1) / perRepeat : repeats; }
 };
 
 /// `widest`: bytes of the widest operand's elements, which decide how many make a repeat.
@@ -44,6 +47,8 @@ using Body = void (*)(uint8_t* const* operands, int64_t count, uint64_t scalar, 
 void Sweep(Block& block, const Shape& shape, std::vector<Operand> operands, Body body, uint64_t scalar,
            const void* context, bool accumulates, const Call& call);
 
+/// The vector unit's time for all repeats.
+void Charge(Block& block, const Shape& shape, const Call& call);
 /// Bytes from the operand's address to the end of its last active element.
 int64_t Extent(const Shape& shape, int64_t size, const Stride& stride);
 /// Byte offset of an element of a repeat.

@@ -17,6 +17,28 @@ constexpr Call kKernelEnd{"end of the kernel", {}};
 constexpr const char* kTaskTypes[] = {"AIV_ONLY",    "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1",
                                       "MIX_AIC_1_2", "AICORE",   "VECTORCORE",  "MIX_AICORE",  "MIX_VECTOR_CORE"};
 
+Pipe PipeOf(pipe_t pipe)
+{
+    switch (pipe) {
+        case PIPE_V:
+            return Pipe::kVector;
+        case PIPE_M:
+            return Pipe::kCube;
+        case PIPE_MTE1:
+            return Pipe::kMte1;
+        case PIPE_MTE2:
+            return Pipe::kMte2;
+        case PIPE_MTE3:
+            return Pipe::kMte3;
+        case PIPE_FIX:
+            return Pipe::kFix;
+        case PIPE_ALL:
+            return Pipe::kAll;
+        default:
+            return Pipe::kScalar;
+    }
+}
+
 void RequireMeeting(Block& block, const Call& call)
 {
     const std::string& type = block.taskType.empty() ? block.launch.request.taskType : block.taskType;
@@ -78,6 +100,7 @@ void Barrier(pipe_t pipe, const Call& call)
     if (pipe == PIPE_S) {
         block->Fail("field_range", Pipe::kScalar, call, "a barrier on PIPE_S does not exist");
     }
+    block->PassBarrier(PipeOf(pipe));
 }
 
 void SyncCores(const Call& call)
@@ -115,12 +138,12 @@ void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, 
     block->launch.scheduler->Meet(*block, call);
 }
 
-void SetCrossCore(int64_t mode, pipe_t /*pipe*/, int64_t flag, const Call& call)
+void SetCrossCore(int64_t mode, pipe_t pipe, int64_t flag, const Call& call)
 {
     const Entry block(call);
     RequireMeeting(*block, call);
     Field("mode (cores of other kinds are not there yet)", mode, 0, 0, call);
-    block->launch.scheduler->SetShared(*block, Field("flagId (SyncAll uses 11..14)", flag, 0, 10, call));
+    block->launch.scheduler->SetShared(*block, PipeOf(pipe), Field("flagId (SyncAll uses 11..14)", flag, 0, 10, call));
 }
 
 void WaitCrossCore(int64_t flag, const Call& call)

@@ -1,0 +1,231 @@
+"""The time model on kernels whose time can be worked out by hand from twin/npu_model.json."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from opforge.twin.build import npu_model
+
+SOURCE = """
+#include "kernel_operator.h"
+using namespace AscendC;
+
+struct Tiling {
+    int64_t tiles = 0;
+    int64_t length = 0;  // floats of a tile
+    int64_t buffers = 0;
+    int64_t workers = 0;
+};
+
+#define ORDER(event) SetFlag<HardEvent::event>(EVENT_ID0); WaitFlag<HardEvent::event>(EVENT_ID0)
+
+/// Tiles through the unified buffer, dealt out to the first `workers` blocks.
+extern "C" __global__ __aicore__ void copy(GM_ADDR x, GM_ADDR y, GM_ADDR, GM_ADDR tiling)
+{
+    GET_TILING_DATA_WITH_STRUCT(Tiling, data, tiling);
+    TPipe pipe;
+    TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> queue;
+    pipe.InitBuffer(queue, data.buffers, data.length * 4);
+    GlobalTensor<float> xGm, yGm;
+    xGm.SetGlobalBuffer((__gm__ float*)x);
+    yGm.SetGlobalBuffer((__gm__ float*)y);
+    for (int64_t tile = GetBlockIdx(); GetBlockIdx() < data.workers && tile < data.tiles; tile += data.workers) {
+        LocalTensor<float> part = queue.AllocTensor<float>();
+        DataCopy(part, xGm[tile * data.length], data.length);
+        queue.EnQue(part);
+        part = queue.DeQue<float>();
+        DataCopy(yGm[tile * data.length], part, data.length);
+        queue.FreeTensor(part);
+    }
+}
+
+/// Load, compute, store, each after the other.
+extern "C" __global__ __aicore__ void chain(GM_ADDR x, GM_ADDR y, GM_ADDR, GM_ADDR tiling)
+{
+    GET_TILING_DATA_WITH_STRUCT(Tiling, data, tiling);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, data.length * 4);
+    GlobalTensor<float> xGm, yGm;
+    xGm.SetGlobalBuffer((__gm__ float*)x);
+    yGm.SetGlobalBuffer((__gm__ float*)y);
+    LocalTensor<float> part = buffer.Get<float>();
+    DataCopy(part, xGm, data.length);
+    ORDER(MTE2_V);
+    Adds(part, part, 1.0f, data.length);
+    PipeBarrier<PIPE_V>();
+    Exp(part, part, data.length);
+    ORDER(V_MTE3);
+    DataCopy(yGm, part, data.length);
+}
+
+/// Rows of 100 bytes at a pitch of 160, read twice.
+extern "C" __global__ __aicore__ void rows(GM_ADDR x, GM_ADDR, GM_ADDR, GM_ADDR)
+{
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 1024);
+    GlobalTensor<uint8_t> xGm;
+    xGm.SetGlobalBuffer((__gm__ uint8_t*)x);
+    DataCopyPad(buffer.Get<uint8_t>(), xGm, DataCopyExtParams(4, 100, 60, 0, 0), DataCopyPadExtParams<uint8_t>());
+    PipeBarrier<PIPE_MTE2>();
+    DataCopyPad(buffer.Get<uint8_t>(), xGm, DataCopyExtParams(4, 100, 60, 0, 0), DataCopyPadExtParams<uint8_t>());
+}
+
+/// Scalar accesses, and a meeting of the cores.
+extern "C" __global__ __aicore__ void scalars(GM_ADDR x, GM_ADDR, GM_ADDR, GM_ADDR)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 1024);
+    GlobalTensor<float> xGm;
+    xGm.SetGlobalBuffer((__gm__ float*)x);
+    LocalTensor<float> part = buffer.Get<float>();
+    part.SetValue(0, xGm.GetValue(0));
+    SyncAll();
+    part.SetValue(1, part.GetValue(0));
+}
+
+/// A row added to global memory.
+extern "C" __global__ __aicore__ void add(GM_ADDR x, GM_ADDR, GM_ADDR, GM_ADDR)
+{
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 4096);
+    GlobalTensor<float> xGm;
+    xGm.SetGlobalBuffer((__gm__ float*)x);
+    Duplicate(buffer.Get<float>(), 1.0f, 1024);
+    ORDER(V_MTE3);
+    SetAtomicAdd<float>();
+    DataCopy(xGm, buffer.Get<float>(), 1024);
+    SetAtomicNone();
+}
+"""
+MODEL = {name: constant["value"] for name, constant in npu_model()["constants"].items()}
+MHZ = npu_model()["soc"]["Ascend910B1"]["mhz"]
+PORT = MODEL["port_first_touch_bytes_per_cycle_per_core"]
+TILE = 8192  # floats
+
+
+@pytest.fixture(scope="module")
+def kernels(compile_kernels):
+    return compile_kernels(SOURCE)
+
+
+def _run(kernels, symbol, floats, tiles=1, length=TILE, buffers=2, workers=48, **options):
+    x, y = np.ones(floats, np.float32), np.zeros(floats, np.float32)
+    tiling = struct.pack("4q", tiles, length, buffers, workers)
+    return kernels.run(symbol, x, y, roles=(1 if symbol != "add" else 3, 2), tiling=tiling, **options)
+
+
+def _cycles(microseconds):
+    return microseconds * MHZ
+
+
+def _dma(nbytes, rows=1):
+    return MODEL["dma_issue_cycles"] + 2 * (rows - 1) + nbytes / PORT
+
+
+def test_a_copy_takes_its_bytes_over_the_rate_of_the_port(kernels):
+    tiles = 100
+    report = _run(kernels, "copy", tiles * TILE, tiles, workers=1)
+    core = _cycles(report["phases"][0]["core_us"])
+    nbytes = tiles * TILE * 4
+    # Loads are back to back; what is left is the way of the last tile out.
+    last = MODEL["flag_cycles"] + _dma(TILE * 4)
+    assert core == pytest.approx(tiles * _dma(TILE * 4) + last, rel=0.02)
+    assert core == pytest.approx(nbytes / PORT, rel=0.1)
+    assert _cycles(report["pipes"]["MTE2"]["critical_us"]) == pytest.approx(tiles * _dma(TILE * 4), rel=1e-4)
+
+
+def test_double_buffering_overlaps(kernels):
+    tiles = 50
+    one = _run(kernels, "copy", tiles * TILE, tiles, buffers=1, workers=1)["phases"][0]["core_us"]
+    two = _run(kernels, "copy", tiles * TILE, tiles, buffers=2, workers=1)["phases"][0]["core_us"]
+    round_trip = 2 * (_dma(TILE * 4) + MODEL["flag_cycles"])
+    assert _cycles(one) == pytest.approx(tiles * round_trip, rel=0.01)
+    assert one > 1.8 * two
+
+
+def test_a_chain_is_the_sum_of_its_links(kernels):
+    report = _run(kernels, "chain", TILE)
+    repeats = TILE * 4 / 256
+    vector = 2 * MODEL["vector_issue_cycles"] + repeats * (
+        MODEL["vector_cycles_per_repeat"] + MODEL["vector_slow_cycles_per_repeat"]
+    )
+    copies = 2 * _dma(TILE * 4)
+    orders = 2 * MODEL["flag_cycles"] + 2 * MODEL["vector_drain_cycles"]
+    assert _cycles(report["phases"][0]["core_us"]) == pytest.approx(copies + vector + orders, rel=1e-4)
+    assert _cycles(report["pipes"]["V"]["critical_us"]) == pytest.approx(vector, rel=1e-4)
+
+
+def test_the_flag_of_a_small_copy_waits_for_the_latency(kernels):
+    report = _run(kernels, "chain", 64, length=64)
+    vector = (
+        2 * MODEL["vector_issue_cycles"] + MODEL["vector_cycles_per_repeat"] + MODEL["vector_slow_cycles_per_repeat"]
+    )
+    orders = 2 * MODEL["flag_cycles"] + 2 * MODEL["vector_drain_cycles"]
+    expected = 2 * MODEL["dma_latency_cycles"] + vector + orders
+    assert _cycles(report["phases"][0]["core_us"]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_short_rows_cost_the_sectors_they_touch(kernels):
+    report = _run(kernels, "rows", 160)
+    # At 0, 160, 320 and 480: sectors 0, 1 2, 2 3, 3 4. Five are new, the others come from L2; then all do.
+    l2 = MODEL["port_l2_read_bytes_per_cycle_per_core"]
+    first = _dma(5 * 128, rows=4) + 2 * 128 / l2
+    second = _dma(0, rows=4) + 7 * 128 / l2
+    assert _cycles(report["pipes"]["MTE2"]["critical_us"]) == pytest.approx(first + second, rel=1e-4)
+    assert report["phases"][0]["gm_us"] == pytest.approx(5 * 128 / MODEL["gm_bandwidth_bytes_per_s"] * 1e6, rel=1e-4)
+    assert report["phases"][0]["l2_us"] == pytest.approx(9 * 128 / MODEL["l2_bandwidth_bytes_per_s"] * 1e6, rel=1e-4)
+
+
+def test_one_busy_core_gains_nothing_from_48(kernels):
+    tiles = 96
+    alone = _run(kernels, "copy", tiles * TILE, tiles, workers=1, blocks=1)
+    lonely = _run(kernels, "copy", tiles * TILE, tiles, workers=1, blocks=48)
+    shared = _run(kernels, "copy", tiles * TILE, tiles, workers=48, blocks=48)
+    assert lonely["estimate_us"] == pytest.approx(alone["estimate_us"], rel=1e-4)
+    assert lonely["balance"] == pytest.approx(48)
+    assert lonely["critical_core"] == 0
+    assert shared["balance"] == pytest.approx(1)
+    assert shared["phases"][0]["core_us"] < lonely["phases"][0]["core_us"] / 30
+
+
+def test_all_cores_together_are_held_by_global_memory(kernels):
+    tiles = 480
+    report = _run(kernels, "copy", tiles * TILE, tiles, blocks=48)
+    nbytes = 2 * tiles * TILE * 4
+    bound = nbytes / MODEL["gm_bandwidth_bytes_per_s"] * 1e6
+    assert report["bound_us"] == pytest.approx(bound, rel=1e-4)
+    assert report["phases"][0]["gm_us"] == pytest.approx(bound, rel=1e-4)
+    assert report["phases"][0]["gm_us"] > report["phases"][0]["core_us"]
+    assert report["estimate_us"] == pytest.approx(MODEL["launch_seconds"] * 1e6 + bound, rel=1e-4)
+
+
+def test_scalar_accesses_and_meetings(kernels):
+    report = _run(kernels, "scalars", 256, blocks=2)
+    first, second = report["phases"]
+    assert _cycles(first["core_us"]) == pytest.approx(
+        MODEL["scalar_gm_access_cycles"] + MODEL["scalar_ub_access_cycles"], rel=1e-4
+    )
+    assert _cycles(second["core_us"]) == pytest.approx(2 * MODEL["scalar_ub_access_cycles"], rel=1e-4)
+    assert _cycles(second["sync_us"]) == pytest.approx(MODEL["sync_all_cycles"], rel=1e-4)
+    total = MODEL["launch_seconds"] * 1e6 + first["core_us"] + second["core_us"] + second["sync_us"]
+    assert report["estimate_us"] == pytest.approx(total, rel=1e-4)
+
+
+def test_atomic_stores_take_longer(kernels):
+    report = _run(kernels, "add", 1024)
+    expected = MODEL["dma_issue_cycles"] + MODEL["atomic_dma_factor"] * 4096 / PORT
+    assert _cycles(report["pipes"]["MTE3"]["critical_us"]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_estimate_is_the_same_without_strict_mode(kernels):
+    strict = _run(kernels, "copy", 96 * TILE, 96, blocks=48)
+    fast = _run(kernels, "copy", 96 * TILE, 96, blocks=48, strict=False)
+    assert fast["estimate_us"] == strict["estimate_us"]

@@ -1,0 +1,18 @@
+// The words for two accesses that nothing orders.
+#ifndef OPFORGE_TWIN_KERNEL_RACE_H
+#define OPFORGE_TWIN_KERNEL_RACE_H
+
+#include <string>
+
+#include "kernel/local_order.h"
+#include "kernel/sites.h"
+
+namespace opforge::twin::kernel {
+
+/// `memory` names what the bytes of the conflict, which start at `begin`, belong to.
+std::string DescribeRace(const Access& access, const Conflict& conflict, const Site& earlier, uint32_t block,
+                         const std::string& memory, int64_t begin);
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_RACE_H
