@@ -269,9 +269,7 @@ class HostCall:
         return self
 
     def output(self, dims: list[int], dtype: int = 0) -> HostCall:
-        self.library.opforgeTwinAddOutput(
-            self.call, (c_int64 * len(dims))(*dims), c_int64(len(dims)), c_int32(dtype)
-        )
+        self.library.opforgeTwinAddOutput(self.call, (c_int64 * len(dims))(*dims), c_int64(len(dims)), c_int32(dtype))
         return self
 
     def attributes(self, factor: float = 1.0, mode: str = "plain", axes: list[int] | None = None) -> HostCall:
