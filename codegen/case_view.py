@@ -10,7 +10,8 @@ from opforge.codegen.cpp import CppNames, cpp_expression
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.model import STATUSES
 from opforge.codegen.names import lower_camel, upper_camel
-from opforge.codegen.program import Case, Constraint, Dim
+from opforge.codegen.program import Binding, Case, Constraint, Dim
+from opforge.codegen.semantics import alternatives
 
 if TYPE_CHECKING:
     from opforge.codegen.op_view import OpView
@@ -19,11 +20,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BindingView:
-    """Where a symbol gets its value."""
+    """Where a symbol gets its value, and the C++ expression of it."""
 
     symbol: str
-    camel: str
-    axis: int
+    value: Code
+
+
+def _binding(binding: Binding) -> BindingView:
+    argument = f"call.{lower_camel(binding.tensor)}"
+    if binding.is_star:
+        value = f"StarOf({argument}, {binding.position}, {binding.rank - 1 - binding.position})"
+    elif binding.axis < 0:
+        value = f"DimFromEnd({argument}, {-binding.axis})"
+    else:
+        value = f"DimOf({argument}, {binding.axis})"
+    return BindingView(binding.symbol, Code(value))
 
 
 class CaseView:
@@ -35,16 +46,15 @@ class CaseView:
         self.enumerator = f"k{upper_camel(case.name)}"
         self.when_text = case.when_text
         self.when = cpp_expression(case.when, op.cpp_names)
-        self.bindings = [BindingView(b.symbol, lower_camel(b.tensor), b.axis) for b in case.bindings]
-        self.ranks = {tensor: len(dims) for tensor, dims in case.shapes.items()}
+        self.bindings = [_binding(binding) for binding in case.bindings]
         self.dimensions = {tensor: _dimensions(dims, op.cpp_names) for tensor, dims in case.shapes.items()}
         self.shape_texts = {tensor: case.shape_text(tensor) for tensor in case.shapes}
-        bound = {(binding.tensor, binding.axis) for binding in case.bindings}
+        bound = {(binding.tensor, binding.position) for binding in case.bindings}
         # Tensors without a shape of their own to compare with: all dimensions are bound there, or none is listed.
         self.unconstrained = {
             tensor.name
             for tensor in op.tensors
-            if all((tensor.name, axis) in bound for axis in range(self.ranks.get(tensor.name, 0)))
+            if all((tensor.name, position) in bound for position in range(len(case.shapes.get(tensor.name, ()))))
         }
 
     def shape_of(self, tensor: TensorView) -> str:
@@ -54,9 +64,11 @@ class CaseView:
     def rank_check(self, tensor: TensorView, rule: str) -> Code:
         """The C++ call that checks the rank of a tensor, or its absence where the case does not list it."""
         argument = f"call.{tensor.camel}"
-        if tensor.name not in self.ranks:
+        if tensor.name not in self._case.shapes:
             return Code(f"CheckAbsent({rule}, {argument})")
-        return Code(f"CheckRank({rule}, {argument}, {self.ranks[tensor.name]}, {self._shape_literal(tensor)})")
+        least, most = self._case.rank_range(tensor.name)
+        function = "CheckRank" if least == most else "CheckRankRange"
+        return Code(f"{function}({rule}, {argument}, {least}, {self._shape_literal(tensor)})")
 
     def shape_check(self, tensor: TensorView, rule: str) -> Code:
         """The C++ call that compares a listed tensor's dimensions."""
@@ -74,9 +86,22 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _dimensions(dims: Sequence[Dim], names: CppNames) -> Code:
-    """The C++ initializer of a std::vector<Dimension>."""
-    parts = (f"{{{cpp_string(dim.text)}, {cpp_expression(dim.expression, names)}}}" for dim in dims)
-    return Code(f"{{{', '.join(parts)}}}")
+    """The C++ initializer of Dimensions."""
+    parts: list[str] = []
+    run: list[str] = []
+    for dim in dims:
+        if dim.star:
+            parts += [f"{{{', '.join(run)}}}"] if run else []
+            parts += [f"DimensionsOf({cpp_string(dim.text)}, {names.symbol(dim.star)})"]
+            run = []
+        else:
+            run.append(f"{{{cpp_string(dim.text)}, {cpp_expression(dim.expression, names)}}}")
+    if not parts:
+        return Code(f"{{{', '.join(run)}}}")
+    parts += [f"{{{', '.join(run)}}}"] if run else []
+    # Braces of one dimension would be taken for its text and value.
+    typed = [part if part.startswith("DimensionsOf") else f"Dimensions{part}" for part in parts]
+    return Code(f"Joined({{{', '.join(typed)}}})" if len(typed) > 1 else typed[0])
 
 
 class ConstraintView:
@@ -96,10 +121,14 @@ class ConstraintView:
         if self.condition and constraint.case is not None:
             other = f"Logic(symbols.shapeCase != {op.op_type}Case::k{upper_camel(constraint.case)})"
             self.condition = Code(f"{other} || ({self.condition})")
+        self.products = constraint.products
+        if self.condition and constraint.products:
+            products = ", ".join(f"Product::k{product.capitalize()}" for product in constraint.products)
+            self.condition = Code(f"!Logic(IsOneOf(call.product, {{{products}}})) || ({self.condition})")
         self.binds = constraint.rule == "ranks"
         camel = lower_camel(constraint.subject) if constraint.subject else ""
-        of_attr = constraint.subject in {attr.name for attr in op.attrs}
-        self.got = Code(f"ValueText(call.{camel})" if of_attr else f"ShapeText(call.{camel})")
+        texts = {attr.name: "ValueText" for attr in op.attrs} | {of.name: "ListText" for of in op.spec.host_lists}
+        self.got = Code(f"{texts.get(constraint.subject, 'ShapeText')}(call.{camel})")
 
     @property
     def sentence(self) -> str:
@@ -108,10 +137,21 @@ class ConstraintView:
         sentences = {
             "required": f"{required} must not be null",
             "dtypes": "dtypes as in the table of parameters",
+            "formats": f"storage formats: {self._formats}",
             "ranks": "numbers of dimensions as in the table of shapes",
             "shapes": "dimensions as in the table of shapes; equal letters are equal numbers",
         }
-        return sentences[self._rule] if self._rule else f"{self.subject}: {self.expected} ({self.text})"
+        if self._rule:
+            return sentences[self._rule]
+        limits = f"{', '.join(self.products)} only: " if self.products else ""
+        return f"{limits}{self.subject}: {self.expected} ({self.text})"
+
+    @property
+    def _formats(self) -> str:
+        by_formats: dict[str, list[str]] = {}
+        for tensor in self._op.device_tensors:
+            by_formats.setdefault(alternatives(tensor.formats), []).append(tensor.name)
+        return "; ".join(f"{formats} for {_listed(tensors)}" for formats, tensors in by_formats.items())
 
     @property
     def verdicts(self) -> list[Code]:
@@ -123,6 +163,8 @@ class ConstraintView:
             return [Code(check) for check in checks]
         if self._rule == "dtypes":
             return [tensor.dtype_check(rule) for tensor in self._op.tensors]
+        if self._rule == "formats":
+            return [tensor.format_check(rule) for tensor in self._op.device_tensors]
         return []
 
     @property

@@ -6,25 +6,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from opforge.codegen.dtypes import DTYPES
-from opforge.codegen.escape import Code
+from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr import (
     INT_MIN,
     Arithmetic,
     Attribute,
     BoolLiteral,
+    Choice,
     Comparison,
     Dims,
     DtypeLiteral,
     DtypeOf,
     Expr,
     Extreme,
+    Fold,
     IntLiteral,
     Junction,
     Kind,
     Negative,
     Not,
     Present,
+    RealLiteral,
+    StarDims,
     Symbol,
+    TextLiteral,
+    Variable,
 )
 
 _FUNCTIONS: Mapping[str, str] = {"//": "FloorDiv", "%": "FloorMod", "min": "Min", "max": "Max"}
@@ -42,6 +48,7 @@ _PRECEDENCE: Mapping[str, int] = {
     "*": 6,
 }
 _ATOM = 8
+_WRAPPERS: Mapping[Kind, str] = {Kind.INT: "Int", Kind.BOOL: "Logic", Kind.REAL: "Real", Kind.TEXT: "Text"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ class CppNames:
 
 
 def cpp_expression(expression: Expr, names: CppNames) -> Code:
-    """An expression of type Int, Logic or Dtype that equals `evaluate`, unknown values and errors included."""
+    """C++ of type Int, Logic, Real, Text or Dtype that equals `evaluate`, unknown values and errors included."""
     return Code(_text(expression, names)[0])
 
 
@@ -77,8 +84,22 @@ def _text(expression: Expr, names: CppNames) -> tuple[str, int]:
         case Symbol(name=name):
             return names.symbol(name), _ATOM
         case Attribute(name=name, kind=kind):
-            wrapper = "Int" if kind is Kind.INT else "Logic"
-            return f"{wrapper}({names.attribute(name)})", _ATOM
+            return f"{_WRAPPERS[kind]}({names.attribute(name)})", _ATOM
+        case RealLiteral(value=value):
+            return f"Real({value!r}F)", _ATOM
+        case TextLiteral(value=value):
+            return f"Text({cpp_string(value)})", _ATOM
+        case Variable(name=name):
+            return name, _ATOM
+        case StarDims(function=function, symbol=symbol):
+            return f"{'LengthOf' if function == 'len' else 'ElementsOf'}({names.symbol(symbol)})", _ATOM
+        case Fold(function=function, variable=variable, body=body, tensor=tensor, of_steps=of_steps):
+            values = f"{'StepsOf' if of_steps else 'ValuesOf'}({names.argument(tensor)})"
+            step = f"[&]([[maybe_unused]] Int {variable}) {{ return {_text(body, names)[0]}; }}"
+            return f"{'SumOver' if function == 'sum' else 'AllOf'}({values}, {step})", _ATOM
+        case Choice(condition=condition, chosen=chosen, other=other):
+            arguments = ", ".join(_text(operand, names)[0] for operand in (condition, chosen, other))
+            return f"Chosen({arguments})", _ATOM
         case Present(tensor=tensor):
             return f"IsPresent({names.argument(tensor)})", _ATOM
         case DtypeOf(tensor=tensor):
@@ -94,8 +115,8 @@ def _text(expression: Expr, names: CppNames) -> tuple[str, int]:
             return f"{_FUNCTIONS[word]}({_text(left, names)[0]}, {_text(right, names)[0]})", _ATOM
         case Extreme(function=word, operands=operands):
             first, *others = (_text(operand, names)[0] for operand in operands)
-            for other in others:
-                first = f"{_FUNCTIONS[word]}({first}, {other})"
+            for text in others:
+                first = f"{_FUNCTIONS[word]}({first}, {text})"
             return first, _ATOM
         case Arithmetic(operator=word, left=left, right=right):
             level = _PRECEDENCE[word]

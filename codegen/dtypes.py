@@ -1,4 +1,4 @@
-"""The element types of tensors, under the names that each consumer of a spec gives them."""
+"""The element types and storage formats of tensors, under the names that each consumer of a spec gives them."""
 
 from __future__ import annotations
 
@@ -41,3 +41,19 @@ _ALL = (
 )
 
 DTYPES = {dtype.name: dtype for dtype in _ALL}
+
+# Storage formats that a spec may name: number in ge::Format, equal in aclFormat and opforge::Format.
+FORMATS = {
+    "NCHW": 0,
+    "NHWC": 1,
+    "ND": 2,
+    "NC1HWC0": 3,
+    "FRACTAL_Z": 4,
+    "HWCN": 16,
+    "NDHWC": 27,
+    "FRACTAL_NZ": 29,
+    "NCDHW": 30,
+    "NCL": 47,
+}
+# Those in which the elements of a tensor lie in the order of its dimensions.
+PUBLIC_FORMATS = ("ND", "NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "NCL")

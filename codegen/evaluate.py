@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
 from opforge.codegen.expr import (
@@ -13,22 +13,29 @@ from opforge.codegen.expr import (
     Arithmetic,
     Attribute,
     BoolLiteral,
+    Choice,
     Comparison,
     Dims,
     DtypeLiteral,
     DtypeOf,
     Expr,
     Extreme,
+    Fold,
     IntLiteral,
     Junction,
     Negative,
     Not,
     Present,
+    RealLiteral,
+    StarDims,
     Symbol,
+    TextLiteral,
+    Variable,
+    single_precision,
 )
 
 # None: unknown. A dtype is its name.
-Value: TypeAlias = int | bool | str | None
+Value: TypeAlias = int | float | bool | str | None
 
 
 class EvaluationError(ArithmeticError):
@@ -41,15 +48,21 @@ class Environment:
 
     Attributes:
         symbols: Dimensions; None or missing is unknown.
-        attributes: Attribute values; missing is unknown.
+        attributes: Attribute values; None or missing is unknown.
         shapes: Shape per present tensor, None for an unknown rank; a missing tensor is absent.
         dtypes: Dtype name per tensor; None or missing is unknown.
+        stars: What symbols with a star stand for; None or missing is an unknown number of dimensions.
+        lists: Values of the inputs that the host knows; None or missing is unknown.
+        variables: What folds run through, or why there is no such value.
     """
 
     symbols: Mapping[str, int | None] = field(default_factory=dict)
-    attributes: Mapping[str, int | bool] = field(default_factory=dict)
+    attributes: Mapping[str, int | float | bool | str | None] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int | None] | None] = field(default_factory=dict)
     dtypes: Mapping[str, str | None] = field(default_factory=dict)
+    stars: Mapping[str, Sequence[int | None] | None] = field(default_factory=dict)
+    lists: Mapping[str, Sequence[int] | None] = field(default_factory=dict)
+    variables: Mapping[str, int | EvaluationError] = field(default_factory=dict)
 
 
 def evaluate(expression: Expr, environment: Environment) -> Value:
@@ -59,20 +72,30 @@ def evaluate(expression: Expr, environment: Environment) -> Value:
         EvaluationError: An intermediate result beyond 64 bits, or a division by zero.
     """
     match expression:
-        case IntLiteral(value=value) | BoolLiteral(value=value):
+        case IntLiteral(value=value) | BoolLiteral(value=value) | RealLiteral(value=value) | TextLiteral(value=value):
             return value
         case DtypeLiteral(name=name):
             return name
         case Symbol(name=name):
             return environment.symbols.get(name)
         case Attribute(name=name):
-            return environment.attributes.get(name)
+            given = environment.attributes.get(name)
+            return single_precision(given) if isinstance(given, float) else given
+        case Variable(name=name):
+            return _variable(environment.variables[name])
         case Present(tensor=tensor):
             return tensor in environment.shapes
         case DtypeOf(tensor=tensor):
             return environment.dtypes.get(tensor) if tensor in environment.shapes else None
         case Dims(function=function, tensor=tensor):
             return _dims(function, environment.shapes.get(tensor))
+        case StarDims(function=function, symbol=symbol):
+            return _dims(function, environment.stars.get(symbol))
+        case Fold():
+            return _fold(expression, environment)
+        case Choice(condition=condition, chosen=chosen, other=other):
+            holds = _condition(condition, environment)
+            return None if holds is None else evaluate(chosen if holds else other, environment)
         case Negative(operand=operand):
             return _arithmetic("-", 0, _integer(operand, environment))
         case Arithmetic(operator=word, left=left, right=right):
@@ -86,8 +109,8 @@ def evaluate(expression: Expr, environment: Environment) -> Value:
         case Comparison(operator=word, left=left, right=right):
             return _compare(word, evaluate(left, environment), evaluate(right, environment))
         case Not(operand=operand):
-            condition = _condition(operand, environment)
-            return None if condition is None else not condition
+            negated = _condition(operand, environment)
+            return None if negated is None else not negated
         case Junction(operator=word, operands=operands):
             return _junction(word == "or", operands, environment)
 
@@ -130,6 +153,45 @@ def _dims(function: str, shape: Sequence[int | None] | None) -> int | None:
     for dim in shape:
         product = _arithmetic("*", product, dim)
     return product
+
+
+def _fold(fold: Fold, environment: Environment) -> int | bool | None:
+    values = environment.lists.get(fold.tensor)
+    if values is None:
+        return None
+    befores = [0, *values][: len(values)] if fold.of_steps else [0] * len(values)
+    bodies = (
+        evaluate(fold.body, replace(environment, variables={**environment.variables, fold.variable: step}))
+        for step in (_difference(value, before) for value, before in zip(values, befores, strict=True))
+    )
+    if fold.function == "all":
+        return _all(cast("Iterable[bool | None]", bodies))
+    total: int | None = 0
+    for body in bodies:
+        total = _arithmetic("+", total, cast("int | None", body))
+    return total
+
+
+def _difference(value: int, before: int) -> int | EvaluationError:
+    try:
+        return _fitting(value - before)
+    except EvaluationError as error:
+        return error
+
+
+def _variable(value: int | EvaluationError) -> int:
+    if isinstance(value, EvaluationError):
+        raise value
+    return value
+
+
+def _all(conditions: Iterable[bool | None]) -> bool | None:
+    result: bool | None = True
+    for condition in conditions:
+        if condition is False:
+            return False
+        result = None if condition is None else result
+    return result
 
 
 def _compare(word: str, left: Value, right: Value) -> bool | None:

@@ -4,21 +4,26 @@ Values are 64-bit integers, booleans and dtypes. Every back end gives the same a
 beyond 64 bits and a division by zero are errors, never wrapped. A value may be *unknown* (a dimension of -1 at shape
 inference); what depends on it is unknown too, except that `false and x` and `true or x` are decided without `x`.
 
-Words: integer literals, dimension symbols, attributes, `true false`, dtype names, `+ - * // %` (floor division and its
-remainder, as in Python), comparisons (chained too), `and or not`, `min(..) max(..)`, and of a tensor: `present(x)`,
-`dtype(x)`, `len(x)` (its rank), `prod(x)` (its number of elements).
+Words: literals (integers, decimal numbers, quoted texts, `true false`, dtype names), dimension symbols, attributes,
+`cores` (of the device, where it is known), `+ - * // %` of integers (floor division and its remainder, as in Python),
+comparisons (chained too), `and or not`, `a if condition else b`, `min(..) max(..)`, and of a tensor `present(x)`,
+`dtype(x)`, `len(x)` (its rank), `prod(x)` (its number of elements); `len` and `prod` also of the dimensions `*S`, as S.
+An input whose values the host knows can be folded: `sum(f(V) for V in x)`, `all(V >= 0 for V in x)`, where
+`steps(x)` in place of `x` gives the differences of neighbours, the first value counted from 0.
 """
 
 from __future__ import annotations
 
 import ast
+import math
+import struct
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, TypeAlias
 
 from opforge.codegen.dtypes import DTYPES
-from opforge.codegen.names import suggest
+from opforge.codegen.names import suggest, symbol_refusal
 
 INT_MAX = 2**63 - 1
 INT_MIN = -(2**63)
@@ -31,6 +36,8 @@ class Kind(Enum):
     INT = "an integer"
     BOOL = "a condition"
     DTYPE = "a dtype"
+    REAL = "a decimal number"
+    TEXT = "a text"
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,22 @@ class DtypeLiteral:
 
 
 @dataclass(frozen=True)
+class RealLiteral:
+    """A decimal number, of single precision as attributes of type float are."""
+
+    value: float
+    kind: Literal[Kind.REAL] = field(default=Kind.REAL, repr=False)
+
+
+@dataclass(frozen=True)
+class TextLiteral:
+    """A text in quotes."""
+
+    value: str
+    kind: Literal[Kind.TEXT] = field(default=Kind.TEXT, repr=False)
+
+
+@dataclass(frozen=True)
 class Symbol:
     """A dimension."""
 
@@ -67,7 +90,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute of the operator, of kind INT or BOOL."""
+    """An attribute of the operator, or `cores`."""
 
     name: str
     kind: Kind
@@ -96,6 +119,39 @@ class Dims:
     function: Literal["len", "prod"]
     tensor: str
     kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class StarDims:
+    """`len` or `prod` of the dimensions that a symbol with a star stands for."""
+
+    function: Literal["len", "prod"]
+    symbol: str
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What runs through a list inside a fold."""
+
+    name: str
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """`sum` or `all` over the values of a host list, or over their steps."""
+
+    function: Literal["sum", "all"]
+    variable: str
+    body: Expr
+    tensor: str
+    of_steps: bool
+
+    @property
+    def kind(self) -> Kind:
+        """What the fold gives."""
+        return Kind.INT if self.function == "sum" else Kind.BOOL
 
 
 @dataclass(frozen=True)
@@ -152,22 +208,44 @@ class Junction:
     kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
 
 
+@dataclass(frozen=True)
+class Choice:
+    """`chosen if condition else other`, two operands of one kind."""
+
+    condition: Expr
+    chosen: Expr
+    other: Expr
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of both operands."""
+        return self.chosen.kind
+
+
 Expr: TypeAlias = (
     IntLiteral
     | BoolLiteral
     | DtypeLiteral
+    | RealLiteral
+    | TextLiteral
     | Symbol
     | Attribute
     | Present
     | DtypeOf
     | Dims
+    | StarDims
+    | Variable
+    | Fold
     | Negative
     | Arithmetic
     | Extreme
     | Comparison
     | Not
     | Junction
+    | Choice
 )
+ATTRIBUTE_KINDS: Mapping[str, Kind] = {"int": Kind.INT, "bool": Kind.BOOL, "float": Kind.REAL, "string": Kind.TEXT}
+CORES = "cores"
 
 
 @dataclass(frozen=True)
@@ -176,13 +254,17 @@ class Scope:
 
     Attributes:
         symbols: Dimension symbols.
-        attributes: Attributes by name: "int", "bool", or another type, which expressions cannot use.
+        stars: Symbols that stand for any number of dimensions.
+        attributes: Type by name of attribute: "int", "bool", "float" or "string".
         tensors: Names of inputs and outputs.
+        lists: Names of the inputs whose values the host knows.
     """
 
     symbols: Collection[str] = ()
+    stars: Collection[str] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
     tensors: Collection[str] = ()
+    lists: Collection[str] = ()
 
     @property
     def words(self) -> list[str]:
@@ -215,6 +297,14 @@ def parse(text: str, scope: Scope) -> Expr:
         raise ExprError(f"got {text!r}, which is nested too deeply") from error
 
 
+def single_precision(value: float) -> float:
+    """The value in single precision, as attributes of type float have; infinite beyond its range."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
 def parse_condition(text: str, scope: Scope) -> Expr:
     """Parse an expression that gives a condition, or raise ExprError."""
     return _of_kind(parse(text, scope), Kind.BOOL, text)
@@ -243,13 +333,24 @@ def walk(expression: Expr) -> Iterator[Expr]:
         case Extreme(operands=operands) | Junction(operands=operands):
             for operand in operands:
                 yield from walk(operand)
+        case Choice(condition=condition, chosen=chosen, other=other):
+            for operand in (condition, chosen, other):
+                yield from walk(operand)
+        case Fold(body=body):
+            yield from walk(body)
         case _:
             pass
 
 
 def symbols_of(expression: Expr) -> set[str]:
-    """The dimension symbols that an expression uses."""
-    return {node.name for node in walk(expression) if isinstance(node, Symbol)}
+    """The dimension symbols that an expression uses, those with a star too."""
+    stars = {node.symbol for node in walk(expression) if isinstance(node, StarDims)}
+    return stars | {node.name for node in walk(expression) if isinstance(node, Symbol)}
+
+
+def reads_shapes(expression: Expr) -> bool:
+    """Whether an expression can only be judged once ranks are known to be right."""
+    return bool(symbols_of(expression))
 
 
 def certainly_present(condition: Expr) -> set[str]:
@@ -300,13 +401,16 @@ class _Parser:
     def __init__(self, text: str, scope: Scope) -> None:
         self._text = text
         self._scope = scope
+        self._variables: list[str] = []
         self._functions: dict[str, Callable[[ast.Call], Expr]] = {
             "present": lambda call: Present(self._tensor(call)),
             "dtype": lambda call: DtypeOf(self._tensor(call)),
-            "len": lambda call: Dims("len", self._tensor(call)),
-            "prod": lambda call: Dims("prod", self._tensor(call)),
+            "len": lambda call: self._dims("len", call),
+            "prod": lambda call: self._dims("prod", call),
             "min": lambda call: Extreme("min", self._integers(call)),
             "max": lambda call: Extreme("max", self._integers(call)),
+            "sum": lambda call: self._fold("sum", Kind.INT, call),
+            "all": lambda call: self._fold("all", Kind.BOOL, call),
         }
 
     def _refuse(self, got: str) -> ExprError:
@@ -332,6 +436,9 @@ class _Parser:
                 return Junction(word, tuple(self._operand(value, Kind.BOOL) for value in values))
             case ast.Compare():
                 return self._comparison(node)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                condition, chosen = self._operand(test, Kind.BOOL), self.expression(body)
+                return Choice(condition, chosen, self._operand(orelse, chosen.kind))
             case ast.BinOp(op=operator) | ast.UnaryOp(op=operator):
                 raise self._refuse(_INSTEAD[type(operator)])
             case _:
@@ -344,15 +451,27 @@ class _Parser:
         return operand
 
     def _literal(self, node: ast.Constant, sign: int = 1) -> Expr:
+        if isinstance(node.value, str):
+            return TextLiteral(node.value)
+        if isinstance(node.value, float):
+            return RealLiteral(self._single(node.value))
         if type(node.value) is not int:
-            raise self._refuse(f"{ast.unparse(node)!r}; expected an integer, true or false")
+            raise self._refuse(f"{ast.unparse(node)!r}; expected a number, a text, true or false")
         value = sign * node.value
         if not INT_MIN <= value <= INT_MAX:
             raise self._refuse(f"{value}, which does not fit 64 bits")
         return IntLiteral(value)
 
+    def _single(self, value: float) -> float:
+        single = single_precision(value)
+        if not math.isfinite(single):
+            raise self._refuse(f"{value}, which single precision cannot hold")
+        return single
+
     def _negative(self, node: ast.expr) -> Expr:
-        if isinstance(node, ast.Constant):
+        if isinstance(node, ast.Constant) and isinstance(node.value, float):
+            return RealLiteral(-self._single(node.value))
+        if isinstance(node, ast.Constant) and type(node.value) is int:
             return self._literal(node, sign=-1)
         return Negative(self._operand(node, Kind.INT))
 
@@ -361,13 +480,18 @@ class _Parser:
             return BoolLiteral(name == "true")
         if name in DTYPES:
             return DtypeLiteral(name)
+        if name in self._variables:
+            return Variable(name)
         if name in self._scope.symbols:
             return Symbol(name)
+        if name in self._scope.stars:
+            raise self._refuse(
+                f"{name!r}, which stands for several dimensions, alone; expected len(..) or prod(..) of it"
+            )
         if name in self._scope.attributes:
-            of = self._scope.attributes[name]
-            if of not in {"int", "bool"}:
-                raise self._refuse(f"attribute {name!r} of type {of}; expected one of type int or bool")
-            return Attribute(name, Kind.INT if of == "int" else Kind.BOOL)
+            return Attribute(name, ATTRIBUTE_KINDS[self._scope.attributes[name]])
+        if name == CORES:
+            return Attribute(name, Kind.INT)
         if name in self._scope.tensors:
             raise self._refuse(f"tensor {name!r} alone; expected present(..), dtype(..), len(..) or prod(..) of it")
         hint = suggest(name, self._scope.words) if self._scope.words else "expected no name here"
@@ -390,6 +514,47 @@ class _Parser:
             case _:
                 raise self._refuse(f"{ast.unparse(node)!r}; expected the name of one input or output in the brackets")
 
+    def _dims(self, function: Literal["len", "prod"], node: ast.Call) -> Expr:
+        match node.args:
+            case [ast.Name(id=name)] if name in self._scope.stars:
+                return StarDims(function, name)
+            case _:
+                return Dims(function, self._tensor(node))
+
+    def _fold(self, function: Literal["sum", "all"], kind: Kind, node: ast.Call) -> Expr:
+        match node.args:
+            case [
+                ast.GeneratorExp(generators=[ast.comprehension(target=ast.Name(id=name), iter=of, ifs=[])], elt=body)
+            ]:
+                pass
+            case _:
+                raise self._refuse(f"{ast.unparse(node)!r}; expected the form {function}(.. for V in x)")
+        if refusal := symbol_refusal(name):
+            raise self._refuse(refusal.removeprefix("got "))
+        if name in {*self._variables, *self._scope.symbols, *self._scope.stars}:
+            raise self._refuse(f"{name!r} again, which stands for something else; expected another letter")
+        tensor, of_steps = self._list(of)
+        self._variables.append(name)
+        folded = Fold(function, name, self._operand(body, kind), tensor, of_steps)
+        self._variables.pop()
+        if not any(isinstance(part, Variable) and part.name == name for part in walk(folded.body)):
+            raise self._refuse(f"{ast.unparse(body)!r}, which does not use {name}; expected something that does")
+        return folded
+
+    def _list(self, node: ast.expr) -> tuple[str, bool]:
+        """The input that a fold runs through, and whether it takes the steps between its values."""
+        match node:
+            case ast.Name(id=name) if name in self._scope.lists:
+                return name, False
+            case ast.Call(func=ast.Name(id="steps"), args=[ast.Name(id=name)], keywords=[]) if (
+                name in self._scope.lists
+            ):
+                return name, True
+            case _:
+                known = " or ".join(f"{name} or steps({name})" for name in sorted(self._scope.lists))
+                expected = known or "a list, but no input has host values"
+                raise self._refuse(f"{ast.unparse(node)!r} to run through; expected {expected}")
+
     def _integers(self, node: ast.Call) -> tuple[Expr, ...]:
         if len(node.args) < 2:
             raise self._refuse(f"{ast.unparse(node)!r}; expected two arguments or more")
@@ -409,7 +574,7 @@ class _Parser:
                     f"{ast.unparse(nodes[i])!r} {word} {ast.unparse(nodes[i + 1])!r}, which compares "
                     f"{left.kind.value} with {right.kind.value}"
                 )
-            if left.kind is not Kind.INT and word not in {"==", "!="}:
+            if left.kind not in {Kind.INT, Kind.REAL} and word not in {"==", "!="}:
                 raise self._refuse(f"{word!r} of {left.kind.value}; expected '==' or '!='")
             pairs.append(Comparison(word, left, right))
         return pairs[0] if len(pairs) == 1 else Junction("and", tuple(pairs))

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from opforge.codegen import names
-from opforge.codegen.dtypes import DTYPES
+from opforge.codegen.dtypes import DTYPES, FORMATS, PUBLIC_FORMATS
 from opforge.codegen.names import snake_case, suggest
 
 if TYPE_CHECKING:
     from opforge.codegen.program import Program
 
 PRODUCTS = ("ascend310b", "ascend310p", "ascend910", "ascend910_93", "ascend910b", "ascend950")
+# Products whose architecture kernels are written for; operators are only documented and checked for the others.
+BUILT_PRODUCTS = frozenset({"ascend910_93", "ascend910b"})
 STATUSES = {
     161001: "ACLNN_ERR_PARAM_NULLPTR",
     161002: "ACLNN_ERR_PARAM_INVALID",
@@ -24,6 +26,7 @@ TASK_TYPES = ("AIV_ONLY", "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1
 SCALAR_BYTES = {"int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8}
 TILING_DATA_BYTES = 2048
 TENSOR_TYPES = ("aclTensor *", "const aclTensor *")
+LIST_TYPE = "const aclIntArray *"
 
 
 def _no_controls(text: str) -> str:
@@ -76,11 +79,13 @@ Name = Annotated[str, AfterValidator(_parameter)]
 IrName = Annotated[str, AfterValidator(_ir_name)]
 CName = Annotated[str, AfterValidator(_camel)]
 Dtype = Annotated[str, _known("dtype", tuple(sorted(DTYPES)))]
+FormatName = Annotated[str, _known("format", tuple(FORMATS))]
+Mix = Annotated[str, _known("mix", ("promote", "cast"))]
 Product = Annotated[str, _known("product", PRODUCTS)]
 TaskType = Annotated[str, _known("task type", TASK_TYPES)]
 AttrType = Annotated[str, _known("attribute type", ("int", "float", "bool", "string"))]
 ScalarType = Annotated[str, _known("type", tuple(SCALAR_BYTES))]
-RuleName = Annotated[str, _known("rule", ("required", "dtypes", "ranks", "shapes"))]
+RuleName = Annotated[str, _known("rule", ("required", "dtypes", "formats", "ranks", "shapes"))]
 Status = Annotated[int, Field(ge=0)]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9]{0,7}$")]
 CType = Annotated[
@@ -98,6 +103,7 @@ CType = Annotated[
             "char *",
             "aclTensor *",
             "const aclTensor *",
+            LIST_TYPE,
         ),
     ),
 ]
@@ -118,6 +124,11 @@ class TensorSpec(SpecModel):
         optional: Whether a call may leave it out (inputs only).
         dtypes: What it accepts. With `dtype`, those of the tensor named there.
         dtype: The tensor whose dtype this one has, or None.
+        casts: What aclnn functions take besides, and to which of `dtypes` they cast it.
+        mix: That aclnn functions take any dtype of the tensor named by `dtype`. `promote`: if these inputs differ, all
+            are cast to float32; `cast`: it alone is cast to what the others have (an output from it).
+        formats: Storage formats that the rule `formats` accepts.
+        host_values: An input that aclnn functions take as a list on the host, and whose values expressions can use.
         ir: Its name in the graph IR; empty: `name`.
     """
 
@@ -125,6 +136,10 @@ class TensorSpec(SpecModel):
     optional: bool = False
     dtypes: Annotated[tuple[Dtype, ...], Field(min_length=1)] = ()
     dtype: str | None = None
+    casts: dict[Dtype, Dtype] = {}
+    mix: Mix | None = None
+    formats: Annotated[tuple[FormatName, ...], Field(min_length=1)] = PUBLIC_FORMATS
+    host_values: bool = False
     ir: IrName = ""
     description: Text = ""
 
@@ -158,13 +173,19 @@ class CaseSpec(SpecModel):
 
 
 class ConstraintSpec(SpecModel):
-    """A labelled rule: either a built-in one (`rule`) or a condition (`check`) about `subject`."""
+    """A labelled rule: either a built-in one (`rule`) or a condition (`check`) about `subject`.
+
+    Attributes:
+        case: The case it is limited to.
+        products: The products it is limited to; it is skipped where the product is not known.
+    """
 
     label: Label
     status: Status
     rule: RuleName | None = None
     check: Line | None = None
     case: str | None = None
+    products: tuple[Product, ...] = ()
     subject: str | None = None
     expected: Line | None = None
 
@@ -189,10 +210,22 @@ class OnnxSpec(SpecModel):
     bodies: dict[str, Text] = {}
 
 
-class TorchSpec(SpecModel):
-    """FX targets that map onto the operator."""
+class TorchTarget(SpecModel):
+    """A function of PyTorch that is this operator.
 
-    targets: tuple[Line, ...] = ()
+    Attributes:
+        target: Namespace, name and overload, as in `aten.embedding_dense_backward.default`.
+        args: The parameter of the operator that each of its arguments is, in the order of its schema.
+    """
+
+    target: Annotated[str, StringConstraints(pattern=r"^[a-z_]\w*\.[a-z_]\w*\.[a-z_]\w*$", max_length=100)]
+    args: tuple[str, ...]
+
+
+class TorchSpec(SpecModel):
+    """What PyTorch calls the operator."""
+
+    targets: tuple[TorchTarget, ...] = ()
 
 
 class TilingField(SpecModel):
@@ -228,13 +261,14 @@ class Tolerance(SpecModel):
 
 
 class TestShape(SpecModel):
-    """One test: values for the symbols of a case, and attributes."""
+    """One test: values for the symbols of a case, attributes, and values of the lists on the host."""
 
     __test__ = False
 
     case: str
-    symbols: dict[str, Annotated[int, Field(ge=0)]]
+    symbols: dict[str, Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...]]
     attrs: dict[str, bool | Int64 | float | str] = {}
+    values: dict[str, tuple[Int64, ...]] = {}
     note: Text = ""
 
 
@@ -277,6 +311,21 @@ class OpSpec(SpecModel):
         from opforge.codegen.program import compile_spec
 
         return compile_spec(self)[0]
+
+    @property
+    def built_products(self) -> tuple[str, ...]:
+        """The products that kernels are built for, in the order of the spec."""
+        return tuple(product for product in self.products if product in BUILT_PRODUCTS)
+
+    @property
+    def host_lists(self) -> tuple[TensorSpec, ...]:
+        """The inputs whose values the host knows."""
+        return tuple(tensor for tensor in self.inputs if tensor.host_values)
+
+    def promoted(self, leader: str) -> tuple[TensorSpec, ...]:
+        """The input called `leader` and those whose dtypes decide with it what a kernel computes in."""
+        following = (t for t in self.inputs if t.dtype == leader and t.mix == "promote")
+        return (self.tensor(leader), *following)
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:

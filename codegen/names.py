@@ -25,15 +25,15 @@ _CPP_KEYWORDS = _words(
 )
 # What generated code, the CANN macros or the two-phase call use themselves.
 _RESERVED = _words(
-    "aclnn ascendc call check context data executor ge gert half impl kernel_name l0op main op opforge ops platform "
-    "plan problem std stream symbols tensor tiling tiling_data tiling_key unique_executor user_workspace workspace "
-    "workspace_size bfloat16_t"
+    "aclnn ascendc call check context cores data executor ge gert half impl kernel_name l0op main op opforge ops "
+    "platform plan problem std stream symbols tensor tiling tiling_data tiling_key unique_executor user_workspace "
+    "workspace workspace_size bfloat16_t"
 )
 _MACROS = _words(
     "ATTR BUFSIZ DATATYPE DYNAMIC EOF EXIT GRAPH INFINITY INPUT NAN NULL OPTIONAL OUTPUT REQUIRED S_OK TRUE FALSE"
 )
 # Words of the expression language.
-_LANGUAGE = _words("present dtype prod len min max and or not True False None")
+_LANGUAGE = _words("present dtype prod len min max sum all steps and or not if else for in True False None")
 
 _OP_TYPE = re.compile(r"[A-Z][A-Za-z0-9]*")
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")

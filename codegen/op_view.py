@@ -68,9 +68,15 @@ class OpView:
         self.inputs = [TensorView(spec, tensor, i, is_output=False) for i, tensor in enumerate(spec.inputs)]
         self.outputs = [TensorView(spec, tensor, i, is_output=True) for i, tensor in enumerate(spec.outputs)]
         self.tensors = [*self.inputs, *self.outputs]
+        self.device_tensors = [tensor for tensor in self.tensors if not tensor.host_values]
+        self.cast_inputs = [tensor for tensor in self.inputs if tensor.is_castable]
+        self.host_lists = [tensor for tensor in self.inputs if tensor.host_values]
+        self.built_products = spec.built_products
+        self.documented_products = [product for product in spec.products if product not in spec.built_products]
         self.required_inputs = [tensor for tensor in self.inputs if not tensor.optional]
         self.attrs = [AttrView(attr, index) for index, attr in enumerate(spec.attrs)]
         self.symbols = spec.program.symbols
+        self.stars = spec.program.stars
         self.cpp_names = CppNames(
             symbol=lambda name: f"symbols.{name}",
             attribute=lambda name: f"call.{lower_camel(name)}",
@@ -132,6 +138,16 @@ class OpView:
         return Code(", ".join(groups))
 
     @property
+    def host_list_indices(self) -> Code:
+        """The IR indices of the inputs whose values the host reads."""
+        return Code(", ".join(str(tensor.index) for tensor in self.host_lists))
+
+    @property
+    def unbuilt_products(self) -> Code:
+        """The products of the spec that no kernel is built for, as C++ enumerators."""
+        return Code(", ".join(f"opforge::Product::k{product.capitalize()}" for product in self.documented_products))
+
+    @property
     def onnx_attributes(self) -> Code:
         """The attributes that an ONNX node may have."""
         return Code(", ".join(cpp_string(attr.name) for attr in self.attrs))
@@ -150,11 +166,15 @@ class FunctionView:
         self.given = [argument for argument in arguments if argument.is_given]
         self.inputs = [argument for argument in arguments if not argument.tensor.is_output]
         self.outputs = [argument for argument in arguments if argument.tensor.is_output]
-        self.given_attrs = [(attr, _cast(attr, by_name[attr.name])) for attr in op.attrs if attr.name in by_name]
-        values = dict(self.given_attrs)
+        self.given_attrs = [
+            (attr, attr.given(by_name[attr.name].name, by_name[attr.name].c_type))
+            for attr in op.attrs
+            if attr.name in by_name
+        ]
+        self.has_casts = any(argument.tensor.is_castable for argument in self.given)
         inputs = [f"{a.tensor.camel}Dense" if a.is_given else "nullptr" for a in self.inputs]
         outputs = [f"{a.tensor.camel}Dense" for a in self.outputs]
-        attrs = [values.get(attr, attr.literal) for attr in op.attrs]
+        attrs = [f"call.{attr.camel}" for attr in op.attrs]
         self.l0_values = Code(", ".join([*inputs, *attrs, *outputs, "uniqueExecutor.get()"]))
 
     @property
@@ -204,11 +224,6 @@ class ParamView:
             self.text += " May be null."
 
 
-def _cast(attr: AttrView, param: ParamView) -> Code:
-    """The value of an attribute's parameter in the type that checks and the level-0 function take."""
-    return Code(param.name if param.c_type == attr.c_type else f"static_cast<{attr.c_type}>({param.name})")
-
-
 class ArgumentView:
     """A tensor of the operator and the parameter that carries it, if the function has one."""
 
@@ -216,3 +231,16 @@ class ArgumentView:
         self.tensor = tensor
         self.is_given = param is not None
         self.param = param.name if param else "nullptr"
+        self.reader = "ReadList" if tensor.host_values else "ReadTensor"
+
+    @property
+    def dense(self) -> Code:
+        """The C++ expression of a dense tensor on the device with its elements."""
+        if self.tensor.host_values:
+            return Code(f"opforge::TensorOf({self.param}, uniqueExecutor.get())")
+        return Code(f"l0op::Contiguous({self.param}, uniqueExecutor.get())")
+
+    @property
+    def given(self) -> Code:
+        """The condition under which an optional argument is there."""
+        return Code(f"call.{self.tensor.camel}.isPresent")

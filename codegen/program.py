@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,12 @@ from opforge.codegen.expr import (
     ExprError,
     IntLiteral,
     Scope,
+    StarDims,
     Symbol,
     certainly_present,
     parse_condition,
     parse_integer,
+    reads_shapes,
     symbols_of,
 )
 from opforge.codegen.names import suggest
@@ -26,27 +28,54 @@ from opforge.codegen.yaml_nodes import KEY, Path
 if TYPE_CHECKING:
     from opforge.codegen.model import CaseSpec, ConstraintSpec, OpSpec
 
+# `formats` may be left out.
 RULES = ("required", "dtypes", "ranks", "shapes")
 MAX_RANK = 8
 TRUE = BoolLiteral(value=True)
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_STAR = re.compile(r"\*([A-Za-z_][A-Za-z0-9_]*)")
 
 
 @dataclass(frozen=True)
 class Dim:
-    """One dimension of a shape: its text in the spec and the parsed expression."""
+    """One dimension of a shape: its text in the spec and the parsed expression.
+
+    With a `star` it stands for any number of dimensions; the expression is their number then.
+    """
 
     text: str
     expression: Expr
+    star: str = ""
 
 
 @dataclass(frozen=True)
 class Binding:
-    """The dimension that gives a symbol its value."""
+    """What gives a symbol its value: entry `position` of the shape of a tensor, which has `rank` entries.
+
+    Attributes:
+        star: The entry that stands for any number of dimensions, or None.
+    """
 
     symbol: str
     tensor: str
-    axis: int
+    position: int
+    rank: int
+    star: int | None
+
+    @property
+    def is_star(self) -> bool:
+        """Whether the symbol itself stands for any number of dimensions."""
+        return self.position == self.star
+
+    @property
+    def axis(self) -> int:
+        """The axis of the dimension; behind a star it is negative and counts from the end."""
+        is_behind = self.star is not None and self.position > self.star
+        return self.position - self.rank if is_behind else self.position
+
+    def dims_of(self, shape: Sequence[int | None]) -> Sequence[int | None]:
+        """The dimensions of a shape that a symbol with a star stands for."""
+        return shape[self.position : len(shape) - (self.rank - 1 - self.position)]
 
 
 @dataclass(frozen=True)
@@ -58,6 +87,12 @@ class Case:
     when: Expr
     shapes: Mapping[str, tuple[Dim, ...]]
     bindings: tuple[Binding, ...]
+
+    def rank_range(self, tensor: str) -> tuple[int, int]:
+        """The least and the largest number of dimensions of a tensor."""
+        dims = self.shapes[tensor]
+        has_star = any(dim.star for dim in dims)
+        return (len(dims) - 1, MAX_RANK) if has_star else (len(dims), len(dims))
 
     def shape_text(self, tensor: str) -> str:
         """The shape as the spec writes it, `[T, H]`."""
@@ -74,6 +109,7 @@ class Constraint:
     check: Expr = TRUE
     check_text: str = ""
     case: str | None = None
+    products: tuple[str, ...] = ()
     subject: str = ""
     expected: str = ""
 
@@ -87,8 +123,17 @@ class Program:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The symbols of all cases, in the order of their first appearance."""
-        return tuple(dict.fromkeys(binding.symbol for case in self.cases for binding in case.bindings))
+        """The symbols of all cases that stand for one dimension, in the order of their first appearance."""
+        return self._symbols(is_star=False)
+
+    @property
+    def stars(self) -> tuple[str, ...]:
+        """The symbols of all cases that stand for any number of dimensions."""
+        return self._symbols(is_star=True)
+
+    def _symbols(self, *, is_star: bool) -> tuple[str, ...]:
+        bindings = [binding for case in self.cases for binding in case.bindings if binding.is_star == is_star]
+        return tuple(dict.fromkeys(binding.symbol for binding in bindings))
 
     def case(self, name: str) -> Case:
         """The case called `name`."""
@@ -109,7 +154,7 @@ def compile_spec(spec: OpSpec) -> tuple[Program, list[tuple[Path, str]]]:
     cases = tuple(compiler.case(index, case) for index, case in enumerate(spec.cases))
     parsed = tuple(case for case in cases if case is not None)
     constraints = tuple(compiler.constraint(i, constraint, parsed) for i, constraint in enumerate(spec.constraints))
-    compiler.check_rule_order()
+    compiler.check_rule_order(constraints)
     return Program(parsed, constraints), compiler.problems
 
 
@@ -119,17 +164,28 @@ class _Compiler:
         self._attributes = {attr.name: attr.type for attr in spec.attrs}
         self._inputs = [tensor.name for tensor in spec.inputs]
         self._tensors = [tensor.name for tensor in spec.tensors]
+        self._lists = [tensor.name for tensor in spec.host_lists]
         self._certain: dict[str, set[str]] = {}
+        self._stars: set[str] = set()
         self.problems: list[tuple[Path, str]] = []
 
     def _problem(self, path: Path, message: str) -> None:
         self.problems.append((path, message))
 
+    def _scope(self, tensors: Collection[str], symbols: Collection[str] = ()) -> Scope:
+        return Scope(
+            symbols=set(symbols) - self._stars,
+            stars=set(symbols) & self._stars,
+            attributes=self._attributes,
+            tensors=tensors,
+            lists=self._lists,
+        )
+
     def case(self, index: int, case: CaseSpec) -> Case | None:
         """One case, or None if its condition cannot be parsed."""
         path: Path = ("cases", index)
         try:
-            when = parse_condition(case.when, Scope(attributes=self._attributes, tensors=self._inputs))
+            when = parse_condition(case.when, self._scope(self._inputs))
         except ExprError as error:
             self._problem((*path, "when"), str(error))
             return None
@@ -164,12 +220,26 @@ class _Compiler:
     def _bindings(self, path: Path, case: CaseSpec, inputs: Iterable[str]) -> tuple[Binding, ...]:
         found: dict[str, Binding] = {}
         for tensor in inputs:
-            for axis, dim in enumerate(case.shapes[tensor]):
-                if not isinstance(dim, str) or not _BARE.fullmatch(dim) or dim in self._attributes or dim in found:
+            dims = [str(dim) for dim in case.shapes[tensor]]
+            stars = [position for position, dim in enumerate(dims) if dim.startswith("*")]
+            for extra in stars[1:]:
+                self._problem((*path, "shapes", tensor, extra), "got a second dimension with a star, expected one")
+            for position, dim in enumerate(dims):
+                is_star = position in stars
+                symbol = dim.removeprefix("*") if is_star else dim
+                if not _BARE.fullmatch(symbol) or symbol in self._attributes or symbol in found:
                     continue
-                if refusal := names.symbol_refusal(dim):
-                    self._problem((*path, "shapes", tensor, axis), refusal)
-                found[dim] = Binding(dim, tensor, axis)
+                if refusal := names.symbol_refusal(symbol):
+                    self._problem((*path, "shapes", tensor, position), refusal)
+                known_as_star = symbol in self._stars
+                known_as_dim = any(symbol in certain for certain in self._certain.values()) and not known_as_star
+                if (is_star and known_as_dim) or (not is_star and known_as_star):
+                    message = f"got {dim!r}, but {symbol} stands for something else in another case; rename one"
+                    self._problem((*path, "shapes", tensor, position), message)
+                    continue
+                if is_star:
+                    self._stars.add(symbol)
+                found[symbol] = Binding(symbol, tensor, position, len(dims), stars[0] if stars else None)
         return tuple(found.values())
 
     def _dims(self, path: Path, dims: tuple[int | str, ...], known: set[str], bound: set[str]) -> list[Dim]:
@@ -177,13 +247,19 @@ class _Compiler:
             self._problem(path, f"got {len(dims)} dimensions, expected at most {MAX_RANK}")
         parsed = []
         for axis, dim in enumerate(dims):
+            star = _STAR.fullmatch(dim) if isinstance(dim, str) else None
+            expression: Expr = IntLiteral(0)
             try:
-                expression = self._dim(dim, known, bound)
+                expression = self._star(star[1], known) if star else self._dim(dim, known, bound)
             except ExprError as error:
                 self._problem((*path, axis), str(error))
-                expression = IntLiteral(0)
-            parsed.append(Dim(str(dim), expression))
+            parsed.append(Dim(str(dim), expression, star[1] if star else ""))
         return parsed
+
+    def _star(self, symbol: str, known: set[str]) -> Expr:
+        if symbol not in known & self._stars:
+            raise ExprError(f"got '*{symbol}', which no input has; {suggest(symbol, known & self._stars)}")
+        return StarDims("len", symbol)
 
     def _dim(self, dim: int | str, known: set[str], bound: set[str]) -> Expr:
         if isinstance(dim, int):
@@ -191,14 +267,14 @@ class _Compiler:
                 raise ExprError(f"got {dim}, expected a dimension of at least 0")
             return IntLiteral(dim)
         if dim.startswith("*"):
-            raise ExprError(f"got {dim!r}, expected a symbol, an integer or an expression")
-        if _BARE.fullmatch(dim) and dim in known:
+            raise ExprError(f"got {dim!r}, expected one symbol behind the star, as in '*S'")
+        if _BARE.fullmatch(dim) and dim in known - self._stars:
             return Symbol(dim)
         if _BARE.fullmatch(dim) and dim in bound:
             raise ExprError(f"got {dim!r}, which is unbound when an optional input is absent; expected another symbol")
-        if _BARE.fullmatch(dim) and dim not in self._attributes:
+        if _BARE.fullmatch(dim) and dim not in self._attributes and dim not in self._stars:
             raise ExprError(f"got {dim!r}, which no input has as a dimension; {suggest(dim, known)}")
-        return parse_integer(dim, Scope(symbols=known, attributes=self._attributes, tensors=self._inputs))
+        return parse_integer(dim, self._scope(self._inputs, known))
 
     def constraint(self, index: int, constraint: ConstraintSpec, cases: tuple[Case, ...]) -> Constraint:
         """One constraint; its check is `true` if it has none or it cannot be parsed."""
@@ -213,6 +289,7 @@ class _Compiler:
             check,
             constraint.check or "",
             constraint.case,
+            constraint.products,
             constraint.subject or "",
             constraint.expected or "",
         )
@@ -221,9 +298,8 @@ class _Compiler:
         scopes = [self._certain[case.name] for case in cases if constraint.case in {None, case.name}]
         everywhere = set.intersection(*scopes) if scopes else set()
         somewhere = set().union(*self._certain.values()) if self._certain else set()
-        scope = Scope(symbols=somewhere, attributes=self._attributes, tensors=self._tensors)
         try:
-            check = parse_condition(constraint.check or "", scope)
+            check = parse_condition(constraint.check or "", self._scope(self._tensors, somewhere))
         except ExprError as error:
             self._problem((*path, "check"), str(error))
             return TRUE
@@ -233,18 +309,22 @@ class _Compiler:
             self._problem((*path, "check"), f"got symbol {symbol!r}, which is not bound in every case; {hint}")
         return check
 
-    def check_rule_order(self) -> None:
-        """Each built-in rule stands once; what reads shapes stands behind the rules that make them readable."""
-        order = [constraint.rule or "check" for constraint in self._spec.constraints]
+    def check_rule_order(self, constraints: Sequence[Constraint]) -> None:
+        """Each built-in rule stands once; what reads symbols stands behind the rule that binds them."""
+        order = [constraint.rule or "check" for constraint in constraints]
         for rule in RULES:
             if order.count(rule) != 1:
                 got = f"got {order.count(rule)} constraints with rule {rule!r}, expected one"
-                self._problem(("constraints",), f"{got}, as in '{{label: C1, rule: {rule}, status: 161002}}'")
+                self._problem(("constraints",), f"{got}, as in '{{label: C1, rule: {rule}, status: 161001}}'")
+        if order.count("formats") > 1:
+            self._problem(("constraints",), "got the rule 'formats' several times, expected it once at most")
         if any(order.count(rule) != 1 for rule in RULES):
             return
         if not order.index("required") < order.index("dtypes") < order.index("ranks"):
             self._problem(("constraints",), "expected the rules in the order required, dtypes, ranks")
-        for index, rule in enumerate(order):
-            if rule in {"check", "shapes"} and index < order.index("ranks"):
-                path: Path = ("constraints", index)
+        for index, constraint in enumerate(constraints[: order.index("ranks")]):
+            path: Path = ("constraints", index)
+            if order[index] == "shapes" or reads_shapes(constraint.check) or constraint.case is not None:
                 self._problem(path, "stands before the rule 'ranks', which binds the symbols; expected it behind")
+            if order[index] != "required" and index < order.index("required"):
+                self._problem(path, "stands before the rule 'required'; expected it behind")

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from opforge.codegen.cpp import int64_literal
 from opforge.codegen.dtypes import DTYPES
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.model import AttrSpec, OpSpec, TensorSpec
 from opforge.codegen.names import lower_camel, upper_camel
-from opforge.codegen.semantics import alternatives, value_text
+from opforge.codegen.semantics import accepted_dtypes, alternatives, kernel_dtypes, value_text
 from opforge.codegen.views import dtype_columns
+
+
+def _documented(dtype: str) -> str:
+    """A dtype as CANN's documents spell it."""
+    return DTYPES[dtype].ge.removeprefix("DT_")
+
+
+def _plan_dtypes(dtypes: Sequence[str]) -> str:
+    return ", ".join(f"DataType::{DTYPES[dtype].plan}" for dtype in dtypes)
+
+
+def _cast_pairs(casts: Mapping[str, str]) -> str:
+    name = "DataType::"
+    return ", ".join(f"{{{name}{DTYPES[a].plan}, {name}{DTYPES[b].plan}}}" for a, b in casts.items())
 
 
 class TensorView:
@@ -26,6 +42,8 @@ class TensorView:
         self.upper_camel = upper_camel(tensor.name)
         self.description = tensor.description
         self.dtypes = tensor.dtypes
+        self.formats = tensor.formats
+        self.host_values = tensor.host_values
 
     @property
     def presence(self) -> str:
@@ -74,10 +92,47 @@ class TensorView:
 
     def dtype_check(self, rule: str) -> Code:
         """The C++ call that checks its dtype."""
-        if self._tensor.dtype is not None:
-            return Code(f"CheckSameDtype({rule}, call.{self.camel}, call.{lower_camel(self._tensor.dtype)})")
-        accepted = ", ".join(f"DataType::{DTYPES[dtype].plan}" for dtype in self.dtypes)
-        return Code(f"CheckDtype({rule}, call.{self.camel}, {{{accepted}}})")
+        kernel, accepted = kernel_dtypes(self._spec, self._tensor), accepted_dtypes(self._spec, self._tensor)
+        check = self._dtype_check(rule, kernel)
+        if accepted != kernel:
+            check = f"call.mayCast ? {self._dtype_check(rule, accepted)} : {check}"
+        return Code(check)
+
+    def _dtype_check(self, rule: str, dtypes: Sequence[str]) -> str:
+        if not dtypes:
+            return f"CheckSameDtype({rule}, call.{self.camel}, call.{lower_camel(self._tensor.dtype or '')})"
+        return f"CheckDtype({rule}, call.{self.camel}, {{{_plan_dtypes(dtypes)}}})"
+
+    def format_check(self, rule: str) -> Code:
+        """The C++ call that checks its storage format."""
+        formats = ", ".join(f"Format::k{name.title().replace('_', '')}" for name in self.formats)
+        return Code(f"CheckFormat({rule}, call.{self.camel}, {{{formats}}})")
+
+    @property
+    def value_depend(self) -> Code:
+        """The clause of OpDef that makes its values known to tiling."""
+        return Code(f"\n            .ValueDepend({self.option})" if self.host_values else "")
+
+    @property
+    def is_castable(self) -> bool:
+        """Whether aclnn functions take it in dtypes that kernels do not."""
+        return bool(self._tensor.casts) or self._tensor.mix is not None or self.decides
+
+    @property
+    def decides(self) -> bool:
+        """Whether its dtype decides, with those of others, in which one a kernel computes."""
+        return any(tensor.dtype == self.name and tensor.mix == "promote" for tensor in self._spec.inputs)
+
+    @property
+    def cast_dtype(self) -> Code:
+        """The C++ expression of the dtype to which an aclnn function casts it."""
+        if self._tensor.dtype is None and not self.decides:
+            return Code(f"CastOf(call.{self.camel}.dtype, {{{_cast_pairs(self._tensor.casts)}}})")
+        leader = self._tensor.dtype or self.name
+        if len(self._spec.promoted(leader)) == 1:
+            return Code(f"call.{lower_camel(leader)}.dtype")
+        arguments = ", ".join(f"&call.{lower_camel(tensor.name)}" for tensor in self._spec.promoted(leader))
+        return Code(f"Promoted({{{arguments}}})")
 
     @property
     def inferred_dtype(self) -> Code:
@@ -98,8 +153,14 @@ class TensorView:
     def dtype_text(self) -> str:
         """Its dtypes for the documentation."""
         if self._tensor.dtype is not None:
-            return f"that of {self._tensor.dtype}"
-        return alternatives([DTYPES[dtype].ge.removeprefix("DT_") for dtype in self.dtypes])
+            others = {
+                "promote": "; aclnn: any of these, float32 if they differ",
+                "cast": "; aclnn: any of these, is cast",
+            }
+            return f"that of {self._tensor.dtype}{others.get(self._tensor.mix or '', '')}"
+        own = alternatives([_documented(dtype) for dtype in self.dtypes])
+        casts = [f"{_documented(wide)} (as {_documented(kernel)})" for wide, kernel in self._tensor.casts.items()]
+        return f"{own}; aclnn also {', '.join(casts)}" if casts else own
 
 
 class AttrView:
@@ -154,6 +215,12 @@ class AttrView:
     def read(self) -> Code:
         """The C++ expression of its value behind the pointer that its getter gives."""
         return Code(self.camel if self.type == "string" else f"*{self.camel}")
+
+    def given(self, param: str, c_type: str) -> Code:
+        """The C++ expression of its value in an aclnn function, in the type that checks take."""
+        if self.type == "string" and not self.is_required:
+            return Code(f"{param} != nullptr ? {param} : {self.literal}")
+        return Code(param if c_type == self.c_type else f"static_cast<{self.c_type}>({param})")
 
     @property
     def onnx_type(self) -> Code:

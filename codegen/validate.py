@@ -6,7 +6,16 @@ from collections.abc import Iterable, Sequence
 
 from opforge.codegen.dtypes import DTYPES
 from opforge.codegen.expr import INT_MAX, INT_MIN
-from opforge.codegen.model import SCALAR_BYTES, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES, AttrSpec, OpSpec, TensorSpec
+from opforge.codegen.model import (
+    LIST_TYPE,
+    SCALAR_BYTES,
+    STATUSES,
+    TENSOR_TYPES,
+    TILING_DATA_BYTES,
+    AttrSpec,
+    OpSpec,
+    TensorSpec,
+)
 from opforge.codegen.names import lower_camel, snake_case, suggest
 from opforge.codegen.onnx_body import body_problems
 from opforge.codegen.program import Program, compile_spec
@@ -27,6 +36,8 @@ def problems_of(spec: OpSpec) -> Problems:
     problems: Problems = []
     _check_names(spec, problems)
     _check_dtypes(spec, problems)
+    _check_casts(spec, problems)
+    _check_host_values(spec, problems)
     _check_attrs(spec, problems)
     _check_constraints(spec, problems)
     _check_functions(spec, problems)
@@ -80,6 +91,40 @@ def _check_dtypes(spec: OpSpec, problems: Problems) -> None:
                     problems.append(((*path, "dtypes", position), f"got the dtype {dtype!r} again"))
 
 
+def _check_casts(spec: OpSpec, problems: Problems) -> None:
+    for section, group in (("inputs", spec.inputs), ("outputs", spec.outputs)):
+        for index, tensor in enumerate(group):
+            path: Path = (section, index)
+            if tensor.casts and (tensor.dtype is not None or section == "outputs"):
+                problems.append(((*path, "casts"), "got casts, expected them only beside the 'dtypes' of an input"))
+            for wide, kernel in tensor.casts.items():
+                place: Path = (*path, "casts", wide)
+                if tensor.dtypes and kernel not in tensor.dtypes:
+                    problems.append((place, f"got {kernel!r}; {suggest(kernel, tensor.dtypes)}"))
+                if wide in tensor.dtypes:
+                    problems.append(((*place, KEY), f"got {wide!r}, which is one of 'dtypes' already"))
+            if tensor.mix is not None and tensor.dtype is None:
+                problems.append(((*path, "mix"), f"got {tensor.mix!r} without 'dtype: <required input>'"))
+            if tensor.mix == "promote" and section == "outputs":
+                problems.append(((*path, "mix"), "got 'promote', expected 'cast': outputs decide nothing"))
+            leader = next((t for t in spec.inputs if t.name == tensor.dtype), None)
+            if tensor.mix == "promote" and leader is not None and "float32" not in leader.dtypes:
+                message = f"got 'promote', but {leader.name} has no float32 to which all could be cast"
+                problems.append(((*path, "mix"), message))
+
+
+def _check_host_values(spec: OpSpec, problems: Problems) -> None:
+    for section, group in (("inputs", spec.inputs), ("outputs", spec.outputs)):
+        for index, tensor in enumerate(group):
+            path: Path = (section, index, "host_values")
+            if tensor.host_values and section == "outputs":
+                problems.append((path, "got true, expected false: an output has no values before the call"))
+            elif tensor.host_values and tensor.dtypes != ("int64",):
+                problems.append(
+                    (path, "got true, expected 'dtypes: [int64]' beside it: the host passes 64-bit integers")
+                )
+
+
 def _check_attrs(spec: OpSpec, problems: Problems) -> None:
     kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "string": (str,)}
     for index, attr in enumerate(spec.attrs):
@@ -105,6 +150,12 @@ def _check_constraints(spec: OpSpec, problems: Problems) -> None:
             problems.append(((*path, "status"), f"got {constraint.status}, expected one of {expected}"))
         if (constraint.rule is None) == (constraint.check is None):
             problems.append((path, "expected either 'rule' or 'check'"))
+        for product in constraint.products:
+            if product not in spec.products:
+                place: Path = (*path, "products", constraint.products.index(product))
+                problems.append((place, f"got {product!r}; {suggest(product, spec.products)}"))
+        if constraint.rule is not None and constraint.products:
+            problems.append(((*path, "products"), "got products beside 'rule', expected them beside a 'check'"))
         of_check = ("subject", "expected")
         for key in of_check if constraint.rule is None else (*of_check, "case"):
             value = getattr(constraint, key)
@@ -145,6 +196,8 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
             elif of_name in tensors or of_name in attrs:
                 attr = attrs.get(of_name)
                 allowed = _ATTR_TYPES[attr.type] if attr else TENSOR_TYPES
+                if of_name in tensors and tensors[of_name].host_values:
+                    allowed = (LIST_TYPE,)
                 if c_type not in allowed:
                     problems.append((place, f"got {c_type!r}, expected one of {', '.join(allowed)}"))
 
@@ -201,6 +254,19 @@ def _check_uses(spec: OpSpec, problems: Problems) -> None:
             problems.append((("onnx", "bodies", name, KEY), f"unknown case {name!r}; {suggest(name, cases)}"))
         else:
             problems += [(("onnx", "bodies", name), problem) for problem in body_problems(spec, name)]
+    _check_unique(
+        problems,
+        "the target",
+        [(("torch", "targets", i, "target"), t.target) for i, t in enumerate(spec.torch.targets)],
+    )
+    parameters = [tensor.name for tensor in spec.inputs] + [attr.name for attr in spec.attrs]
+    for index, target in enumerate(spec.torch.targets):
+        for position, name in enumerate(target.args):
+            place: Path = ("torch", "targets", index, "args", position)
+            if name not in parameters:
+                problems.append((place, f"unknown parameter {name!r}; {suggest(name, parameters)}"))
+            elif name in target.args[:position]:
+                problems.append((place, f"got {name!r} again, expected each parameter once"))
 
 
 def _check_tests(spec: OpSpec, program: Program, problems: Problems) -> None:
@@ -211,11 +277,19 @@ def _check_tests(spec: OpSpec, program: Program, problems: Problems) -> None:
         if shape.case not in cases:
             problems.append(((*path, "case"), f"unknown case {shape.case!r}; {suggest(shape.case, cases)}"))
             continue
-        symbols = {binding.symbol for binding in cases[shape.case].bindings}
-        for name in shape.symbols:
+        symbols = {binding.symbol: binding.is_star for binding in cases[shape.case].bindings}
+        for name, size in shape.symbols.items():
             if name not in symbols:
                 problems.append(((*path, "symbols", name, KEY), f"unknown symbol {name!r}; {suggest(name, symbols)}"))
-        if missing := sorted(symbols - set(shape.symbols)):
+            elif isinstance(size, int) == symbols[name]:
+                expected = "a list of dimensions" if symbols[name] else "one number"
+                got = size if isinstance(size, int) else list(size)
+                problems.append(((*path, "symbols", name), f"got {got}, expected {expected}"))
+        lists = [tensor.name for tensor in spec.host_lists]
+        for name in shape.values:
+            if name not in lists:
+                problems.append(((*path, "values", name, KEY), f"unknown host list {name!r}; {suggest(name, lists)}"))
+        if missing := sorted(set(symbols) - set(shape.symbols)):
             problems.append(((*path, "symbols"), f"{missing[0]!r} is missing, expected a number for it"))
         for name in shape.attrs:
             if name not in attrs:

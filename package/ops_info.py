@@ -46,6 +46,8 @@ def ops_info_entry(spec: OpSpec, columns: Mapping[str, tuple[str, ...]]) -> dict
                 "shape": "all",
                 "paramType": "optional" if tensor.optional else "required",
             }
+            if tensor.host_values:
+                entry[f"{kind}{index}"]["valueDepend"] = "optional" if tensor.optional else "required"
     if spec.attrs:
         entry["attr"] = {"list": ",".join(attr.ir_name for attr in spec.attrs)}
         entry |= {f"attr_{attr.ir_name}": _attr_fields(attr) for attr in spec.attrs}

@@ -29,8 +29,17 @@ _VENDOR = re.compile(r"[a-z][a-z0-9_]{0,63}")
 def pack_command(socs: Sequence[str] | None, ops: Sequence[str] | None, vendor: str, out: Path | None) -> int:
     """Write the package, say where it is and what it holds; returns the exit code."""
     path = pack(socs, ops, vendor, out)
-    print(f"{path}\n{NOTE}")  # noqa: T201  # what the command is for
+    left_out = [] if ops else incomplete(find_project())
+    print("\n".join([str(path), NOTE, *left_out]))  # noqa: T201  # what the command is for
     return 0
+
+
+def incomplete(project: Project) -> list[str]:
+    """One line for each operator that is left out of a package, because its plan or kernel is not written yet."""
+    from opforge.codegen.loader import load_specs
+
+    specs = load_specs(project.spec_paths())
+    return [f"left out: {spec.op_type}: there is no {path}" for spec in specs if (path := _missing(project, spec))]
 
 
 def pack(
@@ -44,7 +53,7 @@ def pack(
 
     Args:
         socs: SoC directories or chip names; None takes all products of the specs.
-        ops: Operator types; None takes all of the project.
+        ops: Operator types; None takes all of the project that have a plan and a kernel.
         vendor: Vendor folder; two packages of one vendor replace each other.
         out: Folder of the package; None is `build_out/` of the project.
         project: None is the project of the current folder.
@@ -113,12 +122,12 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
     if not _VENDOR.fullmatch(vendor):
         raise UserError(f"vendor name: got {vendor!r}, expected lower case letters, digits and '_', as in 'my_company'")
     every = load_specs(project.spec_paths())
-    specs = _choose(every, ops)
+    complete = [spec for spec in every if not _missing(project, spec)]
+    specs = _choose(complete if complete and not ops else every, ops)
     generated: dict[str, str] = {}
     for spec in specs:
-        for needed in (f"op_host/{spec.name}_tiling.h", f"op_kernel/{spec.name}.h"):
-            if not (project.root / needed).is_file():
-                raise UserError(f"{spec.op_type}: {needed} is missing; write it or leave the operator out with --ops")
+        if needed := _missing(project, spec):
+            raise UserError(f"{spec.op_type}: {needed} is missing; write it or leave the operator out with --ops")
         generated |= dict(render(spec))
     return Contents(
         specs=specs,
@@ -130,6 +139,12 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
         version=importlib.metadata.version("opforge"),
         socs=choose_socs(specs, socs),
     )
+
+
+def _missing(project: Project, spec: OpSpec) -> str:
+    """The first of the hand-written files of an operator that does not exist; empty if it is complete."""
+    needed = (f"op_host/{spec.name}_tiling.h", f"op_kernel/{spec.name}.h")
+    return next((path for path in needed if not (project.root / path).is_file()), "")
 
 
 def _choose(specs: Sequence[OpSpec], ops: Sequence[str] | None) -> tuple[OpSpec, ...]:

@@ -15,12 +15,15 @@ from opforge.codegen.project import find_project
 from opforge.twin.build import application_flags, build_project
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTED = {
-    "aclnnGroupedBiasAddGradGetWorkspaceSize",
+FUNCTIONS = (
+    "aclnnBatchNormElemtBackward",
+    "aclnnConvTbcBackward",
+    "aclnnEmbeddingDenseBackward",
     "aclnnGroupedBiasAddGrad",
-    "aclnnGroupedBiasAddGradV2GetWorkspaceSize",
     "aclnnGroupedBiasAddGradV2",
-}
+    "aclnnNsaCompressGrad",
+)
+DOCUMENTED = {f"{function}{phase}" for function in FUNCTIONS for phase in ("", "GetWorkspaceSize")}
 
 
 @pytest.fixture(scope="module")

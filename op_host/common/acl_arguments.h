@@ -6,6 +6,8 @@
 
 #include "common/check.h"
 #include "opdev/common_types.h"
+#include "opdev/op_executor.h"
+#include "opdev/platform.h"
 
 namespace opforge {
 
@@ -17,11 +19,56 @@ inline void ReadTensor(const aclTensor* tensor, Argument& argument)
         return;
     }
     argument.dtype = static_cast<DataType>(tensor->GetDataType());
+    argument.format = static_cast<Format>(tensor->GetStorageFormat());
     argument.dims.clear();
     const op::Shape& shape = tensor->GetViewShape();
     for (size_t axis = 0; axis < shape.GetDimNum(); ++axis) {
         argument.dims.push_back(shape.GetDim(axis));
     }
+}
+
+/// As ReadTensor, of a list on the host; an empty one counts as absent.
+inline void ReadList(const aclIntArray* list, Argument& argument)
+{
+    argument.isPresent = list != nullptr && list->Size() != 0;
+    if (argument.isPresent) {
+        argument.dtype = DataType::kInt64;
+        argument.dims = {static_cast<int64_t>(list->Size())};
+        argument.values.assign(list->GetData(), list->GetData() + list->Size());
+        argument.areValuesKnown = true;
+    }
+}
+
+inline const aclTensor* TensorOf(const aclIntArray* list, aclOpExecutor* executor)
+{
+    return executor->ConvertToTensor(list, op::DataType::DT_INT64);
+}
+
+/// The device that a call runs on.
+inline void ReadDevice(Surroundings& surroundings)
+{
+    struct Known {
+        op::SocVersion soc;
+        Product product;
+    };
+    constexpr Known known[] = {{op::SocVersion::ASCEND310B, Product::kAscend310b},
+                               {op::SocVersion::ASCEND310P, Product::kAscend310p},
+                               {op::SocVersion::ASCEND910, Product::kAscend910},
+                               {op::SocVersion::ASCEND910B, Product::kAscend910b},
+                               {op::SocVersion::ASCEND910_93, Product::kAscend910_93}};
+    const op::PlatformInfo& device = op::GetCurrentPlatformInfo();
+    for (const Known& candidate : known) {
+        if (candidate.soc == device.GetSocVersion()) {
+            surroundings.product = candidate.product;
+        }
+    }
+    surroundings.cores = Int(static_cast<int64_t>(device.GetVectorCoreNum()));
+    surroundings.mayCast = true;
+}
+
+inline op::DataType OpDataType(DataType dtype)
+{
+    return static_cast<op::DataType>(dtype);
 }
 
 inline bool AreAllEmpty(std::initializer_list<const aclTensor*> tensors)

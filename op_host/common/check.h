@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -14,6 +15,32 @@
 
 namespace opforge {
 
+/// Storage formats; the numbers of ge::Format.
+enum class Format : int32_t {
+    kUnknown = -1,
+    kNchw = 0,
+    kNhwc = 1,
+    kNd = 2,
+    kNc1Hwc0 = 3,
+    kFractalZ = 4,
+    kHwcn = 16,
+    kNdhwc = 27,
+    kFractalNz = 29,
+    kNcdhw = 30,
+    kNcl = 47,
+};
+
+/// Products that specs tell apart.
+enum class Product : int32_t {
+    kUnknown,
+    kAscend310b,
+    kAscend310p,
+    kAscend910,
+    kAscend910b,
+    kAscend910_93,
+    kAscend950,
+};
+
 /// A tensor argument of a call, and what is known of it. Negative dimensions and a dtype of kNone are unknown.
 struct Argument {
     const char* name;
@@ -21,6 +48,16 @@ struct Argument {
     bool isRankKnown = true;
     std::vector<int64_t> dims = {};
     DataType dtype = DataType::kNone;
+    Format format = Format::kUnknown;
+    bool areValuesKnown = false;
+    std::vector<int64_t> values = {};
+};
+
+/// What a call meets besides its arguments.
+struct Surroundings {
+    Product product = Product::kUnknown;
+    Int cores = Int::Unknown();
+    bool mayCast = false;  // whether tensors are cast to the dtypes of kernels, as an aclnn function does
 };
 
 /// A labelled constraint of an operator and the status that its violation gives.
@@ -43,6 +80,21 @@ using Verdict = std::optional<Violation>;
 struct Dimension {
     const char* text;
     Int value;
+    bool isOpen = false;  // stands for an unknown number of dimensions
+};
+
+using Dimensions = std::vector<Dimension>;
+
+/// The dimensions that a symbol with a star stands for.
+struct Star {
+    bool isKnown = false;
+    std::vector<Int> dims = {};
+};
+
+/// The values of a list, or the steps between them.
+struct Values {
+    bool areKnown = false;
+    std::vector<Int> items = {};
 };
 
 inline Logic IsPresent(const Argument& argument)
@@ -81,6 +133,124 @@ inline Int ElementsOf(const Argument& argument)
     return elements;
 }
 
+/// Dimension `distance` from the end: 1 is the last one.
+inline Int DimFromEnd(const Argument& argument, size_t distance)
+{
+    return distance <= argument.dims.size() ? DimOf(argument, argument.dims.size() - distance) : Int::Unknown();
+}
+
+/// All dimensions but the first `head` and the last `tail`.
+inline Star StarOf(const Argument& argument, size_t head, size_t tail)
+{
+    Star star{HasShape(argument)};
+    for (size_t axis = head; star.isKnown && axis + tail < argument.dims.size(); ++axis) {
+        star.dims.push_back(DimOf(argument, axis));
+    }
+    return star;
+}
+
+inline Int LengthOf(const Star& star)
+{
+    return star.isKnown ? Int(static_cast<int64_t>(star.dims.size())) : Int::Unknown();
+}
+
+inline Int ElementsOf(const Star& star)
+{
+    Int elements = star.isKnown ? Int(1) : Int::Unknown();
+    for (const Int dim : star.dims) {
+        elements = elements * dim;
+    }
+    return elements;
+}
+
+inline Dimensions DimensionsOf(const char* text, const Star& star)
+{
+    Dimensions dimensions;
+    for (const Int dim : star.dims) {
+        dimensions.push_back({text, dim});
+    }
+    if (!star.isKnown) {
+        dimensions.push_back({text, Int::Unknown(), true});
+    }
+    return dimensions;
+}
+
+inline Dimensions Joined(const std::vector<Dimensions>& parts)
+{
+    Dimensions joined;
+    for (const Dimensions& part : parts) {
+        joined.insert(joined.end(), part.begin(), part.end());
+    }
+    return joined;
+}
+
+inline Values ValuesOf(const Argument& argument)
+{
+    Values values{argument.isPresent && argument.areValuesKnown};
+    for (size_t i = 0; values.areKnown && i < argument.values.size(); ++i) {
+        values.items.emplace_back(argument.values[i]);
+    }
+    return values;
+}
+
+inline Values StepsOf(const Argument& argument)
+{
+    Values steps = ValuesOf(argument);
+    for (size_t i = steps.items.size(); i > 1; --i) {
+        steps.items[i - 1] = steps.items[i - 1] - steps.items[i - 2];
+    }
+    return steps;
+}
+
+template <typename Body>
+Int SumOver(const Values& values, Body body)
+{
+    Int sum = values.areKnown ? Int(0) : Int::Unknown();
+    for (const Int item : values.items) {
+        sum = sum + body(item);
+    }
+    return sum;
+}
+
+template <typename Body>
+Logic AllOf(const Values& values, Body body)
+{
+    Logic all(true, values.areKnown ? ValueState::kKnown : ValueState::kUnknown);
+    for (const Int item : values.items) {
+        all = all && body(item);
+    }
+    return all;
+}
+
+/// The dtype of a kernel whose tensors may come with different dtypes: theirs if they are equal, else float32.
+inline DataType Promoted(std::initializer_list<const Argument*> arguments)
+{
+    DataType promoted = DataType::kNone;
+    for (const Argument* argument : arguments) {
+        if (argument->isPresent && argument->dtype != DataType::kNone) {
+            const bool isOther = promoted != DataType::kNone && promoted != argument->dtype;
+            promoted = isOther ? DataType::kFloat32 : argument->dtype;
+        }
+    }
+    return promoted;
+}
+
+/// The dtype of a kernel for a tensor that comes with another one.
+struct CastPair {
+    DataType from;
+    DataType to;
+};
+
+inline DataType CastOf(DataType dtype, std::initializer_list<CastPair> casts)
+{
+    for (const CastPair& cast : casts) {
+        if (cast.from == dtype) {
+            return cast.to;
+        }
+    }
+    return dtype;
+}
+
 inline std::string DtypeText(DataType dtype)
 {
     struct Word {
@@ -97,6 +267,36 @@ inline std::string DtypeText(DataType dtype)
         }
     }
     return "dtype " + std::to_string(static_cast<int32_t>(dtype));
+}
+
+inline std::string FormatText(Format format)
+{
+    struct Word {
+        Format format;
+        const char* text;
+    };
+    constexpr Word words[] = {
+        {Format::kNchw, "NCHW"},   {Format::kNhwc, "NHWC"},       {Format::kNd, "ND"},
+        {Format::kHwcn, "HWCN"},   {Format::kNc1Hwc0, "NC1HWC0"}, {Format::kFractalZ, "FRACTAL_Z"},
+        {Format::kNdhwc, "NDHWC"}, {Format::kNcdhw, "NCDHW"},     {Format::kFractalNz, "FRACTAL_NZ"},
+        {Format::kNcl, "NCL"}};
+    for (const Word& word : words) {
+        if (word.format == format) {
+            return word.text;
+        }
+    }
+    return "format " + std::to_string(static_cast<int32_t>(format));
+}
+
+/// `a, b or c`.
+inline std::string Alternatives(const std::vector<std::string>& words)
+{
+    std::string text;
+    for (size_t i = 0; i < words.size(); ++i) {
+        text += i == 0 ? "" : i + 1 == words.size() ? " or " : ", ";
+        text += words[i];
+    }
+    return text;
 }
 
 inline std::string DimsText(const std::vector<Int>& dims)
@@ -132,6 +332,31 @@ inline std::string ValueText(bool value)
 {
     return value ? "true" : "false";
 }
+inline std::string ValueText(float value)
+{
+    char text[32] = {};
+    std::snprintf(text, sizeof(text), "%g", static_cast<double>(value));
+    return text;
+}
+inline std::string ValueText(const char* value)
+{
+    return value == nullptr ? "null" : value;
+}
+
+/// The values of a host list, the first of a long one.
+inline std::string ListText(const Argument& argument)
+{
+    constexpr size_t kShown = 8;
+    if (!argument.isPresent || !argument.areValuesKnown) {
+        return ShapeText(argument);
+    }
+    std::string text = "[";
+    for (size_t i = 0; i < argument.values.size() && i < kShown; ++i) {
+        text += (i == 0 ? "" : ", ") + std::to_string(argument.values[i]);
+    }
+    const bool isLong = argument.values.size() > kShown;
+    return text + (isLong ? ", ... " + std::to_string(argument.values.size()) + " values]" : "]");
+}
 
 inline Verdict Broken(const Rule& rule, const char* parameter, const std::string& got, const std::string& expected)
 {
@@ -157,19 +382,17 @@ inline Verdict CheckAbsent(const Rule& rule, const Argument& argument)
     return argument.isPresent ? Broken(rule, argument.name, "a tensor", "null") : Verdict();
 }
 
-inline Verdict CheckDtype(const Rule& rule, const Argument& argument, std::initializer_list<DataType> accepted)
+inline Verdict CheckDtype(const Rule& rule, const Argument& argument, const std::vector<DataType>& accepted)
 {
     if (!argument.isPresent || argument.dtype == DataType::kNone ||
         std::find(accepted.begin(), accepted.end(), argument.dtype) != accepted.end()) {
         return {};
     }
-    std::string expected;
-    for (const DataType* dtype = accepted.begin(); dtype != accepted.end(); ++dtype) {
-        const bool isLast = dtype + 1 == accepted.end();
-        expected += dtype == accepted.begin() ? "" : isLast ? " or " : ", ";
-        expected += DtypeText(*dtype);
+    std::vector<std::string> expected;
+    for (const DataType dtype : accepted) {
+        expected.push_back(DtypeText(dtype));
     }
-    return Broken(rule, argument.name, DtypeText(argument.dtype), expected);
+    return Broken(rule, argument.name, DtypeText(argument.dtype), Alternatives(expected));
 }
 
 inline Verdict CheckSameDtype(const Rule& rule, const Argument& argument, const Argument& other)
@@ -182,6 +405,24 @@ inline Verdict CheckSameDtype(const Rule& rule, const Argument& argument, const 
                   DtypeText(other.dtype) + ", the dtype of " + other.name);
 }
 
+inline Verdict CheckFormat(const Rule& rule, const Argument& argument, const std::vector<Format>& accepted)
+{
+    if (!argument.isPresent || argument.format == Format::kUnknown ||
+        std::find(accepted.begin(), accepted.end(), argument.format) != accepted.end()) {
+        return {};
+    }
+    std::vector<std::string> expected;
+    for (const Format format : accepted) {
+        expected.push_back(FormatText(format));
+    }
+    return Broken(rule, argument.name, "storage format " + FormatText(argument.format), Alternatives(expected));
+}
+
+inline bool IsOneOf(Product product, std::initializer_list<Product> products)
+{
+    return std::find(products.begin(), products.end(), product) != products.end();
+}
+
 inline Verdict CheckRank(const Rule& rule, const Argument& argument, size_t rank, const char* shapeText)
 {
     if (!HasShape(argument) || argument.dims.size() == rank) {
@@ -191,14 +432,26 @@ inline Verdict CheckRank(const Rule& rule, const Argument& argument, size_t rank
     return Broken(rule, argument.name, ShapeText(argument), expected);
 }
 
+/// As CheckRank, for a shape that has any number of dimensions from `least` on.
+inline Verdict CheckRankRange(const Rule& rule, const Argument& argument, size_t least, const char* shapeText)
+{
+    constexpr size_t kMaxRank = 8;
+    if (!HasShape(argument) || (argument.dims.size() >= least && argument.dims.size() <= kMaxRank)) {
+        return {};
+    }
+    const std::string expected = std::to_string(least) + " to " + std::to_string(kMaxRank) + " dimensions " + shapeText;
+    return Broken(rule, argument.name, ShapeText(argument), expected);
+}
+
 /// Compares the known dimensions of an input with the spec's.
 inline Verdict CheckInputShape(const Rule& rule, const Argument& argument, const char* shapeText,
-                               const std::vector<Dimension>& dimensions)
+                               const Dimensions& dimensions)
 {
     if (!HasShape(argument)) {
         return {};
     }
-    bool isEqual = true;
+    bool isOpen = false;
+    bool isEqual = dimensions.size() == argument.dims.size();
     std::vector<Int> wanted;
     for (size_t axis = 0; axis < dimensions.size(); ++axis) {
         const Dimension& dimension = dimensions[axis];
@@ -210,17 +463,18 @@ inline Verdict CheckInputShape(const Rule& rule, const Argument& argument, const
                           std::string(dimension.text) + " = " + std::to_string(dimension.value.ValueOr(0)),
                           "a dimension of at least 0");
         }
+        isOpen = isOpen || dimension.isOpen;
         isEqual = isEqual && !(DimOf(argument, axis) == dimension.value).IsFalse();
         wanted.push_back(dimension.value);
     }
-    return isEqual
+    return isEqual || isOpen
                ? Verdict()
                : Broken(rule, argument.name, ShapeText(argument), std::string(shapeText) + " = " + DimsText(wanted));
 }
 
 /// As CheckInputShape; the dimensions must exist even if the output is not known yet.
 inline Verdict CheckOutputShape(const Rule& rule, const Argument& argument, const char* shapeText,
-                                const std::vector<Dimension>& dimensions)
+                                const Dimensions& dimensions)
 {
     Argument known = argument;
     if (!HasShape(argument)) {

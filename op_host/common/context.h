@@ -1,6 +1,7 @@
 #ifndef OPFORGE_OP_HOST_COMMON_CONTEXT_H
 #define OPFORGE_OP_HOST_COMMON_CONTEXT_H
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include "exe_graph/runtime/extended_kernel_context.h"
 #include "exe_graph/runtime/shape.h"
 #include "exe_graph/runtime/storage_shape.h"
+#include "exe_graph/runtime/tensor.h"
 #include "graph/ge_error_codes.h"
 
 namespace opforge {
@@ -45,8 +47,24 @@ inline void ReadDtype(const gert::CompileTimeTensorDesc* description, Argument& 
     }
 }
 
-inline void WriteShape(const std::vector<Dimension>& dimensions, gert::Shape& shape)
+/// The values of a host list, where the runtime has them.
+inline void ReadValues(const gert::Tensor* tensor, Argument& argument)
 {
+    const int64_t* values = tensor == nullptr ? nullptr : tensor->GetData<int64_t>();
+    argument.areValuesKnown = values != nullptr && argument.dims.size() == 1 && argument.dims[0] >= 0;
+    if (argument.areValuesKnown) {
+        argument.values.assign(values, values + argument.dims[0]);
+    }
+}
+
+inline void WriteShape(const Dimensions& dimensions, gert::Shape& shape)
+{
+    const auto isOpen = [](const Dimension& dimension) { return dimension.isOpen; };
+    if (std::any_of(dimensions.begin(), dimensions.end(), isOpen)) {
+        shape.SetDimNum(1);
+        shape.SetDim(0, kUnknownRank);
+        return;
+    }
     shape.SetDimNum(dimensions.size());
     for (size_t axis = 0; axis < dimensions.size(); ++axis) {
         shape.SetDim(axis, dimensions[axis].value.ValueOr(kUnknownDim));

@@ -2,6 +2,7 @@
 #define OPFORGE_OP_HOST_COMMON_EXPRESSION_H
 
 #include <cstdint>
+#include <string_view>
 
 #include "common/plan.h"
 
@@ -116,6 +117,46 @@ private:
     DataType value_;
 };
 
+/// A decimal number of the expression language.
+class Real {
+public:
+    constexpr explicit Real(float value) : value_(value) {}
+
+    friend constexpr Logic operator==(Real left, Real right) { return Logic(!(left != right).IsTrue()); }
+    friend constexpr Logic operator!=(Real left, Real right)
+    {
+        return Logic(left.value_ < right.value_ || left.value_ > right.value_ || left.IsNan() || right.IsNan());
+    }
+    friend constexpr Logic operator<(Real left, Real right) { return Logic(left.value_ < right.value_); }
+    friend constexpr Logic operator<=(Real left, Real right) { return Logic(left.value_ <= right.value_); }
+    friend constexpr Logic operator>(Real left, Real right) { return Logic(left.value_ > right.value_); }
+    friend constexpr Logic operator>=(Real left, Real right) { return Logic(left.value_ >= right.value_); }
+
+private:
+    constexpr bool IsNan() const { return !(value_ <= 0.0F || value_ >= 0.0F); }
+
+    float value_;
+};
+
+/// A text of the expression language; nullptr is unknown.
+class Text {
+public:
+    constexpr explicit Text(const char* value) : value_(value) {}
+
+    friend constexpr Logic operator==(Text left, Text right)
+    {
+        if (left.value_ == nullptr || right.value_ == nullptr) {
+            return Logic(false, ValueState::kUnknown);
+        }
+        return Logic(std::string_view(left.value_) == std::string_view(right.value_));
+    }
+
+    friend constexpr Logic operator!=(Text left, Text right) { return !(left == right); }
+
+private:
+    const char* value_;
+};
+
 constexpr Logic Compared(Int left, Int right, bool value)
 {
     return Logic(value, Joined(left.State(), right.State()));
@@ -199,6 +240,23 @@ constexpr Int Max(Int left, Int right)
 {
     const Int sum = left * Int(0) + right * Int(0);
     return sum.IsKnown() ? (left.ValueOr(0) < right.ValueOr(0) ? right : left) : sum;
+}
+
+/// `chosen if condition else other`.
+constexpr Int Chosen(Logic condition, Int chosen, Int other)
+{
+    if (!condition.IsTrue() && !condition.IsFalse()) {
+        return condition.IsError() ? Int::Error() : Int::Unknown();
+    }
+    return condition.IsTrue() ? chosen : other;
+}
+
+constexpr Logic Chosen(Logic condition, Logic chosen, Logic other)
+{
+    if (!condition.IsTrue() && !condition.IsFalse()) {
+        return condition;
+    }
+    return condition.IsTrue() ? chosen : other;
 }
 
 }  // namespace opforge

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from opforge.codegen.loader import load_spec
+from opforge.codegen.loader import load_spec, load_specs
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -37,3 +37,8 @@ def specimen(specimen_path):
 @pytest.fixture(scope="session")
 def grouped():
     return load_spec(ROOT / "op_proto" / "grouped_bias_add_grad.yaml")
+
+
+@pytest.fixture(scope="session")
+def operators():
+    return {spec.name: spec for spec in load_specs(sorted((ROOT / "op_proto").glob("*.yaml")))}

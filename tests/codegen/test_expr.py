@@ -28,13 +28,17 @@ from opforge.codegen.expr import (
 SCOPE = Scope(
     symbols=("A", "B", "C"),
     attributes={"n": "int", "flag": "bool", "ratio": "float", "layout": "string"},
-    tensors=("x", "y"),
+    tensors=("x", "y", "v"),
+    stars=("S",),
+    lists=("v",),
 )
-CALL = {"n": 3, "flag": True}
+CALL = {"n": 3, "flag": True, "ratio": 0.1, "layout": "TND"}
 
 
-def value_of(text, symbols=None, shapes=None, dtypes=None):
-    return evaluate(parse(text, SCOPE), Environment(symbols or {}, CALL, shapes or {}, dtypes or {}))
+def value_of(text, symbols=None, shapes=None, dtypes=None, stars=None, values=None):
+    lists = {} if values is None else {"v": values}
+    environment = Environment(symbols or {}, CALL, shapes or {}, dtypes or {}, stars or {}, lists)
+    return evaluate(parse(text, SCOPE), environment)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,11 @@ def value_of(text, symbols=None, shapes=None, dtypes=None):
         ("-9223372036854775808", INT_MIN),
         ("-9223372036854775808 % -1", 0),
         ("true or n // 0 == 1", True),
+        ("1 if flag else n // 0", 1),
+        ("layout == 'TND' and layout != 'BSH'", True),
+        ("ratio == 0.1 and 0.0 < ratio < 1.5", True),
+        ("-1.5 < ratio", True),
+        ("cores == 8", None),
     ],
 )
 def test_values(text, expected):
@@ -68,6 +77,27 @@ def test_tensors():
     assert value_of("dtype(y) == int32", shapes=shapes, dtypes=dtypes) is None, "an absent tensor has no dtype"
     assert value_of("prod(x)", shapes={"x": (2, None)}) is None
     assert value_of("len(x)", shapes={"x": None}) is None
+
+
+def test_stars():
+    assert value_of("prod(S)", stars={"S": (2, 3)}) == 6
+    assert value_of("len(S)", stars={"S": (2, None)}) == 2
+    assert value_of("prod(S)", stars={"S": (2, None)}) is None
+    assert value_of("prod(S)", stars={"S": ()}) == 1
+    assert value_of("len(S)") is None
+
+
+def test_folds():
+    assert value_of("sum(V * n for V in v)", values=[1, 4]) == 15
+    assert value_of("sum(V for V in steps(v))", values=[1, 4, 4, 9]) == 9
+    assert value_of("all(V >= 0 for V in steps(v))", values=[1, 4, 3]) is False
+    assert value_of("all(V >= 0 for V in v)", values=[]) is True
+    assert value_of("sum(V + A for V in v)", values=[1, 4]) is None, "A is unknown"
+    assert value_of("sum(V for V in v)") is None, "the values are unknown"
+    with pytest.raises(EvaluationError):
+        value_of("sum(V for V in v)", values=[INT_MAX, 1])
+    with pytest.raises(EvaluationError):
+        value_of("all(V < 5 for V in steps(v))", values=[INT_MIN, INT_MAX])
 
 
 def test_unknown_decides_nothing_but_one_side_can():
@@ -104,8 +134,20 @@ def test_overflow_and_division_by_zero_are_refused(text):
         ("A is B", "expected '=='"),
         ("A in (1, 2)", "which is not of the expression language"),
         ("x + 1", "tensor 'x' alone"),
-        ("ratio > 1", "type int or bool"),
-        ("layout == 'TND'", "type int or bool"),
+        ("ratio > 1", "compares a decimal number with an integer"),
+        ("ratio + 1.5", "a decimal number; expected an integer"),
+        ("1e39 > ratio", "single precision"),
+        ("layout < 'TND'", "expected '==' or '!='"),
+        ("layout == TND", "unknown name 'TND'"),
+        ("S + 1", "several dimensions"),
+        ("sum(V for V in x)", "expected v or steps(v)"),
+        ("sum(1 for V in v)", "does not use V"),
+        ("sum(V for V in v if V > 0)", "expected the form"),
+        ("sum(v)", "expected the form"),
+        ("all(V for V in v)", "expected a condition"),
+        ("sum(A for A in v)", "stands for something else"),
+        ("sum(x for x in v)", "a capital"),
+        ("V + sum(V for V in v)", "unknown name 'V'"),
         ("flag + 1", "a condition; expected an integer"),
         ("not A", "an integer; expected a condition"),
         ("A and B", "an integer; expected a condition"),
@@ -114,10 +156,10 @@ def test_overflow_and_division_by_zero_are_refused(text):
         ("min(A)", "two arguments or more"),
         ("min(A, *B)", "expected plain arguments"),
         ("max(A, key=B)", "expected plain arguments"),
-        ("1.5", "expected an integer"),
-        ("True", "expected an integer"),
-        ("None", "expected an integer"),
-        ("'a'", "expected an integer"),
+        ("1.5j", "expected a number, a text"),
+        ("True", "expected a number, a text"),
+        ("None", "expected a number, a text"),
+        ("b'a'", "expected a number, a text"),
         ("9223372036854775808", "does not fit 64 bits"),
         ("-9223372036854775809", "does not fit 64 bits"),
         ("lambda: 1", "not of the expression language"),
@@ -125,7 +167,8 @@ def test_overflow_and_division_by_zero_are_refused(text):
         ("A.real", "not of the expression language"),
         ("__import__('os').system('id')", "unknown function"),
         ("(A := 1)", "not of the expression language"),
-        ("A if flag else B", "not of the expression language"),
+        ("A if n else B", "an integer; expected a condition"),
+        ("A if flag else true", "a condition; expected an integer"),
         ("f'{A}'", "not of the expression language"),
         ("A\n+ B", "printable ASCII"),
         ("A \u00d7 B", "printable ASCII"),
@@ -174,19 +217,31 @@ def test_arithmetic_is_exact_or_refused(left, right, operator):
         assert evaluate(expression, environment) == exact
 
 
-def random_text(rng, kind, depth):
+def random_text(rng, kind, depth, *, in_fold=False):
     """A random expression of a kind; deep enough to mix every operator with every other."""
     if kind is Kind.DTYPE:
         return rng.choice(["dtype(x)", "dtype(y)", "float16", "int32"])
     if depth == 0:
         if kind is Kind.INT:
             atoms = ["A", "B", "C", "n", "len(x)", "prod(x)", "prod(y)", "0", "1", "2", "-1", "7", str(INT_MAX)]
+            atoms += ["len(S)", "prod(S)", "cores", "V" if in_fold else "B"]
             return rng.choice(atoms)
-        return rng.choice(["flag", "true", "false", "present(x)", "present(y)"])
+        return rng.choice(
+            ["flag", "true", "false", "present(x)", "present(y)", "layout == 'TND'", "ratio > 0.5", "ratio != 0.1"]
+        )
 
     def below(of):
-        return f"({random_text(rng, of, depth - 1)})"
+        return f"({random_text(rng, of, depth - 1, in_fold=in_fold)})"
 
+    def folded(function, of):
+        used = "V + " if of is Kind.INT else "V != 3 and "
+        body = random_text(rng, of, depth - 1, in_fold=True)
+        return f"{function}({used}({body}) for V in {rng.choice(['v', 'steps(v)'])})"
+
+    if rng.random() < 0.1:
+        return f"{below(kind)} if {below(Kind.BOOL)} else {below(kind)}"
+    if not in_fold and rng.random() < 0.15:
+        return folded("sum" if kind is Kind.INT else "all", kind)
     if kind is Kind.INT:
         form = rng.choice(["+", "-", "*", "//", "%", "min", "max", "neg"])
         if form == "neg":
@@ -212,12 +267,16 @@ def random_environment(rng):
 
     symbols = {name: dim() for name in "ABC"}
     attributes = {"n": rng.choice([-1, 0, 1, 2, 3, INT_MIN, INT_MAX]), "flag": rng.random() < 0.5}
+    attributes |= {"ratio": rng.choice([0.1, 0.5, 2.0]), "layout": rng.choice(["TND", "BSH"])}
+    attributes["cores"] = rng.choice([None, 0, 48])
     shapes = {}
     for tensor in "xy":
         if rng.random() < 0.8:
             shapes[tensor] = None if rng.random() < 0.1 else tuple(dim() for _ in range(rng.randrange(4)))
     dtypes = {tensor: rng.choice([None, "float16", "int32"]) for tensor in "xy"}
-    return Environment(symbols, attributes, shapes, dtypes)
+    stars = {"S": rng.choice([None, (), (2,), (3, None), (2**40, 2**40, 0)])}
+    lists = {"v": rng.choice([None, [], [0], [3, 3, 8], [INT_MAX, INT_MIN, 1], [-1, 2]])}
+    return Environment(symbols, attributes, {**shapes, "v": (None,)}, {**dtypes, "v": "int64"}, stars, lists)
 
 
 def python_answer(expression, environment):
@@ -243,16 +302,29 @@ def cpp_environment(environment):
         present, ranked = name in environment.shapes, shape is not None
         return f'{{"{name}", {str(present).lower()}, {str(ranked).lower()}, {{{dims}}}, {plan}}}'
 
+    def host_list():
+        values = environment.lists["v"]
+        known = "" if values is None else f", Format::kUnknown, true, {{{', '.join(map(literal, values))}}}"
+        return f'{{"v", true, true, {{-1}}, DataType::kInt64{known}}}'
+
+    def star():
+        dims = environment.stars["S"]
+        return "{}" if dims is None else f"{{true, {{{', '.join(map(integer, dims))}}}}}"
+
     symbols = ", ".join(integer(environment.symbols[name]) for name in "ABC")
-    attributes = f"{literal(environment.attributes['n'])}, {str(environment.attributes['flag']).lower()}"
-    return f"{{{symbols}, {attributes}, {argument('x')}, {argument('y')}}}"
+    attributes = f"{literal(environment.attributes['n'])}, {str(environment.attributes['flag']).lower()}, "
+    attributes += f'{environment.attributes["ratio"]}F, "{environment.attributes["layout"]}", '
+    attributes += integer(environment.attributes["cores"])
+    return f"{{{symbols}, {attributes}, {argument('x')}, {argument('y')}, {host_list()}, {star()}}}"
 
 
 PROGRAM = """
 #include <cstdio>
 #include "common/check.h"
 using namespace opforge;
-struct Environment { Int A, B, C; int64_t n; bool flag; Argument x, y; };
+struct Environment {
+    Int A, B, C; int64_t n; bool flag; float ratio; const char* layout; Int cores; Argument x, y, v; Star S;
+};
 static void Print(Int value)
 {
     if (value.IsKnown()) std::printf("%lld\\n", static_cast<long long>(value.ValueOr(0)));

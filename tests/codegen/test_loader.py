@@ -81,7 +81,11 @@ REFUSALS = [
     ("summary:", "^sumary:", "sumary: unknown key 'sumary'; did you mean 'summary'?"),
     ("summary: Add two matrices.\n", "", "1:1: summary: is missing; expected this key"),
     ("dtypes: [float16", "^dtyps: [float16", "inputs[0].dtyps: unknown key 'dtyps'; did you mean 'dtypes'?"),
-    ("optional: true", "^param_typ: optional", "inputs[1].param_typ: unknown key 'param_typ'; expected one of desc"),
+    (
+        "optional: true",
+        "^param_typ: optional",
+        "inputs[1].param_typ: unknown key 'param_typ'; expected one of casts, desc",
+    ),
     ("formula:", "^summary: again\nformula:", "summary: got the key 'summary' again, it stands at line 2 already"),
     ("rule: required", "^rul: required", "constraints[0].rul: unknown key 'rul'; did you mean 'rule'?"),
     ("optional: true", "optional: ^yes", "inputs[1].optional: got 'yes', expected true or false"),

@@ -26,6 +26,7 @@ aclnnStatus aclnnGroupedBiasAddGradGetWorkspaceSize(
         return ACLNN_ERR_PARAM_NULLPTR;
     }
     opforge::GroupedBiasAddGradCall call;
+    opforge::ReadDevice(call);
     opforge::ReadTensor(gradY, call.gradY);
     opforge::ReadTensor(groupIdxOptional, call.groupIdx);
     opforge::ReadTensor(out, call.gradBias);
@@ -46,12 +47,12 @@ aclnnStatus aclnnGroupedBiasAddGradGetWorkspaceSize(
     const aclTensor* gradYDense = l0op::Contiguous(gradY, uniqueExecutor.get());
     CHECK_RET(gradYDense != nullptr, ACLNN_ERR_INNER_NULLPTR);
     const aclTensor* groupIdxDense = nullptr;
-    if (groupIdxOptional != nullptr) {
+    if (call.groupIdx.isPresent) {
         groupIdxDense = l0op::Contiguous(groupIdxOptional, uniqueExecutor.get());
         CHECK_RET(groupIdxDense != nullptr, ACLNN_ERR_INNER_NULLPTR);
     }
     const aclTensor* gradBiasDense = nullptr;
-    const aclnnStatus status = l0op::GroupedBiasAddGrad(gradYDense, groupIdxDense, 0, gradBiasDense,
+    const aclnnStatus status = l0op::GroupedBiasAddGrad(gradYDense, groupIdxDense, call.groupIdxType, gradBiasDense,
                                                         uniqueExecutor.get());
     CHECK_RET(status == ACLNN_SUCCESS, status);
     const aclTensor* gradBiasCopy = l0op::ViewCopy(gradBiasDense, out, uniqueExecutor.get());

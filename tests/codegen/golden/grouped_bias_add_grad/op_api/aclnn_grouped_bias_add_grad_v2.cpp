@@ -26,6 +26,7 @@ aclnnStatus aclnnGroupedBiasAddGradV2GetWorkspaceSize(
         return ACLNN_ERR_PARAM_NULLPTR;
     }
     opforge::GroupedBiasAddGradCall call;
+    opforge::ReadDevice(call);
     opforge::ReadTensor(gradY, call.gradY);
     opforge::ReadTensor(groupIdxOptional, call.groupIdx);
     opforge::ReadTensor(out, call.gradBias);
@@ -47,12 +48,12 @@ aclnnStatus aclnnGroupedBiasAddGradV2GetWorkspaceSize(
     const aclTensor* gradYDense = l0op::Contiguous(gradY, uniqueExecutor.get());
     CHECK_RET(gradYDense != nullptr, ACLNN_ERR_INNER_NULLPTR);
     const aclTensor* groupIdxDense = nullptr;
-    if (groupIdxOptional != nullptr) {
+    if (call.groupIdx.isPresent) {
         groupIdxDense = l0op::Contiguous(groupIdxOptional, uniqueExecutor.get());
         CHECK_RET(groupIdxDense != nullptr, ACLNN_ERR_INNER_NULLPTR);
     }
     const aclTensor* gradBiasDense = nullptr;
-    const aclnnStatus status = l0op::GroupedBiasAddGrad(gradYDense, groupIdxDense, groupIdxType, gradBiasDense,
+    const aclnnStatus status = l0op::GroupedBiasAddGrad(gradYDense, groupIdxDense, call.groupIdxType, gradBiasDense,
                                                         uniqueExecutor.get());
     CHECK_RET(status == ACLNN_SUCCESS, status);
     const aclTensor* gradBiasCopy = l0op::ViewCopy(gradBiasDense, out, uniqueExecutor.get());

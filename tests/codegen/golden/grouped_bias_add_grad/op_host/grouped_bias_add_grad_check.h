@@ -3,7 +3,6 @@
 #define OPFORGE_GEN_OP_HOST_GROUPED_BIAS_ADD_GRAD_CHECK_H
 
 #include <cstdint>
-#include <vector>
 
 #include "common/check.h"
 #include "grouped_bias_add_grad_problem.h"
@@ -11,7 +10,7 @@
 namespace opforge {
 
 /// The arguments of a call and what is known of them.
-struct GroupedBiasAddGradCall {
+struct GroupedBiasAddGradCall : Surroundings {
     Argument gradY{"grad_y"};
     Argument groupIdx{"group_idx"};
     Argument gradBias{"grad_bias"};
@@ -28,7 +27,7 @@ struct GroupedBiasAddGradSymbols {
 };
 
 /// The shape of grad_bias once the symbols are bound.
-inline std::vector<Dimension> GradBiasShape(
+inline Dimensions GradBiasShape(
     [[maybe_unused]] const GroupedBiasAddGradCall& call, [[maybe_unused]] const GroupedBiasAddGradSymbols& symbols)
 {
     switch (symbols.shapeCase) {

@@ -19,7 +19,7 @@ domi::Status Refused(const std::string& reason)
     return domi::FAILED;
 }
 
-domi::Status ParseGroupedBiasAddGrad(const ge::Operator& source, ge::Operator& target)
+domi::Status ParseGroupedBiasAddGrad(const ge::Operator& source, [[maybe_unused]] ge::Operator& target)
 {
     const OnnxNode node(source);
     const std::string place = "node '" + node.Name() + "' (" + node.Key() + "): ";
