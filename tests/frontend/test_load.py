@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from opforge.codegen.errors import UserError
+from opforge.frontend import convert
 from opforge.frontend.graph import GraphView
 from opforge.frontend.load import load_model
 
@@ -114,6 +115,27 @@ def test_truncated_file(saved, keep):
     data = saved.read_bytes()
     saved.write_bytes(data[: int(len(data) * keep)])
     refused(saved)
+
+
+def test_a_file_that_ends_before_its_imports(saved):
+    model = onnx.load(saved)
+    del model.opset_import[:]
+    saved.write_bytes(model.SerializeToString())
+    refused(saved, "imports no operator set", "cut off")
+    with pytest.raises(UserError, match="imports no operator set"):
+        convert(model)
+
+
+@pytest.mark.parametrize("version", [0, -3])
+def test_versions_that_do_not_exist(saved, version):
+    for change, words in (
+        (lambda model: setattr(model, "ir_version", version), f"ir_version {version}"),
+        (lambda model: setattr(model.opset_import[0], "version", version), f"imports version {version} of 'ai.onnx'"),
+    ):
+        model = model_of([relu()])
+        change(model)
+        saved.write_bytes(model.SerializeToString())
+        refused(saved, words, "expected one from 1")
 
 
 def test_random_bytes(tmp_path):
