@@ -16,7 +16,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.files import NewFile, stream, write_files
-from opforge.frontend.names import shown
+from opforge.frontend.names import path_text, shown
 from opforge.frontend.tensor_data import BITS, element_count
 
 _CHUNK_BYTES = 1 << 24
@@ -97,7 +97,7 @@ def check_external_data(model: ModelProto, path: Path) -> None:
     for tensor in tensors_of(model):
         if not is_external(tensor):
             continue
-        where = f"{path}: tensor {shown(tensor.name)}"
+        where = f"{path_text(path)}: tensor {shown(tensor.name)}"
         data = external_data(tensor, where)
         if data.location not in sizes:
             sizes[data.location] = _checked_size(path.parent, data.location, where)
@@ -113,7 +113,7 @@ def _checked_size(folder: Path, location: str, where: str) -> int:
         found = (folder / relative).lstat()
         links = (folder / relative).resolve(strict=True) != folder.resolve(strict=True) / relative
     except (OSError, RuntimeError) as error:
-        raise UserError(f"{place} cannot be read from {folder}; put the file beside the model") from error
+        raise UserError(f"{place} cannot be read from {path_text(folder)}; put the file beside the model") from error
     if links or not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
         raise UserError(f"{place} is a link or no regular file; expected the file itself in the model's folder")
     return found.st_size

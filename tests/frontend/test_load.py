@@ -172,6 +172,14 @@ def test_external_data_is_checked_but_not_read(external):
     assert not source.model.graph.initializer[0].raw_data
 
 
+def test_a_folder_with_a_line_break_in_its_name_is_escaped(external):
+    folder = external.parent.rename(external.parent.parent / "a\nb")
+    (folder / "w.bin").unlink()
+    with pytest.raises(UserError, match=r"a\\nb.*a\\nb'; put the file beside") as caught:
+        load_model(folder / "m.onnx")
+    assert "\n" not in str(caught.value)
+
+
 def test_external_file_missing(external):
     (external.parent / "w.bin").unlink()
     refused(external, "'w'", "'w.bin'", "beside the model")
