@@ -18,6 +18,7 @@ options:
   --soc=a,b              SoC directories of the package, default: all that the specs name
   --vendor_name=v        vendor directory of the package, default: opforge
   --ops=A,B              operator types, default: all
+  --cann=DIR             package with libraries built by the CANN toolkit in DIR: not part of this version, exits 3
   -j N                   jobs at once, default: one per core
 
 exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool is missing
@@ -27,7 +28,7 @@ TEXT
 refuse() { echo "build.sh: $1" >&2; exit 2; }
 
 packages=(g++ cmake makeself python3-venv)
-install_deps=0 what="" all=0 soc="" vendor="" ops="" jobs="$(nproc)"
+install_deps=0 what="" all=0 soc="" vendor="" ops="" cann="" jobs="$(nproc)"
 choose() { [ -z "$what" ] || refuse "got $what and $1, expected one of them"; what="$1"; }
 while [ $# -gt 0 ]; do
     case "$1" in
@@ -37,6 +38,11 @@ while [ $# -gt 0 ]; do
         --soc=?*) soc="${1#*=}" ;;
         --vendor_name=?*) vendor="${1#*=}" ;;
         --ops=?*) ops="${1#*=}" ;;
+        --cann=?*) cann="${1#*=}" ;;
+        --soc= | --soc) refuse "$1: got no names, expected SoC directories, as in --soc=ascend910b" ;;
+        --vendor_name= | --vendor_name) refuse "$1: got no name, expected a vendor directory, as in --vendor_name=my_company" ;;
+        --ops= | --ops) refuse "$1: got no names, expected operator types, as in --ops=GroupedBiasAddGrad" ;;
+        --cann= | --cann) refuse "$1: got no folder, expected that of a CANN toolkit, as in --cann=/usr/local/Ascend/cann" ;;
         -j) [[ "${2:-}" =~ ^[1-9][0-9]*$ ]] || refuse "-j: got '${2:-}', expected a number of jobs, as in -j 4"; jobs="$2"; shift ;;
         -j*) [[ "${1#-j}" =~ ^[1-9][0-9]*$ ]] || refuse "-j: got '${1#-j}', expected a number of jobs, as in -j4"; jobs="${1#-j}" ;;
         -h | --help) usage; exit 0 ;;
@@ -45,6 +51,12 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ "$all" = 0 ] || [ "$what" = -u ] || refuse "--all goes with -u"
+if [ -n "$cann" ]; then
+    [ "$what" = --pkg ] || refuse "--cann goes with --pkg"
+    [ -d "$cann" ] && found="" || found="there is no folder '$cann', and "
+    echo "build.sh: --cann: ${found}a build with a CANN toolkit is not part of this version; --pkg alone makes a source release" >&2
+    exit 3
+fi
 [ -n "$what" ] || [ "$install_deps" = 1 ] || { usage; exit 2; }
 
 if [ "$install_deps" = 1 ]; then

@@ -1,6 +1,6 @@
 // Calls aclnnGroupedBiasAddGrad as any application for CANN does: gradY (1000, 30), groupIdx (400, 600, 1000) -> (3,
 // 30). The same source builds with the CANN toolkit and, unchanged, with the CPU twin:
-//   g++ examples/aclnn_grouped_bias_add_grad.cpp $(opforge flags) -o build/example && build/example
+//   eval "g++ examples/aclnn_grouped_bias_add_grad.cpp $(opforge flags) -o build/example" && build/example
 #include <cstdint>
 #include <cstdio>
 #include <memory>

@@ -21,7 +21,7 @@ from onnx import ModelProto
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.files import NewFile, open_regular
-from opforge.frontend.names import first_line, shown
+from opforge.frontend.names import first_line, path_text, shown
 from opforge.frontend.value_types import value_type
 
 Array = NDArray[np.generic]
@@ -138,12 +138,15 @@ def load_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
         try:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise UserError(f"{path}: got a single array, expected an .npz file with one array per input")
+                raise UserError(
+                    f"{path_text(path)}: got a single array, expected an .npz file with one array per input"
+                )
             with archive:
                 return {name: archive[name] if name in wanted else np.empty(0) for name in archive.files}
         except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, MemoryError, NotImplementedError) as error:
             raise UserError(
-                f"{path}: cannot read the inputs: {first_line(error)}; expected an .npz file as numpy.savez writes it"
+                f"{path_text(path)}: cannot read the inputs: {first_line(error)};"
+                " expected an .npz file as numpy.savez writes it"
             ) from error
 
 

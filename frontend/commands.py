@@ -13,6 +13,7 @@ from rich.text import Text
 from opforge.frontend.conversion import convert
 from opforge.frontend.files import NewFile, require_writable, write_files
 from opforge.frontend.load import load_model
+from opforge.frontend.names import path_text
 from opforge.frontend.report import print_conversion, print_execution
 from opforge.frontend.save import data_files, write_model
 
@@ -50,7 +51,7 @@ def run_command(model: Path, inputs: Path, outputs: Path | None, *, soc: str, js
             used.append(target)
     arrays = load_arrays(inputs, input_types(source.model))
     try:
-        execution = run_model(source.model, arrays, soc=soc, folder=model.parent, where=inputs)
+        execution = run_model(source.model, arrays, soc=soc, folder=model.parent, where=path_text(inputs))
     except FindingsError as findings:
         Console(stderr=True).print(Text(str(findings)))
         return 1

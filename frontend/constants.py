@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
 from opforge.codegen.errors import UserError
-from opforge.frontend.external import element_count, is_external, read_external
+from opforge.frontend.external import is_external, read_external
 from opforge.frontend.graph import Scope, normal_domain
 from opforge.frontend.names import first_line, shown
+from opforge.frontend.tensor_data import data_problem, element_count
 from opforge.frontend.value_types import DTYPE_WORDS, ValueTypes
 
 Constant = NDArray[np.generic]
@@ -24,6 +25,10 @@ _MAX_CHAIN = 64
 
 class NotConstant(Exception):  # noqa: N818  # an answer, not a failure
     """Why a value is no constant."""
+
+
+class MalformedConstant(NotConstant):
+    """Why a value that should be constant has no meaning at all."""
 
 
 class Constants:
@@ -43,7 +48,8 @@ class Constants:
         """The value of a name that `scope` can see.
 
         Raises:
-            NotConstant: It depends on an input, is too large, or is made by a node that is not evaluated.
+            NotConstant: It depends on an input, is too large, or is made by a node that is not evaluated;
+                MalformedConstant when it depends on a tensor whose type, dims and data contradict each other.
         """
         found = scope.find(name) if name else None
         if found is None:
@@ -81,11 +87,13 @@ class Constants:
         return value
 
     def _tensor(self, tensor: TensorProto) -> Constant:
+        if problem := data_problem(tensor):
+            raise MalformedConstant(f"is a malformed tensor: {problem}")
         count = element_count(tensor)
         if count is None or count > _MAX_ELEMENTS:
             raise NotConstant(f"has dims {shown(list(tensor.dims[:9]))}, expected at most {_MAX_ELEMENTS} elements")
-        if tensor.data_type not in DTYPE_WORDS or tensor.data_type == TensorProto.STRING:
-            raise NotConstant(f"has element type {tensor.data_type}")
+        if tensor.data_type == TensorProto.STRING:
+            raise NotConstant("has strings")
         try:
             if is_external(tensor):
                 if self._folder is None:
@@ -95,7 +103,7 @@ class Constants:
                 )
             return numpy_helper.to_array(tensor)
         except (ValueError, TypeError, UserError) as error:
-            raise NotConstant(f"is a malformed tensor: {first_line(error)}") from error
+            raise MalformedConstant(f"is a malformed tensor: {first_line(error)}") from error
 
     def constant_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
         """`Constant` in all its spellings."""

@@ -16,8 +16,9 @@ from opforge.frontend.emit import Emitter, Placement
 from opforge.frontend.graph import GraphView, Scope, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key, onnx_keys, version_problem
 from opforge.frontend.legality import place
-from opforge.frontend.load import SourceModel, load_model
+from opforge.frontend.load import SourceModel, check_versions, load_model
 from opforge.frontend.mapping import MapByName
+from opforge.frontend.names import path_text, shown
 from opforge.frontend.operators import project_specs
 from opforge.frontend.reduce_sum import FuseEqualGroups
 from opforge.frontend.rules import Context, Refusal, Rule
@@ -79,6 +80,7 @@ class Conversion:
         nodes_after: Nodes of the result.
         changed: Whether the model differs from the source at all.
         without_body: Nodes of ours that carry no function body: the model's opset cannot express what they compute.
+        warnings: Nodes of ours that ATC will not reach, and why.
     """
 
     model: ModelProto
@@ -88,6 +90,7 @@ class Conversion:
     nodes_after: int
     changed: bool
     without_body: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
         """The report as JSON data."""
@@ -96,6 +99,8 @@ class Conversion:
             "left": [asdict(entry) for entry in self.left],
             "nodes_before": self.nodes_before,
             "nodes_after": self.nodes_after,
+            "without_body": list(self.without_body),
+            "warnings": list(self.warnings),
         }
 
 
@@ -122,9 +127,10 @@ def convert(
         onnx_key(spec, domain)
     if isinstance(model, ModelProto):
         source, where, folder = model, "model", None
+        check_versions(source, where)
     else:
         loaded = model if isinstance(model, SourceModel) else load_model(Path(model))
-        source, where, folder = loaded.model, str(loaded.path), loaded.path.parent
+        source, where, folder = loaded.model, path_text(loaded.path), loaded.path.parent
     view = GraphView(source, where)
     nodes = _count(view)
     search = _Search(Context(view, {spec.op_type: spec for spec in specs}, folder), patterns=patterns, domain=domain)
@@ -147,8 +153,30 @@ def convert(
     ]
     changed = not unchanged_names or view.model != source
     return Conversion(
-        view.model if changed else source, mapped, search.left, nodes, _count(view), changed, emitter.without_body
+        view.model if changed else source,
+        mapped,
+        search.left,
+        nodes,
+        _count(view),
+        changed,
+        emitter.without_body,
+        [
+            f"{shown(name)} lies in {hidden}"
+            for name, placement in zip(names, placements, strict=True)
+            if (hidden := _hidden(placement.scope))
+        ],
     )
+
+
+def _hidden(scope: Scope | None) -> str:
+    """What around a graph keeps ATC from reading it; "" if nothing."""
+    while scope is not None:
+        if scope.parent is None and scope.function is not None:
+            return f"the local {scope.place}, which ATC does not expand; inline it first"
+        if scope.owner not in ("", "If"):
+            return f"a subgraph of {shown(scope.owner)}, and ATC reads those of 'If' only"
+        scope = scope.parent
+    return ""
 
 
 def _outputs(placement: Placement) -> list[str]:
@@ -211,6 +239,8 @@ class _Search:
             return match
         if any((scope.number, claimed) in self._claimed for claimed in match.nodes):
             return Refusal("another rewrite takes one of its nodes")
+        for claimed in match.nodes:
+            self._context.view.require_import(scope, claimed)
         call = rule.rewrite(self._context, match)
         if problem := version_problem(onnx_key(call.spec, self._domain), scope.opsets):
             return Refusal(f"{problem}; choose another --domain")

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
+import numpy as np
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
 from opforge.codegen.semantics import TensorType
 from opforge.frontend.attributes import make_attribute
@@ -23,6 +24,9 @@ _FUNCTION_IR = 8
 _OVERLOAD_IR = 10
 # Version of ai.onnx for the bodies of a model that does not import ai.onnx itself.
 _DEFAULT_OPSET = 18
+
+# Attributes of Constant beside `value`, with the element type that they imply.
+_SPELLINGS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ class Emitter:
         for number in placement.nodes:
             self._reads.change(scope, scope.node(number).input, -1)
         self._reads.change(scope, call.inputs, 1)
+        for name in call.inputs:
+            _spell_as_tensor(scope, name)
         self._removed.setdefault(scope.number, set()).update(placement.nodes[:-1])
         node = scope.node(placement.nodes[-1])
         # doc_string and metadata_props stay: they say where the node came from.
@@ -235,6 +241,22 @@ def _bodies(calls: Sequence[tuple[Placement, NodeProto]], opset: int, reserved: 
     if fallback:
         fallback.overload = overloads.fresh("any")
     return [*variants.values(), *filter(None, [fallback])]
+
+
+def _spell_as_tensor(scope: Scope, name: str) -> None:
+    """Write the `Constant` that makes a value with `value`: ATC takes its other spellings for an empty tensor."""
+    found = scope.find(name) if name else None
+    if found is None or found[1] < 0:
+        return
+    node = found[0].node(found[1])
+    if (normal_domain(node.domain), node.op_type) != ("", "Constant") or len(node.attribute) != 1:
+        return
+    (attribute,) = node.attribute
+    dtype = _SPELLINGS.get(attribute.name)
+    if dtype is None or attribute.ref_attr_name:
+        return
+    values = np.array(helper.get_attribute_value(attribute), dtype)
+    attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(values)))
 
 
 def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:

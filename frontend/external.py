@@ -16,21 +16,10 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.files import NewFile, stream, write_files
-from opforge.frontend.names import shown
+from opforge.frontend.names import path_text, shown
+from opforge.frontend.tensor_data import BITS, element_count
 
 _CHUNK_BYTES = 1 << 24
-_MAX_ELEMENTS = 1 << 60
-# Bits of one element, by TensorProto.DataType; strings cannot be external.
-_BITS: dict[int, int] = {
-    **dict.fromkeys((TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1), 4),
-    **dict.fromkeys((TensorProto.BOOL, TensorProto.INT8, TensorProto.UINT8), 8),
-    **dict.fromkeys((TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ), 8),
-    **dict.fromkeys((TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ), 8),
-    **dict.fromkeys((TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT16, TensorProto.UINT16), 16),
-    **dict.fromkeys((TensorProto.FLOAT, TensorProto.INT32, TensorProto.UINT32), 32),
-    **dict.fromkeys((TensorProto.DOUBLE, TensorProto.INT64, TensorProto.UINT64, TensorProto.COMPLEX64), 64),
-    TensorProto.COMPLEX128: 128,
-}
 
 
 @dataclass(frozen=True)
@@ -98,20 +87,6 @@ def external_data(tensor: TensorProto, where: str) -> ExternalData:
     return ExternalData(entries["location"], numbers["offset"] or 0, numbers["length"])
 
 
-def element_count(tensor: TensorProto) -> int | None:
-    """Elements that the dims declare; None when a dim is negative or there are more than any file can hold."""
-    if any(dim < 0 for dim in tensor.dims):
-        return None
-    if 0 in tensor.dims:
-        return 0
-    count = 1
-    for dim in tensor.dims:
-        count *= dim
-        if count > _MAX_ELEMENTS:
-            return None
-    return count
-
-
 def check_external_data(model: ModelProto, path: Path) -> None:
     """Check that all external data of the model at `path` is complete and inside the model's folder; read nothing.
 
@@ -122,7 +97,7 @@ def check_external_data(model: ModelProto, path: Path) -> None:
     for tensor in tensors_of(model):
         if not is_external(tensor):
             continue
-        where = f"{path}: tensor {shown(tensor.name)}"
+        where = f"{path_text(path)}: tensor {shown(tensor.name)}"
         data = external_data(tensor, where)
         if data.location not in sizes:
             sizes[data.location] = _checked_size(path.parent, data.location, where)
@@ -138,14 +113,14 @@ def _checked_size(folder: Path, location: str, where: str) -> int:
         found = (folder / relative).lstat()
         links = (folder / relative).resolve(strict=True) != folder.resolve(strict=True) / relative
     except (OSError, RuntimeError) as error:
-        raise UserError(f"{place} cannot be read from {folder}; put the file beside the model") from error
+        raise UserError(f"{place} cannot be read from {path_text(folder)}; put the file beside the model") from error
     if links or not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
         raise UserError(f"{place} is a link or no regular file; expected the file itself in the model's folder")
     return found.st_size
 
 
 def _check_extent(tensor: TensorProto, data: ExternalData, size: int, where: str) -> None:
-    bits, count = _BITS.get(tensor.data_type), element_count(tensor)
+    bits, count = BITS.get(tensor.data_type), element_count(tensor)
     if bits is None or count is None:
         dims = shown(list(tensor.dims[:9]))
         raise UserError(f"{where}: data type {tensor.data_type} with dims {dims} cannot be external data")
@@ -169,7 +144,7 @@ def read_external(tensor: TensorProto, folder: Path) -> bytes:
     _check_extent(tensor, data, _checked_size(folder, data.location, where), where)
     with (folder / data.location).open("rb") as file:
         file.seek(data.offset)
-        return file.read((prod(tensor.dims) * _BITS[tensor.data_type] + 7) // 8)
+        return file.read((prod(tensor.dims) * BITS[tensor.data_type] + 7) // 8)
 
 
 def locations(model: ModelProto) -> list[str]:

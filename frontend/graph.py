@@ -47,6 +47,7 @@ class Scope:
         number: Position in the view's list of scopes.
         place: For messages: "graph", "graph > If 'c'.then_branch", "function d::F".
         makers: Node number by value name, or INPUT or INITIALIZER.
+        owner: op type of the node whose subgraph this is; "" for the main graph and for functions.
         captures: By number of a node with subgraphs: names that these read from outside.
     """
 
@@ -55,6 +56,7 @@ class Scope:
     opsets: Mapping[str, int]
     place: str
     number: int
+    owner: str = ""
     makers: dict[str, int] = field(default_factory=dict)
     captures: dict[int, set[str]] = field(default_factory=dict)
 
@@ -181,6 +183,15 @@ class GraphView:
         """Whether a value of `scope` is an output of it, or of a graph inside it that passes the value on."""
         return (id(scope), name) in self._leaving
 
+    def require_import(self, scope: Scope, number: int) -> None:
+        """Refuse a node whose domain the model, or the function around it, does not import."""
+        domain = normal_domain(scope.node(number).domain)
+        if domain not in scope.opsets:
+            raise self._fail(
+                f"{scope.label(number)}: the operator set {shown(domain or 'ai.onnx')} is not imported, expected an"
+                " opset_import of it; the file may be cut off, export or copy it again"
+            )
+
     def _fail(self, text: str) -> UserError:
         return UserError(f"{self._where}: {text}")
 
@@ -198,7 +209,7 @@ class GraphView:
                 if name and name not in makers:
                     early.setdefault(name, number)
             for place, graph in _subgraphs(node, scope, number):
-                inner = Scope(graph, scope, scope.opsets, place, len(self.scopes))
+                inner = Scope(graph, scope, scope.opsets, place, len(self.scopes), node.op_type)
                 captured = self._index(inner, depth + 1)
                 scope.captures.setdefault(number, set()).update(captured)
                 for name in captured:

@@ -7,9 +7,10 @@ import numpy as np
 from opforge.codegen.evaluate import Environment, evaluate
 from opforge.codegen.model import OpSpec
 from opforge.codegen.semantics import Call, check, infer
-from opforge.frontend.constants import NotConstant
+from opforge.frontend.constants import MalformedConstant, NotConstant
 from opforge.frontend.emit import Placement
 from opforge.frontend.graph import Scope
+from opforge.frontend.names import shown
 from opforge.frontend.rules import Context, OperatorCall, Refusal
 from opforge.frontend.value_rules import ROW_RANGES
 
@@ -19,6 +20,9 @@ def place(context: Context, scope: Scope, nodes: tuple[int, ...], call: Operator
     spec = call.spec
     names = dict(zip((tensor.name for tensor in spec.inputs), call.inputs, strict=True))
     names |= dict(zip((tensor.name for tensor in spec.outputs), call.outputs, strict=True))
+    for parameter, value in names.items():
+        if problem := context.types.problem(scope, value):
+            return Refusal(f"{spec.op_type}: {parameter}: {problem}")
     types = {parameter: context.types.of(scope, value) for parameter, value in names.items() if value}
     shapes = {parameter: type_.shape for parameter, type_ in types.items()}
     dtypes = {parameter: type_.dtype for parameter, type_ in types.items()}
@@ -55,6 +59,8 @@ def _value_problem(context: Context, scope: Scope, call: OperatorCall, known: Ca
     position = [tensor.name for tensor in call.spec.inputs].index(parameter)
     try:
         values = context.constants.value(scope, call.inputs[position])
+    except MalformedConstant as reason:
+        return f"{call.spec.op_type}: {parameter}: {shown(call.inputs[position])} {reason}"
     except NotConstant:
         return ""
     shape = known.shapes[ranges.rows_of]

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from opforge.codegen.errors import UserError
 from opforge.frontend.external import check_external_data
 from opforge.frontend.files import open_regular
+from opforge.frontend.names import path_text, shown
 
 # protobuf cannot hold more in one message.
 _MAX_MODEL_BYTES = 2**31 - 1
@@ -49,9 +50,31 @@ def parse_model(data: bytes, where: object) -> onnx.ModelProto:
         ) from error
     if not model.HasField("graph"):
         raise UserError(f"{where}: the protobuf message has no graph; expected an ONNX model, not another kind of file")
-    if not model.HasField("ir_version"):
-        raise UserError(f"{where}: the model has no ir_version; expected an ONNX model with ir_version 3 or later")
+    check_versions(model, where)
     return model
+
+
+def check_versions(model: onnx.ModelProto, where: object) -> None:
+    """Check that a model says in which version of the format and of which operators it is written.
+
+    Raises:
+        UserError: A version is missing or less than 1, as in a file that was cut off.
+    """
+    if model.ir_version < 1:
+        got = f"ir_version {model.ir_version}" if model.HasField("ir_version") else "no ir_version"
+        raise UserError(f"{where}: the model has {got}, expected one from 1; export or copy it again")
+    if not model.opset_import:
+        raise UserError(
+            f"{where}: the model imports no operator set, expected at least one; the file may be cut off, export or"
+            " copy it again"
+        )
+    for imports in (model.opset_import, *(function.opset_import for function in model.functions)):
+        for entry in imports:
+            if entry.version < 1:
+                raise UserError(
+                    f"{where}: the model imports version {entry.version} of {shown(entry.domain or 'ai.onnx')},"
+                    " expected one from 1; export or copy it again"
+                )
 
 
 def load_model(path: Path) -> SourceModel:
@@ -64,9 +87,10 @@ def load_model(path: Path) -> SourceModel:
         size = os.fstat(file.fileno()).st_size
         if size > _MAX_MODEL_BYTES:
             raise UserError(
-                f"{path}: the model has {size} bytes, expected at most {_MAX_MODEL_BYTES}; save it with external data"
+                f"{path_text(path)}: the model has {size} bytes, expected at most {_MAX_MODEL_BYTES};"
+                " save it with external data"
             )
         data = file.read(_MAX_MODEL_BYTES + 1)
-    model = parse_model(data, path)
+    model = parse_model(data, path_text(path))
     check_external_data(model, path)
     return SourceModel(path, data, model)

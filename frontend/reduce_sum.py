@@ -47,7 +47,9 @@ class FuseEqualGroups(Rule):
         if context.view.leaves(scope, total):
             return Refusal(f"keeps axis 1 and {shown(total)} is an output of the graph")
         uses = context.view.uses(scope, total)
-        if len(uses) != 1 or uses[0].scope is not scope:
+        if len(uses) == 1 and uses[0].scope is not scope:
+            return Refusal(f"keeps axis 1 and {shown(total)} is read in a subgraph, expected one Squeeze here")
+        if len(uses) != 1:
             return Refusal(f"keeps axis 1 and {shown(total)} is read {len(uses)} times, expected one Squeeze here")
         squeeze = scope.node(uses[0].node)
         if (normal_domain(squeeze.domain), squeeze.op_type) != ("", "Squeeze") or len(squeeze.output) != 1:

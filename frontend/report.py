@@ -45,6 +45,8 @@ def print_conversion(conversion: Conversion) -> None:
     if conversion.without_body:
         names = ", ".join(map(shown, conversion.without_body))
         console.print(Text(f"without ONNX function body, because the model's opset is too old: {names}"))
+    for warning in conversion.warnings:
+        console.print(Text(f"warning: {warning}"))
     kind = "" if conversion.changed else ", the model is unchanged"
     console.print(
         f"{len(conversion.mapped)} mapped, {len(conversion.left)} left,"

@@ -15,6 +15,7 @@ from opforge.codegen.model import OpSpec
 from opforge.frontend.external import is_external
 from opforge.frontend.graph import GraphView, Scope, normal_domain
 from opforge.frontend.names import first_line
+from opforge.frontend.tensor_data import data_problem
 
 # Initializers above this stand in the model that shape inference sees by type only; none of them is a shape or axis.
 _INFERENCE_BYTES = 4096
@@ -68,6 +69,15 @@ def value_type(proto: TypeProto) -> ValueType:
     return ValueType(DTYPE_WORDS.get(tensor.elem_type), shape)
 
 
+def type_problem(proto: TypeProto) -> str:
+    """Why a declared type is none that a tensor can have: "got .., expected .."; "" when it may be one."""
+    kind = proto.WhichOneof("value")
+    if kind not in (None, "tensor_type"):
+        return f"got a {kind.removesuffix('_type').replace('_', ' ')}, expected a tensor"
+    number = proto.tensor_type.elem_type
+    return f"got element type {number}, expected one that ONNX defines" if number and number not in DTYPE_WORDS else ""
+
+
 class ValueTypes:
     """Types of the values of a model.
 
@@ -94,6 +104,26 @@ class ValueTypes:
             return known
         inferred = self._inferred.type_of(owner, name)
         return ValueType(known.dtype or inferred.dtype, inferred.shape if known.shape is None else known.shape)
+
+    def problem(self, scope: Scope, name: str) -> str:
+        """Why a value that `scope` can see is no tensor: "got .., expected .."; "" when nothing says so."""
+        found = scope.find(name) if name else None
+        if found is None:
+            return ""
+        owner, maker = found
+        declarations = (
+            [self._declared] if maker < 0 or self.of(scope, name).complete else [self._declared, self._inferred]
+        )
+        for known in declarations:
+            proto = known.proto(owner, name)
+            if proto is not None and (problem := type_problem(proto)):
+                return problem
+        if isinstance(owner.body, GraphProto) and name in owner.initializers:
+            return data_problem(owner.body.initializer[owner.initializers[name]])
+        if maker < 0 or (normal_domain(owner.node(maker).domain), owner.node(maker).op_type) != ("", "Constant"):
+            return ""
+        tensors = (attribute.t for attribute in owner.node(maker).attribute if attribute.HasField("t"))
+        return next(filter(None, map(data_problem, tensors)), "")
 
     def _declared_type(self, scope: Scope, name: str) -> ValueType:
         tensor = scope.initializer(name)
@@ -127,12 +157,15 @@ class _Declarations:
         self._indexed: dict[int, dict[str, TypeProto]] = {}
 
     def type_of(self, scope: Scope, name: str) -> ValueType:
+        proto = self.proto(scope, name)
+        return ValueType() if proto is None else value_type(proto)
+
+    def proto(self, scope: Scope, name: str) -> TypeProto | None:
         if scope.number >= len(self._bodies):
-            return ValueType()
+            return None
         if scope.number not in self._indexed:
             self._indexed[scope.number] = _declarations(self._bodies[scope.number])
-        proto = self._indexed[scope.number].get(name)
-        return ValueType() if proto is None else value_type(proto)
+        return self._indexed[scope.number].get(name)
 
 
 def _declarations(body: GraphProto | FunctionProto) -> dict[str, TypeProto]:

@@ -18,16 +18,19 @@ if TYPE_CHECKING:
     from opforge.codegen.model import OpSpec
 
 TBE = "op_impl/ai_core/tbe"
-NOTE = "source release: no compiled libraries; aclnn calls work after a build with CANN"
+NOTE = "source release: no compiled libraries or kernels; aclnn calls need a binary release, built with CANN"
 NOT_INCLUDED = (
     "op_proto/lib/linux/<arch>/libcust_opsproto_rt2.0.so (shape inference)",
     f"{TBE}/op_tiling/lib/linux/<arch>/libcust_opmaster_rt2.0.so (tiling)",
     f"{TBE}/kernel/<soc> (kernel binaries)",
     "op_api/lib/libcust_opapi.so (aclnn functions)",
     "framework/onnx/libcust_onnx_parsers.so (ONNX plugin)",
+    "compiler_version and custom_opp_compiler_version in version.info (no CANN compiler was used)",
+    "upgrade.sh and help.info beside install.sh (use --force and --help of the .run file)",
 )
 SOURCES_README = f"""\
-Sources of the parts that need CANN to compile. They were not compiled when this package was made.
+Sources of the parts that need CANN to compile. They were not compiled when this package was made, and the build that
+compiles them is not in this package. They were not tried with a CANN toolkit.
 
 op_proto, op_host   prototypes and shape inference -> libcust_opsproto_rt2.0.so; tiling -> libcust_opmaster_rt2.0.so
 op_api              aclnn functions -> op_api/lib/libcust_opapi.so; their headers are in ../op_api/include

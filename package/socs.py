@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from opforge.codegen.model import OpSpec
 
 
+# Chips whose names invite a mistake: "Ascend910B" is no Ascend910B1, and its directory is not ascend910b.
+FIRST_GENERATION = ("Ascend910A", "Ascend910B", "Ascend910ProA", "Ascend910ProB", "Ascend910PremiumA")
+
+
 def soc_directories() -> dict[str, bool]:
     """SoC directory name -> whether kernels are built for its architecture."""
     return {soc["dir"]: "aic" in soc for soc in npu_model()["soc"].values()}
@@ -35,6 +39,11 @@ def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[
     chips = {chip: soc["dir"] for chip, soc in npu_model()["soc"].items()}
     chosen = set()
     for name in wanted:
+        if name in FIRST_GENERATION:
+            raise UserError(
+                f"soc: got {name!r}, a chip of the first generation (directory ascend910), for which operators are "
+                "documented but not built; leave it out. Ascend910B1 and its kin are ascend910b"
+            )
         directory = chips.get(name, name)
         if directory not in built:
             near = difflib.get_close_matches(name, [*built, *chips], n=1)

@@ -32,7 +32,11 @@ def build_sh(*arguments, env=None):
         (["--pkg", "-j", "many"], "many"),
         (["--pkg", "-u"], "--pkg"),
         (["--pkg", "--all"], "--all"),
-        (["--pkg", "--soc="], "--soc="),
+        (["--pkg", "--soc="], "--soc=: got no names, expected SoC directories"),
+        (["--pkg", "--ops="], "--ops=: got no names"),
+        (["--pkg", "--vendor_name="], "--vendor_name=: got no name"),
+        (["--pkg", "--cann="], "--cann=: got no folder"),
+        (["-u", "--cann=/opt"], "--cann goes with --pkg"),
     ],
 )
 def test_wrong_options_are_refused(arguments, named):
@@ -49,6 +53,15 @@ def test_missing_compiler_is_named_with_the_command_that_installs_it(tmp_path):
     assert result.returncode == 3
     assert "g++" in result.stderr
     assert "--install-deps" in result.stderr
+
+
+@pytest.mark.parametrize(("folder", "said"), [("/", "not part"), ("/absent", "there is no folder '/absent'")])
+def test_build_with_a_toolkit_is_said_to_be_missing(folder, said):
+    result = build_sh("--pkg", f"--cann={folder}")
+    assert result.returncode == 3
+    assert said in result.stderr
+    assert "source release" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_help_lists_every_option():

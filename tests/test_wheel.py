@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +22,11 @@ ROOT = Path(__file__).resolve().parent.parent
 def environment(tmp_path_factory):
     """A virtual environment that holds nothing but the wheel and its dependencies."""
     folder = tmp_path_factory.mktemp("wheel")
+    # setuptools packs whatever an earlier build left in build/lib, so the wheel is built from sources alone.
+    built = shutil.ignore_patterns(".*", "build", "build_out", "*.egg-info", "__pycache__")
+    sources = shutil.copytree(ROOT, folder / "sources", ignore=built)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)], check=True)
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(sources)], check=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     (wheel,) = folder.glob("opforge-*.whl")
     python = folder / "venv" / "bin" / "python"
@@ -69,6 +74,13 @@ def test_conversion_and_run_outside_the_repository(environment, tmp_path):
     assert ran.returncode == 0, ran.stdout + ran.stderr
     expected = np.stack([dy[:4].sum(axis=0), np.zeros(6), dy[4:].sum(axis=0)])
     np.testing.assert_allclose(np.load(tmp_path / "out.npz")["db"], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_wheel_holds_only_files_of_the_repository(environment):
+    (wheel,) = environment.parent.parent.glob("opforge-*.whl")
+    names = [name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("opforge/")]
+    assert names
+    assert [name for name in names if not (ROOT / name.removeprefix("opforge/")).is_file()] == []
 
 
 def test_wheel_brings_what_projects_build_from(environment):

@@ -134,7 +134,7 @@ def _is_current(output: Path, command: Sequence[str]) -> bool:
         return False
     return (
         output.is_file()
-        and output.stat().st_size == recorded["bytes"]
+        and output.stat().st_size == recorded.get("bytes")
         and recorded["signature"] == _signature(command, recorded["inputs"])
     )
 

@@ -361,6 +361,79 @@ def test_constant_group_ends_that_do_not_fit_are_left(values, attrs, words):
     assert all(word in reason for word in ("group_idx", *words)), reason
 
 
+def constant_ends(maker, **fields):
+    """The indexed model with a constant list made from these fields of a tensor, in one of several ways."""
+    tensor = TensorProto(name="i", **fields)
+    model = parse("g (float[6, 3] x) => (y) {y = npu.NPUGroupedBiasAddGrad (x, i)}")
+    if maker == "Constant":
+        model.graph.node.insert(0, helper.make_node("Constant", [], ["i"], value=tensor))
+    else:
+        if maker == "Identity":
+            tensor.name = "j"
+            model.graph.node.insert(0, helper.make_node("Identity", ["j"], ["i"]))
+        model.graph.initializer.append(tensor)
+    return model
+
+
+INT64 = TensorProto.INT64
+
+
+@pytest.mark.parametrize("maker", ["initializer", "Constant", "Identity"])
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"dims": [3], "data_type": INT64, "raw_data": bytes(8)}, ["got 8 bytes", "[3]", "expected 24"]),
+        ({"dims": [1], "data_type": INT64, "raw_data": bytes(24)}, ["got 24 bytes", "[1]", "expected 8"]),
+        ({"dims": [3], "data_type": INT64, "int64_data": [6]}, ["got 1 elements", "expected 3"]),
+        ({"dims": [-3], "data_type": INT64, "raw_data": bytes(24)}, ["got dims [-3]"]),
+        ({"dims": [2], "data_type": INT64}, ["got 0 elements", "expected 2"]),
+        ({"dims": [3], "data_type": 99, "raw_data": bytes(24)}, ["got element type 99"]),
+        ({"dims": [3], "raw_data": bytes(24)}, ["got element type 0"]),
+    ],
+)
+def test_malformed_constants_are_left(maker, fields, words):
+    reason = untouched(constant_ends(maker, **fields))
+    assert all(word in reason for word in ("group_idx: ", *words)), reason
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"dims": [2], "data_type": INT64, "int64_data": [2, 6]},
+        {"dims": [2], "data_type": TensorProto.INT32, "int32_data": [2, 6]},
+        {"dims": [2], "data_type": INT64, "raw_data": np.array([2, 6]).tobytes()},
+    ],
+)
+def test_every_storage_of_a_constant_is_well_formed(fields):
+    assert mapped_ops(convert(constant_ends("initializer", **fields))) == ["GroupedBiasAddGrad"]
+
+
+@pytest.mark.parametrize("word", ["seq(float[6, 3])", "optional(float[6, 3])"])
+def test_what_is_declared_as_no_tensor_is_left(word):
+    model = parse(INDEXED.replace("float[6, 3]", word))
+    assert "grad_y: got a" in untouched(model)
+
+
+def test_a_declared_type_that_onnx_does_not_know_is_left():
+    model = parse(INDEXED)
+    model.graph.input[0].type.tensor_type.elem_type = 99
+    assert "grad_y: got element type 99" in untouched(model)
+
+
+@pytest.mark.parametrize("where", ["graph", "function"])
+def test_a_node_of_a_domain_that_is_not_imported(where):
+    if where == "graph":
+        model, words = parse(INDEXED, domains=()), "graph: node 'n'"
+    else:
+        model, words = parse("g (float[6, 3] x) => (y) {y = d.F (x)}"), "function 'd::F': node 'n'"
+        call = "[n] c = npu.NPUGroupedBiasAddGrad (a)"
+        model.functions.append(
+            onnx.parser.parse_function(f'<opset_import: ["" : 18], domain: "d"> F (a) => (c) {{{call}}}')
+        )
+    with pytest.raises(UserError, match=f"{words}.*'npu' is not imported"):
+        convert(model)
+
+
 def test_constant_lengths_that_fit_are_mapped():
     text = f"g (float[6, 3] x) => (y) <int64[2] i = {{4, 2}}> {{y = npu.NPUGroupedBiasAddGrad <{ATTR} = 1> (x, i)}}"
     assert mapped_ops(convert(parse(text))) == ["GroupedBiasAddGrad"]
@@ -532,7 +605,7 @@ def test_a_squeeze_inside_a_branch_is_left():
     model.graph.initializer.append(numpy_helper.from_array(np.ones((2, 3), np.float32), "k"))
     model.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
     model.graph.node.append(helper.make_node("If", ["c"], ["w"], then_branch=branch, else_branch=other))
-    assert "expected one Squeeze here" in untouched(model, patterns=True)
+    assert "is read in a subgraph, expected one Squeeze here" in untouched(model, patterns=True)
 
 
 def test_our_own_body_is_not_rewritten_onto_itself():
@@ -568,7 +641,54 @@ def test_the_report_is_the_contract():
         ],
         "nodes_before": 2,
         "nodes_after": 2,
+        "without_body": [],
+        "warnings": [],
     }
+
+
+def test_nodes_without_a_body_are_in_the_report():
+    assert convert(parse(INDEXED, 11)).report()["without_body"] == ["n"]
+
+
+def test_nodes_that_atc_does_not_reach_are_in_the_report():
+    body = "(int64 k, bool go, float[2, 4, 3] a) => (bool more, float[2, 4, 3] b, float[2, 3] s)"
+    model = parse("g (float[2, 4, 3] x, bool c, int64 m) => (y) {[p] y = npu.NPUGroupedBiasAddGrad (x) v = d.F (x)}")
+    branch = onnx.parser.parse_graph("b () => (float[2, 3] t) {[q] t = npu.NPUGroupedBiasAddGrad (x)}")
+    loop = onnx.parser.parse_graph(
+        f"b {body} {{[r] s = npu.NPUGroupedBiasAddGrad (a) more = Identity (go) b = Identity (a)}}"
+    )
+    model.graph.node.append(helper.make_node("If", ["c"], ["w"], then_branch=branch, else_branch=branch))
+    model.graph.node[-1].attribute[1].g.node[0].name = "other"
+    model.graph.node.append(helper.make_node("Loop", ["m", "", "x"], ["l", "z"], body=loop))
+    model.functions.append(
+        onnx.parser.parse_function(
+            '<opset_import: ["npu" : 1], domain: "d"> F (a) => (c) {[f] c = npu.NPUGroupedBiasAddGrad (a)}'
+        )
+    )
+    conversion = convert(model)
+    assert len(conversion.mapped) == 5
+    assert conversion.report()["warnings"] == [
+        "'r' lies in a subgraph of 'Loop', and ATC reads those of 'If' only",
+        "'f' lies in the local function 'd::F', which ATC does not expand; inline it first",
+    ]
+
+
+@pytest.mark.parametrize("place", ["graph", "branch"])
+def test_a_constant_list_is_written_as_a_tensor(place):
+    call = "npu.NPUGroupedBiasAddGrad (x, i)"
+    if place == "graph":
+        model = parse(f"g (float[6, 3] x) => (float[2, 3] y) {{i = Constant <value_ints = [2, 6]> () y = {call}}}")
+    else:
+        branch = onnx.parser.parse_graph(f"b () => (float[2, 3] t) {{t = {call}}}")
+        model = parse("g (float[6, 3] x, bool c) => (float[2, 3] y) {i = Constant <value_ints = [2, 6]> ()}")
+        model.graph.node.append(helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch))
+    result = convert(model).model
+    (attribute,) = result.graph.node[0].attribute
+    assert (attribute.name, attribute.type) == ("value", onnx.AttributeProto.TENSOR)
+    values = numpy_helper.to_array(attribute.t)
+    assert (values.dtype, values.tolist()) == (np.int64, [2, 6])
+    feed = {"x": np.ones((6, 3), np.float32)} | ({} if place == "graph" else {"c": np.array(True)})
+    np.testing.assert_array_equal(run_everywhere(result, feed)[0], [[2] * 3, [4] * 3])
 
 
 def test_the_cost_grows_with_the_nodes_not_their_square():

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from opforge.codegen.errors import UserError
+from opforge.frontend import convert
 from opforge.frontend.graph import GraphView
 from opforge.frontend.load import load_model
 
@@ -116,6 +117,27 @@ def test_truncated_file(saved, keep):
     refused(saved)
 
 
+def test_a_file_that_ends_before_its_imports(saved):
+    model = onnx.load(saved)
+    del model.opset_import[:]
+    saved.write_bytes(model.SerializeToString())
+    refused(saved, "imports no operator set", "cut off")
+    with pytest.raises(UserError, match="imports no operator set"):
+        convert(model)
+
+
+@pytest.mark.parametrize("version", [0, -3])
+def test_versions_that_do_not_exist(saved, version):
+    for change, words in (
+        (lambda model: setattr(model, "ir_version", version), f"ir_version {version}"),
+        (lambda model: setattr(model.opset_import[0], "version", version), f"imports version {version} of 'ai.onnx'"),
+    ):
+        model = model_of([relu()])
+        change(model)
+        saved.write_bytes(model.SerializeToString())
+        refused(saved, words, "expected one from 1")
+
+
 def test_random_bytes(tmp_path):
     (tmp_path / "m.onnx").write_bytes(np.random.default_rng(4).bytes(2000))
     refused(tmp_path / "m.onnx", "2000 bytes")
@@ -148,6 +170,14 @@ def test_external_data_is_checked_but_not_read(external):
     source = load_model(external)
     assert source.model.graph.initializer[0].data_location == TensorProto.EXTERNAL
     assert not source.model.graph.initializer[0].raw_data
+
+
+def test_a_folder_with_a_line_break_in_its_name_is_escaped(external):
+    folder = external.parent.rename(external.parent.parent / "a\nb")
+    (folder / "w.bin").unlink()
+    with pytest.raises(UserError, match=r"a\\nb.*a\\nb'; put the file beside") as caught:
+        load_model(folder / "m.onnx")
+    assert "\n" not in str(caught.value)
 
 
 def test_external_file_missing(external):

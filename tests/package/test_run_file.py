@@ -97,8 +97,10 @@ def test_manifest_says_what_is_in_and_what_is_not(members):
     assert manifest["operators"] == ["GroupedBiasAddGrad"]
     assert manifest["socs"] == ["ascend910_93", "ascend910b"]
     assert manifest["release"] == "source"
-    assert manifest["note"] == "source release: no compiled libraries; aclnn calls work after a build with CANN"
-    assert any("libcust_opapi.so" in line for line in manifest["not_included"])
+    assert manifest["note"].startswith("source release: no compiled libraries or kernels; ")
+    assert "aclnn calls need a binary release, built with CANN" in manifest["note"]
+    for missing in ("libcust_opapi.so", "kernel binaries", "upgrade.sh", "help.info", "compiler_version"):
+        assert any(missing in line for line in manifest["not_included"])
     assert not any(path.endswith((".so", ".o", ".a")) for path in data)
     assert manifest["builtin_op_types"] == ["GroupedBiasAddGrad"]
     assert "aclnnGroupedBiasAddGradV2GetWorkspaceSize" in manifest["builtin_aclnn"]
@@ -216,6 +218,7 @@ def test_unusable_temporary_folder_is_named(project, tmp_path, monkeypatch):
     [
         ({"socs": ["ascend910c"]}, "soc: got 'ascend910c', expected one of .*did you mean"),
         ({"socs": ["ascend910"]}, "documented but not built"),
+        ({"socs": ["Ascend910B"]}, "first generation .directory ascend910., .* Ascend910B1 and its kin are ascend910b"),
         ({"ops": ["GroupedBiasGrad"]}, "operator: got 'GroupedBiasGrad', did you mean 'GroupedBiasAddGrad'"),
         ({"vendor": "../x"}, "vendor name: got '../x', expected lower case letters"),
     ],

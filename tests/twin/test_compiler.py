@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import stat
 
@@ -46,6 +47,15 @@ def test_a_damaged_output_is_made_again(library, name):
     (library.path.parent / name).write_bytes(b"")
     build([library])
     assert ctypes.CDLL(str(library.path)).answer() == 1
+
+
+def test_a_record_of_an_older_version_is_not_believed(library):
+    build([library])
+    for stamp in library.path.parent.glob("*.json"):
+        recorded = json.loads(stamp.read_text())
+        del recorded["bytes"]
+        stamp.write_text(json.dumps(recorded))
+    assert build([library]) > 0
 
 
 def test_a_source_that_changes_while_it_compiles_is_compiled_again(library, tmp_path, monkeypatch):

@@ -1,0 +1,31 @@
+"""The commands that the texts show work as they are written."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.parametrize("text", ["README.md", "examples/aclnn_grouped_bias_add_grad.cpp"])
+def test_shown_compile_command_takes_a_checkout_whose_path_has_a_space(tmp_path, text):
+    lines = (ROOT / text).read_text().splitlines()
+    (command,) = (line.removeprefix("//").strip() for line in lines if "opforge flags)" in line)
+    tools = tmp_path / ".venv" / "bin"
+    tools.mkdir(parents=True)
+    (tmp_path / "build").mkdir()
+    got = tmp_path / "arguments"
+    scripts = {
+        "opforge": """printf "%s\\n" "-DX '-I/a b/include'" """,
+        "g++": f'printf "%s\\n" "$@" >"{got}"; echo "exit 0" >build/example; chmod +x build/example',
+    }
+    for name, script in scripts.items():
+        (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tools / name).chmod(0o755)
+    path = f"{tools}:/usr/bin:/bin"
+    subprocess.run(["bash", "-euc", command], cwd=tmp_path, env={"PATH": path}, check=True)
+    source = "examples/aclnn_grouped_bias_add_grad.cpp"
+    assert got.read_text().splitlines() == [source, "-DX", "-I/a b/include", "-o", "build/example"]
