@@ -39,7 +39,7 @@ struct LaunchState {
     uint32_t workspaceRegion = 0;
     uint32_t tilingRegion = 0;
     Scheduler* scheduler = nullptr;
-    bool isTraced = false;
+    std::string tracePath;  ///< empty: no trace
 };
 
 /// Flags and event ids, one set for each HardEvent.
