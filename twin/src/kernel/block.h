@@ -112,6 +112,7 @@ public:
     Location atomicAt;
     bool hasDequantScale = false;
     float dequantScale = 1.0F;
+    std::array<uint16_t, 4> mergedCounts{};  ///< entries that the last MrgSort took from each list
     std::string taskType;
     bool askedForKey = false;
     bool foundKey = false;
