@@ -356,7 +356,7 @@ CoreClocks Block::Publish(Pipe onPipe) const
 void Block::Hear(const CoreClocks& published)
 {
     if (!published.empty()) {
-        order_.Hear(published);
+        order_.Hear(published, index);
         order_.Wait(Pipe::kScalar, published[index]);
     }
 }
