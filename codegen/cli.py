@@ -92,6 +92,22 @@ def convert(
 
 
 @app.command()
+def profile(
+    op_type: Annotated[str, typer.Argument(metavar="OP", help="Operator type.")],
+    shape: Annotated[list[str], typer.Option(metavar="name=4x8,...", help="Shapes of the inputs.")],
+    attr: Annotated[list[str] | None, typer.Option(metavar="k=v", help="An attribute; may be repeated.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="dtype of the inputs that take it: fp16, bf16, fp32, ...")] = None,
+    soc: Annotated[str, typer.Option(help="SoC that the twin plays.")] = "Ascend910B1",
+    trace: Annotated[Path | None, typer.Option(metavar="T.json", help="Write a trace for Chrome or Perfetto.")] = None,
+    json_out: Annotated[Path | None, typer.Option("--json", metavar="J", help="Write the figures as JSON.")] = None,
+) -> None:
+    """Estimate the time of one operator on the device, and where it goes."""
+    from opforge.twin.profile import profile_command
+
+    raise typer.Exit(profile_command(op_type, shape, attr or [], dtype=dtype, soc=soc, trace=trace, json_out=json_out))
+
+
+@app.command()
 def run(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.")],
     inputs: Annotated[Path, typer.Option(metavar="IN.npz", help="Arrays by input name.")],

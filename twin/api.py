@@ -122,11 +122,12 @@ class Report:
 
 
 class Result(Mapping[str, Array]):
-    """The outputs of a call by name, and `report`."""
+    """The outputs of a call by name, `report`, and `launches`: what each kernel launch reported, as plain data."""
 
-    def __init__(self, outputs: dict[str, Array], report: Report) -> None:
+    def __init__(self, outputs: dict[str, Array], launches: Sequence[Mapping[str, Any]]) -> None:
         self._outputs = outputs
-        self.report = report
+        self.launches = tuple(launches)
+        self.report = _total(launches)
 
     def __getitem__(self, name: str) -> Array:
         return self._outputs[name]
@@ -207,7 +208,7 @@ def run(
         runtime().take_reports()
         results = call.execute(built.opapi, call.output_arrays(out_dtypes or {}, outputs or {}))
         reports = runtime().take_reports()
-    return Result(results, _total(reports))
+    return Result(results, reports)
 
 
 def _findings(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:

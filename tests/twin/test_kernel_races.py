@@ -258,6 +258,31 @@ extern "C" __global__ __aicore__ void exceptions(GM_ADDR x, GM_ADDR y, GM_ADDR z
         through.FreeTensor(piece);
     }
 }
+
+/// Rows of 30 floats share blocks: what was read before the cores met does not count any more.
+extern "C" __global__ __aicore__ void rows_that_share_blocks(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_ADDR, GM_ADDR)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+    (void)x;
+    (void)z;
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> scratch;
+    pipe.InitBuffer(scratch, 1024);
+    GlobalTensor<float> yGm;
+    yGm.SetGlobalBuffer((__gm__ float*)y);
+    LocalTensor<float> a = scratch.Get<float>();
+    const DataCopyExtParams row(1, 120, 0, 0, 0);
+    const int64_t block = GetBlockIdx();
+    DataCopyPad(a, yGm[block * 90], row, DataCopyPadExtParams<float>());
+    SyncAll();
+    DataCopyPad(a[128], yGm[block * 90 + 30], row, DataCopyPadExtParams<float>());
+    DataCopyPad(yGm[(block + 1) % GetBlockNum() * 90 + 60], a, row);
+    SyncAll();
+    DataCopyPad(a, yGm[block * 90 + 60], row, DataCopyPadExtParams<float>());
+    SyncAll();
+    DataCopyPad(a, yGm[block * 90 + 30], row, DataCopyPadExtParams<float>());
+    DataCopyPad(yGm[(block + 1) % GetBlockNum() * 90 + 60], a[128], row);
+}
 """
 
 
@@ -296,7 +321,7 @@ def _line(symbol, text):
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
-@pytest.mark.parametrize("symbol", ["clean", "exceptions"])
+@pytest.mark.parametrize("symbol", ["clean", "exceptions", "rows_that_share_blocks"])
 def test_what_is_ordered_is_silent(kernels, symbol, blocks):
     for seed in range(1, 4):
         assert _launch(kernels, symbol, blocks, seed=seed) == []

@@ -14,6 +14,7 @@
 #include "opforge_twin/kernel/reduce.h"
 #include "opforge_twin/kernel/select.h"
 #include "opforge_twin/kernel/gather.h"
+#include "opforge_twin/kernel/sort.h"
 #include "opforge_twin/kernel/sync.h"
 #include "opforge_twin/kernel/tiling.h"
 

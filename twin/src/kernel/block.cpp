@@ -67,7 +67,7 @@ Block::Block(LaunchState& launchState, uint32_t blockIndex)
       index(blockIndex),
       local(launchState.options.strict, std::array<uint8_t, 4>{0xFF, 0x7F, 0xFE, 0x7E}[launchState.seed % 4]),
       localOrder(launchState.options.strict),
-      timeline(launchState.isTraced),
+      timeline(!launchState.tracePath.empty()),
       sites_(launchState.sites)
 {
 }
@@ -356,7 +356,7 @@ CoreClocks Block::Publish(Pipe onPipe) const
 void Block::Hear(const CoreClocks& published)
 {
     if (!published.empty()) {
-        order_.Hear(published);
+        order_.Hear(published, index);
         order_.Wait(Pipe::kScalar, published[index]);
     }
 }

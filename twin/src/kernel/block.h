@@ -39,7 +39,7 @@ struct LaunchState {
     uint32_t workspaceRegion = 0;
     uint32_t tilingRegion = 0;
     Scheduler* scheduler = nullptr;
-    bool isTraced = false;
+    std::string tracePath;  ///< empty: no trace
 };
 
 /// Flags and event ids, one set for each HardEvent.
@@ -112,6 +112,7 @@ public:
     Location atomicAt;
     bool hasDequantScale = false;
     float dequantScale = 1.0F;
+    std::array<uint16_t, 4> mergedCounts{};  ///< entries that the last MrgSort took from each list
     std::string taskType;
     bool askedForKey = false;
     bool foundKey = false;

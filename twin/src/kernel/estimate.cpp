@@ -14,9 +14,18 @@ constexpr double kMicro = 1e6;
 
 Estimate::Estimate(const SocFigures& soc) : soc_(soc), cores_(static_cast<size_t>(soc.vectorCores)) {}
 
+std::vector<double> Estimate::Spent(uint32_t block) const
+{
+    std::vector<double> spent;
+    for (const PhaseSum& phase : phases_) {
+        spent.push_back(phase.cycles[CoreOf(block)]);
+    }
+    return spent;
+}
+
 void Estimate::Add(uint32_t block, const std::vector<Phase>& phases)
 {
-    const size_t number = block % cores_.size();
+    const size_t number = CoreOf(block);
     phases_.resize(std::max(phases_.size(), phases.size()));
     for (size_t index = 0; index < phases.size(); ++index) {
         PhaseSum& sum = phases_[index];

@@ -15,6 +15,9 @@ class Estimate {
 public:
     explicit Estimate(const SocFigures& soc);
 
+    size_t CoreOf(uint32_t block) const { return block % cores_.size(); }
+    /// Cycles that the core of a block has spent on earlier ones, by phase.
+    std::vector<double> Spent(uint32_t block) const;
     void Add(uint32_t block, const std::vector<Phase>& phases);
     /// Times and balance of the launch; `minimalBytes`: each input and each output once.
     void Write(uint64_t minimalBytes, LaunchReport& report) const;

@@ -50,9 +50,12 @@ GlobalOrder::~GlobalOrder()
     munmap(uses_, mapped_);
 }
 
-void GlobalOrder::Record(Uses& uses, const Use& use, bool isWrite)
+void GlobalOrder::Record(Uses& uses, const Use& use, bool isWrite, uint32_t settled)
 {
-    const auto isOwn = [&](const Use& other) { return other.core == use.core && other.pipe == use.pipe; };
+    const auto isSame = [&](const Use& other) {
+        return other.time > settled && other.core == use.core && other.pipe == use.pipe &&
+               other.isAtomic == use.isAtomic;
+    };
     Use* slot = &uses.write;
     if (!isWrite) {
         slot = &uses.reads[0];
@@ -60,7 +63,7 @@ void GlobalOrder::Record(Uses& uses, const Use& use, bool isWrite)
             std::swap(uses.reads[0], uses.reads[1]);
         }
     }
-    const uint32_t bytes = slot->time != 0 && isOwn(*slot) && slot->isAtomic == use.isAtomic ? slot->bytes : 0;
+    const uint32_t bytes = isSame(*slot) ? slot->bytes : 0;
     *slot = use;
     slot->bytes |= bytes;
 }
@@ -118,7 +121,7 @@ std::optional<Conflict> GlobalOrder::Note(const Access& access, int64_t offset, 
                                 consider(uses.reads[1], AccessKind::kRead, block)));
                 isOpen = hit || !found;
             }
-            Record(uses, use, writes);
+            Record(uses, use, writes, order.MetAt());
         }
     }
     return found;

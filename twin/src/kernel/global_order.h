@@ -43,7 +43,8 @@ private:
 
     static constexpr int64_t kBlocksPerLock = 128;
 
-    static void Record(Uses& uses, const Use& use, bool isWrite);
+    /// `settled`: earlier accesses of the same core do not count any more.
+    static void Record(Uses& uses, const Use& use, bool isWrite, uint32_t settled);
 
     uint64_t mapped_ = 0;
     Uses* uses_ = nullptr;

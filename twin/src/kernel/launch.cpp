@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <csetjmp>
+#include <cstdlib>
 #include <utility>
 
 #include "kernel/block.h"
@@ -168,6 +169,12 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
     return pointers;
 }
 
+std::string TracePath()
+{
+    const char* path = std::getenv("OPFORGE_TWIN_TRACE");
+    return path == nullptr ? std::string() : path;
+}
+
 }  // namespace
 
 LaunchReport Launch(const LaunchRequest& request, const Options& options)
@@ -181,7 +188,8 @@ LaunchReport Launch(const LaunchRequest& request, const Options& options)
         report.findings.push_back({"launch", -1, "", "", Text(request.opType, ": ", refusal), true});
         return report;
     }
-    LaunchState launch{request, options, *soc, options.seed != 0 ? options.seed : FreshSeed(), {}, {}, 0, 0, nullptr};
+    LaunchState launch{request, options, *soc,       options.seed != 0 ? options.seed : FreshSeed(), {}, {}, 0,
+                       0,       nullptr, TracePath()};
     std::vector<uint8_t> tiling = request.tiling;
     const std::vector<GmPointer> pointers = MapArguments(launch, tiling);
     kernel::Scheduler scheduler(launch, [&](Block& block) { RunBlock(block, pointers); });

@@ -6,8 +6,6 @@
 
 namespace opforge::twin {
 
-namespace {
-
 std::string Quoted(const std::string& text)
 {
     std::string quoted = "\"";
@@ -26,6 +24,8 @@ std::string Quoted(const std::string& text)
     }
     return quoted + "\"";
 }
+
+namespace {
 
 /// Microseconds, by the time model.
 std::string TimesOf(const LaunchReport& report)

@@ -8,6 +8,8 @@
 
 namespace opforge::twin {
 
+/// A JSON string.
+std::string Quoted(const std::string& text);
 std::string ToJson(const LaunchReport& report);
 
 }  // namespace opforge::twin

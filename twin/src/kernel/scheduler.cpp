@@ -109,6 +109,9 @@ void Scheduler::Run(LaunchReport& report)
         const auto busiest = static_cast<double>(*std::max_element(coreBytes_.begin(), coreBytes_.end()));
         report.trafficBalance = busiest * static_cast<double>(coreBytes_.size()) / static_cast<double>(moved);
     }
+    if (!launch_.tracePath.empty() && !trace_.Write(launch_.tracePath, estimate_.PhaseStarts(), launch_.soc.mhz)) {
+        report.findings.push_back({"trace", -1, "", "", Text("cannot write the trace ", launch_.tracePath), false});
+    }
     estimate_.Write(MinimalBytes(launch_.request), report);
     std::vector<Finding> merged = Merge(std::move(findings_));
     report.findings.insert(report.findings.end(), merged.begin(), merged.end());
@@ -157,6 +160,7 @@ void Scheduler::Collect(Block& block)
     endedAfter_[block.index] = block.syncs;
     someoneStopped_ = someoneStopped_ || block.stopped;
     block.timeline.EndPhase();
+    trace_.Add(estimate_.CoreOf(block.index), block.timeline.Spans(), estimate_.Spent(block.index));
     estimate_.Add(block.index, block.timeline.Phases());
     findings_.insert(findings_.end(), block.findings.begin(), block.findings.end());
     totals_.gmBytesRead += block.bytesRead;

@@ -13,6 +13,7 @@
 
 #include "kernel/block.h"
 #include "kernel/estimate.h"
+#include "kernel/trace.h"
 
 namespace opforge::twin::kernel {
 
@@ -83,6 +84,7 @@ private:
     std::vector<uint64_t> coreBytes_;
     LaunchReport totals_;
     Estimate estimate_;
+    Trace trace_;
 };
 
 }  // namespace opforge::twin::kernel

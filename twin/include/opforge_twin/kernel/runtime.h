@@ -174,6 +174,21 @@ struct Compaction {
 };
 uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& how, const Call& call);
 
+/// Sorted entries of 8 bytes: value, index.
+struct ListMerge {
+    const LocalView* lists[4];
+    int64_t lengths[4];     ///< entries
+    bool suspends = false;  ///< stops when a list is used up
+    int64_t validBits = 0;
+    int64_t repeats = 1;
+};
+void SortRepeats(const LocalView& dst, const LocalView& values, const LocalView& indices, int64_t repeats,
+                 const Call& call);
+void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call);
+void MergedCounts(uint16_t* counts, const Call& call);
+void SplitEntries(const LocalView& values, const LocalView& indices, const LocalView& sorted, int64_t repeats,
+                  const Call& call);
+
 void SetMaskRegister(uint64_t high, uint64_t low, const Call& call);
 void SetLeadingMask(int64_t count, int64_t laneCount, bool counter, const Call& call);
 void SetCounterMode(bool counter, const Call& call);

@@ -1,0 +1,124 @@
+// Sorting of (value, index) entries of 8 bytes: value first (half: 2 bytes of 4), then a uint32_t.
+#ifndef OPFORGE_TWIN_KERNEL_SORT_H
+#define OPFORGE_TWIN_KERNEL_SORT_H
+
+#include "opforge_twin/kernel/tensor.h"
+
+namespace opforge::twin::kernel {
+
+template <typename T>
+constexpr void RequireSortable()
+{
+    static_assert(kIsAnyOf<T, half, float>, "Sort32, MrgSort, Extract: Ascend 910B has half and float");
+}
+
+}  // namespace opforge::twin::kernel
+
+namespace AscendC {
+
+/// Lengths in entries; validBit 3, 7 or 15: the first 2, 3 or 4 lists.
+struct MrgSort4Info {
+    uint16_t elementLengths[4] = {0};
+    bool ifExhaustedSuspension = false;
+    uint16_t validBit = 0;
+    int64_t repeatTimes = 1;
+
+    MrgSort4Info() = default;
+    MrgSort4Info(const uint16_t lengths[4], const bool suspension, const uint16_t valid, const int64_t repeats)
+        : elementLengths{lengths[0], lengths[1], lengths[2], lengths[3]},
+          ifExhaustedSuspension(suspension),
+          validBit(valid),
+          repeatTimes(repeats)
+    {
+    }
+};
+
+template <typename T>
+struct MrgSortSrcList {
+    LocalTensor<T> src1;
+    LocalTensor<T> src2;
+    LocalTensor<T> src3;
+    LocalTensor<T> src4;
+
+    MrgSortSrcList() = default;
+    MrgSortSrcList(const LocalTensor<T>& first, const LocalTensor<T>& second, const LocalTensor<T>& third,
+                   const LocalTensor<T>& fourth)
+        : src1(first), src2(second), src3(third), src4(fourth)
+    {
+    }
+};
+
+/// Each repeat sorts 32 values with their indices, descending; equal ones keep their order.
+template <typename T>
+void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& src1,
+            const int64_t repeatTime, twin::Location at = twin::Location::Here())
+{
+    twin::RequireSortable<T>();
+    twin::SortRepeats(dst.View(), src0.View(), src1.View(), repeatTime, {"Sort32", at});
+}
+
+/// Merges descending lists; of equal entries the one of the lower list comes first.
+template <typename T>
+void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgSort4Info& params,
+             twin::Location at = twin::Location::Here())
+{
+    twin::RequireSortable<T>();
+    const twin::ListMerge merge{
+        {&src.src1.View(), &src.src2.View(), &src.src3.View(), &src.src4.View()},
+        {params.elementLengths[0], params.elementLengths[1], params.elementLengths[2], params.elementLengths[3]},
+        params.ifExhaustedSuspension,
+        params.validBit,
+        params.repeatTimes};
+    twin::MergeLists(dst.View(), merge, {"MrgSort", at});
+}
+
+/// Entries that the last MrgSort took from each list.
+inline void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSortList2, uint16_t& mrgSortList3,
+                             uint16_t& mrgSortList4, twin::Location at = twin::Location::Here())
+{
+    uint16_t taken[4];
+    twin::MergedCounts(taken, {"GetMrgSortResult", at});
+    mrgSortList1 = taken[0];
+    mrgSortList2 = taken[1];
+    mrgSortList3 = taken[2];
+    mrgSortList4 = taken[3];
+}
+
+template <typename T, bool isExhaustedSuspension = false>
+void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList, const uint16_t elementCountList[4],
+             uint32_t sortedNum[4], uint16_t validBit, const int64_t repeatTime,
+             twin::Location at = twin::Location::Here())
+{
+    MrgSort(dst, sortList, MrgSort4Info(elementCountList, isExhaustedSuspension, validBit, repeatTime), at);
+    uint16_t taken[4];
+    twin::MergedCounts(taken, {"MrgSort", at});
+    for (int list = 0; list < 4; ++list) {
+        sortedNum[list] = taken[list];
+    }
+}
+
+/// Splits 32 entries a repeat into values and indices.
+template <typename T>
+void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>& dstIndex, const LocalTensor<T>& sorted,
+             const int64_t repeatTime, twin::Location at = twin::Location::Here())
+{
+    twin::RequireSortable<T>();
+    twin::SplitEntries(dstValue.View(), dstIndex.View(), sorted.View(), repeatTime, {"Extract", at});
+}
+
+/// Elements of T that `elemOffset` entries take.
+template <typename T>
+uint32_t GetSortOffset(const uint32_t elemOffset)
+{
+    return elemOffset * static_cast<uint32_t>(8 / sizeof(T));
+}
+
+template <typename T>
+uint32_t GetSortLen(const uint32_t elemCount)
+{
+    return GetSortOffset<T>(elemCount);
+}
+
+}  // namespace AscendC
+
+#endif  // OPFORGE_TWIN_KERNEL_SORT_H

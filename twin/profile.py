@@ -1,0 +1,211 @@
+"""`opforge profile`: the estimated time of one operator on inputs of given shapes."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.project import find_project
+from opforge.twin.acl import Array
+from opforge.twin.api import FindingsError, Result, numpy_dtype, run
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from opforge.codegen.model import OpSpec
+
+DTYPE_WORDS = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
+TRACE_VARIABLE = "OPFORGE_TWIN_TRACE"
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """`["x=4x8,i=3"]` as `{"x": (4, 8), "i": (3,)}`.
+
+    Raises:
+        UserError: A part is not of the form name=4x8.
+    """
+    shapes = {}
+    for part in (part for text in texts for part in text.split(",")):
+        found = re.fullmatch(r"\s*(\w+)=(\d+(?:x\d+)*)\s*", part)
+        if found is None:
+            raise UserError(f"--shape: got {part!r}, expected name=4x8, several of them separated by commas")
+        shapes[found[1]] = tuple(map(int, found[2].split("x")))
+    return shapes
+
+
+def parse_attrs(texts: Sequence[str]) -> dict[str, Any]:
+    """`["k=1", "mode=sum"]` as `{"k": 1, "mode": "sum"}`; values are Python literals, else text.
+
+    Raises:
+        UserError: A part is not of the form name=value.
+    """
+    attrs = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise UserError(f"--attr: got {text!r}, expected name=value")
+        try:
+            attrs[name] = ast.literal_eval({"true": "True", "false": "False"}.get(value, value))
+        except (ValueError, SyntaxError):
+            attrs[name] = value
+    return attrs
+
+
+def make_inputs(spec: OpSpec, shapes: Mapping[str, tuple[int, ...]], dtype: str | None) -> dict[str, Array]:
+    """Arrays for an operator.
+
+    `dtype` goes to every input that takes it; an input that does not has the first dtype of its spec. Floats are
+    normally distributed; integers ascend evenly up to the first dimension of the first input, as ends of groups do.
+
+    Raises:
+        UserError: A name or dtype is unknown, or a required input has no shape.
+    """
+    known = [tensor.name for tensor in spec.inputs]
+    if unknown := sorted(set(shapes) - set(known)):
+        raise UserError(f"--shape: got {', '.join(unknown)}, {spec.op_type} has {', '.join(known)}")
+    if missing := [tensor.name for tensor in spec.inputs if not tensor.optional and tensor.name not in shapes]:
+        raise UserError(f"--shape: {spec.op_type} needs a shape for {', '.join(missing)}")
+    wanted = DTYPE_WORDS.get(dtype or "", dtype)
+    words = sorted({word for tensor in spec.inputs for word in tensor.dtypes})
+    if wanted is not None and wanted not in words:
+        raise UserError(f"--dtype: got {dtype!r}, the inputs of {spec.op_type} take {', '.join(words)}")
+    random = np.random.default_rng(0)
+    first = next(shapes[name] for name in known if name in shapes)
+    arrays: dict[str, Array] = {}
+    for tensor in (tensor for tensor in spec.inputs if tensor.name in shapes):
+        shape = shapes[tensor.name]
+        kind = numpy_dtype(wanted if wanted in tensor.dtypes else tensor.dtypes[0])
+        if np.issubdtype(kind, np.integer):
+            count = int(np.prod(shape))
+            values = np.arange(1, count + 1) * (first[0] if first else 1) // max(count, 1)
+            arrays[tensor.name] = values.astype(kind).reshape(shape)
+        else:
+            arrays[tensor.name] = random.standard_normal(shape, np.float32).astype(kind)
+    return arrays
+
+
+@contextmanager
+def _traced(path: Path | None) -> Iterator[None]:
+    """While it is open, a launch writes its trace to `path`."""
+    if path is None:
+        yield
+        return
+    if not path.resolve().parent.is_dir():
+        raise UserError(f"--trace: {path.resolve().parent} is no folder")
+    os.environ[TRACE_VARIABLE] = str(path.resolve())
+    try:
+        yield
+    finally:
+        del os.environ[TRACE_VARIABLE]
+
+
+def profile(
+    op_type: str,
+    shapes: Mapping[str, tuple[int, ...]],
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    dtype: str | None = None,
+    soc: str = "Ascend910B1",
+    trace: Path | None = None,
+) -> Result:
+    """Run an operator once, without shadow state, for its report.
+
+    Raises:
+        UserError: An argument is wrong.
+        FindingsError: The kernel made a mistake.
+    """
+    from opforge.codegen.loader import load_specs
+
+    project = find_project()
+    specs = {spec.op_type: spec for spec in load_specs(project.spec_paths())}
+    if op_type not in specs:
+        raise UserError(f"operator: got {op_type!r}, expected one of {', '.join(sorted(specs))}")
+    inputs = make_inputs(specs[op_type], shapes, dtype)
+    with _traced(trace):
+        return run(op_type, inputs, attrs, soc=soc, strict=False, seed=1, threads=1, project=project)
+
+
+def summary(result: Result) -> dict[str, Any]:
+    """The figures of a profile as plain data; times are estimates in microseconds."""
+    report = result.report
+    return {
+        "estimate_us": report.estimate_us,
+        "launch_us": report.launch_us,
+        "bound_us": report.bound_us,
+        "eff": report.efficiency,
+        "bal": report.balance,
+        "bytes": report.first_touch_bytes / report.minimal_bytes if report.minimal_bytes else 0.0,
+        "gm_bytes_read": report.gm_bytes_read,
+        "gm_bytes_written": report.gm_bytes_written,
+        "first_touch_bytes": report.first_touch_bytes,
+        "minimal_bytes": report.minimal_bytes,
+        "dma_count": report.dma_count,
+        "blocks": report.blocks,
+        "launches": [
+            {key: launch[key] for key in ("op_type", "tiling_key", "critical_core", "phases", "pipes")}
+            for launch in result.launches
+        ],
+    }
+
+
+def _tables(figures: Mapping[str, Any]) -> Iterator[Table]:
+    from rich.table import Table
+
+    table = Table("estimate", "launch", "bound", "eff", "bal", "bytes", "DMAs", "blocks", title="Estimated time, us")
+    table.add_row(
+        *(f"{figures[key]:.2f}" for key in ("estimate_us", "launch_us", "bound_us", "eff", "bal", "bytes")),
+        str(figures["dma_count"]),
+        str(figures["blocks"]),
+    )
+    yield table
+    for launch in figures["launches"]:
+        phases = Table("phase", "slowest core", "GM", "L2", "meeting before", title=f"{launch['op_type']}: phases, us")
+        for number, phase in enumerate(launch["phases"], 1):
+            phases.add_row(str(number), *(f"{phase[key]:.2f}" for key in ("core_us", "gm_us", "l2_us", "sync_us")))
+        yield phases
+        pipes = Table("pipe", f"core {launch['critical_core']} (critical)", "mean of all cores", title="Busy, us")
+        for name, busy in launch["pipes"].items():
+            pipes.add_row(name, f"{busy['critical_us']:.2f}", f"{busy['mean_us']:.2f}")
+        yield pipes
+
+
+def profile_command(
+    op_type: str,
+    shapes: Sequence[str],
+    attrs: Sequence[str],
+    *,
+    dtype: str | None,
+    soc: str,
+    trace: Path | None,
+    json_out: Path | None,
+) -> int:
+    """`opforge profile`."""
+    from rich.console import Console
+
+    console = Console()
+    parsed, values = parse_shapes(shapes), parse_attrs(attrs)
+    try:
+        result = profile(op_type, parsed, values, dtype=dtype, soc=soc, trace=trace)
+    except FindingsError as error:
+        console.print(str(error), highlight=False, markup=False)
+        return 1
+    figures = summary(result)
+    for table in _tables(figures):
+        console.print(table)
+    if trace is not None:
+        console.print(f"trace for ui.perfetto.dev: {trace}", highlight=False, markup=False)
+    if json_out is not None:
+        case = {"operator": op_type, "soc": soc, "dtype": dtype, "shapes": parsed, "attrs": values}
+        partial = json_out.with_name(f".{json_out.name}.{os.getpid()}")
+        partial.write_text(json.dumps({**case, **figures}, indent=2) + "\n", encoding="utf-8")
+        partial.replace(json_out)
+    return 0

@@ -1,0 +1,32 @@
+// The schedules of all cores as a trace for chrome://tracing and Perfetto: a process for each core, a track for each
+// pipe.
+#ifndef OPFORGE_TWIN_KERNEL_TRACE_H
+#define OPFORGE_TWIN_KERNEL_TRACE_H
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernel/timeline.h"
+
+namespace opforge::twin::kernel {
+
+class Trace {
+public:
+    /// Spans of a block on `core`; `offsets`: cycles that the core has spent on earlier blocks, by phase.
+    void Add(size_t core, const std::vector<Span>& spans, const std::vector<double>& offsets);
+    /// Writes the file, false when it cannot; `starts`: cycles from the start of the kernel to the start of each phase.
+    bool Write(const std::string& path, const std::vector<double>& starts, int64_t mhz) const;
+
+private:
+    struct Entry {
+        size_t core;
+        Span span;
+    };
+    std::vector<Entry> entries_;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_TRACE_H
