@@ -110,6 +110,7 @@ class ConstraintView:
     def __init__(self, op: OpView, constraint: Constraint) -> None:
         self._op = op
         self._rule = constraint.rule
+        self._case = constraint.case
         self.label = constraint.label
         self.variable = f"rule{constraint.label}"
         self.status = constraint.status
@@ -143,8 +144,10 @@ class ConstraintView:
         }
         if self._rule:
             return sentences[self._rule]
-        limits = f"{', '.join(self.products)} only: " if self.products else ""
-        return f"{limits}{self.subject}: {self.expected} ({self.text})"
+        limits = [f"case {self._case}"] if self._case else []
+        limits += [f"{', '.join(self.products)} only"] if self.products else []
+        limit = "".join(f"{text}: " for text in limits)
+        return f"{limit}{self.subject}: {self.expected} ({self.text})"
 
     @property
     def _formats(self) -> str:

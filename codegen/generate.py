@@ -14,6 +14,7 @@ from opforge.codegen.loader import load_specs
 from opforge.codegen.model import OpSpec
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.render import render, render_project
+from opforge.codegen.stamp import current, leave, sources_digest
 from opforge.codegen.writer import Changes, Tree, compare, differences, write
 
 
@@ -42,18 +43,25 @@ def generate_files(specs: Sequence[Path], *, out: Path | None, check: bool, list
     paths = list(specs) or project.spec_paths()
     if not paths:
         raise UserError(f"{project.root / 'op_proto'}: got no spec, expected files *.yaml, as in op_proto/add.yaml")
+    folder = out or project.gen_dir
+    sources = sources_digest(paths, project.root) if not specs else ""
+    if not (specs or check or list_outputs) and (stamp := current(folder, sources)):
+        _print(*(f"left out: {reason}" for reason in stamp.left_out))
+        _print(f"{_counted(stamp.operators)}: 0 written, {len(stamp.files)} unchanged in {_shown(folder)}")
+        return 0
     loaded = load_specs(paths)
     roots = [
         path.resolve().parent.parent if path.resolve().parent.name == "op_proto" else project.root for path in paths
     ]
     generated = rendered(list(zip(loaded, roots, strict=True)), is_complete=not specs)
-    folder = out or project.gen_dir
     if list_outputs:
         _print(*(_shown(folder / path) for path in sorted(generated.tree.files)))
         return 0
     if check:
         return _check(generated.tree, folder, specs, out)
     changes = compare(generated.tree, folder) if dry_run else write(generated.tree, folder)
+    if not (specs or dry_run):
+        leave(folder, generated.tree, sources, len(loaded), generated.left_out)
     if dry_run:
         _print(*(f"would write {_shown(folder / path)}" for path in changes.written))
         _print(*(f"would remove {_shown(folder / path)}" for path in changes.removed))
@@ -110,10 +118,14 @@ def _check(tree: Tree, folder: Path, specs: Sequence[Path], out: Path | None) ->
 
 
 def _summary(specs: Sequence[OpSpec], changes: Changes, folder: Path, *, dry_run: bool) -> str:
-    operators = f"{len(specs)} operator{'s' if len(specs) != 1 else ''}"
+    operators = _counted(len(specs))
     counts = [f"{len(changes.written)} written", f"{len(changes.unchanged)} unchanged"]
     counts += [f"{len(changes.removed)} removed"] if changes.removed else []
     return f"{operators}: {', '.join(counts)} in {_shown(folder)}{' (dry run: nothing was changed)' if dry_run else ''}"
+
+
+def _counted(operators: int) -> str:
+    return f"{operators} operator{'s' if operators != 1 else ''}"
 
 
 def _shown(path: Path) -> str:

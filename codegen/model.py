@@ -215,11 +215,13 @@ class TorchTarget(SpecModel):
 
     Attributes:
         target: Namespace, name and overload, as in `aten.embedding_dense_backward.default`.
-        args: The parameter of the operator that each of its arguments is, in the order of its schema.
+        args: Its arguments in the order of its schema, and the parameter of the operator that each of them is.
+        attrs: Attributes that it has no argument for.
     """
 
-    target: Annotated[str, StringConstraints(pattern=r"^[a-z_]\w*\.[a-z_]\w*\.[a-z_]\w*$", max_length=100)]
-    args: tuple[str, ...]
+    target: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){2}$", max_length=80)]
+    args: dict[Name, str]
+    attrs: dict[str, bool | Int64 | float | Line] = {}
 
 
 class TorchSpec(SpecModel):

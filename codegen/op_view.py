@@ -6,8 +6,9 @@ from opforge.codegen.case_view import CaseView, ConstraintView
 from opforge.codegen.cpp import CppNames, int64_literal
 from opforge.codegen.dtypes import DTYPES
 from opforge.codegen.escape import Code, cpp_string
+from opforge.codegen.example_view import example_of
 from opforge.codegen.layout import fit
-from opforge.codegen.model import FunctionSpec, OpSpec, TilingField
+from opforge.codegen.model import FunctionSpec, OpSpec, TilingField, TorchTarget
 from opforge.codegen.names import lower_camel, snake_case
 from opforge.codegen.semantics import alternatives
 from opforge.codegen.tensor_view import AttrView, TensorView
@@ -87,6 +88,8 @@ class OpView:
         self.parameters: list[TensorView | AttrView] = [*self.inputs, *self.attrs, *self.outputs]
         self.onnx_opsets = f"{ONNX_OPSETS[0]} to {ONNX_OPSETS[-1]}"
         self.conditions = alternatives([case.when_text for case in spec.program.cases])
+        self.example = example_of(spec)
+        self.torch_targets = [TorchTargetView(self, target) for target in spec.torch.targets]
         self.functions = [FunctionView(self, function) for function in spec.aclnn]
         self.onnx_keys = [cpp_string(key) for key in onnx_keys(spec)]
         self.task_type = spec.tiling.task_type
@@ -151,6 +154,39 @@ class OpView:
     def onnx_attributes(self) -> Code:
         """The attributes that an ONNX node may have."""
         return Code(", ".join(cpp_string(attr.name) for attr in self.attrs))
+
+
+class TorchTargetView:
+    """One function of PyTorch that is the operator, as its converter for torchair prints it."""
+
+    def __init__(self, op: OpView, target: TorchTarget) -> None:
+        self.namespace, self.operator, _ = target.target.split(".")
+        self.name = Code(target.target)
+        self.function = f"convert_{target.target.replace('.', '_')}"
+        arguments = {parameter: argument for argument, parameter in target.args.items()}
+        optional = {tensor.name for tensor in op.inputs if tensor.optional}
+        # A parameter with a default, and all behind it, may be left out.
+        parameters = [f"{argument}=None" if of in optional else argument for argument, of in target.args.items()]
+        first = next((i for i, parameter in enumerate(parameters) if "=" in parameter), len(parameters))
+        late = [p if "=" in p else f"{p}=None" for p in parameters[first:]]
+        self.parameters = [Code(parameter) for parameter in (*parameters[:first], *late)]
+        self.inputs = [Code(f'"{t.ir_name}": {_torch_input(t, arguments.get(t.name))}') for t in op.inputs]
+        values = {attr.name: repr(target.attrs[attr.name]) for attr in op.attrs if attr.name in target.attrs}
+        values |= {attr.name: arguments[attr.name] for attr in op.attrs if attr.name in arguments}
+        kinds = {"int": "Int", "float": "Float", "bool": "Bool", "string": "Str"}
+        self.attrs = [
+            Code(f'"{attr.ir_name}": ge.attr.{kinds[attr.type]}({values[attr.name]})')
+            for attr in op.attrs
+            if attr.name in values
+        ]
+        self.outputs = Code(", ".join(f'"{output.ir_name}"' for output in op.outputs))
+
+
+def _torch_input(tensor: TensorView, argument: str | None) -> str:
+    """The Python expression of an input; PyTorch passes a host list as a list of integers, none as an empty one."""
+    if argument is None:
+        return "None"
+    return f"ge.Const({argument}, ge.DataType.DT_INT64) if {argument} else None" if tensor.host_values else argument
 
 
 class FunctionView:

@@ -58,6 +58,8 @@ def render(spec: OpSpec, *, has_plan: bool = True, has_kernel: bool = True) -> l
         files[f"op_api/{op.name}_l0.h"] = _text("l0.h.j2", op)
         files[f"op_api/{op.name}_l0.cpp"] = _text("l0.cpp.j2", op)
         files[f"docs/aclnn{op.op_type}.md"] = _text("aclnn.md.j2", op, mark="<!-- {} -->")
+    if op.torch_targets:
+        files[f"op_plugin/{op.name}_torchair.py"] = _text("torchair.py.j2", op, mark="{}")
     for function in op.functions:
         files[f"op_api/{function.stem}.h"] = _text("aclnn.h.j2", op, function)
         files[f"op_api/{function.stem}.cpp"] = _text("aclnn.cpp.j2", op, function)
@@ -105,4 +107,4 @@ def _text(template: str, op: OpView, function: FunctionView | None = None, mark:
         context["function"] = function
     text = _environment().get_template(template).render(context)
     text = "\n".join(line.rstrip() for line in text.split("\n"))
-    return text if template.endswith(".md.j2") else fit(text)
+    return text if template.endswith((".md.j2", ".py.j2")) else fit(text)

@@ -260,13 +260,24 @@ def _check_uses(spec: OpSpec, problems: Problems) -> None:
         [(("torch", "targets", i, "target"), t.target) for i, t in enumerate(spec.torch.targets)],
     )
     parameters = [tensor.name for tensor in spec.inputs] + [attr.name for attr in spec.attrs]
+    attrs = [attr.name for attr in spec.attrs]
+    needed = [tensor.name for tensor in spec.inputs if not tensor.optional]
+    needed += [attr.name for attr in spec.attrs if attr.default is None]
     for index, target in enumerate(spec.torch.targets):
-        for position, name in enumerate(target.args):
-            place: Path = ("torch", "targets", index, "args", position)
+        path: Path = ("torch", "targets", index)
+        given = list(target.args.values())
+        for argument, name in target.args.items():
             if name not in parameters:
-                problems.append((place, f"unknown parameter {name!r}; {suggest(name, parameters)}"))
-            elif name in target.args[:position]:
-                problems.append((place, f"got {name!r} again, expected each parameter once"))
+                problems.append(((*path, "args", argument), f"unknown parameter {name!r}; {suggest(name, parameters)}"))
+            elif given.count(name) > 1:
+                problems.append(((*path, "args", argument), f"got {name!r} again, expected each parameter once"))
+        for name in target.attrs:
+            if name not in attrs or name in given:
+                free = [attr for attr in attrs if attr not in given]
+                problems.append(((*path, "attrs", name, KEY), f"got {name!r}; {suggest(name, free)}"))
+        for name in needed:
+            if name not in {*given, *target.attrs}:
+                problems.append((path, f"{name!r} is missing, expected it in 'args' or 'attrs'"))
 
 
 def _check_tests(spec: OpSpec, program: Program, problems: Problems) -> None:

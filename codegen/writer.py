@@ -81,12 +81,12 @@ def write(tree: Tree, out: Path) -> Changes:
     manifest |= tree.owners
     try:
         # The manifest goes first: a run that is cut off leaves no file that nobody knows.
-        _replace(out / MANIFEST, json.dumps({**known, **manifest}, indent=0, sort_keys=True) + "\n")
+        replace_file(out / MANIFEST, json.dumps({**known, **manifest}, indent=0, sort_keys=True) + "\n")
         for path in changes.written:
-            _replace(_target(out, path), tree.files[path])
+            replace_file(_target(out, path), tree.files[path])
         for path in changes.removed:
             _target(out, path).unlink(missing_ok=True)
-        _replace(out / MANIFEST, json.dumps(manifest, indent=0, sort_keys=True) + "\n")
+        replace_file(out / MANIFEST, json.dumps(manifest, indent=0, sort_keys=True) + "\n")
     except OSError as error:
         raise _not_writable(out, error) from error
     return changes
@@ -140,7 +140,8 @@ def _read_manifest(out: Path) -> dict[str, str]:
     return known
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
+    """Write a file in one step, if its text changes."""
     if _read(path) == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,7 @@ def place(context: Context, scope: Scope, nodes: tuple[int, ...], call: Operator
     dtypes = {parameter: type_.dtype for parameter, type_ in types.items()}
     # An output that nobody reads has no type in the model, but the call has it.
     shapes |= {tensor.name: None for tensor in spec.outputs if tensor.name not in shapes}
-    if violation := check(spec, Call(shapes, dtypes, call.attrs)):
+    if violation := check(spec, Call(shapes, dtypes, call.attrs), with_casts=False):
         return Refusal(violation.message)
     inputs = [tensor.name for tensor in spec.inputs if tensor.name in shapes]
     known = Call({name: shapes[name] for name in inputs}, {name: dtypes[name] for name in inputs}, call.attrs)
@@ -46,8 +46,7 @@ def place(context: Context, scope: Scope, nodes: tuple[int, ...], call: Operator
 
 def case_of(spec: OpSpec, call: Call) -> str:
     """The case of the spec into which a legal call falls."""
-    integers = {name: value for name, value in call.attrs.items() if isinstance(value, int)}
-    environment = Environment(attributes=integers, shapes=call.shapes, dtypes=call.dtypes)
+    environment = Environment(attributes=call.attrs, shapes=call.shapes, dtypes=call.dtypes)
     return next(case.name for case in spec.program.cases if evaluate(case.when, environment) is True)
 
 

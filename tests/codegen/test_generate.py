@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
 from opforge.codegen.generate import generate_files
+from opforge.codegen.stamp import STAMP
 from opforge.codegen.writer import MANIFEST
 
 
@@ -61,7 +62,7 @@ def test_list_outputs_names_exactly_what_is_written(project):
     assert not (project / "build").exists()
     run()
     written = {path.relative_to(project).as_posix() for path in (project / "build").rglob("*") if path.is_file()}
-    assert set(listed) == {path for path in written if not path.endswith(MANIFEST)}
+    assert set(listed) == {path for path in written if not path.endswith((MANIFEST, STAMP))}
 
 
 def test_dry_run_changes_nothing(project):
@@ -98,3 +99,35 @@ def test_mistakes_are_user_errors(project):
     with pytest.raises(UserError, match="did you mean 'formula'"):
         generate_files([], **options)
     assert not (project / "build").exists(), "nothing is written when a spec is wrong"
+
+
+def test_a_run_without_a_change_reads_no_spec(project, monkeypatch):
+    assert run().exit_code == 0
+    first = run()
+    monkeypatch.setattr("opforge.codegen.generate.load_specs", lambda _: pytest.fail("a spec was read"))
+    second = run()
+    assert second.exit_code == 0
+    assert second.output == first.output
+    assert "left out: ScaleRows" in second.output
+    assert "2 operators: 0 written" in second.output
+
+
+@pytest.mark.parametrize("change", ["output", "spec", "kernel", "stamp"])
+def test_every_change_is_noticed(project, change):
+    assert run().exit_code == 0
+    gen = project / "build" / "gen"
+    written = gen / "op_proto" / "scale_rows_proto.h"
+    if change == "output":
+        written.write_text("// by hand\n")
+    elif change == "spec":
+        spec = project / "op_proto" / "scale_rows.yaml"
+        spec.write_text(spec.read_text().replace("ascend910b", "ascend910_93"))
+    elif change == "kernel":
+        (project / "op_kernel" / "grouped_bias_add_grad.h").unlink()
+    else:
+        (gen / STAMP).write_text("{")
+    result = run()
+    assert result.exit_code == 0
+    assert ("0 written" in result.output) == (change == "stamp")
+    assert "REG_OP(ScaleRows)" in written.read_text()
+    assert (gen / "op_kernel" / "grouped_bias_add_grad.cpp").exists() == (change != "kernel")

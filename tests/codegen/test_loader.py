@@ -78,6 +78,29 @@ def test_the_minimal_spec_is_right(tmp_path):
 # Text of the spec, what stands there instead, and what is said about it. A caret marks where the message must point to;
 # without one the message starts with line and column.
 REFUSALS = [
+    ("optional: true", "mix: ^both", "inputs[1].mix: unknown mix 'both'; expected one of cast, promote"),
+    ("optional: true", "casts: ^{int8: float16}", "inputs[1].casts: got casts, expected them only beside"),
+    ("float32]}", "float32], casts: {int8: ^int32}}", "inputs[0].casts.int8: got 'int32'; expected one of float16"),
+    ("float32]}", "float32], casts: {^float16: float32}}", "inputs[0].casts.float16: got 'float16', which is one of"),
+    ("float32]}", "float32], mix: ^cast}", "inputs[0].mix: got 'cast' without 'dtype: <required input>'"),
+    ("{name: z, dtype: x}", "{name: z, dtype: x, mix: ^promote}", "outputs[0].mix: got 'promote', expected 'cast'"),
+    ("float32]}", "float32], formats: [^NHWCN]}", "inputs[0].formats[0]: unknown format 'NHWCN'"),
+    ("float32]}", "float32], host_values: ^true}", "inputs[0].host_values: got true, expected 'dtypes: [int64]'"),
+    ("x: [N, D], y:", "x: [N, '*S', ^'*R'], y:", "cases[0].shapes.x[2]: got a second dimension with a star"),
+    ("z: [N, D]}", "z: [N, ^'*S']}", "cases[0].shapes.z[1]: got '*S', which no input has"),
+    ("check: scale >= 0", "check: scale >= 0, products: [^ascend910]", "constraints[4].products[0]: got 'ascend910'"),
+    ("rule: shapes", "rule: shapes, products: ^[ascend910b]", "constraints[3].products: got products beside 'rule'"),
+    (
+        "check: scale >= 0",
+        "check: ^all(V > 0 for V in x)",
+        "constraints[4].check: in 'all(V > 0 for V in x)': got 'x' to",
+    ),
+    ("tiling:", "torch:\n  targets: [{target: ^os, args: {}}]\ntiling:", "torch.targets[0].target: got 'os', expected"),
+    (
+        "tiling:",
+        "torch:\n  targets: [{target: aten.add.default, args: {self: ^w}}]\ntiling:",
+        "torch.targets[0].args.self: unknown parameter 'w'",
+    ),
     ("summary:", "^sumary:", "sumary: unknown key 'sumary'; did you mean 'summary'?"),
     ("summary: Add two matrices.\n", "", "1:1: summary: is missing; expected this key"),
     ("dtypes: [float16", "^dtyps: [float16", "inputs[0].dtyps: unknown key 'dtyps'; did you mean 'dtypes'?"),

@@ -235,7 +235,7 @@ def test_operator_without_kernel_is_refused(project, tmp_path):
         (unfinished / name).parent.mkdir(exist_ok=True)
         (unfinished / name).symlink_to(project.root / name)
     with pytest.raises(UserError, match=r"op_kernel/grouped_bias_add_grad\.h is missing"):
-        pack(out=tmp_path / "out", project=Project(unfinished))
+        pack(out=tmp_path / "out", project=Project(unfinished), ops=["GroupedBiasAddGrad"])
     with pytest.raises(UserError, match="no operator"):
         pack(out=tmp_path / "out", project=Project(tmp_path))
     assert not (tmp_path / "out").exists()
