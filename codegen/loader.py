@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import Any, get_args, get_origin
@@ -125,7 +126,10 @@ def _validate(document: Document) -> OpSpec | None:
             # Only what stands below a misspelt key is new.
             new = [e for e in below.errors(include_url=False) if _original(e["loc"], renamed) != e["loc"]]
             _report(document, new, renamed)
-            return None
+            try:
+                spec = OpSpec.model_validate(_with_words_repaired(value, below.errors(include_url=False)))
+            except ValidationError:
+                return None
     for path, message in problems_of(spec):
         original = _original(path, renamed)
         place = document.place(original)
@@ -235,6 +239,24 @@ def _with_keys_repaired(value: Any, errors: list[ErrorDetails]) -> tuple[Any, di
         return mapping
 
     return copy(value, ()), renamed
+
+
+def _with_words_repaired(value: Any, errors: list[ErrorDetails]) -> Any:
+    """A copy in which misspelt words are what they were probably meant to be."""
+
+    def replaced(node: Any, path: Path, word: str) -> Any:
+        if not path:
+            return word
+        if isinstance(node, dict) and path[0] in node:
+            return {key: replaced(item, path[1:], word) if key == path[0] else item for key, item in node.items()}
+        if isinstance(node, (list, tuple)):
+            return type(node)(replaced(item, path[1:], word) if i == path[0] else item for i, item in enumerate(node))
+        return node
+
+    for error in errors:
+        if meant := re.search(r"did you mean '([^']*)'\?", error["msg"]):
+            value = replaced(value, error["loc"], meant[1])
+    return value
 
 
 def _at(value: Any, path: Path) -> Any:

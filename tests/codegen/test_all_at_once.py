@@ -1,0 +1,22 @@
+"""Mistakes of every stage of reading a spec are told in one run."""
+
+import pytest
+
+from opforge.codegen.loader import SpecError, load_spec
+
+
+def test_words_names_and_meaning_are_judged_together(root, tmp_path):
+    text = (root / "op_proto" / "grouped_bias_add_grad.yaml").read_text(encoding="utf-8")
+    for old, new in (
+        ("bfloat16, float32]", "bfloat61, float32]"),
+        ("optional: true", "optionl: true"),
+        ("or G <= 2048", "or GG <= 2048"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    spec = tmp_path / "grouped_bias_add_grad.yaml"
+    spec.write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError) as refused:
+        load_spec(spec)
+    for hint in ("did you mean 'bfloat16'?", "did you mean 'optional'?", "did you mean 'G'?"):
+        assert hint in str(refused.value)
