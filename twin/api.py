@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import os
 import re
 import threading
@@ -146,10 +147,9 @@ class _Built:
 
 
 @lru_cache
-def _built(project: Project, soc_dir: str, soc: str) -> _Built:
+def _built(project: Project, soc: str) -> _Built:
     from opforge.codegen.loader import load_specs
 
-    del soc_dir
     operators = build_project(project, [soc])
     runtime()
     specs = {spec.op_type: spec for spec in load_specs(project.spec_paths())}
@@ -195,10 +195,10 @@ def run(
         FindingsError: The kernel made a mistake.
         UserError: A name, dtype or SoC is unknown.
     """
-    soc_dir = soc_properties(soc)["dir"]
+    soc_properties(soc)
     project = project or find_project()
     with _one_at_a_time:
-        built = _built(project, soc_dir, soc)
+        built = _built(project, soc)
         runtime().call("aclrtSetDevice", 0)  # contexts belong to threads
         if op_type not in built.specs:
             raise UserError(f"operator: got {op_type!r}, expected one of {', '.join(sorted(built.specs))}")
@@ -477,8 +477,6 @@ def launch(
             int(pass_workspace),
             int(pass_tiling),
         )
-    import json
-
     return _findings([json.loads(answer)])
 
 

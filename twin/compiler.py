@@ -156,10 +156,14 @@ def _execute(command: Sequence[str], output: Path, label: str) -> None:
         raise CompileError(f"{label}: the compiler refused it\n{result.stderr.strip()}")
 
 
+def _compile_command(unit: Unit) -> list[str]:
+    return [compiler()[0], *COMMON, *cpu_flags(), *unit.flags, "-c", str(unit.source)]
+
+
 def _compile(unit: Unit) -> Unit:
     unit.object.parent.mkdir(parents=True, exist_ok=True)
     started = time.time_ns()
-    command = [compiler()[0], *COMMON, *cpu_flags(), *unit.flags, "-c", str(unit.source)]
+    command = _compile_command(unit)
     handle, name = tempfile.mkstemp(dir=unit.object.parent, prefix=PARTIAL, suffix=".o")
     os.close(handle)
     partial, dependencies = Path(name), Path(name + ".d")
@@ -177,15 +181,21 @@ def _compile(unit: Unit) -> Unit:
 def _link(library: Library) -> None:
     started = time.time_ns()
     objects = [str(unit.object) for unit in library.units]
-    script = [f"-Wl,--version-script={library.version_script}"] if library.version_script else []
-    command = [compiler()[0], "-shared", *objects, *library.link_flags, *script, "-pthread"]
+    scripts = [str(library.version_script)] if library.version_script else []
+    command = [
+        compiler()[0],
+        "-shared",
+        *objects,
+        *library.link_flags,
+        *(f"-Wl,--version-script={script}" for script in scripts),
+        "-pthread",
+    ]
     if _is_current(library.path, command):
         return
     library.path.parent.mkdir(parents=True, exist_ok=True)
     partial = library.path.with_name(f".{library.path.name}.{os.getpid()}")
     _execute(command, partial, library.path.name)
     partial.replace(library.path)
-    scripts = [str(library.version_script)] if library.version_script else []
     _record(library.path, command, [*objects, *scripts], started)
 
 
@@ -204,13 +214,8 @@ def build(libraries: Sequence[Library], jobs: int = 0, progress: Progress | None
         CompileError: A source does not compile; the first failing one is named.
         MissingToolError: There is no compiler.
     """
-    path = compiler()[0]
     units = {unit.object: unit for library in libraries for unit in library.units}
-    stale = [
-        unit
-        for unit in units.values()
-        if not _is_current(unit.object, [path, *COMMON, *cpu_flags(), *unit.flags, "-c", str(unit.source)])
-    ]
+    stale = [unit for unit in units.values() if not _is_current(unit.object, _compile_command(unit))]
     for folder in {unit.object.parent for unit in stale}:
         for left_behind in folder.glob(f"{PARTIAL}*"):  # by a build that was killed; only one builds at a time
             left_behind.unlink(missing_ok=True)
