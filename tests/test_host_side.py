@@ -211,6 +211,5 @@ def test_rules_of_ascend910_alone():
     # 30522 rows on 32 cores: counts of 953 + 26 rows, so 4896 columns fit and 4897 do not.
     for width, expected in ((4896, 561003), (4897, 561002)):
         inputs = {"grad": zeros(1, width), "indices": np.zeros(1, np.int32)}
-        outputs = {"grad_weight": np.broadcast_to(zeros(1), (30522, width))}
         attrs = {"num_weights": 30522, "scale_grad_by_freq": True}
-        assert refused("EmbeddingDenseBackward", inputs, attrs, outputs, soc="Ascend910A")[0] == expected
+        assert refused("EmbeddingDenseBackward", inputs, attrs, soc="Ascend910A")[0] == expected
