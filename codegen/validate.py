@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from opforge.codegen.dtypes import DTYPES
 from opforge.codegen.expr import INT_MAX, INT_MIN
+from opforge.codegen.formula import FormulaError, formula_names, latex_lines
 from opforge.codegen.model import (
     LIST_TYPE,
     SCALAR_BYTES,
@@ -35,6 +36,7 @@ def problems_of(spec: OpSpec) -> Problems:
     """Everything that is wrong with a spec of the right form, as (path, message)."""
     problems: Problems = []
     _check_names(spec, problems)
+    _check_formula(spec, problems)
     _check_dtypes(spec, problems)
     _check_casts(spec, problems)
     _check_host_values(spec, problems)
@@ -72,6 +74,13 @@ def _check_names(spec: OpSpec, problems: Problems) -> None:
             problems.append((("outputs", index, "dtypes"), message))
         if output.optional:
             problems.append((("outputs", index, "optional"), "got true, expected false: an output is always given"))
+
+
+def _check_formula(spec: OpSpec, problems: Problems) -> None:
+    try:
+        latex_lines(spec.formula, formula_names(spec))
+    except FormulaError as error:
+        problems.append((("formula",), str(error)))
 
 
 def _check_dtypes(spec: OpSpec, problems: Problems) -> None:
