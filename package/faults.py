@@ -234,7 +234,7 @@ def _libraries(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
                 cause = f"does not exist: no {purpose}"
                 yield Fault("library-missing", str(path), cause, "build a binary release with CANN and install it")
         elif surroundings.toolkits:
-            wanted = REGISTRY_SYMBOLS if purpose in {"shape inference", "tiling"} else ()
+            wanted: tuple[str, ...] = REGISTRY_SYMBOLS if purpose in {"shape inference", "tiling"} else ()
             if purpose == "aclnn":
                 wanted = tuple(f"aclnn{op_type}" for op_type in sorted(vendor.operators))
             for check, cause, repair in load(path, wanted, surroundings.environment):

@@ -33,7 +33,7 @@ def soc_directory(name: str) -> str:
             f"soc: got {name!r}, a chip of the first generation (directory ascend910), for which operators are "
             "documented but not built; leave it out. Ascend910B1 and its kin are ascend910b"
         )
-    chips = {chip: soc["dir"] for chip, soc in npu_model()["soc"].items()}
+    chips: dict[str, str] = {chip: soc["dir"] for chip, soc in npu_model()["soc"].items()}
     known = soc_directories()
     if (directory := chips.get(name, name)) in known:
         return directory
