@@ -90,6 +90,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
     SetAtomicAdd<float>();
     DataCopy(zGm[GetBlockNum() * 16], c, 8);
     SetAtomicNone();
+    ORDER(MTE3_MTE2); // of the core itself
     SyncAll(); // added
     DataCopy(a[512 - 8], zGm[GetBlockNum() * 16], 8);
 }
@@ -210,15 +211,7 @@ PLANTED = [
     ),
     Planted("flag_set_too_early", "ORDER(MTE2_MTE3); // read", "DataCopy(", "DataCopy(", (MEET, "MTE2", "'1'"), "", 3),
     Planted("cores_write_the_same", "SyncAll(); // rewritten", "DataCopy(", "DataCopy(", (MEET, "'1'"), "", 3),
-    Planted(
-        "read_while_others_add",
-        "SyncAll(); // added",
-        "DataCopy(",
-        "DataCopy(",
-        (MEET, "'2'", "on pipe"),
-        "ORDER(MTE3_MTE2);",
-        3,
-    ),
+    Planted("read_while_others_add", "SyncAll(); // added", "DataCopy(", "DataCopy(", (MEET, "'2'", "on pipe"), "", 3),
     Planted("add_without_atomic_mode", "SetAtomicAdd<float>();", "DataCopy(zGm", "DataCopy(zGm", (MEET, WAW), "", 3),
 ]
 # The places depend on which block comes first.

@@ -304,17 +304,28 @@ void Block::CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, b
     const uint64_t sectors =
         (offset + bytes - 1) / GlobalMemory::kSectorBytes - offset / GlobalMemory::kSectorBytes + 1;
     const uint64_t fresh = GlobalMemory::FirstTouch(*region, offset, bytes);
-    firstTouch += fresh;
-    transfer_.firstTouchBytes += fresh;
-    transfer_.l2Bytes +=
+    if (dma_.rows == 0) {
+        dma_.region = launch.memory.IndexOf(*region);
+        dma_.offset = offset;
+        dma_.rowBytes = static_cast<uint32_t>(bytes);
+    } else if (dma_.rows == 1) {
+        dma_.pitch = offset - dma_.offset;
+    }
+    ++dma_.rows;
+    dma_.charged.firstTouchBytes += fresh;
+    dma_.charged.l2Bytes +=
         (sectors * GlobalMemory::kSectorBytes - fresh) / GlobalMemory::kSectorBytes * GlobalMemory::kSectorBytes;
 }
 
-void Block::EndDma(Pipe onPipe, int64_t rows, const Call& call)
+void Block::EndDma(Pipe onPipe, const Call& call)
 {
     ++dmaCount;
-    timeline.RunDma(onPipe, rows, transfer_, onPipe == Pipe::kMte3 && atomic != AtomicOp::kNone, call);
-    transfer_ = {};
+    dma_.pipe = onPipe;
+    dma_.isAtomic = onPipe == Pipe::kMte3 && atomic != AtomicOp::kNone;
+    dma_.phase = static_cast<uint32_t>(timeline.Phases().size());
+    timeline.RunDma(dma_, call);
+    traffic.push_back(dma_);
+    dma_ = {};
 }
 
 void Block::SetEvent(AscendC::HardEvent event, int64_t id, const Call& call)

@@ -13,6 +13,7 @@
 #include "kernel/access.h"
 #include "kernel/global_memory.h"
 #include "kernel/interrupt.h"
+#include "kernel/l2_cache.h"
 #include "kernel/local_memory.h"
 #include "kernel/local_order.h"
 #include "kernel/order.h"
@@ -50,7 +51,7 @@ struct EventState {
     std::array<bool, kIds> reserved{};
     std::array<Location, kIds> setAt{};
     std::array<Clock, kIds> clock{};  ///< what has finished when the flag is set
-    std::array<double, kIds> time{};  ///< when it is seen, in cycles of the time model
+    std::array<Moment, kIds> time{};  ///< when it is seen
 };
 
 class Block {
@@ -72,10 +73,10 @@ public:
     void Touch(const Access& access);
     /// An access whose contents do not matter: scratch.
     void NoteUse(const Access& access);
-    /// DMA traffic with global memory.
+    /// A row of a DMA instruction between global memory and the core.
     void CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, bool written);
-    /// The end of a DMA instruction of `rows` rows, whose bytes were counted.
-    void EndDma(Pipe pipe, int64_t rows, const Call& call);
+    /// The end of a DMA instruction whose rows were counted.
+    void EndDma(Pipe pipe, const Call& call);
 
     /// Every order between pipes.
     void SetEvent(AscendC::HardEvent event, int64_t id, const Call& call);
@@ -128,8 +129,8 @@ public:
 
     uint64_t bytesRead = 0;
     uint64_t bytesWritten = 0;
-    uint64_t firstTouch = 0;
     uint64_t dmaCount = 0;
+    std::vector<DmaRecord> traffic;
     std::vector<Finding> findings;
     bool stopped = false;
 
@@ -150,7 +151,7 @@ private:
     void CheckOrder(const Access& access);
 
     CoreOrder order_;
-    Transfer transfer_;  ///< of the DMA instruction that runs
+    DmaRecord dma_;  ///< the instruction that runs
     SiteCache sites_;
     std::array<EventState, static_cast<size_t>(AscendC::HardEvent::MAX)> events_;
 };
