@@ -90,14 +90,12 @@ class PageView:
         sentences = []
         for leader in self._spec.inputs:
             promoted = [tensor.name for tensor in self._spec.promoted(leader.name)]
-            alone = [t.name for t in self._spec.tensors if t.dtype == leader.name and t.mix == "cast"]
             if len(promoted) > 1:
                 sentences.append(f"Where the dtypes of {_listed(promoted)} differ, all of these are cast to FLOAT.")
-            for name in alone:
-                is_output = name in {output.name for output in self._spec.outputs}
-                sentences.append(
-                    f"{name} is cast {'from' if is_output else 'to'} the dtype that {leader.name} has then."
-                )
+            for tensors, direction in ((self._spec.inputs, "to"), (self._spec.outputs, "from")):
+                if alone := [t.name for t in tensors if t.dtype == leader.name and t.mix == "cast"]:
+                    verb = "is" if len(alone) == 1 else "are"
+                    sentences.append(f"{_listed(alone)} {verb} cast {direction} the dtype that {leader.name} has then.")
         return [markdown(sentence) for sentence in sentences]
 
     @property
@@ -150,7 +148,7 @@ class PageView:
             "required": f"{_listed([t.name for t in self._spec.tensors if not t.optional])} must not be null",
             "dtypes": "dtypes as in the table of parameters",
             "formats": "storage formats as listed below the table of parameters",
-            "ranks": "a column of the table of shapes holds, with as many dimensions as it says",
+            "ranks": f"{'a case holds; ' if len(self._spec.cases) > 1 else ''}numbers of dimensions as in the table of shapes",
             "shapes": "dimensions as in the table of shapes",
         }
         if constraint.rule:
@@ -176,9 +174,7 @@ class PageView:
 def _state(spec: OpSpec, product: str, *, has_kernel: bool) -> str:
     if product not in spec.built_products:
         return "documented, not built: arguments are checked, then the call ends with 561003"
-    return (
-        "kernel" if has_kernel else "no kernel in this version: arguments are checked, then the call ends with an error"
-    )
+    return "kernel" if has_kernel else "no kernel in this version: arguments are checked, then the call fails"
 
 
 def _product_groups(spec: OpSpec) -> list[ProductGroup]:
