@@ -148,7 +148,7 @@ class PageView:
             "required": f"{_listed([t.name for t in self._spec.tensors if not t.optional])} must not be null",
             "dtypes": "dtypes as in the table of parameters",
             "formats": "storage formats as listed below the table of parameters",
-            "ranks": f"{'a case holds; ' if len(self._spec.cases) > 1 else ''}numbers of dimensions as in the table of shapes",
+            "ranks": "a case and its numbers of dimensions as in the table of shapes",
             "shapes": "dimensions as in the table of shapes",
         }
         if constraint.rule:
