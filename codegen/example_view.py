@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opforge.codegen.escape import Code, cpp_string
-from opforge.codegen.evaluate import Environment, evaluate
 from opforge.codegen.layout import fit
 from opforge.codegen.model import OpSpec, TensorSpec, TestShape
 from opforge.codegen.readable import documented_dtype
+from opforge.codegen.semantics import shapes_of_test
 
 if TYPE_CHECKING:
     from opforge.codegen.op_view import FunctionView, OpView
@@ -47,8 +47,12 @@ class ExampleView:
     def __init__(self, op: OpView, test: TestShape) -> None:
         spec = op.spec
         self._attrs: dict[str, Value] = {a.name: a.default for a in spec.attrs if a.default is not None} | test.attrs
-        tensors = {tensor.name: _given(spec, tensor, test, self._attrs) for tensor in spec.tensors}
-        self._tensors = {name: given for name, given in tensors.items() if given is not None}
+        shapes = shapes_of_test(spec.program, test, {attr.name: attr for attr in spec.attrs})
+        self._tensors = {
+            tensor.name: Given(shapes[tensor.name], _dtype_of(spec, tensor), test.values.get(tensor.name))
+            for tensor in spec.tensors
+            if tensor.name in shapes and (tensor.name in test.values or not tensor.host_values)
+        }
         self.inputs = [(t.name, self._tensors[t.name].python) for t in spec.inputs if t.name in self._tensors]
         self.outputs = [output.name for output in spec.outputs]
         self.attrs = [(name, Code(repr(value))) for name, value in sorted(test.attrs.items())]
@@ -97,20 +101,10 @@ def example_of(op: OpView) -> ExampleView | None:
     return max((ExampleView(op, test) for test in tests), key=lambda example: len(example.inputs))
 
 
-def _given(spec: OpSpec, tensor: TensorSpec, test: TestShape, attrs: dict[str, Value]) -> Given | None:
-    """A tensor of a test; None if the test does not give it."""
-    dims = spec.program.case(test.case).shapes.get(tensor.name)
-    if dims is None or (tensor.host_values and tensor.name not in test.values):
-        return None
-    sizes = {name: size for name, size in test.symbols.items() if isinstance(size, int)}
-    stars = {name: size for name, size in test.symbols.items() if not isinstance(size, int)}
-    environment = Environment(symbols=sizes, attributes=attrs, stars=stars)
-    shape: list[int] = []
-    for dim in dims:
-        shape += stars[dim.star] if dim.star else [int(evaluate(dim.expression, environment) or 0)]
+def _dtype_of(spec: OpSpec, tensor: TensorSpec) -> str:
+    """The first dtype of a tensor that NumPy has too."""
     own = spec.tensor(tensor.dtype) if tensor.dtype else tensor
-    dtype = next((dtype for dtype in own.dtypes if dtype != "bfloat16"), "float32")
-    return Given(tuple(shape), dtype, test.values.get(tensor.name))
+    return next((dtype for dtype in own.dtypes if dtype != "bfloat16"), "float32")
 
 
 def _quoted(words: list[str]) -> Code:
