@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 import json
 import multiprocessing
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
