@@ -12,6 +12,7 @@
 
 #include "kernel/access.h"
 #include "kernel/global_memory.h"
+#include "kernel/interrupt.h"
 #include "kernel/l2_cache.h"
 #include "kernel/local_memory.h"
 #include "kernel/local_order.h"
@@ -93,6 +94,9 @@ public:
     /// Number of the instruction that runs, over all pipes of the core.
     uint32_t Now() const { return static_cast<uint32_t>(instructions.load(std::memory_order_relaxed)); }
 
+    /// Checks the stack of the kernel, whose innermost frame is at `frame`.
+    void CheckStack(uintptr_t frame, const Call& running);
+
     /// What must hold when the kernel function has returned.
     void Finish();
 
@@ -130,12 +134,14 @@ public:
     std::vector<Finding> findings;
     bool stopped = false;
 
-    // The watchdog and the handler of stray accesses look at these from outside.
+    // The watchdog and the signal handlers look at these from outside.
     std::atomic<uint64_t> instructions{0};
     std::atomic<bool> interrupted{false};
-    volatile std::sig_atomic_t inRuntime = 0;
+    volatile std::sig_atomic_t inKernel = 0;  ///< in the kernel's own code, which may be left by a jump
     sigjmp_buf escape{};
-    uint64_t strayAddress = 0;
+    Fault fault;
+    uintptr_t stackBase = 0;   ///< where the kernel's frames begin; they grow downwards
+    uintptr_t stackLimit = 0;  ///< what they must not come below
     Call lastCall{"", {}};
 
 private:
@@ -157,7 +163,7 @@ Block*& CurrentBlock();
 class Entry {
 public:
     explicit Entry(const Call& call);
-    ~Entry() { block_.inRuntime = 0; }
+    ~Entry() { block_.inKernel = block_.stopped ? 0 : 1; }
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
     Block* operator->() const { return &block_; }

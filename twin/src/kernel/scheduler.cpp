@@ -126,6 +126,7 @@ void Scheduler::Spawn()
 
 void Scheduler::Work()
 {
+    const SignalStack signalStack;
     std::unique_lock<std::mutex> lock(mutex_);
     while (next_ < order_.size()) {
         const uint32_t index = order_[next_++];
