@@ -95,7 +95,7 @@ class Report:
 
 
 class Result(Mapping[str, Array]):
-    """The outputs of a call by name, `report`, `warnings`, and `launches`: what each kernel launch reported, as plain data."""
+    """The outputs of a call by name, `report`, `warnings`, and `launches`: what each launch reported, as plain data."""
 
     def __init__(self, outputs: dict[str, Array], launches: Sequence[Mapping[str, Any]]) -> None:
         self._outputs = outputs
