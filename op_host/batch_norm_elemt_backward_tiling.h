@@ -23,7 +23,7 @@ inline constexpr int64_t kMaxTileElements = 8192;
 // Queues of grad_out, input and grad_input, two buffers each.
 inline constexpr int64_t kTileBuffers = 6;
 // From here on a channel of a batch is worth vector instructions of its own.
-inline constexpr int64_t kWideInner = 512;
+inline constexpr int64_t kWideInner = 256;
 // mean, invstd, weight, sum_dy and sum_dy_xmu are given, four factors are made of them.
 inline constexpr int64_t kGivenPerChannel = 5;
 inline constexpr int64_t kFactors = 4;
