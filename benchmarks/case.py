@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opforge.twin.api import numpy_dtype
+from  import numpy_dtype
 from opforge.twin.profile import DTYPE_WORDS
 
 Array = np.ndarray[Any, Any]
