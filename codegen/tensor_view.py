@@ -38,6 +38,7 @@ class TensorView:
         self.description = tensor.description
         self.dtypes = tensor.dtypes
         self.formats = tensor.formats
+        self.takes_any_format = tensor.takes_any_format
         self.host_values = tensor.host_values
 
     @property
@@ -116,7 +117,7 @@ class TensorView:
     @property
     def decides(self) -> bool:
         """Whether its dtype decides, with those of others, in which one a kernel computes."""
-        return any(tensor.dtype == self.name and tensor.mix == "promote" for tensor in self._spec.inputs)
+        return any(tensor.dtype == self.name and tensor.mix == "promote" for tensor in self._spec.tensors)
 
     @property
     def cast_dtype(self) -> Code:
