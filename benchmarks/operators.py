@@ -23,7 +23,7 @@ import typer
 from opforge.codegen.errors import UserError
 from opforge.codegen.loader import load_specs
 from opforge.codegen.project import find_project
-from opforge.twin.api import run
+from opforge.twin import run
 from opforge.twin.profile import summary
 
 if TYPE_CHECKING:

@@ -83,7 +83,6 @@ REFUSALS = [
     ("float32]}", "float32], casts: {int8: ^int32}}", "inputs[0].casts.int8: got 'int32'; expected one of float16"),
     ("float32]}", "float32], casts: {^float16: float32}}", "inputs[0].casts.float16: got 'float16', which is one of"),
     ("float32]}", "float32], mix: ^cast}", "inputs[0].mix: got 'cast' without 'dtype: <required input>'"),
-    ("{name: z, dtype: x}", "{name: z, dtype: x, mix: ^promote}", "outputs[0].mix: got 'promote', expected 'cast'"),
     ("float32]}", "float32], formats: [^NHWCN]}", "inputs[0].formats[0]: unknown format 'NHWCN'"),
     ("float32]}", "float32], host_values: ^true}", "inputs[0].host_values: got true, expected 'dtypes: [int64]'"),
     ("x: [N, D], y:", "x: [N, '*S', ^'*R'], y:", "cases[0].shapes.x[2]: got a second dimension with a star"),

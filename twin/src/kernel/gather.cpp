@@ -136,7 +136,8 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
         const int64_t bytes = (repeats - 1) * how.maskRepeatStride * kBlockBytes + (count + 7) / 8;
         block->Use(*how.bits, bytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src1Pattern", call);
     }
-    block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
+    const int64_t passes = repeats * ((count + perRepeat - 1) / perRepeat);
+    block->timeline.RunVector(static_cast<double>(passes) * time_model::kVectorCyclesPerRepeat, call);
     uint64_t kept = 0;
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
         for (int64_t lane = 0; lane < count; ++lane) {
