@@ -18,7 +18,7 @@ namespace nsa_compress_grad {
 
 inline constexpr int64_t kMaxElements = int64_t{1} << 57;                      // byte offsets stay far below 2^63
 inline constexpr int64_t kMaxRowBytes = std::numeric_limits<uint32_t>::max();  // stride of a DMA
-inline constexpr int64_t kMaxWindowRows = 4095;                                // rows of a DMA
+inline constexpr int64_t kMaxWindowRows = 65536;                               // more never fit into UB
 inline constexpr int64_t kElementBytes = 2;
 inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kElementsPerBlock = kUbBlockBytes / kElementBytes;
@@ -32,6 +32,8 @@ inline constexpr int64_t kMaxTileColumns = 255 * kFloatsPerBlock;
 inline constexpr int64_t kRowGranule = 16;
 inline constexpr int64_t kLoadBuffers = 2;
 inline constexpr int64_t kStoreBuffers = 2;
+// Rows of a window whose weights or sums are moved at once: one DMA, one vector instruction.
+inline constexpr int64_t kPieceRows = 128;
 inline constexpr int64_t kMergeBytes = 4096;
 inline constexpr int64_t kMergeSumBytes = 1024;
 inline constexpr int64_t kListBytes = 2048;
@@ -39,6 +41,8 @@ inline constexpr int64_t kListBytes = 2048;
 // Elements that pay for starting another core, and cycles that a meeting of the cores and the merge behind it take.
 inline constexpr int64_t kMinCoreElements = 8192;
 inline constexpr int64_t kMeetingCycles = 2500;
+// Fractions of a cycle for a row that costs are compared in.
+inline constexpr int64_t kCostUnit = 65536;
 
 /// What a core works on at once.
 struct Tile {
@@ -74,9 +78,10 @@ constexpr Budget BudgetOf(const Tile& tile, int64_t windowRows)
 {
     const int64_t area = tile.rows * tile.Columns();
     const int64_t gradArea = tile.windows * tile.Columns();
-    const int64_t sumArea = windowRows * RoundUp(tile.heads, kElementsPerBlock);
+    const int64_t pieceRows = std::min(windowRows, kPieceRows);
+    const int64_t sumArea = pieceRows * RoundUp(tile.heads, kElementsPerBlock);
     // A weight on its way to its place fills a block, eight heads at a time.
-    const int64_t spreadArea = windowRows * RoundUp(tile.heads, kFloatsPerBlock) * kFloatsPerBlock;
+    const int64_t spreadArea = pieceRows * RoundUp(tile.heads, kFloatsPerBlock) * kFloatsPerBlock;
     const bool isOneWeightEnough = tile.heads == 1 || tile.headPitch % kFloatsPerRepeat == 0;
     Budget budget;
     budget.weightBlocks = isOneWeightEnough ? 1 : tile.headPitch / kFloatsPerBlock;
@@ -105,40 +110,49 @@ constexpr int64_t CyclesOf(const Tile& tile, const NsaCompressGradProblem& probl
     return vector + dma;
 }
 
-/// The most rows of which a tile of some columns fits.
-constexpr Tile TallestOf(Tile tile, const NsaCompressGradProblem& problem, const Platform& platform)
+constexpr Tile WithRows(Tile tile, int64_t rows, const NsaCompressGradProblem& problem)
 {
-    for (tile.rows = kMaxTileRows; tile.rows > 0; tile.rows -= kRowGranule) {
-        tile.windows = CeilDiv(tile.rows + problem.compressBlockSize - 1, problem.compressStride);
-        if (BudgetOf(tile, problem.compressBlockSize).Total() <= platform.ubBytes) {
-            break;
+    tile.rows = rows;
+    tile.windows = CeilDiv(rows + problem.compressBlockSize - 1, problem.compressStride);
+    return tile;
+}
+
+constexpr Tile LeastTile(const NsaCompressGradProblem& problem)
+{
+    return WithRows({1, std::min(problem.D, kElementsPerBlock), kElementsPerBlock, 0, 0}, kRowGranule, problem);
+}
+
+/// The most rows of some columns that fit; 0 rows: not even the fewest do.
+constexpr Tile TallestOf(int64_t heads, int64_t partWidth, const NsaCompressGradProblem& problem,
+                         const Platform& platform)
+{
+    Tile tile{heads, partWidth, RoundUp(partWidth, kElementsPerBlock), 0, 0};
+    for (int64_t rows = kMaxTileRows; rows > 0; rows -= kRowGranule) {
+        if (BudgetOf(WithRows(tile, rows, problem), problem.compressBlockSize).Total() <= platform.ubBytes) {
+            return WithRows(tile, rows, problem);
         }
     }
     return tile;
 }
 
-/// The cheapest tile, of whole heads or of a part of one.
+/// The cheapest tile that fits, of whole heads or of a part of one; 0 rows: none does.
 constexpr Tile TileOf(const NsaCompressGradProblem& problem, const Platform& platform)
 {
     Tile best;
     int64_t bestCost = 0;
     const auto consider = [&](int64_t heads, int64_t partWidth) {
-        Tile tile;
-        tile.heads = heads;
-        tile.partWidth = partWidth;
-        tile.headPitch = RoundUp(partWidth, kElementsPerBlock);
-        tile = TallestOf(tile, problem, platform);
+        const Tile tile = TallestOf(heads, partWidth, problem, platform);
         if (tile.rows == 0) {
             return;
         }
         const int64_t tiles = CeilDiv(problem.N, heads) * CeilDiv(problem.D, partWidth);
-        const int64_t cost = SaturatingMul(tiles, 65536 * CyclesOf(tile, problem) / tile.rows);
+        const int64_t cost = SaturatingMul(tiles, kCostUnit * CyclesOf(tile, problem) / tile.rows);
         if (best.rows == 0 || cost < bestCost) {
             best = tile;
             bestCost = cost;
         }
     };
-    for (int64_t width = kFloatsPerRepeat / 4; width < std::min(problem.D, kMaxTileColumns); width *= 2) {
+    for (int64_t width = kElementsPerBlock; width < std::min(problem.D, kMaxTileColumns); width *= 2) {
         consider(1, width);
     }
     const int64_t pitch = RoundUp(problem.D, kElementsPerBlock);
@@ -196,11 +210,12 @@ constexpr Plan<NsaCompressGradTilingData> PlanNsaCompressGrad(const NsaCompressG
         return plan;
     }
     const self::Tile tile = self::TileOf(problem, platform);
-    const self::Budget budget = self::BudgetOf(tile, problem.compressBlockSize);
     if (tile.rows == 0) {
-        plan.refusal = {"bytes of the unified buffer", budget.Total(), platform.ubBytes};
+        const int64_t least = self::BudgetOf(self::LeastTile(problem), problem.compressBlockSize).Total();
+        plan.refusal = {"bytes of the unified buffer", least, platform.ubBytes};
         return plan;
     }
+    const self::Budget budget = self::BudgetOf(tile, problem.compressBlockSize);
 
     NsaCompressGradTilingData& data = plan.data;
     data.rows = problem.T;
@@ -209,6 +224,7 @@ constexpr Plan<NsaCompressGradTilingData> PlanNsaCompressGrad(const NsaCompressG
     data.headSize = problem.D;
     data.sequences = problem.B;
     data.windowRows = static_cast<int32_t>(problem.compressBlockSize);
+    data.pieceRows = static_cast<int32_t>(std::min(problem.compressBlockSize, self::kPieceRows));
     data.stride = static_cast<int32_t>(problem.compressStride);
     data.lengths = problem.shapeCase == NsaCompressGradCase::kLengths ? 1 : 0;
     data.tileHeads = static_cast<int32_t>(tile.heads);
@@ -258,7 +274,7 @@ constexpr Plan<NsaCompressGradTilingData> ExamplePlan(int64_t rows, int64_t head
 static_assert(ExamplePlan(32, 1, 1, 32).blockNum == 1, "a tiny problem stays on one core");
 static_assert(ExamplePlan(32768, 8, 64, 32).blockNum == 48, "many rows: every core has some");
 static_assert(ExamplePlan(4096, 1, 5000, 32).data.partWidth < 5000, "a wide head is worked on in parts");
-static_assert(ExamplePlan(4096, 1, 16, 4096).refusal.allowed == 4095, "a window is one DMA of weights");
+static_assert(ExamplePlan(4096, 1, 16, 4096).refusal.allowed == 196352, "a window of products fits into UB");
 
 }  // namespace nsa_compress_grad
 

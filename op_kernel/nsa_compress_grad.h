@@ -79,7 +79,6 @@ private:
     static constexpr int32_t kElementsPerBlock = kernel::kUbBlockBytes / static_cast<int32_t>(sizeof(T));
     static constexpr int32_t kFloatsPerBlock = 8;
     static constexpr int32_t kFloatsPerRepeat = 64;
-    static constexpr int32_t kMaxRepeats = 255;
 
     /// A row of the heads of a tile.
     struct Place {
@@ -143,44 +142,52 @@ private:
     /// as the columns of its head need.
     __aicore__ inline void LoadWeight()
     {
+        const int32_t width = tiling_.weightBlocks * kFloatsPerBlock;
+        const int32_t octets = static_cast<int32_t>(kernel::CeilDiv(heads_, kFloatsPerBlock));
+        const uint8_t weightBlocks = static_cast<uint8_t>(weightPitch_ / kFloatsPerBlock);
+        const uint8_t spreadBlocks = static_cast<uint8_t>(octets * kFloatsPerBlock);
+        for (int32_t first = 0; first < tiling_.windowRows; first += tiling_.pieceRows) {
+            const int32_t rows = PieceFrom(first);
+            LoadWeightRows(first, rows);
+            for (int32_t row = 0; row < rows; ++row) {
+                AscendC::Brcb(products_[row * octets * kFloatsPerRepeat], wide_[row * sumPitch_],
+                              static_cast<uint8_t>(octets), {1, 8});
+            }
+            AscendC::PipeBarrier<PIPE_V>();
+            for (int32_t head = 0; head < heads_; ++head) {
+                for (int32_t column = 0; column < width; column += kFloatsPerRepeat) {
+                    AscendC::Muls(weights_[first * weightPitch_ + head * width + column],
+                                  products_[head * kFloatsPerBlock], 1.0f, MaskAt(column, width),
+                                  static_cast<uint8_t>(rows), {1, 0, weightBlocks, spreadBlocks});
+                }
+            }
+            AscendC::PipeBarrier<PIPE_V>();
+        }
+    }
+
+    __aicore__ inline void LoadWeightRows(int64_t first, int64_t rows)
+    {
         AscendC::DataCopyExtParams burst;
-        burst.blockCount = static_cast<uint16_t>(tiling_.windowRows);
+        burst.blockCount = static_cast<uint16_t>(rows);
         burst.blockLen = static_cast<uint32_t>(heads_ * sizeof(T));
         burst.srcStride = static_cast<uint32_t>((tiling_.heads - heads_) * sizeof(T));
         AscendC::LocalTensor<T> loaded = rowLoads_.template AllocTensor<T>();
-        AscendC::DataCopyPad(loaded, weight_[static_cast<uint64_t>(tile_ * tiling_.tileHeads)], burst,
-                             ZerosBehind(heads_));
+        AscendC::DataCopyPad(loaded, weight_[WeightAt(first)], burst, ZerosBehind(heads_));
         rowLoads_.EnQue(loaded);
-        Widen(wide_, rowLoads_, tiling_.windowRows * sumPitch_);
-        AscendC::PipeBarrier<PIPE_V>();
-
-        const int32_t octets = static_cast<int32_t>(kernel::CeilDiv(heads_, kFloatsPerBlock));
-        for (int32_t row = 0; row < tiling_.windowRows; ++row) {
-            AscendC::Brcb(products_[row * octets * kFloatsPerRepeat], wide_[row * sumPitch_],
-                          static_cast<uint8_t>(octets), {1, 8});
-        }
-        AscendC::PipeBarrier<PIPE_V>();
-        const int32_t width = tiling_.weightBlocks * kFloatsPerBlock;
-        const uint8_t weightBlocks = static_cast<uint8_t>(weightPitch_ / kFloatsPerBlock);
-        const uint8_t spreadBlocks = static_cast<uint8_t>(octets * kFloatsPerBlock);
-        for (int32_t row = 0; row < tiling_.windowRows; row += kMaxRepeats) {
-            const uint8_t repeats = RepeatsFrom(row);
-            for (int32_t head = 0; head < heads_; ++head) {
-                for (int32_t column = 0; column < width; column += kFloatsPerRepeat) {
-                    AscendC::Muls(weights_[row * weightPitch_ + head * width + column],
-                                  products_[(row * octets + head / kFloatsPerBlock) * kFloatsPerRepeat +
-                                            head % kFloatsPerBlock * kFloatsPerBlock],
-                                  1.0f, MaskAt(column, width), repeats, {1, 0, weightBlocks, spreadBlocks});
-                }
-            }
-        }
+        Widen(wide_, rowLoads_, rows * sumPitch_);
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// Rows of the window from `row` on that one instruction can take.
-    __aicore__ inline uint8_t RepeatsFrom(int32_t row) const
+    /// Place of the first head of the tile in a row of the weight or of its gradient.
+    __aicore__ inline uint64_t WeightAt(int64_t row) const
     {
-        return static_cast<uint8_t>(kernel::Smaller(kMaxRepeats, tiling_.windowRows - row));
+        return static_cast<uint64_t>(row * tiling_.heads + tile_ * tiling_.tileHeads);
+    }
+
+    /// Rows of the window, from `row` on, whose weights or sums are moved at once.
+    __aicore__ inline int32_t PieceFrom(int32_t row) const
+    {
+        return static_cast<int32_t>(kernel::Smaller(tiling_.pieceRows, tiling_.windowRows - row));
     }
 
     __aicore__ inline static uint64_t MaskAt(int32_t column, int32_t columns)
@@ -325,31 +332,34 @@ private:
     /// them.
     __aicore__ inline void FinishHeads()
     {
+        for (int32_t first = 0; first < tiling_.windowRows; first += tiling_.pieceRows) {
+            const int32_t rows = PieceFrom(first);
+            SumColumns(products_[first * productPitch_], static_cast<uint8_t>(rows));
+            if (owners_ == 1) {
+                StoreWeightGrad(wide_, first, rows);
+            } else {
+                Park(first, rows);
+            }
+        }
+    }
+
+    __aicore__ inline void SumColumns(const AscendC::LocalTensor<float>& products, uint8_t rows)
+    {
         const int32_t pitch = tiling_.headPitch;
         const uint8_t blocks = static_cast<uint8_t>(productPitch_ / kFloatsPerBlock);
-        AscendC::Duplicate<float>(wide_, 0.0f, tiling_.windowRows * sumPitch_);
+        AscendC::Duplicate<float>(wide_, 0.0f, rows * sumPitch_);
         for (int32_t column = kFloatsPerRepeat; column < pitch; column += kFloatsPerRepeat) {
             for (int32_t head = 0; head < heads_; ++head) {
-                for (int32_t row = 0; row < tiling_.windowRows; row += kMaxRepeats) {
-                    const AscendC::LocalTensor<float> sums = products_[row * productPitch_ + head * pitch];
-                    AscendC::Add(sums, sums, sums[column], MaskAt(column, pitch), RepeatsFrom(row),
-                                 {1, 1, 1, blocks, blocks, blocks});
-                }
+                const AscendC::LocalTensor<float> sums = products[head * pitch];
+                AscendC::Add(sums, sums, sums[column], MaskAt(column, pitch), rows, {1, 1, 1, blocks, blocks, blocks});
             }
             AscendC::PipeBarrier<PIPE_V>();
         }
         AscendC::PipeBarrier<PIPE_V>();
         for (int32_t head = 0; head < heads_; ++head) {
-            for (int32_t row = 0; row < tiling_.windowRows; row += kMaxRepeats) {
-                AscendC::WholeReduceSum(wide_[row * sumPitch_ + head], products_[row * productPitch_ + head * pitch],
-                                        static_cast<int32_t>(MaskAt(0, pitch)), RepeatsFrom(row), sumPitch_, 1, blocks);
-                AscendC::PipeBarrier<PIPE_V>();  // the sums of heads share 32-byte blocks
-            }
-        }
-        if (owners_ == 1) {
-            StoreWeightGrad(wide_, 0, tiling_.windowRows);
-        } else {
-            Park();
+            AscendC::WholeReduceSum(wide_[head], products[head * pitch], static_cast<int32_t>(MaskAt(0, pitch)), rows,
+                                    sumPitch_, 1, blocks);
+            AscendC::PipeBarrier<PIPE_V>();  // the sums of heads share 32-byte blocks
         }
     }
 
@@ -364,26 +374,26 @@ private:
         burst.blockCount = static_cast<uint16_t>(rows);
         burst.blockLen = static_cast<uint32_t>(heads_ * sizeof(T));
         burst.dstStride = static_cast<uint32_t>((tiling_.heads - heads_) * sizeof(T));
-        AscendC::DataCopyPad(weightGrad_[static_cast<uint64_t>(firstRow * tiling_.heads + tile_ * tiling_.tileHeads)],
-                             stored, burst);
+        AscendC::DataCopyPad(weightGrad_[WeightAt(firstRow)], stored, burst);
         stores_.FreeTensor(stored);
     }
 
-    /// The parked sums of a tile of heads follow each other: from one share to the next, share or tile goes on.
-    __aicore__ inline AscendC::GlobalTensor<float> ParkedBy(int64_t block) const
+    /// Where a core parks its sums of the tile of heads. Those of the cores that share a tile follow each other, as
+    /// from each share to the next either the core or the tile is the next one.
+    __aicore__ inline AscendC::GlobalTensor<float> ParkedBy(int64_t block, int64_t row) const
     {
-        return parked_[static_cast<uint64_t>((block + tile_) * tiling_.slotPitch)];
+        return parked_[static_cast<uint64_t>((block + tile_) * tiling_.slotPitch + row * sumPitch_)];
     }
 
-    __aicore__ inline void Park()
+    __aicore__ inline void Park(int64_t firstRow, int64_t rows)
     {
-        const uint32_t count = static_cast<uint32_t>(tiling_.windowRows * sumPitch_);
+        const uint32_t count = static_cast<uint32_t>(rows * sumPitch_);
         AscendC::LocalTensor<float> stored = stores_.template AllocTensor<float>();
         AscendC::DataCopy(stored, wide_, count);
         AscendC::PipeBarrier<PIPE_V>();
         stores_.EnQue(stored);
         stored = stores_.template DeQue<float>();
-        AscendC::DataCopy(ParkedBy(block_), stored, count);
+        AscendC::DataCopy(ParkedBy(block_, firstRow), stored, count);
         stores_.FreeTensor(stored);
     }
 
@@ -398,7 +408,7 @@ private:
         for (int64_t row = share.begin; row < share.end; row += fitting) {
             const int64_t rows = kernel::Smaller(fitting, share.end - row);
             merged_.template Start<float>(rows * sumPitch_, 0);
-            merged_.Add(ParkedBy(firstOwner_)[static_cast<uint64_t>(row * sumPitch_)], owners_, tiling_.slotPitch);
+            merged_.Add(ParkedBy(firstOwner_, row), owners_, tiling_.slotPitch);
             StoreWeightGrad(merged_.Finish(), row, rows);
         }
     }
