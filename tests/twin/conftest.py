@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opforge.codegen.project import BUILTIN_ROOT
+from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import INCLUDE, TWIN, build_runtime
 from opforge.twin.compiler import WARNINGS, Library, Unit, build, locked
 
 Array = np.ndarray[Any, Any]
-CACHE = BUILTIN_ROOT / "build" / "twin" / "tests"
+CACHE = Project(BUILTIN_ROOT).build_dir / "twin" / "tests"
 WORKSPACE_BYTES = (16 << 20) + 65536
 INPUT, OUTPUT = 1, 2
 PLANTED = "planted mistake"
