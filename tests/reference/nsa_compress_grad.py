@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 def first_rows_of_windows(ends: list[int], block: int, stride: int) -> list[int]:
-    """The row in which every window begins: within each sequence every `stride` rows, as long as `block` rows are left."""
+    """The row every window begins in: each `stride` rows of a sequence, as long as `block` rows are left."""
     return [row for start, end in pairwise([0, *ends]) for row in range(start, end - block + 1, stride)]
 
 
@@ -35,7 +35,9 @@ def reference(inputs: Mapping[str, Array | None], attrs: Mapping[str, Any]) -> d
         `input_grad` [T, N, D] and `weight_grad` [W, N] in the dtype of `input`.
     """
     output_grad, rows, weight = inputs["output_grad"], inputs["input"], inputs["weight"]
-    assert output_grad is not None and rows is not None and weight is not None
+    assert output_grad is not None
+    assert rows is not None
+    assert weight is not None
     block, stride = int(attrs["compress_block_size"]), int(attrs["compress_stride"])
     ends = ends_of_sequences(inputs.get("act_seq_len"), len(rows), int(attrs["act_seq_len_type"]))
     grad, wide, factors = (array.astype(np.float64) for array in (output_grad, rows, weight))
