@@ -124,6 +124,17 @@ def run(
     raise typer.Exit(run_command(model, inputs, outputs, soc=soc, json_out=json_out))
 
 
+@app.command()
+def doctor(
+    soc: Annotated[str | None, typer.Option(help="Chip or SoC directory that the operators are to run on.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Say which operators CANN's programs find with the variables of this shell, and name every fault."""
+    from opforge.package.doctor import doctor_command
+
+    raise typer.Exit(doctor_command(soc, as_json=as_json))
+
+
 def main() -> None:
     """Run the command line; a user's mistake is one message on stderr, never a traceback."""
     try:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ast
 import math
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, TypeAlias
@@ -307,17 +307,20 @@ def single_precision(value: float) -> float:
 
 def parse_condition(text: str, scope: Scope) -> Expr:
     """Parse an expression that gives a condition, or raise ExprError."""
-    return _of_kind(parse(text, scope), Kind.BOOL, text)
+    return parse_kind(text, scope, (Kind.BOOL,))
 
 
 def parse_integer(text: str, scope: Scope) -> Expr:
     """Parse an expression that gives an integer, or raise ExprError."""
-    return _of_kind(parse(text, scope), Kind.INT, text)
+    return parse_kind(text, scope, (Kind.INT,))
 
 
-def _of_kind(expression: Expr, kind: Kind, text: str) -> Expr:
-    if expression.kind is not kind:
-        raise ExprError(f"got {text!r}, which is {expression.kind.value}; expected {kind.value}")
+def parse_kind(text: str, scope: Scope, kinds: Sequence[Kind]) -> Expr:
+    """Parse an expression that gives one of some kinds, or raise ExprError."""
+    expression = parse(text, scope)
+    if expression.kind not in kinds:
+        expected = " or ".join(kind.value for kind in kinds)
+        raise ExprError(f"got {text!r}, which is {expression.kind.value}; expected {expected}")
     return expression
 
 

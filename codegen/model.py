@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from opforge.codegen import names
 from opforge.codegen.dtypes import DTYPES, FORMATS, PUBLIC_FORMATS
 from opforge.codegen.names import snake_case, suggest
+from opforge.codegen.strategies import STRATEGIES, Strategy
 
 if TYPE_CHECKING:
     from opforge.codegen.program import Program
@@ -27,6 +29,7 @@ SCALAR_BYTES = {"int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8}
 TILING_DATA_BYTES = 2048
 TENSOR_TYPES = ("aclTensor *", "const aclTensor *")
 LIST_TYPE = "const aclIntArray *"
+_PLAN_HEADER = re.compile(r"[a-z][a-z0-9_]{0,80}_tiling\.h")
 
 
 def _no_controls(text: str) -> str:
@@ -48,6 +51,13 @@ def _known(kind: str, words: tuple[str, ...]) -> AfterValidator:
         return text
 
     return AfterValidator(check)
+
+
+def _plan(text: str) -> str:
+    if text not in STRATEGIES and not _PLAN_HEADER.fullmatch(text):
+        own = "or a header of op_host/, as in 'my_op_tiling.h'"
+        raise ValueError(f"unknown plan {text!r}; {suggest(text, STRATEGIES)}, {own}")
+    return text
 
 
 def _op_type(text: str) -> str:
@@ -85,6 +95,7 @@ Product = Annotated[str, _known("product", PRODUCTS)]
 TaskType = Annotated[str, _known("task type", TASK_TYPES)]
 AttrType = Annotated[str, _known("attribute type", ("int", "float", "bool", "string"))]
 ScalarType = Annotated[str, _known("type", tuple(SCALAR_BYTES))]
+PlanName = Annotated[str, AfterValidator(_plan)]
 RuleName = Annotated[str, _known("rule", ("required", "dtypes", "formats", "ranks", "shapes"))]
 Status = Annotated[int, Field(ge=0)]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9]{0,7}$")]
@@ -231,28 +242,52 @@ class TorchSpec(SpecModel):
 
 
 class TilingField(SpecModel):
-    """One field of the tiling data; with `count` an array."""
+    """One field of the tiling data; with `count` an array. Beside a shared plan `value` is what fills it."""
 
     name: Name
     type: ScalarType
     count: Annotated[int, Field(ge=1, le=TILING_DATA_BYTES)] | None = None
+    value: Int64 | Line | None = None
     description: Text = ""
 
 
 class TilingKey(SpecModel):
-    """One tiling key and the arguments of the kernel class template it selects."""
+    """One tiling key and the arguments of the kernel class template it selects.
+
+    A plan of the operator's own chooses the key; beside a shared one it is the first whose `when` holds.
+    """
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Za-z0-9]*$", max_length=64)]
     key: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    when: Line | None = None
     template: tuple[bool | Int64 | str, ...] = ()
 
 
 class TilingSpec(SpecModel):
-    """What the plan hands to the kernel."""
+    """How the work is split, and what the kernel gets to know of it.
+
+    Attributes:
+        plan: A header of op_host/, or a shared plan (`strategies.STRATEGIES`); empty: `<op>_tiling.h`.
+        work: The sizes that a shared plan needs, as expressions.
+        data: The fields of the tiling data; those that a shared plan fills stand in front of them.
+    """
 
     task_type: TaskType = "AIV_ONLY"
+    plan: PlanName = ""
+    work: dict[str, Int64 | Line] = {}
     data: tuple[TilingField, ...] = ()
     keys: tuple[TilingKey, ...] = ()
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """The shared plan, or None."""
+        return STRATEGIES.get(self.plan)
+
+    @property
+    def fields(self) -> tuple[TilingField, ...]:
+        """All fields of the tiling data in order."""
+        filled = self.strategy.fields if self.strategy else ()
+        return (*(TilingField(name=f.name, type=f.type, description=f.meaning) for f in filled), *self.data)
 
 
 class Tolerance(SpecModel):
@@ -313,6 +348,11 @@ class OpSpec(SpecModel):
         from opforge.codegen.program import compile_spec
 
         return compile_spec(self)[0]
+
+    @property
+    def own_plan(self) -> str | None:
+        """The plan below the project folder; None with a shared one."""
+        return None if self.tiling.strategy else f"op_host/{self.tiling.plan or f'{self.name}_tiling.h'}"
 
     @property
     def built_products(self) -> tuple[str, ...]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
 from opforge.codegen.case_view import CaseView, ConstraintView
-from opforge.codegen.cpp import CppNames, int64_literal
+from opforge.codegen.cpp import CppNames, cpp_expression, int64_literal
 from opforge.codegen.dtypes import DTYPES
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.example_view import example_of
+from opforge.codegen.expr import Expr
 from opforge.codegen.layout import fit
 from opforge.codegen.model import FunctionSpec, OpSpec, TilingField, TorchTarget
-from opforge.codegen.names import lower_camel, snake_case
+from opforge.codegen.names import lower_camel, snake_case, upper_camel
 from opforge.codegen.semantics import alternatives
+from opforge.codegen.strategies import Strategy
 from opforge.codegen.tensor_view import AttrView, TensorView
 from opforge.codegen.validate import tiling_bytes, tiling_layout
 from opforge.codegen.views import ONNX_OPSETS, Param, aclnn_signature, dtype_columns, onnx_keys
@@ -55,6 +60,36 @@ def _template_argument(spec: OpSpec, item: bool | int | str) -> str:
     return f"DTYPE_{spec.tensor(item).ir_name.upper()}"
 
 
+@dataclass(frozen=True)
+class AssignmentView:
+    """A size or field that an expression of the spec fills."""
+
+    member: str
+    value: Code
+    refusal: str
+
+
+class SharedPlanView:
+    """The call of a shared plan."""
+
+    def __init__(self, op: OpView, strategy: Strategy) -> None:
+        self.function = f"Plan{upper_camel(strategy.name)}"
+        self.work_type = f"{upper_camel(strategy.name)}Work"
+        work, tiling = op.spec.program.work, op.spec.tiling
+
+        def assignment(name: str, value: Expr, text: int | str | None) -> AssignmentView:
+            refusal = f"{op.op_type}: {name}: got no value that fits, expected {text}"
+            return AssignmentView(lower_camel(name), cpp_expression(value, op.cpp_names), refusal)
+
+        self.sizes = [assignment(name, value, tiling.work[name]) for name, value in work.sizes.items()]
+        self.values = [assignment(f.name, work.values[f.name], f.value) for f in tiling.data]
+        conditions = [cpp_expression(key, op.cpp_names) for key in work.keys]
+        chosen = [
+            f"({key}).IsTrue() ? {view.enumerator} : " for key, view in zip(conditions, op.tiling_keys, strict=False)
+        ]
+        self.key = Code("".join(chosen) + op.tiling_keys[-1].enumerator)
+
+
 class OpView:
     """One operator; templates know it as `op`."""
 
@@ -96,9 +131,11 @@ class OpView:
         # Cores that meet at a barrier must all run at once; batch mode guarantees that.
         self.cores_meet = Code(str(spec.tiling.task_type.startswith("MIX_")).lower())
         offsets = [offset for _, offset, _ in tiling_layout(spec)]
-        self.tiling_fields = [TilingFieldView(f, o) for f, o in zip(spec.tiling.data, offsets, strict=True)]
+        self.tiling_fields = [TilingFieldView(f, o) for f, o in zip(spec.tiling.fields, offsets, strict=True)]
         self.tiling_bytes = tiling_bytes(spec)
         self.tiling_keys = [TilingKeyView(spec, index) for index in range(len(spec.tiling.keys))]
+        self.plan_header = Path(spec.own_plan).name if spec.own_plan else f"common/{spec.tiling.plan}.h"
+        self.shared_plan = SharedPlanView(self, spec.tiling.strategy) if spec.tiling.strategy else None
         columns = len(next(iter(dtype_columns(spec).values())))
         self.ge_format_list = Code(", ".join(["ge::FORMAT_ND"] * columns))
 

@@ -13,12 +13,14 @@ from opforge.codegen.expr import (
     Expr,
     ExprError,
     IntLiteral,
+    Kind,
     Scope,
     StarDims,
     Symbol,
     certainly_present,
     parse_condition,
     parse_integer,
+    parse_kind,
     reads_shapes,
     symbols_of,
 )
@@ -115,11 +117,21 @@ class Constraint:
 
 
 @dataclass(frozen=True)
+class Work:
+    """What a shared plan is given: sizes and own fields of the tiling data by name, and conditions of keys."""
+
+    sizes: Mapping[str, Expr]
+    values: Mapping[str, Expr]
+    keys: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
 class Program:
-    """Cases and constraints of one operator."""
+    """Cases, constraints and the shared plan's work of one operator."""
 
     cases: tuple[Case, ...]
     constraints: tuple[Constraint, ...]
+    work: Work
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -155,7 +167,7 @@ def compile_spec(spec: OpSpec) -> tuple[Program, list[tuple[Path, str]]]:
     parsed = tuple(case for case in cases if case is not None)
     constraints = tuple(compiler.constraint(i, constraint, parsed) for i, constraint in enumerate(spec.constraints))
     compiler.check_rule_order(constraints)
-    return Program(parsed, constraints), compiler.problems
+    return Program(parsed, constraints, compiler.work(parsed)), compiler.problems
 
 
 class _Compiler:
@@ -295,19 +307,53 @@ class _Compiler:
         )
 
     def _check(self, path: Path, constraint: ConstraintSpec, cases: tuple[Case, ...]) -> Expr:
-        scopes = [self._certain[case.name] for case in cases if constraint.case in {None, case.name}]
+        chosen = [case for case in cases if constraint.case in {None, case.name}]
+        hint = "add 'case: {}'" if constraint.case is None else "it is in case {!r}"
+        check = self._expression((*path, "check"), constraint.check or "", (Kind.BOOL,), chosen, hint)
+        return check or TRUE
+
+    def work(self, cases: Sequence[Case]) -> Work:
+        """What the shared plan is given."""
+        tiling = self._spec.tiling
+        hint = "it is in case {!r}; write a case of it, as in 'prod(x)', or a plan of the operator's own"
+        sizes = {
+            name: self._expression(("tiling", "work", name), str(text), (Kind.INT,), cases, hint)
+            for name, text in tiling.work.items()
+        }
+        values = {}
+        for index, field in enumerate(tiling.data):
+            kinds = (Kind.REAL,) if field.type == "float32" else (Kind.INT, Kind.BOOL)
+            if field.value is not None:
+                path: Path = ("tiling", "data", index, "value")
+                values[field.name] = self._expression(path, str(field.value), kinds, cases, hint)
+        keys = [
+            self._expression(("tiling", "keys", index, "when"), key.when, (Kind.BOOL,), cases, hint)
+            for index, key in enumerate(tiling.keys)
+            if key.when is not None
+        ]
+        return Work(
+            {name: size or IntLiteral(0) for name, size in sizes.items()},
+            {name: value or IntLiteral(0) for name, value in values.items()},
+            tuple(key or TRUE for key in keys),
+        )
+
+    def _expression(
+        self, path: Path, text: str, kinds: Sequence[Kind], cases: Sequence[Case], hint: str
+    ) -> Expr | None:
+        """An expression over symbols that all `cases` bind; None if it has a problem that makes it none."""
+        scopes = [self._certain[case.name] for case in cases]
         everywhere = set.intersection(*scopes) if scopes else set()
         somewhere = set().union(*self._certain.values()) if self._certain else set()
         try:
-            check = parse_condition(constraint.check or "", self._scope(self._tensors, somewhere))
+            expression = parse_kind(text, self._scope(self._tensors, somewhere), kinds)
         except ExprError as error:
-            self._problem((*path, "check"), str(error))
-            return TRUE
-        for symbol in sorted(symbols_of(check) - everywhere):
-            having = [name for name, certain in self._certain.items() if symbol in certain]
-            hint = f"add 'case: {having[0]}'" if constraint.case is None else f"it is in case {having[0]!r}"
-            self._problem((*path, "check"), f"got symbol {symbol!r}, which is not bound in every case; {hint}")
-        return check
+            self._problem(path, str(error))
+            return None
+        for symbol in sorted(symbols_of(expression) - everywhere):
+            having = next(name for name, certain in self._certain.items() if symbol in certain)
+            message = f"got symbol {symbol!r}, which is not bound in every case; {hint.format(having)}"
+            self._problem(path, message)
+        return expression
 
     def check_rule_order(self, constraints: Sequence[Constraint]) -> None:
         """Each built-in rule stands once; what reads symbols stands behind the rule that binds them."""

@@ -19,6 +19,7 @@ from opforge.codegen.model import (
 from opforge.codegen.names import lower_camel, snake_case, suggest
 from opforge.codegen.onnx_body import body_problems
 from opforge.codegen.program import Program, compile_spec
+from opforge.codegen.strategies import STRATEGIES
 from opforge.codegen.yaml_nodes import KEY, Path
 
 Problems = list[tuple[Path, str]]
@@ -203,7 +204,9 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
 
 
 def _check_tiling(spec: OpSpec, problems: Problems) -> None:
-    fields = [(("tiling", "data", i, "name"), lower_camel(f.name)) for i, f in enumerate(spec.tiling.data)]
+    _check_strategy(spec, problems)
+    filled = len(spec.tiling.fields) - len(spec.tiling.data)
+    fields = [(("tiling", "data", i - filled, "name"), lower_camel(f.name)) for i, f in enumerate(spec.tiling.fields)]
     keys = [(("tiling", "keys", i, "name"), snake_case(key.name)) for i, key in enumerate(spec.tiling.keys)]
     numbers = [(("tiling", "keys", i, "key"), str(key.key)) for i, key in enumerate(spec.tiling.keys)]
     for what, entries in (("the field", fields), ("the key", keys), ("the key number", numbers)):
@@ -225,11 +228,48 @@ def _check_tiling(spec: OpSpec, problems: Problems) -> None:
                 problems.append((place, f"got {item!r}{why}; {suggest(item, columns | set(DTYPES))}"))
 
 
+def _check_strategy(spec: OpSpec, problems: Problems) -> None:
+    tiling, strategy = spec.tiling, spec.tiling.strategy
+    if strategy is None:
+        keys = [(("tiling", "keys", i, "when"), key.when) for i, key in enumerate(tiling.keys)]
+        values = [(("tiling", "data", i, "value"), field.value) for i, field in enumerate(tiling.data)]
+        for path, given in ((("tiling", "work"), tiling.work or None), *keys, *values):
+            if given is not None:
+                hint = ", ".join(STRATEGIES)
+                problems.append((path, f"stands only beside a shared plan, expected 'plan: ..' with one of {hint}"))
+        return
+    known = {quantity.name for quantity in strategy.work}
+    for name in tiling.work:
+        if name not in known:
+            problems.append((("tiling", "work", name, KEY), f"unknown size {name!r}; {suggest(name, known)}"))
+    for quantity in strategy.work:
+        if quantity.name not in tiling.work and not quantity.is_optional:
+            problems.append((("tiling",), f"'work: {quantity.name}' is missing, expected {quantity.meaning}"))
+    if strategy.cores_meet and not tiling.task_type.startswith("MIX_"):
+        message = f"got {tiling.task_type!r}, expected a MIX type as MIX_AIV_1_0: cores meet in {strategy.name}"
+        problems.append((("tiling", "task_type") if "task_type" in tiling.model_fields_set else ("tiling",), message))
+    for index, field in enumerate(tiling.data):
+        if field.value is None:
+            problems.append((("tiling", "data", index), "'value' is missing, a shared plan fills its own fields only"))
+        if field.count is not None:
+            problems.append((("tiling", "data", index, "count"), "got an array, expected one value"))
+    if not tiling.keys:
+        problems.append(
+            (("tiling",), "got no keys, expected one at least, as in '{name: Plain, key: 1, template: [x]}'")
+        )
+    for index, key in enumerate(tiling.keys[:-1]):
+        if key.when is None:
+            problems.append((("tiling", "keys", index), "'when' is missing, or the keys behind it are never chosen"))
+    if tiling.keys and tiling.keys[-1].when is not None:
+        place: Path = ("tiling", "keys", len(tiling.keys) - 1, "when")
+        problems.append((place, "got a condition on the last key, expected none: it serves all that is left"))
+
+
 def tiling_layout(spec: OpSpec) -> list[tuple[str, int, int]]:
     """Member name, offset and size in bytes of each field of the tiling data, naturally aligned."""
     layout = []
     offset = 0
-    for field in spec.tiling.data:
+    for field in spec.tiling.fields:
         unit = SCALAR_BYTES[field.type]
         offset = (offset + unit - 1) // unit * unit
         layout.append((lower_camel(field.name), offset, unit * (field.count or 1)))
@@ -243,7 +283,7 @@ def tiling_bytes(spec: OpSpec) -> int:
     if not layout:
         return 1
     _, offset, size = layout[-1]
-    unit = max(SCALAR_BYTES[field.type] for field in spec.tiling.data)
+    unit = max(SCALAR_BYTES[field.type] for field in spec.tiling.fields)
     return (offset + size + unit - 1) // unit * unit
 
 

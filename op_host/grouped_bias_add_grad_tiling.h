@@ -9,6 +9,8 @@
 
 #include "common/arithmetic.h"
 #include "common/plan.h"
+#include "common/segmented_rows.h"
+#include "common/tile.h"
 #include "grouped_bias_add_grad_problem.h"
 #include "grouped_bias_add_grad_tiling_data.h"
 
@@ -16,7 +18,6 @@ namespace opforge {
 
 namespace grouped_bias_add_grad {
 
-inline constexpr int64_t kMaxElements = int64_t{1} << 58;  // byte offsets stay far below 2^63
 inline constexpr int64_t kMaxIndexedRows = std::numeric_limits<int32_t>::max();
 inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
@@ -25,7 +26,7 @@ inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kTileBytes = 16384;
 inline constexpr int64_t kTileBuffers = 4;
 inline constexpr int64_t kStoreBuffers = 2;
-inline constexpr int64_t kMaxTileWidth = 4096;
+using segmented_rows::kMaxTileWidth;
 static_assert(kMaxTileWidth * kFloatBytes <= kTileBytes, "a tile holds at least one row");
 // Longest stretch of packed rows between two 32-byte borders for which unpadded rows are worth their folding.
 inline constexpr int64_t kMaxPackedElements = 2048;
@@ -35,13 +36,8 @@ inline constexpr int64_t kMaxGroupElements = 255 * kFloatsPerBlock;
 inline constexpr int64_t kMaxBlockCount = 4095;
 // So many small groups for each core that their number, not their rows, can be shared out evenly.
 inline constexpr int64_t kMinBatchGroups = 16;
-// Slices start on multiples of this; thinner ones waste the DMA.
-inline constexpr int64_t kSliceBytes = 2 * kGmSectorBytes;
-// Less than this does not pay for starting another core.
-inline constexpr int64_t kMinCoreBytes = 16384;
-// What a meeting of the cores and a row of a strided burst cost, in bytes that the DMA could have moved instead.
-inline constexpr int64_t kSyncBytes = 36864;
-inline constexpr int64_t kStridedRowBytes = 64;
+using segmented_rows::Grid;
+using segmented_rows::kSliceBytes;
 
 /// Sizes of one problem, whichever case it is.
 struct Shape {
@@ -100,47 +96,6 @@ constexpr Budget FixedBudget(const Shape& shape)
     const int64_t widenedBytes = kTileBytes / shape.elementBytes * kFloatBytes;
     budget.workBytes = std::max(widenedBytes, 5 * listBytes);
     return budget;
-}
-
-struct Grid {
-    int64_t rowBlocks = 1;
-    int64_t columnSlices = 1;
-    int64_t sliceWidth = 0;
-};
-
-/// Bytes that the busiest core of the grid has to move.
-constexpr int64_t CostOf(const Shape& shape, const Grid& grid)
-{
-    const int64_t lines = CeilDiv(shape.rows, grid.rowBlocks) + CeilDiv(shape.groups, grid.rowBlocks);
-    const bool wholeRows = grid.columnSlices == 1 && shape.columns <= kMaxTileWidth;
-    const int64_t lineBytes = wholeRows ? shape.columns * shape.elementBytes
-                                        : RoundUp(grid.sliceWidth * shape.elementBytes, kGmSectorBytes) +
-                                              kStridedRowBytes * CeilDiv(grid.sliceWidth, kMaxTileWidth);
-    // Two partial rows are written and about as much is read back.
-    const int64_t mergeBytes = grid.rowBlocks > 1 ? kSyncBytes + 4 * grid.sliceWidth * kFloatBytes : 0;
-    return SaturatingAdd(SaturatingMul(lines, lineBytes), mergeBytes);
-}
-
-/// The cheapest grid; whole rows win ties, they make the longest bursts.
-constexpr Grid GridOf(const Shape& shape, const Platform& platform)
-{
-    const int64_t bytes = SaturatingMul(SaturatingMul(shape.rows + shape.groups, shape.columns), shape.elementBytes);
-    const int64_t cores = std::clamp<int64_t>(CeilDiv(bytes, kMinCoreBytes), 1, platform.coreNum);
-    const int64_t granule = kSliceBytes / shape.elementBytes;
-    Grid best;
-    int64_t bestCost = -1;
-    for (int64_t slices = 1; slices <= std::min(cores, CeilDiv(shape.columns, granule)); ++slices) {
-        Grid grid;
-        grid.sliceWidth = slices == 1 ? shape.columns : RoundUp(CeilDiv(shape.columns, slices), granule);
-        grid.columnSlices = CeilDiv(shape.columns, grid.sliceWidth);
-        grid.rowBlocks = std::min(cores / grid.columnSlices, std::max(shape.rows, shape.groups));
-        const int64_t cost = CostOf(shape, grid);
-        if (bestCost < 0 || cost < bestCost) {
-            best = grid;
-            bestCost = cost;
-        }
-    }
-    return best;
 }
 
 /// How many small groups of equal size share a burst, `widest` columns at most in all; 0: they are too large, or too
@@ -216,15 +171,16 @@ constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const Groupe
         return plan;  // nothing to write: the kernel returns at once
     }
     const int64_t elements = SaturatingMul(SaturatingAdd(shape.rows, shape.groups), shape.columns);
-    if (elements > self::kMaxElements) {
-        plan.refusal = {"elements of grad_y and grad_bias", elements, self::kMaxElements};
+    if (elements > tile::kMaxElements) {
+        plan.refusal = {"elements of grad_y and grad_bias", elements, tile::kMaxElements};
         return plan;
     }
     if (shape.IsIndexed() && shape.rows > self::kMaxIndexedRows) {
         plan.refusal = {"rows of grad_y with group_idx", shape.rows, self::kMaxIndexedRows};
         return plan;
     }
-    const self::Grid grid = self::GridOf(shape, platform);
+    const self::Grid grid =
+        segmented_rows::GridOf({shape.rows, shape.columns, shape.groups, shape.elementBytes}, platform);
     const self::Budget budget = self::BudgetOf(shape, grid, platform);
     if (budget.tileWidth == 0) {
         plan.refusal = {"bytes of the unified buffer", budget.Total(), platform.ubBytes};

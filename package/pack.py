@@ -143,7 +143,7 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
 
 def _missing(project: Project, spec: OpSpec) -> str:
     """The first of the hand-written files of an operator that does not exist; empty if it is complete."""
-    needed = (f"op_host/{spec.name}_tiling.h", f"op_kernel/{spec.name}.h")
+    needed = (*filter(None, [spec.own_plan]), f"op_kernel/{spec.name}.h")
     return next((path for path in needed if not (project.root / path).is_file()), "")
 
 
@@ -158,10 +158,10 @@ def _choose(specs: Sequence[OpSpec], ops: Sequence[str] | None) -> tuple[OpSpec,
 
 
 def _sources(project: Project, left_out: set[str]) -> dict[str, bytes]:
-    """Hand-written headers, without those of operators that are not packed; op_plugin may come with opforge itself."""
+    """Hand-written headers, without those of operators that are not packed; what operators share comes with opforge."""
     sources = {}
-    for folder in ("op_host", "op_kernel", "op_plugin"):
-        root = project.root if any((project.root / folder).glob("**/*.h")) else BUILTIN_ROOT
+    shared = [(BUILTIN_ROOT, folder) for folder in ("op_host/common", "op_kernel/common", "op_plugin")]
+    for root, folder in (*shared, *((project.root, folder) for folder in ("op_host", "op_kernel", "op_plugin"))):
         for path in sorted((root / folder).glob("**/*.h")):
             if path.stem.removesuffix("_tiling") not in left_out:
                 sources[path.relative_to(root).as_posix()] = path.read_bytes()

@@ -22,6 +22,26 @@ def soc_directories() -> dict[str, bool]:
     return {soc["dir"]: "aic" in soc for soc in npu_model()["soc"].values()}
 
 
+def soc_directory(name: str) -> str:
+    """The directory of a chip (Ascend910B1) or directory (ascend910b).
+
+    Raises:
+        UserError: The name is unknown, or a chip of the first generation.
+    """
+    if name in FIRST_GENERATION:
+        raise UserError(
+            f"soc: got {name!r}, a chip of the first generation (directory ascend910), for which operators are "
+            "documented but not built; leave it out. Ascend910B1 and its kin are ascend910b"
+        )
+    chips: dict[str, str] = {chip: soc["dir"] for chip, soc in npu_model()["soc"].items()}
+    known = soc_directories()
+    if (directory := chips.get(name, name)) in known:
+        return directory
+    near = difflib.get_close_matches(name, [*known, *chips], n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise UserError(f"soc: got {name!r}, expected one of {', '.join(sorted(known))}{hint}")
+
+
 def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[str, ...]:
     """The SoC directories of a package, sorted.
 
@@ -36,19 +56,9 @@ def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[
     products = {product for spec in specs for product in spec.products}
     if wanted is None:
         return tuple(sorted(product for product in products if built.get(product, False)))
-    chips = {chip: soc["dir"] for chip, soc in npu_model()["soc"].items()}
     chosen = set()
     for name in wanted:
-        if name in FIRST_GENERATION:
-            raise UserError(
-                f"soc: got {name!r}, a chip of the first generation (directory ascend910), for which operators are "
-                "documented but not built; leave it out. Ascend910B1 and its kin are ascend910b"
-            )
-        directory = chips.get(name, name)
-        if directory not in built:
-            near = difflib.get_close_matches(name, [*built, *chips], n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise UserError(f"soc: got {name!r}, expected one of {', '.join(sorted(built))}{hint}")
+        directory = soc_directory(name)
         if not built[directory]:
             raise UserError(f"soc: got {name!r}, for which operators are documented but not built; leave it out")
         if directory not in products:

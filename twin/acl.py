@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
@@ -12,33 +13,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
+import ml_dtypes  # noqa: F401
 import numpy as np
 import numpy.typing as npt
 
+from opforge.codegen.dtypes import DTYPES
+
 Array = npt.NDArray[Any]
 
-# aclDataType numbers by numpy dtype.
+# aclDataType numbers by numpy dtype; importing ml_dtypes makes "bfloat16" known to numpy.
 ACL_DTYPES: dict[np.dtype[Any], int] = {
-    np.dtype(dtype): number
-    for dtype, number in [
-        ("float32", 0),
-        ("float16", 1),
-        ("int8", 2),
-        ("int32", 3),
-        ("uint8", 4),
-        ("int16", 6),
-        ("uint16", 7),
-        ("uint32", 8),
-        ("int64", 9),
-        ("uint64", 10),
-        ("float64", 11),
-        ("bool", 12),
-        ("complex64", 16),
-        ("complex128", 17),
-        (ml_dtypes.bfloat16, 27),
-    ]
+    **{np.dtype(dtype.name): dtype.number for dtype in DTYPES.values()},
+    np.dtype("complex64"): 16,
+    np.dtype("complex128"): 17,
 }
+# The options of the runtime are process wide: one run at a time.
+one_at_a_time = threading.RLock()
 FORMAT_ND = 2
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {

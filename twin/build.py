@@ -140,7 +140,8 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
         for parameter, dtype in column.items():
             cpp, enumerator = KERNEL_TYPES[dtype]
             defines += [f"-DDTYPE_{parameter.upper()}={cpp}", f"-DORIG_DTYPE_{parameter.upper()}={enumerator}"]
-        includes = [f"-I{folder}" for folder in (INCLUDE, project.root / "op_kernel", source.parent)]
+        folders_of_headers = (INCLUDE, project.root / "op_kernel", BUILTIN_ROOT / "op_kernel", source.parent)
+        includes = [f"-I{folder}" for folder in folders_of_headers]
         flags = (*WARNINGS, "-Wcast-qual", "-fvisibility=hidden", *includes, *defines)
         unit = Unit(
             source,

@@ -16,7 +16,8 @@ import numpy as np
 from opforge.codegen.errors import UserError
 from opforge.codegen.project import find_project
 from opforge.twin.acl import Array
-from opforge.twin.api import FindingsError, Result, numpy_dtype, run
+from opforge.twin.operator_run import run
+from opforge.twin.results import FindingsError, Result
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -83,7 +84,7 @@ def make_inputs(spec: OpSpec, shapes: Mapping[str, tuple[int, ...]], dtype: str 
     arrays: dict[str, Array] = {}
     for tensor in (tensor for tensor in spec.inputs if tensor.name in shapes):
         shape = shapes[tensor.name]
-        kind = numpy_dtype(wanted if wanted in tensor.dtypes else tensor.dtypes[0])
+        kind = np.dtype(wanted if wanted in tensor.dtypes else tensor.dtypes[0])
         if np.issubdtype(kind, np.integer):
             count = int(np.prod(shape))
             values = np.arange(1, count + 1) * (first[0] if first else 1) // max(count, 1)

@@ -122,6 +122,8 @@ class Real {
 public:
     constexpr explicit Real(float value) : value_(value) {}
 
+    constexpr float Value() const { return value_; }
+
     friend constexpr Logic operator==(Real left, Real right) { return Logic(!(left != right).IsTrue()); }
     friend constexpr Logic operator!=(Real left, Real right)
     {

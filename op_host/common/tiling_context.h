@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "common/context.h"
+#include "common/expression.h"
 #include "common/plan.h"
 #include "exe_graph/runtime/tiling_context.h"
 #include "tiling/platform/platform_ascendc.h"
@@ -45,6 +47,33 @@ template <typename Status, typename Context>
 struct NoTilingParse<Status (*)(Context*)> {
     static Status Run(Context* /*context*/) { return ge::GRAPH_SUCCESS; }
 };
+
+/// Writes a value of the expression language into a field; false if it is not known or does not fit.
+template <typename T>
+constexpr bool Assign(Int value, T& field)
+{
+    const int64_t known = value.ValueOr(0);
+    field = static_cast<T>(known);
+    return value.IsKnown() && static_cast<int64_t>(field) == known && (std::is_signed_v<T> || known >= 0);
+}
+
+template <typename T>
+constexpr bool Assign(Logic value, T& field)
+{
+    field = value.IsTrue() ? 1 : 0;
+    return value.IsTrue() || value.IsFalse();
+}
+
+constexpr bool Assign(Real value, float& field)
+{
+    field = value.Value();
+    return true;
+}
+
+constexpr bool AssignSize(Int value, int64_t& size)
+{
+    return Assign(value, size) && size >= 0;
+}
 
 /// Hands a plan to the runtime; a refused one names its limit.
 template <typename Data>

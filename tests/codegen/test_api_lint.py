@@ -120,7 +120,19 @@ def test_methods_are_listed(operators, specimen, root, entries):
         "REQUIRED_ATTR",
         "OP_END_FACTORY_REG",
     }
-    own = {"Init", "Process", "ValueOr", "IsTrue", "IsFalse", "IsError", "IsBroken", "IsKnown", "State", "IsNan"}
+    own = {
+        "Init",
+        "Process",
+        "Value",
+        "ValueOr",
+        "IsTrue",
+        "IsFalse",
+        "IsError",
+        "IsBroken",
+        "IsKnown",
+        "State",
+        "IsNan",
+    }
     own |= {"Name", "Key", "InputCount", "HasInput", "Has", "OnlyAttributes", "GetInt", "GetFloat", "GetString"}
     for place, text, _ in sources((*operators.values(), specimen), root):
         for method in CALL.findall(without_comments(text)):

@@ -105,8 +105,7 @@ void CheckRefusal(const Drawn& drawn, const opforge::Refusal& refusal)
     const GroupedBiasAddGradProblem& p = drawn.problem;
     Expect(refusal.got > refusal.allowed, "a refusal names a need above its limit", drawn);
     const int64_t rows = drawn.IsIndexed() ? p.T : opforge::SaturatingMul(p.G, p.C);
-    const bool isHuge =
-        opforge::SaturatingMul(opforge::SaturatingAdd(rows, p.G), p.H) > opforge::grouped_bias_add_grad::kMaxElements;
+    const bool isHuge = opforge::SaturatingMul(opforge::SaturatingAdd(rows, p.G), p.H) > opforge::tile::kMaxElements;
     const bool isBeyondIndex = drawn.IsIndexed() && p.T > INT32_MAX;
     Expect(isHuge || isBeyondIndex || drawn.platform.ubBytes < kRealUbBytes, "a real device refuses no real problem",
            drawn);

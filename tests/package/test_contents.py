@@ -21,6 +21,11 @@ def entry(contents):
     return json.loads(ops_info_text(contents.specs, contents.columns))["GroupedBiasAddGrad"]
 
 
+def test_every_operator_that_has_a_kernel_is_packed(contents, project):
+    kernels = {path.stem for path in (project.root / "op_kernel").glob("*.h")}
+    assert {spec.name for spec in contents.specs} == kernels
+
+
 def leaves(value):
     return [leaf for item in value.values() for leaf in (leaves(item) if isinstance(item, dict) else [item])]
 

@@ -90,6 +90,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
     SetAtomicAdd<float>();
     DataCopy(zGm[GetBlockNum() * 16], c, 8);
     SetAtomicNone();
+    ORDER(MTE3_MTE2); // of the core itself
     SyncAll(); // added
     DataCopy(a[512 - 8], zGm[GetBlockNum() * 16], 8);
 }

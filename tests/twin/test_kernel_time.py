@@ -75,6 +75,23 @@ extern "C" __global__ __aicore__ void rows(GM_ADDR x, GM_ADDR, GM_ADDR, GM_ADDR)
     DataCopyPad(buffer.Get<uint8_t>(), xGm, DataCopyExtParams(4, 100, 60, 0, 0), DataCopyPadExtParams<uint8_t>());
 }
 
+/// Every block reads its part of x (all of x when there is one worker only) `buffers` times.
+extern "C" __global__ __aicore__ void reread(GM_ADDR x, GM_ADDR, GM_ADDR, GM_ADDR tiling)
+{
+    GET_TILING_DATA_WITH_STRUCT(Tiling, data, tiling);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, data.length * 4);
+    GlobalTensor<float> xGm;
+    xGm.SetGlobalBuffer((__gm__ float*)x);
+    const int64_t share = data.tiles / data.workers;
+    const int64_t first = GetBlockIdx() % data.workers * share;
+    for (int64_t tile = 0; tile < share * data.buffers; ++tile) {
+        DataCopy(buffer.Get<float>(), xGm[(first + tile % share) * data.length], data.length);
+        PipeBarrier<PIPE_MTE2>();
+    }
+}
+
 /// Scalar accesses, and a meeting of the cores.
 extern "C" __global__ __aicore__ void scalars(GM_ADDR x, GM_ADDR, GM_ADDR, GM_ADDR)
 {
@@ -171,6 +188,59 @@ def test_the_flag_of_a_small_copy_waits_for_the_latency(kernels):
     orders = 2 * MODEL["flag_cycles"] + 2 * MODEL["vector_drain_cycles"]
     expected = 2 * MODEL["dma_latency_cycles"] + vector + orders
     assert _cycles(report["phases"][0]["core_us"]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_critical_path_of_a_chain_names_its_links(kernels):
+    (phase,) = _run(kernels, "chain", TILE)["phases"]
+    repeats = TILE * 4 / 256
+    vector = 2 * MODEL["vector_issue_cycles"] + repeats * (
+        MODEL["vector_cycles_per_repeat"] + MODEL["vector_slow_cycles_per_repeat"]
+    )
+    waiting = 2 * MODEL["flag_cycles"] + 2 * MODEL["vector_drain_cycles"]
+    expected = {"V": vector, "MTE2": _dma(TILE * 4), "MTE3": _dma(TILE * 4), "waiting": waiting}
+    path = {name: _cycles(time) for name, time in phase["path"].items()}
+    assert path == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_critical_path_of_a_double_buffered_copy_is_half_of_its_copies(kernels):
+    tiles = 50
+    (phase,) = _run(kernels, "copy", tiles * TILE, tiles, workers=1)["phases"]
+    path = {name: _cycles(time) for name, time in phase["path"].items()}
+    assert path["MTE2"] + path["MTE3"] == pytest.approx((tiles + 1) * _dma(TILE * 4), rel=1e-4)
+    assert path["waiting"] <= (tiles + 1) * MODEL["flag_cycles"]
+    assert sum(phase["path"].values()) == pytest.approx(phase["core_us"], rel=1e-4)
+    assert phase["core"] == 0
+
+
+# 96 MiB of L2.
+SMALL_L2 = {"soc": "Ascend910B4", "strict": False, "seed": 1, "threads": 1}
+L2_TILES = npu_model()["soc"]["Ascend910B4"]["l2"] // (TILE * 4)
+
+
+@pytest.mark.parametrize(
+    ("tiles", "workers", "blocks", "passes_from_memory"),
+    [
+        pytest.param(L2_TILES, 1, 1, 1, id="what_fits_stays"),
+        pytest.param(L2_TILES + 32, 1, 1, 2, id="more_than_fits_is_gone_when_it_comes_round"),
+        pytest.param(L2_TILES + 32, 8, 8, 2, id="cores_that_run_side_by_side_push_out_each_other"),
+        pytest.param(L2_TILES + 32, 1, 2, 2, id="cores_that_read_the_same_share_it"),
+    ],
+)
+def test_bytes_leave_l2_when_as_many_came_after_them(kernels, tiles, workers, blocks, passes_from_memory):
+    report = _run(kernels, "reread", tiles * TILE, tiles, buffers=2, workers=workers, blocks=blocks, **SMALL_L2)
+    nbytes = tiles * TILE * 4
+    moved = 2 * nbytes * (blocks // workers)
+    assert report["gm_bytes_read"] == moved
+    assert report["first_touch_bytes"] == pytest.approx(passes_from_memory * nbytes, rel=0.005)
+    (phase,) = report["phases"]
+    fetched = report["first_touch_bytes"]
+    assert phase["gm_us"] == pytest.approx(fetched / MODEL["gm_bandwidth_bytes_per_s"] * 1e6, rel=1e-4)
+    assert phase["l2_us"] == pytest.approx((moved - fetched) / MODEL["l2_bandwidth_bytes_per_s"] * 1e6, rel=1e-3)
+    # The copies of a core follow each other: its time is theirs.
+    issued = 2 * tiles / workers * MODEL["dma_issue_cycles"]
+    rates = fetched / PORT + (moved - fetched) / MODEL["port_l2_read_bytes_per_cycle_per_core"]
+    mhz = npu_model()["soc"]["Ascend910B4"]["mhz"]
+    assert phase["core_us"] * mhz == pytest.approx(issued + rates / blocks, rel=0.02)
 
 
 def test_short_rows_cost_the_sectors_they_touch(kernels):

@@ -43,11 +43,18 @@ struct Finding {
 };
 
 /// Times are estimates of the model of twin/npu_model.json, in microseconds.
+struct PipeShare {
+    std::string pipe;  ///< or "waiting"
+    double us = 0.0;
+};
+
 struct PhaseTime {
-    double coreUs = 0.0;  ///< schedule of the slowest core
-    double gmUs = 0.0;    ///< sectors touched for the first time, at the bandwidth of global memory
-    double l2Us = 0.0;    ///< sectors touched again, at the bandwidth of L2
-    double syncUs = 0.0;  ///< of the meeting before the phase
+    uint32_t core = 0;            ///< the slowest
+    double coreUs = 0.0;          ///< its schedule
+    std::vector<PipeShare> path;  ///< its critical path: what `coreUs` went into
+    double gmUs = 0.0;            ///< sectors touched for the first time, at the bandwidth of global memory
+    double l2Us = 0.0;            ///< sectors touched again, at the bandwidth of L2
+    double syncUs = 0.0;          ///< of the meeting before the phase
 
     double Us() const { return coreUs > gmUs ? (coreUs > l2Us ? coreUs : l2Us) : (gmUs > l2Us ? gmUs : l2Us); }
 };
@@ -58,13 +65,18 @@ struct PipeTime {
     double meanUs = 0.0;      ///< busy, mean of all cores of the SoC
 };
 
+struct CoreTime {
+    double us = 0.0;  ///< its schedules of all phases
+    std::vector<PipeShare> busy;
+};
+
 struct LaunchReport {
     std::string opType;
     uint64_t tilingKey = 0;
     uint32_t blocks = 0;
     uint64_t gmBytesRead = 0;
     uint64_t gmBytesWritten = 0;
-    uint64_t firstTouchBytes = 0;  ///< 128-byte sectors touched by DMA at least once, reads plus writes, in bytes
+    uint64_t firstTouchBytes = 0;  ///< 128-byte sectors that DMA moved to or from GM and not L2, in bytes
     uint64_t dmaCount = 0;
     double balance = 0.0;         ///< time of the busiest core / mean over all vector cores of the SoC
     double trafficBalance = 0.0;  ///< the same of DMA bytes
@@ -74,6 +86,7 @@ struct LaunchReport {
     uint32_t criticalCore = 0;
     std::vector<PhaseTime> phases;
     std::vector<PipeTime> pipes;
+    std::vector<CoreTime> cores;  ///< all vector cores of the SoC
     std::vector<Finding> findings;
 };
 

@@ -1,5 +1,6 @@
 #include "kernel/block.h"
 
+#include "kernel/guarded_call.h"
 #include "kernel/race.h"
 
 #include <algorithm>
@@ -49,13 +50,13 @@ Entry::Entry(const Call& call)
                  ? *CurrentBlock()
                  : throw std::logic_error(Text(call.name, ": a kernel runs only inside a launch of the twin")))
 {
-    block_.inRuntime = 1;
+    block_.inKernel = 0;
     block_.instructions.fetch_add(1, std::memory_order_relaxed);
     if (call.at.line != 0) {
         block_.lastCall = call;
     }
+    block_.CheckStack(reinterpret_cast<uintptr_t>(__builtin_frame_address(0)), call);
     if (block_.interrupted.load(std::memory_order_relaxed)) {
-        block_.inRuntime = 0;
         block_.Fail("endless_loop", Pipe::kScalar, call,
                     "the block has used up its time here; a loop that does not end, or set OPFORGE_TWIN_TIMEOUT "
                     "(seconds) for a kernel that needs longer");
@@ -96,6 +97,21 @@ void Block::Fail(const char* kind, Pipe onPipe, const Call& call, const std::str
     }
     stopped = true;
     throw Stopped{};
+}
+
+void Block::CheckStack(uintptr_t frame, const Call& running)
+{
+    const Call call{running.name, running.at.line != 0 ? running.at : lastCall.at};
+    if (frame < stackLimit) {
+        Fail("stack_overflow", Pipe::kScalar, call,
+             Text("the stack ran out; the device has ", kDeviceStackBytes,
+                  " bytes of it: no recursion, no big local arrays"));
+    }
+    if (stackBase - frame > kDeviceStackBytes) {
+        Report("stack_size", Pipe::kScalar, call,
+               Text("the kernel has ", stackBase - frame, " bytes on the stack here, the device has ",
+                    kDeviceStackBytes, "; no recursion, no big local arrays: take a TBuf"));
+    }
 }
 
 const char* Block::DescribeState(const Buffer& buffer) const
@@ -288,17 +304,28 @@ void Block::CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, b
     const uint64_t sectors =
         (offset + bytes - 1) / GlobalMemory::kSectorBytes - offset / GlobalMemory::kSectorBytes + 1;
     const uint64_t fresh = GlobalMemory::FirstTouch(*region, offset, bytes);
-    firstTouch += fresh;
-    transfer_.firstTouchBytes += fresh;
-    transfer_.l2Bytes +=
+    if (dma_.rows == 0) {
+        dma_.region = launch.memory.IndexOf(*region);
+        dma_.offset = offset;
+        dma_.rowBytes = static_cast<uint32_t>(bytes);
+    } else if (dma_.rows == 1) {
+        dma_.pitch = offset - dma_.offset;
+    }
+    ++dma_.rows;
+    dma_.charged.firstTouchBytes += fresh;
+    dma_.charged.l2Bytes +=
         (sectors * GlobalMemory::kSectorBytes - fresh) / GlobalMemory::kSectorBytes * GlobalMemory::kSectorBytes;
 }
 
-void Block::EndDma(Pipe onPipe, int64_t rows, const Call& call)
+void Block::EndDma(Pipe onPipe, const Call& call)
 {
     ++dmaCount;
-    timeline.RunDma(onPipe, rows, transfer_, onPipe == Pipe::kMte3 && atomic != AtomicOp::kNone, call);
-    transfer_ = {};
+    dma_.pipe = onPipe;
+    dma_.isAtomic = onPipe == Pipe::kMte3 && atomic != AtomicOp::kNone;
+    dma_.phase = static_cast<uint32_t>(timeline.Phases().size());
+    timeline.RunDma(dma_, call);
+    traffic.push_back(dma_);
+    dma_ = {};
 }
 
 void Block::SetEvent(AscendC::HardEvent event, int64_t id, const Call& call)

@@ -12,6 +12,8 @@
 
 #include "kernel/access.h"
 #include "kernel/global_memory.h"
+#include "kernel/interrupt.h"
+#include "kernel/l2_cache.h"
 #include "kernel/local_memory.h"
 #include "kernel/local_order.h"
 #include "kernel/order.h"
@@ -49,7 +51,7 @@ struct EventState {
     std::array<bool, kIds> reserved{};
     std::array<Location, kIds> setAt{};
     std::array<Clock, kIds> clock{};  ///< what has finished when the flag is set
-    std::array<double, kIds> time{};  ///< when it is seen, in cycles of the time model
+    std::array<Moment, kIds> time{};  ///< when it is seen
 };
 
 class Block {
@@ -71,10 +73,10 @@ public:
     void Touch(const Access& access);
     /// An access whose contents do not matter: scratch.
     void NoteUse(const Access& access);
-    /// DMA traffic with global memory.
+    /// A row of a DMA instruction between global memory and the core.
     void CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, bool written);
-    /// The end of a DMA instruction of `rows` rows, whose bytes were counted.
-    void EndDma(Pipe pipe, int64_t rows, const Call& call);
+    /// The end of a DMA instruction whose rows were counted.
+    void EndDma(Pipe pipe, const Call& call);
 
     /// Every order between pipes.
     void SetEvent(AscendC::HardEvent event, int64_t id, const Call& call);
@@ -91,6 +93,9 @@ public:
     void OrderInside(Pipe from, Pipe to);
     /// Number of the instruction that runs, over all pipes of the core.
     uint32_t Now() const { return static_cast<uint32_t>(instructions.load(std::memory_order_relaxed)); }
+
+    /// Checks the stack of the kernel, whose innermost frame is at `frame`.
+    void CheckStack(uintptr_t frame, const Call& running);
 
     /// What must hold when the kernel function has returned.
     void Finish();
@@ -124,17 +129,19 @@ public:
 
     uint64_t bytesRead = 0;
     uint64_t bytesWritten = 0;
-    uint64_t firstTouch = 0;
     uint64_t dmaCount = 0;
+    std::vector<DmaRecord> traffic;
     std::vector<Finding> findings;
     bool stopped = false;
 
-    // The watchdog and the handler of stray accesses look at these from outside.
+    // The watchdog and the signal handlers look at these from outside.
     std::atomic<uint64_t> instructions{0};
     std::atomic<bool> interrupted{false};
-    volatile std::sig_atomic_t inRuntime = 0;
+    volatile std::sig_atomic_t inKernel = 0;  ///< in the kernel's own code, which may be left by a jump
     sigjmp_buf escape{};
-    uint64_t strayAddress = 0;
+    Fault fault;
+    uintptr_t stackBase = 0;   ///< where the kernel's frames begin; they grow downwards
+    uintptr_t stackLimit = 0;  ///< what they must not come below
     Call lastCall{"", {}};
 
 private:
@@ -144,7 +151,7 @@ private:
     void CheckOrder(const Access& access);
 
     CoreOrder order_;
-    Transfer transfer_;  ///< of the DMA instruction that runs
+    DmaRecord dma_;  ///< the instruction that runs
     SiteCache sites_;
     std::array<EventState, static_cast<size_t>(AscendC::HardEvent::MAX)> events_;
 };
@@ -156,7 +163,7 @@ Block*& CurrentBlock();
 class Entry {
 public:
     explicit Entry(const Call& call);
-    ~Entry() { block_.inRuntime = 0; }
+    ~Entry() { block_.inKernel = block_.stopped ? 0 : 1; }
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
     Block* operator->() const { return &block_; }

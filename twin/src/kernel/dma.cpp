@@ -129,7 +129,7 @@ void StoreRows(Block& block, const GlobalView& dst, int64_t src, const Rows& row
         }
         block.CountDma(dst, address, static_cast<uint64_t>(rows.bytes), true);
     }
-    block.EndDma(Pipe::kMte3, rows.count, call);
+    block.EndDma(Pipe::kMte3, call);
 }
 
 void CheckPadding(Block& block, const Padding& padding, int64_t size, const Call& call)
@@ -178,7 +178,7 @@ void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const
         }
         block->CountDma(src, address, bytes, false);
     }
-    block->EndDma(Pipe::kMte2, rows.count, call);
+    block->EndDma(Pipe::kMte2, call);
 }
 
 void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool padded, const Call& call)

@@ -1,6 +1,7 @@
 #include "kernel/estimate.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "kernel/time_model.h"
 
@@ -10,6 +11,33 @@ namespace {
 
 constexpr double kMicro = 1e6;
 
+/// Scattered numbers: which of two cores has the lesser one differs from clock to clock.
+uint32_t Turn(uint64_t core, uint64_t clock)
+{
+    return static_cast<uint32_t>((core * 0x9E3779B97F4A7C15ULL ^ clock * 0xC2B2AE3D27D4EB4FULL) >> 32);
+}
+
+template <size_t count>
+void AddTo(std::array<double, count>& sum, const std::array<double, count>& more)
+{
+    for (size_t index = 0; index < count; ++index) {
+        sum[index] += more[index];
+    }
+}
+
+template <size_t count>
+std::vector<PipeShare> SharesOf(const std::array<double, count>& cycles, double cyclesPerMicro)
+{
+    std::vector<PipeShare> shares;
+    for (size_t index = 0; index < count; ++index) {
+        if (cycles[index] > 0.0) {
+            shares.push_back(
+                {index == kWaiting ? "waiting" : Name(static_cast<Pipe>(index)), cycles[index] / cyclesPerMicro});
+        }
+    }
+    return shares;
+}
+
 }  // namespace
 
 Estimate::Estimate(const SocFigures& soc) : soc_(soc), cores_(static_cast<size_t>(soc.vectorCores)) {}
@@ -18,33 +46,77 @@ std::vector<double> Estimate::Spent(uint32_t block) const
 {
     std::vector<double> spent;
     for (const PhaseSum& phase : phases_) {
-        spent.push_back(phase.cycles[CoreOf(block)]);
+        spent.push_back(phase.shares[CoreOf(block)].scheduled);
     }
     return spent;
 }
 
-void Estimate::Add(uint32_t block, const std::vector<Phase>& phases)
+void Estimate::Add(uint32_t block, const std::vector<Phase>& phases, const std::vector<DmaRecord>& traffic)
 {
-    const size_t number = CoreOf(block);
-    phases_.resize(std::max(phases_.size(), phases.size()));
+    const size_t core = CoreOf(block);
+    while (phases_.size() < phases.size()) {
+        phases_.emplace_back().shares.resize(cores_);
+    }
+    for (const DmaRecord& record : traffic) {
+        Share& share = phases_[record.phase].shares[core];
+        traffic_.push_back(record);
+        traffic_.back().core = static_cast<uint32_t>(core);
+        traffic_.back().clock = share.bytes;
+        traffic_.back().turn = Turn(core, share.bytes);
+        share.bytes += record.Bytes();
+    }
     for (size_t index = 0; index < phases.size(); ++index) {
-        PhaseSum& sum = phases_[index];
-        sum.cycles.resize(cores_.size());
-        sum.cycles[number] += phases[index].cycles;
-        sum.firstTouchBytes += phases[index].firstTouchBytes;
-        sum.l2Bytes += phases[index].l2Bytes;
-        cores_[number].cycles += phases[index].cycles;
-        for (size_t pipe = 0; pipe < kPipes; ++pipe) {
-            cores_[number].busy[pipe] += phases[index].busy[pipe];
+        Share& share = phases_[index].shares[core];
+        share.scheduled += phases[index].cycles;
+        share.cycles = share.scheduled;
+        AddTo(share.path, phases[index].path);
+        AddTo(share.busy, phases[index].busy);
+    }
+}
+
+void Estimate::Settle(const GlobalMemory& memory)
+{
+    std::sort(traffic_.begin(), traffic_.end(), [](const DmaRecord& a, const DmaRecord& b) {
+        return std::tie(a.phase, a.clock, a.turn, a.core) < std::tie(b.phase, b.clock, b.turn, b.core);
+    });
+    std::vector<std::vector<PipeCycles>> changes(phases_.size(), std::vector<PipeCycles>(cores_));
+    L2Cache cache(memory, static_cast<uint64_t>(soc_.l2Bytes));
+    for (const DmaRecord& record : traffic_) {
+        const Transfer transfer = cache.Move(record);
+        phases_[record.phase].firstTouchBytes += transfer.firstTouchBytes;
+        phases_[record.phase].l2Bytes += transfer.l2Bytes;
+        changes[record.phase][record.core][static_cast<size_t>(record.pipe)] +=
+            MovingCycles(record, transfer) - MovingCycles(record, record.charged);
+    }
+    traffic_.clear();
+    for (size_t phase = 0; phase < phases_.size(); ++phase) {
+        for (size_t core = 0; core < cores_; ++core) {
+            Share& share = phases_[phase].shares[core];
+            const double before = *std::max_element(share.busy.begin(), share.busy.end());
+            AddTo(share.busy, changes[phase][core]);
+            const auto busiest = std::max_element(share.busy.begin(), share.busy.end());
+            double& onPath = share.path[static_cast<size_t>(busiest - share.busy.begin())];
+            const double change = std::max(*busiest - before, -onPath);
+            onPath += change;
+            share.cycles += change;
         }
     }
 }
 
+double Estimate::Stretch(size_t core, size_t phase) const
+{
+    const Share& share = phases_[phase].shares[core];
+    return share.scheduled > 0.0 ? share.cycles / share.scheduled : 1.0;
+}
+
 PhaseTime Estimate::TimeOf(const PhaseSum& phase) const
 {
-    const double cyclesPerMicro = static_cast<double>(soc_.mhz);
+    const auto slowest = std::max_element(phase.shares.begin(), phase.shares.end(),
+                                          [](const Share& a, const Share& b) { return a.cycles < b.cycles; });
     PhaseTime time;
-    time.coreUs = *std::max_element(phase.cycles.begin(), phase.cycles.end()) / cyclesPerMicro;
+    time.core = static_cast<uint32_t>(slowest - phase.shares.begin());
+    time.coreUs = slowest->cycles / CyclesPerMicro();
+    time.path = SharesOf(slowest->path, CyclesPerMicro());
     time.gmUs = static_cast<double>(phase.firstTouchBytes) / time_model::kGmBandwidthBytesPerS * kMicro;
     time.l2Us = static_cast<double>(phase.l2Bytes) / time_model::kL2BandwidthBytesPerS * kMicro;
     return time;
@@ -52,44 +124,57 @@ PhaseTime Estimate::TimeOf(const PhaseSum& phase) const
 
 std::vector<double> Estimate::PhaseStarts() const
 {
-    const double cyclesPerMicro = static_cast<double>(soc_.mhz);
     std::vector<double> starts;
     double start = 0.0;
     for (const PhaseSum& phase : phases_) {
         starts.push_back(start);
-        start += TimeOf(phase).Us() * cyclesPerMicro + time_model::kSyncAllCycles;
+        start += TimeOf(phase).Us() * CyclesPerMicro() + time_model::kSyncAllCycles;
     }
     return starts;
 }
 
+Estimate::Share Estimate::TotalOf(size_t core) const
+{
+    Share total;
+    for (const PhaseSum& phase : phases_) {
+        total.cycles += phase.shares[core].cycles;
+        AddTo(total.busy, phase.shares[core].busy);
+    }
+    return total;
+}
+
 void Estimate::Write(uint64_t minimalBytes, LaunchReport& report) const
 {
-    const double cyclesPerMicro = static_cast<double>(soc_.mhz);
     report.launchUs = time_model::kLaunchSeconds * kMicro;
     report.boundUs = static_cast<double>(minimalBytes) / time_model::kGmBandwidthBytesPerS * kMicro;
     report.estimateUs = report.launchUs;
     for (size_t index = 0; index < phases_.size(); ++index) {
         PhaseTime time = TimeOf(phases_[index]);
-        time.syncUs = index == 0 ? 0.0 : time_model::kSyncAllCycles / cyclesPerMicro;
+        time.syncUs = index == 0 ? 0.0 : time_model::kSyncAllCycles / CyclesPerMicro();
+        report.firstTouchBytes += phases_[index].firstTouchBytes;
         report.estimateUs += time.Us() + time.syncUs;
-        report.phases.push_back(time);
+        report.phases.push_back(std::move(time));
     }
-    const auto slowest = std::max_element(cores_.begin(), cores_.end(),
-                                          [](const Core& a, const Core& b) { return a.cycles < b.cycles; });
-    double total = 0.0;
-    for (const Core& core : cores_) {
-        total += core.cycles;
+    PipeCycles all{};
+    for (size_t core = 0; core < cores_; ++core) {
+        const Share total = TotalOf(core);
+        report.cores.push_back({total.cycles / CyclesPerMicro(), SharesOf(total.busy, CyclesPerMicro())});
+        AddTo(all, total.busy);
     }
-    report.balance = total == 0.0 ? 0.0 : slowest->cycles * static_cast<double>(cores_.size()) / total;
-    report.criticalCore = static_cast<uint32_t>(slowest - cores_.begin());
+    const auto slowest = std::max_element(report.cores.begin(), report.cores.end(),
+                                          [](const CoreTime& a, const CoreTime& b) { return a.us < b.us; });
+    double sum = 0.0;
+    for (const CoreTime& core : report.cores) {
+        sum += core.us;
+    }
+    const auto cores = static_cast<double>(cores_);
+    report.balance = sum == 0.0 ? 0.0 : slowest->us * cores / sum;
+    report.criticalCore = static_cast<uint32_t>(slowest - report.cores.begin());
+    const PipeCycles critical = TotalOf(report.criticalCore).busy;
     for (size_t pipe = 0; pipe < kPipes; ++pipe) {
-        double all = 0.0;
-        for (const Core& core : cores_) {
-            all += core.busy[pipe];
-        }
-        if (all > 0.0) {
-            report.pipes.push_back({Name(static_cast<Pipe>(pipe)), slowest->busy[pipe] / cyclesPerMicro,
-                                    all / cyclesPerMicro / static_cast<double>(cores_.size())});
+        if (all[pipe] > 0.0) {
+            report.pipes.push_back({Name(static_cast<Pipe>(pipe)), critical[pipe] / CyclesPerMicro(),
+                                    all[pipe] / CyclesPerMicro() / cores});
         }
     }
 }

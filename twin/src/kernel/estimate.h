@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "kernel/l2_cache.h"
 #include "kernel/soc.h"
-#include "kernel/timeline.h"
 #include "opforge_twin/launch.h"
 
 namespace opforge::twin::kernel {
@@ -15,32 +15,45 @@ class Estimate {
 public:
     explicit Estimate(const SocFigures& soc);
 
-    size_t CoreOf(uint32_t block) const { return block % cores_.size(); }
+    size_t CoreOf(uint32_t block) const { return block % cores_; }
     /// Cycles that the core of a block has spent on earlier ones, by phase.
     std::vector<double> Spent(uint32_t block) const;
-    void Add(uint32_t block, const std::vector<Phase>& phases);
+    void Add(uint32_t block, const std::vector<Phase>& phases, const std::vector<DmaRecord>& traffic);
+    /// Decides what came from L2, now that the traffic of all cores is known, and corrects the schedules: they were
+    /// made block after block, but cores run side by side. They are taken to keep pace, byte for byte of a phase, and a
+    /// schedule grows or shrinks with its busiest pipe.
+    void Settle(const GlobalMemory& memory);
     /// Times and balance of the launch; `minimalBytes`: each input and each output once.
     void Write(uint64_t minimalBytes, LaunchReport& report) const;
     /// Cycles from the start of the kernel to the start of each phase.
     std::vector<double> PhaseStarts() const;
+    /// What settling made of a cycle of the schedule of a core.
+    double Stretch(size_t core, size_t phase) const;
 
 private:
-    struct Core {
+    /// A core in a phase.
+    struct Share {
+        double scheduled = 0.0;  ///< cycles before settling
         double cycles = 0.0;
+        PathCycles path{};
         PipeCycles busy{};
+        uint64_t bytes = 0;  ///< of its DMA
     };
     /// A phase of all cores.
     struct PhaseSum {
-        std::vector<double> cycles;  ///< by core
+        std::vector<Share> shares;  ///< by core
         uint64_t firstTouchBytes = 0;
         uint64_t l2Bytes = 0;
     };
 
     PhaseTime TimeOf(const PhaseSum& phase) const;
+    Share TotalOf(size_t core) const;
+    double CyclesPerMicro() const { return static_cast<double>(soc_.mhz); }
 
     const SocFigures& soc_;
-    std::vector<Core> cores_;
+    size_t cores_;
     std::vector<PhaseSum> phases_;
+    std::vector<DmaRecord> traffic_;
 };
 
 }  // namespace opforge::twin::kernel

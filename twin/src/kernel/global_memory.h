@@ -46,6 +46,8 @@ public:
     uint64_t AddressOf(uint32_t region) const { return regions_[region].base; }
     /// The region whose surroundings `address` lies in, null when there is none.
     Region* Find(uint64_t address);
+    uint32_t IndexOf(const Region& region) const { return static_cast<uint32_t>(&region - regions_.data()); }
+    const std::vector<Region>& Regions() const { return regions_; }
     bool Contains(uint64_t address) const { return address >= begin_ && address < begin_ + reserved_; }
     /// Bytes of the sectors of [offset, offset + bytes) that nobody has touched before; marks them.
     static uint64_t FirstTouch(Region& region, uint64_t offset, uint64_t bytes);

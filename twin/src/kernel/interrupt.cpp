@@ -1,7 +1,6 @@
 #include "kernel/interrupt.h"
 
 #include <csetjmp>
-#include <csignal>
 #include <mutex>
 
 #include "kernel/block.h"
@@ -10,72 +9,89 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-std::mutex& ScopeLock()
-{
-    static std::mutex lock;
-    return lock;
-}
+constexpr std::array kFaultSignals{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
 
-int scopes = 0;
-struct sigaction previousFault;
-struct sigaction previousInterrupt;
+struct sigaction previousActions[NSIG];
 
 int InterruptSignal()
 {
     return SIGRTMIN + 7;
 }
 
+bool IsOurs(const Block* block, int signal, const siginfo_t& info)
+{
+    if (block == nullptr || info.si_code == SI_USER) {
+        return false;
+    }
+    // A finding that has to leave a noexcept function of the kernel ends in abort().
+    return block->inKernel != 0 || (signal == SIGABRT && block->stopped);
+}
+
+/// Whoever handled it before does, or the process dies of it as it would have.
+void PassOn(int signal, siginfo_t* info, void* context)
+{
+    const struct sigaction& previous = previousActions[signal];
+    if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction != nullptr) {
+        previous.sa_sigaction(signal, info, context);
+    } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+        previous.sa_handler(signal);
+    } else {
+        sigaction(signal, &previous, nullptr);
+        if (info->si_code <= 0) {
+            raise(signal);  // sent, not caused: it will not come again by itself
+        }
+    }
+}
+
 void OnFault(int signal, siginfo_t* info, void* context)
 {
     Block* block = CurrentBlock();
-    const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-    if (block != nullptr && block->inRuntime == 0 && block->launch.memory.Contains(address)) {
-        block->strayAddress = address;
-        siglongjmp(block->escape, kStrayAccess);
+    if (!IsOurs(block, signal, *info)) {
+        PassOn(signal, info, context);
+        return;
     }
-    // Not ours: whoever handled it before does, or the process dies of it as it would have.
-    if ((previousFault.sa_flags & SA_SIGINFO) != 0 && previousFault.sa_sigaction != nullptr) {
-        previousFault.sa_sigaction(signal, info, context);
-    } else if (previousFault.sa_handler != SIG_DFL && previousFault.sa_handler != SIG_IGN) {
-        previousFault.sa_handler(signal);
-    } else {
-        sigaction(signal, &previousFault, nullptr);
-    }
+    block->inKernel = 0;
+    block->fault = {signal, reinterpret_cast<uintptr_t>(info->si_addr)};
+    siglongjmp(block->escape, kFaulted);
 }
 
 void OnInterrupt(int /*signal*/)
 {
     Block* block = CurrentBlock();
-    if (block != nullptr && block->inRuntime == 0 && block->interrupted.load(std::memory_order_relaxed)) {
+    if (block != nullptr && block->inKernel != 0 && block->interrupted.load(std::memory_order_relaxed)) {
+        block->inKernel = 0;
         siglongjmp(block->escape, kTimeIsUp);
     }
 }
 
 }  // namespace
 
-InterruptScope::InterruptScope()
+void InstallHandlers()
 {
-    const std::lock_guard<std::mutex> lock(ScopeLock());
-    if (scopes++ > 0) {
-        return;
-    }
-    struct sigaction action{};
-    sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_SIGINFO;
-    action.sa_sigaction = OnFault;
-    sigaction(SIGSEGV, &action, &previousFault);
-    action.sa_flags = SA_RESTART;
-    action.sa_handler = OnInterrupt;
-    sigaction(InterruptSignal(), &action, &previousInterrupt);
+    static std::once_flag once;
+    std::call_once(once, [] {
+        struct sigaction action{};
+        sigemptyset(&action.sa_mask);
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+        action.sa_sigaction = OnFault;
+        for (const int signal : kFaultSignals) {
+            sigaction(signal, &action, &previousActions[signal]);
+        }
+        action.sa_flags = SA_RESTART | SA_ONSTACK;
+        action.sa_handler = OnInterrupt;
+        sigaction(InterruptSignal(), &action, nullptr);
+    });
 }
 
-InterruptScope::~InterruptScope()
+SignalStack::SignalStack()
 {
-    const std::lock_guard<std::mutex> lock(ScopeLock());
-    if (--scopes == 0) {
-        sigaction(SIGSEGV, &previousFault, nullptr);
-        sigaction(InterruptSignal(), &previousInterrupt, nullptr);
-    }
+    const stack_t own{memory_.data(), 0, memory_.size()};
+    sigaltstack(&own, &previous_);
+}
+
+SignalStack::~SignalStack()
+{
+    sigaltstack(&previous_, nullptr);
 }
 
 void Interrupt(pthread_t thread)

@@ -4,11 +4,11 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <csetjmp>
 #include <cstdlib>
 #include <utility>
 
 #include "kernel/block.h"
+#include "kernel/guarded_call.h"
 #include "kernel/interrupt.h"
 #include "kernel/scheduler.h"
 
@@ -46,45 +46,12 @@ constexpr std::array<Invoker, sizeof...(count)> Invokers(std::index_sequence<cou
 
 constexpr auto kInvokers = Invokers(std::make_index_sequence<kMaxArguments + 1>{});
 
-/// Calls the kernel; returns 0, or why it had to be left (kStrayAccess, kTimeIsUp).
-int CallKernel(Block& block, const std::vector<GmPointer>& pointers)
-{
-    const int left = sigsetjmp(block.escape, 1);
-    if (left == 0) {
-        kInvokers[pointers.size()](block.launch.request.function, pointers);
-    }
-    return left;
-}
-
-void ReportStray(Block& block)
-{
-    const Region* region = block.launch.memory.Find(block.strayAddress);
-    const std::string name = region == nullptr ? "an absent argument" : Text("'", region->name, "'");
-    block.Report("raw_gm_access", Pipe::kScalar, {"dereference", block.lastCall.at},
-                 Text("a GM pointer into ", name,
-                      " was dereferenced after the instruction at this place; "
-                      "use GlobalTensor::GetValue and SetValue"));
-}
-
 void RunBlock(Block& block, const std::vector<GmPointer>& pointers)
 {
-    kernel::CurrentBlock() = &block;
-    try {
-        const int left = CallKernel(block, pointers);
-        block.stopped = block.stopped || left != 0;
-        if (left == kernel::kStrayAccess) {
-            ReportStray(block);
-        } else if (left == kernel::kTimeIsUp) {
-            block.Report("endless_loop", Pipe::kScalar, {"kernel", block.lastCall.at},
-                         "nothing was issued for a long time after the instruction at this place: a loop that does "
-                         "not end (OPFORGE_TWIN_TIMEOUT sets the limit in seconds)");
-        } else {
-            block.Finish();
-        }
-    } catch (const kernel::Stopped&) {
-        block.stopped = true;  // its finding is in the block
+    kernel::CallGuarded(block, [&] { kInvokers[pointers.size()](block.launch.request.function, pointers); });
+    if (!block.stopped) {
+        block.Finish();
     }
-    kernel::CurrentBlock() = nullptr;
 }
 
 uint64_t FreshSeed()
@@ -192,9 +159,9 @@ LaunchReport Launch(const LaunchRequest& request, const Options& options)
                        0,       nullptr, TracePath()};
     std::vector<uint8_t> tiling = request.tiling;
     const std::vector<GmPointer> pointers = MapArguments(launch, tiling);
+    kernel::InstallHandlers();
     kernel::Scheduler scheduler(launch, [&](Block& block) { RunBlock(block, pointers); });
     launch.scheduler = &scheduler;
-    const kernel::InterruptScope scope;
     scheduler.Run(report);
     return report;
 }

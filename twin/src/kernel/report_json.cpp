@@ -27,22 +27,37 @@ std::string Quoted(const std::string& text)
 
 namespace {
 
+std::string SharesOf(const std::vector<PipeShare>& shares)
+{
+    std::string text;
+    for (const PipeShare& share : shares) {
+        text += kernel::Text(text.empty() ? "" : ", ", Quoted(share.pipe), ": ", share.us);
+    }
+    return "{" + text + "}";
+}
+
 /// Microseconds, by the time model.
 std::string TimesOf(const LaunchReport& report)
 {
     std::string phases;
     for (const PhaseTime& phase : report.phases) {
-        phases += kernel::Text(phases.empty() ? "" : ", ", "{\"core_us\": ", phase.coreUs, ", \"gm_us\": ", phase.gmUs,
-                               ", \"l2_us\": ", phase.l2Us, ", \"sync_us\": ", phase.syncUs, "}");
+        phases += kernel::Text(phases.empty() ? "" : ", ", "{\"core\": ", phase.core, ", \"core_us\": ", phase.coreUs,
+                               ", \"gm_us\": ", phase.gmUs, ", \"l2_us\": ", phase.l2Us,
+                               ", \"sync_us\": ", phase.syncUs, ", \"path\": ", SharesOf(phase.path), "}");
     }
     std::string pipes;
     for (const PipeTime& pipe : report.pipes) {
         pipes += kernel::Text(pipes.empty() ? "" : ", ", Quoted(pipe.pipe), ": {\"critical_us\": ", pipe.criticalUs,
                               ", \"mean_us\": ", pipe.meanUs, "}");
     }
+    std::string cores;
+    for (const CoreTime& core : report.cores) {
+        cores +=
+            kernel::Text(cores.empty() ? "" : ", ", "{\"us\": ", core.us, ", \"busy\": ", SharesOf(core.busy), "}");
+    }
     return kernel::Text(", \"estimate_us\": ", report.estimateUs, ", \"launch_us\": ", report.launchUs,
                         ", \"bound_us\": ", report.boundUs, ", \"critical_core\": ", report.criticalCore,
-                        ", \"phases\": [", phases, "], \"pipes\": {", pipes, "}");
+                        ", \"phases\": [", phases, "], \"pipes\": {", pipes, "}, \"cores\": [", cores, "]");
 }
 
 }  // namespace

@@ -102,14 +102,14 @@ void Scheduler::Run(LaunchReport& report)
     }
     report.gmBytesRead = totals_.gmBytesRead;
     report.gmBytesWritten = totals_.gmBytesWritten;
-    report.firstTouchBytes = totals_.firstTouchBytes;
     report.dmaCount = totals_.dmaCount;
     const uint64_t moved = totals_.gmBytesRead + totals_.gmBytesWritten;
     if (moved != 0) {
         const auto busiest = static_cast<double>(*std::max_element(coreBytes_.begin(), coreBytes_.end()));
         report.trafficBalance = busiest * static_cast<double>(coreBytes_.size()) / static_cast<double>(moved);
     }
-    if (!launch_.tracePath.empty() && !trace_.Write(launch_.tracePath, estimate_.PhaseStarts(), launch_.soc.mhz)) {
+    estimate_.Settle(launch_.memory);
+    if (!launch_.tracePath.empty() && !trace_.Write(launch_.tracePath, estimate_, launch_.soc.mhz)) {
         report.findings.push_back({"trace", -1, "", "", Text("cannot write the trace ", launch_.tracePath), false});
     }
     estimate_.Write(MinimalBytes(launch_.request), report);
@@ -126,6 +126,7 @@ void Scheduler::Spawn()
 
 void Scheduler::Work()
 {
+    const SignalStack signalStack;
     std::unique_lock<std::mutex> lock(mutex_);
     while (next_ < order_.size()) {
         const uint32_t index = order_[next_++];
@@ -161,11 +162,10 @@ void Scheduler::Collect(Block& block)
     someoneStopped_ = someoneStopped_ || block.stopped;
     block.timeline.EndPhase();
     trace_.Add(estimate_.CoreOf(block.index), block.timeline.Spans(), estimate_.Spent(block.index));
-    estimate_.Add(block.index, block.timeline.Phases());
+    estimate_.Add(block.index, block.timeline.Phases(), block.traffic);
     findings_.insert(findings_.end(), block.findings.begin(), block.findings.end());
     totals_.gmBytesRead += block.bytesRead;
     totals_.gmBytesWritten += block.bytesWritten;
-    totals_.firstTouchBytes += block.firstTouch;
     totals_.dmaCount += block.dmaCount;
     coreBytes_[block.index % coreBytes_.size()] += block.bytesRead + block.bytesWritten;
 }

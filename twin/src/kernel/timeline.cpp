@@ -6,15 +6,43 @@
 
 namespace opforge::twin::kernel {
 
+namespace {
+
+const Moment& Later(const Moment& a, const Moment& b)
+{
+    return a.at < b.at ? b : a;
+}
+
+}  // namespace
+
+Moment Moment::After(size_t cause, double cycles) const
+{
+    Moment later = *this;
+    later.at += cycles;
+    later.path[cause] += cycles;
+    return later;
+}
+
+double MovingCycles(const DmaRecord& dma, const Transfer& transfer)
+{
+    const double l2Rate = dma.pipe == Pipe::kMte2 ? time_model::kPortL2ReadBytesPerCyclePerCore
+                                                  : time_model::kPortL2WriteBytesPerCyclePerCore;
+    const double cycles =
+        static_cast<double>(transfer.firstTouchBytes) / time_model::kPortFirstTouchBytesPerCyclePerCore +
+        static_cast<double>(transfer.l2Bytes) / l2Rate;
+    return cycles * (dma.isAtomic ? time_model::kAtomicDmaFactor : 1.0);
+}
+
 void Timeline::Run(Pipe pipe, double cycles, double latency, const Call& call)
 {
-    const double begin = std::max(Free(pipe), Free(Pipe::kScalar));
-    Free(pipe) = begin + cycles;
-    Done(pipe) = std::max(Done(pipe), begin + std::max(cycles, latency));
-    phase_.busy[static_cast<size_t>(pipe)] += cycles;
+    const auto index = static_cast<size_t>(pipe);
+    const Moment begin = Later(Free(pipe), Free(Pipe::kScalar));
+    Free(pipe) = begin.After(index, cycles);
+    Done(pipe) = Later(Done(pipe), Free(pipe).After(kWaiting, std::max(0.0, latency - cycles)));
+    phase_.busy[index] += cycles;
     if (isTraced_) {
-        spans_.push_back({static_cast<uint32_t>(phases_.size()), pipe, begin - phaseBegin_,
-                          begin + cycles - phaseBegin_, call.name, call.at});
+        spans_.push_back({static_cast<uint32_t>(phases_.size()), pipe, begin.at - phaseBegin_,
+                          begin.at + cycles - phaseBegin_, call.name, call.at});
     }
 }
 
@@ -23,20 +51,11 @@ void Timeline::RunVector(double cycles, const Call& call)
     Run(Pipe::kVector, time_model::kVectorIssueCycles + cycles, 0.0, call);
 }
 
-void Timeline::RunDma(Pipe pipe, int64_t rows, const Transfer& transfer, bool isAtomic, const Call& call)
+void Timeline::RunDma(const DmaRecord& dma, const Call& call)
 {
     constexpr double rowCycles = 2.0;  // stated in the note of dma_issue_cycles
-    const double l2Rate = pipe == Pipe::kMte2 ? time_model::kPortL2ReadBytesPerCyclePerCore
-                                              : time_model::kPortL2WriteBytesPerCyclePerCore;
-    const double moving =
-        static_cast<double>(transfer.firstTouchBytes) / time_model::kPortFirstTouchBytesPerCyclePerCore +
-        static_cast<double>(transfer.l2Bytes) / l2Rate;
-    Run(pipe,
-        time_model::kDmaIssueCycles + rowCycles * static_cast<double>(rows - 1) +
-            moving * (isAtomic ? time_model::kAtomicDmaFactor : 1.0),
-        time_model::kDmaLatencyCycles, call);
-    phase_.firstTouchBytes += transfer.firstTouchBytes;
-    phase_.l2Bytes += transfer.l2Bytes;
+    const double issuing = time_model::kDmaIssueCycles + rowCycles * static_cast<double>(dma.rows - 1);
+    Run(dma.pipe, issuing + MovingCycles(dma, dma.charged), time_model::kDmaLatencyCycles, call);
 }
 
 void Timeline::RunScalar(double cycles, const Call& call)
@@ -44,21 +63,28 @@ void Timeline::RunScalar(double cycles, const Call& call)
     Run(Pipe::kScalar, cycles, 0.0, call);
 }
 
-double Timeline::Drained(Pipe pipe) const
+Moment Timeline::Drained(Pipe pipe) const
 {
     const auto index = static_cast<size_t>(pipe);
     const bool isVector = pipe == Pipe::kVector && phase_.busy[index] > 0.0;
-    return done_[index] + (isVector ? time_model::kVectorDrainCycles : 0.0);
+    return isVector ? done_[index].After(kWaiting, time_model::kVectorDrainCycles) : done_[index];
 }
 
-double Timeline::FlagTime(Pipe from) const
+Moment Timeline::FlagTime(Pipe from) const
 {
-    return std::max(Drained(from), free_[static_cast<size_t>(Pipe::kScalar)]) + time_model::kFlagCycles;
+    return Later(Drained(from), free_[static_cast<size_t>(Pipe::kScalar)]).After(kWaiting, time_model::kFlagCycles);
 }
 
-void Timeline::Wait(Pipe to, double time)
+void Timeline::Wait(Pipe to, const Moment& moment)
 {
-    Free(to) = std::max(Free(to), time);
+    if (moment.at <= Free(to).at) {
+        return;
+    }
+    if (moment.phaseBegin == phaseBegin_) {
+        Free(to) = moment;
+    } else {  // set before the meeting, and still not seen when the phase began
+        Free(to) = Moment{phaseBegin_, {}, phaseBegin_}.After(kWaiting, moment.at - phaseBegin_);
+    }
 }
 
 void Timeline::PassBarrier(Pipe pipe)
@@ -74,13 +100,18 @@ void Timeline::PassBarrier(Pipe pipe)
 
 void Timeline::EndPhase()
 {
-    const double end = std::max(*std::max_element(done_.begin(), done_.end()), Free(Pipe::kScalar));
-    phase_.cycles = end - phaseBegin_;
+    Moment end = Free(Pipe::kScalar);
+    for (const Moment& done : done_) {
+        end = Later(end, done);
+    }
+    phase_.cycles = end.at - phaseBegin_;
+    phase_.path = end.path;
     phases_.push_back(phase_);
     phase_ = {};
-    phaseBegin_ = end;
-    free_.fill(end);
-    done_.fill(end);
+    phaseBegin_ = end.at;
+    const Moment begin{end.at, {}, end.at};
+    free_.fill(begin);
+    done_.fill(begin);
 }
 
 }  // namespace opforge::twin::kernel

@@ -14,12 +14,25 @@ namespace opforge::twin::kernel {
 
 using PipeCycles = std::array<double, kPipes>;
 
+/// What a stretch of time went into: instructions of each pipe, and at `kWaiting` what no pipe works at (the latency of
+/// DMA, the drain of the vector unit, flags).
+constexpr size_t kWaiting = kPipes;
+using PathCycles = std::array<double, kPipes + 1>;
+
+/// A point in time, and the chain of instructions since the phase began that made it so late.
+struct Moment {
+    double at = 0.0;
+    PathCycles path{};
+    double phaseBegin = 0.0;
+
+    Moment After(size_t cause, double cycles) const;
+};
+
 /// What a block did between two meetings of the cores.
 struct Phase {
     double cycles = 0.0;  ///< of its schedule
+    PathCycles path{};    ///< the critical path: what the cycles went into
     PipeCycles busy{};
-    uint64_t firstTouchBytes = 0;
-    uint64_t l2Bytes = 0;
 };
 
 /// An instruction on a pipe, for a trace.
@@ -38,17 +51,38 @@ struct Transfer {
     uint64_t l2Bytes = 0;
 };
 
+/// A DMA instruction and what it was charged for while its block ran.
+struct DmaRecord {
+    uint64_t clock = 0;  ///< bytes that its core had moved in the phase
+    uint64_t offset = 0;
+    uint64_t pitch = 0;  ///< from row to row, modulo 2^64
+    uint32_t rowBytes = 0;
+    uint32_t rows = 0;
+    uint32_t phase = 0;
+    uint32_t region = 0;
+    uint32_t core = 0;
+    uint32_t turn = 0;  ///< of cores with the same clock the least comes first, now this one, now that
+    Pipe pipe = Pipe::kMte2;
+    bool isAtomic = false;
+    Transfer charged;
+
+    uint64_t Bytes() const { return uint64_t{rows} * rowBytes; }
+};
+
+/// Cycles that the port of a core takes to move the bytes of an instruction.
+double MovingCycles(const DmaRecord& dma, const Transfer& transfer);
+
 class Timeline {
 public:
     explicit Timeline(bool isTraced) : isTraced_(isTraced) {}
 
     void RunVector(double cycles, const Call& call);
-    void RunDma(Pipe pipe, int64_t rows, const Transfer& transfer, bool isAtomic, const Call& call);
+    void RunDma(const DmaRecord& dma, const Call& call);
     void RunScalar(double cycles, const Call& call);
 
     /// When a flag that `from` sets now is seen.
-    double FlagTime(Pipe from) const;
-    void Wait(Pipe to, double time);
+    Moment FlagTime(Pipe from) const;
+    void Wait(Pipe to, const Moment& moment);
     void PassBarrier(Pipe pipe);
     /// The core meets others: everything it was given has finished.
     void EndPhase();
@@ -60,14 +94,17 @@ private:
     /// The pipe is busy for `cycles`; the result is there `latency` after the start at the earliest.
     void Run(Pipe pipe, double cycles, double latency, const Call& call);
     /// When the results of all that `pipe` was given are there.
-    double Drained(Pipe pipe) const;
-    double& Free(Pipe pipe) { return free_[static_cast<size_t>(pipe)]; }
-    double& Done(Pipe pipe) { return done_[static_cast<size_t>(pipe)]; }
+    Moment Drained(Pipe pipe) const;
+    Moment& Free(Pipe pipe) { return free_[static_cast<size_t>(pipe)]; }
+    Moment& Done(Pipe pipe) { return done_[static_cast<size_t>(pipe)]; }
+
+    using PipeMoments = std::array<Moment, kPipes>;
 
     bool isTraced_;
     double phaseBegin_ = 0.0;
-    PipeCycles free_{};  ///< when a pipe can start its next instruction; the scalar unit's: when it issues its next one
-    PipeCycles done_{};  ///< when all that a pipe was given has finished
+    PipeMoments
+        free_{};  ///< when a pipe can start its next instruction; the scalar unit's: when it issues its next one
+    PipeMoments done_{};  ///< when all that a pipe was given has finished
     Phase phase_;
     std::vector<Phase> phases_;
     std::vector<Span> spans_;

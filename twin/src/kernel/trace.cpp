@@ -18,9 +18,10 @@ void Trace::Add(size_t core, const std::vector<Span>& spans, const std::vector<d
     }
 }
 
-bool Trace::Write(const std::string& path, const std::vector<double>& starts, int64_t mhz) const
+bool Trace::Write(const std::string& path, const Estimate& estimate, int64_t mhz) const
 {
     const auto cyclesPerMicro = static_cast<double>(mhz);
+    const std::vector<double> starts = estimate.PhaseStarts();
     const std::string partial = path + ".partial";
     std::ofstream file(partial);
     file.precision(12);
@@ -30,6 +31,7 @@ bool Trace::Write(const std::string& path, const std::vector<double>& starts, in
     std::set<std::pair<size_t, Pipe>> tracks;
     for (const Entry& entry : entries_) {
         const Span& span = entry.span;
+        const double stretch = estimate.Stretch(entry.core, span.phase);
         if (tracks.emplace(entry.core, span.pipe).second) {
             const auto name = [&](const char* what, const std::string& value) {
                 file << separator << "{\"ph\": \"M\", \"name\": \"" << what << "\", \"pid\": " << entry.core
@@ -42,8 +44,8 @@ bool Trace::Write(const std::string& path, const std::vector<double>& starts, in
         }
         file << separator << "{\"ph\": \"X\", \"pid\": " << entry.core << ", \"tid\": " << static_cast<int>(span.pipe)
              << ", \"name\": " << Quoted(span.name)
-             << ", \"ts\": " << (starts[span.phase] + span.begin) / cyclesPerMicro
-             << ", \"dur\": " << (span.end - span.begin) / cyclesPerMicro
+             << ", \"ts\": " << (starts[span.phase] + span.begin * stretch) / cyclesPerMicro
+             << ", \"dur\": " << (span.end - span.begin) * stretch / cyclesPerMicro
              << ", \"args\": {\"at\": " << Quoted(Where(span.at)) << ", \"phase\": " << span.phase << "}}";
     }
     file << "\n]}\n";

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernel/timeline.h"
+#include "kernel/estimate.h"
 
 namespace opforge::twin::kernel {
 
@@ -16,8 +16,8 @@ class Trace {
 public:
     /// Spans of a block on `core`; `offsets`: cycles that the core has spent on earlier blocks, by phase.
     void Add(size_t core, const std::vector<Span>& spans, const std::vector<double>& offsets);
-    /// Writes the file, false when it cannot; `starts`: cycles from the start of the kernel to the start of each phase.
-    bool Write(const std::string& path, const std::vector<double>& starts, int64_t mhz) const;
+    /// Writes the file, false when it cannot.
+    bool Write(const std::string& path, const Estimate& estimate, int64_t mhz) const;
 
 private:
     struct Entry {

@@ -1,0 +1,162 @@
+"""Traffic, efficiency and balance of the operators by the twin's time model; all times are estimates.
+
+Usage: python benchmarks/operators.py [--operators A,B] [--case TEXT] [--quick] [--json FILE] [--check] [--update]
+
+The cases of an operator are CASES of benchmarks/cases/<op>.py. Columns, as npu_model.json of the twin defines them:
+bytes = first-touch bytes over minimal bytes, eff = bound over estimate without launch, bal = busiest core over the
+mean of all, estimate_us and bound_us, dma_count = DMA instructions. A figure behind its target is marked with "!".
+Exit code: 0 ok, 1 --check found a figure worse than baseline.json by more than 5 %, 2 bad input.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import multiprocessing
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.loader import load_specs
+from opforge.codegen.project import find_project
+from opforge.twin.api import run
+from opforge.twin.profile import summary
+
+if TYPE_CHECKING:
+    from case import Case
+
+HERE = Path(__file__).resolve().parent
+BASELINE = HERE / "baseline.json"
+FIGURES = ("bytes", "eff", "bal", "estimate_us", "bound_us", "dma_count")
+# Figures that must not grow, or shrink, by more than TOLERANCE.
+COSTS, GAINS = ("bytes", "bal", "dma_count"), ("eff",)
+TOLERANCE = 0.05
+# The targets are for problems that start-up does not dominate.
+TARGET_BYTES = 16e6
+
+Row = dict[str, Any]
+Task = tuple[str, str, int]  # operator, name of the module with its cases, index of the case
+
+
+def cases_of(module: str) -> Sequence[Case]:
+    """The cases in benchmarks/cases/<module>.py."""
+    cases: Sequence[Case] = importlib.import_module(f"cases.{module}").CASES
+    return cases
+
+
+def measure(task: Task) -> Row:
+    """Run one case without shadow state; one thread, so that the same core touches a sector first every time."""
+    operator, module, index = task
+    case = cases_of(module)[index]
+    project = find_project(HERE.parent)
+    result = run(operator, case.inputs(), case.attrs, strict=False, seed=1, threads=1, project=project)
+    figures = summary(result)
+    row = {"operator": operator, "case": case.name, "dtype": case.dtype} | {key: figures[key] for key in FIGURES}
+    is_judged = case.target is not None and figures["minimal_bytes"] >= TARGET_BYTES
+    return row | {"missed": case.target.misses(figures) if case.target and is_judged else []}
+
+
+def key_of(row: Mapping[str, Any]) -> str:
+    """What identifies a row in the baseline."""
+    return f"{row['operator']} {row['case']} {row['dtype']}"
+
+
+def regressions(rows: Sequence[Row], baseline: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """What is worse than in the baseline, a line each; a row without baseline is one too."""
+    lines = []
+    for row in rows:
+        known = baseline.get(key_of(row))
+        if known is None:
+            lines.append(f"{key_of(row)}: not in {BASELINE.name}; add it with --update")
+            continue
+        for figure in (*COSTS, *GAINS):
+            worst = known[figure] * (1 + TOLERANCE if figure in COSTS else 1 - TOLERANCE)
+            if row[figure] > worst if figure in COSTS else row[figure] < worst:
+                lines.append(f"{key_of(row)}: {figure}: got {row[figure]:.4g}, baseline {known[figure]:.4g}")
+    return lines
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write a list or dict, an entry a line, under a temporary name first."""
+    entries = (
+        [json.dumps(entry) for entry in data]
+        if isinstance(data, list)
+        else [f"{json.dumps(key)}: {json.dumps(data[key])}" for key in sorted(data)]
+    )
+    opening, closing = "[]" if isinstance(data, list) else "{}"
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(f"{opening}\n" + ",\n".join(entries) + f"\n{closing}\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def table_of(rows: Sequence[Row]) -> str:
+    """The rows for people, a line each."""
+    heads = ("operator", "case", "dtype", *FIGURES)
+    lines = [heads]
+    for row in rows:
+        ratios = [f"{row[key]:.2f}{'!' if key in row['missed'] else ' '}" for key in ("bytes", "eff", "bal")]
+        times = [f"{row[key]:.1f}" for key in ("estimate_us", "bound_us")]
+        lines.append((row["operator"], row["case"], row["dtype"], *ratios, *times, str(row["dma_count"])))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def tasks_of(operators: str, text: str, *, quick: bool) -> list[Task]:
+    """The cases that are asked for."""
+    specs = {spec.op_type: spec.name for spec in load_specs(find_project(HERE.parent).spec_paths())}
+    known = {name: module for name, module in specs.items() if (HERE / "cases" / f"{module}.py").is_file()}
+    wanted = operators.split(",") if operators else list(known)
+    if unknown := [name for name in wanted if name not in known]:
+        raise UserError(f"--operators: got {', '.join(unknown)}, expected some of {', '.join(known)}")
+    tasks = [
+        (name, known[name], index)
+        for name in wanted
+        for index, case in enumerate(cases_of(known[name]))
+        if text in f"{case.name} {case.dtype}" and (case.quick or not quick)
+    ]
+    if not tasks:
+        raise UserError(f"--case: got {text!r}, which is part of no case of {', '.join(wanted)}")
+    return tasks
+
+
+def main(
+    operators: Annotated[str, typer.Option(help="Operator types, separated by commas.")] = "",
+    case: Annotated[str, typer.Option(help="Only cases whose name or dtype contains this.")] = "",
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Only the cases that every test run checks.")] = False,
+    json_out: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Compare with baseline.json.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Write the rows to baseline.json.")] = False,
+    jobs: Annotated[int, typer.Option(help="Cases at once.")] = 1,
+) -> None:
+    """Print the table."""
+    tasks = tasks_of(operators, case, quick=quick)
+    if jobs > 1:
+        with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+            rows = pool.map(measure, tasks, chunksize=1)
+    else:
+        rows = [measure(task) for task in tasks]
+    typer.echo(table_of(rows))
+    if json_out is not None:
+        write_json(json_out, rows)
+    baseline = json.loads(BASELINE.read_text(encoding="utf-8")) if BASELINE.is_file() else {}
+    if update:
+        write_json(
+            BASELINE, baseline | {key_of(row): {key: round(row[key], 4) for key in (*COSTS, *GAINS)} for row in rows}
+        )
+    found = regressions(rows, baseline) if check else []
+    for line in found:
+        typer.echo(line)
+    raise typer.Exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(main)
+    except UserError as error:
+        typer.echo(str(error), err=True)
+        raise SystemExit(error.exit_code) from None

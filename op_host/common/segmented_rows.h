@@ -1,0 +1,135 @@
+// Shared plan of operators that reduce runs of rows: `plan: segmented_rows`. Rows are split over the cores wherever the
+// segments end, so that one long segment or many short ones keep all cores equally busy.
+#ifndef OPFORGE_OP_HOST_COMMON_SEGMENTED_ROWS_H
+#define OPFORGE_OP_HOST_COMMON_SEGMENTED_ROWS_H
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/arithmetic.h"
+#include "common/plan.h"
+#include "common/tile.h"
+
+namespace opforge {
+
+namespace segmented_rows {
+
+inline constexpr int64_t kFloatBytes = 4;
+// Wider tiles make no longer bursts, but cost UB.
+inline constexpr int64_t kMaxTileWidth = 4096;
+// Slices start on multiples of this; thinner ones waste the DMA.
+inline constexpr int64_t kSliceBytes = 2 * kGmSectorBytes;
+// Less than this does not pay for starting another core.
+inline constexpr int64_t kMinCoreBytes = 16384;
+// What a meeting of the cores and a row of a strided burst cost, in bytes that the DMA could have moved instead.
+inline constexpr int64_t kSyncBytes = 36864;
+inline constexpr int64_t kStridedRowBytes = 64;
+
+struct Extent {
+    int64_t rows = 0;
+    int64_t columns = 0;
+    int64_t segments = 0;
+    int64_t elementBytes = 0;
+};
+
+/// The cores as row blocks times column slices.
+struct Grid {
+    int64_t rowBlocks = 1;
+    int64_t columnSlices = 1;
+    int64_t sliceWidth = 0;
+};
+
+/// Bytes that the busiest core of the grid has to move.
+constexpr int64_t CostOf(const Extent& extent, const Grid& grid)
+{
+    const int64_t lines = CeilDiv(extent.rows, grid.rowBlocks) + CeilDiv(extent.segments, grid.rowBlocks);
+    const bool wholeRows = grid.columnSlices == 1 && extent.columns <= kMaxTileWidth;
+    const int64_t lineBytes = wholeRows ? extent.columns * extent.elementBytes
+                                        : RoundUp(grid.sliceWidth * extent.elementBytes, kGmSectorBytes) +
+                                              kStridedRowBytes * CeilDiv(grid.sliceWidth, kMaxTileWidth);
+    // Two partial rows are written and about as much is read back.
+    const int64_t mergeBytes = grid.rowBlocks > 1 ? kSyncBytes + 4 * grid.sliceWidth * kFloatBytes : 0;
+    return SaturatingAdd(SaturatingMul(lines, lineBytes), mergeBytes);
+}
+
+/// The cheapest grid; whole rows win ties, they make the longest bursts.
+constexpr Grid GridOf(const Extent& extent, const Platform& platform)
+{
+    const int64_t elements = SaturatingMul(extent.rows + extent.segments, extent.columns);
+    const int64_t bytes = SaturatingMul(elements, extent.elementBytes);
+    const int64_t cores = std::clamp<int64_t>(CeilDiv(bytes, kMinCoreBytes), 1, platform.coreNum);
+    const int64_t granule = kSliceBytes / extent.elementBytes;
+    Grid best;
+    int64_t bestCost = -1;
+    for (int64_t slices = 1; slices <= std::min(cores, CeilDiv(extent.columns, granule)); ++slices) {
+        Grid grid;
+        grid.sliceWidth = slices == 1 ? extent.columns : RoundUp(CeilDiv(extent.columns, slices), granule);
+        grid.columnSlices = CeilDiv(extent.columns, grid.sliceWidth);
+        grid.rowBlocks = std::min(cores / grid.columnSlices, std::max(extent.rows, extent.segments));
+        const int64_t cost = CostOf(extent, grid);
+        if (bestCost < 0 || cost < bestCost) {
+            best = grid;
+            bestCost = cost;
+        }
+    }
+    return best;
+}
+
+}  // namespace segmented_rows
+
+/// What has to be split; `elementBytes` are those in global memory, `bytesPerColumn` those in UB of all buffers
+/// together.
+struct SegmentedRowsWork {
+    int64_t rows = 0;
+    int64_t columns = 0;
+    int64_t segments = 0;
+    int64_t elementBytes = 0;
+    int64_t bytesPerColumn = 0;
+    int64_t reservedBytes = 0;
+};
+
+/// Core `b` has the columns of slice `b % columnSlices` and the rows `kernel::PartOf(used, rowBlocks, b /
+/// columnSlices)`, where `used` rows belong to segments. It parks the segments that it shares with other row blocks as
+/// floats in the workspace: room for `2 * rowBlocks` rows of `partialPitch`, which are merged after the cores have met.
+template <typename Data>
+constexpr Plan<Data> PlanSegmentedRows(const SegmentedRowsWork& work, const Platform& platform)
+{
+    namespace self = segmented_rows;
+    Plan<Data> plan;
+    plan.blockNum = 1;
+    if (work.segments == 0 || work.columns == 0) {
+        return plan;  // no segments and no columns in the tiling data: the kernel has nothing to write
+    }
+    const int64_t elements = SaturatingMul(SaturatingAdd(work.rows, work.segments), work.columns);
+    if (elements > tile::kMaxElements) {
+        plan.refusal = {"elements", elements, tile::kMaxElements};
+        return plan;
+    }
+    const int64_t elementBytes = std::max<int64_t>(work.elementBytes, 1);
+    const int64_t granule = self::kSliceBytes / elementBytes;
+    const self::Grid grid = self::GridOf({work.rows, work.columns, work.segments, elementBytes}, platform);
+    const int64_t room = tile::RoomFor(work.bytesPerColumn, work.reservedBytes, platform);
+    const int64_t widest = RoundDown(std::min(room, self::kMaxTileWidth), granule);
+    if (widest < granule) {
+        plan.refusal = tile::TooLarge(granule, work.bytesPerColumn, work.reservedBytes, platform);
+        return plan;
+    }
+    const int64_t tiles = CeilDiv(grid.sliceWidth, widest);
+    plan.data.rows = work.rows;
+    plan.data.columns = work.columns;
+    plan.data.segments = work.segments;
+    plan.data.sliceWidth = grid.sliceWidth;
+    plan.data.columnSlices = static_cast<int32_t>(grid.columnSlices);
+    plan.data.rowBlocks = static_cast<int32_t>(grid.rowBlocks);
+    plan.data.tileWidth = static_cast<int32_t>(RoundUp(CeilDiv(grid.sliceWidth, tiles), granule));
+    plan.blockNum = grid.rowBlocks * grid.columnSlices;
+    if (grid.rowBlocks > 1) {
+        plan.data.partialPitch = RoundUp(work.columns, kGmSectorBytes / self::kFloatBytes);
+        plan.workspaceBytes = 2 * grid.rowBlocks * plan.data.partialPitch * self::kFloatBytes;
+    }
+    return plan;
+}
+
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_HOST_COMMON_SEGMENTED_ROWS_H

@@ -1,0 +1,133 @@
+"""`opforge doctor`: which operators each of CANN's programs finds with the variables of this shell, and why not."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from opforge.package.builtin import OP_TYPES
+from opforge.package.faults import Fault, find_faults
+from opforge.package.layout import TBE
+from opforge.package.socs import soc_directory
+from opforge.package.surroundings import Surroundings, Vendor, key_values
+
+CANN_OWN = "CANN's own"
+NOTHING = "nothing"
+
+
+def doctor_command(soc: str | None, *, as_json: bool) -> int:
+    """Print what the variables of this process lead to, and every fault; returns 1 when there is one, else 0.
+
+    Args:
+        soc: Chip or SoC directory that the operators are to run on; None takes every one that a vendor lists.
+        as_json: Print one JSON object.
+
+    Raises:
+        UserError: The SoC is unknown.
+    """
+    surroundings = Surroundings(os.environ)
+    directory = soc_directory(soc) if soc else None
+    faults = find_faults(surroundings, directory)
+    found = diagnosis(surroundings, directory)
+    if as_json:
+        print(json.dumps(found | {"faults": [asdict(fault) for fault in faults]}, indent=2))  # noqa: T201  # the answer
+    else:
+        _print(found, faults)
+    return 1 if faults else 0
+
+
+def diagnosis(surroundings: Surroundings, soc: str | None) -> dict[str, Any]:
+    """Toolkits, vendor folders in the order of the search, and what each program takes for each operator."""
+    socs = sorted({name for vendor in surroundings.vendors for name in vendor.ops_info})
+    operators = sorted({name for vendor in surroundings.vendors for name in vendor.operators})
+    return {
+        "toolkits": [
+            {"path": str(path), "version": key_values(path / "compiler/version.info").get("Version", "unknown")}
+            for path in surroundings.toolkits
+        ],
+        "machine": surroundings.machine,
+        "soc": soc or "any",
+        "vendors": [
+            {
+                "path": str(vendor.path),
+                "found_by": vendor.origin,
+                "version": key_values(vendor.path / "version.info").get("package_version", "unknown"),
+                "socs": sorted(vendor.ops_info),
+            }
+            for vendor in surroundings.vendors
+        ],
+        "operators": {name: seen_by(surroundings, name, [soc] if soc else socs) for name in operators},
+    }
+
+
+def seen_by(surroundings: Surroundings, op_type: str, socs: list[str]) -> dict[str, str]:
+    """Program -> folder whose operator it takes, `CANN's own`, or `nothing`."""
+    has_own = op_type in OP_TYPES and bool(surroundings.toolkits)
+    rest = CANN_OWN if has_own else NOTHING
+    answers = {}
+    for program, sees in _PROGRAMS.items():
+        folder = next((str(v.path) for v in surroundings.vendors if sees(v, op_type, socs)), rest)
+        answers[program] = folder
+    return answers
+
+
+def _registry(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
+    del socs
+    return op_type in vendor.operators and vendor.libraries["shape inference"].is_file()
+
+
+def _engine(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
+    described = any(op_type in vendor.ops_info.get(soc, {}) for soc in socs)
+    return described and (vendor.path / TBE / f"{vendor.name}_impl").is_dir()
+
+
+def _runtime(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
+    return any(op_type in vendor.binaries(soc) for soc in socs) and vendor.libraries["tiling"].is_file()
+
+
+def _functions(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
+    del socs
+    return op_type in vendor.operators and vendor.libraries["aclnn"].is_file()
+
+
+def _parser(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
+    del socs
+    return op_type in vendor.operators and any(vendor.path.glob("framework/**/*.so"))
+
+
+# All search the vendor folders in one order and take the first that has what they need.
+_PROGRAMS: dict[str, Callable[[Vendor, str, list[str]], bool]] = {
+    "GE registry": _registry,
+    "FE and ATC": _engine,
+    "ONNX parser": _parser,
+    "aclnn functions, torch_npu": _functions,
+    "aclnn kernels": _runtime,
+}
+
+
+def _print(found: dict[str, Any], faults: list[Fault]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(soft_wrap=True)
+    for toolkit in found["toolkits"] or [{"path": "none found", "version": "-"}]:
+        console.print(Text(f"toolkit  {toolkit['path']} (version {toolkit['version']})"))
+    console.print(Text(f"machine  {found['machine']}, SoC {found['soc']}"))
+    for vendor in found["vendors"]:
+        facts = f"version {vendor['version']}, {', '.join(vendor['socs']) or 'no SoC'}, by {vendor['found_by']}"
+        console.print(Text(f"vendor   {vendor['path']} ({facts})"))
+    if found["operators"]:
+        table = Table("operator", *_PROGRAMS)
+        for name, programs in found["operators"].items():
+            table.add_row(Text(name), *(Text(programs[program]) for program in _PROGRAMS))
+        console.print(table)
+    for fault in faults:
+        console.print(Text(f"fault    {fault}"))
+    if not faults:
+        console.print("no fault found" if found["vendors"] else "no operator package is installed")
+    sys.stdout.flush()

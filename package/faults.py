@@ -1,0 +1,303 @@
+"""The faults for which CANN's programs do not see an installed operator, each with its cause and repair."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from opforge.package.layout import TBE
+from opforge.package.libraries import OTHER_MACHINE, load
+from opforge.package.manifest import NAME as MANIFEST
+from opforge.package.socs import FIRST_GENERATION, soc_directories
+from opforge.package.surroundings import (
+    CUSTOM_PATH,
+    HOME_PATH,
+    LIBRARY_PATH,
+    OPP_PATH,
+    PRIORITY,
+    Surroundings,
+    Vendor,
+    is_vendor,
+    key_values,
+    priorities,
+    read_json,
+)
+
+# Directories that CANN knows beside those that packages of ours are built for.
+OTHER_SOC_DIRECTORIES = {"ascend310b", "ascend310p", "ascend610", "ascend950"}
+# What the whole archive librt2_registry.a brings; without it GE registers nothing from a library.
+REGISTRY_SYMBOLS = ("GetRegisteredOpNum",)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One reason why an operator is not seen, or not the one that was meant.
+
+    Attributes:
+        check: Name of the check.
+        place: Variable, file or folder.
+        cause: What is wrong, with the value seen.
+        repair: What to do.
+    """
+
+    check: str
+    place: str
+    cause: str
+    repair: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.cause}; {self.repair} [{self.check}]"
+
+
+def find_faults(surroundings: Surroundings, soc: str | None = None) -> list[Fault]:
+    """All faults, those of the environment first.
+
+    Args:
+        surroundings: What to look at.
+        soc: SoC directory (ascend910b) that the operators are to run on; None takes every one that a vendor lists.
+    """
+    found = [fault for check in ENVIRONMENT_CHECKS for fault in check(surroundings)]
+    for vendor in surroundings.vendors:
+        for vendor_check in VENDOR_CHECKS:
+            found += vendor_check(surroundings, vendor)
+        found += _soc_directory(vendor, soc)
+        for directory in [soc] if soc else sorted(vendor.ops_info):
+            found += _binaries(vendor, directory)
+    return found
+
+
+def _toolkit(surroundings: Surroundings) -> Iterator[Fault]:
+    home, opp = surroundings.folder(HOME_PATH), surroundings.folder(OPP_PATH)
+    sourced = "source the set_env.sh of the toolkit"
+    for variable, folder in ((HOME_PATH, home), (OPP_PATH, opp)):
+        if folder is not None and not folder.is_dir():
+            yield Fault("variable-wrong", variable, f"got '{folder}', which is no folder", sourced)
+    if surroundings.toolkits and (home is None or opp is None):
+        place = surroundings.toolkits[0]
+        missing = " and ".join(name for name, folder in ((HOME_PATH, home), (OPP_PATH, opp)) if folder is None)
+        script = next((path for path in (place / "set_env.sh", place.parent / "set_env.sh") if path.is_file()), None)
+        repair = f"source {shlex.quote(str(script))}" if script else sourced
+        yield Fault("set-env-not-sourced", missing, f"not set, but a toolkit lies in {place}", repair)
+    elif home and opp and home.is_dir() and opp.is_dir() and home.resolve() not in opp.resolve().parents:
+        yield Fault("mixed-toolkits", OPP_PATH, f"got '{opp}', which is not of the toolkit {home}", sourced)
+    if opp and opp.is_dir():
+        if not (opp / "built-in").is_dir():
+            cause = "has no folder 'built-in', so programs take it for an old layout and ignore " + CUSTOM_PATH
+            yield Fault("old-layout", str(opp), cause, f"point {OPP_PATH} at the toolkit's opp folder")
+        elif "arch" not in key_values(opp / "scene.info"):
+            cause = "names no arch, so programs do not know which libraries of a vendor are theirs"
+            yield Fault("no-scene", str(opp / "scene.info"), cause, "install the toolkit again")
+
+
+def _custom_entries(surroundings: Surroundings) -> Iterator[Fault]:
+    for entry in surroundings.entries(CUSTOM_PATH):
+        if not entry.is_absolute():
+            cause = f"got '{entry}', which depends on the folder a program starts in"
+            yield Fault("relative-entry", CUSTOM_PATH, cause, "give absolute paths")
+        elif not entry.is_dir():
+            repair = "remove the entry, or source bin/set_env.bash of the vendor folder"
+            yield Fault("entry-missing", CUSTOM_PATH, f"got '{entry}', which is no folder", repair)
+        elif not is_vendor(entry):
+            below = [path for path in sorted([*entry.glob("*"), *entry.glob("vendors/*")]) if is_vendor(path)]
+            if below:
+                cause = f"got '{entry}', the folder above the vendor folder {below[0]}"
+                repair = f"source {shlex.quote(str(below[0] / 'bin/set_env.bash'))}, or name the vendor folder"
+                yield Fault("parent-of-vendor", CUSTOM_PATH, cause, repair)
+            else:
+                cause = f"got '{entry}', in which there is neither op_impl nor op_proto"
+                yield Fault("no-vendor-folder", CUSTOM_PATH, cause, "name the vendor folder of an installed package")
+
+
+def _config(surroundings: Surroundings) -> Iterator[Fault]:
+    opp = surroundings.folder(OPP_PATH)
+    if opp is None or not (opp / "vendors").is_dir():
+        return
+    config = opp / "vendors/config.ini"
+    listed = priorities(config)
+    present = sorted(path.name for path in (opp / "vendors").iterdir() if is_vendor(path) and path.name[0] != ".")
+    wanted = f"{PRIORITY}={','.join(present)}"
+    if listed is None:
+        if present or config.exists():
+            cause = f"cannot be read, or its first line is not {PRIORITY}=<vendor>,..."
+            yield Fault("config-unreadable", str(config), cause, f"write '{wanted}' into it, the preferred one first")
+        return
+    for name in listed:
+        if name not in present:
+            cause = f"names the vendor '{name}', whose folder has no operators"
+            yield Fault("config-names-nobody", str(config), cause, "remove the name, or install its package again")
+    for name in present:
+        if name not in listed:
+            cause = f"does not name the vendor '{name}', which is installed beside it"
+            yield Fault("vendor-not-listed", str(config), cause, f"add it to {PRIORITY}")
+
+
+def _nothing(surroundings: Surroundings) -> Iterator[Fault]:
+    if not surroundings.vendors and surroundings.toolkits:
+        cause = "not set, and no config.ini names a vendor: programs see no custom operator"
+        if not surroundings.entries(CUSTOM_PATH):
+            repair = "source bin/set_env.bash of the folder <install path>/vendors/<vendor> of the package"
+            yield Fault("no-vendor", CUSTOM_PATH, cause, repair)
+
+
+def _twice(surroundings: Surroundings) -> Iterator[Fault]:
+    folders = {vendor.path.resolve(): vendor for vendor in surroundings.vendors}
+    for name, count in Counter(vendor.name for vendor in folders.values()).items():
+        if count > 1:
+            places = " and ".join(str(vendor.path) for vendor in folders.values() if vendor.name == name)
+            cause = f"the vendor name of {count} folders: {places}"
+            yield Fault("same-vendor-name", name, cause, "keep one of them, or pack one with another --vendor-name")
+
+
+def _shadowed(surroundings: Surroundings) -> Iterator[Fault]:
+    first: dict[str, Vendor] = {}
+    for vendor in surroundings.vendors:
+        for op_type in sorted(vendor.operators):
+            other = first.setdefault(op_type, vendor)
+            if other.path.resolve() != vendor.path.resolve():
+                cause = f"{op_type} is hidden by the one in {other.path} ({other.origin}), which is searched first"
+                yield Fault("shadowed", str(vendor.path), cause, "remove one of the packages, or change their order")
+
+
+def _library_path(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
+    folder = vendor.libraries["aclnn"].parent
+    known = {path.resolve() for path in surroundings.entries(LIBRARY_PATH)}
+    if vendor.libraries["aclnn"].is_file() and folder.resolve() not in known:
+        repair = f"export {LIBRARY_PATH}={shlex.quote(str(folder))}:${LIBRARY_PATH}"
+        yield Fault("library-path", LIBRARY_PATH, f"lacks {folder}: programs do not find the aclnn functions", repair)
+
+
+def _implementation(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
+    del surroundings
+    folder = vendor.path / TBE / f"{vendor.name}_impl"
+    if vendor.ops_info and not folder.is_dir():
+        others = sorted(path.name.removesuffix("_impl") for path in (vendor.path / TBE).glob("*_impl"))
+        why = f"; it was packed as '{others[0]}'" if others else ""
+        repair = f"name the folder '{others[0]}' again" if others else "install the package again"
+        yield Fault("impl-missing", str(folder), f"does not exist, so FE and ATC ignore the vendor{why}", repair)
+
+
+def _descriptions(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
+    del surroundings
+    for path in sorted((vendor.path / TBE / "config").glob("*/*.json")):
+        if not read_json(path):
+            cause = "holds no operators, or is no JSON"
+            yield Fault("ops-info-broken", str(path), cause, "install the package again")
+
+
+def _version(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
+    home = surroundings.folder(HOME_PATH)
+    built = key_values(vendor.path / "version.info").get("compiler_version", "")
+    if home is None or not built:
+        return
+    place = home / "compiler" if (home / "compiler").is_dir() else home / "runtime"
+    required = key_values(place / "version.info").get("required_opp_abi_version", "")
+    if required and not all(is_version_accepted(version, required) for version in built.split(",")):
+        cause = f"compiler_version is {built}, the toolkit takes {required}: it skips the vendor"
+        yield Fault("compiler-version", str(vendor.path / "version.info"), cause, "build the package with this toolkit")
+
+
+def is_version_accepted(version: str, required: str) -> bool:
+    """Whether a toolkit that requires `>=6.3,<=6.4,7.0` takes a package built with `version`.
+
+    The second part of a version counts as a decimal fraction: 6.21 lies below 6.3. What is no version is refused.
+    """
+
+    def number(text: str) -> tuple[int, str]:
+        parts = text.strip().split(".")
+        if len(parts) < 2 or not (parts[0].isdecimal() and parts[1].isdecimal()):
+            raise ValueError(text)
+        return int(parts[0]), parts[1].ljust(5, "0")
+
+    try:
+        wanted = number(version)
+        bounds = iter(part.strip() for part in required.split(","))
+        for bound in bounds:
+            low, high = (bound[2:], next(bounds, "")[2:]) if bound.startswith(">=") else (bound, bound)
+            if number(low) <= wanted <= number(high):
+                return True
+    except ValueError:
+        return False
+    return False
+
+
+def _libraries(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
+    for purpose, path in vendor.libraries.items():
+        if not path.is_file():
+            elsewhere = sorted(vendor.path.glob(f"**/{path.name}"))
+            if elsewhere:
+                cause = f"does not exist; {elsewhere[0]} is for another machine"
+                yield Fault(OTHER_MACHINE, str(path), cause, f"install the package for {vendor.machine}")
+            elif vendor.operators:
+                cause = f"does not exist: no {purpose}"
+                yield Fault("library-missing", str(path), cause, "build a binary release with CANN and install it")
+        elif surroundings.toolkits:
+            wanted: tuple[str, ...] = REGISTRY_SYMBOLS if purpose in {"shape inference", "tiling"} else ()
+            if purpose == "aclnn":
+                wanted = tuple(f"aclnn{op_type}" for op_type in sorted(vendor.operators))
+            for check, cause, repair in load(path, wanted, surroundings.environment):
+                yield Fault(check, str(path), cause, repair)
+
+
+def _changed(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
+    del surroundings
+    files = read_json(vendor.path / MANIFEST).get("files", {})
+    for name, digest in sorted(files.items()) if isinstance(files, dict) else ():
+        path = vendor.path / name
+        if not path.is_file():
+            yield Fault("file-missing", str(path), "the manifest lists it", "install the package again with --force")
+        elif hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            cause = "differs from what was installed"
+            yield Fault("file-changed", str(path), cause, "install the package again with --force")
+
+
+def _soc_directory(vendor: Vendor, soc: str | None) -> Iterator[Fault]:
+    known = {*soc_directories(), *OTHER_SOC_DIRECTORIES}
+    config = vendor.path / TBE / "config"
+    for name in sorted(path.name for path in config.glob("*/") if path.is_dir()):
+        if name not in known:
+            cause = f"is no SoC directory; CANN looks into {', '.join(sorted(soc_directories()))}"
+            hint = "ascend910" if name in {chip.lower() for chip in FIRST_GENERATION[1:]} else name.rstrip("0123456789")
+            repair = f"rename it to {hint}" if hint in known else "pack again with --soc"
+            yield Fault("soc-directory", str(config / name), cause, repair)
+    if soc and vendor.operators and soc not in vendor.ops_info:
+        cause = f"does not exist; the vendor has {', '.join(sorted(vendor.ops_info)) or 'no SoC at all'}"
+        repair = f"pack the operators with --soc={soc}"
+        yield Fault("wrong-soc", str(config / soc), cause, repair)
+
+
+def _binaries(vendor: Vendor, soc: str) -> Iterator[Fault]:
+    info = vendor.binary_info(soc)
+    if not vendor.ops_info.get(soc):
+        return
+    missing = sorted(set(vendor.ops_info[soc]) - set(vendor.binaries(soc)))
+    if missing:
+        cause = f"has no kernel of {', '.join(missing)}: aclnn calls end with 561003; ATC compiles from the sources"
+        yield Fault("binaries-missing", str(info), cause, "build a binary release with CANN and install it")
+    for op_type, entry in sorted(vendor.binaries(soc).items()):
+        for binary in entry.get("binaryList", []) if isinstance(entry, dict) else ():
+            for key in ("binPath", "jsonPath"):
+                path = vendor.path / TBE / "kernel" / str(binary.get(key, ""))
+                if not path.is_file():
+                    cause = f"does not exist, but {info.name} lists it for {op_type}"
+                    yield Fault("binary-file-missing", str(path), cause, "install the package again with --force")
+
+
+ENVIRONMENT_CHECKS: tuple[Callable[[Surroundings], Iterator[Fault]], ...] = (
+    _toolkit,
+    _custom_entries,
+    _config,
+    _nothing,
+    _twice,
+    _shadowed,
+)
+VENDOR_CHECKS: tuple[Callable[[Surroundings, Vendor], Iterator[Fault]], ...] = (
+    _library_path,
+    _implementation,
+    _descriptions,
+    _version,
+    _libraries,
+    _changed,
+)

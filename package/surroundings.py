@@ -1,0 +1,152 @@
+"""What CANN's programs would find with a given environment: toolkit, vendor folders in their order. Only reads."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from opforge.package.layout import TBE
+
+HOME_PATH, OPP_PATH, CUSTOM_PATH = "ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH"
+LIBRARY_PATH = "LD_LIBRARY_PATH"
+PRIORITY = "load_priority"
+# Where installers of CANN put a toolkit unless they are told otherwise.
+USUAL_TOOLKITS = (
+    Path("/usr/local/Ascend/ascend-toolkit/latest"),
+    Path("/usr/local/Ascend/latest"),
+    Path.home() / "Ascend/ascend-toolkit/latest",
+)
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """A folder that holds one vendor's operators.
+
+    Attributes:
+        path: The folder.
+        origin: What makes programs look there: ASCEND_CUSTOM_OPP_PATH or config.ini.
+        machine: Folder of the libraries: linux/x86_64, linux/aarch64.
+    """
+
+    path: Path
+    origin: str
+    machine: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, which is also the first part of the name of its `_impl` folder."""
+        return self.path.name
+
+    @cached_property
+    def ops_info(self) -> dict[str, dict[str, Any]]:
+        """SoC directory -> operator type -> entry; a file that is no JSON object counts as empty."""
+        folder = self.path / TBE / "config"
+        return {path.parent.name: read_json(path) for path in sorted(folder.glob("*/aic-*-ops-info.json"))}
+
+    @cached_property
+    def operators(self) -> frozenset[str]:
+        """Types of its operators, as its files say."""
+        listed = read_json(self.path / "manifest.json").get("operators", [])
+        return frozenset(listed if isinstance(listed, list) else []).union(*self.ops_info.values())
+
+    def binaries(self, soc: str) -> dict[str, Any]:
+        """Operator type -> entry of the kernel binaries for a SoC directory; empty without a binary release."""
+        return read_json(self.binary_info(soc))
+
+    def binary_info(self, soc: str) -> Path:
+        """The file that lists the kernel binaries for a SoC directory."""
+        return self.path / TBE / "kernel/config" / soc / "binary_info_config.json"
+
+    @property
+    def libraries(self) -> dict[str, Path]:
+        """What each library of the folder is for -> where it belongs."""
+        return {
+            "shape inference": self.path / "op_proto/lib" / self.machine / "libcust_opsproto_rt2.0.so",
+            "tiling": self.path / TBE / "op_tiling/lib" / self.machine / "libcust_opmaster_rt2.0.so",
+            "aclnn": self.path / "op_api/lib/libcust_opapi.so",
+            "ONNX plugin": self.path / "framework/onnx/libcust_onnx_parsers.so",
+        }
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """An environment, and what it leads to.
+
+    Attributes:
+        environment: Its variables.
+        usual_toolkits: Folders in which a toolkit may lie that no variable names.
+    """
+
+    environment: Mapping[str, str]
+    usual_toolkits: Sequence[Path] = USUAL_TOOLKITS
+
+    def folder(self, variable: str) -> Path | None:
+        """The folder that a variable names; None when it is unset or empty."""
+        return Path(text) if (text := self.environment.get(variable)) else None
+
+    def entries(self, variable: str) -> list[Path]:
+        """The folders of a colon list."""
+        return [Path(text) for text in self.environment.get(variable, "").split(":") if text]
+
+    @cached_property
+    def toolkits(self) -> list[Path]:
+        """Toolkits that are installed, the one of ASCEND_HOME_PATH first."""
+        named = self.folder(HOME_PATH)
+        places = [*([named] if named else []), *self.usual_toolkits]
+        return list(dict.fromkeys(path for path in places if path.is_dir()))
+
+    @cached_property
+    def machine(self) -> str:
+        """`<os>/<arch>` of the libraries: of the toolkit's scene.info, else of this machine."""
+        opp = self.folder(OPP_PATH)
+        scene = key_values(opp / "scene.info") if opp else {}
+        return f"{scene.get('os', 'linux')}/{scene.get('arch', platform.machine())}"
+
+    @cached_property
+    def vendors(self) -> list[Vendor]:
+        """Vendor folders, in the order in which every consumer searches them."""
+        found = [Vendor(path, CUSTOM_PATH, self.machine) for path in self.entries(CUSTOM_PATH)]
+        if opp := self.folder(OPP_PATH):
+            listed = [opp / "vendors" / name for name in priorities(opp / "vendors/config.ini") or ()]
+            found += [Vendor(path, "config.ini", self.machine) for path in listed]
+        return [vendor for vendor in found if is_vendor(vendor.path)]
+
+
+def is_vendor(path: Path) -> bool:
+    """Whether a folder holds operators, to tell a vendor folder from its parent."""
+    return (path / "op_impl").is_dir() or (path / "op_proto").is_dir()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; empty when there is none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def key_values(path: Path) -> dict[str, str]:
+    """The lines `key=value` of a file; empty when it cannot be read."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    pairs = [line.partition("=") for line in lines]
+    return {key.strip(): value.strip().strip('"') for key, separator, value in pairs if separator}
+
+
+def priorities(config: Path) -> list[str] | None:
+    """Vendors in the first line of a config.ini, as `load_priority=a,b`; None when programs cannot use the file."""
+    try:
+        first = config.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
+    except OSError:
+        return None
+    key, separator, value = first.partition("=")
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    return names if separator and key.strip() == PRIORITY and "=" not in value and names else None

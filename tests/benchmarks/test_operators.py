@@ -1,0 +1,71 @@
+"""The benchmark table: its form, and no figure of the model worse than in the committed baseline."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def _load_operators():
+    module_spec = importlib.util.spec_from_file_location("benchmark_operators", BENCHMARKS / "operators.py")
+    module = importlib.util.module_from_spec(module_spec)
+    module_spec.loader.exec_module(module)
+    return module
+
+
+operators = _load_operators()
+
+
+def table(*arguments):
+    command = [sys.executable, str(BENCHMARKS / "operators.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_figures_of_the_quick_cases_have_not_dropped(tmp_path):
+    rows_path = tmp_path / "rows.json"
+    result = table("--quick", "--check", "--json", str(rows_path))
+    assert result.returncode == 0, result.stdout + result.stderr
+    rows = json.loads(rows_path.read_text())
+    assert len(result.stdout.splitlines()) == 1 + len(rows)
+    for row in rows:
+        assert {"operator", "case", "dtype", "bytes", "eff", "bal", "estimate_us", "bound_us", "dma_count"} <= set(row)
+        assert 1 <= row["bytes"] < 2
+        assert 0 < row["eff"] < 1 <= row["bal"]
+        assert row["bound_us"] < row["estimate_us"]
+
+
+@pytest.mark.all
+def test_figures_of_all_cases_have_not_dropped():
+    result = table("--check")
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("figure", "factor", "is_found"),
+    [("eff", 1.04, False), ("eff", 1.06, True), ("bytes", 0.96, False), ("bytes", 0.94, True), ("bal", 0.94, True)],
+)
+def test_figures_worse_by_more_than_five_percent_are_found(figure, factor, is_found):
+    row = {"operator": "Op", "case": "[4]", "dtype": "fp16", "bytes": 1.01, "eff": 0.8, "bal": 1.05, "dma_count": 70}
+    known = {name: row[name] for name in ("bytes", "eff", "bal", "dma_count")}
+    found = operators.regressions([row], {"Op [4] fp16": known | {figure: known[figure] * factor}})
+    assert [figure in line for line in found] == [True] * is_found
+
+
+def test_a_case_without_baseline_is_found():
+    row = {"operator": "Op", "case": "[4]", "dtype": "fp16"}
+    assert ["--update" in line for line in operators.regressions([row], {})] == [True]
+
+
+@pytest.mark.parametrize("arguments", [("--operators", "Nothing"), ("--case", "no such case")])
+def test_what_does_not_exist_is_refused(arguments):
+    result = table(*arguments)
+    assert result.returncode == 2
+    assert arguments[1] in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,363 @@
+"""Fault trees: an installation that is right but for one thing, and the line that names it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from opforge.codegen.cli import app
+from opforge.package.faults import find_faults, is_version_accepted
+from opforge.package.libraries import OTHER_MACHINE
+from opforge.package.surroundings import Surroundings
+
+OP_TYPE, SOC = "GroupedBiasAddGrad", "ascend910b"
+TBE = Path("op_impl/ai_core/tbe")
+MACHINE = "linux/x86_64"
+LIBRARIES = {
+    f"op_proto/lib/{MACHINE}/libcust_opsproto_rt2.0.so": "registry",
+    f"{TBE}/op_tiling/lib/{MACHINE}/libcust_opmaster_rt2.0.so": "registry",
+    "op_api/lib/libcust_opapi.so": "opapi",
+    "framework/onnx/libcust_onnx_parsers.so": "plain",
+}
+SOURCES = {
+    "plain": "int value = 1;",
+    "registry": "int GetRegisteredOpNum(void) { return 1; }",
+    "opapi": f"int aclnn{OP_TYPE}(void) {{ return 0; }}",
+    "undefined": "int missing_function(void); int value(void) { return missing_function(); }",
+    "protobuf": "int _ZN6google8protobuf7MessageC2Ev(void); int f(void) { return _ZN6google8protobuf7MessageC2Ev(); }",
+    "new_abi": "int _ZN2ge3AddERKNSt7__cxx1112basic_stringE(void); "
+    "int f(void) { return _ZN2ge3AddERKNSt7__cxx1112basic_stringE(); }",
+}
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("libraries")
+    for name, source in SOURCES.items():
+        (folder / f"{name}.c").write_text(source)
+        command = ["gcc", "-shared", "-fPIC", "-nostdlib", "-o", str(folder / f"{name}.so"), str(folder / f"{name}.c")]
+        subprocess.run(command, check=True)
+    return folder
+
+
+class Tree:
+    """A toolkit, a vendor folder with a binary release, and the variables that lead to them."""
+
+    def __init__(self, root: Path, compiled: Path) -> None:
+        self.compiled = compiled
+        self.toolkit = root / "toolkit"
+        self.opp = self.toolkit / "opp"
+        self.write(self.opp / "built-in/x", "")
+        self.write(self.opp / "scene.info", "os=linux\narch=x86_64\n")
+        self.write(self.toolkit / "compiler/version.info", 'Version=8.1\nrequired_opp_abi_version=">=8.0,<=8.3"\n')
+        self.vendor = root / "Täger's opp/vendors/acme"
+        self.install(self.vendor)
+        self.environment = {
+            "ASCEND_HOME_PATH": str(self.toolkit),
+            "ASCEND_OPP_PATH": str(self.opp),
+            "ASCEND_CUSTOM_OPP_PATH": str(self.vendor),
+            "LD_LIBRARY_PATH": str(self.vendor / "op_api/lib"),
+        }
+
+    def write(self, path: Path, text: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def library(self, path: Path, name: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(self.compiled / f"{name}.so", path)
+
+    def install(self, vendor: Path) -> None:
+        for path, name in LIBRARIES.items():
+            self.library(vendor / path, name)
+        (vendor / TBE / f"{vendor.name}_impl/dynamic").mkdir(parents=True)
+        self.write(vendor / "version.info", "compiler_version=8.1\npackage_version=1.2\n")
+        self.write(vendor / TBE / f"config/{SOC}/aic-{SOC}-ops-info.json", json.dumps({OP_TYPE: {"opFile": {}}}))
+        files = {key: f"{SOC}/x/{OP_TYPE}_1.{end}" for key, end in (("binPath", "o"), ("jsonPath", "json"))}
+        for path in files.values():
+            self.write(vendor / TBE / "kernel" / path, "{}")
+        info = json.dumps({OP_TYPE: {"binaryList": [files]}})
+        self.write(vendor / TBE / f"kernel/config/{SOC}/binary_info_config.json", info)
+        self.write(vendor / "manifest.json", json.dumps({"operators": [OP_TYPE], "files": {}}))
+
+    def faults(self, soc: str | None = SOC, usual=()) -> list:
+        return find_faults(Surroundings(self.environment, usual), soc)
+
+
+@pytest.fixture
+def tree(tmp_path, compiled):
+    return Tree(tmp_path, compiled)
+
+
+def test_a_healthy_tree_has_no_fault(tree):
+    assert tree.faults() == []
+    assert tree.faults(soc=None) == []
+
+
+FAULTS = {}
+
+
+def fault(check, says, *follows):
+    """A change to the healthy tree, the check that must notice, what its line holds, and checks that follow from it."""
+
+    def add(change):
+        FAULTS[change.__name__] = (change, check, says, follows)
+        return change
+
+    return add
+
+
+@fault("set-env-not-sourced", "not set, but a toolkit lies in")
+def variables_unset(tree):
+    for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH"):
+        del tree.environment[name]
+
+
+@fault("variable-wrong", "which is no folder")
+def opp_path_wrong(tree):
+    tree.environment["ASCEND_OPP_PATH"] += "-old"
+
+
+@fault("mixed-toolkits", "which is not of the toolkit")
+def two_toolkits(tree):
+    other = tree.toolkit.parent / "other"
+    shutil.copytree(tree.opp, other / "opp")
+    tree.environment["ASCEND_OPP_PATH"] = str(other / "opp")
+
+
+@fault("old-layout", "no folder 'built-in'")
+def opp_without_builtin(tree):
+    shutil.rmtree(tree.opp / "built-in")
+
+
+@fault("no-scene", "names no arch")
+def scene_info_lost(tree):
+    (tree.opp / "scene.info").write_text("os=linux\n")
+
+
+@fault("no-vendor", "programs see no custom operator")
+def custom_path_unset(tree):
+    del tree.environment["ASCEND_CUSTOM_OPP_PATH"]
+
+
+@fault("parent-of-vendor", "the folder above the vendor folder")
+def parent_of_vendors(tree):
+    tree.environment["ASCEND_CUSTOM_OPP_PATH"] = str(tree.vendor.parent)
+
+
+@fault("parent-of-vendor", "bin/set_env.bash")
+def install_path_itself(tree):
+    tree.environment["ASCEND_CUSTOM_OPP_PATH"] = str(tree.vendor.parent.parent)
+
+
+@fault("no-vendor-folder", "neither op_impl nor op_proto")
+def entry_of_something_else(tree):
+    tree.environment["ASCEND_CUSTOM_OPP_PATH"] += f":{tree.vendor}/framework"
+
+
+@fault("entry-missing", "which is no folder")
+def entry_gone(tree):
+    tree.environment["ASCEND_CUSTOM_OPP_PATH"] += ":/nowhere/vendors/gone"
+
+
+@fault("relative-entry", "depends on the folder")
+def relative_entry(tree):
+    tree.environment["ASCEND_CUSTOM_OPP_PATH"] += ":vendors/acme"
+
+
+@fault("library-path", "lacks")
+def library_path(tree):
+    tree.environment["LD_LIBRARY_PATH"] = "/usr/lib"
+
+
+@fault("impl-missing", "FE and ATC ignore the vendor; it was packed as 'acme'")
+def folder_renamed(tree):
+    tree.vendor = tree.vendor.rename(tree.vendor.with_name("ours"))
+    tree.environment |= {
+        "ASCEND_CUSTOM_OPP_PATH": str(tree.vendor),
+        "LD_LIBRARY_PATH": str(tree.vendor / "op_api/lib"),
+    }
+
+
+@fault("soc-directory", "rename it to ascend910b", "wrong-soc")
+def soc_directory_wrong(tree):
+    config = tree.vendor / TBE / "config"
+    (config / SOC).rename(config / "ascend910b1")
+
+
+@fault("wrong-soc", "does not exist; the vendor has ascend910_93")
+def another_soc(tree):
+    config = tree.vendor / TBE / "config"
+    (config / SOC).rename(config / "ascend910_93")
+    (config / "ascend910_93" / f"aic-{SOC}-ops-info.json").rename(
+        config / "ascend910_93/aic-ascend910_93-ops-info.json"
+    )
+
+
+@fault("binaries-missing", "aclnn calls end with 561003")
+def source_release(tree):
+    shutil.rmtree(tree.vendor / TBE / "kernel")
+
+
+@fault("binary-file-missing", "does not exist, but binary_info_config.json lists it")
+def kernel_file_gone(tree):
+    next((tree.vendor / TBE / "kernel").rglob("*.o")).unlink()
+
+
+@fault("compiler-version", "compiler_version is 7.9, the toolkit takes >=8.0,<=8.3")
+def built_for_an_older_toolkit(tree):
+    (tree.vendor / "version.info").write_text("compiler_version=7.9\n")
+
+
+@fault("abi-mismatch", "new C++ ABI")
+def new_abi(tree):
+    tree.library(tree.vendor / "op_api/lib/libcust_opapi.so", "new_abi")
+
+
+@fault("cannot-load", "needs missing_function, which no library has")
+def plugin_cannot_load(tree):
+    tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "undefined")
+
+
+@fault("cannot-load", "-Dgoogle=ascend_private")
+def plugin_with_public_protobuf(tree):
+    tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "protobuf")
+
+
+@fault("symbol-missing", "does not export GetRegisteredOpNum")
+def registry_not_linked(tree):
+    tree.library(tree.vendor / f"op_proto/lib/{MACHINE}/libcust_opsproto_rt2.0.so", "plain")
+
+
+@fault("symbol-missing", f"does not export aclnn{OP_TYPE}")
+def function_missing(tree):
+    tree.library(tree.vendor / "op_api/lib/libcust_opapi.so", "plain")
+
+
+@fault("library-missing", "no tiling")
+def tiling_library_missing(tree):
+    (tree.vendor / TBE / f"op_tiling/lib/{MACHINE}/libcust_opmaster_rt2.0.so").unlink()
+
+
+@fault("other-machine", "is for another machine")
+def libraries_of_another_machine(tree):
+    lib = tree.vendor / "op_proto/lib/linux"
+    (lib / "x86_64").rename(lib / "aarch64")
+
+
+@fault("other-machine", "another processor")
+def library_of_another_processor(tree):
+    path = tree.vendor / "framework/onnx/libcust_onnx_parsers.so"
+    content = bytearray(path.read_bytes())
+    content[18:20] = (183).to_bytes(2, "little")  # e_machine of aarch64
+    path.write_bytes(content)
+
+
+@fault("same-vendor-name", "the vendor name of 2 folders", "shadowed", "library-path")
+def same_name_twice(tree):
+    other = tree.opp / "vendors/acme"
+    tree.install(other)
+    (other.parent / "config.ini").write_text("load_priority=acme\n")
+
+
+@fault("shadowed", "is hidden by the one in")
+def two_packages(tree):
+    other = tree.vendor.with_name("other")
+    tree.install(other)
+    tree.environment["ASCEND_CUSTOM_OPP_PATH"] += f":{other}"
+    tree.environment["LD_LIBRARY_PATH"] += f":{other}/op_api/lib"
+
+
+@fault("config-unreadable", "its first line is not load_priority=")
+def config_unreadable(tree):
+    tree.install(tree.opp / "vendors/beta")
+    (tree.opp / "vendors/config.ini").write_text("\nload_priority=beta\n")
+
+
+@fault("config-names-nobody", "names the vendor 'gone'")
+def config_names_nobody(tree):
+    (tree.opp / "vendors").mkdir()
+    (tree.opp / "vendors/config.ini").write_text("load_priority=gone\n")
+
+
+@fault("vendor-not-listed", "does not name the vendor 'beta'", "shadowed", "library-path")
+def config_forgets_a_vendor(tree):
+    for name in ("alpha", "beta"):
+        tree.install(tree.opp / "vendors" / name)
+    (tree.opp / "vendors/config.ini").write_text("load_priority=alpha\n")
+
+
+@fault("ops-info-broken", "is no JSON")
+def description_broken(tree):
+    (tree.vendor / TBE / f"config/{SOC}/aic-{SOC}-ops-info.json").write_text("{")
+
+
+@fault("file-changed", "differs from what was installed")
+def file_changed(tree):
+    manifest = {"operators": [OP_TYPE], "files": {"version.info": "0" * 64}}
+    (tree.vendor / "manifest.json").write_text(json.dumps(manifest))
+
+
+@fault("file-missing", "the manifest lists it")
+def file_missing(tree):
+    manifest = {"operators": [OP_TYPE], "files": {"op_api/include/aclnn_x.h": "0" * 64}}
+    (tree.vendor / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_named(tree, name):
+    change, check, says, follows = FAULTS[name]
+    change(tree)
+    found = tree.faults(usual=[tree.toolkit])
+    matching = [str(fault) for fault in found if fault.check == check]
+    assert any(says in line for line in matching), "\n".join(map(str, found))
+    assert {fault.check for fault in found} == {check, *follows}, "\n".join(map(str, found))
+
+
+def test_every_check_has_a_fault_tree():
+    package = Path(__file__).resolve().parents[2] / "package"
+    names = re.findall(r'(?:Fault\(|yield|return)\s*"([a-z-]+)"', (package / "faults.py").read_text())
+    names += re.findall(r'(?:yield|return)\s*"([a-z-]+)"', (package / "libraries.py").read_text())
+    assert {*names, OTHER_MACHINE} == {check for _, check, _, _ in FAULTS.values()}
+
+
+@pytest.mark.parametrize(
+    ("version", "required", "accepted"),
+    [
+        ("8.1", ">=8.0,<=8.3", True),
+        ("8.1.RC1", ">=8.0, <=8.3", True),
+        ("8.31", ">=8.0,<=8.3", False),
+        ("8.21", ">=8.0,<=8.3", True),
+        ("7.9", ">=8.0,<=8.3,7.9", True),
+        ("eight", ">=8.0,<=8.3", False),
+        ("8.1", ">=8.0", False),
+    ],
+)
+def test_version_ranges(version, required, accepted):
+    assert is_version_accepted(version, required) is accepted
+
+
+def test_the_command_answers_for_each_program(tree, monkeypatch):
+    for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH", "LD_LIBRARY_PATH"):
+        monkeypatch.setenv(name, tree.environment[name])
+    healthy = CliRunner().invoke(app, ["doctor", "--json", "--soc", "Ascend910B1"])
+    assert healthy.exit_code == 0, healthy.output
+    answer = json.loads(healthy.output)
+    assert answer["faults"] == []
+    assert set(answer["operators"][OP_TYPE].values()) == {str(tree.vendor)}
+
+    source_release(tree)
+    faulty = CliRunner().invoke(app, ["doctor", "--json"])
+    assert faulty.exit_code == 1
+    answer = json.loads(faulty.output)
+    assert [found["check"] for found in answer["faults"]] == ["binaries-missing"]
+    assert answer["operators"][OP_TYPE]["aclnn kernels"] == "CANN's own"
+    assert answer["operators"][OP_TYPE]["FE and ATC"] == str(tree.vendor)
+    shown = CliRunner().invoke(app, ["doctor"])
+    assert "binaries-missing" in shown.output

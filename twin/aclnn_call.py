@@ -1,0 +1,207 @@
+"""One call of an aclnn function with numpy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from ctypes import byref, c_uint64, c_void_p
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opforge.codegen.errors import UserError
+from opforge.twin.acl import ACL_DTYPES, Array, Extent, runtime
+from opforge.twin.results import AclnnError, FindingsError, findings_of
+
+if TYPE_CHECKING:
+    from opforge.codegen.model import OpSpec
+
+C_INTEGERS = {
+    "int8_t": ctypes.c_int8,
+    "int32_t": ctypes.c_int32,
+    "int64_t": ctypes.c_int64,
+    "uint64_t": ctypes.c_uint64,
+}
+
+
+def _overlaps(array: Array) -> bool:
+    """Whether elements of a strided array share memory, or may do so."""
+    reach = array.itemsize
+    for stride, dim in sorted(
+        (abs(stride), dim) for stride, dim in zip(array.strides, array.shape, strict=True) if dim > 1
+    ):
+        if stride < reach:
+            return array.size > 0
+        reach = stride * (dim - 1) + reach
+    return False
+
+
+class AclnnCall:
+    """One call of an aclnn function: arguments checked by name, then marshalled in the order of the signature."""
+
+    def __init__(self, spec: OpSpec, inputs: dict[str, Any], attrs: dict[str, Any], function: str | None) -> None:
+        self.spec = spec
+        for kind, given, known in (("input", inputs, spec.inputs), ("attribute", attrs, spec.attrs)):
+            names = [parameter.name for parameter in known]
+            if unknown := sorted(set(given) - set(names)):
+                raise UserError(f"{spec.op_type}: got {kind} {', '.join(unknown)}, expected some of {', '.join(names)}")
+        self.inputs = {name: self._array(name, value) for name, value in inputs.items() if value is not None}
+        self.attrs = attrs
+        self.function = self._choose(function)
+
+    def _array(self, name: str, value: Any) -> Array:
+        array = np.asarray(value)
+        if array.dtype not in ACL_DTYPES:
+            raise UserError(f"{self.spec.op_type}: {name} has dtype {array.dtype}, which no aclTensor can have")
+        return array
+
+    def _choose(self, wanted: str | None) -> str:
+        names = [candidate.function for candidate in self.spec.aclnn]
+        if wanted is not None and wanted not in names:
+            raise UserError(f"{self.spec.op_type}: got function {wanted!r}, expected one of {', '.join(names)}")
+        for candidate in self.spec.aclnn:
+            if wanted in {None, candidate.function} and set(self.attrs) <= set(candidate.params.values()):
+                return candidate.function
+        candidates = wanted or ", ".join(names)
+        raise UserError(f"{self.spec.op_type}: {candidates}: got {', '.join(self.attrs)}, expected attributes it takes")
+
+    def output_arrays(self, dtypes: Mapping[str, Any], given: Mapping[str, Array | None]) -> dict[str, Array | None]:
+        """The output arrays: given ones, else fresh ones of the inferred shape and dtype."""
+        names = [output.name for output in self.spec.outputs]
+        if unknown := sorted((set(dtypes) | set(given)) - set(names)):
+            raise UserError(
+                f"{self.spec.op_type}: got output {', '.join(unknown)}, expected some of {', '.join(names)}"
+            )
+        for name, array in given.items():
+            self._check_output(name, array)
+        inferred = self._infer() if set(names) - set(given) else {}
+        fresh = {name: np.zeros(shape, self._dtype(name, dtypes, dtype)) for name, (shape, dtype) in inferred.items()}
+        return {name: given[name] if name in given else fresh[name] for name in names}
+
+    def _check_output(self, name: str, array: Any) -> None:
+        place = f"{self.spec.op_type}: {name}"
+        if array is None:
+            return
+        if not isinstance(array, np.ndarray):
+            raise UserError(f"{place}: got {type(array).__name__}, expected a numpy array to write into, or None")
+        if array.dtype not in ACL_DTYPES:
+            raise UserError(f"{place}: got dtype {array.dtype}, which no aclTensor can have")
+        if not array.flags.writeable:
+            raise UserError(f"{place}: got an array that cannot be written")
+        if _overlaps(array):
+            raise UserError(f"{place}: got strides {array.strides} under which elements share memory")
+
+    def _dtype(self, name: str, wanted: Mapping[str, Any], inferred: np.dtype[Any]) -> np.dtype[Any]:
+        if name not in wanted:
+            return inferred
+        with suppress(TypeError):
+            dtype: np.dtype[Any] = np.dtype(wanted[name])
+            if wanted[name] is not None and dtype in ACL_DTYPES:
+                return dtype
+        raise UserError(f"{self.spec.op_type}: {name}: got dtype {wanted[name]!r}, which no aclTensor can have")
+
+    def _infer(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        from opforge.codegen.semantics import Call, ShapeRefusal, TensorType, infer
+
+        shapes = {name: tuple(array.shape) for name, array in self.inputs.items()}
+        dtypes = {name: array.dtype.name for name, array in self.inputs.items()}
+        types: dict[str, TensorType] = {}
+        # A call that breaks a rule is for the function to refuse; its outputs are those of a call without attributes,
+        # or else have the right rank and one element.
+        for attrs in (self.attrs, {}):
+            with suppress(ShapeRefusal):
+                types = types or infer(self.spec, Call(shapes, dtypes, attrs), with_checks=False)
+        fallback = next((array.dtype for array in self.inputs.values()), np.dtype("float32"))
+        known: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+        for output in self.spec.outputs:
+            found = types.get(output.name)
+            complete = found is not None and found.shape is not None and all(dim >= 0 for dim in found.shape)
+            one_element = (1,) * len(self.spec.cases[0].shapes[output.name])
+            shape = tuple(found.shape) if found is not None and found.shape is not None and complete else one_element
+            known[output.name] = (shape, np.dtype(found.dtype) if found is not None and found.dtype else fallback)
+        return known
+
+    def execute(self, opapi: ctypes.CDLL, outputs: dict[str, Array | None]) -> dict[str, Array]:
+        """Marshal, call both phases, wait, copy the outputs back."""
+        from opforge.codegen.views import aclnn_signature
+
+        acl = runtime()
+        written: list[tuple[Array, Extent, c_void_p]] = []
+        with ExitStack() as stack:
+            arguments: list[Any] = []
+            for parameter in aclnn_signature(self.spec, self.function):
+                if parameter.kind == "attr":
+                    arguments.append(self._attribute(parameter.of, parameter.c_type))
+                    continue
+                array = outputs[parameter.of] if parameter.kind == "output" else self.inputs.get(parameter.of)
+                if array is None:
+                    arguments.append(c_void_p())
+                elif parameter.kind == "host_list":
+                    arguments.append(stack.enter_context(acl.int_array([int(value) for value in array])))
+                else:
+                    handle, pointer, extent = stack.enter_context(acl.tensor(array))
+                    arguments.append(handle)
+                    if parameter.kind == "output":
+                        written.append((array, extent, pointer))
+            stream = stack.enter_context(acl.stream())
+            size, executor = c_uint64(), c_void_p()
+            plan = getattr(opapi, f"{self.function}GetWorkspaceSize")
+            self._checked(f"{self.function}GetWorkspaceSize", plan(*arguments, byref(size), byref(executor)))
+            workspace = stack.enter_context(acl.memory(size.value))
+            launch = getattr(opapi, self.function)
+            self._checked(self.function, launch(workspace, size, executor, stream))
+            self._wait(stream)
+            for array, extent, pointer in written:
+                self._copy_back(array, extent, pointer)
+        return {name: array for name, array in outputs.items() if array is not None}
+
+    def _checked(self, function: str, status: int) -> None:
+        if status:
+            raise AclnnError(function, status, runtime().message())
+
+    def _wait(self, stream: c_void_p) -> None:
+        acl = runtime()
+        status = acl.library.aclrtSynchronizeStream(stream)
+        if status == 0:
+            return
+        message = acl.message()
+        if findings := findings_of(acl.take_reports()):
+            raise FindingsError(findings)
+        raise AclnnError("aclrtSynchronizeStream", status, message)
+
+    @staticmethod
+    def _copy_back(array: Array, extent: Extent, pointer: c_void_p) -> None:
+        if array.size == 0:
+            return
+        # The whole extent comes back: what the kernel did to the elements between those of the output is seen too.
+        runtime().download(extent.data, pointer)
+        if not np.shares_memory(array, extent.data):
+            strides = tuple(stride * array.itemsize for stride in extent.strides)
+            array[...] = np.lib.stride_tricks.as_strided(extent.data, array.shape, strides)
+
+    def _attribute(self, name: str, c_type: str) -> Any:
+        attribute = next(attribute for attribute in self.spec.attrs if attribute.name == name)
+        value = self.attrs.get(name, attribute.default)
+        if value is None:
+            raise UserError(f"{self.spec.op_type}: attribute {name} is missing")
+        place = f"{self.spec.op_type}: {name}"
+        if c_type in C_INTEGERS:
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+                raise UserError(f"{place}: got {value!r}, expected an integer")
+            converted = C_INTEGERS[c_type](int(value))
+            # The two's complement of a negative number is what a uint64_t parameter gets for it.
+            if int(value) != converted.value and int(value) != ctypes.c_int64(converted.value).value:
+                raise UserError(f"{place}: got {value}, expected a number that {c_type} can hold")
+            return converted
+        if c_type == "char *":
+            if not isinstance(value, str):
+                raise UserError(f"{place}: got {value!r}, expected a string")
+            return ctypes.c_char_p(value.encode())
+        if c_type == "bool":
+            if not isinstance(value, (bool, np.bool_)):
+                raise UserError(f"{place}: got {value!r}, expected True or False")
+            return ctypes.c_bool(bool(value))
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+            raise UserError(f"{place}: got {value!r}, expected a number")
+        return ctypes.c_double(float(value))

@@ -1,0 +1,85 @@
+"""Run operators on the CPU twin with numpy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.project import Project, find_project
+from opforge.twin.acl import Array, one_at_a_time, runtime
+from opforge.twin.aclnn_call import AclnnCall
+from opforge.twin.build import build_project, soc_properties
+from opforge.twin.results import Result
+
+if TYPE_CHECKING:
+    from opforge.codegen.model import OpSpec
+
+
+@dataclass(frozen=True)
+class _Built:
+    specs: dict[str, OpSpec]
+    opapi: ctypes.CDLL
+
+
+@lru_cache
+def _built(project: Project, soc: str) -> _Built:
+    from opforge.codegen.loader import load_specs
+
+    operators = build_project(project, [soc])
+    runtime()
+    specs = {spec.op_type: spec for spec in load_specs(project.spec_paths())}
+    return _Built(specs, ctypes.CDLL(str(operators.opapi)))
+
+
+def run(
+    op_type: str,
+    inputs: Mapping[str, Array | Sequence[int] | None],
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    soc: str = "Ascend910B1",
+    out_dtypes: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Array | None] | None = None,
+    function: str | None = None,
+    strict: bool = True,
+    seed: int = 0,
+    threads: int = 0,
+    project: Project | None = None,
+) -> Result:
+    """Call an operator on the twin through the two phases of its aclnn function.
+
+    Args:
+        op_type: `GroupedBiasAddGrad`, ...
+        inputs: Arrays by parameter name; None or a missing key is a null pointer. Strided arrays stay strided.
+        attrs: Attributes by name; missing ones have their defaults.
+        soc: SoC that the twin plays.
+        out_dtypes: dtypes of outputs that differ from the inferred ones.
+        outputs: Arrays (strided ones too) to write into, instead of fresh ones; None is a null pointer.
+        function: aclnn function; default: the first one that has a parameter for every given attribute.
+        strict: Keep the shadow state that finds uninitialised reads and races; False is faster.
+        seed: Order of the blocks and poison; 0 differs from call to call.
+        threads: Blocks that run at once; 0 means one per core.
+        project: The project of the operator; default: the current folder's, else the built-in operators.
+
+    Raises:
+        AclnnError: The function returned a status other than 0.
+        FindingsError: The kernel made a mistake.
+        UserError: A name, dtype or SoC is unknown.
+    """
+    soc_properties(soc)
+    project = project or find_project()
+    with one_at_a_time:
+        built = _built(project, soc)
+        runtime().call("aclrtSetDevice", 0)  # contexts belong to threads
+        if op_type not in built.specs:
+            raise UserError(f"operator: got {op_type!r}, expected one of {', '.join(sorted(built.specs))}")
+        call = AclnnCall(built.specs[op_type], dict(inputs), dict(attrs or {}), function)
+        for name, value in {"soc": soc, "strict": str(int(strict)), "threads": str(threads), "seed": str(seed)}.items():
+            runtime().set_option(name, value)
+        runtime().take_reports()
+        results = call.execute(built.opapi, call.output_arrays(out_dtypes or {}, outputs or {}))
+        reports = runtime().take_reports()
+    return Result(results, reports)

@@ -1,0 +1,128 @@
+"""What a run on the twin gives: outputs, report, findings, and the errors that stand for a refused or faulty call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opforge.twin.acl import Array
+
+
+class AclnnError(Exception):
+    """An aclnn function refused the call.
+
+    Attributes:
+        function: The aclnn function.
+        status: Its status code: 161001, 161002, 561002, ...
+    """
+
+    def __init__(self, function: str, status: int, message: str) -> None:
+        super().__init__(f"{function} returned {status}: {message}")
+        self.function = function
+        self.status = status
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A mistake that the twin saw in a kernel.
+
+    Attributes:
+        kind: Name of the check.
+        block: Core that was running, -1 when none.
+        pipe: Pipe of the instruction.
+        where: Source file and line.
+        message: What happened, what was expected, how to repair it.
+    """
+
+    kind: str
+    block: int
+    pipe: str
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.kind} (block {self.block}, pipe {self.pipe}): {self.message}"
+
+
+class FindingsError(Exception):
+    """A kernel ran, but the twin saw mistakes; `findings` has all of them."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__("\n".join(map(str, findings)))
+        self.findings = tuple(findings)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a call moved; all sizes in bytes, summed over its kernel launches.
+
+    Attributes:
+        gm_bytes_read: Bytes that DMA read from global memory, every pass counted.
+        gm_bytes_written: Bytes that DMA wrote.
+        first_touch_bytes: Bytes of the 128-byte sectors that were touched at least once.
+        minimal_bytes: Every input once and every output once.
+        dma_count: DMA instructions.
+        blocks: Cores of the largest launch.
+        balance: Estimated time of the busiest core over the mean of all vector cores.
+        traffic_balance: The same of DMA bytes.
+        estimate_us: Time by the model of npu_model.json, launch overhead included; an estimate, nothing is measured.
+        launch_us: The launch overhead in it.
+        bound_us: Roofline bound of the problem: the minimal bytes at the bandwidth of global memory.
+    """
+
+    gm_bytes_read: int
+    gm_bytes_written: int
+    first_touch_bytes: int
+    minimal_bytes: int
+    dma_count: int
+    blocks: int
+    balance: float
+    traffic_balance: float
+    estimate_us: float
+    launch_us: float
+    bound_us: float
+
+    @property
+    def efficiency(self) -> float:
+        """The bound over the estimate without the launch overhead; 0 when nothing ran."""
+        running = self.estimate_us - self.launch_us
+        return self.bound_us / running if running > 0 else 0.0
+
+
+class Result(Mapping[str, Array]):
+    """The outputs of a call by name, `report`, and `launches`: what each kernel launch reported, as plain data."""
+
+    def __init__(self, outputs: dict[str, Array], launches: Sequence[Mapping[str, Any]]) -> None:
+        self._outputs = outputs
+        self.launches = tuple(launches)
+        self.report = _total(launches)
+
+    def __getitem__(self, name: str) -> Array:
+        return self._outputs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._outputs)
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+
+def findings_of(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """The findings in what launches reported."""
+    keys = ("kind", "block", "pipe", "where", "message")
+    return [Finding(**{key: found[key] for key in keys}) for report in reports for found in report["findings"]]
+
+
+def _total(reports: Sequence[Mapping[str, Any]]) -> Report:
+    sums = ("gm_bytes_read", "gm_bytes_written", "first_touch_bytes", "minimal_bytes", "dma_count")
+    return Report(
+        **{key: sum(report[key] for report in reports) for key in sums},
+        blocks=max((report["blocks"] for report in reports), default=0),
+        balance=max((report["balance"] for report in reports), default=0.0),
+        estimate_us=sum((report["estimate_us"] for report in reports), 0.0),
+        launch_us=sum((report["launch_us"] for report in reports), 0.0),
+        bound_us=sum((report["bound_us"] for report in reports), 0.0),
+        traffic_balance=max((report["traffic_balance"] for report in reports), default=0.0),
+    )
