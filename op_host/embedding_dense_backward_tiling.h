@@ -9,6 +9,8 @@
 
 #include "common/arithmetic.h"
 #include "common/plan.h"
+#include "common/segmented_rows.h"
+#include "common/tile.h"
 #include "embedding_dense_backward_problem.h"
 #include "embedding_dense_backward_tiling_data.h"
 
@@ -16,50 +18,37 @@ namespace opforge {
 
 namespace embedding_dense_backward {
 
-inline constexpr int64_t kMaxElements = int64_t{1} << 58;  // byte offsets stay far below 2^63
 inline constexpr int64_t kMaxRows = std::numeric_limits<int32_t>::max();
 inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kWordBytes = 4;
 
-inline constexpr int64_t kMaxTileWidth = 4096;
-// A burst of 16 KiB reaches the full rate of the DMA; rows of a batch share the flags of a buffer.
+// A batch of rows shares the flags of a buffer; 16 KiB reach the full rate of the DMA.
 inline constexpr int64_t kMaxTileBytes = 32768;
 inline constexpr int64_t kTileBuffers = 3;
 inline constexpr int64_t kStoreBuffers = 4;
-// Slices start on multiples of this; thinner ones waste the DMA.
-inline constexpr int64_t kSliceBytes = 2 * kGmSectorBytes;
-// Less than this does not pay for starting another core.
-inline constexpr int64_t kMinCoreBytes = 16384;
+using segmented_rows::Grid;
+using segmented_rows::kMaxTileWidth;
+using segmented_rows::kSliceBytes;
 
-// Of the kernel: windows of indices and keys, probes of a search, the record of a row block.
-inline constexpr int64_t kListBytes = 4096 + 2048 + 2048;
+// What the kernel needs besides: parts of the lists in GM, probes of a search, the record of a row block.
+inline constexpr int64_t kWindowBytes = 4096;
+inline constexpr int64_t kKeyBytes = 2048;
+inline constexpr int64_t kProbeBytes = 2048;
 inline constexpr int64_t kRecordBytes = 32;
 
-// Of the sort: UB for each index of a chunk and for probes; lists of 8-byte entries, read and written.
+// The sort: bytes of UB for each index of a chunk, words of the lists of 8-byte entries that it reads and writes.
 inline constexpr int64_t kSortBytesPerIndex = 24;
-inline constexpr int64_t kProbeBytes = 4096;
 inline constexpr int64_t kListWordsPerIndex = 4;
 inline constexpr int64_t kMinChunk = 32;
 inline constexpr int64_t kMaxChunk = 4096;
-// Estimated cycles: a pass over an index in UB, what a chunk costs besides, and a level of merges with its meeting.
+// Estimated cycles: what a chunk costs besides its passes, and a level of merges with its meeting.
 inline constexpr int64_t kChunkCycles = 1500;
 inline constexpr int64_t kLevelCycles = 5000;
 
-struct Grid {
-    int64_t rowBlocks = 1;
-    int64_t columnSlices = 1;
-    int64_t sliceWidth = 0;
-};
-
-constexpr Grid GridOf(const EmbeddingDenseBackwardProblem& problem, int64_t cores)
+/// Bytes of UB of the sort.
+constexpr int64_t SortBytes(int64_t chunk)
 {
-    const int64_t granule = kSliceBytes / SizeOf(problem.gradDtype);
-    Grid grid;
-    grid.rowBlocks = std::clamp<int64_t>(std::max(problem.M, problem.numWeights), 1, cores);
-    const int64_t slices = std::min(cores / grid.rowBlocks, CeilDiv(problem.E, granule));
-    grid.sliceWidth = slices == 1 ? problem.E : RoundUp(CeilDiv(problem.E, slices), granule);
-    grid.columnSlices = CeilDiv(problem.E, grid.sliceWidth);
-    return grid;
+    return chunk * kSortBytesPerIndex + 2 * kProbeBytes;
 }
 
 /// Estimated cycles of a sort of `length` indices in chunks.
@@ -81,7 +70,7 @@ constexpr int64_t ChunkOf(int64_t length, int64_t cores, int64_t ubBytes)
 {
     int64_t best = 0;
     for (int64_t chunk = kMinChunk; chunk <= kMaxChunk; chunk *= 2) {
-        const bool fits = chunk * kSortBytesPerIndex + kProbeBytes <= ubBytes;
+        const bool fits = SortBytes(chunk) <= ubBytes;
         if (fits && (best == 0 || SortCycles(length, chunk, cores) < SortCycles(length, best, cores))) {
             best = chunk;
         }
@@ -101,7 +90,7 @@ struct Budget {
     constexpr int64_t Total() const
     {
         return kTileBuffers * tileBytes + workBytes + carryBytes + kStoreBuffers * storeBytes + recordBytes +
-               kListBytes;
+               kWindowBytes + kKeyBytes + kProbeBytes;
     }
 };
 
@@ -146,8 +135,8 @@ constexpr Plan<EmbeddingDenseBackwardTilingData> PlanEmbeddingDenseBackward(
         return plan;  // nothing to write: the kernel returns at once
     }
     const int64_t elements = SaturatingMul(SaturatingAdd(problem.M, problem.numWeights), problem.E);
-    if (elements > self::kMaxElements) {
-        plan.refusal = {"elements of grad and grad_weight", elements, self::kMaxElements};
+    if (elements > tile::kMaxElements) {
+        plan.refusal = {"elements of grad and grad_weight", elements, tile::kMaxElements};
         return plan;
     }
     if (problem.M > self::kMaxRows || problem.numWeights > self::kMaxRows) {
@@ -156,16 +145,14 @@ constexpr Plan<EmbeddingDenseBackwardTilingData> PlanEmbeddingDenseBackward(
                         self::kMaxRows};
         return plan;
     }
-    const int64_t bytes = elements * SizeOf(problem.gradDtype);
-    const int64_t cores = std::clamp<int64_t>(CeilDiv(bytes, self::kMinCoreBytes), 1, platform.coreNum);
-    const self::Grid grid = self::GridOf(problem, cores);
+    const int64_t elementBytes = SizeOf(problem.gradDtype);
+    const self::Grid grid = segmented_rows::GridOf({problem.M, problem.E, problem.numWeights, elementBytes}, platform);
     const self::Budget budget = self::BudgetOf(problem, grid, platform);
     const int64_t blocks = grid.rowBlocks * grid.columnSlices;
     const int64_t chunk = self::ChunkOf(problem.M, blocks, platform.ubBytes);
-    if (budget.Total() > platform.ubBytes || chunk == 0) {
-        plan.refusal = {"bytes of the unified buffer",
-                        std::max(budget.Total(), self::kMinChunk * self::kSortBytesPerIndex + self::kProbeBytes),
-                        platform.ubBytes};
+    const int64_t ubBytes = std::max(budget.Total(), self::SortBytes(std::max(chunk, self::kMinChunk)));
+    if (ubBytes > platform.ubBytes) {
+        plan.refusal = {"bytes of the unified buffer", ubBytes, platform.ubBytes};
         return plan;
     }
 
@@ -181,18 +168,25 @@ constexpr Plan<EmbeddingDenseBackwardTilingData> PlanEmbeddingDenseBackward(
     data.rowBlocks = static_cast<int32_t>(grid.rowBlocks);
     data.tileWidth = static_cast<int32_t>(budget.tileWidth);
     data.chunk = static_cast<int32_t>(chunk);
+    data.sortBytes = static_cast<int32_t>(self::SortBytes(chunk));
     data.tileBuffers = self::kTileBuffers;
     data.tileBytes = static_cast<int32_t>(budget.tileBytes);
     data.workBytes = static_cast<int32_t>(budget.workBytes);
     data.carryBytes = static_cast<int32_t>(budget.carryBytes);
     data.storeBuffers = self::kStoreBuffers;
     data.storeBytes = static_cast<int32_t>(budget.storeBytes);
+    data.windowBytes = self::kWindowBytes;
+    data.keyBytes = self::kKeyBytes;
+    data.recordBytes = static_cast<int32_t>(budget.recordBytes);
+    data.probeBytes = self::kProbeBytes;
 
     plan.blockNum = blocks;
     if (problem.M > 0) {
         const int64_t lists = chunk < problem.M ? 1 : blocks;
-        const int64_t words = lists * self::kListWordsPerIndex * problem.M + RoundUp(problem.M, 8) + grid.rowBlocks * 8;
-        plan.workspaceBytes = words * self::kWordBytes + 2 * grid.rowBlocks * data.partialPitch * self::kFloatBytes;
+        const int64_t words =
+            lists * self::kListWordsPerIndex * problem.M + RoundUp(problem.M, kUbBlockBytes / self::kWordBytes);
+        plan.workspaceBytes = words * self::kWordBytes + grid.rowBlocks * self::kRecordBytes +
+                              2 * grid.rowBlocks * data.partialPitch * self::kFloatBytes;
     }
     return plan;
 }

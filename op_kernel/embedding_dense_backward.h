@@ -121,9 +121,6 @@ private:
     static constexpr int64_t kMaxBurstBytes = 2097120;
     // Columns of a parked row are merged in pieces of whole sectors.
     static constexpr int64_t kMergeColumns = 64;
-    static constexpr int32_t kWindowWords = 1024;
-    static constexpr int32_t kKeyWords = 512;
-    static constexpr int32_t kRecordBytes = kFields * static_cast<int32_t>(sizeof(int32_t));
 
     __aicore__ inline bool HasOutput() const { return tiling_.weights > 0 && tiling_.columns > 0; }
     __aicore__ inline int64_t SortBlocks() const { return tiling_.chunk < tiling_.rows ? AscendC::GetBlockNum() : 1; }
@@ -147,8 +144,8 @@ private:
     __aicore__ inline void Sort()
     {
         kernel::IndexSort<I> sort;
-        sort.Init(pipe_, {tiling_.rows, tiling_.weights, tiling_.padding, tiling_.chunk, SortBlocks()}, indices_,
-                  lists_);
+        sort.Init(pipe_, {tiling_.rows, tiling_.weights, tiling_.padding, tiling_.chunk, SortBlocks()},
+                  tiling_.sortBytes, indices_, lists_);
         sorted_ = sort.Run();
         usedRows_ = sort.CountWanted(sorted_);
         share_ = ShareOf(rowBlock_);
@@ -163,10 +160,10 @@ private:
                           static_cast<uint32_t>(tiling_.storeBytes));
         pipe_->InitBuffer(workBuffer_, static_cast<uint32_t>(tiling_.workBytes));
         pipe_->InitBuffer(carryBuffer_, static_cast<uint32_t>(tiling_.carryBytes));
-        pipe_->InitBuffer(windowBuffer_, kWindowWords * sizeof(int32_t));
-        pipe_->InitBuffer(keyBuffer_, kKeyWords * sizeof(int32_t));
-        pipe_->InitBuffer(recordBuffer_, static_cast<uint32_t>(tiling_.rowBlocks * kRecordBytes));
-        pipe_->InitBuffer(probeBuffer_, kernel::Probes::kBytes);
+        pipe_->InitBuffer(windowBuffer_, static_cast<uint32_t>(tiling_.windowBytes));
+        pipe_->InitBuffer(keyBuffer_, static_cast<uint32_t>(tiling_.keyBytes));
+        pipe_->InitBuffer(recordBuffer_, static_cast<uint32_t>(tiling_.recordBytes));
+        pipe_->InitBuffer(probeBuffer_, static_cast<uint32_t>(tiling_.probeBytes));
         work_ = workBuffer_.template Get<float>();
         carry_ = carryBuffer_.template Get<float>();
         keyList_ = keyBuffer_.template Get<int32_t>();
@@ -187,8 +184,7 @@ private:
     /// Sums the runs of this core's share and records what others need to know of them.
     __aicore__ inline void SumShare()
     {
-        window_.Init(sorted_.words, sorted_.length * kernel::SortedList::kWords, windowBuffer_.template Get<int32_t>(),
-                     kWindowWords);
+        window_.Init(sorted_.words, sorted_.length * kernel::SortedList::kWords, windowBuffer_.template Get<int32_t>());
         const bool isEmpty = share_.begin == share_.end;
         const bool hasHead = !isEmpty && share_.begin > 0 && CodeAt(share_.begin - 1) == CodeAt(share_.begin);
         const bool hasTail = !isEmpty && share_.end < usedRows_ && CodeAt(share_.end) == CodeAt(share_.end - 1);
@@ -247,7 +243,9 @@ private:
         AscendC::DataCopyExtParams params;
         params.blockCount = static_cast<uint16_t>(burst.Count());
         params.blockLen = static_cast<uint32_t>(tile.width * kElementBytes);
-        params.srcStride = static_cast<uint32_t>((burst.Stride() * tiling_.columns - tile.width) * kElementBytes);
+        params.srcStride = burst.Count() > 1
+                               ? static_cast<uint32_t>((burst.Stride() * tiling_.columns - tile.width) * kElementBytes)
+                               : 0;
         AscendC::DataCopyPadExtParams<T> padding;
         padding.isPad = pitch_ != tile.width;
         padding.rightPadding = static_cast<uint8_t>(pitch_ - tile.width);
@@ -378,15 +376,17 @@ private:
         AscendC::DataCopyPad(destination, source, burst);
     }
 
+    __aicore__ inline int64_t KeyRoom() const { return tiling_.keyBytes / static_cast<int64_t>(sizeof(int32_t)); }
+
     /// Adds a key to the list of this share.
     __aicore__ inline void KeepKey(int64_t key)
     {
         if (keptKeys_ == 0) {
             Note(kFirstKey, key);
-        } else if (keptKeys_ % kKeyWords == 0) {
+        } else if (keptKeys_ % KeyRoom() == 0) {
             StoreKeys();
         }
-        keyList_.SetValue(static_cast<uint32_t>(keptKeys_ % kKeyWords), static_cast<int32_t>(key));
+        keyList_.SetValue(static_cast<uint32_t>(keptKeys_ % KeyRoom()), static_cast<int32_t>(key));
         ++keptKeys_;
     }
 
@@ -468,8 +468,10 @@ private:
         Widen<float>(1);
         AscendC::DataCopy(carry_, work_, static_cast<uint32_t>(pitch_));
         AscendC::PipeBarrier<PIPE_V>();
-        for (int64_t head = 0; head < heads; head += batchRows_) {
-            const int64_t count = kernel::Smaller(batchRows_, heads - head);
+        const bool isTooFarApart = tiling_.partialPitch * static_cast<int64_t>(sizeof(float)) > kMaxGapBytes;
+        const int64_t batch = isTooFarApart ? 1 : batchRows_;
+        for (int64_t head = 0; head < heads; head += batch) {
+            const int64_t count = kernel::Smaller(batch, heads - head);
             LoadPartials(HeadRow(first + 1 + head), count, column, width);
             Widen<float>(count);
             AscendC::Add(carry_, carry_, SumRows(0, count), static_cast<int32_t>(pitch_));
@@ -485,7 +487,7 @@ private:
         AscendC::DataCopyExtParams params;
         params.blockCount = static_cast<uint16_t>(count);
         params.blockLen = static_cast<uint32_t>(width * sizeof(float));
-        params.srcStride = static_cast<uint32_t>((tiling_.partialPitch - width) * sizeof(float));
+        params.srcStride = count > 1 ? static_cast<uint32_t>((tiling_.partialPitch - width) * sizeof(float)) : 0;
         AscendC::DataCopyPadExtParams<float> padding;
         padding.isPad = pitch_ != width;
         padding.rightPadding = static_cast<uint8_t>(pitch_ - width);
@@ -509,7 +511,7 @@ private:
                                     tiling_.workBytes / static_cast<int32_t>(sizeof(int32_t)));
         kernel::Order<AscendC::HardEvent::V_MTE3>();
 
-        window_.Init(keys_, tiling_.rows, windowBuffer_.template Get<int32_t>(), kWindowWords);
+        window_.Init(keys_, tiling_.rows, windowBuffer_.template Get<int32_t>());
         KeyPlace place = FirstKeyAbove(zeros.begin, blocks);
         for (int64_t zero = zeros.begin; zero < zeros.end; ++place.index) {
             while (place.block < blocks && place.index == Recorded(place.block, kKeys)) {

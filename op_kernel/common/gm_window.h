@@ -12,14 +12,13 @@ namespace kernel {
 /// Cheap as long as words are read in about ascending order.
 class GmWindow {
 public:
-    /// `length` words are there; `buffer` sets the size of the window.
+    /// `length` words are there; the window is as large as `buffer`.
     __aicore__ inline void Init(const AscendC::GlobalTensor<int32_t>& source, int64_t length,
-                                const AscendC::LocalTensor<int32_t>& buffer, int32_t capacity)
+                                const AscendC::LocalTensor<int32_t>& buffer)
     {
         source_ = source;
         length_ = length;
         buffer_ = buffer;
-        capacity_ = capacity;
         window_ = {0, 0};
     }
 
@@ -34,7 +33,7 @@ public:
 private:
     __aicore__ inline void Load(int64_t first)
     {
-        window_ = {first, Smaller(first + capacity_, length_)};
+        window_ = {first, Smaller(first + buffer_.GetSize(), length_)};
         AscendC::DataCopyExtParams burst;
         burst.blockLen = static_cast<uint32_t>((window_.end - first) * sizeof(int32_t));
         Order<AscendC::HardEvent::S_MTE2>();
@@ -47,7 +46,6 @@ private:
     AscendC::LocalTensor<int32_t> buffer_;
     Span window_;
     int64_t length_ = 0;
-    int64_t capacity_ = 0;
 };
 
 }  // namespace kernel

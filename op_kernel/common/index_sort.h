@@ -89,11 +89,9 @@ public:
         int64_t blocks;    // cores that sort together: all of them, or 1
     };
 
-    /// Bytes of UB for chunks of `chunk` entries.
-    __aicore__ static inline int64_t BufferBytes(int64_t chunk) { return 24 * chunk + 2 * Probes::kBytes; }
-
-    /// `workspace`: 4 words for each index.
-    __aicore__ inline void Init(AscendC::TPipe* pipe, const Problem& problem, const AscendC::GlobalTensor<I>& indices,
+    /// `bytes`: of UB, 24 for each entry of a chunk and two times those of Probes. `workspace`: 4 words an index.
+    __aicore__ inline void Init(AscendC::TPipe* pipe, const Problem& problem, int32_t bytes,
+                                const AscendC::GlobalTensor<I>& indices,
                                 const AscendC::GlobalTensor<int32_t>& workspace)
     {
         problem_ = problem;
@@ -102,7 +100,7 @@ public:
         source_ = workspace;
         target_ = workspace[static_cast<uint64_t>(problem.length * SortedList::kWords)];
         const int64_t chunk = problem.chunk;
-        pipe->InitBuffer(buffer_, static_cast<uint32_t>(BufferBytes(chunk)));
+        pipe->InitBuffer(buffer_, static_cast<uint32_t>(bytes));
         const AscendC::LocalTensor<int32_t> all = buffer_.template Get<int32_t>();
         front_ = all;
         back_ = all[static_cast<uint32_t>(2 * chunk)];

@@ -22,15 +22,16 @@ def reference(inputs: Mapping[str, Array | None], attrs: Mapping[str, Any]) -> d
         indices that are no row are skipped.
     """
     grad, indices = inputs["grad"], inputs["indices"]
-    assert grad is not None and indices is not None
+    assert grad is not None
+    assert indices is not None
     weights, columns = int(attrs["num_weights"]), grad.shape[-1]
     sums = np.zeros((weights, columns))
     if sums.size and grad.size:
         rows = grad.reshape(-1, columns).astype(np.float64)
-        index = np.trunc(indices.astype(np.float64) if indices.dtype.kind == "f" else indices).reshape(-1)
+        index = (np.trunc(indices) if indices.dtype.kind == "f" else indices).reshape(-1).astype(np.int64)
         used = (index >= 0) & (index < weights) & (index != int(attrs.get("padding_idx", -1)))
-        np.add.at(sums, index[used].astype(np.int64), rows[used])
+        np.add.at(sums, index[used], rows[used])
         if attrs.get("scale_grad_by_freq", False):
-            counts = np.bincount(index[used].astype(np.int64), minlength=weights)
+            counts = np.bincount(index[used], minlength=weights)
             sums /= np.maximum(counts, 1)[:, None]
     return {"grad_weight": sums.astype(grad.dtype)}
