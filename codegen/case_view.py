@@ -1,4 +1,4 @@
-"""Cases and constraints as templates print them: in C++ steps, in sentences."""
+"""Cases and constraints as templates print them: in C++ steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.model import STATUSES
 from opforge.codegen.names import lower_camel, upper_camel
 from opforge.codegen.program import Binding, Case, Constraint, Dim
-from opforge.codegen.semantics import alternatives
 
 if TYPE_CHECKING:
     from opforge.codegen.op_view import OpView
@@ -43,8 +42,8 @@ class CaseView:
     def __init__(self, op: OpView, case: Case) -> None:
         self._case = case
         self.name = case.name
-        self.enumerator = f"k{upper_camel(case.name)}"
         self.when_text = case.when_text
+        self.enumerator = f"k{upper_camel(case.name)}"
         self.when = cpp_expression(case.when, op.cpp_names)
         self.bindings = [_binding(binding) for binding in case.bindings]
         self.dimensions = {tensor: _dimensions(dims, op.cpp_names) for tensor, dims in case.shapes.items()}
@@ -56,10 +55,6 @@ class CaseView:
             for tensor in op.tensors
             if all((tensor.name, position) in bound for position in range(len(case.shapes.get(tensor.name, ()))))
         }
-
-    def shape_of(self, tensor: TensorView) -> str:
-        """The shape of a tensor for the documentation."""
-        return self.shape_texts.get(tensor.name, "null")
 
     def rank_check(self, tensor: TensorView, rule: str) -> Code:
         """The C++ call that checks the rank of a tensor, or its absence where the case does not list it."""
@@ -79,10 +74,6 @@ class CaseView:
 
     def _shape_literal(self, tensor: TensorView) -> Code:
         return cpp_string(self.shape_texts[tensor.name])
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _dimensions(dims: Sequence[Dim], names: CppNames) -> Code:
@@ -117,7 +108,6 @@ class ConstraintView:
         self.status_name = STATUSES[constraint.status]
         self.subject = constraint.subject
         self.expected = constraint.expected
-        self.text = constraint.check_text
         self.condition = None if constraint.rule else cpp_expression(constraint.check, op.cpp_names)
         if self.condition and constraint.case is not None:
             other = f"Logic(symbols.shapeCase != {op.op_type}Case::k{upper_camel(constraint.case)})"
@@ -130,31 +120,6 @@ class ConstraintView:
         camel = lower_camel(constraint.subject) if constraint.subject else ""
         texts = {attr.name: "ValueText" for attr in op.attrs} | {of.name: "ListText" for of in op.spec.host_lists}
         self.got = Code(f"{texts.get(constraint.subject, 'ShapeText')}(call.{camel})")
-
-    @property
-    def sentence(self) -> str:
-        """The constraint for the documentation."""
-        required = _listed([tensor.name for tensor in (*self._op.required_inputs, *self._op.outputs)])
-        sentences = {
-            "required": f"{required} must not be null",
-            "dtypes": "dtypes as in the table of parameters",
-            "formats": f"storage formats: {self._formats}",
-            "ranks": "numbers of dimensions as in the table of shapes",
-            "shapes": "dimensions as in the table of shapes; equal letters are equal numbers",
-        }
-        if self._rule:
-            return sentences[self._rule]
-        limits = [f"case {self._case}"] if self._case else []
-        limits += [f"{', '.join(self.products)} only"] if self.products else []
-        limit = "".join(f"{text}: " for text in limits)
-        return f"{limit}{self.subject}: {self.expected} ({self.text})"
-
-    @property
-    def _formats(self) -> str:
-        by_formats: dict[str, list[str]] = {}
-        for tensor in self._op.device_tensors:
-            by_formats.setdefault(alternatives(tensor.formats), []).append(tensor.name)
-        return "; ".join(f"{formats} for {_listed(tensors)}" for formats, tensors in by_formats.items())
 
     @property
     def verdicts(self) -> list[Code]:

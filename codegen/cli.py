@@ -135,6 +135,17 @@ def doctor(
     raise typer.Exit(doctor_command(soc, as_json=as_json))
 
 
+@app.command()
+def verify(
+    package: Annotated[Path, typer.Argument(metavar="PKG", help="A .run file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Compare a package with its manifest; nothing in it is run."""
+    from opforge.package.verify import verify_command
+
+    raise typer.Exit(verify_command(package, as_json=as_json))
+
+
 def main() -> None:
     """Run the command line; a user's mistake is one message on stderr, never a traceback."""
     try:

@@ -319,12 +319,18 @@ class TestsSpec(SpecModel):
 
 
 class OpSpec(SpecModel):
-    """One operator."""
+    """One operator.
+
+    Attributes:
+        formula: Equations in the language of opforge.codegen.formula.
+        notes: What its page says besides: determinism, and what was decided where documents are open.
+    """
 
     op_type: OpType
     summary: Line
     formula: Line
     description: Text = ""
+    notes: tuple[Line, ...] = ()
     products: Annotated[tuple[Product, ...], Field(min_length=1)]
     inputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
     attrs: tuple[AttrSpec, ...] = ()

@@ -9,7 +9,6 @@ from opforge.codegen.case_view import CaseView, ConstraintView
 from opforge.codegen.cpp import CppNames, cpp_expression, int64_literal
 from opforge.codegen.dtypes import DTYPES
 from opforge.codegen.escape import Code, cpp_string
-from opforge.codegen.example_view import example_of
 from opforge.codegen.expr import Expr
 from opforge.codegen.layout import fit
 from opforge.codegen.model import FunctionSpec, OpSpec, TilingField, TorchTarget
@@ -123,7 +122,6 @@ class OpView:
         self.parameters: list[TensorView | AttrView] = [*self.inputs, *self.attrs, *self.outputs]
         self.onnx_opsets = f"{ONNX_OPSETS[0]} to {ONNX_OPSETS[-1]}"
         self.conditions = alternatives([case.when_text for case in spec.program.cases])
-        self.example = example_of(spec)
         self.torch_targets = [TorchTargetView(self, target) for target in spec.torch.targets]
         self.functions = [FunctionView(self, function) for function in spec.aclnn]
         self.onnx_keys = [cpp_string(key) for key in onnx_keys(spec)]
@@ -261,12 +259,6 @@ class FunctionView:
         """The lines of the first phase's declaration, for the documentation."""
         head = f"aclnnStatus {self.name}GetWorkspaceSize("
         return [Code(line) for line in fit(f"{head}\n    {self.declarations});").split("\n")]
-
-    def name_of(self, parameter: TensorView | AttrView) -> str:
-        """What the function calls a parameter, for the documentation."""
-        names = {param.of: param.name for param in self.params}
-        default = parameter.default_text if isinstance(parameter, AttrView) else "null"
-        return names.get(parameter.name, f"- ({default})")
 
     @property
     def dfx_in(self) -> Code:

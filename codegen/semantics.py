@@ -11,8 +11,8 @@ from typing import TypeAlias, cast
 
 from opforge.codegen.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr import CORES, single_precision
-from opforge.codegen.model import OpSpec, TensorSpec
-from opforge.codegen.program import Case, Constraint, Dim
+from opforge.codegen.model import AttrSpec, OpSpec, TensorSpec, TestShape
+from opforge.codegen.program import Case, Constraint, Dim, Program
 
 # A dimension is unknown as None or any negative number; a shape of unknown rank is None.
 Shape: TypeAlias = Sequence[int | None] | None
@@ -114,6 +114,33 @@ def _dtype(output: TensorSpec, call: Call) -> str | None:
     if output.dtype is not None:
         return call.dtypes.get(output.dtype)
     return output.dtypes[0] if len(output.dtypes) == 1 else None
+
+
+def shapes_of_test(program: Program, test: TestShape, attrs: Mapping[str, AttrSpec]) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor that the case of a test lists.
+
+    Args:
+        program: The cases.
+        test: Values for the symbols of a case and for attributes.
+        attrs: All attributes by name; those that the test leaves out have their defaults.
+
+    Raises:
+        EvaluationError: A dimension has no 64-bit value, or a negative one.
+    """
+    sizes = {name: size for name, size in test.symbols.items() if isinstance(size, int)}
+    stars = {name: size for name, size in test.symbols.items() if not isinstance(size, int)}
+    values = {name: test.attrs.get(name, attr.default) for name, attr in attrs.items()}
+    environment = Environment(symbols=sizes, attributes=values, stars=stars)
+    shapes = {}
+    for name, dims in program.case(test.case).shapes.items():
+        shape: list[int] = []
+        for dim in dims:
+            size = cast("int", evaluate(dim.expression, environment)) if not dim.star else 0
+            if size < 0:
+                raise EvaluationError(f"{dim.text} = {size}")
+            shape += stars[dim.star] if dim.star else [size]
+        shapes[name] = tuple(shape)
+    return shapes
 
 
 def kernel_dtypes(_spec: OpSpec, tensor: TensorSpec) -> tuple[str, ...]:

@@ -9,13 +9,8 @@ from opforge.codegen.dtypes import DTYPES
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.model import AttrSpec, OpSpec, TensorSpec
 from opforge.codegen.names import lower_camel, upper_camel
-from opforge.codegen.semantics import accepted_dtypes, alternatives, kernel_dtypes, value_text
+from opforge.codegen.semantics import accepted_dtypes, kernel_dtypes, value_text
 from opforge.codegen.views import dtype_columns
-
-
-def _documented(dtype: str) -> str:
-    """A dtype as CANN's documents spell it."""
-    return DTYPES[dtype].ge.removeprefix("DT_")
 
 
 def _plan_dtypes(dtypes: Sequence[str]) -> str:
@@ -149,19 +144,6 @@ class TensorView:
             return Code(f"{lower_camel(self._tensor.dtype)}->GetDataType()")
         return Code(f"op::DataType::{DTYPES[self.dtypes[0]].ge}")
 
-    @property
-    def dtype_text(self) -> str:
-        """Its dtypes for the documentation."""
-        if self._tensor.dtype is not None:
-            others = {
-                "promote": "; aclnn: any of these, float32 if they differ",
-                "cast": "; aclnn: any of these, is cast",
-            }
-            return f"that of {self._tensor.dtype}{others.get(self._tensor.mix or '', '')}"
-        own = alternatives([_documented(dtype) for dtype in self.dtypes])
-        casts = [f"{_documented(wide)} (as {_documented(kernel)})" for wide, kernel in self._tensor.casts.items()]
-        return f"{own}; aclnn also {', '.join(casts)}" if casts else own
-
 
 class AttrView:
     """An attribute."""
@@ -257,5 +239,5 @@ class AttrView:
 
     @property
     def default_text(self) -> str:
-        """The default for the documentation."""
+        """The default for comments."""
         return "required" if self._attr.default is None else value_text(self._attr.default)

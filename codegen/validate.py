@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from opforge.codegen.dtypes import DTYPES
+from opforge.codegen.evaluate import EvaluationError
 from opforge.codegen.expr import INT_MAX, INT_MIN
+from opforge.codegen.formula import FormulaError, formula_names, latex_lines
 from opforge.codegen.model import (
     LIST_TYPE,
     SCALAR_BYTES,
@@ -19,6 +21,7 @@ from opforge.codegen.model import (
 from opforge.codegen.names import lower_camel, snake_case, suggest
 from opforge.codegen.onnx_body import body_problems
 from opforge.codegen.program import Program, compile_spec
+from opforge.codegen.semantics import shapes_of_test
 from opforge.codegen.strategies import STRATEGIES
 from opforge.codegen.yaml_nodes import KEY, Path
 
@@ -36,6 +39,7 @@ def problems_of(spec: OpSpec) -> Problems:
     """Everything that is wrong with a spec of the right form, as (path, message)."""
     problems: Problems = []
     _check_names(spec, problems)
+    _check_formula(spec, problems)
     _check_dtypes(spec, problems)
     _check_casts(spec, problems)
     _check_host_values(spec, problems)
@@ -73,6 +77,13 @@ def _check_names(spec: OpSpec, problems: Problems) -> None:
             problems.append((("outputs", index, "dtypes"), message))
         if output.optional:
             problems.append((("outputs", index, "optional"), "got true, expected false: an output is always given"))
+
+
+def _check_formula(spec: OpSpec, problems: Problems) -> None:
+    try:
+        latex_lines(spec.formula, formula_names(spec))
+    except FormulaError as error:
+        problems.append((("formula",), str(error)))
 
 
 def _check_dtypes(spec: OpSpec, problems: Problems) -> None:
@@ -127,16 +138,18 @@ def _check_host_values(spec: OpSpec, problems: Problems) -> None:
 
 
 def _check_attrs(spec: OpSpec, problems: Problems) -> None:
-    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "string": (str,)}
     for index, attr in enumerate(spec.attrs):
-        if attr.default is None:
-            continue
-        fits = isinstance(attr.default, kinds[attr.type]) and isinstance(attr.default, bool) == (attr.type == "bool")
-        if not fits:
-            got = str(attr.default).lower() if isinstance(attr.default, bool) else repr(attr.default)
-            problems.append((("attrs", index, "default"), f"got {got}, expected a value of type {attr.type}"))
-        elif attr.type == "int" and not INT_MIN <= int(attr.default) <= INT_MAX:
-            problems.append((("attrs", index, "default"), f"got {attr.default}, expected an integer of 64 bits"))
+        if attr.default is not None:
+            _check_value(attr, attr.default, ("attrs", index, "default"), problems)
+
+
+def _check_value(attr: AttrSpec, value: bool | float | str, path: Path, problems: Problems) -> None:
+    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "string": (str,)}
+    if not isinstance(value, kinds[attr.type]) or isinstance(value, bool) != (attr.type == "bool"):
+        got = str(value).lower() if isinstance(value, bool) else repr(value)
+        problems.append((path, f"got {got}, expected a value of type {attr.type}"))
+    elif attr.type == "int" and not INT_MIN <= int(value) <= INT_MAX:
+        problems.append((path, f"got {value}, expected an integer of 64 bits"))
 
 
 def _check_constraints(spec: OpSpec, problems: Problems) -> None:
@@ -324,6 +337,7 @@ def _check_tests(spec: OpSpec, program: Program, problems: Problems) -> None:
     cases = {case.name: case for case in program.cases}
     attrs = {attr.name: attr for attr in spec.attrs}
     for index, shape in enumerate(spec.tests.shapes):
+        found = len(problems)
         path: Path = ("tests", "shapes", index)
         if shape.case not in cases:
             problems.append(((*path, "case"), f"unknown case {shape.case!r}; {suggest(shape.case, cases)}"))
@@ -342,6 +356,15 @@ def _check_tests(spec: OpSpec, program: Program, problems: Problems) -> None:
                 problems.append(((*path, "values", name, KEY), f"unknown host list {name!r}; {suggest(name, lists)}"))
         if missing := sorted(set(symbols) - set(shape.symbols)):
             problems.append(((*path, "symbols"), f"{missing[0]!r} is missing, expected a number for it"))
-        for name in shape.attrs:
+        for name, value in shape.attrs.items():
             if name not in attrs:
                 problems.append(((*path, "attrs", name, KEY), f"unknown attribute {name!r}; {suggest(name, attrs)}"))
+            else:
+                _check_value(attrs[name], value, (*path, "attrs", name), problems)
+        if unset := [name for name, attr in attrs.items() if attr.default is None and name not in shape.attrs]:
+            problems.append((path, f"{unset[0]!r} is missing among its attrs, expected a value: it has no default"))
+        if len(problems) == found:
+            try:
+                shapes_of_test(program, shape, attrs)
+            except EvaluationError as error:
+                problems.append(((*path, "symbols"), f"got {error}, expected dimensions of at least 0"))

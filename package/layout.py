@@ -26,7 +26,7 @@ NOT_INCLUDED = (
     "op_api/lib/libcust_opapi.so (aclnn functions)",
     "framework/onnx/libcust_onnx_parsers.so (ONNX plugin)",
     "compiler_version and custom_opp_compiler_version in version.info (no CANN compiler was used)",
-    "upgrade.sh and help.info beside install.sh (use --force and --help of the .run file)",
+    "upgrade.sh and help.info beside install.sh (use --upgrade and --help of the .run file)",
 )
 SOURCES_README = f"""\
 Sources of the parts that need CANN to compile. They were not compiled when this package was made, and the build that

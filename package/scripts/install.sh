@@ -21,7 +21,10 @@ usage: custom_opp_<os>_<arch>.run [options]
   --install-for-all      let every user of the machine read the files; default: owner and group
   --replace-builtin      agree to hide operators that CANN itself has, for all processes that use $ASCEND_OPP_PATH
   --force                replace an installed package of the same vendor
-  --uninstall            remove the package from the same place; takes --install-path
+  --upgrade              replace an installed older version of the same vendor that has no operator this package lacks
+  --rollback             put the version back that the last installation replaced; takes --install-path
+  --uninstall            remove the package from the same place, and the version kept for --rollback; takes --install-path
+  --extract=FOLDER       unpack the package into FOLDER, which must not exist, and install nothing
   --verify               compare the package with its manifest; with --install-path, the installed files
   --list                 print what the package holds
   --quiet                print errors only
@@ -42,12 +45,13 @@ choose() {
     action="$1"
 }
 
-action=install quiet=0 for_all=0 force=0 replace_builtin=0 install_path=
+action=install quiet=0 for_all=0 force=0 upgrade=0 replace_builtin=0 install_path= extract_to=
 for option in "$@"; do
     case "$option" in
         --quiet) quiet=1 ;;
         --install-for-all) for_all=1 ;;
         --force) force=1 ;;
+        --upgrade) upgrade=1 ;;
         --replace-builtin) replace_builtin=1 ;;
         --install-path=*)
             [ -z "$install_path" ] || refuse "got --install-path twice, expected it once"
@@ -57,7 +61,12 @@ for option in "$@"; do
                 *) refuse "--install-path: got '$install_path', expected an absolute path, as in --install-path=$PWD/opp" ;;
             esac
             ;;
-        --uninstall | --verify | --list) choose "${option#--}" ;;
+        --extract=*)
+            choose extract
+            extract_to="${option#*=}"
+            [ -n "$extract_to" ] || refuse "--extract: got nothing, expected a folder, as in --extract=package"
+            ;;
+        --uninstall | --verify | --list | --rollback) choose "${option#--}" ;;
         --help | -h)
             usage 2>/dev/null || refuse 'stdout cannot be written'
             exit 0
@@ -65,8 +74,8 @@ for option in "$@"; do
         *) refuse "unknown option '$option'; nothing was done; --help lists the options" ;;
     esac
 done
-if [ "$action" != install ] && [ "$for_all$force$replace_builtin" != 000 ]; then
-    refuse "--install-for-all, --force and --replace-builtin go with an installation, not with --$action"
+if [ "$action" != install ] && [ "$for_all$force$upgrade$replace_builtin" != 0000 ]; then
+    refuse "--install-for-all, --force, --upgrade and --replace-builtin go with an installation, not with --$action"
 fi
 
 vendor="$(manifest_value "$package" vendor)"
@@ -82,6 +91,17 @@ list() {
 }
 if [ "$action" = list ]; then
     list 2>/dev/null || refuse 'stdout cannot be written'
+    exit 0
+fi
+
+if [ "$action" = extract ]; then
+    [ ! -e "$extract_to" ] && [ ! -h "$extract_to" ] || refuse "--extract: '$extract_to' exists, expected a new folder"
+    unpacked="$extract_to.new.$$"
+    trap 'rm -rf -- "$unpacked"' EXIT
+    problem="$(cp -R -- "$here" "$unpacked" 2>&1)" ||
+        refuse "--extract: '$extract_to' cannot be written: $(printf '%s\n' "$problem" | head -n 1)"
+    mv -- "$unpacked" "$extract_to"
+    say "$vendor $version is unpacked in $extract_to"
     exit 0
 fi
 
@@ -117,6 +137,7 @@ else
         [ ! -h "$path" ] || refuse "$path is a link and may lead out of the target; remove it or choose another folder"
     done
     readable "$target" "$vendors" "$installed"
+    [ "$action" = verify ] || [ ! -d "$vendors" ] || lock "$vendors"
 fi
 
 say_recovered() {
@@ -136,6 +157,19 @@ case "$action" in
             exit 1
         fi
         say "$(manifest_files "$tree" | wc -l | tr -d ' ') files are as the manifest says"
+        exit 0
+        ;;
+    rollback)
+        say_recovered
+        kept="$(kept_version "$vendors" "$vendor")"
+        [ -f "$kept/manifest.json" ] ||
+            refuse "$target keeps no earlier version of $vendor; nothing was done; install the one you want with --force"
+        verify_tree "$kept" || refuse "the version kept in $kept is damaged; nothing was done; install the one you want with --force"
+        set_aside="$vendors/.$vendor.old.$$"
+        [ ! -e "$installed" ] || mv -- "$installed" "$set_aside"
+        mv -- "$kept" "$installed"
+        [ ! -e "$set_aside" ] || mv -- "$set_aside" "$kept"
+        say "$vendor $(manifest_value "$installed" version) is back in $installed; --rollback again undoes this"
         exit 0
         ;;
     uninstall)
@@ -175,8 +209,11 @@ umask 027
 [ "$for_all" = 0 ] || umask 022
 
 say_recovered
-disappears=
+disappears= is_first=1
+[ "$upgrade" = 0 ] || [ -f "$installed/manifest.json" ] ||
+    refuse "$vendor is not installed in $target, so there is nothing to upgrade; install it without --upgrade"
 if [ -e "$installed" ]; then
+    is_first=0
     if [ "$force" = 0 ] && cmp -s "$package/manifest.json" "$installed/manifest.json" && verify_tree "$installed" >/dev/null; then
         if [ "$machine_wide" = 1 ] && ! is_preferred "$vendors/config.ini" "$vendor"; then
             prefer_vendor "$vendors/config.ini" "$vendor"
@@ -195,19 +232,26 @@ if [ -e "$installed" ]; then
             esac
         done
         disappears="$disappears$(unlisted_files "$installed" | tr '\n' ' ')"
-        repair="give --force to replace it, or --uninstall first"
+        repair="give --upgrade or --force to replace it, or --uninstall first"
         old="version $(manifest_value "$installed" version) of $vendor ($(manifest_list "$installed" operators | tr '\n' ' ' | sed 's/ $//'))"
     else
         disappears='all of it '
         repair="give --force to replace it, or delete the folder"
         old="something of vendor $vendor without a manifest.json"
     fi
-    if [ "$force" = 0 ]; then
+    if [ "$force$upgrade" = 01 ]; then
+        before="$(manifest_value "$installed" version)"
+        [ -z "$disappears" ] || refuse "--upgrade: $installed holds what this package lacks: ${disappears% }; --force replaces it all the same"
+        [ "$(printf '%s\n' "$before" "$version" | sort -V | tail -n 1)" = "$version" ] ||
+            refuse "--upgrade: got version $version, expected one that is not older than $before; --force installs it all the same"
+    elif [ "$force" = 0 ]; then
         refuse "$installed already holds $old; $repair${disappears:+; with --force disappears: ${disappears% }}"
     fi
 fi
 
 mkdir -p -- "$vendors" 2>/dev/null || refuse "$vendors cannot be made; choose a folder that you may write, with --install-path=FOLDER"
+lock "$vendors"
+[ "$is_first" = 0 ] || [ ! -e "$installed" ] || refuse "another installer has just installed $vendor in $vendors; run this again"
 stage="$vendors/.$vendor.new.$$"
 previous="$vendors/.$vendor.old.$$"
 mkdir -- "$stage" 2>/dev/null || refuse "$vendors cannot be written; choose another folder with --install-path=FOLDER"
@@ -257,7 +301,7 @@ mv -- "$stage" "$installed"
 switched=1
 [ "$machine_wide" = 0 ] || prefer_vendor "$vendors/config.ini" "$vendor"
 trap - EXIT HUP INT TERM
-rm -rf -- "$previous"
+[ ! -e "$previous" ] || keep_version "$vendors" "$vendor" "$previous"
 
 say "$vendor $version (${operators% }) is installed in $installed. It is a source release: it holds no compiled library or kernel, so aclnn calls, ATC and torch_npu cannot use the operators. For that a binary release, built with CANN, is needed; this package does not contain that build, and it was not tried with a toolkit."
 [ -z "$disappears" ] || say "No longer there: ${disappears% }."

@@ -12,6 +12,7 @@ uninstall() {
     tree="${scripts%/scripts}"
     [ -f "$tree/manifest.json" ] || refuse "uninstall.sh: $tree has no manifest.json; this is no installed package"
     cd /
+    lock "${tree%/*}"
     remove_tree "$tree"
     exit 0
 }

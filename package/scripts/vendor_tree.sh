@@ -64,7 +64,7 @@ config_vendors() { sed -n 's/^ *load_priority *= *//p' "$1" | head -n 1 | tr ','
 
 # write_config FILE LIST: puts LIST (comma separated) into load_priority and leaves every other line alone.
 write_config() {
-    new="$1.new.$$"
+    new="$1.new"
     if [ -e "$1" ]; then
         cp -p "$1" "$new" # owner and mode
         { printf 'load_priority=%s\n' "$2"; sed '/^ *load_priority *=/d' "$1"; } >"$new"
@@ -84,10 +84,30 @@ prefer_vendor() {
     write_config "$1" "$2$others"
 }
 
-# is_running PID
-is_running() { kill -0 "$1" 2>/dev/null || [ -d "/proc/$1" ]; }
+# lock FOLDER: refuses while another installer works there; the lock ends with this process, however it ends.
+lock() {
+    [ -z "${locked:-}" ] || return 0
+    command -v flock >/dev/null || {
+        printf "'flock' is missing; install util-linux\n" >&2
+        exit 3
+    }
+    exec 9<"$1" || refuse "$1 cannot be read by $(id -un)"
+    flock -n 9 || refuse "another installer works in $1; run this again when it is done"
+    locked=1
+}
+
+# kept_version VENDORS VENDOR: where the version before the installed one stays for a rollback.
+kept_version() { printf '%s\n' "$1/.$2.previous"; }
+
+# keep_version VENDORS VENDOR TREE: TREE takes the place of what was kept.
+keep_version() {
+    kept="$(kept_version "$1" "$2")"
+    rm -rf -- "$kept"
+    mv -- "$3" "$kept"
+}
 
 # recover VENDORS VENDOR: brings back what an installation that was killed had set aside, and removes what it left.
+# Under the lock no installation is under way.
 recover() (
     cd "$1" 2>/dev/null && [ -w . ] || exit 0
     # The newest first; a name ends in the process id of its installation.
@@ -97,10 +117,12 @@ recover() (
         case "$left:$process" in
             *:*[!0-9]* | *: | "$process":*) continue ;;
         esac
-        if [ -h "$left" ] || [ ! -d "$left" ] || is_running "$process"; then continue; fi
+        if [ -h "$left" ] || [ ! -d "$left" ]; then continue; fi
         if [ "$left" = ".$2.old.$process" ] && [ ! -e "$2" ]; then
             mv -- "$left" "$2"
             printf '%s\n' "$1/$2 is back: an earlier installation was cut off while it replaced it"
+        elif [ "$left" = ".$2.old.$process" ]; then
+            keep_version "$1" "$2" "$left"
         else
             rm -rf -- "$left"
         fi
@@ -123,6 +145,7 @@ remove_tree() {
     root="$(CDPATH='' cd -- "$1" && pwd -P)"
     # Consumers stop looking before the first file goes; the manifest goes last, so that a broken removal can be repeated.
     forget_vendor "${root%/*}/config.ini" "${root##*/}"
+    rm -rf -- "$(kept_version "${root%/*}" "${root##*/}")"
     { manifest_files "$root" | cut -c67-; printf 'bin/set_env.bash\nmanifest.json\n'; } | while IFS= read -r path; do
         folder="$(CDPATH='' cd -- "$root/$(dirname -- "$path")" 2>/dev/null && pwd -P)" || continue
         case "$folder/" in

@@ -202,6 +202,13 @@ REFUSALS = [
     ),
     ("check: scale >= 0", "check: ^Q > 0", "constraints[4].check: in 'Q > 0': got unknown name 'Q'"),
     ("    shapes: {x", "    when: ^N > 0\n    shapes: {x", "cases[0].when: in 'N > 0': got unknown name 'N'"),
+    (
+        "attrs: {scale: 3}}",
+        "attrs: {scale: ^true}}",
+        "tests.shapes[0].attrs.scale: got true, expected a value of type int",
+    ),
+    ("y: [N, D], z", "y: [N, D - 3], z", "33:29: tests.shapes[0].symbols: got D - 3 = -1, expected dimensions"),
+    ("formula: z", "formula: ^w", "formula: got 'w' on the left side, which is no output; expected one of z"),
     ("products: [ascend910b]", "products: ^&p [ascend910b]", "got the anchor '&p', expected the value itself"),
     ("z: [N, D]", "z: [^*S]", "got the alias '*S', expected the value itself; a star dimension needs quotes"),
     ("summary: Add", "summary: ^!!str Add", "got the tag"),
@@ -417,3 +424,10 @@ def test_damaged_texts_never_crash(tmp_path_factory, damages):
     path.write_text(text, encoding="utf-8")
     refusal = refusal_of(path)
     assert refusal is None or refusal.startswith(f"{path}:")
+
+
+def test_a_test_without_a_required_attribute_is_named(tmp_path):
+    path = tmp_path / "add_rows.yaml"
+    path.write_text(MINIMAL.replace(", default: 1}", "}").replace(", attrs: {scale: 3}", ""))
+    with pytest.raises(SpecError, match=r"tests\.shapes\[0\]: 'scale' is missing among its attrs, expected a value"):
+        load_spec(path)

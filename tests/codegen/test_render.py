@@ -136,8 +136,7 @@ def test_hostile_text_stays_text(specimen_path, tmp_path, text):
     source = specimen_path.read_text(encoding="utf-8")
     quoted = "'" + text.replace("'", "''") + "'"
     source = re.sub(r"(?m)^summary: .*$", lambda _: f"summary: {quoted}", source)
-    source = re.sub(r"(?m)^formula: .*$", lambda _: f"formula: {quoted}", source)
-    source = re.sub(r"(?m)^description: .*$", lambda _: f"description: {quoted}", source)
+    source = re.sub(r"(?m)^description: .*$", lambda _: f"description: {quoted}\nnotes: [{quoted}]", source)
     source = source.replace("expected: at most 2048 rows", f"expected: {quoted}")
     source = source.replace("default: 'row \"major\"'", f"default: {quoted}")
     source = source.replace("description: Columns per slice.", f"description: {quoted}")

@@ -1,4 +1,4 @@
-"""The generated converters for torchair, run against a stand-in that records what they build."""
+"""The generated converters for torchair, run against a stand-in that refuses what torchair refuses."""
 
 import importlib.util
 import sys
@@ -16,6 +16,43 @@ CALLS = {
     "embedding_dense_backward": (["dy", "i"], {"num_weights": 9, "padding_idx": -1, "scale_grad_by_freq": True}),
     "nsa_compress_grad": (["dy", "x", "w"], {"compressBlockSize": 32, "compressStride": 16, "actSeqLenType": 0}),
 }
+TARGETS = {
+    "aten": ("batch_norm_backward_elemt", "conv_tbc_backward", "embedding_dense_backward"),
+    "npu": ("npu_nsa_compress_grad",),
+}
+
+
+class Tensor(str):
+    """A value of the graph that torchair builds."""
+
+    __slots__ = ()
+
+
+class Attr:
+    """What `ge.attr.Int(3)` gives."""
+
+    def __init__(self, kind, value):
+        assert type(value) is kind
+        self.value = value
+
+
+def custom_op(op_type, *args, inputs=None, outputs=None, attrs=None, node_name=None):
+    """torchair's `ge.custom_op` as far as it refuses arguments, giving back what it was called with."""
+    assert not args
+    assert all(value is None or isinstance(value, Tensor) for value in inputs.values())
+    assert all(isinstance(value, Attr) for value in attrs.values())
+    assert all(isinstance(name, str) for name in outputs)
+    return SimpleNamespace(
+        op_type=op_type,
+        inputs=inputs,
+        attrs={name: attr.value for name, attr in attrs.items()},
+        outputs=outputs,
+    )
+
+
+def const(v, dtype=None, node_name=None, readable=True):
+    assert isinstance(v, (list, tuple))
+    return Tensor(f"Const({list(v)}, {dtype})")
 
 
 def module_of(name, tmp_path):
@@ -29,26 +66,39 @@ def module_of(name, tmp_path):
 
 
 @pytest.fixture
-def torchair(monkeypatch):
-    """torch and torchair as far as converters use them; holds the converters by target."""
+def torchair(monkeypatch, tmp_path):
+    """torch, torch_npu and torchair as far as converters use them; holds the converters by target.
+
+    As in real installations, torchair exists only after torch_npu was imported, and as a module without a `__spec__`.
+    """
     converters = {}
-    known = {name: SimpleNamespace(default=name) for name in ("embedding_dense_backward", "conv_tbc_backward")}
-    known["batch_norm_backward_elemt"] = SimpleNamespace(default="batch_norm_backward_elemt")
-    npu = SimpleNamespace(npu_nsa_compress_grad=SimpleNamespace(default="npu_nsa_compress_grad"))
     torch = ModuleType("torch")
-    torch.ops = SimpleNamespace(aten=SimpleNamespace(**known), npu=npu)
-    ge = ModuleType("torchair.ge")
-    ge.custom_op = lambda op_type, inputs, attrs, outputs: (op_type, inputs, attrs, outputs)
-    ge.attr = SimpleNamespace(Int=int, Float=float, Bool=bool, Str=str)
-    ge.DataType = SimpleNamespace(DT_INT64="int64")
-    ge.Const = lambda values, dtype: (values, dtype)
+    torch.ops = SimpleNamespace(
+        **{
+            space: SimpleNamespace(**{name: SimpleNamespace(default=name) for name in names})
+            for space, names in TARGETS.items()
+        }
+    )
     module = ModuleType("torchair")
-    module.__spec__ = importlib.util.spec_from_loader("torchair", None)
-    module.ge = ge
+    kinds = {"Int": int, "Float": float, "Bool": bool, "Str": str}
+    module.ge = SimpleNamespace(
+        custom_op=custom_op,
+        Const=const,
+        DataType=SimpleNamespace(DT_INT64=9),
+        attr=SimpleNamespace(**{name: lambda value, kind=kind: Attr(kind, value) for name, kind in kinds.items()}),
+    )
     module.register_fx_node_ge_converter = lambda target: lambda function: converters.setdefault(target, function)
-    for name, stand_in in (("torch", torch), ("torchair", module), ("torchair.ge", ge)):
-        monkeypatch.setitem(sys.modules, name, stand_in)
-    return converters
+    (tmp_path / "torch_npu.py").write_text(
+        "import builtins, sys\nsys.modules['torchair'] = builtins.stand_in_for_torchair\n"
+    )
+    monkeypatch.setattr("builtins.stand_in_for_torchair", module, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    for name in ("torch_npu", "torchair"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield converters
+    for name in ("torch_npu", "torchair"):
+        sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -56,24 +106,34 @@ def test_converter_builds_the_operator(name, torchair, tmp_path):
     spec, _ = module_of(name, tmp_path)
     (converter,) = torchair.values()
     tensors, attrs = CALLS[name]
-    given = [attrs[attr.ir_name] for attr in spec.attrs if attr.name in spec.torch.targets[0].args.values()]
-    op_type, inputs, built, outputs = converter(*tensors, *given)
-    assert op_type == spec.op_type
-    assert list(inputs.values()) == [*tensors, *[None] * (len(spec.inputs) - len(tensors))]
-    assert list(inputs) == [tensor.ir_name for tensor in spec.inputs]
-    assert built == attrs
-    assert outputs == [tensor.ir_name for tensor in spec.outputs]
+    given = [tensor and Tensor(tensor) for tensor in tensors]
+    values = [attrs[attr.ir_name] for attr in spec.attrs if attr.name in spec.torch.targets[0].args.values()]
+    built = converter(*given, *values, meta_outputs=None)
+    assert built.op_type == spec.op_type
+    assert list(built.inputs.values()) == [*given, *[None] * (len(spec.inputs) - len(given))]
+    assert list(built.inputs) == [tensor.ir_name for tensor in spec.inputs]
+    assert built.attrs == attrs
+    assert built.outputs == [tensor.ir_name for tensor in spec.outputs]
 
 
 def test_a_host_list_becomes_a_constant(torchair, tmp_path):
     module_of("nsa_compress_grad", tmp_path)
     (converter,) = torchair.values()
-    assert converter("dy", "x", "w", 32, 16, actual_seq_len=[64, 80])[1]["actSeqLenOptional"] == ([64, 80], "int64")
-    assert converter("dy", "x", "w", 32, 16, actual_seq_len=[])[1]["actSeqLenOptional"] is None
+    tensors = [Tensor(name) for name in ("dy", "x", "w")]
+    built = converter(*tensors, 32, 16, actual_seq_len=[64, 80])
+    assert built.inputs["actSeqLenOptional"] == "Const([64, 80], 9)"
+    assert converter(*tensors, 32, 16, actual_seq_len=[]).inputs["actSeqLenOptional"] is None
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_module_is_inert_without_torchair(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+def test_an_operator_that_this_torch_lacks_is_left_out(name, torchair, tmp_path):
+    sys.modules["torch"].ops = SimpleNamespace(aten=SimpleNamespace(), npu=SimpleNamespace())
+    module_of(name, tmp_path)
+    assert torchair == {}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_module_is_inert_without_torch_npu(name, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch_npu", None)
     _, module = module_of(name, tmp_path)
     assert callable(module.register)

@@ -73,6 +73,11 @@ def test_set_env_shows_the_vendor_once_and_first(package, run, target):
         (["--install-path=/a", "--install-path=/b"], "got --install-path twice"),
         (["--verify", "--uninstall"], "got --verify and --uninstall"),
         (["--uninstall", "--force"], "go with an installation"),
+        (["--rollback", "--upgrade"], "go with an installation"),
+        (["--upgrade"], "there is nothing to upgrade"),
+        (["--rollback"], "keeps no earlier version of opforge"),
+        (["--extract="], "--extract: got nothing"),
+        (["--extract=/"], "expected a new folder"),
         (["-q"], "unknown option '-q'"),
         (["/opp/x"], "unknown option '/opp/x'"),
         ([], "no target: give --install-path=FOLDER"),
@@ -95,7 +100,10 @@ def test_quiet_prints_nothing(package, run, target):
 def test_help_lists_every_option(package, run):
     result = run(package, "--help")
     assert result.returncode == 0
-    for option in ("--quiet", "--install-path=", "--install-for-all", "--force", "--uninstall", "--replace-builtin"):
+    options = (
+        "quiet install-path= install-for-all force uninstall replace-builtin upgrade rollback extract= list verify"
+    )
+    for option in (f"--{name}" for name in options.split()):
         assert option in result.stdout
 
 
@@ -140,7 +148,9 @@ def test_another_package_of_the_vendor_stays_unless_forced(package, run, target)
     assert forced.returncode == 0, forced.stderr
     assert "OtherGrad notes.txt" in forced.stdout
     assert json.loads(manifest.read_text())["operators"] == ["GroupedBiasAddGrad"]
-    assert [path.name for path in (target / "vendors").iterdir()] == ["opforge"]
+    assert {path.name for path in (target / "vendors").iterdir()} == {"opforge", ".opforge.previous"}
+    assert run(package, "--uninstall", f"--install-path={target}").returncode == 0
+    assert list(target.iterdir()) == []
 
 
 def test_other_vendors_and_foreign_files_survive_an_uninstall(package, run, target):
@@ -231,7 +241,7 @@ def test_installation_that_was_killed_is_taken_up(package, run, target, dead):
     run(package, f"--install-path={target}")
     vendors = target / "vendors"
     before = tree(vendors / "opforge")
-    kept = {f".opforge.new.{os.getpid()}", ".opforge.new.mine", ".opforge2.old.1x", f".other.new.{dead}"}
+    kept = {".opforge.new.mine", ".opforge2.old.1x", f".other.new.{dead}"}
     for name in (*kept, f".opforge.new.{dead}"):
         (vendors / name).mkdir()
     (vendors / "opforge").rename(vendors / f".opforge.old.{dead}")

@@ -8,7 +8,7 @@
 namespace ge {
 
 /// Sum the rows of grad_y that belong to each group, the gradient of a bias that was added group by group.
-/// grad_bias[g, h] = sum(grad_y[i, h] for start(g) <= i < end(g))
+/// grad_bias[g, h] = sum(grad_y[i, h], start(g) <= i < end(g))
 /// @param grad_y required input: Gradient of the output of the forward operator.
 /// @param group_idx optional input: Ends or lengths of the groups, non-decreasing ends, non-negative lengths. Values
 /// are clamped to the rows of grad_y.

@@ -1,0 +1,131 @@
+"""The page of each operator: complete, and its examples work."""
+
+import os
+import re
+import subprocess
+
+import onnx
+import pytest
+
+from opforge.codegen.model import STATUSES
+from opforge.codegen.page_view import DEVICES
+from opforge.codegen.project import BUILTIN_ROOT
+from opforge.codegen.render import render
+
+NAMES = sorted(path.stem for path in (BUILTIN_ROOT / "op_proto").glob("*.yaml"))
+with_kernel = [name for name in NAMES if (BUILTIN_ROOT / "op_kernel" / f"{name}.h").is_file()]
+
+
+def page_of(spec):
+    return dict(render(spec))[f"docs/aclnn{spec.op_type}.md"]
+
+
+def code_of(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+
+
+def plain(page):
+    """The page as a reader sees it: without the backslashes of Markdown."""
+    return re.sub(r"\\(.)", r"\1", page)
+
+
+def rows_of(page, head):
+    """The rows of the table that begins with these words."""
+    lines = page.split("\n")
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"| {head} |"))
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            return rows
+        rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+    return rows
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_lacks_nothing(operators, name):
+    spec = operators[name]
+    page = page_of(spec)
+    text = plain(page)
+    parameters = [*spec.inputs, *spec.attrs, *spec.outputs]
+    assert [row[0] for row in rows_of(text, "parameter | kind")] == [parameter.name for parameter in parameters]
+    by_name = {row[0]: row for row in rows_of(text, "parameter | graph IR")}
+    assert {parameter: row[1] for parameter, row in by_name.items()} == {p.name: p.ir_name for p in parameters}
+    for index, function in enumerate(spec.aclnn):
+        for spelling, of in function.params.items():
+            assert by_name[of][3 + index] == spelling
+        assert f"{function.function}GetWorkspaceSize(" in text
+    assert [row[0] for row in rows_of(text, "tensor")] == [tensor.name for tensor in spec.tensors]
+    assert all(len(row) == 1 + len(spec.cases) for row in rows_of(text, "tensor"))
+    constraints = rows_of(text, "label")
+    assert [row[:2] for row in constraints] == [[c.label, str(c.status)] for c in spec.constraints]
+    for row, constraint in zip(constraints, spec.constraints, strict=True):
+        assert (constraint.expected or "") in row[2]
+        assert all(product in row[2] for product in constraint.products)
+    assert {str(status) for status in STATUSES} < {row[0] for row in rows_of(text, "status")}
+    assert [row[:2] for row in rows_of(text, "devices")] == [[DEVICES[product], product] for product in spec.products]
+    assert len(code_of(page, "math")) == spec.formula.count(";") + 1
+    for words in (spec.description, *spec.notes):
+        assert " ".join(words.split()) in text
+
+
+def test_every_output_has_a_formula(operators):
+    for spec in operators.values():
+        assert all(re.search(rf"\b{output.name}\[[^]]*\] =", spec.formula) for output in spec.outputs), spec.name
+
+
+def test_products_that_are_not_built_are_named_so(operators):
+    for spec in operators.values():
+        for row in rows_of(plain(page_of(spec)), "devices"):
+            assert row[2].startswith("documented, not built") == (row[1] == "ascend910")
+
+
+def test_dtypes_are_those_of_the_product(operators):
+    rows = {row[0]: row for row in rows_of(plain(page_of(operators["batch_norm_elemt_backward"])), "parameter | kind")}
+    assert rows["mean"][2:5] == ["FLOAT, FLOAT16 (as FLOAT)", "FLOAT, FLOAT16 (as FLOAT), BF16 (as FLOAT)", "FLOAT"]
+    assert rows["grad_input"][2:5] == ["FLOAT16, FLOAT", "FLOAT16, BF16, FLOAT", "that of grad_out"]
+
+
+def test_a_page_says_that_there_is_no_kernel(grouped):
+    page = dict(render(grouped, has_kernel=False))["docs/aclnnGroupedBiasAddGrad.md"]
+    assert "no kernel in this version" in page
+    assert "opforge.twin" not in page
+
+
+def test_the_cpp_examples_compile(operators, root, tmp_path):
+    (tmp_path / "aclnnop").mkdir()
+    for spec in operators.values():
+        for path, text in render(spec):
+            if path.startswith("op_api/aclnn_") and path.endswith(".h"):
+                (tmp_path / "aclnnop" / path.split("/")[1]).write_text(text)
+        (example,) = code_of(page_of(spec), "cpp")
+        source = tmp_path / f"{spec.name}.cpp"
+        source.write_text(example)
+        assert max(map(len, example.split("\n"))) <= 120
+        command = [os.environ.get("CXX", "g++"), "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror"]
+        includes = [f"-I{tmp_path}", f"-I{root / 'twin' / 'include'}"]
+        result = subprocess.run([*command, *includes, source], check=False, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("name", with_kernel)
+def test_the_python_example_runs_on_the_twin(operators, name, capsys):
+    example = next(code for code in code_of(page_of(operators[name]), "python") if "opforge.twin" in code)
+    exec(compile(example, f"{name}.md", "exec"), {})  # noqa: S102  # it is what the page tells a reader to run
+    assert len(capsys.readouterr().out.splitlines()) == len(operators[name].outputs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_onnx_example_is_a_node_of_the_operator(operators, name):
+    spec = operators[name]
+    example = next(code for code in code_of(page_of(spec), "python") if "make_node" in code)
+    names = {}
+    exec(compile(example, f"{name}.md", "exec"), names)  # noqa: S102  # it is what the page tells a reader to run
+    node: onnx.NodeProto = names["node"]
+    given = {attribute.name for attribute in node.attribute}
+    assert {attr.name for attr in spec.attrs if attr.default is None} <= given <= {attr.name for attr in spec.attrs}
+    assert all(
+        wanted == got or (not got and of.optional)
+        for of, got, wanted in zip(spec.inputs, node.input, [tensor.name for tensor in spec.inputs], strict=False)
+    )
+    assert list(node.output) == [output.name for output in spec.outputs]
+    assert (node.op_type, node.domain) == (spec.op_type, "opforge")

@@ -1,0 +1,104 @@
+"""`opforge verify`: a package is judged without being run."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import tarfile
+
+import pytest
+from typer.testing import CliRunner
+
+from opforge.codegen.cli import app
+from opforge.codegen.errors import UserError
+from opforge.package.verify import verify
+
+TREE = "packages/vendors/opforge/"
+
+
+def test_a_package_is_as_its_manifest_says(package):
+    facts, problems = verify(package)
+    assert problems == []
+    assert facts["operators"] == ["GroupedBiasAddGrad"]
+    assert facts["release"] == "source"
+    answer = CliRunner().invoke(app, ["verify", str(package), "--json"])
+    assert answer.exit_code == 0
+    assert json.loads(answer.output)["problems"] == []
+
+
+def repacked(package, out, change):
+    """The package with other members, its head put right for them."""
+    data = package.read_bytes()
+    lines = int(re.search(rb"header_lines=(\d+)", data)[1])
+    *head, payload = data.split(b"\n", lines)
+    with tarfile.open(fileobj=io.BytesIO(payload)) as archive:
+        files = {m.name.removeprefix("./"): archive.extractfile(m).read() for m in archive if m.isreg()}
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        for name, content in change(files).items():
+            member = tarfile.TarInfo(name)
+            if isinstance(content, bytes):
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+            else:
+                member.type, member.linkname = tarfile.SYMTYPE, content
+                archive.addfile(member)
+    payload = gzip.compress(target.getvalue())
+    text = b"\n".join(head) + b"\n"
+    text = re.sub(rb"payload_bytes=\d+", b"payload_bytes=%d" % len(payload), text)
+    digest = hashlib.sha256(payload).hexdigest().encode()
+    out.write_bytes(re.sub(rb"payload_sha256=\w+", b"payload_sha256=" + digest, text) + payload)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda f: f | {TREE + "version.info": b"x"}, "version.info: differs from the manifest"),
+        (lambda f: f | {TREE + "more": b"x"}, f"{TREE}more: not listed in the manifest"),
+        (lambda f: f | {"../evil": b"x"}, "../evil: leads out of the package"),
+        (lambda f: f | {"/etc/evil": b"x"}, "/etc/evil: leads out of the package"),
+        (lambda f: f | {TREE + "version.info": "/etc/passwd"}, "a link or device"),
+        (lambda f: f | {"install.sh": b"rm -rf /"}, "install.sh: not that of this opforge"),
+        (lambda f: {k: v for k, v in f.items() if not k.endswith("version.info")}, "version.info: missing"),
+        (lambda f: {k: v for k, v in f.items() if not k.endswith("manifest.json")}, "got 0 files manifest.json"),
+        (lambda f: f | {TREE + "manifest.json": b"[1]"}, "is no manifest"),
+    ],
+)
+def test_what_was_changed_is_named(package, tmp_path, change, says):
+    assert verify(repacked(package, tmp_path / "same.run", lambda files: files))[1] == []
+    problems = verify(repacked(package, tmp_path / "changed.run", change))[1]
+    assert any(says in problem for problem in problems), problems
+    assert CliRunner().invoke(app, ["verify", str(tmp_path / "changed.run")]).exit_code == 1
+
+
+def test_changed_head_and_payload_are_named(package, tmp_path):
+    changed = tmp_path / "changed.run"
+    changed.write_bytes(package.read_bytes().replace(b"set -eu\n", b"rm -r x\n", 1))
+    assert "the head of the file" in verify(changed)[1][0]
+    data = bytearray(package.read_bytes())
+    data[-9] ^= 1
+    changed.write_bytes(data)
+    assert "the payload differs" in verify(changed)[1][0]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(None, "no such file"), (b"", "another kind of file"), (b"#!/bin/sh\necho", "another kind of file")],
+)
+def test_what_is_no_package_is_refused(tmp_path, content, says):
+    path = tmp_path / "file.run"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=says):
+        verify(path)
+
+
+def test_cut_file_is_refused(package, tmp_path):
+    cut = tmp_path / "cut.run"
+    cut.write_bytes(package.read_bytes()[:-100])
+    with pytest.raises(UserError, match="get the file again"):
+        verify(cut)

@@ -1,0 +1,202 @@
+"""Upgrade, rollback and what an installation leaves when it is cut off."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import time
+
+import pytest
+
+from opforge.package.layout import layout
+from opforge.package.pack import gather, pack
+
+COMMANDS = ("mkdir", "cp", "chmod", "mv", "rm", "rmdir")
+
+
+@pytest.fixture(scope="module")
+def versions(project, tmp_path_factory):
+    """Two packages of one vendor: version -> .run file."""
+    found = {}
+    for version in ("1.9", "1.10"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("opforge.package.pack.importlib.metadata.version", lambda _, v=version: v)
+            out = tmp_path_factory.mktemp(version)
+            found[version] = pack(out=out, project=project, ops=["GroupedBiasAddGrad"], socs=["ascend910b"])
+    return found
+
+
+@pytest.fixture
+def vendors(tmp_path):
+    return tmp_path / "opp dir" / "vendors"
+
+
+def content(vendor):
+    return {str(path.relative_to(vendor)): path.read_bytes() for path in vendor.rglob("*") if path.is_file()}
+
+
+def version_of(vendor):
+    return json.loads((vendor / "manifest.json").read_text())["version"]
+
+
+def test_upgrade_keeps_the_version_before_it(versions, run, vendors):
+    place = f"--install-path={vendors.parent}"
+    assert run(versions["1.9"], place).returncode == 0
+    before = content(vendors / "opforge")
+    upgraded = run(versions["1.10"], "--upgrade", place)
+    assert upgraded.returncode == 0, upgraded.stderr
+    assert version_of(vendors / "opforge") == "1.10"
+    assert "nothing was done" in run(versions["1.10"], "--upgrade", place).stdout
+
+    older = run(versions["1.9"], "--upgrade", place)
+    assert older.returncode == 2
+    assert "got version 1.9, expected one that is not older than 1.10" in older.stderr
+
+    for version in ("1.9", "1.10", "1.9"):
+        back = run(versions["1.10"], "--rollback", place)
+        assert back.returncode == 0, back.stderr
+        assert f"opforge {version} is back" in back.stdout
+        assert version_of(vendors / "opforge") == version
+    assert content(vendors / "opforge") == before
+    assert {path.name for path in vendors.iterdir()} == {"opforge", ".opforge.previous"}
+
+
+def test_upgrade_that_would_lose_something_is_refused(versions, run, vendors):
+    place = f"--install-path={vendors.parent}"
+    run(versions["1.9"], place)
+    manifest = vendors / "opforge" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('["GroupedBiasAddGrad"]', '["GroupedBiasAddGrad", "MineGrad"]', 1))
+    (vendors / "opforge/notes.txt").write_text("mine")
+    before = content(vendors / "opforge")
+    refused = run(versions["1.10"], "--upgrade", place)
+    assert refused.returncode == 2
+    assert "holds what this package lacks: MineGrad notes.txt; --force" in refused.stderr
+    assert content(vendors / "opforge") == before
+
+
+def test_damaged_previous_version_is_not_put_back(versions, run, vendors):
+    place = f"--install-path={vendors.parent}"
+    run(versions["1.9"], place)
+    run(versions["1.10"], "--upgrade", place)
+    (vendors / ".opforge.previous/version.info").write_text("changed")
+    refused = run(versions["1.10"], "--rollback", place)
+    assert refused.returncode == 2
+    assert "is damaged; nothing was done" in refused.stderr
+    assert version_of(vendors / "opforge") == "1.10"
+
+
+def test_extract_unpacks_and_installs_nothing(versions, project, run, tmp_path):
+    folder = tmp_path / "unpacked here"
+    result = run(versions["1.9"], f"--extract={folder}", ASCEND_OPP_PATH=str(tmp_path / "opp"))
+    assert result.returncode == 0, result.stderr
+    unpacked = content(folder)
+    assert set(unpacked) == set(layout(gather(project, ["ascend910b"], ["GroupedBiasAddGrad"], "opforge")))
+    assert [path.name for path in tmp_path.iterdir() if path.name != "tmp"] == ["unpacked here"]
+    again = run(versions["1.9"], f"--extract={folder}")
+    assert again.returncode == 2
+    assert content(folder) == unpacked
+
+
+def test_two_installers_at_once(versions, run, vendors, tmp_path):
+    place = f"--install-path={vendors.parent}"
+    run(versions["1.9"], place)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    reached, go = tmp_path / "reached", tmp_path / "go"
+    (tools / "cp").write_text(
+        f'#!/bin/sh\n: >"{reached}"\nwhile [ ! -e "{go}" ]; do sleep 0.05; done\nexec /bin/cp "$@"\n'
+    )
+    (tools / "cp").chmod(0o755)
+    environment = {"PATH": f"{tools}:/usr/bin:/bin", "TMPDIR": str(tools)}
+    slow = subprocess.Popen([str(versions["1.10"]), "--upgrade", place], env=environment, stdout=subprocess.DEVNULL)
+    while not reached.exists():
+        assert slow.poll() is None
+        time.sleep(0.05)
+    for options in (["--force"], ["--uninstall"], ["--rollback"]):
+        second = run(versions["1.9"], *options, place)
+        assert second.returncode == 2
+        assert "another installer works in" in second.stderr
+    removal = subprocess.run(
+        ["sh", str(vendors / "opforge/scripts/uninstall.sh")], capture_output=True, text=True, check=False
+    )
+    assert removal.returncode == 2
+    go.touch()
+    assert slow.wait() == 0
+    assert version_of(vendors / "opforge") == "1.10"
+
+
+def interrupted(package, vendors, tools, number, moment):
+    """Run an upgrade that is killed before or after its command of that number; True when it came to its end."""
+    count = tools / "count"
+    count.write_text("0")
+    for name in COMMANDS:
+        # Only what changes the target counts; the payload is unpacked elsewhere.
+        (tools / name).write_text(
+            f"""#!/bin/sh
+case "$*" in *"{vendors}"*) ;; *) exec /bin/{name} "$@" ;; esac
+number=$(($(cat "{count}") + 1))
+echo $number >"{count}"
+[ $number != {number} ] || [ {moment} != before ] || kill -KILL 0
+/bin/{name} "$@" || exit $?
+[ $number != {number} ] || [ {moment} != after ] || kill -KILL 0
+"""
+        )
+        (tools / name).chmod(0o755)
+    environment = {"PATH": f"{tools}:/usr/bin:/bin", "TMPDIR": str(tools), "ASCEND_OPP_PATH": str(vendors.parent)}
+    command = [str(package), "--replace-builtin", "--force"]
+    result = subprocess.run(command, env=environment, start_new_session=True, capture_output=True, check=False)
+    assert result.returncode in {0, -9}, result.stderr
+    return result.returncode == 0
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_killed_at_every_step(versions, run, vendors, tmp_path, moment):
+    vendors.mkdir(parents=True)
+    config = vendors / "config.ini"
+    config.write_text("load_priority=other\n")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    opp = {"ASCEND_OPP_PATH": str(vendors.parent)}
+    complete = {}
+    for version in ("1.10", "1.9"):
+        assert run(versions[version], "--replace-builtin", "--force", **opp).returncode == 0
+        complete[version] = content(vendors / "opforge")
+    number, done, steps = 0, False, []
+    while not done:
+        number += 1
+        done = interrupted(versions["1.10"], vendors, tools, number, moment)
+        if (vendors / "opforge").exists():
+            found = content(vendors / "opforge")
+            assert found in complete.values(), f"step {number}: a mix"
+            steps.append(version_of(vendors / "opforge"))
+        assert config.read_text() == "load_priority=opforge,other\n"
+        # The next run, whatever it is, finds its way from there.
+        after = run(versions["1.9"], "--replace-builtin", "--force", **opp)
+        assert after.returncode == 0, after.stderr
+        assert content(vendors / "opforge") == complete["1.9"]
+        left = {path.name for path in vendors.iterdir()}
+        assert left <= {"opforge", ".opforge.previous", "config.ini"}, f"step {number}: {left}"
+    assert steps == sorted(steps, reverse=True), "once the new version is there, it stays"
+    assert {"1.9", "1.10"} == set(steps)
+    assert number > 6
+
+
+def test_no_space_leaves_the_old_version(versions, run, vendors, tmp_path):
+    place = f"--install-path={vendors.parent}"
+    run(versions["1.9"], place)
+    before = content(vendors / "opforge")
+    for kilobytes in (1, 4, 10):
+        limit = kilobytes * 1024
+        result = subprocess.run(
+            [str(versions["1.10"]), "--upgrade", place],
+            env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)},
+            preexec_fn=lambda size=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode in {2, 3}, result.stderr
+        assert content(vendors / "opforge") == before
+    assert {path.name for path in vendors.iterdir()} == {"opforge"}
