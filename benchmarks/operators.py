@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 import json
 import multiprocessing
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +22,8 @@ import typer
 from opforge.codegen.errors import UserError
 from opforge.codegen.loader import load_specs
 from opforge.codegen.project import find_project
-from opforge.twin.api import run
+from opforge.codegen.writer import replace_file
+from opforge.twin import run
 from opforge.twin.profile import summary
 
 if TYPE_CHECKING:
@@ -81,16 +81,14 @@ def regressions(rows: Sequence[Row], baseline: Mapping[str, Mapping[str, float]]
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write a list or dict, an entry a line, under a temporary name first."""
+    """Write a list or dict, an entry a line."""
     entries = (
         [json.dumps(entry) for entry in data]
         if isinstance(data, list)
         else [f"{json.dumps(key)}: {json.dumps(data[key])}" for key in sorted(data)]
     )
     opening, closing = "[]" if isinstance(data, list) else "{}"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(f"{opening}\n" + ",\n".join(entries) + f"\n{closing}\n", encoding="utf-8")
-    partial.replace(path)
+    replace_file(path, f"{opening}\n" + ",\n".join(entries) + f"\n{closing}\n")
 
 
 def table_of(rows: Sequence[Row]) -> str:

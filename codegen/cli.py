@@ -99,12 +99,15 @@ def profile(
     dtype: Annotated[str | None, typer.Option(help="dtype of the inputs that take it: fp16, bf16, fp32, ...")] = None,
     soc: Annotated[str, typer.Option(help="SoC that the twin plays.")] = "Ascend910B1",
     trace: Annotated[Path | None, typer.Option(metavar="T.json", help="Write a trace for Chrome or Perfetto.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="P.html", help="Write a page with charts.")] = None,
     json_out: Annotated[Path | None, typer.Option("--json", metavar="J", help="Write the figures as JSON.")] = None,
 ) -> None:
     """Estimate the time of one operator on the device, and where it goes."""
     from opforge.twin.profile import profile_command
 
-    raise typer.Exit(profile_command(op_type, shape, attr or [], dtype=dtype, soc=soc, trace=trace, json_out=json_out))
+    raise typer.Exit(
+        profile_command(op_type, shape, attr or [], dtype=dtype, soc=soc, trace=trace, html=html, json_out=json_out)
+    )
 
 
 @app.command()

@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec, SpecModel
 from opforge.codegen.names import nearest
+from opforge.codegen.salvage import Salvage, salvage
 from opforge.codegen.validate import problems_of
 from opforge.codegen.yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml
 
@@ -114,30 +115,32 @@ def _validate(document: Document) -> OpSpec | None:
     value: Any = document.value
     renamed: dict[Path, Path] = {}
     try:
-        spec = OpSpec.model_validate(value)
+        found = Salvage(OpSpec.model_validate(value))
     except ValidationError as error:
         errors = error.errors(include_url=False)
         _report(document, errors, renamed)
         # The rest is judged with misspelt keys set right, so that all problems show in one run.
         value, renamed = _with_keys_repaired(value, errors)
         try:
-            spec = OpSpec.model_validate(value)
+            OpSpec.model_validate(value)
         except ValidationError as below:
             # Only what stands below a misspelt key is new.
             new = [e for e in below.errors(include_url=False) if _original(e["loc"], renamed) != e["loc"]]
             _report(document, new, renamed)
-            try:
-                spec = OpSpec.model_validate(_with_words_repaired(value, below.errors(include_url=False)))
-            except ValidationError:
-                return None
-    for path, message in problems_of(spec):
+            value = _with_words_repaired(value, below.errors(include_url=False))
+        found = salvage(value)
+    if found.spec is None:
+        return None
+    for path, message in problems_of(found.spec):
+        if found.doubts(path, message):
+            continue
         original = _original(path, renamed)
         place = document.place(original)
         if original[-1:] == (KEY,):
             original = original[:-1]
             place = document.key_place(original)
         document.problems.append(Problem(place, original, message))
-    return _with_dtypes_resolved(spec)
+    return _with_dtypes_resolved(found.spec)
 
 
 def _original(path: Path, renamed: dict[Path, Path]) -> Path:
@@ -171,6 +174,8 @@ def _report(document: Document, errors: list[ErrorDetails], renamed: dict[Path, 
             if error["loc"] not in meant:
                 place = document.place(path[:-1])
                 document.problems.append(Problem(place, path, "is missing; expected this key"))
+        elif error["type"] == "too_short" and error["input"]:
+            continue  # it only seems short, because items of it are wrong
         elif error["type"] in _EXPECTED:
             kinds.setdefault(path, []).append(_EXPECTED[error["type"]])
         else:

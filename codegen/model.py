@@ -136,8 +136,8 @@ class TensorSpec(SpecModel):
         dtypes: What it accepts. With `dtype`, those of the tensor named there.
         dtype: The tensor whose dtype this one has, or None.
         casts: What aclnn functions take besides, and to which of `dtypes` they cast it.
-        mix: That aclnn functions take any dtype of the tensor named by `dtype`. `promote`: if these inputs differ, all
-            are cast to float32; `cast`: it alone is cast to what the others have (an output from it).
+        mix: That aclnn functions take any dtype of the tensor named by `dtype`. `promote`: if these tensors differ, all
+            are cast to float32 (outputs from it); `cast`: it alone is cast to what the others have (an output from it).
         formats: Storage formats that the rule `formats` accepts.
         host_values: An input that aclnn functions take as a list on the host, and whose values expressions can use.
         ir: Its name in the graph IR; empty: `name`.
@@ -371,8 +371,8 @@ class OpSpec(SpecModel):
         return tuple(tensor for tensor in self.inputs if tensor.host_values)
 
     def promoted(self, leader: str) -> tuple[TensorSpec, ...]:
-        """The input called `leader` and those whose dtypes decide with it what a kernel computes in."""
-        following = (t for t in self.inputs if t.dtype == leader and t.mix == "promote")
+        """The input called `leader` and the tensors whose dtypes decide with it what a kernel computes in."""
+        following = (t for t in self.tensors if t.dtype == leader and t.mix == "promote")
         return (self.tensor(leader), *following)
 
     @property

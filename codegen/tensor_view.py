@@ -116,7 +116,7 @@ class TensorView:
     @property
     def decides(self) -> bool:
         """Whether its dtype decides, with those of others, in which one a kernel computes."""
-        return any(tensor.dtype == self.name and tensor.mix == "promote" for tensor in self._spec.inputs)
+        return any(tensor.dtype == self.name and tensor.mix == "promote" for tensor in self._spec.tensors)
 
     @property
     def cast_dtype(self) -> Code:

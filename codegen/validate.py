@@ -117,8 +117,6 @@ def _check_casts(spec: OpSpec, problems: Problems) -> None:
                     problems.append(((*place, KEY), f"got {wide!r}, which is one of 'dtypes' already"))
             if tensor.mix is not None and tensor.dtype is None:
                 problems.append(((*path, "mix"), f"got {tensor.mix!r} without 'dtype: <required input>'"))
-            if tensor.mix == "promote" and section == "outputs":
-                problems.append(((*path, "mix"), "got 'promote', expected 'cast': outputs decide nothing"))
             leader = next((t for t in spec.inputs if t.name == tensor.dtype), None)
             if tensor.mix == "promote" and leader is not None and "float32" not in leader.dtypes:
                 message = f"got 'promote', but {leader.name} has no float32 to which all could be cast"

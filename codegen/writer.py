@@ -16,6 +16,8 @@ from opforge.codegen.errors import UserError
 # Which files of a folder are generated, and for which operator: what a later run no longer makes is removed.
 MANIFEST = ".opforge-generated.json"
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+# Temporary names end with the process that writes.
+_PARTIAL = re.compile(r"\..+\.(\d{1,9})")
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ def write(tree: Tree, out: Path) -> Changes:
     }
     manifest |= tree.owners
     try:
+        _sweep(out)
         # The manifest goes first: a run that is cut off leaves no file that nobody knows.
         replace_file(out / MANIFEST, json.dumps({**known, **manifest}, indent=0, sort_keys=True) + "\n")
         for path in changes.written:
@@ -151,6 +154,24 @@ def replace_file(path: Path, text: str) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _sweep(out: Path) -> None:
+    """Remove what runs that were killed left under temporary names."""
+    for path in out.rglob(".*"):
+        partial = _PARTIAL.fullmatch(path.name)
+        if partial and not _is_running(int(partial[1])):
+            path.unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it belongs to somebody else
+    return True
 
 
 def _not_writable(out: Path, error: OSError) -> UserError:

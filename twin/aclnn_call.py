@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from ctypes import byref, c_uint64, c_void_p
@@ -35,6 +36,12 @@ def _overlaps(array: Array) -> bool:
             return array.size > 0
         reach = stride * (dim - 1) + reach
     return False
+
+
+def _undefined(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array as device memory is that nobody cleared: NaN in floats, -1 in integers."""
+    array: Array = np.full(math.prod(shape) * dtype.itemsize, 0xFF, np.uint8).view(dtype).reshape(shape)
+    return array
 
 
 class AclnnCall:
@@ -76,7 +83,7 @@ class AclnnCall:
         for name, array in given.items():
             self._check_output(name, array)
         inferred = self._infer() if set(names) - set(given) else {}
-        fresh = {name: np.zeros(shape, self._dtype(name, dtypes, dtype)) for name, (shape, dtype) in inferred.items()}
+        fresh = {name: _undefined(shape, self._dtype(name, dtypes, dtype)) for name, (shape, dtype) in inferred.items()}
         return {name: given[name] if name in given else fresh[name] for name in names}
 
     def _check_output(self, name: str, array: Any) -> None:

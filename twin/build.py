@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shlex
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
+from opforge.codegen.writer import replace_file
 from opforge.twin.compiler import WARNINGS, Library, Progress, Unit, build, locked
 
 if TYPE_CHECKING:
@@ -75,18 +75,6 @@ def _twin_dir(project: Project) -> Path:
     return project.build_dir / "twin"
 
 
-def _write_if_changed(path: Path, text: str) -> None:
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def _soc_table() -> str:
     rows = []
     for name, soc in npu_model()["soc"].items():
@@ -112,8 +100,8 @@ def build_runtime(jobs: int = 0, progress: Progress | None = None) -> Path:
     """Compile the twin's runtime library, under CANN's link names too; returns its path."""
     home = _twin_dir(Project(BUILTIN_ROOT))
     with locked(home):
-        _write_if_changed(home / "gen" / "soc_table.inc", _soc_table())
-        _write_if_changed(home / "gen" / "time_model.inc", _time_model())
+        replace_file(home / "gen" / "soc_table.inc", _soc_table())
+        replace_file(home / "gen" / "time_model.inc", _time_model())
         flags = (*WARNINGS, f"-I{INCLUDE}", f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
         units = tuple(
             Unit(source, home / "obj" / source.relative_to(TWIN).with_suffix(".o"), flags, f"twin: {source.name}")
@@ -244,8 +232,8 @@ def build_project(
 def _publish_headers(project: Project) -> None:
     for header in sorted((project.gen_dir / "op_api").glob("aclnn_*.h")):
         text = header.read_text(encoding="utf-8")
-        _write_if_changed(_vendor(project) / "op_api" / "include" / header.name, text)
-        _write_if_changed(_twin_dir(project) / "include" / "aclnnop" / header.name, text)
+        replace_file(_vendor(project) / "op_api" / "include" / header.name, text)
+        replace_file(_twin_dir(project) / "include" / "aclnnop" / header.name, text)
 
 
 def application_flags(project: Project) -> list[str]:

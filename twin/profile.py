@@ -9,14 +9,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.project import find_project
+from opforge.codegen.project import Project, find_project
+from opforge.codegen.writer import replace_file
 from opforge.twin.acl import Array
 from opforge.twin.operator_run import run
+from opforge.twin.profile_page import render
 from opforge.twin.results import FindingsError, Result
 
 if TYPE_CHECKING:
@@ -26,6 +29,16 @@ if TYPE_CHECKING:
 
 DTYPE_WORDS = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
 TRACE_VARIABLE = "OPFORGE_TWIN_TRACE"
+LAUNCH_FIGURES = (
+    "op_type",
+    "tiling_key",
+    "first_touch_bytes",
+    "balance",
+    "critical_core",
+    "phases",
+    "pipes",
+    "cores",
+)
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -100,13 +113,21 @@ def _traced(path: Path | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    if not path.resolve().parent.is_dir():
-        raise UserError(f"--trace: {path.resolve().parent} is no folder")
     os.environ[TRACE_VARIABLE] = str(path.resolve())
     try:
         yield
     finally:
         del os.environ[TRACE_VARIABLE]
+
+
+def _find(op_type: str) -> tuple[Project, OpSpec]:
+    from opforge.codegen.loader import load_specs
+
+    project = find_project()
+    specs = {spec.op_type: spec for spec in load_specs(project.spec_paths())}
+    if op_type not in specs:
+        raise UserError(f"operator: got {op_type!r}, expected one of {', '.join(sorted(specs))}")
+    return project, specs[op_type]
 
 
 def profile(
@@ -124,15 +145,15 @@ def profile(
         UserError: An argument is wrong.
         FindingsError: The kernel made a mistake.
     """
-    from opforge.codegen.loader import load_specs
+    project, spec = _find(op_type)
+    return _run(project, spec, make_inputs(spec, shapes, dtype), attrs or {}, soc, trace)
 
-    project = find_project()
-    specs = {spec.op_type: spec for spec in load_specs(project.spec_paths())}
-    if op_type not in specs:
-        raise UserError(f"operator: got {op_type!r}, expected one of {', '.join(sorted(specs))}")
-    inputs = make_inputs(specs[op_type], shapes, dtype)
+
+def _run(
+    project: Project, spec: OpSpec, inputs: Mapping[str, Array], attrs: Mapping[str, Any], soc: str, trace: Path | None
+) -> Result:
     with _traced(trace):
-        return run(op_type, inputs, attrs, soc=soc, strict=False, seed=1, threads=1, project=project)
+        return run(spec.op_type, inputs, attrs, soc=soc, strict=False, seed=1, threads=1, project=project)
 
 
 def summary(result: Result) -> dict[str, Any]:
@@ -151,10 +172,7 @@ def summary(result: Result) -> dict[str, Any]:
         "minimal_bytes": report.minimal_bytes,
         "dma_count": report.dma_count,
         "blocks": report.blocks,
-        "launches": [
-            {key: launch[key] for key in ("op_type", "tiling_key", "critical_core", "phases", "pipes")}
-            for launch in result.launches
-        ],
+        "launches": [{key: launch[key] for key in LAUNCH_FIGURES} for launch in result.launches],
     }
 
 
@@ -173,6 +191,11 @@ def _tables(figures: Mapping[str, Any]) -> Iterator[Table]:
         for number, phase in enumerate(launch["phases"], 1):
             phases.add_row(str(number), *(f"{phase[key]:.2f}" for key in ("core_us", "gm_us", "l2_us", "sync_us")))
         yield phases
+        names = list(dict.fromkeys(name for phase in launch["phases"] for name in phase["path"]))
+        path = Table("phase", "core", *names, title="Critical path, us")
+        for number, phase in enumerate(launch["phases"], 1):
+            path.add_row(str(number), str(phase["core"]), *(f"{phase['path'].get(name, 0.0):.2f}" for name in names))
+        yield path
         pipes = Table("pipe", f"core {launch['critical_core']} (critical)", "mean of all cores", title="Busy, us")
         for name, busy in launch["pipes"].items():
             pipes.add_row(name, f"{busy['critical_us']:.2f}", f"{busy['mean_us']:.2f}")
@@ -187,6 +210,7 @@ def profile_command(
     dtype: str | None,
     soc: str,
     trace: Path | None,
+    html: Path | None,
     json_out: Path | None,
 ) -> int:
     """`opforge profile`."""
@@ -194,19 +218,41 @@ def profile_command(
 
     console = Console()
     parsed, values = parse_shapes(shapes), parse_attrs(attrs)
+    for option, path in (("--trace", trace), ("--html", html), ("--json", json_out)):
+        if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
+            raise UserError(f"{option}: got {path}, expected a file in a folder that exists")
+    project, spec = _find(op_type)
+    inputs = make_inputs(spec, parsed, dtype)
+    case = {
+        "operator": op_type,
+        "soc": soc,
+        "dtypes": {name: array.dtype.name for name, array in inputs.items()},
+        "shapes": parsed,
+        "attrs": values,
+    }
     try:
-        result = profile(op_type, parsed, values, dtype=dtype, soc=soc, trace=trace)
+        with TemporaryDirectory() as scratch:
+            written = trace or (Path(scratch) / "trace.json" if html else None)
+            result = _run(project, spec, inputs, values, soc, written)
+            figures = summary(result)
+            if html is not None:
+                replace_file(html, render(case, figures, _events(written)))
     except FindingsError as error:
         console.print(str(error), highlight=False, markup=False)
         return 1
-    figures = summary(result)
     for table in _tables(figures):
         console.print(table)
-    if trace is not None:
-        console.print(f"trace for ui.perfetto.dev: {trace}", highlight=False, markup=False)
+    for what, path in (("trace for ui.perfetto.dev", trace), ("page", html)):
+        if path is not None:
+            console.print(f"{what}: {path}", highlight=False, markup=False)
     if json_out is not None:
-        case = {"operator": op_type, "soc": soc, "dtype": dtype, "shapes": parsed, "attrs": values}
-        partial = json_out.with_name(f".{json_out.name}.{os.getpid()}")
-        partial.write_text(json.dumps({**case, **figures}, indent=2) + "\n", encoding="utf-8")
-        partial.replace(json_out)
+        replace_file(json_out, json.dumps({**case, "dtype": dtype, **figures}, indent=2) + "\n")
     return 0
+
+
+def _events(trace: Path | None) -> list[Any]:
+    """The events of a trace; none when nothing was launched."""
+    if trace is None or not trace.is_file():
+        return []
+    events: list[Any] = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+    return events

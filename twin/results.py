@@ -34,6 +34,7 @@ class Finding:
         pipe: Pipe of the instruction.
         where: Source file and line.
         message: What happened, what was expected, how to repair it.
+        warning: No mistake in itself: a call that only has warnings succeeds.
     """
 
     kind: str
@@ -41,9 +42,11 @@ class Finding:
     pipe: str
     where: str
     message: str
+    warning: bool = False
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.kind} (block {self.block}, pipe {self.pipe}): {self.message}"
+        kind = f"warning: {self.kind}" if self.warning else self.kind
+        return f"{self.where}: {kind} (block {self.block}, pipe {self.pipe}): {self.message}"
 
 
 class FindingsError(Exception):
@@ -92,12 +95,13 @@ class Report:
 
 
 class Result(Mapping[str, Array]):
-    """The outputs of a call by name, `report`, and `launches`: what each kernel launch reported, as plain data."""
+    """The outputs of a call by name, `report`, `warnings`, and `launches`: what each launch reported, as plain data."""
 
     def __init__(self, outputs: dict[str, Array], launches: Sequence[Mapping[str, Any]]) -> None:
         self._outputs = outputs
         self.launches = tuple(launches)
         self.report = _total(launches)
+        self.warnings = tuple(findings_of(launches))
 
     def __getitem__(self, name: str) -> Array:
         return self._outputs[name]
@@ -111,7 +115,7 @@ class Result(Mapping[str, Array]):
 
 def findings_of(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """The findings in what launches reported."""
-    keys = ("kind", "block", "pipe", "where", "message")
+    keys = ("kind", "block", "pipe", "where", "message", "warning")
     return [Finding(**{key: found[key] for key in keys}) for report in reports for found in report["findings"]]
 
 

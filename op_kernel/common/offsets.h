@@ -1,4 +1,4 @@
-// Byte offsets for Gather.
+// Progressions, such as byte offsets for Gather.
 #ifndef OPFORGE_OP_KERNEL_COMMON_OFFSETS_H
 #define OPFORGE_OP_KERNEL_COMMON_OFFSETS_H
 
@@ -8,14 +8,21 @@
 namespace opforge {
 namespace kernel {
 
-/// offsets[i] = 4 i for `count` elements. The scalar unit writes the first block of a progression, and no generation of
-/// the headers waits on both sides of it for every count.
-__aicore__ inline void FillOffsets(const AscendC::LocalTensor<int32_t>& offsets, int32_t count)
+/// values[i] = first + i * step for `count` elements. The scalar unit writes the first block of a progression, and no
+/// generation of the headers waits on both sides of it for every count.
+template <typename T>
+__aicore__ inline void FillProgression(const AscendC::LocalTensor<T>& values, T first, T step, int32_t count)
 {
     Order<AscendC::HardEvent::V_S>();
-    AscendC::ArithProgression<int32_t>(offsets, 0, static_cast<int32_t>(sizeof(int32_t)), count);
+    AscendC::ArithProgression<T>(values, first, step, count);
     Order<AscendC::HardEvent::S_V>();
     AscendC::PipeBarrier<PIPE_V>();
+}
+
+/// offsets[i] = 4 i for `count` elements.
+__aicore__ inline void FillOffsets(const AscendC::LocalTensor<int32_t>& offsets, int32_t count)
+{
+    FillProgression<int32_t>(offsets, 0, static_cast<int32_t>(sizeof(int32_t)), count);
 }
 
 }  // namespace kernel

@@ -1,7 +1,10 @@
 """`opforge generate` as a user calls it."""
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -50,6 +53,35 @@ def test_generate_check_and_repair(project):
     assert re.search(r"^1 of \d+ files are stale in build/gen; run: opforge generate$", stale.output, re.MULTILINE)
     assert run().exit_code == 0
     assert run("--check").exit_code == 0
+
+
+WORLDS = {
+    "folder": {},
+    "time zone": {"TZ": "Pacific/Apia"},
+    "locale": {"LC_ALL": "C", "LANG": "tr_TR.UTF-8", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    "hash seed": {"PYTHONHASHSEED": "12345"},
+    "umask": {},
+}
+
+
+def generated_in(folder, *, umask=0o022, **changes):
+    """Every file that the command writes in a copy of a project, with its bytes."""
+    environment = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", **os.environ, **changes}
+    command = [sys.executable, "-c", "from opforge.codegen.cli import main; main()", "generate"]
+    subprocess.run(command, cwd=folder, env=environment, umask=umask, check=True, capture_output=True)
+    gen = folder / "build" / "gen"
+    return {path.relative_to(gen).as_posix(): path.read_bytes() for path in gen.rglob("*") if path.is_file()}
+
+
+def test_bytes_depend_on_the_project_alone(project, tmp_path_factory):
+    """Another folder, time zone, locale, hash seed or umask gives the same bytes, manifest and stamp included."""
+    here = generated_in(project)
+    assert len(here) > 30
+    for world, changes in WORLDS.items():
+        copy = tmp_path_factory.mktemp("another folder") / "project \u00e9"
+        shutil.copytree(project, copy, ignore=shutil.ignore_patterns("build"))
+        there = generated_in(copy, umask=0o077 if world == "umask" else 0o022, **changes)
+        assert there == here, f"another {world} changes the bytes"
 
 
 def test_a_missing_output_folder_is_stale(project):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from opforge.codegen.errors import UserError
 from opforge.codegen.loader import SpecError, load_spec, load_specs
 from opforge.codegen.render import render
-from opforge.codegen.yaml_nodes import core_scalar, read_yaml
+from opforge.codegen.yaml_nodes import core_scalar, dotted, read_yaml
 
 MINIMAL = """\
 op_type: AddRows
@@ -83,7 +83,6 @@ REFUSALS = [
     ("float32]}", "float32], casts: {int8: ^int32}}", "inputs[0].casts.int8: got 'int32'; expected one of float16"),
     ("float32]}", "float32], casts: {^float16: float32}}", "inputs[0].casts.float16: got 'float16', which is one of"),
     ("float32]}", "float32], mix: ^cast}", "inputs[0].mix: got 'cast' without 'dtype: <required input>'"),
-    ("{name: z, dtype: x}", "{name: z, dtype: x, mix: ^promote}", "outputs[0].mix: got 'promote', expected 'cast'"),
     ("float32]}", "float32], formats: [^NHWCN]}", "inputs[0].formats[0]: unknown format 'NHWCN'"),
     ("float32]}", "float32], host_values: ^true}", "inputs[0].host_values: got true, expected 'dtypes: [int64]'"),
     ("x: [N, D], y:", "x: [N, '*S', ^'*R'], y:", "cases[0].shapes.x[2]: got a second dimension with a star"),
@@ -424,6 +423,33 @@ def test_damaged_texts_never_crash(tmp_path_factory, damages):
     path.write_text(text, encoding="utf-8")
     refusal = refusal_of(path)
     assert refusal is None or refusal.startswith(f"{path}:")
+
+
+WRONG_KINDS = [(path, kind) for path, kind in mutations() if kind in {"list", "number"}]
+
+
+def problems_of_text(folder, text):
+    path = folder / "spec.yaml"
+    path.write_text(text)
+    refusal = refusal_of(path)
+    return [] if refusal is None else [line.removeprefix(f"{path}:").split(": ", 2)[1:] for line in refusal.split("\n")]
+
+
+def test_a_value_of_the_wrong_kind_makes_no_other_mistakes(tmp_path):
+    for where, kind in WRONG_KINDS:
+        for place, message in problems_of_text(tmp_path, mutated(where, kind)):
+            assert place.startswith(dotted(where)) or dotted(where).startswith(place), (where, kind, place, message)
+
+
+def test_a_value_of_the_wrong_kind_hides_no_other_mistake(tmp_path):
+    marks = {"constraints": ("label: C5", "label: C4", "'C4' again"), "": ("int64", "int46", "unknown type 'int46'")}
+    for where, kind in WRONG_KINDS:
+        for section, (old, new, expected) in marks.items():
+            text = mutated(where, kind)
+            if where[0] in {section, "tiling"} or old not in text:
+                continue
+            found = problems_of_text(tmp_path, text.replace(old, new))
+            assert any(expected in message for _, message in found), (where, kind, found)
 
 
 def test_a_test_without_a_required_attribute_is_named(tmp_path):

@@ -6,6 +6,7 @@ import subprocess
 
 import onnx
 import pytest
+from markdown_it import MarkdownIt  # comes with rich
 
 from opforge.codegen.model import STATUSES
 from opforge.codegen.page_view import DEVICES
@@ -39,6 +40,20 @@ def rows_of(page, head):
             return rows
         rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
     return rows
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tables_and_code_of_a_page_are_markdown(operators, name):
+    """A Markdown parser sees the tables and code blocks that are meant, and no HTML but the first comment."""
+    page = page_of(operators[name])
+    tokens = MarkdownIt("commonmark").enable("table").parse(page)
+    kinds = [token.type for token in tokens]
+    assert kinds.count("html_block") == 1
+    assert not [part for token in tokens for part in token.children or () if part.type in {"html_inline", "link_open"}]
+    heads = re.findall(r"^\|(?:---\|)+$", page, re.MULTILINE)
+    assert kinds.count("table_open") == len(heads) == 6
+    assert kinds.count("th_open") == sum(head.count("---") for head in heads)
+    assert kinds.count("fence") == page.count("\n```") // 2
 
 
 @pytest.mark.parametrize("name", NAMES)

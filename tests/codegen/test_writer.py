@@ -1,6 +1,8 @@
 """Writing: only changes, in one step, only below the output folder; and what a run no longer makes goes away."""
 
+import multiprocessing
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,61 @@ def test_an_interruption_leaves_whole_files(tmp_path, monkeypatch, failing):
     assert not [path for path in tmp_path.iterdir() if path.name not in {*old.files, *new.files, MANIFEST}]
     write(new, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {*new.files, MANIFEST}
+
+
+def write_until_killed(files, folder, moment, number):
+    """Write as a process that gets SIGKILL at a moment of the write with this number."""
+    write_bytes, replace = Path.write_bytes, Path.replace
+    count = 0
+
+    def dying_write(self, data):
+        nonlocal count
+        count += 1
+        if count == number and moment == "half written":
+            write_bytes(self, data[: len(data) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        return write_bytes(self, data)
+
+    def dying_replace(self, target):
+        if count == number and moment == "before the rename":
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace(self, target)
+        if count == number and moment == "after the rename":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Path.write_bytes, Path.replace = dying_write, dying_replace
+    write(files, folder)
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+@pytest.mark.parametrize("moment", ["half written", "before the rename", "after the rename"])
+def test_a_killed_process_leaves_whole_files(tmp_path, moment, number):
+    old = tree({f"a_{i}.h": f"old {i}\n" * 50 for i in (1, 2, 3)})
+    new = tree({f"a_{i}.h": f"new {i}\n" * 50 for i in (1, 2, 4)})
+    write(old, tmp_path)
+    process = multiprocessing.get_context("fork").Process(
+        target=write_until_killed, args=(new, tmp_path, moment, number)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    seen = {path.name: path.read_text() for path in tmp_path.glob("a_*.h")}
+    assert {"a_1.h", "a_2.h"} <= set(seen)
+    for name, text in seen.items():
+        assert text in {old.files.get(name), new.files.get(name)}
+    if moment != "after the rename":
+        assert list(tmp_path.glob(f".*.{process.pid}")), "it died while it wrote"
+    write(new, tmp_path)
+    assert snapshot(tmp_path) == {
+        MANIFEST: (tmp_path / MANIFEST).read_bytes(),
+        **{name: text.encode() for name, text in new.files.items()},
+    }
+
+
+def test_what_another_process_is_writing_stays(tmp_path):
+    (tmp_path / f".a_1.h.{os.getppid()}").write_text("half")
+    write(tree({"a_1.h": "1\n"}), tmp_path)
+    assert (tmp_path / f".a_1.h.{os.getppid()}").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import pytest
+from golden import DTYPES, ROOT, assert_within, load_reference, rounded, values
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from opforge.codegen.loader import load_spec
 from opforge.twin import run
 
-ROOT = Path(__file__).resolve().parents[2]
 SPEC = load_spec(ROOT / "op_proto" / "grouped_bias_add_grad.yaml")
-DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
-# Largest relative and absolute error of rounding a real number to the dtype.
-ROUNDING = {"float16": (2.0**-11, 2.0**-25), "bfloat16": (2.0**-8, 0.0), "float32": (2.0**-24, 0.0)}
 INDEX_DTYPES = [np.int32, np.int64]
 TILE_BYTES = 16384
 MAX_INT64 = 2**63 - 1
 
 
-def _load_reference():
-    path = ROOT / "tests" / "reference" / f"{SPEC.name}.py"
-    module_spec = importlib.util.spec_from_file_location(f"reference_{SPEC.name}", path)
-    module = importlib.util.module_from_spec(module_spec)
-    module_spec.loader.exec_module(module)
-    return module.reference
-
-
-reference = _load_reference()
+reference = load_reference(SPEC.name)
 
 
 def error_bound(inputs, attrs):
@@ -43,9 +29,7 @@ def error_bound(inputs, attrs):
     magnitude = reference({**inputs, "grad_y": np.abs(grad_y.astype(np.float64))}, attrs)["grad_bias"]
     # Halving a tile and merging the cores are at most 24 levels, tiles follow each other.
     additions = 24 + math.ceil(grad_y.nbytes / TILE_BYTES)
-    summed = additions * 2.0**-24 * magnitude
-    relative, absolute = ROUNDING[grad_y.dtype.name]
-    return exact, summed + relative * (np.abs(exact) + summed) + absolute
+    return exact, rounded(exact, additions * 2.0**-24 * magnitude, grad_y.dtype)
 
 
 def agree(grad_y, group_idx=None, group_idx_type=0, **options):
@@ -55,16 +39,9 @@ def agree(grad_y, group_idx=None, group_idx_type=0, **options):
     result = run("GroupedBiasAddGrad", inputs, attrs, **options)
     exact, bound = error_bound(inputs, attrs)
     got = result["grad_bias"]
-    assert got.shape == exact.shape
     assert got.dtype == grad_y.dtype
-    error = np.abs(got.astype(np.float64) - exact)
-    worst = np.unravel_index(np.argmax(error - bound), error.shape) if error.size else ()
-    assert np.all(error <= bound), f"at {worst}: got {got[worst]}, exact {exact[worst]}, bound {bound[worst]}"
+    assert_within(got, exact, bound)
     return result
-
-
-def values(shape, dtype, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 def ends_list(rows, groups, dtype=np.int64, seed=0):
@@ -156,7 +133,7 @@ def test_rows_past_the_last_end_are_ignored_and_not_read():
 def agree_on_prefix(grad_y, group_idx, used):
     result = run("GroupedBiasAddGrad", {"grad_y": grad_y, "group_idx": group_idx})
     exact, bound = error_bound({"grad_y": grad_y[:used], "group_idx": group_idx}, {})
-    assert np.all(np.abs(result["grad_bias"].astype(np.float64) - exact) <= bound)
+    assert_within(result["grad_bias"], exact, bound)
     return result
 
 

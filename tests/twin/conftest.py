@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opforge.codegen.project import BUILTIN_ROOT
+from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import INCLUDE, TWIN, build_runtime
 from opforge.twin.compiler import WARNINGS, Library, Unit, build, locked
 
 Array = np.ndarray[Any, Any]
-CACHE = BUILTIN_ROOT / "build" / "twin" / "tests"
+CACHE = Project(BUILTIN_ROOT).build_dir / "twin" / "tests"
 WORKSPACE_BYTES = (16 << 20) + 65536
 INPUT, OUTPUT = 1, 2
+PLANTED = "planted mistake"
 
 
 def compile_library(name: str, source: Path, *flags: str) -> Path:
@@ -54,6 +55,7 @@ class Kernels:
         strict: bool = True,
         threads: int = 0,
         seed: int = 0,
+        misalignment: int = 0,
     ) -> dict[str, Any]:
         """Run a kernel on arrays in place; returns the report."""
         pointers = (ctypes.c_void_p * len(arrays))(*(None if a is None else a.ctypes.data for a in arrays))
@@ -78,6 +80,7 @@ class Kernels:
             int(strict),
             ctypes.c_uint32(threads),
             ctypes.c_uint64(seed),
+            ctypes.c_uint64(misalignment),
         )
         report: dict[str, Any] = json.loads(answer)
         return report
@@ -105,3 +108,25 @@ def compile_kernels() -> Callable[[str], Kernels]:
         return Kernels(compile_library(name, source), launcher)
 
     return compiled
+
+
+@pytest.fixture
+def record_planted(record_property: Callable[[str, object], None]) -> Callable[[str, dict[str, Any]], None]:
+    """A function that enters a planted mistake and what the twin said of it into the table of the test run."""
+
+    def record(name: str, finding: dict[str, Any]) -> None:
+        record_property(PLANTED, [name, finding["kind"], finding["message"]])
+
+    return record
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table of planted mistakes: the bug, the check that named it, its message."""
+    passed = terminalreporter.stats.get("passed", [])
+    rows = [value for report in passed for key, value in report.user_properties if key == PLANTED]
+    if not rows or terminalreporter.verbosity < 0:
+        return
+    terminalreporter.section(f"{len(rows)} planted mistakes, each named by its check")
+    for name, kind, message in rows:
+        text = message.removeprefix(f"{name} ")
+        terminalreporter.write_line(f"{name:34} {kind:20} {text if terminalreporter.verbosity else text[:120]}")

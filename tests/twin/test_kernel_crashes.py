@@ -113,9 +113,11 @@ def kernels(compile_kernels):
 
 @pytest.mark.parametrize("name", CRASHES)
 @pytest.mark.parametrize("strict", [True, False])
-def test_a_crash_becomes_a_finding(kernels, name, strict):
+def test_a_crash_becomes_a_finding(kernels, name, strict, record_planted):
     _, kind, says = CRASHES[name]
     found = kernels.launch(name, np.zeros(8, np.int32), blocks=3, strict=strict)["findings"]
+    if strict:
+        record_planted(name, found[0])
     assert found[0]["kind"] == kind, found
     assert says in found[0]["message"]
     assert found[0]["message"].startswith(f"{name} (tiling key 0): ")
@@ -157,7 +159,7 @@ data = (ctypes.c_int32 * 8)()
 pointers = (ctypes.c_void_p * 1)(ctypes.addressof(data))
 answer = library.LaunchKernel({str(kernels.library)!r}.encode(), b"good", b"AIV_ONLY", b"Ascend910B1", 1,
     ctypes.c_uint64(0), b"", ctypes.c_uint64(0), pointers, (ctypes.c_uint64 * 1)(32), (ctypes.c_int32 * 1)(3),
-    ctypes.c_uint64(1), None, ctypes.c_uint64(0), 1, 1, ctypes.c_uint64(0))
+    ctypes.c_uint64(1), None, ctypes.c_uint64(0), 1, 1, ctypes.c_uint64(0), ctypes.c_uint64(0))
 assert b'"findings": []' in answer, answer
 os.kill(os.getpid(), signal.{signal})
 """

@@ -45,6 +45,7 @@ extern "C" __global__ __aicore__ void two_phases(GM_ADDR x, GM_ADDR y, GM_ADDR w
     WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);
     DataCopyPad(sums[block * 8], work, one);
     SyncAll();
+    DataCacheCleanAndInvalid<float, CacheLine::ENTIRE_DATA_CACHE, DcciDst::CACHELINE_OUT>(sums);
     float total = 0.0f;
     for (int64_t i = 0; i < GetBlockNum(); ++i) {
         total = total * data.scale + sums.GetValue(i * 8);
@@ -99,6 +100,7 @@ extern "C" __global__ __aicore__ void meetings(GM_ADDR y, GM_ADDR sync, GM_ADDR 
     DataCacheCleanAndInvalid<int32_t, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(yGm[block * 16]);
     SyncAll(syncGm, buffer.Get<int32_t>());
     int32_t seen = 0;
+    DataCacheCleanAndInvalid<int32_t, CacheLine::ENTIRE_DATA_CACHE, DcciDst::CACHELINE_OUT>(yGm);
     for (int64_t i = 0; i < blocks; ++i) {
         seen += yGm.GetValue(i * 16);
     }

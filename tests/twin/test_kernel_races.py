@@ -77,6 +77,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
     PipeBarrier<PIPE_MTE3>();
     DataCopy(yGm[block * 256 + 32], c, 64);
     ORDER(MTE3_S); // y
+    DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(yGm[block * 256 + 40]);
     value = yGm.GetValue(block * 256 + 40);
     // Global memory, between cores.
     SyncAll(); // written
@@ -202,7 +203,7 @@ PLANTED = [
     ),
     Planted(
         "flag_between_cores_forgotten",
-        "CrossCoreWaitFlag(1);",
+        "CrossCoreSetFlag<0, PIPE_MTE3>(1);\n    CrossCoreWaitFlag(1);\n",
         "DataCopy(",
         "DataCopy(",
         (MEET, "'1'"),
@@ -329,9 +330,10 @@ def test_what_is_ordered_is_silent(kernels, symbol, blocks):
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
-def test_a_missing_order_is_named(kernels, planted):
+def test_a_missing_order_is_named(kernels, planted, record_planted):
     found = _launch(kernels, planted.name, planted.blocks, seed=5)
     assert found, f"{planted.name}: nothing was found"
+    record_planted(planted.name, found[0])
     assert {entry["kind"] for entry in found} == {"race"}, found
     message = found[0]["message"]
     for text in planted.says:

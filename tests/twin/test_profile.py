@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
+import re
+from html.parser import HTMLParser
 
 import pytest
 from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
+from opforge.twin.build import npu_model
 from opforge.twin.profile import parse_attrs, parse_shapes, profile, summary
 
 SHAPES = {"grad_y": (8192, 512), "group_idx": (60,)}
@@ -39,21 +44,131 @@ def test_the_same_call_has_the_same_estimate(profiled):
 
 
 def test_the_trace_has_a_process_per_core_and_a_track_per_pipe(profiled):
-    figures, events = profiled
+    _, events = profiled
     spans = [event for event in events if event["ph"] == "X"]
+    assert {event["ph"] for event in events} == {"X", "M"}
     assert {event["pid"] for event in spans} == set(range(48))
-    named = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
-    assert {named[event["pid"], event["tid"]] for event in spans} == {"S", "V", "MTE2", "MTE3"}
-    critical = figures["launches"][0]["critical_core"]
-    for pipe, busy in figures["launches"][0]["pipes"].items():
-        mine = [event for event in spans if event["pid"] == critical and named[critical, event["tid"]] == pipe]
-        assert sum(event["dur"] for event in mine) == pytest.approx(busy["critical_us"], rel=1e-3)
-        ends = [event["ts"] + event["dur"] for event in mine]
-        starts = [event["ts"] for event in mine]
-        assert all(start >= end - 1e-9 for end, start in zip(ends, starts[1:], strict=False))
-    last = max(event["ts"] + event["dur"] for event in spans)
-    assert last < figures["estimate_us"] - figures["launch_us"]
+    names = {(event["name"], event["pid"], event["tid"]): event["args"] for event in events if event["ph"] == "M"}
+    assert len(names) == sum(event["ph"] == "M" for event in events)
+    tracks = {(event["pid"], event["tid"]) for event in spans}
+    assert all(names["process_name", core, tid] == {"name": f"core {core}"} for core, tid in tracks)
+    assert {names["thread_name", *track]["name"] for track in tracks} == {"S", "V", "MTE2", "MTE3"}
+    assert all(event["dur"] > 0 and event["ts"] >= 0 and event["name"] for event in spans)
     assert any("row_sum.h:" in event["args"]["at"] for event in spans)
+
+
+def test_the_spans_of_a_track_do_not_overlap_and_add_up_to_its_busy_time(profiled):
+    figures, events = profiled
+    (launch,) = figures["launches"]
+    pipes = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    tracks = {track: [] for track in pipes}
+    for event in events:
+        if event["ph"] == "X":
+            tracks[event["pid"], event["tid"]].append(event)
+    for (core, tid), spans in tracks.items():
+        for before, after in itertools.pairwise(spans):
+            assert before["ts"] + before["dur"] <= after["ts"] + 1e-6
+        busy = launch["cores"][core]["busy"][pipes[core, tid]]
+        assert sum(span["dur"] for span in spans) == pytest.approx(busy, rel=1e-3, abs=0.01)
+    begin = 0.0
+    for number, phase in enumerate(launch["phases"]):
+        begin += phase["sync_us"]
+        end = begin + max(phase["core_us"], phase["gm_us"], phase["l2_us"])
+        of_phase = [span for spans in tracks.values() for span in spans if span["args"]["phase"] == number]
+        assert begin - 1e-3 <= min(span["ts"] for span in of_phase)
+        assert max(span["ts"] + span["dur"] for span in of_phase) <= end + 1e-3
+        begin = end
+    assert begin == pytest.approx(figures["estimate_us"] - figures["launch_us"], rel=1e-4)
+
+
+class _Page(HTMLParser):
+    """What a browser would load, the tags that stay open, and the text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.loaded, self.open, self.text = [], [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.loaded += [value for name, value in attrs if name in {"src", "href", "srcset", "xlink:href"}]
+        if tag not in {"meta", "br", "link"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """The page and the figures of a call, by its shapes."""
+
+    def page(shapes):
+        out = tmp_path_factory.mktemp("page")
+        files = {option: out / f"file.{option}" for option in ("html", "json")}
+        options = [text for option, path in files.items() for text in (f"--{option}", str(path))]
+        done = CliRunner().invoke(app, ["profile", "GroupedBiasAddGrad", "--shape", shapes, *options])
+        assert done.exit_code == 0, done.output
+        figures = json.loads(files["json"].read_text(encoding="utf-8"))
+        return _Page(files["html"].read_text(encoding="utf-8")), files["html"].read_text(encoding="utf-8"), figures
+
+    return page
+
+
+def test_the_page_stands_alone_and_shows_the_figures(pages):
+    page, text, figures = pages("grad_y=8192x512,group_idx=60")
+    assert page.loaded == []
+    assert page.open == []
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "Every time on this page is an estimate." in page.text
+    for figure in ("estimate_us", "bound_us", "eff", "bal", "bytes"):
+        assert f"{figures[figure]:.2f}" in page.text
+        assert f"{figures[figure]:.3f}" in page.text
+    assert "float16 8192 x 512" in page.text
+    (launch,) = figures["launches"]
+    for core, load in enumerate(launch["cores"]):
+        assert f"core {core}: {load['us']:.3f} us" in page.text
+        assert f"core {core}, MTE2: " in page.text
+    assert f"Schedule of core {launch['critical_core']}" in page.text
+    held = {
+        word: max(("core_us", "gm_us", "l2_us"), key=lambda key, phase=phase: phase[key])
+        for word, phase in zip(("phase 1", "phase 2"), launch["phases"], strict=True)
+    }
+    assert held == {"phase 1": "gm_us", "phase 2": "core_us"}
+    assert "held by the bandwidth of global memory" in page.text
+    assert "held by the slowest core" in page.text
+
+
+def test_the_roofline_has_the_point_where_the_definition_puts_it(pages):
+    _, text, figures = pages("grad_y=4096x256,group_idx=8")
+    (launch,) = figures["launches"]
+    busy_us = sum(core["busy"].get("V", 0.0) for core in launch["cores"])
+    at_work = busy_us / (figures["estimate_us"] - figures["launch_us"])
+    per_kb = busy_us * npu_model()["soc"]["Ascend910B1"]["mhz"] / figures["first_touch_bytes"] * 1024
+    assert f"{per_kb:.3g} vector cycles per KB, {at_work:.3g} vector units at work" in text
+    x, y = map(float, re.search(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text).groups())
+    decades_x, decades_y = (524 - 52) / 3, (282 - 16) / 3
+    assert x == pytest.approx(52 + decades_x * math.log10(per_kb), abs=0.1)
+    assert y == pytest.approx(282 - decades_y * math.log10(at_work / 0.1), abs=0.1)
+
+
+def test_a_call_that_launches_nothing_has_a_page(pages):
+    page, _, figures = pages("grad_y=0x3x8")
+    assert figures["launches"] == []
+    assert page.open == []
+    assert "Every time on this page is an estimate." in page.text
+
+
+@pytest.mark.parametrize("option", ["--trace", "--html", "--json"])
+def test_a_place_that_cannot_be_written_is_named(tmp_path, option):
+    for place in (tmp_path, tmp_path / "missing" / "file"):
+        arguments = ["profile", "GroupedBiasAddGrad", "--shape", "grad_y=4x3x8", option, str(place)]
+        done = CliRunner().invoke(app, arguments)
+        assert isinstance(done.exception, UserError)
+        assert str(done.exception).startswith(f"{option}: got {place}")
 
 
 def test_the_command_prints_and_writes(tmp_path):

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opforge.codegen.project import BUILTIN_ROOT
+from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.acl import Runtime, runtime
 from opforge.twin.build import INCLUDE, build_runtime
 from opforge.twin.compiler import WARNINGS, Library, Unit, build, locked
 
 Array = np.ndarray[Any, Any]
 SOURCES = Path(__file__).parent / "scaled_add"
-CACHE = BUILTIN_ROOT / "build" / "twin" / "tests" / "host"
+CACHE = Project(BUILTIN_ROOT).build_dir / "twin" / "tests" / "host"
 KERNELS = {"float32": ("float", "DT_FLOAT"), "float16": ("half", "DT_FLOAT16")}
 POINTER_RESULTS = ("aclCreateTensor", "aclCreateIntArray", "opforgeTwinCreateCall")
 TEXT_RESULTS = (

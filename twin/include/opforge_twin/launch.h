@@ -14,8 +14,9 @@ struct GmArgument {
     void* data = nullptr;
     uint64_t bytes = 0;
     bool isOutput = false;
-    bool isInput = false;
+    bool isInput = false;  ///< its contents are known; those of the others are not, until the kernel writes them
     std::string name;
+    uint64_t misalignment = 0;  ///< bytes from the 512-byte boundary before it to `data` on the device
 };
 
 struct LaunchRequest {
@@ -39,7 +40,8 @@ struct Finding {
     std::string pipe;
     std::string where;  ///< file:line in the kernel sources
     std::string message;
-    bool fatal = false;  ///< the block was stopped here
+    bool fatal = false;    ///< the block was stopped here
+    bool warning = false;  ///< no mistake in itself
 };
 
 /// Times are estimates of the model of twin/npu_model.json, in microseconds.

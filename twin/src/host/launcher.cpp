@@ -182,6 +182,7 @@ private:
             GmArgument& argument = request.arguments[holders[i]];
             argument.data = open[i].data;
             argument.bytes = views[i].view.ExtentBytes();
+            argument.misalignment = reinterpret_cast<uintptr_t>(views[i].address) % DeviceAllocation::kAlignment;
             minimalBytes += argument.bytes;
         }
         DeviceSpan workspace;
@@ -194,10 +195,12 @@ private:
         }
         const LaunchReport report = Launch(request, ProcessOptions());
         KeepReport(report, minimalBytes);
-        if (report.findings.empty()) {
+        const auto mistake = std::find_if(report.findings.begin(), report.findings.end(),
+                                          [](const Finding& finding) { return !finding.warning; });
+        if (mistake == report.findings.end()) {
             return {};
         }
-        const Finding& first = report.findings.front();
+        const Finding& first = *mistake;
         return DeviceFailure(request.opType,
                              Text(first.where, first.where.empty() ? "" : ": ", first.kind, " (block ", first.block,
                                   first.pipe.empty() ? "" : ", pipe ", first.pipe, "): ", first.message));

@@ -11,6 +11,7 @@ namespace opforge::twin::kernel {
 namespace {
 
 constexpr size_t kMaxFindings = 100;  // of one block; a broken loop says the same thing again and again
+constexpr int64_t kBlockBytes = 32;
 constexpr uint64_t kNullPage = uint64_t{1} << 32;
 
 constexpr const char* kEventNames[] = {
@@ -75,6 +76,16 @@ Block::Block(LaunchState& launchState, uint32_t blockIndex)
 
 void Block::Report(const char* kind, Pipe onPipe, const Call& call, const std::string& message)
 {
+    Note(kind, onPipe, call, message, false);
+}
+
+void Block::Warn(const char* kind, Pipe onPipe, const Call& call, const std::string& message)
+{
+    Note(kind, onPipe, call, message, true);
+}
+
+void Block::Note(const char* kind, Pipe onPipe, const Call& call, const std::string& message, bool isWarning)
+{
     if (findings.size() >= kMaxFindings) {
         return;
     }
@@ -86,7 +97,8 @@ void Block::Report(const char* kind, Pipe onPipe, const Call& call, const std::s
     }
     std::string text =
         Text(launch.request.opType, " (tiling key ", launch.request.tilingKey, "): ", call.name, ": ", message);
-    findings.push_back({kind, static_cast<int64_t>(index), Name(onPipe), std::move(where), std::move(text), false});
+    findings.push_back(
+        {kind, static_cast<int64_t>(index), Name(onPipe), std::move(where), std::move(text), false, isWarning});
 }
 
 void Block::Fail(const char* kind, Pipe onPipe, const Call& call, const std::string& message)
@@ -239,6 +251,9 @@ void Block::Touch(const Access& access)
         CheckContents(access);
     }
     if (launch.options.strict) {
+        if (access.memory == Memory::kGlobal) {
+            CheckGlobalContents(access);
+        }
         CheckOrder(access);
     }
 }
@@ -263,7 +278,101 @@ void Block::CheckContents(const Access& access)
                Text(access.operand, " reads ", access.bytes, " bytes at unified buffer address ", access.begin,
                     ", but byte ", unwritten - access.begin,
                     " of them was never written since its buffer was allocated (the padding behind a row of "
-                    "DataCopyPad is undefined too)"));
+                    "DataCopyPad, and what came from global memory that nobody has written, are undefined too)"));
+    }
+}
+
+/// What DMA reads may be undefined as long as nobody uses it: SpreadUndefined.
+void Block::CheckGlobalContents(const Access& access)
+{
+    Region* region = launch.memory.Find(static_cast<uint64_t>(access.begin));
+    if (region->written == nullptr || (access.kind == AccessKind::kRead && access.pipe != Pipe::kScalar)) {
+        return;
+    }
+    const uint64_t begin = static_cast<uint64_t>(access.begin) - region->base;
+    const uint64_t end = begin + static_cast<uint64_t>(access.bytes);
+    if (access.kind != AccessKind::kWrite) {
+        const WrittenBytes::Run run = region->written->NextUnwritten(begin, end);
+        if (run.begin != run.end) {
+            Report("uninitialised_read", access.pipe, access.call,
+                   Text(access.operand, access.kind == AccessKind::kRead ? " reads" : " adds to", " bytes [", run.begin,
+                        ", ", run.end, ") of '", region->name,
+                        "', which nobody has written: global memory is not cleared; use InitOutput and SyncAll, or "
+                        "write it first"));
+        }
+    }
+    region->written->Mark(begin, end);
+}
+
+void Block::SpreadUndefined(uint64_t address, int64_t bytes, int64_t to)
+{
+    const Region* region = launch.memory.Find(address);
+    if (region->written == nullptr) {
+        return;
+    }
+    const uint64_t begin = address - region->base;
+    const uint64_t end = begin + static_cast<uint64_t>(bytes);
+    for (uint64_t at = begin; at < end;) {
+        const WrittenBytes::Run run = region->written->NextUnwritten(at, end);
+        local.Poison(to + static_cast<int64_t>(run.begin - begin), static_cast<int64_t>(run.end - run.begin));
+        at = run.end;
+    }
+}
+
+void Block::CheckCachedLoad(const GlobalView& view, uint64_t address, const Call& call)
+{
+    const Region* region = launch.memory.Find(view.address);
+    if (region->order == nullptr) {
+        return;
+    }
+    const uint64_t begin = address - region->base;
+    const uint64_t end = begin + static_cast<uint64_t>(view.size);
+    for (const GlobalOrder::Writer& write : region->order->WritersOf(begin, end)) {
+        const auto block = static_cast<int64_t>(write.begin) / kBlockBytes;
+        const bool isOwnStore = write.core == index && write.pipe == Pipe::kScalar;
+        const bool overlaps =
+            (write.bytes & BytesIn(block, static_cast<int64_t>(begin), static_cast<int64_t>(end))) != 0;
+        if (overlaps && !isOwnStore && !cache.Sees(write, region->base + write.begin)) {
+            const Site site = launch.sites.At(write.site);
+            Report("stale_cache", Pipe::kScalar, call,
+                   Text("reads bytes [", begin, ", ", end, ") of '", region->name, "', which ", site.name, " at ",
+                        Where(site.at), " wrote on pipe ", Name(write.pipe),
+                        write.core == index ? std::string() : Text(" of block ", write.core),
+                        ": the scalar unit may still have the old line in its cache; call DataCacheCleanAndInvalid "
+                        "after that write and before this read"));
+        }
+    }
+}
+
+void Block::CheckCachedStore(const GlobalView& view, uint64_t address, const Call& call)
+{
+    const Region* region = launch.memory.Find(view.address);
+    if (region->order == nullptr) {
+        return;
+    }
+    const uint64_t line = address / ScalarCache::kLineBytes * ScalarCache::kLineBytes;
+    const uint64_t first = line > region->base ? line - region->base : 0;
+    for (const GlobalOrder::Writer& write :
+         region->order->WritersOf(first, line + ScalarCache::kLineBytes - region->base)) {
+        if (write.pipe == Pipe::kScalar && write.core != index &&
+            write.time > order_.Heard(write.core, Pipe::kScalar)) {
+            const Site site = launch.sites.At(write.site);
+            Report("shared_cache_line", Pipe::kScalar, call,
+                   Text("writes byte ", address - region->base, " of '", region->name,
+                        "' into a cache line of 64 bytes that block ", write.core, " writes too, with ", site.name,
+                        " at ", Where(site.at),
+                        ": the line that is written back last undoes the other; give each core lines of its own, or "
+                        "write through DataCopyPad"));
+        }
+    }
+}
+
+void Block::DropCache(const GlobalView& view, bool whole)
+{
+    if (whole) {
+        cache.DropAll(index, Now(), order_);
+    } else if (const Region* region = launch.memory.Find(view.address); region != nullptr) {
+        cache.Drop(view.address, region->base, region->order.get());
     }
 }
 

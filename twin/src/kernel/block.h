@@ -6,7 +6,6 @@
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "kernel/local_memory.h"
 #include "kernel/local_order.h"
 #include "kernel/order.h"
+#include "kernel/scalar_cache.h"
 #include "kernel/sites.h"
 #include "kernel/soc.h"
 #include "kernel/text.h"
@@ -60,6 +60,8 @@ public:
 
     /// Notes a mistake and goes on.
     void Report(const char* kind, Pipe pipe, const Call& call, const std::string& message);
+    /// Notes what is no mistake in itself and hardly meant.
+    void Warn(const char* kind, Pipe pipe, const Call& call, const std::string& message);
     /// Notes a mistake after which nothing sensible can be done, and ends the block.
     [[noreturn]] void Fail(const char* kind, Pipe pipe, const Call& call, const std::string& message);
 
@@ -71,6 +73,14 @@ public:
                      const char* operand, const Call& call);
     /// Every access of every instruction, after its range was checked.
     void Touch(const Access& access);
+    /// What a row brought from global memory to `to` is as undefined as it was there.
+    void SpreadUndefined(uint64_t address, int64_t bytes, int64_t to);
+    /// Checks that a load of the scalar unit cannot find an old line in its cache.
+    void CheckCachedLoad(const GlobalView& view, uint64_t address, const Call& call);
+    /// Checks that no other core has the line of a store in its cache, to write it back too.
+    void CheckCachedStore(const GlobalView& view, uint64_t address, const Call& call);
+    /// DataCacheCleanAndInvalid of a line, or of all.
+    void DropCache(const GlobalView& view, bool whole);
     /// An access whose contents do not matter: scratch.
     void NoteUse(const Access& access);
     /// A row of a DMA instruction between global memory and the core.
@@ -115,17 +125,18 @@ public:
     AtomicOp atomic = AtomicOp::kNone;
     Dtype atomicDtype = Dtype::kOther;
     Location atomicAt;
+    const Region* atomicRegion = nullptr;  ///< what the atomic mode was used for first
     bool hasDequantScale = false;
     float dequantScale = 1.0F;
     std::array<uint16_t, 4> mergedCounts{};  ///< entries that the last MrgSort took from each list
     std::string taskType;
     bool askedForKey = false;
     bool foundKey = false;
-    std::set<uint64_t> dirtyLines;  ///< cache lines written by the scalar unit and not flushed
-    Location dirtyAt;
+    ScalarCache cache;
     uint32_t syncs = 0;
     std::array<uint32_t, 16> crossCoreSets{};
     std::array<uint32_t, 16> crossCoreWaits{};
+    std::array<Location, 16> crossCoreSetAt{};
 
     uint64_t bytesRead = 0;
     uint64_t bytesWritten = 0;
@@ -148,6 +159,8 @@ private:
     const char* DescribeState(const Buffer& buffer) const;
     void CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
     void CheckContents(const Access& access);
+    void CheckGlobalContents(const Access& access);
+    void Note(const char* kind, Pipe pipe, const Call& call, const std::string& message, bool isWarning);
     void CheckOrder(const Access& access);
 
     CoreOrder order_;

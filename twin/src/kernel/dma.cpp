@@ -12,7 +12,6 @@ namespace {
 
 constexpr int64_t kBlockBytes = 32;
 constexpr int64_t kRepeatBytes = 256;
-constexpr uint64_t kCacheLineBytes = 64;
 constexpr int64_t kMaxPaddingBytes = 32;
 constexpr int64_t kFillScratchBytes = 1024;
 
@@ -38,6 +37,19 @@ void FillPadding(uint8_t* to, int64_t count, int64_t size, uint64_t value)
     for (int64_t index = 0; index < count; ++index) {
         std::memcpy(to + index * size, &value, static_cast<size_t>(size));
     }
+}
+
+/// Whether there is nothing to copy. A count of 0 is an empty tail; rows that are none are hardly meant.
+bool IsNothing(Block& block, const Rows& rows, bool isCount, Pipe pipe, const Call& call)
+{
+    if (rows.count != 0 && rows.bytes != 0) {
+        return false;
+    }
+    if (!isCount) {
+        block.Warn("no_effect", pipe, call,
+                   Text(rows.count == 0 ? "blockCount" : "blockLen", " is 0: the instruction does nothing"));
+    }
+    return true;
 }
 
 /// One row of a padded copy: [left padding][data][right padding][undefined up to 32 bytes].
@@ -113,9 +125,27 @@ void RequireAtomicDtype(Block& block, Dtype dtype, const Call& call)
     }
 }
 
+/// The mode holds for every store of the core: a second tensor is seldom meant.
+void WatchAtomicMode(Block& block, const GlobalView& dst, const Call& call)
+{
+    if (block.atomic == AtomicOp::kNone) {
+        return;
+    }
+    const Region* region = block.launch.memory.Find(dst.address);
+    if (block.atomicRegion == nullptr) {
+        block.atomicRegion = region;
+    } else if (region != nullptr && region != block.atomicRegion) {
+        block.Warn("atomic_second_tensor", Pipe::kMte3, call,
+                   Text("'", region->name, "' is stored to in the atomic mode set at ", Where(block.atomicAt),
+                        ", which was used for '", block.atomicRegion->name,
+                        "'; call SetAtomicNone() between them, and the mode again if it is meant"));
+    }
+}
+
 void StoreRows(Block& block, const GlobalView& dst, int64_t src, const Rows& rows, int64_t srcPitch, const Call& call)
 {
     const AccessKind kind = block.atomic == AtomicOp::kNone ? AccessKind::kWrite : AccessKind::kAtomic;
+    WatchAtomicMode(block, dst, call);
     for (int64_t row = 0; row < rows.count; ++row) {
         const int64_t from = src + row * srcPitch;
         const uint64_t address = dst.address + static_cast<uint64_t>(row * (rows.bytes + rows.dstGap));
@@ -151,7 +181,7 @@ void CheckPadding(Block& block, const Padding& padding, int64_t size, const Call
 void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const Padding* padding, const Call& call)
 {
     const Entry block(call);
-    if (rows.count == 0 || rows.bytes == 0) {
+    if (IsNothing(*block, rows, padding == nullptr && rows.count == 1, Pipe::kMte2, call)) {
         return;
     }
     int64_t rowBytes = rows.bytes;
@@ -176,6 +206,7 @@ void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const
         } else {
             block->Touch({Pipe::kMte2, Memory::kUnifiedBuffer, AccessKind::kWrite, to, rows.bytes, "dst", call});
         }
+        block->SpreadUndefined(address, rows.bytes, to + left);
         block->CountDma(src, address, bytes, false);
     }
     block->EndDma(Pipe::kMte2, call);
@@ -184,7 +215,7 @@ void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const
 void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool padded, const Call& call)
 {
     const Entry block(call);
-    if (rows.count == 0 || rows.bytes == 0) {
+    if (IsNothing(*block, rows, !padded && rows.count == 1, Pipe::kMte3, call)) {
         return;
     }
     RequireAtomicDtype(*block, dst.dtype, call);
@@ -198,7 +229,7 @@ void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool
 void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call)
 {
     const Entry block(call);
-    if (rows.count == 0 || rows.bytes == 0) {
+    if (IsNothing(*block, rows, rows.count == 1, Pipe::kVector, call)) {
         return;
     }
     const Layout from = LayOut(rows.count, rows.bytes, rows.srcGap);
@@ -253,16 +284,13 @@ void SetAtomic(AtomicOp op, Dtype dtype, const Call& call)
     block->atomic = op;
     block->atomicDtype = dtype;
     block->atomicAt = call.at;
+    block->atomicRegion = nullptr;
 }
 
 void CleanCache(const GlobalView& view, bool whole, const Call& call)
 {
     const Entry block(call);
-    if (whole) {
-        block->dirtyLines.clear();
-    } else {
-        block->dirtyLines.erase(view.address / kCacheLineBytes);
-    }
+    block->DropCache(view, whole);
 }
 
 uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
@@ -273,6 +301,7 @@ uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
     const uint64_t address = view.address + index * size;
     uint64_t bits = 0;
     std::memcpy(&bits, block->Resolve(view, address, size, Pipe::kScalar, AccessKind::kRead, "tensor", call), size);
+    block->CheckCachedLoad(view, address, call);
     block->Touch(
         {Pipe::kScalar, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address), view.size, "tensor", call});
     return bits;
@@ -285,10 +314,10 @@ void WriteGlobal(const GlobalView& view, uint64_t index, uint64_t value, const C
     const auto size = static_cast<uint64_t>(view.size);
     const uint64_t address = view.address + index * size;
     std::memcpy(block->Resolve(view, address, size, Pipe::kScalar, AccessKind::kWrite, "tensor", call), &value, size);
+    block->CheckCachedStore(view, address, call);
     block->Touch(
         {Pipe::kScalar, Memory::kGlobal, AccessKind::kWrite, static_cast<int64_t>(address), view.size, "tensor", call});
-    block->dirtyLines.insert(address / kCacheLineBytes);
-    block->dirtyAt = call.at;
+    block->cache.MarkDirty(address, call.at);
 }
 
 uint64_t ReadLocal(const LocalView& view, int64_t index, const Call& call)

@@ -65,7 +65,7 @@ void GatherElements(const LocalView& dst, const LocalView& src, const LocalView&
     const Stride stride{1, dstRepeatStride, 255, 255};
     CheckStride(*block, {&dst, "dst", stride, false, true}, call);
     const int64_t repeats = shape.contiguous ? 1 : shape.repeats;
-    if (repeats == 0 || (shape.contiguous && shape.total == 0)) {
+    if (HasNoRepeats(*block, repeats, call) || (shape.contiguous && shape.total == 0)) {
         return;
     }
     const Stride dense{1, shape.perRepeat * kOffsetBytes / kBlockBytes, 255, 255};
@@ -96,7 +96,7 @@ void GatherBlocks(const LocalView& dst, const LocalView& src, const LocalView& b
     constexpr int64_t perRepeat = 8;
     Field("repeatTime", repeats, 0, kMaxRepeats, call);
     CheckStride(*block, {&dst, "dst", dstStride, false, true}, call);
-    if (repeats == 0) {
+    if (HasNoRepeats(*block, repeats, call)) {
         return;
     }
     const int64_t lastBlock = ((repeats - 1) * dstStride.repeat + (perRepeat - 1) * dstStride.block) * kBlockBytes;
@@ -127,7 +127,7 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
     Field("src1RepeatStride", how.maskRepeatStride, 0, 255, call);
     const int64_t perRepeat = kRepeatBytes / src.size;
     const int64_t count = how.counted ? how.mask : perRepeat;
-    if (repeats == 0 || count == 0) {
+    if (HasNoRepeats(*block, repeats, call) || count == 0) {
         return 0;
     }
     const int64_t extent = OffsetOf(repeats - 1, count - 1, src.size, stride) + src.size;
@@ -136,7 +136,8 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
         const int64_t bytes = (repeats - 1) * how.maskRepeatStride * kBlockBytes + (count + 7) / 8;
         block->Use(*how.bits, bytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src1Pattern", call);
     }
-    block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
+    const int64_t passes = repeats * ((count + perRepeat - 1) / perRepeat);
+    block->timeline.RunVector(static_cast<double>(passes) * time_model::kVectorCyclesPerRepeat, call);
     uint64_t kept = 0;
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
         for (int64_t lane = 0; lane < count; ++lane) {

@@ -10,7 +10,6 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-constexpr uint64_t kAlignment = 512;  // what aclrtMalloc gives
 constexpr uint64_t kWideGuard = uint64_t{1} << 33;
 constexpr uint64_t kNarrowGuard = uint64_t{1} << 26;
 
@@ -55,7 +54,7 @@ void GlobalMemory::Reserve()
             begin_ = reinterpret_cast<uintptr_t>(range);
             uint64_t base = begin_ + guard;
             for (Region& region : regions_) {
-                region.base = region.host == nullptr ? 0 : base;
+                region.base = region.host == nullptr ? 0 : base + region.misalignment % kAlignment;
                 base += pitch_;
             }
             return;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernel/global_order.h"
+#include "kernel/written_bytes.h"
 
 namespace opforge::twin::kernel {
 
@@ -21,17 +22,20 @@ struct Region {
     uint8_t* host = nullptr;
     uint64_t bytes = 0;
     uint64_t base = 0;
-    bool readable = true;
     bool writable = true;
+    uint64_t misalignment = 0;  ///< distance of the first byte from a multiple of kAlignment
     /// One bit per 128-byte sector that some DMA has touched.
     std::unique_ptr<std::atomic<uint64_t>[]> touched;
     /// Who used it last; null when nobody may write it, or nobody asks.
     std::unique_ptr<GlobalOrder> order;
+    /// Null when its contents are known from the start, or nobody asks.
+    std::unique_ptr<WrittenBytes> written;
 };
 
 class GlobalMemory {
 public:
     static constexpr uint64_t kSectorBytes = 128;
+    static constexpr uint64_t kAlignment = 512;  ///< what aclrtMalloc gives; a tensor may start anywhere in it
 
     GlobalMemory() = default;
     ~GlobalMemory();

@@ -33,7 +33,7 @@ private:
 
 }  // namespace
 
-GlobalOrder::GlobalOrder(uint64_t bytes) : mapped_((bytes / kBlockBytes + 1) * sizeof(Uses))
+GlobalOrder::GlobalOrder(uint64_t bytes) : bytes_(bytes), mapped_((bytes / kBlockBytes + 1) * sizeof(Uses))
 {
     for (std::atomic_flag& lock : locks_) {
         lock.clear();
@@ -48,6 +48,22 @@ GlobalOrder::GlobalOrder(uint64_t bytes) : mapped_((bytes / kBlockBytes + 1) * s
 GlobalOrder::~GlobalOrder()
 {
     munmap(uses_, mapped_);
+}
+
+std::vector<GlobalOrder::Writer> GlobalOrder::WritersOf(uint64_t begin, uint64_t end)
+{
+    std::vector<Writer> writers;
+    end = std::min(end, bytes_);
+    for (auto block = static_cast<int64_t>(begin) / kBlockBytes; block * kBlockBytes < static_cast<int64_t>(end);
+         ++block) {
+        const SpinLock lock(locks_[static_cast<size_t>(block / kBlocksPerLock) % locks_.size()]);
+        const Use& use = uses_[block].write;
+        if (use.time != 0) {
+            writers.push_back({static_cast<uint64_t>(block * kBlockBytes), use.core, static_cast<Pipe>(use.pipe),
+                               use.time, use.site, use.bytes});
+        }
+    }
+    return writers;
 }
 
 void GlobalOrder::Record(Uses& uses, const Use& use, bool isWrite, uint32_t settled)

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "kernel/local_order.h"
 
@@ -24,6 +25,18 @@ public:
     /// it.
     std::optional<Conflict> Note(const Access& access, int64_t offset, uint32_t core, uint32_t now, uint32_t site,
                                  const CoreOrder& order);
+
+    /// The last write to a 32-byte block.
+    struct Writer {
+        uint64_t begin;  ///< of the block
+        uint32_t core;
+        Pipe pipe;
+        uint32_t time;
+        uint32_t site;
+        uint32_t bytes;  ///< of the block, a bit for each
+    };
+    /// Of the blocks of [begin, end) that somebody has written.
+    std::vector<Writer> WritersOf(uint64_t begin, uint64_t end);
 
 private:
     /// 12 bytes: an access of a pipe of a core to some bytes of a block.
@@ -46,6 +59,7 @@ private:
     /// `settled`: earlier accesses of the same core do not count any more.
     static void Record(Uses& uses, const Use& use, bool isWrite, uint32_t settled);
 
+    uint64_t bytes_;
     uint64_t mapped_ = 0;
     Uses* uses_ = nullptr;
     std::array<std::atomic_flag, 64> locks_;

@@ -95,6 +95,13 @@ void WatchOrder(const LaunchState& launch, Region& region)
     }
 }
 
+void WatchContents(const LaunchState& launch, Region& region, bool isKnown)
+{
+    if (launch.options.strict && !isKnown && region.host != nullptr && region.bytes != 0) {
+        region.written = std::make_unique<kernel::WrittenBytes>(region.bytes);
+    }
+}
+
 std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& tiling)
 {
     const LaunchRequest& request = launch.request;
@@ -105,7 +112,9 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
         region.host = static_cast<uint8_t*>(argument.data);
         region.bytes = argument.bytes;
         region.writable = argument.isOutput;
+        region.misalignment = argument.misalignment;
         WatchOrder(launch, region);
+        WatchContents(launch, region, argument.isInput);
         launch.memory.Add(std::move(region));
     }
     Region workspace;
@@ -113,6 +122,7 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
     workspace.host = static_cast<uint8_t*>(request.workspace);
     workspace.bytes = request.workspaceBytes;
     WatchOrder(launch, workspace);
+    WatchContents(launch, workspace, false);
     launch.workspaceRegion = launch.memory.Add(std::move(workspace));
     Region blob;
     blob.name = "tiling";

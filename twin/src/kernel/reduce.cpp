@@ -255,7 +255,7 @@ void ReduceRepeats(ReduceOp op, const LocalView& dst, const LocalView& src, cons
 {
     const Entry block(call);
     const Shape shape = Resolve(*block, lanes, src.size, call);
-    if (shape.repeats == 0) {
+    if (HasNoRepeats(*block, shape.repeats, call)) {
         return;
     }
     const Stride stride{srcBlockStride, srcRepeatStride, kStrideLimit, kStrideLimit};
@@ -273,7 +273,7 @@ void ReduceGroups(int64_t group, const LocalView& dst, const LocalView& src, con
 {
     const Entry block(call);
     const Shape shape = Resolve(*block, lanes, src.size, call);
-    if (shape.repeats == 0) {
+    if (HasNoRepeats(*block, shape.repeats, call)) {
         return;
     }
     const Stride stride{srcBlockStride, srcRepeatStride, kStrideLimit, kStrideLimit};
@@ -293,7 +293,7 @@ void BroadcastBlocks(const LocalView& dst, const LocalView& src, int64_t repeats
     constexpr int64_t perRepeat = 8;
     Field("repeatTime", repeats, 0, kMaxRepeats, call);
     CheckStride(*block, {&dst, "dst", dstStride, false, true}, call);
-    if (repeats == 0) {
+    if (HasNoRepeats(*block, repeats, call)) {
         return;
     }
     const int64_t lastBlock = ((repeats - 1) * dstStride.repeat + (perRepeat - 1) * dstStride.block) * kBlockBytes;

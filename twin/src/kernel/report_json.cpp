@@ -66,10 +66,10 @@ std::string ToJson(const LaunchReport& report)
 {
     std::string findings;
     for (const Finding& finding : report.findings) {
-        findings +=
-            kernel::Text(findings.empty() ? "" : ", ", "{\"kind\": ", Quoted(finding.kind),
-                         ", \"block\": ", finding.block, ", \"pipe\": ", Quoted(finding.pipe),
-                         ", \"where\": ", Quoted(finding.where), ", \"message\": ", Quoted(finding.message), "}");
+        findings += kernel::Text(findings.empty() ? "" : ", ", "{\"kind\": ", Quoted(finding.kind),
+                                 ", \"block\": ", finding.block, ", \"pipe\": ", Quoted(finding.pipe),
+                                 ", \"where\": ", Quoted(finding.where), ", \"message\": ", Quoted(finding.message),
+                                 ", \"warning\": ", finding.warning ? "true" : "false", "}");
     }
     return kernel::Text("{\"op_type\": ", Quoted(report.opType), ", \"tiling_key\": ", report.tilingKey,
                         ", \"blocks\": ", report.blocks, ", \"gm_bytes_read\": ", report.gmBytesRead,

@@ -45,11 +45,12 @@ uint64_t MinimalBytes(const LaunchRequest& request)
     return bytes;
 }
 
-/// One finding per kind and place: the blocks of a launch make the same mistake together.
+/// One finding per kind and place, warnings last: the blocks of a launch make the same mistake together.
 std::vector<Finding> Merge(std::vector<Finding> findings)
 {
-    std::stable_sort(findings.begin(), findings.end(),
-                     [](const Finding& a, const Finding& b) { return a.block < b.block; });
+    std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
+        return std::pair(a.warning, a.block) < std::pair(b.warning, b.block);
+    });
     std::vector<Finding> merged;
     std::map<std::pair<std::string, std::string>, std::pair<size_t, size_t>> seen;  // -> position, repetitions
     for (Finding& finding : findings) {
@@ -244,8 +245,9 @@ void Scheduler::Meet(Block& block, const Call& call)
     block.Hear(meetings_[mine].published);
 }
 
-void Scheduler::SetShared(Block& block, Pipe pipe, int64_t flag)
+void Scheduler::SetShared(Block& block, Pipe pipe, int64_t flag, const Location& at)
 {
+    block.crossCoreSetAt[static_cast<size_t>(flag)] = at;
     const std::lock_guard<std::mutex> lock(mutex_);
     Arrive(sharedSets_[static_cast<size_t>(flag)], block.crossCoreSets[static_cast<size_t>(flag)]++, block, pipe);
     changed_.notify_all();

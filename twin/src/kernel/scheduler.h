@@ -29,7 +29,7 @@ public:
     /// The block's next SyncAll: returns when every block of the launch has come to it.
     void Meet(Block& block, const Call& call);
     /// CrossCoreSetFlag of mode 0 and its wait: the n-th wait passes when every block has set the flag n times.
-    void SetShared(Block& block, Pipe pipe, int64_t flag);
+    void SetShared(Block& block, Pipe pipe, int64_t flag, const Location& at);
     void WaitShared(Block& block, int64_t flag, const Call& call);
 
 private:

@@ -83,7 +83,7 @@ void CompareAny(Block& block, const LocalView& dst, const LocalView& src0, const
         block.Fail("compare_mode", Pipe::kVector, call, "int32_t can be compared with CMPMODE::EQ only");
     }
     const Shape shape = WholeRepeats(block, lanes, src0, call);
-    if (shape.repeats == 0) {
+    if (HasNoRepeats(block, shape.repeats, call)) {
         return;
     }
     CheckStride(block, {&src0, "src0", stride0, true, false}, call);

@@ -107,7 +107,7 @@ void SortRepeats(const LocalView& dst, const LocalView& values, const LocalView&
 {
     const Entry block(call);
     Field("repeatTime", repeats, 0, kMaxRepeats, call);
-    if (repeats == 0) {
+    if (HasNoRepeats(*block, repeats, call)) {
         return;
     }
     const int64_t valueBytes = kPerRepeat * values.size;
@@ -187,7 +187,7 @@ void SplitEntries(const LocalView& values, const LocalView& indices, const Local
 {
     const Entry block(call);
     Field("repeatTime", repeats, 0, kMaxRepeats, call);
-    if (repeats == 0) {
+    if (HasNoRepeats(*block, repeats, call)) {
         return;
     }
     const int64_t count = repeats * kPerRepeat;

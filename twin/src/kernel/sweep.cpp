@@ -298,10 +298,19 @@ void Charge(Block& block, const Shape& shape, const Call& call)
     block.timeline.RunVector(static_cast<double>(shape.Repeats()) * each, call);
 }
 
+bool HasNoRepeats(Block& block, int64_t repeats, const Call& call)
+{
+    if (repeats == 0) {
+        block.Warn("no_effect", Pipe::kVector, call,
+                   "the repeat count is 0 (256 becomes 0 in a uint8_t): the instruction does nothing");
+    }
+    return repeats == 0;
+}
+
 void Sweep(Block& block, const Shape& shape, std::vector<Operand> operands, Body body, uint64_t scalar,
            const void* context, bool accumulates, const Call& call)
 {
-    if (shape.contiguous ? shape.total == 0 : shape.repeats == 0) {
+    if (shape.contiguous ? shape.total == 0 : HasNoRepeats(block, shape.repeats, call)) {
         return;
     }
     for (const Operand& operand : operands) {

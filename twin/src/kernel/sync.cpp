@@ -143,7 +143,8 @@ void SetCrossCore(int64_t mode, pipe_t pipe, int64_t flag, const Call& call)
     const Entry block(call);
     RequireMeeting(*block, call);
     Field("mode (cores of other kinds are not there yet)", mode, 0, 0, call);
-    block->launch.scheduler->SetShared(*block, PipeOf(pipe), Field("flagId (SyncAll uses 11..14)", flag, 0, 10, call));
+    block->launch.scheduler->SetShared(*block, PipeOf(pipe), Field("flagId (SyncAll uses 11..14)", flag, 0, 10, call),
+                                       call.at);
 }
 
 void WaitCrossCore(int64_t flag, const Call& call)
@@ -234,6 +235,13 @@ void Block::Finish()
             }
         }
     }
+    for (size_t flag = 0; flag < crossCoreSets.size(); ++flag) {
+        if (crossCoreSets[flag] > crossCoreWaits[flag]) {
+            Report("flag_left_set", Pipe::kScalar, {kKernelEnd.name, crossCoreSetAt[flag]},
+                   Text("flag ", flag, " between cores was set ", crossCoreSets[flag], " times and waited for ",
+                        crossCoreWaits[flag], " times; it would break the next kernel"));
+        }
+    }
     if (atomic != AtomicOp::kNone) {
         Report("atomic_left_on", Pipe::kScalar, {kKernelEnd.name, atomicAt},
                "the atomic mode set here is still on; call SetAtomicNone() after the last store that needs it");
@@ -243,9 +251,9 @@ void Block::Finish()
                counterMode ? "counter mode is still on; call SetMaskNorm() and ResetMask()"
                            : "the mask set here is still in force; call ResetMask()");
     }
-    if (!dirtyLines.empty()) {
-        Report("cache_not_flushed", Pipe::kScalar, {kKernelEnd.name, dirtyAt},
-               Text(dirtyLines.size(),
+    if (cache.DirtyLines() != 0) {
+        Report("cache_not_flushed", Pipe::kScalar, {kKernelEnd.name, cache.DirtyAt()},
+               Text(cache.DirtyLines(),
                     " cache lines of 64 bytes written by SetValue were not flushed; call "
                     "DataCacheCleanAndInvalid for each, or write through DataCopyPad"));
     }

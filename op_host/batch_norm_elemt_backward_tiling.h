@@ -1,0 +1,241 @@
+// Plan of BatchNormElemtBackward: slices of channels times batches, shared out evenly over the vector cores.
+#ifndef OPFORGE_OP_HOST_BATCH_NORM_ELEMT_BACKWARD_TILING_H
+#define OPFORGE_OP_HOST_BATCH_NORM_ELEMT_BACKWARD_TILING_H
+
+#include <algorithm>
+#include <cstdint>
+
+#include "batch_norm_elemt_backward_problem.h"
+#include "batch_norm_elemt_backward_tiling_data.h"
+#include "common/arithmetic.h"
+#include "common/plan.h"
+
+namespace opforge {
+
+namespace batch_norm_elemt_backward {
+
+inline constexpr int64_t kMaxElements = int64_t{1} << 58;  // byte offsets stay far below 2^63
+inline constexpr int64_t kFloatBytes = 4;
+inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
+inline constexpr int64_t kFloatsPerRepeat = 64;
+
+inline constexpr int64_t kMaxTileElements = 8192;
+// Queues of grad_out, input and grad_input, two buffers each.
+inline constexpr int64_t kTileBuffers = 6;
+// From here on a channel of a batch is worth vector instructions of its own.
+inline constexpr int64_t kWideInner = 256;
+// mean, invstd, weight, sum_dy and sum_dy_xmu are given, four factors are made of them.
+inline constexpr int64_t kGivenPerChannel = 5;
+inline constexpr int64_t kFactors = 4;
+// Channels whose factors are made at once when a tile has few of them.
+inline constexpr int64_t kMaxRowChannels = 512;
+inline constexpr int64_t kMaxCounters = 2048;  // that are loaded at once
+inline constexpr int64_t kMinWorkFloats = 768;
+// Less than this does not pay for starting another core.
+inline constexpr int64_t kMinCoreBytes = 16384;
+// What a tile costs beside its bytes, in bytes that the DMA could have moved instead.
+inline constexpr int64_t kTileOverheadBytes = 2048;
+
+/// Sizes of one problem. A single channel is one long row, however many batches it is in.
+struct Shape {
+    int64_t batches = 0;
+    int64_t channels = 0;
+    int64_t inner = 0;
+    int64_t counters = 0;
+    int64_t elementBytes = 0;
+
+    constexpr int64_t Elements() const { return SaturatingMul(SaturatingMul(batches, channels), inner); }
+    constexpr bool IsRowWise() const { return channels == 1 || inner >= kWideInner; }
+};
+
+constexpr Shape ShapeOf(const BatchNormElemtBackwardProblem& problem)
+{
+    const bool isOneChannel = problem.C == 1;
+    Shape shape;
+    shape.batches = isOneChannel ? std::min<int64_t>(problem.N, 1) : problem.N;
+    shape.channels = problem.C;
+    shape.inner = isOneChannel ? SaturatingMul(problem.N, problem.S) : problem.S;
+    shape.counters = problem.R;
+    shape.elementBytes = SizeOf(problem.gradOutDtype);
+    return shape;
+}
+
+/// What a core handles at once: `batches` times `channels` whole channels, or one of `pieces` pieces of one channel.
+struct Tile {
+    int64_t batches = 1;
+    int64_t channels = 1;
+    int64_t pieces = 1;
+    int64_t width = 0;  // of a piece
+
+    constexpr int64_t Slices(const Shape& shape) const { return CeilDiv(shape.channels, channels) * pieces; }
+};
+
+/// Bytes of every buffer in UB: the only place where they are decided.
+struct Budget {
+    int64_t tileFloats = 0;
+    int64_t tileBytes = 0;
+    int64_t workBytes = 0;
+    int64_t channelCount = 0;
+    int64_t loadBytes = 0;
+    int64_t spreadFloats = 0;
+    int64_t maskBytes = 0;
+
+    constexpr int64_t Total() const
+    {
+        return kTileBuffers * tileBytes + workBytes + loadBytes +
+               kFactors * (channelCount + spreadFloats) * kFloatBytes + maskBytes;
+    }
+};
+
+/// Factors of a contiguous tile: how op_kernel/common/spread.h lays them out on the way to one factor an element.
+struct Spreading {
+    int64_t lanes = 0;  // one for each channel of each batch of the tile, and padding
+    int64_t pitch = 0;  // elements from one lane to the next
+    bool isMasked = false;
+
+    constexpr Spreading(const Shape& shape, const Tile& tile)
+        : lanes(tile.batches * RoundUp(tile.channels, kFloatsPerBlock)),
+          pitch(shape.inner == 1 ? 1 : RoundUp(shape.inner, kFloatsPerBlock)),
+          isMasked(pitch != shape.inner || (tile.batches > 1 && tile.channels % kFloatsPerBlock != 0))
+    {
+    }
+    constexpr int64_t Elements() const { return lanes * pitch; }
+};
+
+constexpr Budget BudgetOf(const Shape& shape, const Tile& tile)
+{
+    Budget budget;
+    const int64_t blockElements = kUbBlockBytes / shape.elementBytes;
+    if (shape.IsRowWise()) {
+        budget.tileFloats = tile.channels * RoundUp(tile.width, blockElements);
+        budget.channelCount =
+            RoundUp(std::min(std::max(tile.channels, kMaxRowChannels), shape.channels), kFloatsPerBlock);
+    } else {
+        budget.tileFloats = RoundUp(tile.batches * tile.channels * shape.inner, blockElements);
+        budget.channelCount = RoundUp(tile.channels, kFloatsPerBlock);
+    }
+    budget.tileBytes = budget.tileFloats * shape.elementBytes;
+    int64_t workFloats = std::max({2 * budget.tileFloats, 2 * budget.channelCount, kMinWorkFloats});
+    if (!shape.IsRowWise() && (tile.batches > 1 || shape.inner > 1)) {
+        const Spreading spreading(shape, tile);
+        budget.spreadFloats = spreading.isMasked ? RoundUp(budget.tileFloats, kFloatsPerBlock) : spreading.Elements();
+        workFloats = std::max(workFloats, spreading.lanes + spreading.Elements());
+        budget.maskBytes =
+            spreading.isMasked ? RoundUp(RoundUp(spreading.Elements(), kFloatsPerRepeat) / 8, kUbBlockBytes) : 0;
+    }
+    budget.workBytes = RoundUp(workFloats, 2 * kFloatsPerBlock) * kFloatBytes;  // it is halved
+    const int64_t counterBytes = RoundUp(std::min(shape.counters, kMaxCounters) * kFloatBytes, kUbBlockBytes);
+    budget.loadBytes = std::max(kGivenPerChannel * budget.channelCount * kFloatBytes, counterBytes);
+    return budget;
+}
+
+/// The best tile seen so far.
+struct Choice {
+    Tile tile;
+    Budget budget;
+    int64_t cost = -1;  // bytes of the busiest core; -1: no tile fits
+    int64_t blocks = 1;
+};
+
+constexpr void Consider(const Shape& shape, const Tile& tile, const Platform& platform, Choice& best)
+{
+    const Budget budget = BudgetOf(shape, tile);
+    if (budget.Total() > platform.ubBytes) {
+        return;
+    }
+    const int64_t bytes = SaturatingMul(shape.Elements(), 3 * shape.elementBytes);
+    const int64_t cores = std::clamp<int64_t>(CeilDiv(bytes, kMinCoreBytes), 1, platform.coreNum);
+    const int64_t units = tile.Slices(shape) * shape.batches;
+    const int64_t unitsOfCore = CeilDiv(units, cores);
+    const int64_t unitElements = tile.pieces > 1 ? tile.width : tile.channels * shape.inner;
+    const int64_t cost = SaturatingAdd(SaturatingMul(unitsOfCore, unitElements * 3 * shape.elementBytes),
+                                       CeilDiv(unitsOfCore, tile.batches) * kTileOverheadBytes);
+    if (best.cost < 0 || cost < best.cost) {
+        best = {tile, budget, cost, std::min(cores, units)};
+    }
+}
+
+/// Rows: several whole channels, or one in any number of pieces that start on sectors.
+constexpr Choice ChooseRows(const Shape& shape, const Platform& platform)
+{
+    Choice best;
+    const int64_t granule = kGmSectorBytes / shape.elementBytes;
+    for (int64_t channels = std::min(kMaxTileElements / shape.inner, shape.channels); channels > 0; --channels) {
+        Consider(shape, {1, channels, 1, shape.inner}, platform, best);
+    }
+    const int64_t fewest = std::max<int64_t>(CeilDiv(shape.inner, kMaxTileElements), 2);
+    for (int64_t wanted = fewest; wanted < fewest + platform.coreNum; ++wanted) {
+        const int64_t width = std::min(RoundUp(CeilDiv(shape.inner, wanted), granule), kMaxTileElements);
+        Consider(shape, {1, 1, CeilDiv(shape.inner, width), width}, platform, best);
+    }
+    return best;
+}
+
+/// Contiguous tiles: several whole batches, or so many channels that the next slice starts on a 32-byte border.
+constexpr Choice ChooseContiguous(const Shape& shape, const Platform& platform)
+{
+    Choice best;
+    const int64_t batchElements = SaturatingMul(shape.channels, shape.inner);
+    for (int64_t batches = std::min(kMaxTileElements / batchElements, shape.batches); batches > 0; --batches) {
+        Consider(shape, {batches, shape.channels, 1, shape.inner}, platform, best);
+    }
+    const int64_t most = std::min(kMaxTileElements / shape.inner, shape.channels - 1);
+    for (int64_t channels = RoundDown(most, kFloatsPerBlock); channels > 0; channels -= kFloatsPerBlock) {
+        Consider(shape, {1, channels, 1, shape.inner}, platform, best);
+    }
+    return best;
+}
+
+}  // namespace batch_norm_elemt_backward
+
+constexpr Plan<BatchNormElemtBackwardTilingData> PlanBatchNormElemtBackward(
+    const BatchNormElemtBackwardProblem& problem, const Platform& platform)
+{
+    namespace self = batch_norm_elemt_backward;
+    const self::Shape shape = self::ShapeOf(problem);
+    Plan<BatchNormElemtBackwardTilingData> plan;
+    plan.tilingKey = problem.shapeCase == BatchNormElemtBackwardCase::kWeighted ? BATCH_NORM_ELEMT_BACKWARD_WEIGHTED
+                                                                                : BATCH_NORM_ELEMT_BACKWARD_PLAIN;
+    plan.blockNum = 1;
+    if (shape.Elements() == 0) {
+        return plan;  // nothing to write: the kernel returns at once
+    }
+    if (shape.Elements() > self::kMaxElements) {
+        plan.refusal = {"elements of grad_input", shape.Elements(), self::kMaxElements};
+        return plan;
+    }
+    const self::Choice choice =
+        shape.IsRowWise() ? self::ChooseRows(shape, platform) : self::ChooseContiguous(shape, platform);
+    if (choice.cost < 0) {
+        const int64_t least = shape.IsRowWise() ? 1 : std::min(self::kFloatsPerBlock, shape.channels);
+        const int64_t width = std::min(shape.inner, self::kMaxTileElements);
+        plan.refusal = {"bytes of the unified buffer", self::BudgetOf(shape, {1, least, 1, width}).Total(),
+                        platform.ubBytes};
+        return plan;
+    }
+
+    BatchNormElemtBackwardTilingData& data = plan.data;
+    data.batches = shape.batches;
+    data.channels = shape.channels;
+    data.inner = shape.inner;
+    data.counters = shape.counters;
+    data.slices = choice.tile.Slices(shape);
+    data.pieces = choice.tile.pieces;
+    data.sliceChannels = static_cast<int32_t>(choice.tile.channels);
+    data.pieceWidth = static_cast<int32_t>(choice.tile.width);
+    data.tileBatches = static_cast<int32_t>(choice.tile.batches);
+    data.isRowWise = shape.IsRowWise() ? 1 : 0;
+    data.tileBytes = static_cast<int32_t>(choice.budget.tileBytes);
+    data.tileFloats = static_cast<int32_t>(choice.budget.tileFloats);
+    data.workBytes = static_cast<int32_t>(choice.budget.workBytes);
+    data.channelCount = static_cast<int32_t>(choice.budget.channelCount);
+    data.loadBytes = static_cast<int32_t>(choice.budget.loadBytes);
+    data.spreadFloats = static_cast<int32_t>(choice.budget.spreadFloats);
+    data.maskBytes = static_cast<int32_t>(choice.budget.maskBytes);
+    plan.blockNum = choice.blocks;
+    return plan;
+}
+
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_HOST_BATCH_NORM_ELEMT_BACKWARD_TILING_H

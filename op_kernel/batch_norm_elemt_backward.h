@@ -1,0 +1,396 @@
+// BatchNormElemtBackward: one pass over the data. Four factors of each channel are made of what is given per channel,
+// then grad_input = ((grad_out - meanDy) - (input - mean) * slope) * scale, in fp32 and in this order.
+#ifndef OPFORGE_OP_KERNEL_BATCH_NORM_ELEMT_BACKWARD_H
+#define OPFORGE_OP_KERNEL_BATCH_NORM_ELEMT_BACKWARD_H
+
+#include "kernel_operator.h"
+#include "common/arithmetic.h"
+#include "common/order.h"
+#include "common/spread.h"
+#include "batch_norm_elemt_backward_tiling_data.h"
+
+namespace opforge {
+
+/// T: dtype of grad_out, input and grad_input. N: dtype of counter.
+template <typename T, typename N, bool kIsWeighted>
+class BatchNormElemtBackward {
+public:
+    __aicore__ inline void Init(GM_ADDR gradOut, GM_ADDR input, GM_ADDR mean, GM_ADDR invstd, GM_ADDR weight,
+                                GM_ADDR sumDy, GM_ADDR sumDyXmu, GM_ADDR counter, GM_ADDR gradInput, GM_ADDR,
+                                const BatchNormElemtBackwardTilingData& tiling, AscendC::TPipe* pipe)
+    {
+        tiling_ = tiling;
+        if (tiling.slices == 0) {
+            return;
+        }
+        const uint64_t elements = static_cast<uint64_t>(tiling.batches * tiling.channels * tiling.inner);
+        gradOut_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(gradOut), elements);
+        input_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(input), elements);
+        gradInput_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(gradInput), elements);
+        counter_.SetGlobalBuffer(reinterpret_cast<__gm__ N*>(counter), static_cast<uint64_t>(tiling.counters));
+        SetChannelBuffer(mean_, mean);
+        SetChannelBuffer(invstd_, invstd);
+        SetChannelBuffer(sumDy_, sumDy);
+        SetChannelBuffer(sumDyXmu_, sumDyXmu);
+        if constexpr (kIsWeighted) {
+            SetChannelBuffer(weight_, weight);
+        }
+
+        const uint32_t tileBytes = static_cast<uint32_t>(tiling.tileBytes);
+        pipe->InitBuffer(gradOuts_, kBuffers, tileBytes);
+        pipe->InitBuffer(inputs_, kBuffers, tileBytes);
+        pipe->InitBuffer(gradInputs_, kBuffers, tileBytes);
+        pipe->InitBuffer(loads_, 1, static_cast<uint32_t>(tiling.loadBytes));
+        pipe->InitBuffer(workBuffer_, static_cast<uint32_t>(tiling.workBytes));
+        work_ = workBuffer_.Get<float>();
+        InitFactors(pipe);
+    }
+
+    __aicore__ inline void Process()
+    {
+        const int64_t units = tiling_.slices * tiling_.batches;
+        const kernel::Span share = kernel::PartOf(units, AscendC::GetBlockNum(), AscendC::GetBlockIdx());
+        if (share.begin == share.end) {
+            return;
+        }
+        Tile tile = TileAt(share.begin, share.end);
+        CopyIn(tile);
+        channelEnd_ = TileAt(share.end - 1, share.end).ChannelEnd();
+        total_ = TotalCount();
+        if (tiling_.spreadFloats > 0) {
+            spread_.Prepare(tiling_.sliceChannels, static_cast<int32_t>(tiling_.inner), tiling_.tileBatches);
+        }
+        while (tile.batches > 0) {
+            UseChannels(tile);
+            const Tile next = TileAt(tile.unit + tile.batches, share.end);
+            // Making factors stops the scalar unit now and then: the next tile should be on its way by then.
+            CopyIn(next);
+            Compute(tile);
+            CopyOut(tile);
+            tile = next;
+        }
+    }
+
+private:
+    /// `rows` runs of `width` elements from `element` on, the first one of `channel`. Row-wise a run is a channel or a
+    /// piece of one, else it is all that the channels of the slice have in `batches` batches.
+    struct Tile {
+        int64_t unit;
+        int64_t batches;
+        int64_t channel;
+        int64_t channels;
+        int64_t element;
+        int64_t rows;
+        int64_t width;
+
+        __aicore__ inline int64_t ChannelEnd() const { return channel + channels; }
+    };
+
+    enum Factor : int32_t { kMean, kMeanDy, kSlope, kScale, kFactors };
+
+    static constexpr uint8_t kBuffers = 2;
+    static constexpr int64_t kFloatsPerBlock = 8;
+    static constexpr int64_t kElementsPerBlock = kernel::kUbBlockBytes / static_cast<int64_t>(sizeof(T));
+
+    __aicore__ inline void SetChannelBuffer(AscendC::GlobalTensor<float>& tensor, GM_ADDR address)
+    {
+        tensor.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(address), static_cast<uint64_t>(tiling_.channels));
+    }
+
+    __aicore__ inline void InitFactors(AscendC::TPipe* pipe)
+    {
+        constexpr uint32_t floatBytes = static_cast<uint32_t>(sizeof(float));
+        const uint32_t channels = static_cast<uint32_t>(tiling_.channelCount);
+        const uint32_t elements = static_cast<uint32_t>(tiling_.spreadFloats);
+        pipe->InitBuffer(factorBuffer_, kFactors * channels * floatBytes);
+        if (elements > 0) {
+            pipe->InitBuffer(spreadBuffer_, kFactors * elements * floatBytes);
+            spread_.Init(pipe, tiling_.maskBytes, work_);
+        }
+        for (uint32_t factor = 0; factor < kFactors; ++factor) {
+            factors_[factor] = factorBuffer_.Get<float>()[factor * channels];
+            used_[factor] = elements > 0 ? spreadBuffer_.Get<float>()[factor * elements] : factors_[factor];
+        }
+    }
+
+    /// The tile that starts with a unit: slices follow each other, each in all batches. No batches: `end` is reached.
+    __aicore__ inline Tile TileAt(int64_t unit, int64_t end) const
+    {
+        const int64_t slice = unit / tiling_.batches;
+        const int64_t batch = unit % tiling_.batches;
+        const int64_t offset = slice % tiling_.pieces * tiling_.pieceWidth;
+        Tile tile;
+        tile.unit = unit;
+        tile.batches = kernel::Smaller(tiling_.tileBatches, end - unit);
+        tile.channel = slice / tiling_.pieces * tiling_.sliceChannels;
+        tile.channels = kernel::Smaller(tiling_.sliceChannels, tiling_.channels - tile.channel);
+        tile.element = (batch * tiling_.channels + tile.channel) * tiling_.inner + offset;
+        tile.rows = tiling_.isRowWise != 0 ? tile.channels : 1;
+        tile.width = tiling_.isRowWise != 0 ? kernel::Smaller(tiling_.pieceWidth, tiling_.inner - offset)
+                                            : tile.batches * tile.channels * tiling_.inner;
+        return tile;
+    }
+
+    /// Elements from one row to the next in UB.
+    __aicore__ inline int32_t PitchOf(const Tile& tile) const
+    {
+        return static_cast<int32_t>(kernel::RoundUp(tile.width, kElementsPerBlock));
+    }
+
+    __aicore__ inline void CopyIn(const Tile& tile)
+    {
+        if (tile.batches > 0) {
+            CopyIn(gradOuts_, gradOut_, tile);
+            CopyIn(inputs_, input_, tile);
+        }
+    }
+
+    __aicore__ inline void CopyIn(AscendC::TQue<AscendC::TPosition::VECIN, kBuffers>& queue,
+                                  const AscendC::GlobalTensor<T>& source, const Tile& tile)
+    {
+        AscendC::LocalTensor<T> local = queue.template AllocTensor<T>();
+        AscendC::DataCopyPadExtParams<T> padding;
+        padding.rightPadding = static_cast<uint8_t>(PitchOf(tile) - tile.width);
+        padding.isPad = padding.rightPadding > 0;
+        AscendC::DataCopyPad(local, source[static_cast<uint64_t>(tile.element)], BurstOf(tile), padding);
+        queue.EnQue(local);
+    }
+
+    /// Rows without padding in UB are one run.
+    __aicore__ inline AscendC::DataCopyExtParams BurstOf(const Tile& tile) const
+    {
+        const bool isOneRun = PitchOf(tile) == tile.width;
+        AscendC::DataCopyExtParams burst;
+        burst.blockCount = static_cast<uint16_t>(isOneRun ? 1 : tile.rows);
+        burst.blockLen = static_cast<uint32_t>((isOneRun ? tile.rows : 1) * tile.width * sizeof(T));
+        return burst;
+    }
+
+    /// The sum of all elements of counter.
+    __aicore__ inline float TotalCount()
+    {
+        const uint32_t workFloats = work_.GetSize();
+        const int64_t longest = kernel::Smaller(tiling_.loadBytes / static_cast<int32_t>(sizeof(N)), workFloats / 2);
+        float total = 0.0f;
+        for (int64_t done = 0; done < tiling_.counters; done += longest) {
+            const int32_t count = static_cast<int32_t>(kernel::Smaller(longest, tiling_.counters - done));
+            AscendC::LocalTensor<N> counts = loads_.template AllocTensor<N>();
+            AscendC::DataCopyExtParams burst;
+            burst.blockLen = static_cast<uint32_t>(count * sizeof(N));
+            AscendC::DataCopyPad(counts, counter_[static_cast<uint64_t>(done)], burst,
+                                 AscendC::DataCopyPadExtParams<N>());
+            loads_.EnQue(counts);
+            counts = loads_.template DeQue<N>();
+            AscendC::ReduceSum(factors_[kMean], AsFloats(counts, count), work_[workFloats / 2], count);
+            loads_.FreeTensor(counts);
+            kernel::Order<AscendC::HardEvent::V_S>();
+            total += factors_[kMean].GetValue(0);
+            kernel::Order<AscendC::HardEvent::S_V>();
+        }
+        return total;
+    }
+
+    __aicore__ inline AscendC::LocalTensor<float> AsFloats(const AscendC::LocalTensor<float>& counts, int32_t) const
+    {
+        return counts;
+    }
+    __aicore__ inline AscendC::LocalTensor<float> AsFloats(const AscendC::LocalTensor<int32_t>& counts,
+                                                           int32_t count) const
+    {
+        AscendC::Cast(work_, counts, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(count));
+        AscendC::PipeBarrier<PIPE_V>();
+        return work_;
+    }
+
+    /// Makes the factors of the channels of a tile, unless they are there, and of as many of the next ones as fit.
+    __aicore__ inline void UseChannels(const Tile& tile)
+    {
+        if (tile.ChannelEnd() <= channels_.end) {
+            return;
+        }
+        channels_ = {tile.channel, kernel::Smaller(tile.channel + tiling_.channelCount, channelEnd_)};
+        const int32_t count = static_cast<int32_t>(channels_.end - channels_.begin);
+        MakeFactors(count);
+        if (tiling_.spreadFloats > 0) {
+            for (int32_t factor = 0; factor < kFactors; ++factor) {
+                spread_.Run(used_[factor], factors_[factor], count);
+            }
+        }
+        if (tiling_.isRowWise != 0) {
+            kernel::Order<AscendC::HardEvent::V_S>();
+        }
+    }
+
+    __aicore__ inline void MakeFactors(int32_t channels)
+    {
+        AscendC::LocalTensor<float> given = loads_.template AllocTensor<float>();
+        const AscendC::LocalTensor<float> mean = given;
+        const AscendC::LocalTensor<float> invstd = given[tiling_.channelCount];
+        const AscendC::LocalTensor<float> sumDy = given[2 * tiling_.channelCount];
+        const AscendC::LocalTensor<float> sumDyXmu = given[3 * tiling_.channelCount];
+        const AscendC::LocalTensor<float> weight = given[4 * tiling_.channelCount];
+        LoadChannels(mean, mean_, channels);
+        LoadChannels(invstd, invstd_, channels);
+        LoadChannels(sumDy, sumDy_, channels);
+        LoadChannels(sumDyXmu, sumDyXmu_, channels);
+        if constexpr (kIsWeighted) {
+            LoadChannels(weight, weight_, channels);
+        }
+        loads_.EnQue(given);
+        given = loads_.template DeQue<float>();
+
+        const int32_t count = static_cast<int32_t>(kernel::RoundUp(channels, kFloatsPerBlock));
+        const AscendC::LocalTensor<float> total = work_;
+        const AscendC::LocalTensor<float> meanDyXmu = work_[tiling_.channelCount];
+        AscendC::Duplicate(total, total_, count);
+        AscendC::DataCopy(factors_[kMean], mean, static_cast<uint32_t>(count));
+        AscendC::Mul(factors_[kSlope], invstd, invstd, count);
+        if constexpr (kIsWeighted) {
+            AscendC::Mul(factors_[kScale], invstd, weight, count);
+        } else {
+            AscendC::DataCopy(factors_[kScale], invstd, static_cast<uint32_t>(count));
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Div(factors_[kMeanDy], sumDy, total, count);
+        AscendC::Div(meanDyXmu, sumDyXmu, total, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Mul(factors_[kSlope], factors_[kSlope], meanDyXmu, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        loads_.FreeTensor(given);
+    }
+
+    __aicore__ inline void LoadChannels(const AscendC::LocalTensor<float>& destination,
+                                        const AscendC::GlobalTensor<float>& source, int32_t channels)
+    {
+        AscendC::DataCopyExtParams burst;
+        burst.blockLen = static_cast<uint32_t>(channels * sizeof(float));
+        AscendC::DataCopyPadExtParams<float> padding;
+        padding.rightPadding = static_cast<uint8_t>(kernel::RoundUp(channels, kFloatsPerBlock) - channels);
+        padding.isPad = padding.rightPadding > 0;
+        AscendC::DataCopyPad(destination, source[static_cast<uint64_t>(channels_.begin)], burst, padding);
+    }
+
+    __aicore__ inline void Compute(const Tile& tile)
+    {
+        AscendC::LocalTensor<T> gradOut = gradOuts_.template DeQue<T>();
+        AscendC::LocalTensor<T> input = inputs_.template DeQue<T>();
+        AscendC::LocalTensor<T> gradInput = gradInputs_.template AllocTensor<T>();
+        if constexpr (sizeof(T) == sizeof(float)) {
+            ComputeFloats(gradInput, gradOut, input, tile);
+        } else {
+            const AscendC::LocalTensor<float> left = Left();
+            const AscendC::LocalTensor<float> right = Right();
+            const uint32_t count = static_cast<uint32_t>(tile.rows * PitchOf(tile));
+            AscendC::Cast(left, gradOut, AscendC::RoundMode::CAST_NONE, count);
+            AscendC::Cast(right, input, AscendC::RoundMode::CAST_NONE, count);
+            AscendC::PipeBarrier<PIPE_V>();
+            ComputeFloats(left, left, right, tile);
+            AscendC::Cast(gradInput, left, AscendC::RoundMode::CAST_RINT, count);
+            AscendC::PipeBarrier<PIPE_V>();
+        }
+        gradOuts_.FreeTensor(gradOut);
+        inputs_.FreeTensor(input);
+        gradInputs_.EnQue(gradInput);
+    }
+
+    __aicore__ inline void ComputeFloats(const AscendC::LocalTensor<float>& result,
+                                         const AscendC::LocalTensor<float>& gradOut,
+                                         const AscendC::LocalTensor<float>& input, const Tile& tile)
+    {
+        if (tiling_.isRowWise != 0) {
+            ComputeRows(result, gradOut, input, tile);
+        } else {
+            ComputeElements(result, gradOut, input, tile);
+        }
+    }
+
+    /// Every element has factors of its own.
+    __aicore__ inline void ComputeElements(const AscendC::LocalTensor<float>& result,
+                                           const AscendC::LocalTensor<float>& gradOut,
+                                           const AscendC::LocalTensor<float>& input, const Tile& tile)
+    {
+        const AscendC::LocalTensor<float> left = Left();
+        const AscendC::LocalTensor<float> right = Right();
+        const int32_t count = static_cast<int32_t>(tile.width);
+        AscendC::Sub(right, input, used_[kMean], count);
+        AscendC::Sub(left, gradOut, used_[kMeanDy], count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Mul(right, right, used_[kSlope], count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Sub(left, left, right, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Mul(result, left, used_[kScale], count);
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    /// All elements of a row have the factors of its channel.
+    __aicore__ inline void ComputeRows(const AscendC::LocalTensor<float>& result,
+                                       const AscendC::LocalTensor<float>& gradOut,
+                                       const AscendC::LocalTensor<float>& input, const Tile& tile)
+    {
+        const AscendC::LocalTensor<float> left = Left();
+        const AscendC::LocalTensor<float> right = Right();
+        const int32_t pitch = PitchOf(tile);
+        const int32_t rows = static_cast<int32_t>(tile.rows);
+        for (int32_t row = 0; row < rows; ++row) {
+            // Adding the negative is the same as subtracting, also for zeros.
+            AscendC::Adds(right[row * pitch], input[row * pitch], -FactorOf(kMean, tile, row), pitch);
+            AscendC::Adds(left[row * pitch], gradOut[row * pitch], -FactorOf(kMeanDy, tile, row), pitch);
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+        for (int32_t row = 0; row < rows; ++row) {
+            AscendC::Muls(right[row * pitch], right[row * pitch], FactorOf(kSlope, tile, row), pitch);
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Sub(left, left, right, rows * pitch);
+        AscendC::PipeBarrier<PIPE_V>();
+        for (int32_t row = 0; row < rows; ++row) {
+            AscendC::Muls(result[row * pitch], left[row * pitch], FactorOf(kScale, tile, row), pitch);
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    __aicore__ inline float FactorOf(Factor factor, const Tile& tile, int32_t row) const
+    {
+        return factors_[factor].GetValue(static_cast<uint32_t>(tile.channel - channels_.begin + row));
+    }
+
+    __aicore__ inline void CopyOut(const Tile& tile)
+    {
+        AscendC::LocalTensor<T> local = gradInputs_.template DeQue<T>();
+        AscendC::DataCopyPad(gradInput_[static_cast<uint64_t>(tile.element)], local, BurstOf(tile));
+        gradInputs_.FreeTensor(local);
+    }
+
+    __aicore__ inline AscendC::LocalTensor<float> Left() const { return work_; }
+    __aicore__ inline AscendC::LocalTensor<float> Right() const { return work_[tiling_.tileFloats]; }
+
+    BatchNormElemtBackwardTilingData tiling_;
+    AscendC::GlobalTensor<T> gradOut_;
+    AscendC::GlobalTensor<T> input_;
+    AscendC::GlobalTensor<T> gradInput_;
+    AscendC::GlobalTensor<N> counter_;
+    AscendC::GlobalTensor<float> mean_;
+    AscendC::GlobalTensor<float> invstd_;
+    AscendC::GlobalTensor<float> weight_;
+    AscendC::GlobalTensor<float> sumDy_;
+    AscendC::GlobalTensor<float> sumDyXmu_;
+    AscendC::TQue<AscendC::TPosition::VECIN, kBuffers> gradOuts_;
+    AscendC::TQue<AscendC::TPosition::VECIN, kBuffers> inputs_;
+    AscendC::TQue<AscendC::TPosition::VECIN, 1> loads_;
+    AscendC::TQue<AscendC::TPosition::VECOUT, 1> gradInputs_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> workBuffer_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> factorBuffer_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> spreadBuffer_;
+    AscendC::LocalTensor<float> work_;
+    AscendC::LocalTensor<float> factors_[kFactors];  // an element a channel
+    AscendC::LocalTensor<float> used_[kFactors];     // as tiles need them
+    kernel::Spread spread_;
+    kernel::Span channels_;  // whose factors are there
+    int64_t channelEnd_ = 0;
+    float total_ = 0.0f;
+};
+
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_KERNEL_BATCH_NORM_ELEMT_BACKWARD_H

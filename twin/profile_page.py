@@ -1,0 +1,359 @@
+"""The page of `opforge profile --html`: figures and charts of one profile, in one file that loads nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from opforge.twin.build import npu_model
+
+PIPE_WORDS = {
+    "S": "S: scalar unit",
+    "V": "V: vector unit",
+    "M": "M: cube unit",
+    "MTE1": "MTE1: L1 to L0",
+    "MTE2": "MTE2: loads",
+    "MTE3": "MTE3: stores",
+    "FIX": "FIX: results of the cube unit",
+    "waiting": "waiting",
+}
+PIPES = [name for name in PIPE_WORDS if name != "waiting"]
+LIMITS = {"core": "the slowest core", "gm": "the bandwidth of global memory", "l2": "the bandwidth of L2"}
+MEANINGS = {
+    "estimate_us": "estimated time, launch included, us",
+    "launch_us": "launch overhead in it, us",
+    "bound_us": "minimal bytes at the bandwidth of global memory, us",
+    "eff": "bound / (estimate - launch)",
+    "bal": "time of the busiest core / mean of all vector cores",
+    "bytes": "first-touch bytes / minimal bytes",
+    "minimal_bytes": "every input and every output once",
+    "first_touch_bytes": "128-byte sectors that came from or went to global memory",
+    "gm_bytes_read": "bytes of all DMA reads, L2 hits included",
+    "gm_bytes_written": "bytes of all DMA writes",
+    "dma_count": "DMA instructions",
+    "blocks": "blocks launched",
+}
+VECTOR_BYTES_PER_KB = 1024
+# Charts: the plot of the two small ones in their viewBox, and of the wide ones.
+LEFT, RIGHT, TOP, BOTTOM = 52.0, 524.0, 16.0, 282.0
+WIDE_LEFT, WIDE_RIGHT = 58.0, 1084.0
+SHOWN_PHASES = 12
+FINEST_SPAN = 0.6  # of a lane's width in viewBox units: what lies closer together is drawn as one
+
+
+def _constants() -> str:
+    counts: dict[str, int] = {}
+    for constant in npu_model()["constants"].values():
+        counts[constant["status"]] = counts.get(constant["status"], 0) + 1
+    words = {"documented": "documented by the vendor", "ini": "read in platform configurations", "assumed": "assumed"}
+    return ", ".join(f"{counts[status]} constants {word}" for status, word in words.items() if status in counts)
+
+
+def _nice_step(limit: float, steps: int) -> float:
+    """A step of 1, 2 or 5 times a power of ten that reaches `limit` in at most `steps` steps."""
+    exact = limit / steps
+    power = 10.0 ** math.floor(math.log10(exact))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= exact * (1 - 1e-9))
+
+
+def _linear_ticks(limit: float, steps: int = 6) -> list[float]:
+    if limit <= 0:
+        return [0.0]
+    step = _nice_step(limit, steps)
+    return [step * index for index in range(int(limit / step + 1e-9) + 1)]
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _part(label: str, color: str, us: float, total: float) -> dict[str, Any]:
+    return {"label": label, "color": color, "us": us, "percent": 100 * us / total if total else 0.0}
+
+
+def _held_by(phase: Mapping[str, Any]) -> str:
+    return max(LIMITS, key=lambda key: phase[f"{key}_us"])
+
+
+def _phase_us(phase: Mapping[str, Any]) -> float:
+    return float(max(phase[f"{key}_us"] for key in LIMITS))
+
+
+def _path(phase: Mapping[str, Any]) -> list[dict[str, Any]]:
+    known = [name for name in PIPE_WORDS if name in phase["path"]]
+    return [_part(name, name, phase["path"][name], phase["core_us"]) for name in known]
+
+
+def _phases(launch: Mapping[str, Any]) -> list[dict[str, Any]]:
+    numbered = [{**phase, "number": number} for number, phase in enumerate(launch["phases"], 1)]
+    longest = sorted(numbered, key=_phase_us, reverse=True)[:SHOWN_PHASES]
+    return [
+        {
+            **phase,
+            "limit": _held_by(phase),
+            "held_by": LIMITS[_held_by(phase)],
+            "slowest": phase["core"],
+            "path": _path(phase),
+        }
+        for phase in sorted(longest, key=lambda phase: phase["number"])
+    ]
+
+
+def _stretches(launch: Mapping[str, Any], launch_us: float) -> list[dict[str, Any]]:
+    """The time of a launch from left to right: overhead, phases by what holds them, meetings."""
+    found = [("launch", "launch", launch_us)]
+    for number, phase in enumerate(launch["phases"], 1):
+        if phase["sync_us"]:
+            found.append(("meeting", "meeting", phase["sync_us"]))
+        found.append((f"phase {number}", _held_by(phase), _phase_us(phase)))
+    total = sum(us for _, _, us in found)
+    return [_part(label, color, us, total) for label, color, us in found]
+
+
+def _verdict(launch: Mapping[str, Any], launch_us: float) -> str:
+    """What most of the running time goes into, in a sentence."""
+    times = {"meetings of all cores": sum(phase["sync_us"] for phase in launch["phases"])}
+    for phase in launch["phases"]:
+        name = LIMITS[_held_by(phase)]
+        times[name] = times.get(name, 0.0) + _phase_us(phase)
+    running = sum(times.values())
+    if not running:
+        return "No kernel ran."
+    name = max(times, key=lambda key: times[key])
+    where = f"{100 * times[name] / running:.0f} % of the {running:.2f} us behind the launch go to {name}"
+    if launch_us > running:
+        return f"The launch alone takes {launch_us:.1f} us, longer than the kernel; {where}."
+    return f"{where}."
+
+
+def _roofline(
+    launch: Mapping[str, Any], soc: Mapping[str, Any], first_touch: float, running_us: float
+) -> dict[str, Any]:
+    """Vector units at work (y) over vector cycles for each KB of global memory traffic (x), both logarithmic."""
+    units = soc["aiv"]
+    # Units that one cycle per KB keeps at work when global memory gives all it can.
+    gm = npu_model()["constants"]["gm_bandwidth_bytes_per_s"]["value"]
+    slope = gm / VECTOR_BYTES_PER_KB / (soc["mhz"] * 1e6)
+    cycles = sum(core["busy"].get("V", 0.0) for core in launch["cores"]) * soc["mhz"]
+    x_range, y_range = [1.0, 1000.0], [0.1, 100.0]
+    point = None
+    if cycles and first_touch and running_us:
+        x, y = cycles / first_touch * VECTOR_BYTES_PER_KB, cycles / running_us / soc["mhz"]
+        x_range = [
+            min(x_range[0], 10.0 ** math.floor(math.log10(x))),
+            max(x_range[1], 10.0 ** math.ceil(math.log10(x))),
+        ]
+        y_range[0] = min(y_range[0], 10.0 ** math.floor(math.log10(y)))
+        point = (x, y)
+
+    def place(value: float, limits: Sequence[float], begin: float, end: float) -> float:
+        share = math.log(value / limits[0]) / math.log(limits[1] / limits[0])
+        return round(begin + share * (end - begin), 1)
+
+    def at_x(value: float) -> float:
+        return place(value, x_range, LEFT, RIGHT)
+
+    def at_y(value: float) -> float:
+        return place(value, y_range, BOTTOM, TOP)
+
+    begin = max(x_range[0], y_range[0] / slope)
+    knee = units / slope
+    middle = math.sqrt(begin * knee)
+    chart: dict[str, Any] = {
+        "x_ticks": [{"at": at_x(value), "label": f"{value:g}"} for value in _decades(x_range)],
+        "y_ticks": [{"at": at_y(value), "label": f"{value:g}"} for value in _decades(y_range)],
+        "roof": f"{at_x(begin)},{at_y(begin * slope)} {at_x(knee)},{at_y(units)} {RIGHT},{at_y(units)}",
+        "ceiling_y": at_y(units),
+        "slope_label": f"global memory, {gm / 1e12:g} TB/s",
+        "slope_x": at_x(middle) - 8,
+        "slope_y": at_y(middle * slope) - 8,
+        "slope_angle": round(math.degrees(math.atan2(at_y(units) - at_y(begin * slope), at_x(knee) - at_x(begin))), 1),
+        "point": None,
+    }
+    if point is not None:
+        x, y = point
+        roof = min(units, x * slope)
+        is_right = at_x(x) > (LEFT + RIGHT) / 2
+        chart["point"] = {
+            "x": at_x(x),
+            "y": at_y(y),
+            "roof_y": at_y(roof),
+            "text_x": at_x(x) + (-12 if is_right else 12),
+            "text_y": at_y(y) + 5,
+            "anchor": "end" if is_right else "start",
+            "label": f"{_number(y)} of {_number(roof)} possible",
+            "title": f"{_number(x)} vector cycles per KB, {_number(y)} vector units at work",
+        }
+    return chart
+
+
+def _decades(limits: Sequence[float]) -> list[float]:
+    first, last = round(math.log10(limits[0])), round(math.log10(limits[1]))
+    return [10.0**power for power in range(first, last + 1)]
+
+
+def _core_ticks(cores: int, begin: float, pitch: float) -> list[dict[str, Any]]:
+    step = 4 if cores > 16 else 1
+    return [{"at": round(begin + (core + 0.5) * pitch, 1), "label": core} for core in range(0, cores, step)]
+
+
+def _load(launch: Mapping[str, Any]) -> dict[str, Any]:
+    times = [core["us"] for core in launch["cores"]]
+    top = max(times) * 1.05 or 1.0
+    pitch = (RIGHT - LEFT) / len(times)
+
+    def at(us: float) -> float:
+        return round(BOTTOM - us / top * (BOTTOM - TOP), 1)
+
+    return {
+        "bars": [
+            {
+                "core": core,
+                "us": us,
+                "x": round(LEFT + core * pitch + pitch * 0.12, 2),
+                "width": round(pitch * 0.76, 2),
+                "y": at(us),
+                "height": round(BOTTOM - at(us), 1),
+                "is_critical": core == launch["critical_core"],
+            }
+            for core, us in enumerate(times)
+        ],
+        "x_ticks": _core_ticks(len(times), LEFT, pitch),
+        "y_ticks": [{"at": at(us), "label": _number(us)} for us in _linear_ticks(top)],
+        "mean_y": at(sum(times) / len(times)),
+    }
+
+
+def _heat(launch: Mapping[str, Any], running_us: float) -> dict[str, Any]:
+    cores = launch["cores"]
+    pitch = (WIDE_RIGHT - WIDE_LEFT) / len(cores)
+    used = [pipe for pipe in PIPES if any(core["busy"].get(pipe) for core in cores)]
+    rows = []
+    for number, pipe in enumerate(used):
+        shares = [min(core["busy"].get(pipe, 0.0) / running_us, 1.0) if running_us else 0.0 for core in cores]
+        cells = [
+            {"core": core, "share": share, "x": round(WIDE_LEFT + core * pitch, 2)} for core, share in enumerate(shares)
+        ]
+        rows.append({"pipe": pipe, "y": 30 * number, "cells": cells, "mean": sum(shares) / len(shares)})
+    ticks = _core_ticks(len(cores), WIDE_LEFT, pitch)
+    return {"rows": rows, "width": round(pitch - 2, 2), "height": 30 * len(used) + 22, "ticks": ticks}
+
+
+def _drawn(spans: Sequence[Mapping[str, Any]], scale: float) -> Iterator[dict[str, Any]]:
+    """Rectangles of a lane; spans that lie too close to be told apart become one."""
+    begin = end = -1.0
+    names: list[str] = []
+
+    def rectangle() -> dict[str, Any]:
+        title = f"{names[0]}, {end - begin:.3f} us" if len(names) == 1 else f"{len(names)} instructions"
+        return {"x": round(WIDE_LEFT + begin * scale, 2), "width": round((end - begin) * scale, 2), "title": title}
+
+    for span in spans:
+        if names and (span["ts"] - end) * scale > FINEST_SPAN:
+            yield rectangle()
+            names = []
+        if not names:
+            begin = span["ts"]
+        names.append(f"{span['name']} at {Path(span['args']['at']).name}")
+        end = span["ts"] + span["dur"]
+    if names:
+        yield rectangle()
+
+
+def _lanes(launch: Mapping[str, Any], events: Sequence[Mapping[str, Any]], running_us: float) -> dict[str, Any] | None:
+    core = launch["critical_core"]
+    spans = sorted(
+        (event for event in events if event["ph"] == "X" and event["pid"] == core), key=lambda event: event["ts"]
+    )
+    if not spans or not running_us:
+        return None
+    scale = (WIDE_RIGHT - WIDE_LEFT) / running_us
+    tracks = {
+        event["args"]["name"]: event["tid"]
+        for event in events
+        if event["name"] == "thread_name" and event["pid"] == core
+    }
+    used = [pipe for pipe in PIPES if pipe in tracks]
+    rows: list[dict[str, Any]] = [
+        {
+            "pipe": pipe,
+            "y": 30 * row + 3,
+            "spans": list(_drawn([span for span in spans if span["tid"] == tracks[pipe]], scale)),
+        }
+        for row, pipe in enumerate(used)
+    ]
+    bands, start = [], 0.0
+    for phase in launch["phases"]:
+        start += phase["sync_us"]
+        bands.append({"x": round(WIDE_LEFT + start * scale, 2), "width": round(_phase_us(phase) * scale, 2)})
+        start += _phase_us(phase)
+    return {
+        "core": core,
+        "rows": rows,
+        "bands": bands,
+        "height": 30 * len(used) + 22,
+        "merged": sum(len(row["spans"]) for row in rows) < len(spans),
+        "ticks": [
+            {"at": round(WIDE_LEFT + us * scale, 1), "label": f"{_number(us)} us"}
+            for us in _linear_ticks(running_us, 10)
+        ],
+    }
+
+
+def _launch(
+    launch: Mapping[str, Any], figures: Mapping[str, Any], soc: Mapping[str, Any], events: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    launches = figures["launches"]
+    launch_us = figures["launch_us"] / len(launches)
+    running_us = sum(_phase_us(phase) + phase["sync_us"] for phase in launch["phases"])
+    shown = _phases(launch)
+    held = {_held_by(phase) for phase in launch["phases"]}
+    used = [name for name in PIPE_WORDS if any(name in phase["path"] for phase in launch["phases"])]
+    return {
+        "title": f"{launch['op_type']}: " if len(launches) > 1 else "",
+        "verdict": _verdict(launch, launch_us),
+        "timeline": _stretches(launch, launch_us),
+        "timeline_legend": [
+            ("launch", "launch"),
+            *((limit, f"phase held by {LIMITS[limit]}") for limit in LIMITS if limit in held),
+            *([("meeting", "meeting of all cores")] if len(launch["phases"]) > 1 else []),
+        ],
+        "phases": shown,
+        "hidden_phases": len(launch["phases"]) - len(shown),
+        "pipe_legend": [(name, PIPE_WORDS[name]) for name in used],
+        "roofline": _roofline(launch, soc, launch["first_touch_bytes"], running_us),
+        "load": _load(launch),
+        "heat": _heat(launch, running_us),
+        "balance": launch["balance"],
+        # The trace is that of the last launch.
+        "lanes": _lanes(launch, events, running_us) if launch is launches[-1] else None,
+    }
+
+
+def _value(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
+
+
+def render(case: Mapping[str, Any], figures: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> str:
+    """The page as HTML.
+
+    Args:
+        case: `operator`, `soc`, and by name `shapes` and `dtypes` of the inputs and `attrs`.
+        figures: What `opforge.twin.profile.summary` gives.
+        events: The events of the trace of the last launch.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    folder = FileSystemLoader(Path(__file__).resolve().parent)
+    environment = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=False)
+    soc = npu_model()["soc"][case["soc"]]
+    return environment.get_template("profile_page.html.j2").render(
+        case=case,
+        soc=soc,
+        figures=figures,
+        constants=_constants(),
+        launches=[_launch(launch, figures, soc, events) for launch in figures["launches"]],
+        table=[{"name": name, "value": _value(figures[name]), "meaning": text} for name, text in MEANINGS.items()],
+    )
