@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from opforge.codegen.cpp import CppNames, cpp_expression
 from opforge.codegen.escape import Code, cpp_string
-from opforge.codegen.model import STATUSES
 from opforge.codegen.names import lower_camel, upper_camel
 from opforge.codegen.program import Binding, Case, Constraint, Dim
 
@@ -105,14 +104,12 @@ class ConstraintView:
         self.label = constraint.label
         self.variable = f"rule{constraint.label}"
         self.status = constraint.status
-        self.status_name = STATUSES[constraint.status]
         self.subject = constraint.subject
         self.expected = constraint.expected
         self.condition = None if constraint.rule else cpp_expression(constraint.check, op.cpp_names)
         if self.condition and constraint.case is not None:
             other = f"Logic(symbols.shapeCase != {op.op_type}Case::k{upper_camel(constraint.case)})"
             self.condition = Code(f"{other} || ({self.condition})")
-        self.products = constraint.products
         if self.condition and constraint.products:
             products = ", ".join(f"Product::k{product.capitalize()}" for product in constraint.products)
             self.condition = Code(f"!Logic(IsOneOf(call.product, {{{products}}})) || ({self.condition})")

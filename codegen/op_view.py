@@ -99,7 +99,6 @@ class OpView:
         self.summary = spec.summary
         self.formula = spec.formula
         self.description = spec.description
-        self.products = spec.products
         self.inputs = [TensorView(spec, tensor, i, is_output=False) for i, tensor in enumerate(spec.inputs)]
         self.outputs = [TensorView(spec, tensor, i, is_output=True) for i, tensor in enumerate(spec.outputs)]
         self.tensors = [*self.inputs, *self.outputs]

@@ -92,7 +92,9 @@ class PageView:
         for leader in self._spec.inputs:
             promoted = [tensor.name for tensor in self._spec.promoted(leader.name)]
             if len(promoted) > 1:
-                sentences.append(f"Where the dtypes of {_listed(promoted)} differ, all of these are cast to FLOAT.")
+                sentences.append(
+                    f"Where the dtypes of {_listed(promoted)} differ, all of these are cast to or from FLOAT."
+                )
             for tensors, direction in ((self._spec.inputs, "to"), (self._spec.outputs, "from")):
                 if alone := [t.name for t in tensors if t.dtype == leader.name and t.mix == "cast"]:
                     verb = "is" if len(alone) == 1 else "are"

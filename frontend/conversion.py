@@ -12,9 +12,11 @@ from typing import Any
 from onnx import ModelProto
 
 from opforge.codegen.model import OpSpec
+from opforge.frontend.aten import MapTorch
 from opforge.frontend.emit import Emitter, Placement
+from opforge.frontend.gather_grad import MapGatherGrad
 from opforge.frontend.graph import GraphView, Scope, normal_domain
-from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key, onnx_keys, version_problem
+from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key, source_keys, version_problem
 from opforge.frontend.legality import place
 from opforge.frontend.load import SourceModel, check_versions, load_model
 from opforge.frontend.mapping import MapByName
@@ -22,9 +24,10 @@ from opforge.frontend.names import path_text, shown
 from opforge.frontend.operators import project_specs
 from opforge.frontend.reduce_sum import FuseEqualGroups
 from opforge.frontend.rules import Context, Refusal, Rule
+from opforge.frontend.torch_forms import torch_forms
 
-# Rules that recognise several nodes; the ones that go by name follow from the specs.
-_FUSIONS: tuple[Rule, ...] = (FuseEqualGroups(),)
+# Rules of their own; the ones that go by name follow from the specs.
+_RULES: tuple[Rule, ...] = (MapGatherGrad(), FuseEqualGroups())
 
 
 class _Entry:
@@ -145,7 +148,7 @@ def convert(
         copy.CopyFrom(source)
         view = GraphView(copy, where)
         placements = [replace(placement, scope=view.scopes[placement.scope.number]) for placement in placements]
-    emitter = Emitter(view, domain)
+    emitter = Emitter(view, domain, search.context.value_names)
     names = emitter.emit(placements)
     mapped = [
         Mapped(name, placement.call.spec.op_type, rule, _outputs(placement), dict(placement.call.attrs))
@@ -191,12 +194,13 @@ class _Search:
     """Tries the rules at every node of a model; changes nothing."""
 
     def __init__(self, context: Context, *, patterns: bool, domain: str) -> None:
-        self._context = context
+        self.context = context
         self._patterns = patterns
         self._domain = domain
         self._rules: Mapping[tuple[str, str], list[Rule]] = defaultdict(list)
-        by_name = [MapByName(spec, key) for spec in context.specs.values() for key in onnx_keys(spec)]
-        for rule in (*by_name, *(rule for rule in _FUSIONS if rule.operator in context.specs)):
+        by_name = [MapByName(spec, key) for spec in context.specs.values() for key in source_keys(spec)]
+        torch = [MapTorch(forms) for forms in torch_forms(context.specs.values()).values()]
+        for rule in (*by_name, *torch, *(rule for rule in _RULES if rule.operator in context.specs)):
             for key in rule.pattern:
                 self._rules[key].append(rule)
         self._claimed: set[tuple[int, int]] = set()
@@ -207,8 +211,8 @@ class _Search:
 
     def run(self) -> None:
         """Try every rule at every node that has one of its keys."""
-        bodies = {(OPFORGE_DOMAIN, op_type) for op_type in self._context.specs}
-        for scope in self._context.view.scopes:
+        bodies = {(OPFORGE_DOMAIN, op_type) for op_type in self.context.specs}
+        for scope in self.context.view.scopes:
             # The body of an operator of ours says what it computes; it is not to be rewritten onto itself.
             if scope.function in bodies:
                 continue
@@ -218,6 +222,8 @@ class _Search:
 
     def _try(self, rule: Rule, scope: Scope, number: int) -> None:
         answer = self._answer(rule, scope, number)
+        if answer is None:
+            return
         if rule.on_request and not self._patterns:
             # Unasked, only what --patterns would change is worth a line.
             if isinstance(answer, Placement):
@@ -233,18 +239,22 @@ class _Search:
         self.placements.append(answer)
         self.rules.append(rule.name)
 
-    def _answer(self, rule: Rule, scope: Scope, number: int) -> Placement | Refusal:
-        match = rule.check(self._context, scope, number)
-        if isinstance(match, Refusal):
+    def _answer(self, rule: Rule, scope: Scope, number: int) -> Placement | Refusal | None:
+        node = scope.node(number)
+        key = normal_domain(node.domain), node.op_type
+        if key[0] != OPFORGE_DOMAIN and key in self.context.view.functions:
+            return Refusal("the model defines a local function of this name, which decides what the node computes")
+        match = rule.check(self.context, scope, number)
+        if match is None or isinstance(match, Refusal):
             return match
         if any((scope.number, claimed) in self._claimed for claimed in match.nodes):
             return Refusal("another rewrite takes one of its nodes")
         for claimed in match.nodes:
-            self._context.view.require_import(scope, claimed)
-        call = rule.rewrite(self._context, match)
+            self.context.view.require_import(scope, claimed)
+        call = rule.rewrite(self.context, match)
         if problem := version_problem(onnx_key(call.spec, self._domain), scope.opsets):
             return Refusal(f"{problem}; choose another --domain")
-        return place(self._context, scope, match.nodes, call)
+        return place(self.context, scope, match, call)
 
     def _leave(self, rule: Rule, scope: Scope, number: int, reason: str) -> None:
         node = scope.node(number)

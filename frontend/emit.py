@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from opforge.frontend.functions import body_by_rank, body_needs_dtypes, function
 from opforge.frontend.graph import GraphView, Scope, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key
 from opforge.frontend.names import FreshNames
-from opforge.frontend.rules import OperatorCall
+from opforge.frontend.rules import Around, OperatorCall
 from opforge.frontend.value_types import ELEMENT_TYPES
 
 # Local functions exist since IR 8, several functions of one name since IR 10.
@@ -36,6 +36,7 @@ class Placement:
     Attributes:
         scope: Graph of the replaced nodes.
         nodes: Numbers of the replaced nodes; the new one takes the place of the last.
+        absorbed: Numbers of further nodes, which go unless somebody else reads what they make.
         call: The operator.
         case: Name of the spec's case that the call falls into.
         input_dtypes: Element types of the inputs by parameter name, where known.
@@ -44,6 +45,7 @@ class Placement:
 
     scope: Scope
     nodes: tuple[int, ...]
+    absorbed: tuple[int, ...]
     call: OperatorCall
     case: str
     input_dtypes: Mapping[str, str]
@@ -56,9 +58,10 @@ class Emitter:
     Args:
         view: Index of the model, which is changed.
         domain: One of `keys.DOMAINS`.
+        value_names: Gives names to new values.
     """
 
-    def __init__(self, view: GraphView, domain: str) -> None:
+    def __init__(self, view: GraphView, domain: str, value_names: FreshNames) -> None:
         self._view = view
         self._model = view.model
         self._domain = domain
@@ -69,18 +72,19 @@ class Emitter:
         inputs = {name for scope in view.scopes for name in scope.input_names}
         self._unique = {name for name, count in node_names.items() if count == 1} - inputs - {""}
         self._node_names = FreshNames({*node_names, *inputs})
-        self._value_names = FreshNames(name for scope in view.scopes for name in scope.makers)
+        self._value_names = value_names
+        self._around: dict[int, dict[int, Around]] = {}
         self._calls: dict[str, list[tuple[Placement, NodeProto]]] = {}
         self.without_body: list[str] = []
 
-    def emit(self, placements: Iterable[Placement]) -> list[str]:
+    def emit(self, placements: Sequence[Placement]) -> list[str]:
         """Replace nodes; return the names of the new ones, in the same order."""
         names = [self._place(placement) for placement in placements]
         if self._domain == OPFORGE_DOMAIN:
             self._embed()
         else:
             self._drop_bodies()
-        dead = self._reads.dead()
+        dead = self._reads.dead({(p.scope.number, number) for p in placements for number in p.absorbed})
         for scope in self._view.scopes:
             self._drop(scope, self._removed.get(scope.number, set()) | dead.nodes.get(scope.number, set()))
             _drop_initializers(scope.body, dead.initializers.get(scope.number, set()))
@@ -91,7 +95,10 @@ class Emitter:
         key = onnx_key(call.spec, self._domain)
         for number in placement.nodes:
             self._reads.change(scope, scope.node(number).input, -1)
-        self._reads.change(scope, call.inputs, 1)
+        new = (*call.around.before, *call.around.after)
+        self._reads.change(scope, [*call.inputs, *(name for node in new for name in node.input)], 1)
+        if new:
+            self._around.setdefault(scope.number, {})[placement.nodes[-1]] = call.around
         for name in call.inputs:
             _spell_as_tensor(scope, name)
         self._removed.setdefault(scope.number, set()).update(placement.nodes[:-1])
@@ -186,10 +193,19 @@ class Emitter:
         return self._declarations[scope.number]
 
     def _drop(self, scope: Scope, numbers: set[int]) -> None:
-        """Remove nodes, and the declarations of what they made."""
-        if not numbers:
+        """Remove nodes, and the declarations of what they made; put in what stands around the new ones."""
+        around = self._around.get(scope.number, {})
+        if not numbers and not around:
             return
-        kept = [node for number, node in enumerate(scope.body.node) if number not in numbers]
+        kept: list[NodeProto] = []
+        for number, node in enumerate(scope.body.node):
+            if number in around:
+                new = around[number]
+                kept += [self._named(before, node) for before in new.before]
+                kept.append(node)
+                kept += [self._named(after, node) for after in new.after]
+            elif number not in numbers:
+                kept.append(node)
         made = {name for node in kept for name in node.output}
         gone = {name for number in numbers for name in scope.node(number).output} - made
         del scope.body.node[:]
@@ -198,6 +214,10 @@ class Emitter:
         if len(declared) < len(scope.body.value_info):
             del scope.body.value_info[:]
             scope.body.value_info.extend(declared)
+
+    def _named(self, node: NodeProto, beside: NodeProto) -> NodeProto:
+        node.name = self._node_names.fresh(f"{beside.name}_{node.op_type}")
+        return node
 
 
 # Case, and the element types that the body of an old opset has written into it.

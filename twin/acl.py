@@ -134,6 +134,11 @@ class Runtime:
         if self.library.opforgeTwinSetOption(name.encode(), value.encode()):
             raise RuntimeCallError(f"option {name}={value}: {self.message()}")
 
+    def set_options(self, **options: str | int) -> None:
+        """Set several options."""
+        for name, value in options.items():
+            self.set_option(name, str(value))
+
     def take_reports(self) -> list[dict[str, Any]]:
         """The reports of all launches since the last call."""
         reports: list[dict[str, Any]] = json.loads(self.library.opforgeTwinTakeReports())

@@ -77,8 +77,7 @@ def run(
         if op_type not in built.specs:
             raise UserError(f"operator: got {op_type!r}, expected one of {', '.join(sorted(built.specs))}")
         call = AclnnCall(built.specs[op_type], dict(inputs), dict(attrs or {}), function)
-        for name, value in {"soc": soc, "strict": str(int(strict)), "threads": str(threads), "seed": str(seed)}.items():
-            runtime().set_option(name, value)
+        runtime().set_options(soc=soc, strict=int(strict), threads=threads, seed=seed)
         runtime().take_reports()
         results = call.execute(built.opapi, call.output_arrays(out_dtypes or {}, outputs or {}))
         reports = runtime().take_reports()
