@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from opforge.codegen import names
-from opforge.codegen.dtypes import DTYPES, FORMATS, PUBLIC_FORMATS
+from opforge.codegen.dtypes import ANY_FORMAT, DTYPES, FORMATS, PUBLIC_FORMATS
 from opforge.codegen.names import snake_case, suggest
 from opforge.codegen.strategies import STRATEGIES, Strategy
 
@@ -89,7 +89,7 @@ Name = Annotated[str, AfterValidator(_parameter)]
 IrName = Annotated[str, AfterValidator(_ir_name)]
 CName = Annotated[str, AfterValidator(_camel)]
 Dtype = Annotated[str, _known("dtype", tuple(sorted(DTYPES)))]
-FormatName = Annotated[str, _known("format", tuple(FORMATS))]
+FormatName = Annotated[str, _known("format", (*FORMATS, ANY_FORMAT))]
 Mix = Annotated[str, _known("mix", ("promote", "cast"))]
 Product = Annotated[str, _known("product", PRODUCTS)]
 TaskType = Annotated[str, _known("task type", TASK_TYPES)]
@@ -138,7 +138,7 @@ class TensorSpec(SpecModel):
         casts: What aclnn functions take besides, and to which of `dtypes` they cast it.
         mix: That aclnn functions take any dtype of the tensor named by `dtype`. `promote`: if these tensors differ, all
             are cast to float32 (outputs from it); `cast`: it alone is cast to what the others have (an output from it).
-        formats: Storage formats that the rule `formats` accepts.
+        formats: Storage formats that the rule `formats` accepts; with `any` among them it does not look.
         host_values: An input that aclnn functions take as a list on the host, and whose values expressions can use.
         ir: Its name in the graph IR; empty: `name`.
     """
@@ -158,6 +158,11 @@ class TensorSpec(SpecModel):
     def ir_name(self) -> str:
         """The name in the graph IR."""
         return self.ir or self.name
+
+    @property
+    def takes_any_format(self) -> bool:
+        """Whether the rule `formats` leaves the tensor alone."""
+        return ANY_FORMAT in self.formats
 
 
 class AttrSpec(SpecModel):

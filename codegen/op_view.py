@@ -118,6 +118,7 @@ class OpView:
         )
         self.cases = [CaseView(self, case) for case in spec.program.cases]
         self.constraints = [ConstraintView(self, constraint) for constraint in spec.program.constraints]
+        self.attribute_constraints = [constraint for constraint in self.constraints if constraint.is_of_attributes]
         self.parameters: list[TensorView | AttrView] = [*self.inputs, *self.attrs, *self.outputs]
         self.onnx_opsets = f"{ONNX_OPSETS[0]} to {ONNX_OPSETS[-1]}"
         self.conditions = alternatives([case.when_text for case in spec.program.cases])
