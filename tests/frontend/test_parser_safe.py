@@ -98,7 +98,8 @@ def test_a_model_in_which_nothing_is_rewritten_stays_unsafe():
 @pytest.mark.parametrize("opset", [19, 20, 21, 22, 23])
 def test_a_newer_opset_becomes_the_newest_that_atc_knows(opset, rng):
     model = parse(
-        f"{HEAD}) => (float[2, 3] y, float[2, 12] w) {{{OURS} r = Relu (x) s = Constant <value_ints = [2, 12]> () w = Reshape (r, s)}}",
+        f"{HEAD}) => (float[2, 3] y, float[2, 12] w) {{{OURS} r = Relu (x)"
+        " s = Constant <value_ints = [2, 12]> () w = Reshape (r, s)}",
         opset,
     )
     conversion = convert(model)
