@@ -42,6 +42,16 @@ def generate(
 
 
 @app.command()
+def schema() -> None:
+    """Print the JSON schema of specs, for editors."""
+    import json
+
+    from opforge.codegen.model import OpSpec
+
+    typer.echo(json.dumps(OpSpec.model_json_schema(), indent=2))
+
+
+@app.command()
 def build(
     soc: Annotated[str, typer.Option(help="SoC names, comma separated.")] = "Ascend910B1",
     ops: Annotated[str | None, typer.Option(help="Operator types, comma separated; default: all.")] = None,
