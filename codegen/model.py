@@ -14,6 +14,7 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    PrivateAttr,
     StringConstraints,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -370,10 +371,29 @@ class OpSpec(SpecModel):
     tiling: TilingSpec = TilingSpec()
     tests: TestsSpec = TestsSpec()
 
+    _source_type: str = PrivateAttr("")
+
     @property
     def name(self) -> str:
         """The op type in snake case: stem of files, name of the kernel function."""
         return snake_case(self.op_type)
+
+    @property
+    def source_type(self) -> str:
+        """The op type that plan and kernel are written for: that of the spec, whatever the operator was renamed to."""
+        return self._source_type or self.op_type
+
+    @property
+    def source_name(self) -> str:
+        """The stem of the files of plan and kernel."""
+        return snake_case(self.source_type)
+
+    def with_suffix(self, suffix: str) -> OpSpec:
+        """The operator under another type and other function names, to be had beside one that has these."""
+        aclnn = tuple(f.model_copy(update={"function": f.function + suffix}) for f in self.aclnn)
+        renamed = self.model_copy(update={"op_type": self.op_type + suffix, "aclnn": aclnn})
+        renamed._source_type = self.source_type  # noqa: SLF001  # of the same class
+        return renamed
 
     @cached_property
     def program(self) -> Program:
@@ -385,7 +405,7 @@ class OpSpec(SpecModel):
     @property
     def own_plan(self) -> str | None:
         """The plan below the project folder; None with a shared one."""
-        return None if self.tiling.strategy else f"op_host/{self.tiling.plan or f'{self.name}_tiling.h'}"
+        return None if self.tiling.strategy else f"op_host/{self.tiling.plan or f'{self.source_name}_tiling.h'}"
 
     @property
     def built_products(self) -> tuple[str, ...]:
