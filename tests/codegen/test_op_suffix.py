@@ -1,9 +1,8 @@
-"""`--op-suffix`: the same operator under another type, with other functions and files, from the same plan and kernel."""
+"""`--op-suffix`: the operator under another type, with other functions and files, from the same plan and kernel."""
 
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,5 +76,5 @@ def test_the_command_takes_the_suffix_and_names_it_in_the_repair(project, tmp_pa
 
 @pytest.mark.parametrize("suffix", ["custom", "9x", "A_B", "../../X", "A\n"])
 def test_a_suffix_that_is_no_part_of_a_type_is_refused(suffix, tmp_path):
-    with pytest.raises(UserError, match="op suffix: got .*, expected a capital"):
+    with pytest.raises(UserError, match=r"op suffix: got .*, expected a capital"):
         Project(tmp_path, op_suffix=suffix)
