@@ -27,11 +27,11 @@ class _Built:
 
 @lru_cache
 def _built(project: Project, soc: str) -> _Built:
-    from opforge.codegen.loader import load_specs
+    from opforge.codegen.loader import load_project
 
     operators = build_project(project, [soc])
     runtime()
-    specs = {spec.op_type: spec for spec in load_specs(project.spec_paths())}
+    specs = {spec.op_type: spec for spec in load_project(project)}
     return _Built(specs, ctypes.CDLL(str(operators.opapi)))
 
 
