@@ -54,6 +54,19 @@ def build(
 
 
 @app.command()
+def lint(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Kernel sources; default: all of op_kernel/.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Find in kernels what the host's compiler takes and the device's does not."""
+    from opforge.twin.kernel_lint import lint_command
+
+    raise typer.Exit(lint_command(files or [], as_json=as_json))
+
+
+@app.command()
 def flags() -> None:
     """Print the compiler and linker flags with which an aclnn application builds on the twin."""
     from opforge.twin.build import flags_command

@@ -47,6 +47,7 @@ class Mapped(_Entry):
         rule: What recognised it: a key such as `npu::NPUGroupedBiasAddGrad`, or the name of a rule.
         outputs: Names of its outputs.
         attrs: Its attributes.
+        inputs: Names of its inputs in the order of the spec; None for an absent optional one.
     """
 
     node: str
@@ -54,6 +55,7 @@ class Mapped(_Entry):
     rule: str
     outputs: list[str]
     attrs: dict[str, Any]
+    inputs: list[str | None]
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,14 @@ def convert(
     emitter = Emitter(view, domain, search.context.value_names)
     names = emitter.emit(placements)
     mapped = [
-        Mapped(name, placement.call.spec.op_type, rule, _outputs(placement), dict(placement.call.attrs))
+        Mapped(
+            name,
+            placement.call.spec.op_type,
+            rule,
+            _outputs(placement),
+            dict(placement.call.attrs),
+            [value or None for value in placement.call.inputs],
+        )
         for name, placement, rule in zip(names, placements, search.rules, strict=True)
     ]
     changed = not unchanged_names or view.model != source

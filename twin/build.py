@@ -208,6 +208,7 @@ def build_project(
     """
     from opforge.codegen.generate import write_project
     from opforge.codegen.loader import load_specs
+    from opforge.twin.kernel_lint import require_clean
 
     for soc in socs:
         soc_properties(soc)
@@ -220,6 +221,7 @@ def build_project(
         write_project(project, specs)
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
         with_kernel = [spec for spec in chosen if (project.root / "op_kernel" / f"{spec.name}.h").is_file()]
+        require_clean(project, [spec.name for spec in with_kernel], _twin_dir(project))
         libraries = _host_libraries(project)
         for spec in with_kernel:
             libraries += _kernel_units(project, spec, socs)
