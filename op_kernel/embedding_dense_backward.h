@@ -70,8 +70,8 @@ private:
 
     /// What the others must know of a row block, in 32 bytes of workspace.
     enum Field : uint32_t {
-        kKeys,        // runs that begin in its share
-        kFirstKey,    // index of the first of them
+        kGaps,        // entries of its list of gaps
+        kZeros,       // rows without an index in these gaps
         kHeadLength,  // rows of the run that began in an earlier share; 0: the share begins with a run
         kTailLength,  // rows of a run that began here and goes on in the next share; 0: there is none
         kTailKey,     // index of that run
@@ -79,53 +79,42 @@ private:
         kFields = 8,
     };
 
-    /// A place in the list of keys: `index` in the keys of share `block`, `earlier` keys in the shares before.
-    struct KeyPlace {
-        int64_t block = 0;
-        int64_t index = 0;
-        int64_t earlier = 0;
-    };
+    // A gap is a stretch of rows without an index in front of a run: its first row, and the rows in earlier gaps of the
+    // same share.
+    static constexpr int64_t kGapWords = 2;
 
-    /// Holds for the keys in front of which there are at most `zeros` rows without an index.
-    class TouchedTest {
+    /// Holds for the gaps that have at most `zeros` rows in front of them.
+    class InFrontTest {
     public:
-        __aicore__ inline TouchedTest(const AscendC::GlobalTensor<int32_t>& keys, int64_t earlier, int64_t zeros,
+        __aicore__ inline InFrontTest(const AscendC::GlobalTensor<int32_t>& gaps, int64_t zeros,
                                       const AscendC::LocalTensor<int32_t>& probes)
-            : keys_(keys), earlier_(earlier), zeros_(zeros)
+            : gaps_(gaps), zeros_(zeros)
         {
             probes_.Init(probes);
         }
-        __aicore__ inline void Load(int64_t key, int64_t stride, int64_t count)
+        __aicore__ inline void Load(int64_t gap, int64_t stride, int64_t count)
         {
-            probes_.Load(keys_, key, stride, count);
-            first_ = key;
-            stride_ = stride;
+            probes_.Load(gaps_, gap * kGapWords + 1, stride * kGapWords, count);
         }
-        __aicore__ inline bool Holds(int64_t probe) const
-        {
-            return probes_.At(probe) - (earlier_ + first_ + probe * stride_) <= zeros_;
-        }
+        __aicore__ inline bool Holds(int64_t probe) const { return probes_.At(probe) <= zeros_; }
 
     private:
-        AscendC::GlobalTensor<int32_t> keys_;
+        AscendC::GlobalTensor<int32_t> gaps_;
         kernel::Probes probes_;
-        int64_t earlier_;
         int64_t zeros_;
-        int64_t first_ = 0;
-        int64_t stride_ = 1;
     };
 
     static constexpr int64_t kElementBytes = static_cast<int64_t>(sizeof(T));
     static constexpr int64_t kFloatsPerBlock = 8;
     static constexpr int64_t kMaxGapBytes = 4294967295;
-    static constexpr int64_t kMaxBurstBytes = 2097120;
+    static constexpr int64_t kMaxZeroBytes = 32768;
     // Columns of a parked row are merged in pieces of whole sectors.
     static constexpr int64_t kMergeColumns = 64;
 
     __aicore__ inline bool HasOutput() const { return tiling_.weights > 0 && tiling_.columns > 0; }
     __aicore__ inline int64_t SortBlocks() const { return tiling_.chunk < tiling_.rows ? AscendC::GetBlockNum() : 1; }
 
-    /// [lists of the sort][keys][records][parked rows]; a core that sorts alone has lists of its own.
+    /// [lists of the sort][gaps][records][parked rows]; a core that sorts alone has lists of its own.
     __aicore__ inline void LayOutWorkspace(GM_ADDR userWorkspace, int64_t block)
     {
         const int64_t listWords = 2 * tiling_.rows * kernel::SortedList::kWords;
@@ -133,8 +122,9 @@ private:
         __gm__ int32_t* words = reinterpret_cast<__gm__ int32_t*>(userWorkspace);
         lists_.SetGlobalBuffer(words + (SortBlocks() > 1 ? 0 : block * listWords), static_cast<uint64_t>(listWords));
         words += lists * listWords;
-        keys_.SetGlobalBuffer(words, static_cast<uint64_t>(tiling_.rows));
-        words += kernel::RoundUp(tiling_.rows, kFloatsPerBlock);
+        const int64_t gapWords = kernel::RoundUp((tiling_.rows + tiling_.rowBlocks) * kGapWords, kFields);
+        gaps_.SetGlobalBuffer(words, static_cast<uint64_t>(gapWords));
+        words += gapWords;
         records_.SetGlobalBuffer(words, static_cast<uint64_t>(tiling_.rowBlocks * kFields));
         words += tiling_.rowBlocks * kFields;
         partials_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(words),
@@ -161,12 +151,12 @@ private:
         pipe_->InitBuffer(workBuffer_, static_cast<uint32_t>(tiling_.workBytes));
         pipe_->InitBuffer(carryBuffer_, static_cast<uint32_t>(tiling_.carryBytes));
         pipe_->InitBuffer(windowBuffer_, static_cast<uint32_t>(tiling_.windowBytes));
-        pipe_->InitBuffer(keyBuffer_, static_cast<uint32_t>(tiling_.keyBytes));
+        pipe_->InitBuffer(gapBuffer_, static_cast<uint32_t>(tiling_.gapBytes));
         pipe_->InitBuffer(recordBuffer_, static_cast<uint32_t>(tiling_.recordBytes));
         pipe_->InitBuffer(probeBuffer_, static_cast<uint32_t>(tiling_.probeBytes));
         work_ = workBuffer_.template Get<float>();
         carry_ = carryBuffer_.template Get<float>();
-        keyList_ = keyBuffer_.template Get<int32_t>();
+        gapList_ = gapBuffer_.template Get<int32_t>();
         record_ = recordBuffer_.template Get<int32_t>();
     }
 
@@ -188,11 +178,12 @@ private:
         const bool isEmpty = share_.begin == share_.end;
         const bool hasHead = !isEmpty && share_.begin > 0 && CodeAt(share_.begin - 1) == CodeAt(share_.begin);
         const bool hasTail = !isEmpty && share_.end < usedRows_ && CodeAt(share_.end) == CodeAt(share_.end - 1);
+        nextRow_ = isEmpty || share_.begin == 0 ? 0 : KeyOf(CodeAt(share_.begin - 1)) + 1;
         for (Tile tile = FirstTile(); tile.width > 0; tile = NextTile(tile)) {
             LayOutRows<T>(tile.width);
             hasHead_ = hasHead;
             hasTail_ = hasTail;
-            isKeeping_ = slice_ == 0 && tile.column == 0;
+            isListing_ = slice_ == 0 && tile.column == 0;
             runLength_ = 0;
             for (int64_t rank = share_.begin; rank < share_.end;) {
                 const int64_t count = kernel::Smaller(batchRows_, share_.end - rank);
@@ -202,7 +193,11 @@ private:
             }
         }
         if (slice_ == 0) {
-            StoreKeys();
+            const bool isLast = isEmpty ? usedRows_ == 0 && rowBlock_ == 0 : share_.end == usedRows_;
+            if (isLast) {
+                ListGap(tiling_.weights);
+            }
+            StoreGaps();
             StoreRecord();
         }
     }
@@ -321,15 +316,15 @@ private:
     __aicore__ inline void FinishRun(const AscendC::LocalTensor<float>& sum, int64_t key, bool isLast, const Tile& tile)
     {
         const bool goesOn = isLast && hasTail_;
+        if (isListing_) {
+            ListGap(key);
+        }
         if (hasHead_) {
             Store(PartialsAt(HeadRow(rowBlock_), tile.column), sum, tile.width);
             Note(kHeadLength, runLength_);
             Note(kPasses, goesOn ? 1 : 0);
             hasHead_ = false;
             return;
-        }
-        if (isKeeping_) {
-            KeepKey(key);
         }
         if (goesOn) {
             Store(PartialsAt(TailRow(rowBlock_), tile.column), sum, tile.width);
@@ -376,37 +371,46 @@ private:
         AscendC::DataCopyPad(destination, source, burst);
     }
 
-    __aicore__ inline int64_t KeyRoom() const { return tiling_.keyBytes / static_cast<int64_t>(sizeof(int32_t)); }
-
-    /// Adds a key to the list of this share.
-    __aicore__ inline void KeepKey(int64_t key)
+    /// Adds what lies between the run before and the row `key` to the list of gaps.
+    __aicore__ inline void ListGap(int64_t key)
     {
-        if (keptKeys_ == 0) {
-            Note(kFirstKey, key);
-        } else if (keptKeys_ % KeyRoom() == 0) {
-            StoreKeys();
+        if (key > nextRow_) {
+            const int64_t room = tiling_.gapBytes / static_cast<int64_t>(sizeof(int32_t)) / kGapWords;
+            if (listedGaps_ - storedGaps_ == room) {
+                StoreGaps();
+            }
+            const uint32_t word = static_cast<uint32_t>((listedGaps_ - storedGaps_) * kGapWords);
+            gapList_.SetValue(word, static_cast<int32_t>(nextRow_));
+            gapList_.SetValue(word + 1, static_cast<int32_t>(zeros_));
+            ++listedGaps_;
+            zeros_ += key - nextRow_;
         }
-        keyList_.SetValue(static_cast<uint32_t>(keptKeys_ % KeyRoom()), static_cast<int32_t>(key));
-        ++keptKeys_;
+        nextRow_ = key + 1;
     }
 
-    /// Moves the keys that are still in UB to GM.
-    __aicore__ inline void StoreKeys()
+    /// Moves the gaps that are still in UB to GM.
+    __aicore__ inline void StoreGaps()
     {
-        const int64_t count = keptKeys_ - storedKeys_;
+        const int64_t count = listedGaps_ - storedGaps_;
         if (count > 0) {
             kernel::Order<AscendC::HardEvent::S_MTE3>();
-            CopyOut(keys_[static_cast<uint64_t>(share_.begin + storedKeys_)], keyList_, count);
+            CopyOut(GapsOf(rowBlock_)[static_cast<uint64_t>(storedGaps_ * kGapWords)], gapList_, count * kGapWords);
             kernel::Order<AscendC::HardEvent::MTE3_S>();
-            storedKeys_ = keptKeys_;
+            storedGaps_ = listedGaps_;
         }
+    }
+
+    __aicore__ inline AscendC::GlobalTensor<int32_t> GapsOf(int64_t rowBlock) const
+    {
+        return gaps_[static_cast<uint64_t>((ShareOf(rowBlock).begin + rowBlock) * kGapWords)];
     }
 
     __aicore__ inline void Note(Field field, int64_t value) { noted_[field] = static_cast<int32_t>(value); }
 
     __aicore__ inline void StoreRecord()
     {
-        Note(kKeys, keptKeys_);
+        Note(kGaps, listedGaps_);
+        Note(kZeros, zeros_);
         for (uint32_t field = 0; field < kFields; ++field) {
             record_.SetValue(field, noted_[field]);
         }
@@ -495,64 +499,59 @@ private:
         tiles_.EnQue(rows);
     }
 
-    /// Zeroes this core's part of the rows without an index: the z-th of them is z plus the number of keys below it.
+    /// Zeroes this core's part of the rows without an index, wherever they are.
     __aicore__ inline void ZeroUntouchedRows()
     {
-        const int64_t blocks = tiling_.rows > 0 ? tiling_.rowBlocks : 0;
-        int64_t keys = 0;
-        for (int64_t block = 0; block < blocks; ++block) {
-            keys += Recorded(block, kKeys);
+        const int64_t lists = tiling_.rows > 0 ? tiling_.rowBlocks : 0;
+        int64_t total = lists > 0 ? 0 : tiling_.weights;
+        for (int64_t block = 0; block < lists; ++block) {
+            total += Recorded(block, kZeros);
         }
-        const kernel::Span zeros = kernel::PartOf(tiling_.weights - keys, tiling_.rowBlocks, rowBlock_);
+        kernel::Span zeros = kernel::PartOf(total, tiling_.rowBlocks, rowBlock_);
         if (zeros.begin == zeros.end) {
             return;
         }
         AscendC::Duplicate<int32_t>(work_.template ReinterpretCast<int32_t>(), 0,
-                                    tiling_.workBytes / static_cast<int32_t>(sizeof(int32_t)));
+                                    static_cast<int32_t>(ZeroBytes() / static_cast<int64_t>(sizeof(int32_t))));
         kernel::Order<AscendC::HardEvent::V_MTE3>();
-
-        window_.Init(keys_, tiling_.rows, windowBuffer_.template Get<int32_t>());
-        KeyPlace place = FirstKeyAbove(zeros.begin, blocks);
-        for (int64_t zero = zeros.begin; zero < zeros.end; ++place.index) {
-            while (place.block < blocks && place.index == Recorded(place.block, kKeys)) {
-                place = {place.block + 1, 0, place.earlier + place.index};
+        if (lists == 0) {
+            ZeroRows(zeros.begin, zeros.end - zeros.begin);
+        }
+        for (int64_t block = 0; block < lists && zeros.end > 0; ++block) {
+            const int64_t count = Recorded(block, kZeros);
+            if (zeros.begin < count) {
+                ZeroGaps(block, {zeros.begin, kernel::Smaller(zeros.end, count)});
             }
-            const int64_t limit =
-                place.block < blocks ? window_.At(ShareOf(place.block).begin + place.index) : tiling_.weights;
-            const int64_t row = zero + place.earlier + place.index;
-            const int64_t count = kernel::Smaller(limit - row, zeros.end - zero);
+            zeros = {kernel::Larger(zeros.begin - count, 0), zeros.end - count};
+        }
+    }
+
+    /// Zeroes some of the rows in the gaps of a share, counted over all of its gaps.
+    __aicore__ inline void ZeroGaps(int64_t block, const kernel::Span& zeros)
+    {
+        const AscendC::GlobalTensor<int32_t> gaps = GapsOf(block);
+        const int64_t length = Recorded(block, kGaps);
+        InFrontTest test(gaps, zeros.begin, probeBuffer_.template Get<int32_t>());
+        int64_t gap = kernel::FirstFailure(test, 0, length) - 1;
+        window_.Init(gaps, length * kGapWords, windowBuffer_.template Get<int32_t>());
+        for (int64_t zero = zeros.begin; zero < zeros.end; ++gap) {
+            const int64_t row = window_.At(gap * kGapWords) + zero - window_.At(gap * kGapWords + 1);
+            const int64_t end = gap + 1 < length ? window_.At((gap + 1) * kGapWords + 1) : zeros.end;
+            const int64_t count = kernel::Smaller(end, zeros.end) - zero;
             ZeroRows(row, count);
             zero += count;
         }
     }
 
-    /// The first key with more than `zeros` rows without an index below it.
-    __aicore__ inline KeyPlace FirstKeyAbove(int64_t zeros, int64_t blocks)
-    {
-        KeyPlace place;
-        int64_t earlier = 0;
-        for (int64_t block = 0; block < blocks; ++block) {
-            const int64_t keys = Recorded(block, kKeys);
-            if (keys > 0 && Recorded(block, kFirstKey) - earlier <= zeros) {
-                place = {block, 0, earlier};
-            }
-            earlier += keys;
-        }
-        if (blocks > 0) {
-            TouchedTest test(keys_[static_cast<uint64_t>(ShareOf(place.block).begin)], place.earlier, zeros,
-                             probeBuffer_.template Get<int32_t>());
-            place.index = kernel::FirstFailure(test, 0, Recorded(place.block, kKeys));
-        }
-        return place;
-    }
+    __aicore__ inline int64_t ZeroBytes() const { return kernel::Smaller(kMaxZeroBytes, tiling_.workBytes); }
 
     __aicore__ inline void ZeroRows(int64_t row, int64_t count)
     {
         const int64_t width = columns_.end - columns_.begin;
         const bool isContiguous = width == tiling_.columns;
         const int64_t stretch = isContiguous ? count * width : width;
-        const int64_t longest = kernel::Smaller(kMaxBurstBytes, tiling_.workBytes) / kElementBytes;
-        for (int64_t index = 0; index < (isContiguous ? kernel::Smaller(count, 1) : count); ++index) {
+        const int64_t longest = ZeroBytes() / kElementBytes;
+        for (int64_t index = 0; index < (isContiguous ? 1 : count); ++index) {
             const AscendC::GlobalTensor<T> destination = OutputAt(row + index, columns_.begin);
             for (int64_t done = 0; done < stretch; done += longest) {
                 CopyOut(destination[static_cast<uint64_t>(done)], work_.template ReinterpretCast<T>(),
@@ -583,7 +582,7 @@ private:
     AscendC::GlobalTensor<I> indices_;
     AscendC::GlobalTensor<T> gradWeight_;
     AscendC::GlobalTensor<int32_t> lists_;
-    AscendC::GlobalTensor<int32_t> keys_;
+    AscendC::GlobalTensor<int32_t> gaps_;
     AscendC::GlobalTensor<int32_t> records_;
     AscendC::GlobalTensor<float> partials_;
     AscendC::TQue<AscendC::TPosition::VECIN, 1> tiles_;
@@ -591,12 +590,12 @@ private:
     AscendC::TBuf<AscendC::TPosition::VECCALC> workBuffer_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> carryBuffer_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> windowBuffer_;
-    AscendC::TBuf<AscendC::TPosition::VECCALC> keyBuffer_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> gapBuffer_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> recordBuffer_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> probeBuffer_;
     AscendC::LocalTensor<float> work_;
     AscendC::LocalTensor<float> carry_;
-    AscendC::LocalTensor<int32_t> keyList_;
+    AscendC::LocalTensor<int32_t> gapList_;
     AscendC::LocalTensor<int32_t> record_;
     kernel::SortedList sorted_;
     kernel::GmWindow window_;
@@ -608,12 +607,14 @@ private:
     int64_t pitch_ = 0;  // elements from one row to the next in UB
     int64_t batchRows_ = 0;
     int64_t runLength_ = 0;  // rows of the current run that are summed already
-    int64_t keptKeys_ = 0;
-    int64_t storedKeys_ = 0;
+    int64_t nextRow_ = 0;    // behind the last run that was listed
+    int64_t listedGaps_ = 0;
+    int64_t storedGaps_ = 0;
+    int64_t zeros_ = 0;  // rows in the gaps listed
     int32_t noted_[kFields] = {};
     bool hasHead_ = false;  // the current run began in an earlier share
     bool hasTail_ = false;  // the last run goes on in the next share
-    bool isKeeping_ = false;
+    bool isListing_ = false;
 };
 
 }  // namespace opforge
