@@ -6,11 +6,11 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/gm_window.h"
 #include "common/index_sort.h"
 #include "common/order.h"
 #include "common/row_burst.h"
 #include "common/search.h"
+#include "common/word_pairs.h"
 #include "embedding_dense_backward_tiling_data.h"
 
 namespace opforge {
@@ -79,11 +79,8 @@ private:
         kFields = 8,
     };
 
-    // A gap is a stretch of rows without an index in front of a run: its first row, and the rows in earlier gaps of the
-    // same share.
-    static constexpr int64_t kGapWords = 2;
-
-    /// Holds for the gaps that have at most `zeros` rows in front of them.
+    /// Of gaps: pairs of a row that begins a stretch of rows without an index, and of the number of rows in earlier
+    /// gaps of the same share. Holds for the gaps that have at most `zeros` rows in front of them.
     class InFrontTest {
     public:
         __aicore__ inline InFrontTest(const AscendC::GlobalTensor<int32_t>& gaps, int64_t zeros,
@@ -94,7 +91,7 @@ private:
         }
         __aicore__ inline void Load(int64_t gap, int64_t stride, int64_t count)
         {
-            probes_.Load(gaps_, gap * kGapWords + 1, stride * kGapWords, count);
+            probes_.Load(gaps_, gap * kernel::WordPair::kWords + 1, stride * kernel::WordPair::kWords, count);
         }
         __aicore__ inline bool Holds(int64_t probe) const { return probes_.At(probe) <= zeros_; }
 
@@ -108,6 +105,7 @@ private:
     static constexpr int64_t kFloatsPerBlock = 8;
     static constexpr int64_t kMaxGapBytes = 4294967295;
     static constexpr int64_t kMaxZeroBytes = 32768;
+    static constexpr int64_t kMaxBatchRows = 256;
     // Columns of a parked row are merged in pieces of whole sectors.
     static constexpr int64_t kMergeColumns = 64;
 
@@ -117,12 +115,13 @@ private:
     /// [lists of the sort][gaps][records][parked rows]; a core that sorts alone has lists of its own.
     __aicore__ inline void LayOutWorkspace(GM_ADDR userWorkspace, int64_t block)
     {
-        const int64_t listWords = 2 * tiling_.rows * kernel::SortedList::kWords;
+        const int64_t listWords = 2 * tiling_.rows * kernel::WordPair::kWords;
         const int64_t lists = SortBlocks() > 1 ? 1 : AscendC::GetBlockNum();
         __gm__ int32_t* words = reinterpret_cast<__gm__ int32_t*>(userWorkspace);
         lists_.SetGlobalBuffer(words + (SortBlocks() > 1 ? 0 : block * listWords), static_cast<uint64_t>(listWords));
         words += lists * listWords;
-        const int64_t gapWords = kernel::RoundUp((tiling_.rows + tiling_.rowBlocks) * kGapWords, kFields);
+        const int64_t gapWords =
+            kernel::RoundUp((tiling_.rows + tiling_.rowBlocks) * kernel::WordPair::kWords, kFields);
         gaps_.SetGlobalBuffer(words, static_cast<uint64_t>(gapWords));
         words += gapWords;
         records_.SetGlobalBuffer(words, static_cast<uint64_t>(tiling_.rowBlocks * kFields));
@@ -156,7 +155,6 @@ private:
         pipe_->InitBuffer(probeBuffer_, static_cast<uint32_t>(tiling_.probeBytes));
         work_ = workBuffer_.template Get<float>();
         carry_ = carryBuffer_.template Get<float>();
-        gapList_ = gapBuffer_.template Get<int32_t>();
         record_ = recordBuffer_.template Get<int32_t>();
     }
 
@@ -167,17 +165,17 @@ private:
         return {column, kernel::Smaller(tiling_.tileWidth, columns_.end - column)};
     }
 
-    __aicore__ inline int32_t CodeAt(int64_t rank) { return window_.At(rank * kernel::SortedList::kWords); }
-    __aicore__ inline int64_t RowAt(int64_t rank) { return window_.At(rank * kernel::SortedList::kWords + 1); }
+    __aicore__ inline int32_t CodeAt(int64_t rank) { return entries_.At(rank).first; }
     __aicore__ inline int64_t KeyOf(int32_t code) const { return tiling_.weights - kernel::SortCode::Decode(code); }
 
     /// Sums the runs of this core's share and records what others need to know of them.
     __aicore__ inline void SumShare()
     {
-        window_.Init(sorted_.words, sorted_.length * kernel::SortedList::kWords, windowBuffer_.template Get<int32_t>());
+        entries_.Init(sorted_.words, sorted_.length, windowBuffer_.template Get<int32_t>());
+        gapList_.Init(GapsOf(rowBlock_), gapBuffer_.template Get<int32_t>());
         const bool isEmpty = share_.begin == share_.end;
-        const bool hasHead = !isEmpty && share_.begin > 0 && CodeAt(share_.begin - 1) == CodeAt(share_.begin);
-        const bool hasTail = !isEmpty && share_.end < usedRows_ && CodeAt(share_.end) == CodeAt(share_.end - 1);
+        const bool hasTail = !isEmpty && share_.end < usedRows_ && IsOneRun(share_.end - 1);
+        const bool hasHead = !isEmpty && share_.begin > 0 && IsOneRun(share_.begin - 1);
         nextRow_ = isEmpty || share_.begin == 0 ? 0 : KeyOf(CodeAt(share_.begin - 1)) + 1;
         for (Tile tile = FirstTile(); tile.width > 0; tile = NextTile(tile)) {
             LayOutRows<T>(tile.width);
@@ -197,9 +195,16 @@ private:
             if (isLast) {
                 ListGap(tiling_.weights);
             }
-            StoreGaps();
+            gapList_.Store();
             StoreRecord();
         }
+    }
+
+    /// Whether the entry behind `rank` has the same index.
+    __aicore__ inline bool IsOneRun(int64_t rank)
+    {
+        const int32_t code = CodeAt(rank);
+        return CodeAt(rank + 1) == code;
     }
 
     /// Elements from one row to the next in UB, and rows of a batch, for rows of dtype D.
@@ -208,18 +213,21 @@ private:
     {
         constexpr int64_t bytes = static_cast<int64_t>(sizeof(D));
         pitch_ = kernel::RoundUp(width, kernel::kUbBlockBytes / bytes);
-        batchRows_ = kernel::Smaller(tiling_.tileBytes / (pitch_ * bytes),
-                                     tiling_.workBytes / (pitch_ * static_cast<int64_t>(sizeof(float))));
+        const int64_t rows = kernel::Smaller(tiling_.tileBytes / (pitch_ * bytes),
+                                             tiling_.workBytes / (pitch_ * static_cast<int64_t>(sizeof(float))));
+        batchRows_ = kernel::Smaller(rows, kMaxBatchRows);
     }
 
-    /// Starts to load the rows of `count` sorted entries.
+    /// Starts to load the rows of `count` sorted entries, and keeps their codes.
     __aicore__ inline void LoadRows(int64_t rank, int64_t count, const Tile& tile)
     {
         AscendC::LocalTensor<T> rows = tiles_.AllocTensor<T>();
         kernel::RowBurst burst(kMaxGapBytes / kElementBytes / tiling_.columns);
         int64_t slot = 0;
         for (int64_t index = 0; index < count; ++index) {
-            const int64_t row = RowAt(rank + index);
+            const kernel::WordPair entry = entries_.At(rank + index);
+            const int64_t row = entry.second;
+            codes_[index] = entry.first;
             if (!burst.Take(row)) {
                 CopyIn(rows[static_cast<uint32_t>(slot * pitch_)], burst, tile);
                 slot += burst.Count();
@@ -267,15 +275,11 @@ private:
     __aicore__ inline void SumBatch(int64_t rank, int64_t count, const Tile& tile)
     {
         Widen<T>(count);
-        int32_t code = CodeAt(rank);
         for (int64_t first = 0; first < count;) {
+            const int32_t code = codes_[first];
             int64_t next = first + 1;
-            int32_t nextCode = code;
-            for (; next < count; ++next) {
-                nextCode = CodeAt(rank + next);
-                if (nextCode != code) {
-                    break;
-                }
+            while (next < count && codes_[next] == code) {
+                ++next;
             }
             const bool isLast = rank + next == share_.end;
             const bool isWhole = next < count || isLast || CodeAt(rank + next) != code;
@@ -294,7 +298,6 @@ private:
                 runLength_ = 0;
             }
             first = next;
-            code = nextCode;
         }
     }
 
@@ -375,41 +378,22 @@ private:
     __aicore__ inline void ListGap(int64_t key)
     {
         if (key > nextRow_) {
-            const int64_t room = tiling_.gapBytes / static_cast<int64_t>(sizeof(int32_t)) / kGapWords;
-            if (listedGaps_ - storedGaps_ == room) {
-                StoreGaps();
-            }
-            const uint32_t word = static_cast<uint32_t>((listedGaps_ - storedGaps_) * kGapWords);
-            gapList_.SetValue(word, static_cast<int32_t>(nextRow_));
-            gapList_.SetValue(word + 1, static_cast<int32_t>(zeros_));
-            ++listedGaps_;
+            gapList_.Add({static_cast<int32_t>(nextRow_), static_cast<int32_t>(zeros_)});
             zeros_ += key - nextRow_;
         }
         nextRow_ = key + 1;
     }
 
-    /// Moves the gaps that are still in UB to GM.
-    __aicore__ inline void StoreGaps()
-    {
-        const int64_t count = listedGaps_ - storedGaps_;
-        if (count > 0) {
-            kernel::Order<AscendC::HardEvent::S_MTE3>();
-            CopyOut(GapsOf(rowBlock_)[static_cast<uint64_t>(storedGaps_ * kGapWords)], gapList_, count * kGapWords);
-            kernel::Order<AscendC::HardEvent::MTE3_S>();
-            storedGaps_ = listedGaps_;
-        }
-    }
-
     __aicore__ inline AscendC::GlobalTensor<int32_t> GapsOf(int64_t rowBlock) const
     {
-        return gaps_[static_cast<uint64_t>((ShareOf(rowBlock).begin + rowBlock) * kGapWords)];
+        return kernel::PairsFrom(gaps_, ShareOf(rowBlock).begin + rowBlock);
     }
 
     __aicore__ inline void Note(Field field, int64_t value) { noted_[field] = static_cast<int32_t>(value); }
 
     __aicore__ inline void StoreRecord()
     {
-        Note(kGaps, listedGaps_);
+        Note(kGaps, gapList_.Count());
         Note(kZeros, zeros_);
         for (uint32_t field = 0; field < kFields; ++field) {
             record_.SetValue(field, noted_[field]);
@@ -533,13 +517,15 @@ private:
         const int64_t length = Recorded(block, kGaps);
         InFrontTest test(gaps, zeros.begin, probeBuffer_.template Get<int32_t>());
         int64_t gap = kernel::FirstFailure(test, 0, length) - 1;
-        window_.Init(gaps, length * kGapWords, windowBuffer_.template Get<int32_t>());
+        entries_.Init(gaps, length, windowBuffer_.template Get<int32_t>());
+        kernel::WordPair current = entries_.At(gap);
         for (int64_t zero = zeros.begin; zero < zeros.end; ++gap) {
-            const int64_t row = window_.At(gap * kGapWords) + zero - window_.At(gap * kGapWords + 1);
-            const int64_t end = gap + 1 < length ? window_.At((gap + 1) * kGapWords + 1) : zeros.end;
-            const int64_t count = kernel::Smaller(end, zeros.end) - zero;
-            ZeroRows(row, count);
-            zero += count;
+            const bool isLast = gap + 1 == length;
+            const kernel::WordPair next = isLast ? current : entries_.At(gap + 1);
+            const int64_t end = isLast ? zeros.end : kernel::Smaller(next.second, zeros.end);
+            ZeroRows(current.first + zero - current.second, end - zero);
+            zero = end;
+            current = next;
         }
     }
 
@@ -595,10 +581,10 @@ private:
     AscendC::TBuf<AscendC::TPosition::VECCALC> probeBuffer_;
     AscendC::LocalTensor<float> work_;
     AscendC::LocalTensor<float> carry_;
-    AscendC::LocalTensor<int32_t> gapList_;
     AscendC::LocalTensor<int32_t> record_;
     kernel::SortedList sorted_;
-    kernel::GmWindow window_;
+    kernel::PairReader entries_;  // of the sorted list, or of a list of gaps
+    kernel::PairWriter gapList_;
     kernel::Span columns_;  // of this core
     kernel::Span share_;    // of the sorted rows, of this core
     int64_t rowBlock_ = 0;
@@ -608,12 +594,11 @@ private:
     int64_t batchRows_ = 0;
     int64_t runLength_ = 0;  // rows of the current run that are summed already
     int64_t nextRow_ = 0;    // behind the last run that was listed
-    int64_t listedGaps_ = 0;
-    int64_t storedGaps_ = 0;
-    int64_t zeros_ = 0;  // rows in the gaps listed
+    int64_t zeros_ = 0;      // rows in the gaps listed
     int32_t noted_[kFields] = {};
-    bool hasHead_ = false;  // the current run began in an earlier share
-    bool hasTail_ = false;  // the last run goes on in the next share
+    int32_t codes_[kMaxBatchRows];  // of the rows of a batch
+    bool hasHead_ = false;          // the current run began in an earlier share
+    bool hasTail_ = false;          // the last run goes on in the next share
     bool isListing_ = false;
 };
 

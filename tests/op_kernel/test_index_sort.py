@@ -11,7 +11,7 @@ import pytest
 from opforge.twin import launch
 
 COMMON = Path(__file__).resolve().parents[2] / "op_kernel" / "common"
-HEADERS = ("arithmetic.h", "order.h", "search.h", "sort_code.h", "index_sort.h")
+HEADERS = ("arithmetic.h", "order.h", "search.h", "sort_code.h", "word_pairs.h", "index_sort.h")
 
 KERNEL = """
 struct SortTiling {
