@@ -25,6 +25,8 @@ inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kMaxTileBytes = 32768;
 inline constexpr int64_t kTileBuffers = 3;
 inline constexpr int64_t kStoreBuffers = 4;
+// Neighbouring rows of the output share a DMA.
+inline constexpr int64_t kMinStoreBytes = 8192;
 using segmented_rows::Grid;
 using segmented_rows::kMaxTileWidth;
 using segmented_rows::kSliceBytes;
@@ -105,7 +107,8 @@ constexpr Budget BudgetOf(const EmbeddingDenseBackwardProblem& problem, const Gr
         const int64_t tiles = CeilDiv(grid.sliceWidth, widest);
         budget.tileWidth = tiles == 1 ? grid.sliceWidth : RoundUp(CeilDiv(grid.sliceWidth, tiles), granule);
         const int64_t pitch = RoundUp(budget.tileWidth, kUbBlockBytes / elementBytes);
-        budget.carryBytes = budget.storeBytes = pitch * kFloatBytes;
+        budget.carryBytes = pitch * kFloatBytes;
+        budget.storeBytes = std::max(budget.carryBytes, kMinStoreBytes);
         budget.recordBytes = grid.rowBlocks * kRecordBytes;
         // A parked row must fit into a tile as well.
         budget.tileBytes = budget.workBytes = budget.carryBytes;

@@ -179,6 +179,7 @@ private:
         nextRow_ = isEmpty || share_.begin == 0 ? 0 : KeyOf(CodeAt(share_.begin - 1)) + 1;
         for (Tile tile = FirstTile(); tile.width > 0; tile = NextTile(tile)) {
             LayOutRows<T>(tile.width);
+            waiting_ = kernel::RowBurst(MaxStride());
             hasHead_ = hasHead;
             hasTail_ = hasTail;
             isListing_ = slice_ == 0 && tile.column == 0;
@@ -189,6 +190,7 @@ private:
                 SumBatch(rank, count, tile);
                 rank += count;
             }
+            StoreWaiting(tile);
         }
         if (slice_ == 0) {
             const bool isLast = isEmpty ? usedRows_ == 0 && rowBlock_ == 0 : share_.end == usedRows_;
@@ -222,7 +224,7 @@ private:
     __aicore__ inline void LoadRows(int64_t rank, int64_t count, const Tile& tile)
     {
         AscendC::LocalTensor<T> rows = tiles_.AllocTensor<T>();
-        kernel::RowBurst burst(kMaxGapBytes / kElementBytes / tiling_.columns);
+        kernel::RowBurst burst(MaxStride());
         int64_t slot = 0;
         for (int64_t index = 0; index < count; ++index) {
             const kernel::WordPair entry = entries_.At(rank + index);
@@ -246,14 +248,19 @@ private:
         AscendC::DataCopyExtParams params;
         params.blockCount = static_cast<uint16_t>(burst.Count());
         params.blockLen = static_cast<uint32_t>(tile.width * kElementBytes);
-        params.srcStride = burst.Count() > 1
-                               ? static_cast<uint32_t>((burst.Stride() * tiling_.columns - tile.width) * kElementBytes)
-                               : 0;
+        params.srcStride = GapBytes(burst, tile);
         AscendC::DataCopyPadExtParams<T> padding;
         padding.isPad = pitch_ != tile.width;
         padding.rightPadding = static_cast<uint8_t>(pitch_ - tile.width);
         AscendC::DataCopyPad(rows, grad_[static_cast<uint64_t>(burst.First() * tiling_.columns + tile.column)], params,
                              padding);
+    }
+
+    /// From the end of a row of a burst to the start of the next one in GM.
+    __aicore__ inline uint32_t GapBytes(const kernel::RowBurst& burst, const Tile& tile) const
+    {
+        const int64_t gap = (burst.Stride() * tiling_.columns - tile.width) * kElementBytes;
+        return burst.Count() > 1 ? static_cast<uint32_t>(gap) : 0;
     }
 
     /// Moves the next rows to work_, as floats.
@@ -335,9 +342,39 @@ private:
             Note(kTailKey, key);
         } else {
             Scale(sum, runLength_);
-            Store(OutputAt(key, tile.column), sum, tile.width);
+            StoreRun(key, sum, tile);
         }
     }
+
+    /// Puts the sum of a run to those that wait to be stored by one DMA.
+    __aicore__ inline void StoreRun(int64_t key, const AscendC::LocalTensor<float>& sum, const Tile& tile)
+    {
+        const int64_t room = kernel::Smaller(tiling_.storeBytes / (pitch_ * kElementBytes), kMaxBatchRows);
+        if (waiting_.Count() == room || !waiting_.Take(key)) {
+            StoreWaiting(tile);
+            waiting_.Start(key);
+            waitingRows_ = stores_.AllocTensor<T>();
+        }
+        Narrow(waitingRows_[static_cast<uint32_t>((waiting_.Count() - 1) * pitch_)], sum);
+    }
+
+    __aicore__ inline void StoreWaiting(const Tile& tile)
+    {
+        if (waiting_.Count() == 0) {
+            return;
+        }
+        stores_.EnQue(waitingRows_);
+        waitingRows_ = stores_.DeQue<T>();
+        AscendC::DataCopyExtParams params;
+        params.blockCount = static_cast<uint16_t>(waiting_.Count());
+        params.blockLen = static_cast<uint32_t>(tile.width * kElementBytes);
+        params.dstStride = GapBytes(waiting_, tile);
+        AscendC::DataCopyPad(OutputAt(waiting_.First(), tile.column), waitingRows_, params);
+        stores_.FreeTensor(waitingRows_);
+        waiting_ = kernel::RowBurst(MaxStride());
+    }
+
+    __aicore__ inline int64_t MaxStride() const { return kMaxGapBytes / kElementBytes / tiling_.columns; }
 
     __aicore__ inline void Scale(const AscendC::LocalTensor<float>& sum, int64_t length)
     {
@@ -347,18 +384,24 @@ private:
         }
     }
 
-    /// Writes a row of `width` columns.
     template <typename D>
-    __aicore__ inline void Store(const AscendC::GlobalTensor<D>& destination, const AscendC::LocalTensor<float>& sum,
-                                 int64_t width)
+    __aicore__ inline void Narrow(const AscendC::LocalTensor<D>& row, const AscendC::LocalTensor<float>& sum)
     {
-        AscendC::LocalTensor<D> row = stores_.AllocTensor<D>();
         if constexpr (sizeof(D) == sizeof(float)) {
             AscendC::DataCopy(row, sum, static_cast<uint32_t>(pitch_));
         } else {
             AscendC::Cast(row, sum, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(pitch_));
         }
         AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    /// Writes a row of `width` columns.
+    template <typename D>
+    __aicore__ inline void Store(const AscendC::GlobalTensor<D>& destination, const AscendC::LocalTensor<float>& sum,
+                                 int64_t width)
+    {
+        AscendC::LocalTensor<D> row = stores_.AllocTensor<D>();
+        Narrow(row, sum);
         stores_.EnQue(row);
         row = stores_.DeQue<D>();
         CopyOut(destination, row, width);
@@ -585,6 +628,8 @@ private:
     kernel::SortedList sorted_;
     kernel::PairReader entries_;  // of the sorted list, or of a list of gaps
     kernel::PairWriter gapList_;
+    kernel::RowBurst waiting_{0};  // finished runs that are not stored yet
+    AscendC::LocalTensor<T> waitingRows_;
     kernel::Span columns_;  // of this core
     kernel::Span share_;    // of the sorted rows, of this core
     int64_t rowBlock_ = 0;
