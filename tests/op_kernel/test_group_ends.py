@@ -47,7 +47,7 @@ def ends_of(index, rows, *, are_lengths):
 
 @pytest.fixture(autouse=True)
 def _kernel_headers(monkeypatch):
-    monkeypatch.setenv("CPLUS_INCLUDE_PATH", str(ROOT / "op_kernel"))
+    monkeypatch.setenv("CPATH", str(ROOT / "op_kernel"))
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
