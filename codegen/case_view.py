@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from opforge.codegen.cpp import CppNames, cpp_expression
 from opforge.codegen.escape import Code, cpp_string
-from opforge.codegen.model import STATUSES
+from opforge.codegen.expr import reads_attributes_only
 from opforge.codegen.names import lower_camel, upper_camel
 from opforge.codegen.program import Binding, Case, Constraint, Dim
 
@@ -105,14 +105,15 @@ class ConstraintView:
         self.label = constraint.label
         self.variable = f"rule{constraint.label}"
         self.status = constraint.status
-        self.status_name = STATUSES[constraint.status]
         self.subject = constraint.subject
         self.expected = constraint.expected
+        # What a parser can judge: it knows the attributes of a node alone.
+        is_limited = constraint.case is not None or bool(constraint.products)
+        self.is_of_attributes = constraint.rule is None and not is_limited and reads_attributes_only(constraint.check)
         self.condition = None if constraint.rule else cpp_expression(constraint.check, op.cpp_names)
         if self.condition and constraint.case is not None:
-            other = f"Logic(symbols.shapeCase != {op.op_type}Case::k{upper_camel(constraint.case)})"
+            other = f"Logic(symbols.shapeCase != {op.source_type}Case::k{upper_camel(constraint.case)})"
             self.condition = Code(f"{other} || ({self.condition})")
-        self.products = constraint.products
         if self.condition and constraint.products:
             products = ", ".join(f"Product::k{product.capitalize()}" for product in constraint.products)
             self.condition = Code(f"!Logic(IsOneOf(call.product, {{{products}}})) || ({self.condition})")
@@ -132,7 +133,7 @@ class ConstraintView:
         if self._rule == "dtypes":
             return [tensor.dtype_check(rule) for tensor in self._op.tensors]
         if self._rule == "formats":
-            return [tensor.format_check(rule) for tensor in self._op.device_tensors]
+            return [t.format_check(rule) for t in self._op.device_tensors if not t.takes_any_format]
         return []
 
     @property

@@ -57,3 +57,5 @@ FORMATS = {
 }
 # Those in which the elements of a tensor lie in the order of its dimensions.
 PUBLIC_FORMATS = ("ND", "NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "NCL")
+# In their place: a tensor whose format nobody looks at.
+ANY_FORMAT = "any"

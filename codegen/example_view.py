@@ -57,13 +57,13 @@ class ExampleView:
         self.outputs = [output.name for output in spec.outputs]
         self.attrs = [(name, Code(repr(value))) for name, value in sorted(test.attrs.items())]
         names = [tensor.name if tensor.name in self._tensors else "" for tensor in spec.inputs]
-        while not names[-1]:
+        while names and not names[-1]:
             names.pop()
         self.onnx_inputs, self.onnx_outputs = (_quoted(words) for words in (names, self.outputs))
-        self._function(op, op.functions[0])
+        self._function(op.functions[0], {attr.name for attr in op.attrs if attr.is_required} | set(test.attrs))
 
-    def _function(self, op: OpView, function: FunctionView) -> None:
-        """What the call of an aclnn function is made of."""
+    def _function(self, function: FunctionView, set_attrs: set[str]) -> None:
+        """What the call of an aclnn function is made of; a text that it does not set is null, its default."""
         self.header = Code(f"aclnnop/{function.stem}.h")
         self.function = function.name
         given = [
@@ -73,22 +73,20 @@ class ExampleView:
         self.lists = [(name, values.cpp) for name, kind, values in given if kind == "host_list"]
         memories = [f"void *{name}Memory" for name, _, _ in self.tensors]
         self.parameters = Code(fit(f"    {', '.join([*memories, 'aclrtStream stream'])})"))
-        required = {attr.name for attr in op.attrs if attr.is_required}
-        types = {param.of: param.c_type for param in function.params}
         self.texts = [
             (param.name, cpp_string(str(self._attrs[param.of])))
             for param in function.params
-            if param.c_type == "char *" and param.of in required
+            if param.c_type == "char *" and param.of in set_attrs
         ]
         arguments = []
         for param in function.params:
             if param.of in self._tensors or param.name in dict(self.texts):
                 arguments.append(param.name)
             elif param.kind != "attr" or param.c_type == "char *":
-                arguments.append("nullptr")  # absent, or the default
+                arguments.append("nullptr")
             else:
                 text = str(self._attrs[param.of]).lower()
-                is_wrapped = text.startswith("-") and types[param.of] == "uint64_t"
+                is_wrapped = text.startswith("-") and param.c_type == "uint64_t"
                 arguments.append(f"static_cast<uint64_t>({text})" if is_wrapped else text)
         self.arguments = Code(fit(f"        {', '.join([*arguments, '&workspaceSize', '&executor'])});"))
 

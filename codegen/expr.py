@@ -356,6 +356,15 @@ def reads_shapes(expression: Expr) -> bool:
     return bool(symbols_of(expression))
 
 
+def reads_attributes_only(expression: Expr) -> bool:
+    """Whether an expression needs nothing but attributes."""
+    literals = (IntLiteral, BoolLiteral, RealLiteral, TextLiteral, DtypeLiteral, Attribute)
+    operations = (Negative, Not, Arithmetic, Comparison, Extreme, Junction, Choice)
+    return all(
+        isinstance(part, (*literals, *operations)) and part != Attribute(CORES, Kind.INT) for part in walk(expression)
+    )
+
+
 def certainly_present(condition: Expr) -> set[str]:
     """The tensors that are present whenever the condition holds."""
     match condition:

@@ -13,6 +13,8 @@ from pydantic_core import ErrorDetails
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec, SpecModel
 from opforge.codegen.names import nearest
+from opforge.codegen.project import Project
+from opforge.codegen.salvage import Salvage, salvage
 from opforge.codegen.validate import problems_of
 from opforge.codegen.yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml
 
@@ -71,6 +73,20 @@ def load_specs(paths: Iterable[str | FilePath]) -> tuple[OpSpec, ...]:
     return tuple(specs)
 
 
+def load_project(project: Project) -> tuple[OpSpec, ...]:
+    """Read all specs of a project; its suffix, if it has one, ends the names of the operators.
+
+    Raises:
+        SpecError: As `load_specs`.
+    """
+    return with_suffix(load_specs(project.spec_paths()), project.op_suffix)
+
+
+def with_suffix(specs: Sequence[OpSpec], suffix: str) -> tuple[OpSpec, ...]:
+    """The operators with names that end with a suffix; it may be empty."""
+    return tuple(spec.with_suffix(suffix) if suffix else spec for spec in specs)
+
+
 def _read(path: FilePath) -> tuple[OpSpec, Document]:
     document = read_yaml(_text(path))
     spec = None
@@ -114,30 +130,32 @@ def _validate(document: Document) -> OpSpec | None:
     value: Any = document.value
     renamed: dict[Path, Path] = {}
     try:
-        spec = OpSpec.model_validate(value)
+        found = Salvage(OpSpec.model_validate(value))
     except ValidationError as error:
         errors = error.errors(include_url=False)
         _report(document, errors, renamed)
         # The rest is judged with misspelt keys set right, so that all problems show in one run.
         value, renamed = _with_keys_repaired(value, errors)
         try:
-            spec = OpSpec.model_validate(value)
+            OpSpec.model_validate(value)
         except ValidationError as below:
             # Only what stands below a misspelt key is new.
             new = [e for e in below.errors(include_url=False) if _original(e["loc"], renamed) != e["loc"]]
             _report(document, new, renamed)
-            try:
-                spec = OpSpec.model_validate(_with_words_repaired(value, below.errors(include_url=False)))
-            except ValidationError:
-                return None
-    for path, message in problems_of(spec):
+            value = _with_words_repaired(value, below.errors(include_url=False))
+        found = salvage(value)
+    if found.spec is None:
+        return None
+    for path, message in problems_of(found.spec):
+        if found.doubts(path, message):
+            continue
         original = _original(path, renamed)
         place = document.place(original)
         if original[-1:] == (KEY,):
             original = original[:-1]
             place = document.key_place(original)
         document.problems.append(Problem(place, original, message))
-    return _with_dtypes_resolved(spec)
+    return _with_dtypes_resolved(found.spec)
 
 
 def _original(path: Path, renamed: dict[Path, Path]) -> Path:
@@ -171,6 +189,8 @@ def _report(document: Document, errors: list[ErrorDetails], renamed: dict[Path, 
             if error["loc"] not in meant:
                 place = document.place(path[:-1])
                 document.problems.append(Problem(place, path, "is missing; expected this key"))
+        elif error["type"] == "too_short" and error["input"]:
+            continue  # it only seems short, because items of it are wrong
         elif error["type"] in _EXPECTED:
             kinds.setdefault(path, []).append(_EXPECTED[error["type"]])
         else:

@@ -9,7 +9,7 @@ from opforge.codegen.escape import Code, markdown, markdown_code
 from opforge.codegen.example_view import example_of
 from opforge.codegen.expr import Comparison, DtypeLiteral, DtypeOf, Expr, Fold, Junction, Not, Present, walk
 from opforge.codegen.formula import formula_names, latex_lines
-from opforge.codegen.model import STATUSES, AttrSpec, FunctionSpec, OpSpec, TensorSpec
+from opforge.codegen.model import STATUSES, AttrSpec, OpSpec, TensorSpec
 from opforge.codegen.op_view import OpView
 from opforge.codegen.program import Case, Constraint
 from opforge.codegen.readable import documented_dtype, readable
@@ -70,6 +70,7 @@ class PageView:
 
     def _tensor_row(self, tensor: TensorSpec, kind: str) -> list[str]:
         kernel = f"that of {tensor.dtype}" if tensor.dtype else _dtype_list(tensor.dtypes)
+        kernel += ", known on the host" if tensor.host_values else ""
         taken = [self._taken(tensor, group) for group in self._groups]
         return [tensor.name, f"optional {kind}" if tensor.optional else kind, *taken, kernel, tensor.description]
 
@@ -91,7 +92,9 @@ class PageView:
         for leader in self._spec.inputs:
             promoted = [tensor.name for tensor in self._spec.promoted(leader.name)]
             if len(promoted) > 1:
-                sentences.append(f"Where the dtypes of {_listed(promoted)} differ, all of these are cast to FLOAT.")
+                sentences.append(
+                    f"Where the dtypes of {_listed(promoted)} differ, all of these are cast to or from FLOAT."
+                )
             for tensors, direction in ((self._spec.inputs, "to"), (self._spec.outputs, "from")):
                 if alone := [t.name for t in tensors if t.dtype == leader.name and t.mix == "cast"]:
                     verb = "is" if len(alone) == 1 else "are"
@@ -122,10 +125,13 @@ class PageView:
         ]
         rows = [heads]
         for place, parameter in places:
-            row = [parameter.name, parameter.ir_name, place, *(_name_in(f, parameter) for f in self._spec.aclnn)]
+            row = [parameter.name, parameter.ir_name, place]
+            for function in self._spec.aclnn:
+                names = {of: name for name, of in function.params.items()}
+                row.append(names.get(parameter.name) or _in_place(parameter, None))
             for target in targets:
-                fixed = f"- ({value_text(target.attrs[parameter.name])})" if parameter.name in target.attrs else "-"
-                row.append({of: argument for argument, of in target.args.items()}.get(parameter.name, fixed))
+                names = {of: argument for argument, of in target.args.items()}
+                row.append(names.get(parameter.name) or _in_place(parameter, target.attrs.get(parameter.name)))
             rows.append(row)
         return _table(rows)
 
@@ -144,11 +150,12 @@ class PageView:
         return _table([["label", "status", "constraint"], *rows])
 
     def _sentence(self, constraint: Constraint) -> Code:
+        in_case = ", in a case that holds" if len(self._spec.cases) > 1 else ""
         rules = {
             "required": f"{_listed([t.name for t in self._spec.tensors if not t.optional])} must not be null",
             "dtypes": "dtypes as in the table of parameters",
             "formats": "storage formats as listed below the table of parameters",
-            "ranks": "a case and its numbers of dimensions as in the table of shapes",
+            "ranks": f"numbers of dimensions as in the table of shapes{in_case}",
             "shapes": "dimensions as in the table of shapes",
         }
         if constraint.rule:
@@ -223,11 +230,11 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def _name_in(function: FunctionSpec, parameter: TensorSpec | AttrSpec) -> str:
-    """What a function calls a parameter, or what it takes in its place."""
-    names = {of: name for name, of in function.params.items()}
-    fixed = value_text(parameter.default) if isinstance(parameter, AttrSpec) else "null"
-    return names.get(parameter.name, f"- ({fixed})")
+def _in_place(parameter: TensorSpec | AttrSpec, fixed: bool | float | str | None) -> str:
+    """What stands for a parameter where it has no name: nothing for a result, else a value."""
+    if isinstance(parameter, AttrSpec):
+        return f"- ({value_text(parameter.default if fixed is None else fixed)})"
+    return "- (null)" if parameter.optional else "-"
 
 
 def _shape(case: Case, tensor: str) -> str:

@@ -263,7 +263,7 @@ class _Checker:
 
     def _format(self, constraint: Constraint) -> Violation | None:
         for tensor in self._tensors:
-            got = self._call.formats.get(tensor.name)
+            got = None if tensor.takes_any_format else self._call.formats.get(tensor.name)
             if got is not None and tensor.name in self._shapes and got not in tensor.formats:
                 return self._broken(constraint, tensor.name, f"storage format {got}", alternatives(tensor.formats))
         return None

@@ -38,6 +38,7 @@ class TensorView:
         self.description = tensor.description
         self.dtypes = tensor.dtypes
         self.formats = tensor.formats
+        self.takes_any_format = tensor.takes_any_format
         self.host_values = tensor.host_values
 
     @property

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opforge.frontend.conversion import Conversion, convert
+    from opforge.frontend.fx import from_fx
 
-__all__ = ["Conversion", "convert"]
+__all__ = ["Conversion", "convert", "from_fx"]
 
 
 def __getattr__(name: str) -> Any:
     # onnx is loaded when something is converted, not when the package is imported.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from opforge.frontend import conversion
+    from opforge.frontend import conversion, fx
 
-    return getattr(conversion, name)
+    return getattr(fx if name == "from_fx" else conversion, name)

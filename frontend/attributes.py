@@ -35,12 +35,16 @@ def attribute_value(attribute: AttributeProto) -> AttrValue:
 
 
 def read_attributes(node: NodeProto, spec: OpSpec) -> dict[str, AttrValue]:
-    """The attributes of a node that is ours by name, defaults filled in; camelCase spellings are accepted.
+    """The attributes of a node that is ours by name, defaults filled in; camelCase and IR spellings are accepted.
+
+    An attribute without default that PyTorch's function does not have gets the value that it has for that function.
 
     Raises:
         AttributeProblem: One is unknown, missing, given twice, or of another kind.
     """
-    known = {spelling: attr for attr in spec.attrs for spelling in (attr.name, lower_camel(attr.name))}
+    known = {
+        spelling: attr for attr in spec.attrs for spelling in (attr.name, lower_camel(attr.name), attr.ir or attr.name)
+    }
     values: dict[str, AttrValue] = {}
     for attribute in node.attribute:
         attr = known.get(attribute.name)
@@ -50,7 +54,8 @@ def read_attributes(node: NodeProto, spec: OpSpec) -> dict[str, AttrValue]:
         if attr.name in values:
             raise AttributeProblem(f"attribute {attr.name} is given twice")
         values[attr.name] = _typed(attribute, attr)
-    values = default_attributes(spec) | values
+    implied = {name: value for target in spec.torch.targets for name, value in target.attrs.items()}
+    values = default_attributes(spec) | implied | values
     if missing := [attr.name for attr in spec.attrs if attr.name not in values]:
         raise AttributeProblem(f"required attribute {', '.join(missing)} is missing")
     return values

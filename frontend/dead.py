@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from opforge.frontend.constants import FOLDABLE
@@ -42,8 +42,12 @@ class ReadCounts:
             if by < 0:
                 self._dropped.append((owner, name))
 
-    def dead(self) -> DeadConstants:
-        """Initializers and constant-making nodes that lost their last reader, and those that only these read."""
+    def dead(self, absorbed: Collection[tuple[int, int]] = ()) -> DeadConstants:
+        """Initializers and constant-making nodes that lost their last reader, and those that only these read.
+
+        Args:
+            absorbed: (scope number, node number) of other nodes that may go too.
+        """
         dead = DeadConstants()
         while self._dropped:
             scope, name = self._dropped.pop()
@@ -54,7 +58,8 @@ class ReadCounts:
                 dead.initializers.setdefault(scope.number, set()).add(name)
             elif maker >= 0 and maker not in dead.nodes.setdefault(scope.number, set()):
                 node = scope.node(maker)
-                if normal_domain(node.domain) == "" and node.op_type in FOLDABLE and len(node.output) == 1:
+                is_foldable = normal_domain(node.domain) == "" and node.op_type in FOLDABLE
+                if len(node.output) == 1 and (is_foldable or (scope.number, maker) in absorbed):
                     dead.nodes[scope.number].add(maker)
                     self.change(scope, node.input, -1)
         return dead

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper, numpy_helper
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
 from opforge.codegen.semantics import TensorType
 from opforge.frontend.attributes import make_attribute
+from opforge.frontend.constants import Constant
 from opforge.frontend.dead import ReadCounts
 from opforge.frontend.functions import body_by_rank, body_needs_dtypes, function_body
 from opforge.frontend.graph import GraphView, Scope, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key
 from opforge.frontend.names import FreshNames
-from opforge.frontend.rules import OperatorCall
+from opforge.frontend.rules import Around, OperatorCall
+from opforge.frontend.standard import constant
 from opforge.frontend.value_types import ELEMENT_TYPES
 
 # Local functions exist since IR 8, several functions of one name since IR 10.
@@ -24,9 +25,6 @@ _FUNCTION_IR = 8
 _OVERLOAD_IR = 10
 # Version of ai.onnx for the bodies of a model that does not import ai.onnx itself.
 _DEFAULT_OPSET = 18
-
-# Attributes of Constant beside `value`, with the element type that they imply.
-_SPELLINGS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,7 @@ class Placement:
     Attributes:
         scope: Graph of the replaced nodes.
         nodes: Numbers of the replaced nodes; the new one takes the place of the last.
+        absorbed: Numbers of further nodes, which go unless somebody else reads what they make.
         call: The operator.
         case: Name of the spec's case that the call falls into.
         input_dtypes: Element types of the inputs by parameter name, where known.
@@ -44,6 +43,7 @@ class Placement:
 
     scope: Scope
     nodes: tuple[int, ...]
+    absorbed: tuple[int, ...]
     call: OperatorCall
     case: str
     input_dtypes: Mapping[str, str]
@@ -56,9 +56,10 @@ class Emitter:
     Args:
         view: Index of the model, which is changed.
         domain: One of `keys.DOMAINS`.
+        value_names: Gives names to new values.
     """
 
-    def __init__(self, view: GraphView, domain: str) -> None:
+    def __init__(self, view: GraphView, domain: str, value_names: FreshNames) -> None:
         self._view = view
         self._model = view.model
         self._domain = domain
@@ -69,18 +70,27 @@ class Emitter:
         inputs = {name for scope in view.scopes for name in scope.input_names}
         self._unique = {name for name, count in node_names.items() if count == 1} - inputs - {""}
         self._node_names = FreshNames({*node_names, *inputs})
-        self._value_names = FreshNames(name for scope in view.scopes for name in scope.makers)
+        self._value_names = value_names
+        self._around: dict[int, dict[int, Around]] = {}
         self._calls: dict[str, list[tuple[Placement, NodeProto]]] = {}
         self.without_body: list[str] = []
 
-    def emit(self, placements: Iterable[Placement]) -> list[str]:
+    def fold(self, scope: Scope, number: int, value: Constant) -> None:
+        """Write a node that depends on nothing as a `Constant`; to be called before `emit`."""
+        node = scope.node(number)
+        self._reads.change(scope, node.input, -1)
+        folded = constant(node.output[0], value)
+        folded.name = node.name
+        node.CopyFrom(folded)
+
+    def emit(self, placements: Sequence[Placement]) -> list[str]:
         """Replace nodes; return the names of the new ones, in the same order."""
         names = [self._place(placement) for placement in placements]
         if self._domain == OPFORGE_DOMAIN:
             self._embed()
         else:
             self._drop_bodies()
-        dead = self._reads.dead()
+        dead = self._reads.dead({(p.scope.number, number) for p in placements for number in p.absorbed})
         for scope in self._view.scopes:
             self._drop(scope, self._removed.get(scope.number, set()) | dead.nodes.get(scope.number, set()))
             _drop_initializers(scope.body, dead.initializers.get(scope.number, set()))
@@ -91,9 +101,10 @@ class Emitter:
         key = onnx_key(call.spec, self._domain)
         for number in placement.nodes:
             self._reads.change(scope, scope.node(number).input, -1)
-        self._reads.change(scope, call.inputs, 1)
-        for name in call.inputs:
-            _spell_as_tensor(scope, name)
+        new = (*call.around.before, *call.around.after)
+        self._reads.change(scope, [*call.inputs, *(name for node in new for name in node.input)], 1)
+        if new:
+            self._around.setdefault(scope.number, {})[placement.nodes[-1]] = call.around
         self._removed.setdefault(scope.number, set()).update(placement.nodes[:-1])
         node = scope.node(placement.nodes[-1])
         # doc_string and metadata_props stay: they say where the node came from.
@@ -186,10 +197,19 @@ class Emitter:
         return self._declarations[scope.number]
 
     def _drop(self, scope: Scope, numbers: set[int]) -> None:
-        """Remove nodes, and the declarations of what they made."""
-        if not numbers:
+        """Remove nodes, and the declarations of what they made; put in what stands around the new ones."""
+        around = self._around.get(scope.number, {})
+        if not numbers and not around:
             return
-        kept = [node for number, node in enumerate(scope.body.node) if number not in numbers]
+        kept: list[NodeProto] = []
+        for number, node in enumerate(scope.body.node):
+            if number in around:
+                new = around[number]
+                kept += [self._named(before, node) for before in new.before]
+                kept.append(node)
+                kept += [self._named(after, node) for after in new.after]
+            elif number not in numbers:
+                kept.append(node)
         made = {name for node in kept for name in node.output}
         gone = {name for number in numbers for name in scope.node(number).output} - made
         del scope.body.node[:]
@@ -198,6 +218,10 @@ class Emitter:
         if len(declared) < len(scope.body.value_info):
             del scope.body.value_info[:]
             scope.body.value_info.extend(declared)
+
+    def _named(self, node: NodeProto, beside: NodeProto) -> NodeProto:
+        node.name = self._node_names.fresh(f"{beside.name}_{node.op_type}")
+        return node
 
 
 # Case, and the element types that the body of an old opset has written into it.
@@ -241,22 +265,6 @@ def _bodies(calls: Sequence[tuple[Placement, NodeProto]], opset: int, reserved: 
     if fallback:
         fallback.overload = overloads.fresh("any")
     return [*variants.values(), *filter(None, [fallback])]
-
-
-def _spell_as_tensor(scope: Scope, name: str) -> None:
-    """Write the `Constant` that makes a value with `value`: ATC takes its other spellings for an empty tensor."""
-    found = scope.find(name) if name else None
-    if found is None or found[1] < 0:
-        return
-    node = found[0].node(found[1])
-    if (normal_domain(node.domain), node.op_type) != ("", "Constant") or len(node.attribute) != 1:
-        return
-    (attribute,) = node.attribute
-    dtype = _SPELLINGS.get(attribute.name)
-    if dtype is None or attribute.ref_attr_name:
-        return
-    values = np.array(helper.get_attribute_value(attribute), dtype)
-    attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(values)))
 
 
 def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:

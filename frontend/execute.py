@@ -21,10 +21,11 @@ from opforge.frontend.attributes import AttributeProblem, AttrValue, read_attrib
 from opforge.frontend.external import is_external, read_external, tensors_of
 from opforge.frontend.functions import function_body
 from opforge.frontend.graph import GraphView, key_text
-from opforge.frontend.keys import OPFORGE_DOMAIN, OnnxKey, onnx_keys
+from opforge.frontend.keys import OPFORGE_DOMAIN, OnnxKey, source_keys
 from opforge.frontend.legality import case_of
 from opforge.frontend.names import first_line, shown
 from opforge.frontend.operators import project_specs
+from opforge.frontend.source_operators import source_operators
 
 Operators = Literal["twin", "function"]
 _BODY_OPSET = 18
@@ -109,13 +110,16 @@ def run_model(
     implementations = [
         runner.implementation(spec, key)
         for spec in project_specs()
-        for key in onnx_keys(spec)
+        for key in source_keys(spec)
         # A function that the model itself defines under such a name decides what its nodes compute.
         if key.domain == OPFORGE_DOMAIN or (key.domain, key.op_type) not in view.functions
     ]
+    foreign = [known for known in source_operators() if (known.op_domain, known.__name__) not in view.functions]
     complete = _with_data(model, folder)
     try:
-        results = [np.asarray(result) for result in _evaluator(implementations)(complete).run(None, arrays)]
+        results = [
+            np.asarray(result) for result in _evaluator([*implementations, *foreign])(complete).run(None, arrays)
+        ]
     except _NODE_ERRORS as error:
         # The evaluator rewords some exceptions; what our own operators raised is told as it was.
         if runner.failure is not None:

@@ -15,12 +15,11 @@ from onnx import FunctionProto, NodeProto, TypeProto, helper, numpy_helper
 
 from opforge.codegen.model import OpSpec
 from opforge.frontend.keys import OPFORGE_DOMAIN
+from opforge.frontend.standard import AXES_INPUT_OPSET
 from opforge.frontend.value_types import ELEMENT_TYPES
 
 # From here on nothing in a body has an older spelling.
 _BODY_OPSET = 15
-# Axes moved from attribute to input.
-_AXES_INPUT_OPSET = 13
 # Cast and ReduceSum know bfloat16.
 _BFLOAT16_OPSET = 13
 
@@ -125,7 +124,7 @@ def _older_spelling(function: FunctionProto, opset: int, dtypes: Mapping[str, st
                 return None
             nodes.append(helper.make_node("Cast", node.input[:1], node.output, to=ELEMENT_TYPES[dtypes[node.input[1]]]))
         elif (
-            node.op_type in {"ReduceSum", "Squeeze", "Unsqueeze"} and len(node.input) == 2 and opset < _AXES_INPUT_OPSET
+            node.op_type in {"ReduceSum", "Squeeze", "Unsqueeze"} and len(node.input) == 2 and opset < AXES_INPUT_OPSET
         ):
             if node.input[1] not in constants:
                 return None

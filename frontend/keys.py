@@ -13,6 +13,9 @@ OPFORGE_DOMAIN = "opforge"
 NPU_DOMAIN = "npu"
 DOMAINS = ("opforge", "npu", "ai.onnx")
 
+# The graph operator of CANN has another name than its function, which the spec follows.
+_OTHER_NAMES = {"EmbeddingDenseBackward": ("NPUEmbeddingDenseGrad",)}
+
 
 @dataclass(frozen=True)
 class OnnxKey:
@@ -51,6 +54,12 @@ def onnx_key(spec: OpSpec, domain: str) -> OnnxKey:
 def onnx_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
     """All spellings of an operator."""
     return tuple(onnx_key(spec, domain) for domain in DOMAINS)
+
+
+def source_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
+    """The spellings under which models may bring an operator: our own, and names that others gave it."""
+    others = (OnnxKey(NPU_DOMAIN, name, range(1, 2)) for name in _OTHER_NAMES.get(spec.op_type, ()))
+    return (*onnx_keys(spec), *others)
 
 
 def version_problem(key: OnnxKey, opsets: Mapping[str, int]) -> str:

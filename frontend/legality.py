@@ -11,11 +11,11 @@ from opforge.frontend.constants import MalformedConstant, NotConstant
 from opforge.frontend.emit import Placement
 from opforge.frontend.graph import Scope
 from opforge.frontend.names import shown
-from opforge.frontend.rules import Context, OperatorCall, Refusal
+from opforge.frontend.rules import Context, Match, OperatorCall, Refusal
 from opforge.frontend.value_rules import ROW_RANGES
 
 
-def place(context: Context, scope: Scope, nodes: tuple[int, ...], call: OperatorCall) -> Placement | Refusal:
+def place(context: Context, scope: Scope, match: Match, call: OperatorCall) -> Placement | Refusal:
     """Check a call; what is not known breaks nothing, it is checked again when the operator runs."""
     spec = call.spec
     names = dict(zip((tensor.name for tensor in spec.inputs), call.inputs, strict=True))
@@ -23,25 +23,50 @@ def place(context: Context, scope: Scope, nodes: tuple[int, ...], call: Operator
     for parameter, value in names.items():
         if problem := context.types.problem(scope, value):
             return Refusal(f"{spec.op_type}: {parameter}: {problem}")
-    types = {parameter: context.types.of(scope, value) for parameter, value in names.items() if value}
+    types = {
+        parameter: call.around.types.get(value) or context.types.of(scope, value)
+        for parameter, value in names.items()
+        if value
+    }
     shapes = {parameter: type_.shape for parameter, type_ in types.items()}
     dtypes = {parameter: type_.dtype for parameter, type_ in types.items()}
     # An output that nobody reads has no type in the model, but the call has it.
     shapes |= {tensor.name: None for tensor in spec.outputs if tensor.name not in shapes}
-    if violation := check(spec, Call(shapes, dtypes, call.attrs), with_casts=False):
+    lists: dict[str, list[int]] = {}
+    for tensor in spec.host_lists:
+        if tensor.name not in shapes:
+            continue
+        found = _host_list(context, scope, call, names[tensor.name])
+        if isinstance(found, NotConstant):
+            value = f"{shown(names[tensor.name])} {found}"
+            return Refusal(
+                f"{spec.op_type}: {tensor.name}: CANN takes this list on the host, so it must be constant; {value}"
+            )
+        lists[tensor.name] = found
+    if violation := check(spec, Call(shapes, dtypes, call.attrs, lists), with_casts=False):
         return Refusal(violation.message)
     inputs = [tensor.name for tensor in spec.inputs if tensor.name in shapes]
-    known = Call({name: shapes[name] for name in inputs}, {name: dtypes[name] for name in inputs}, call.attrs)
+    known = Call({name: shapes[name] for name in inputs}, {name: dtypes[name] for name in inputs}, call.attrs, lists)
     if problem := _value_problem(context, scope, call, known):
         return Refusal(problem)
     return Placement(
         scope=scope,
-        nodes=nodes,
+        nodes=match.nodes,
+        absorbed=match.absorbed,
         call=call,
         case=case_of(spec, known),
         input_dtypes={name: word for name in inputs if (word := dtypes[name]) is not None},
         output_types=infer(spec, known),
     )
+
+
+def _host_list(context: Context, scope: Scope, call: OperatorCall, name: str) -> list[int] | NotConstant:
+    if name in call.around.constants:
+        return list(call.around.constants[name])
+    try:
+        return [int(value) for value in np.ravel(context.constants.value(scope, name))]
+    except NotConstant as reason:
+        return reason
 
 
 def case_of(spec: OpSpec, call: Call) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opforge.codegen.model import OpSpec
 from opforge.frontend.attributes import AttributeProblem, read_attributes
 from opforge.frontend.graph import Scope
-from opforge.frontend.keys import OPFORGE_DOMAIN, OnnxKey, version_problem
+from opforge.frontend.keys import OnnxKey, version_problem
 from opforge.frontend.names import shown
 from opforge.frontend.rules import Context, Match, Refusal, Rule
 
@@ -32,8 +32,6 @@ class MapByName(Rule):
         """Match the exact version, the arity and the attributes; the operator's own rules are checked by the caller."""
         node = scope.node(number)
         spec = context.specs[self.operator]
-        if self._key.domain != OPFORGE_DOMAIN and self.pattern[0] in context.view.functions:
-            return Refusal("the model defines a local function of this name, which decides what the node computes")
         if problem := version_problem(self._key, scope.opsets):
             return Refusal(problem)
         for kind, given, declared in (("inputs", node.input, spec.inputs), ("outputs", node.output, spec.outputs)):

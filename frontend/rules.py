@@ -5,13 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+
+from onnx import NodeProto
 
 from opforge.codegen.model import OpSpec
 from opforge.frontend.attributes import AttrValue, default_attributes
 from opforge.frontend.constants import Constants
 from opforge.frontend.graph import GraphView, Scope
-from opforge.frontend.value_types import ValueTypes
+from opforge.frontend.names import FreshNames
+from opforge.frontend.value_types import ValueType, ValueTypes
 
 
 class Context:
@@ -30,6 +34,28 @@ class Context:
         self.types = ValueTypes(view, list(specs.values()))
         self.constants = Constants(self.types, folder)
 
+    @cached_property
+    def value_names(self) -> FreshNames:
+        """Names for new values."""
+        return FreshNames(name for scope in self.view.scopes for name in scope.makers)
+
+
+@dataclass(frozen=True)
+class Around:
+    """Standard nodes that fit a node of ours into the graph.
+
+    Attributes:
+        before: They make inputs of ours that the model does not have.
+        after: They make what the replaced nodes made from outputs of ours.
+        types: Types of the new values, where known.
+        constants: Values of those that are lists on the host.
+    """
+
+    before: tuple[NodeProto, ...] = ()
+    after: tuple[NodeProto, ...] = ()
+    types: Mapping[str, ValueType] = field(default_factory=dict)
+    constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
 
 @dataclass(frozen=True)
 class OperatorCall:
@@ -40,12 +66,14 @@ class OperatorCall:
         inputs: Value names in the order of the spec; "" for an absent optional one.
         attrs: Attributes with their values, defaults included.
         outputs: Value names in the order of the spec; "" for one that nobody reads.
+        around: Standard nodes that go with it.
     """
 
     spec: OpSpec
     inputs: tuple[str, ...]
     attrs: Mapping[str, AttrValue]
     outputs: tuple[str, ...]
+    around: Around = field(default_factory=Around)
 
 
 @dataclass(frozen=True)
@@ -56,11 +84,15 @@ class Match:
         nodes: Their numbers; the new node takes the place and the name of the last one.
         values: Value names by parameter name of the operator, inputs and outputs; absent ones are missing.
         attrs: Attributes by name; missing ones have their defaults.
+        absorbed: Numbers of further nodes, which go unless somebody else reads what they make.
+        around: Standard nodes that go with the new node.
     """
 
     nodes: tuple[int, ...]
     values: Mapping[str, str]
     attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+    absorbed: tuple[int, ...] = ()
+    around: Around = field(default_factory=Around)
 
 
 @dataclass(frozen=True)
@@ -76,12 +108,13 @@ class Rule(ABC):
     Attributes:
         name: Name in reports.
         operator: op type of the operator it leads to.
-        on_request: Whether it needs `--patterns`: it changes numerics or generality, or its form is common elsewhere.
+        group: Option without which it does nothing, because it changes numerics or generality, or its form is common
+            elsewhere: "patterns", "lower_training"; "" for one that always applies.
     """
 
     name: str
     operator: str
-    on_request: bool = False
+    group: str = ""
 
     @property
     @abstractmethod
@@ -89,8 +122,8 @@ class Rule(ABC):
         """(domain, op type) of the nodes at which the rule is tried; "" is ai.onnx."""
 
     @abstractmethod
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal:
-        """Decide about one node with such a key."""
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal | None:
+        """Decide about one node with such a key; None when it is so far from the form that nobody could mean it."""
 
     def rewrite(self, context: Context, match: Match) -> OperatorCall:
         """The operator that replaces a match."""
@@ -100,4 +133,5 @@ class Rule(ABC):
             inputs=tuple(match.values.get(tensor.name, "") for tensor in spec.inputs),
             attrs=default_attributes(spec) | dict(match.attrs),
             outputs=tuple(match.values.get(tensor.name, "") for tensor in spec.outputs),
+            around=match.around,
         )

@@ -80,21 +80,27 @@ def test_headers_compile_as_c(operators, tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+def output_of_example(name, folder):
+    """Builds an example as its head says, runs it, and returns what it prints."""
+    program = folder / name
+    source = ROOT / "examples" / f"{name}.cpp"
+    flags = application_flags(find_project(ROOT))
+    subprocess.run(["g++", "-Wall", "-Wextra", "-Werror", str(source), *flags, "-o", str(program)], check=True)
+    result = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+@pytest.mark.parametrize("path", ["aclnnop/aclnn_grouped_bias_add_grad.h", "aclnn_grouped_bias_add_grad.h"])
+def test_headers_are_found_by_both_paths(operators, tmp_path, path):
+    source = tmp_path / "application.cpp"
+    source.write_text(f'#include "{path}"\nauto* call = &aclnnGroupedBiasAddGrad;\n')
+    flags = [flag for flag in application_flags(find_project(ROOT)) if flag.startswith("-I")]
+    subprocess.run(["g++", "-std=c++17", "-fsyntax-only", *flags, str(source)], check=True)
+
+
 def test_example_program_prints_the_sums_of_the_documented_call(operators, tmp_path):
-    program = tmp_path / "example"
-    source = ROOT / "examples" / "aclnn_grouped_bias_add_grad.cpp"
-    build = [
-        "g++",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        str(source),
-        *application_flags(find_project(ROOT)),
-        "-o",
-        str(program),
-    ]
-    subprocess.run(build, check=True)
-    output = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
+    output = output_of_example("aclnn_grouped_bias_add_grad", tmp_path)
     assert output.splitlines()[-1] == "grad_bias has shape (3, 30)"
     rows, columns = np.arange(1000, dtype=np.float64)[:, None], np.arange(30, dtype=np.float64)
     values = 0.001 * rows + columns
@@ -102,6 +108,26 @@ def test_example_program_prints_the_sums_of_the_documented_call(operators, tmp_p
         printed = [float(number) for number in re.findall(r"\d+\.\d{3}", line)]
         sums = values[start:end].sum(axis=0)
         np.testing.assert_allclose(printed, sums[[0, 1, 2, 3, 29]], rtol=1e-5, atol=1e-3)
+
+
+def test_example_of_streams_views_and_wrong_calls(operators, tmp_path):
+    lines = output_of_example("aclnn_streams", tmp_path).splitlines()
+    assert lines[:2] == [
+        "columns 8 to 37: 3 groups of 30 columns are right",
+        "every second row: 2 groups of 64 columns are right",
+    ]
+    refusals = dict(line.split(": refused with ") for line in lines[2:])
+    assert {call: int(text.split(":")[0]) for call, text in refusals.items()} == {
+        "no gradY": 161001,
+        "an output of another dtype": 161002,
+        "an output of another shape": 161002,
+        "a copy of twice the room": 100000,
+    }
+    # Every refusal says why.
+    assert "grad_y: got null" in refusals["no gradY"]
+    assert "got int32, expected float32" in refusals["an output of another dtype"]
+    assert "got shape [2, 15], expected [G, H] = [2, 16]" in refusals["an output of another shape"]
+    assert "1024 bytes, dst has room for 512" in refusals["a copy of twice the room"]
 
 
 def test_flags_command_builds_the_example(tmp_path):

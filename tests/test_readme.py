@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -29,3 +30,14 @@ def test_shown_compile_command_takes_a_checkout_whose_path_has_a_space(tmp_path,
     subprocess.run(["bash", "-euc", command], cwd=tmp_path, env={"PATH": path}, check=True)
     source = "examples/aclnn_grouped_bias_add_grad.cpp"
     assert got.read_text().splitlines() == [source, "-DX", "-I/a b/include", "-o", "build/example"]
+
+
+@pytest.mark.parametrize("folder", ["op_proto", "op_host", "op_kernel", "op_plugin"])
+def test_the_readme_of_an_operator_folder_leads_to_what_is_generated_from_it(folder):
+    text = (ROOT / folder / "README.md").read_text()
+    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+    assert all((ROOT / folder / link).exists() for link in links)
+    assert any("tests/codegen/golden/grouped_bias_add_grad" in link for link in links)
+    by_hand = re.findall(r"^\| `((?:common/)?\w+\.h)`", text, re.MULTILINE)
+    below = [ROOT / folder, ROOT / folder / "common"]
+    assert all(any((place / name).exists() for place in below) for name in by_hand)

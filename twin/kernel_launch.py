@@ -32,6 +32,10 @@ def launch(
     tiling_key: int = 0,
     soc: str = "Ascend910B1",
     task_type: str = "AIV_ONLY",
+    *,
+    strict: bool = True,
+    seed: int = 0,
+    threads: int = 0,
 ) -> list[Finding]:
     """Compile a kernel for the twin and run it.
 
@@ -44,6 +48,9 @@ def launch(
         tiling_key: Selects the branch of TILING_KEY_IS.
         soc: SoC that the twin plays.
         task_type: Task type of a kernel that declares none: AIV_ONLY, MIX_AIV_1_0, ...
+        strict: Keep the shadow state that finds uninitialised reads and races; False is faster.
+        seed: Order of the blocks and poison; 0 differs from call to call.
+        threads: Blocks that run at once; 0 means one per core.
 
     Returns:
         What the twin found; empty means clean.
@@ -74,6 +81,7 @@ def launch(
     pointers = (c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
     sizes = (c_uint64 * len(arrays))(*(array.nbytes for array in arrays))
     with one_at_a_time:
+        runtime().set_options(strict=int(strict), seed=seed, threads=threads)
         answer = runtime().library.opforgeTwinLaunch(
             str(library).encode(),
             symbol.encode(),

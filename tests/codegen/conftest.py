@@ -1,5 +1,6 @@
 """Fixtures of the generator's tests."""
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,21 @@ def pytest_addoption(parser):
 @pytest.fixture
 def update_golden(request):
     return request.config.getoption("--update-golden", default=False)
+
+
+def _neighbour(name):
+    """A module of this folder, which is no package."""
+    found = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def calls_of():
+    """Makes random calls of a spec, the same ones in every run."""
+    calls = _neighbour("random_calls").Calls
+    return lambda spec: calls(spec, seed=7)
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +58,8 @@ def grouped():
 @pytest.fixture(scope="session")
 def operators():
     return {spec.name: spec for spec in load_specs(sorted((ROOT / "op_proto").glob("*.yaml")))}
+
+
+@pytest.fixture(scope="session")
+def spec_of(operators, specimen):
+    return {**operators, specimen.name: specimen}

@@ -1,6 +1,7 @@
 """Specs: what is read, and that every mistake is named with its place, what was got and what is expected."""
 
 import os
+import re
 
 import pytest
 import yaml
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from opforge.codegen.errors import UserError
 from opforge.codegen.loader import SpecError, load_spec, load_specs
 from opforge.codegen.render import render
-from opforge.codegen.yaml_nodes import core_scalar, read_yaml
+from opforge.codegen.yaml_nodes import core_scalar, dotted, read_yaml
 
 MINIMAL = """\
 op_type: AddRows
@@ -425,8 +426,43 @@ def test_damaged_texts_never_crash(tmp_path_factory, damages):
     assert refusal is None or refusal.startswith(f"{path}:")
 
 
+WRONG_KINDS = [(path, kind) for path, kind in mutations() if kind in {"list", "number"}]
+
+
+def problems_of_text(folder, text):
+    path = folder / "spec.yaml"
+    path.write_text(text)
+    refusal = refusal_of(path)
+    return [] if refusal is None else [line.removeprefix(f"{path}:").split(": ", 2)[1:] for line in refusal.split("\n")]
+
+
+def test_a_value_of_the_wrong_kind_makes_no_other_mistakes(tmp_path):
+    for where, kind in WRONG_KINDS:
+        for place, message in problems_of_text(tmp_path, mutated(where, kind)):
+            assert place.startswith(dotted(where)) or dotted(where).startswith(place), (where, kind, place, message)
+
+
+def test_a_value_of_the_wrong_kind_hides_no_other_mistake(tmp_path):
+    marks = {"constraints": ("label: C5", "label: C4", "'C4' again"), "": ("int64", "int46", "unknown type 'int46'")}
+    for where, kind in WRONG_KINDS:
+        for section, (old, new, expected) in marks.items():
+            text = mutated(where, kind)
+            if where[0] in {section, "tiling"} or old not in text:
+                continue
+            found = problems_of_text(tmp_path, text.replace(old, new))
+            assert any(expected in message for _, message in found), (where, kind, found)
+
+
 def test_a_test_without_a_required_attribute_is_named(tmp_path):
     path = tmp_path / "add_rows.yaml"
     path.write_text(MINIMAL.replace(", default: 1}", "}").replace(", attrs: {scale: 3}", ""))
     with pytest.raises(SpecError, match=r"tests\.shapes\[0\]: 'scale' is missing among its attrs, expected a value"):
         load_spec(path)
+
+
+def test_a_name_that_is_refused_is_the_only_mistake(root, tmp_path):
+    text = (root / "op_proto" / "grouped_bias_add_grad.yaml").read_text(encoding="utf-8")
+    for name in ("grad_y", "group_idx", "grad_bias", "group_idx_type"):
+        found = problems_of_text(tmp_path, re.sub(rf"name: {name}\b", "name: class", text))
+        assert len(found) == 1, found
+        assert "'class', a keyword of C++" in found[0][1]

@@ -6,11 +6,13 @@ import subprocess
 
 import onnx
 import pytest
+from markdown_it import MarkdownIt  # comes with rich
 
 from opforge.codegen.model import STATUSES
 from opforge.codegen.page_view import DEVICES
 from opforge.codegen.project import BUILTIN_ROOT
 from opforge.codegen.render import render
+from opforge.frontend.schemas import registered
 
 NAMES = sorted(path.stem for path in (BUILTIN_ROOT / "op_proto").glob("*.yaml"))
 with_kernel = [name for name in NAMES if (BUILTIN_ROOT / "op_kernel" / f"{name}.h").is_file()]
@@ -39,6 +41,20 @@ def rows_of(page, head):
             return rows
         rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
     return rows
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tables_and_code_of_a_page_are_markdown(operators, name):
+    """A Markdown parser sees the tables and code blocks that are meant, and no HTML but the first comment."""
+    page = page_of(operators[name])
+    tokens = MarkdownIt("commonmark").enable("table").parse(page)
+    kinds = [token.type for token in tokens]
+    assert kinds.count("html_block") == 1
+    assert not [part for token in tokens for part in token.children or () if part.type in {"html_inline", "link_open"}]
+    heads = re.findall(r"^\|(?:---\|)+$", page, re.MULTILINE)
+    assert kinds.count("table_open") == len(heads) == 6
+    assert kinds.count("th_open") == sum(head.count("---") for head in heads)
+    assert kinds.count("fence") == page.count("\n```") // 2
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -116,16 +132,33 @@ def test_the_python_example_runs_on_the_twin(operators, name, capsys):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_onnx_example_is_a_node_of_the_operator(operators, name):
+    """onnx accepts it under the schema of the operator, and infers the shapes that the C++ example has."""
     spec = operators[name]
-    example = next(code for code in code_of(page_of(spec), "python") if "make_node" in code)
+    page = page_of(spec)
     names = {}
-    exec(compile(example, f"{name}.md", "exec"), names)  # noqa: S102  # it is what the page tells a reader to run
+    code = next(code for code in code_of(page, "python") if "make_node" in code)
+    exec(compile(code, f"{name}.md", "exec"), names)  # noqa: S102  # it is what the page tells a reader to run
     node: onnx.NodeProto = names["node"]
-    given = {attribute.name for attribute in node.attribute}
-    assert {attr.name for attr in spec.attrs if attr.default is None} <= given <= {attr.name for attr in spec.attrs}
-    assert all(
-        wanted == got or (not got and of.optional)
-        for of, got, wanted in zip(spec.inputs, node.input, [tensor.name for tensor in spec.inputs], strict=False)
-    )
-    assert list(node.output) == [output.name for output in spec.outputs]
-    assert (node.op_type, node.domain) == (spec.op_type, "opforge")
+    assert {attr.name for attr in spec.attrs if attr.default is None} <= {a.name for a in node.attribute}
+    spellings = {of: spelling for spelling, of in spec.aclnn[0].params.items()}
+    in_cpp = {
+        spelling: ([int(dim) for dim in dims.split(", ")], getattr(onnx.TensorProto, dtype))
+        for spelling, dims, dtype in re.findall(r"aclTensor \*(\w+) = DenseTensor\({([\d, ]*)}, ACL_(\w+),", page)
+    }
+    shapes = {of: in_cpp[spelling] for of, spelling in spellings.items() if spelling in in_cpp}
+    for tensor in spec.host_lists:
+        values = re.search(rf"{spellings[tensor.name]}Values = {{([\d, ]*)}}", page)[1].split(", ")
+        shapes[tensor.name] = ([len(values)], onnx.TensorProto.INT64)
+    make = onnx.helper.make_tensor_value_info
+    inputs = [make(of, shapes[of][1], shapes[of][0]) for of in node.input if of]
+    outputs = [onnx.helper.make_empty_tensor_value_info(output) for output in node.output]
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid(node.domain, 1)]
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", inputs, outputs), opset_imports=opsets)
+    with registered([spec]):
+        inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+        onnx.checker.check_model(inferred, full_check=True)
+    got = {
+        value.name: ([d.dim_value for d in value.type.tensor_type.shape.dim], value.type.tensor_type.elem_type)
+        for value in inferred.graph.output
+    }
+    assert got == {output.name: shapes[output.name] for output in spec.outputs}

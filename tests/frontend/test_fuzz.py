@@ -79,14 +79,15 @@ def mutate_bytes(model, rng):
     return bytes(data[: rng.integers(len(data))] if rng.random() < 0.2 else data)
 
 
+@pytest.mark.parametrize("cases", [300, pytest.param(10_000, marks=pytest.mark.all)])
 @pytest.mark.parametrize("mutate", [mutate_structure, mutate_bytes])
-def test_a_mutated_model_is_converted_or_refused_in_one_line(tmp_path, mutate):
+def test_a_mutated_model_is_converted_or_refused_in_one_line(tmp_path, mutate, cases):
     rng = np.random.default_rng(11)
     seeds = [seed_model(), convert(seed_model(), patterns=True).model]
     path = tmp_path / "m.onnx"
     outcomes = {"mapped": 0, "unchanged": 0}
     refusals = []
-    for count in range(300):
+    for count in range(cases):
         path.write_bytes(mutate(seeds[count % 2], rng))
         try:
             conversion = convert(path, patterns=True)

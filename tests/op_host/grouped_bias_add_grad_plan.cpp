@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <random>
 
 #include "grouped_bias_add_grad_tiling.h"
+#include "plan_check.h"
 
 // The kernel's own splits, so that host and device are checked against each other.
 #define __aicore__
@@ -18,14 +17,13 @@ using opforge::DataType;
 using opforge::GroupedBiasAddGradCase;
 using opforge::GroupedBiasAddGradProblem;
 using opforge::Platform;
+using opforge::check::Dice;
+using opforge::check::kRealUbBytes;
 using opforge::kernel::PartIndexOf;
 using opforge::kernel::PartOf;
 using opforge::kernel::Span;
 
-constexpr int64_t kRealUbBytes = 196352;
-constexpr int kShownFailures = 5;
-
-int g_failures = 0;
+opforge::check::Promises g_promises;
 
 struct Drawn {
     GroupedBiasAddGradProblem problem;
@@ -37,47 +35,21 @@ struct Drawn {
 
 void Expect(bool holds, const char* promise, const Drawn& drawn)
 {
-    if (holds || ++g_failures > kShownFailures) {
+    if (g_promises.Keeps(holds, promise)) {
         return;
     }
     const GroupedBiasAddGradProblem& p = drawn.problem;
-    std::printf("broken: %s\n  %s T=%lld H=%lld G=%lld C=%lld dtype=%d index=%d type=%lld cores=%lld ub=%lld\n",
-                promise, drawn.IsIndexed() ? "indexed" : "equal", static_cast<long long>(p.T),
-                static_cast<long long>(p.H), static_cast<long long>(p.G), static_cast<long long>(p.C),
-                static_cast<int>(p.gradYDtype), static_cast<int>(p.groupIdxDtype),
-                static_cast<long long>(p.groupIdxType), static_cast<long long>(drawn.platform.coreNum),
-                static_cast<long long>(drawn.platform.ubBytes));
+    std::printf("%s T=%lld H=%lld G=%lld C=%lld dtype=%d index=%d type=%lld cores=%lld ub=%lld\n",
+                drawn.IsIndexed() ? "indexed" : "equal", static_cast<long long>(p.T), static_cast<long long>(p.H),
+                static_cast<long long>(p.G), static_cast<long long>(p.C), static_cast<int>(p.gradYDtype),
+                static_cast<int>(p.groupIdxDtype), static_cast<long long>(p.groupIdxType),
+                static_cast<long long>(drawn.platform.coreNum), static_cast<long long>(drawn.platform.ubBytes));
 }
-
-class Dice {
-public:
-    explicit Dice(uint64_t seed) : engine_(seed) {}
-
-    int64_t Between(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
-
-    template <typename T, size_t count>
-    T OneOf(const T (&values)[count])
-    {
-        return values[static_cast<size_t>(Between(0, static_cast<int64_t>(count) - 1))];
-    }
-
-    /// Any magnitude up to 2^bits, often next to a power of two.
-    int64_t Size(int64_t bits)
-    {
-        const int64_t power = int64_t{1} << Between(0, bits);
-        return Between(0, 2) == 0 ? std::max<int64_t>(0, power + Between(-2, 2)) : Between(0, power);
-    }
-
-private:
-    std::mt19937_64 engine_;
-};
 
 Drawn Draw(Dice& dice)
 {
     constexpr DataType kDtypes[] = {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32};
     constexpr DataType kIndexDtypes[] = {DataType::kInt32, DataType::kInt64};
-    constexpr int64_t kCores[] = {1, 2, 7, 20, 40, 48, 64};
-    constexpr int64_t kUbBytes[] = {kRealUbBytes, kRealUbBytes, 262144, 131072, 65536};
     Drawn drawn;
     GroupedBiasAddGradProblem& problem = drawn.problem;
     // Mostly shapes that exist, sometimes shapes that only a hostile caller writes down.
@@ -95,8 +67,7 @@ Drawn Draw(Dice& dice)
         problem.G = dice.Size(isAbsurd ? 62 : 20);
         problem.C = dice.Size(isAbsurd ? 62 : 12);
     }
-    drawn.platform.coreNum = dice.OneOf(kCores);
-    drawn.platform.ubBytes = dice.OneOf(kUbBytes);
+    drawn.platform = dice.Device();
     return drawn;
 }
 
@@ -229,15 +200,5 @@ void CheckPlan(const Drawn& drawn, Dice& dice)
 
 int main(int argc, char** argv)
 {
-    if (argc != 3) {
-        std::fprintf(stderr, "usage: %s COUNT SEED\n", argv[0]);
-        return 2;
-    }
-    Dice dice(std::strtoull(argv[2], nullptr, 10));
-    const long long count = std::atoll(argv[1]);
-    for (long long index = 0; index < count; ++index) {
-        CheckPlan(Draw(dice), dice);
-    }
-    std::printf("%lld problems, %d broken promises\n", count, g_failures);
-    return g_failures == 0 ? 0 : 1;
+    return opforge::check::Main(argc, argv, g_promises, [](Dice& dice) { CheckPlan(Draw(dice), dice); });
 }

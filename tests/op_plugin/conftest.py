@@ -22,7 +22,7 @@ def build(tmp_path_factory):
         program = tmp_path_factory.mktemp(name) / name
         runtime = build_runtime()
         flags = ["-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", "-Wcast-qual"]
-        flags += [f"-I{folder}" for folder in (INCLUDE, ROOT / "op_plugin", *folders)]
+        flags += [f"-I{folder}" for folder in (INCLUDE, ROOT / "op_host", ROOT / "op_plugin", *folders)]
         flags += [str(HERE / f"{name}.cpp"), str(runtime), f"-Wl,-rpath,{runtime.parent}", "-o", str(program)]
         subprocess.run([os.environ.get("CXX", "g++"), *flags], check=True)
         return program

@@ -17,9 +17,9 @@ INT, FLOAT = 2, 1
 @pytest.fixture(scope="module")
 def parse(build, tmp_path_factory):
     folder = tmp_path_factory.mktemp("generated")
-    name = "op_plugin/grouped_bias_add_grad_onnx_plugin.cpp"
-    text = dict(render(load_spec(BUILTIN_ROOT / "op_proto/grouped_bias_add_grad.yaml")))[name]
-    (folder / name.rpartition("/")[2]).write_text(text)
+    for name, text in render(load_spec(BUILTIN_ROOT / "op_proto/grouped_bias_add_grad.yaml")):
+        if name.startswith("op_plugin/") or name.endswith(("_check.h", "_problem.h")):
+            (folder / name.rpartition("/")[2]).write_text(text)
     program = build("parse_node", folder)
 
     def run(attributes, *inputs):
@@ -49,6 +49,12 @@ def test_node_is_parsed(parse, attributes, inputs, kind):
     [
         ([{"name": "group_idx_type", "type": FLOAT, "f": "1"}], ("dy",), "attribute 'group_idx_type': got a float"),
         ([{"name": "axis", "type": INT, "i": 1}], ("dy",), "attribute 'axis' is unknown"),
+        (
+            [{"name": "group_idx_type", "type": INT, "i": 2}],
+            ("dy", "ends"),
+            "group_idx_type: got 2, expected 0 or 1 [C",
+        ),
+        ([{"name": "group_idx_type", "type": INT, "i": -1}], ("dy",), "group_idx_type: got -1, expected 0 or 1 [C"),
         ("{", ("dy",), "its attributes are no JSON text"),
         ([], (), "got no input 0, expected 'grad_y'"),
         ([], ("", "ends"), "got no input 0, expected 'grad_y'"),

@@ -93,6 +93,19 @@ def test_a_kernel_file_from_elsewhere_runs_clean(tmp_path):
     np.testing.assert_array_equal(y, x + 1)
 
 
+def test_a_launch_is_strict_whatever_ran_before():
+    unsynchronised = KERNEL.replace("    in.EnQue(tile);\n    tile = in.DeQue<float>();\n", "")
+    unsynchronised = (
+        unsynchronised.replace("    in.FreeTensor(tile);\n", "")
+        .replace("TQue<AscendC::TPosition::VECIN, 1> in", "TBuf<AscendC::TPosition::VECCALC> in")
+        .replace("InitBuffer(in, 1, 256)", "InitBuffer(in, 256)")
+        .replace("in.AllocTensor<float>", "in.Get<float>")
+    )
+    run(OP, ROWS, strict=False)
+    assert [finding.kind for finding in launch_add_one(unsynchronised)[0]] == ["race"]
+    assert launch_add_one(unsynchronised, strict=False)[0] == []
+
+
 def test_a_planted_mistake_is_a_finding_with_its_line():
     findings, *_ = launch_add_one(KERNEL.replace("    in.EnQue(tile);\n", ""))
     assert findings

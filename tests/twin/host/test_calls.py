@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 from ctypes import byref, c_int64, c_uint64, c_void_p
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -247,6 +249,28 @@ def test_package_of_the_environment_comes_first(device, acl, vendor, tmp_path, m
     x = numbers(2, 8)
     result = device.run(device.tensor(x), device.tensor(np.zeros((2, 8), np.float32)))
     np.testing.assert_array_equal(result, x * 2)
+
+
+def loaded_kernels(folder):
+    """Kernel libraries below a folder that the process has loaded."""
+    lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    paths = {line.split(maxsplit=5)[5] for line in lines if "/kernel/" in line and line.endswith(".so")}
+    return {Path(path).relative_to(folder).parts[0] for path in paths if Path(path).is_relative_to(folder)}
+
+
+def test_vendors_of_the_toolkit_come_in_the_order_of_load_priority(device, vendor, tmp_path, monkeypatch):
+    vendors = tmp_path / "vendors"
+    for name in ("one", "two", "three"):
+        shutil.copytree(vendor, vendors / name)
+    (vendors / "config.ini").write_text("load_priority = absent, two,one\nload_priority=three\n", encoding="utf-8")
+    monkeypatch.setenv("ASCEND_OPP_PATH", str(tmp_path))
+    x = numbers(2, 8)
+    result = device.run(device.tensor(x), device.tensor(np.zeros((2, 8), np.float32)))
+    np.testing.assert_array_equal(result, x * 2)
+    assert loaded_kernels(vendors) == {"two"}
+    monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", str(vendors / "three"))
+    device.run(device.tensor(x), device.tensor(np.zeros((2, 8), np.float32)))
+    assert loaded_kernels(vendors) == {"two", "three"}
 
 
 def test_getters_of_a_tensor(device, acl):

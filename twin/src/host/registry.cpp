@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "kernel/text.h"
@@ -51,22 +53,43 @@ std::string VendorOf(const void* address)
     return isPackage ? folder.parent_path().parent_path().string() : std::string();
 }
 
-std::vector<std::string> CustomPaths()
+std::string Environment(const char* name)
 {
-    std::vector<std::string> paths;
-    const char* const variable = std::getenv("ASCEND_CUSTOM_OPP_PATH");
-    std::string rest = variable == nullptr ? "" : variable;
-    while (!rest.empty()) {
-        const size_t colon = rest.find(':');
-        const std::string entry = rest.substr(0, colon);
-        rest = colon == std::string::npos ? "" : rest.substr(colon + 1);
+    const char* const value = std::getenv(name);
+    return value == nullptr ? "" : value;
+}
+
+/// The parts of a list that are folders, in their order.
+std::vector<std::string> FoldersOf(std::string list, char separator, const fs::path& parent)
+{
+    std::vector<std::string> folders;
+    while (!list.empty()) {
+        const size_t end = list.find(separator);
+        const std::string entry = list.substr(0, end);
+        list = end == std::string::npos ? "" : list.substr(end + 1);
         std::error_code missing;
-        const fs::path folder = fs::canonical(entry, missing);
+        const fs::path folder = fs::canonical(parent / entry, missing);
         if (!entry.empty() && !missing) {
-            paths.push_back(folder.string());
+            folders.push_back(folder.string());
         }
     }
-    return paths;
+    return folders;
+}
+
+/// The vendors of an installed toolkit: `load_priority=a,b` in the first line of vendors/config.ini.
+std::vector<std::string> ConfiguredVendors()
+{
+    const std::string opp = Environment("ASCEND_OPP_PATH");
+    const fs::path vendors = fs::path(opp) / "vendors";
+    std::ifstream config(vendors / "config.ini");
+    std::string line;
+    if (opp.empty() || !std::getline(config, line)) {
+        return {};
+    }
+    line.erase(std::remove_if(line.begin(), line.end(), [](unsigned char letter) { return std::isspace(letter) != 0; }),
+               line.end());
+    const std::string key = "load_priority=";
+    return line.rfind(key, 0) == 0 ? FoldersOf(line.substr(key.size()), ',', vendors) : std::vector<std::string>();
 }
 
 }  // namespace
@@ -129,7 +152,9 @@ Package& Registry::Load(const std::string& vendorDir)
 
 std::vector<Package*> Registry::SearchOrder(const void* caller)
 {
-    std::vector<std::string> folders = CustomPaths();
+    std::vector<std::string> folders = FoldersOf(Environment("ASCEND_CUSTOM_OPP_PATH"), ':', {});
+    const std::vector<std::string> configured = ConfiguredVendors();
+    folders.insert(folders.end(), configured.begin(), configured.end());
     if (const std::string own = VendorOf(caller); !own.empty()) {
         folders.push_back(own);
     }

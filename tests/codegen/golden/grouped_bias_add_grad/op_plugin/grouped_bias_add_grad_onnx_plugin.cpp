@@ -8,6 +8,7 @@
 #include "graph/operator.h"
 #include "onnx_node.h"
 #include "register/register.h"
+#include "grouped_bias_add_grad_check.h"
 
 namespace opforge {
 namespace {
@@ -39,6 +40,14 @@ domi::Status ParseGroupedBiasAddGrad(const ge::Operator& source, [[maybe_unused]
         return Refused(error);
     }
     target.SetAttr("group_idx_type", groupIdxType);
+
+    GroupedBiasAddGradCall call;
+    call.groupIdxType = groupIdxType;
+    const Rule ruleC6{"GroupedBiasAddGrad", "C6", 161002};
+    if (const Logic holds = Int(call.groupIdxType) == Int(0) || Int(call.groupIdxType) == Int(1); holds.IsBroken()) {
+        return Refused(place + BrokenCondition(ruleC6, holds, "group_idx_type", ValueText(call.groupIdxType),
+                                               "0 or 1")->message);
+    }
     return domi::SUCCESS;
 }
 

@@ -1,0 +1,96 @@
+"""Cases of EmbeddingDenseBackward: tables of 32000 rows where they fit, hot rows, sorted and unique indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from case import Array, Case, Target, values
+
+TARGET = Target(bytes=1.35, eff=0.60, bal=1.15)
+# Rows of grad and table together, so that both take 512 MiB at most.
+MAX_BYTES = 1 << 29
+ROWS, WEIGHTS = 65536, 32000
+UNIQUE = 1 << 15
+
+
+def uniform(rows: int, weights: int) -> Array:
+    """Any row of the table."""
+    return np.random.default_rng(0).integers(0, weights, rows)
+
+
+def zipf(rows: int, weights: int) -> Array:
+    """The r-th most frequent row of the table with a probability of 1 / r ** 1.1, up to a factor."""
+    random = np.random.default_rng(0)
+    frequency = np.arange(1, weights + 1) ** -1.1
+    return random.permutation(weights)[random.choice(weights, rows, p=frequency / frequency.sum())]
+
+
+def all_equal(rows: int, weights: int) -> Array:
+    """One row of the table."""
+    return np.full(rows, weights // 2)
+
+
+def ascending(rows: int, weights: int) -> Array:
+    """Every row of the table, in order."""
+    return np.arange(rows) * weights // rows
+
+
+def unique(rows: int, weights: int) -> Array:
+    """Every row of the table once, in any order."""
+    return np.random.default_rng(0).permutation(weights)[:rows]
+
+
+SPREADS: dict[str, Callable[[int, int], Array]] = {
+    "uniform": uniform,
+    "Zipf": zipf,
+    "all equal": all_equal,
+    "sorted": ascending,
+    "one per row": unique,
+}
+
+
+def _case(shape: tuple[int, int, int], spread: str, dtype: str, *, scale: bool = False, is_judged: bool = True) -> Case:
+    rows, weights, columns = shape
+    return Case(
+        name=f"[{rows}, {columns}] to {weights}, {spread}{', scaled' if scale else ''}",
+        dtype=dtype,
+        inputs=lambda: {
+            "grad": values((rows, columns), dtype),
+            "indices": SPREADS[spread](rows, weights).astype(np.int32),
+        },
+        attrs={"num_weights": weights, "scale_grad_by_freq": scale},
+        target=TARGET if is_judged else None,
+        quick=rows < 5000,
+    )
+
+
+def _shape(columns: int, dtype: str, spread: str) -> tuple[int, int, int]:
+    """The usual numbers of rows, or what fits."""
+    total = MAX_BYTES // (columns * (4 if dtype == "fp32" else 2))
+    if spread == "one per row":
+        rows = min(UNIQUE, total // 2)
+        return rows, rows, columns
+    weights = min(WEIGHTS, total // 2)
+    return min(ROWS, total - weights), weights, columns
+
+
+def _cases() -> Iterator[Case]:
+    for dtype in ("fp16", "bf16", "fp32"):
+        for spread in SPREADS:
+            yield _case(_shape(1024, dtype, spread), spread, dtype)
+    for dtype in ("fp16", "fp32"):
+        for spread in ("uniform", "Zipf"):
+            yield _case(_shape(1024, dtype, spread), spread, dtype, scale=True)
+        for columns in (2048, 4096):
+            for spread in ("uniform", "Zipf", "all equal", "one per row"):
+                yield _case(_shape(columns, dtype, spread), spread, dtype)
+        for columns in (64, 256):
+            for spread in ("uniform", "Zipf"):
+                yield _case((ROWS, WEIGHTS, columns), spread, dtype, is_judged=False)
+    for spread in ("uniform", "Zipf", "all equal"):
+        yield _case((4096, 2000, 1024), spread, "fp16")
+    yield _case((100, 50, 64), "uniform", "fp32", scale=True)
+
+
+CASES = tuple(_cases())

@@ -1,0 +1,196 @@
+// Plan of EmbeddingDenseBackward: a grid of row blocks times column slices over the vector cores, whatever the indices
+// are, and how the indices are sorted.
+#ifndef OPFORGE_OP_HOST_EMBEDDING_DENSE_BACKWARD_TILING_H
+#define OPFORGE_OP_HOST_EMBEDDING_DENSE_BACKWARD_TILING_H
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "common/arithmetic.h"
+#include "common/plan.h"
+#include "common/segmented_rows.h"
+#include "common/tile.h"
+#include "embedding_dense_backward_problem.h"
+#include "embedding_dense_backward_tiling_data.h"
+
+namespace opforge {
+
+namespace embedding_dense_backward {
+
+inline constexpr int64_t kMaxRows = std::numeric_limits<int32_t>::max();
+inline constexpr int64_t kFloatBytes = 4;
+inline constexpr int64_t kWordBytes = 4;
+
+// A batch of rows shares the flags of a buffer; 16 KiB reach the full rate of the DMA.
+inline constexpr int64_t kMaxTileBytes = 32768;
+inline constexpr int64_t kTileBuffers = 3;
+inline constexpr int64_t kStoreBuffers = 4;
+using segmented_rows::Grid;
+using segmented_rows::kMaxTileWidth;
+using segmented_rows::kSliceBytes;
+
+// What the kernel needs besides: parts of the lists in GM, probes of a search, the record of a row block.
+inline constexpr int64_t kWindowBytes = 4096;
+inline constexpr int64_t kKeyBytes = 2048;
+inline constexpr int64_t kProbeBytes = 2048;
+inline constexpr int64_t kRecordBytes = 32;
+
+// The sort: bytes of UB for each index of a chunk, words of the lists of 8-byte entries that it reads and writes.
+inline constexpr int64_t kSortBytesPerIndex = 24;
+inline constexpr int64_t kListWordsPerIndex = 4;
+inline constexpr int64_t kMinChunk = 32;
+inline constexpr int64_t kMaxChunk = 4096;
+// Estimated cycles: what a chunk costs besides its passes, and a level of merges with its meeting.
+inline constexpr int64_t kChunkCycles = 1500;
+inline constexpr int64_t kLevelCycles = 5000;
+
+/// Bytes of UB of the sort.
+constexpr int64_t SortBytes(int64_t chunk)
+{
+    return chunk * kSortBytesPerIndex + 2 * kProbeBytes;
+}
+
+/// Estimated cycles of a sort of `length` indices in chunks.
+constexpr int64_t SortCycles(int64_t length, int64_t chunk, int64_t cores)
+{
+    int64_t passes = 2;
+    for (int64_t run = kMinChunk; run < chunk; run *= 4) {
+        ++passes;
+    }
+    int64_t cycles = CeilDiv(CeilDiv(length, chunk), cores) * (kChunkCycles + passes * chunk);
+    for (int64_t list = chunk; list < length; list *= 2) {
+        cycles += kLevelCycles + 2 * CeilDiv(length, cores);
+    }
+    return cycles;
+}
+
+/// The cheapest chunk that fits into UB; 0: none does.
+constexpr int64_t ChunkOf(int64_t length, int64_t cores, int64_t ubBytes)
+{
+    int64_t best = 0;
+    for (int64_t chunk = kMinChunk; chunk <= kMaxChunk; chunk *= 2) {
+        const bool fits = SortBytes(chunk) <= ubBytes;
+        if (fits && (best == 0 || SortCycles(length, chunk, cores) < SortCycles(length, best, cores))) {
+            best = chunk;
+        }
+    }
+    return best;
+}
+
+/// Bytes of every buffer in UB that the sums use: the only place where they are decided.
+struct Budget {
+    int64_t tileWidth = 0;  // columns
+    int64_t tileBytes = 0;
+    int64_t workBytes = 0;
+    int64_t carryBytes = 0;
+    int64_t storeBytes = 0;
+    int64_t recordBytes = 0;
+
+    constexpr int64_t Total() const
+    {
+        return kTileBuffers * tileBytes + workBytes + carryBytes + kStoreBuffers * storeBytes + recordBytes +
+               kWindowBytes + kKeyBytes + kProbeBytes;
+    }
+};
+
+/// With the widest tile that fits, up to the slice of the grid, and as many rows in a batch as fit beside it.
+constexpr Budget BudgetOf(const EmbeddingDenseBackwardProblem& problem, const Grid& grid, const Platform& platform)
+{
+    const int64_t elementBytes = SizeOf(problem.gradDtype);
+    const int64_t granule = kSliceBytes / elementBytes;
+    Budget budget;
+    for (int64_t widest = kMaxTileWidth; widest >= granule; widest /= 2) {
+        const int64_t tiles = CeilDiv(grid.sliceWidth, widest);
+        budget.tileWidth = tiles == 1 ? grid.sliceWidth : RoundUp(CeilDiv(grid.sliceWidth, tiles), granule);
+        const int64_t pitch = RoundUp(budget.tileWidth, kUbBlockBytes / elementBytes);
+        budget.carryBytes = budget.storeBytes = pitch * kFloatBytes;
+        budget.recordBytes = grid.rowBlocks * kRecordBytes;
+        // A parked row must fit into a tile as well.
+        budget.tileBytes = budget.workBytes = budget.carryBytes;
+        if (budget.Total() > platform.ubBytes) {
+            continue;
+        }
+        const int64_t left = platform.ubBytes - budget.Total() + kTileBuffers * budget.tileBytes + budget.workBytes;
+        const int64_t rowBytes = pitch * elementBytes;
+        const int64_t rows = std::min(kMaxTileBytes / rowBytes, left / (kTileBuffers * rowBytes + pitch * kFloatBytes));
+        budget.tileBytes = std::max(budget.tileBytes, rows * rowBytes);
+        budget.workBytes = std::max(budget.workBytes, rows * pitch * kFloatBytes);
+        return budget;
+    }
+    return budget;
+}
+
+}  // namespace embedding_dense_backward
+
+/// Splits the sorted rows and the columns over the cores, and UB over the buffers of a core.
+constexpr Plan<EmbeddingDenseBackwardTilingData> PlanEmbeddingDenseBackward(
+    const EmbeddingDenseBackwardProblem& problem, const Platform& platform)
+{
+    namespace self = embedding_dense_backward;
+    Plan<EmbeddingDenseBackwardTilingData> plan;
+    plan.tilingKey = EMBEDDING_DENSE_BACKWARD_DEFAULT;
+    plan.blockNum = 1;
+    if (problem.numWeights == 0 || problem.E == 0) {
+        return plan;  // nothing to write: the kernel returns at once
+    }
+    const int64_t elements = SaturatingMul(SaturatingAdd(problem.M, problem.numWeights), problem.E);
+    if (elements > tile::kMaxElements) {
+        plan.refusal = {"elements of grad and grad_weight", elements, tile::kMaxElements};
+        return plan;
+    }
+    if (problem.M > self::kMaxRows || problem.numWeights > self::kMaxRows) {
+        const bool isGrad = problem.M > self::kMaxRows;
+        plan.refusal = {isGrad ? "rows of grad" : "rows of grad_weight", isGrad ? problem.M : problem.numWeights,
+                        self::kMaxRows};
+        return plan;
+    }
+    const int64_t elementBytes = SizeOf(problem.gradDtype);
+    const self::Grid grid = segmented_rows::GridOf({problem.M, problem.E, problem.numWeights, elementBytes}, platform);
+    const self::Budget budget = self::BudgetOf(problem, grid, platform);
+    const int64_t blocks = grid.rowBlocks * grid.columnSlices;
+    const int64_t chunk = self::ChunkOf(problem.M, blocks, platform.ubBytes);
+    const int64_t ubBytes = std::max(budget.Total(), self::SortBytes(std::max(chunk, self::kMinChunk)));
+    if (ubBytes > platform.ubBytes) {
+        plan.refusal = {"bytes of the unified buffer", ubBytes, platform.ubBytes};
+        return plan;
+    }
+
+    EmbeddingDenseBackwardTilingData& data = plan.data;
+    data.rows = problem.M;
+    data.columns = problem.E;
+    data.weights = problem.numWeights;
+    data.padding = problem.paddingIdx >= 0 && problem.paddingIdx < problem.numWeights ? problem.paddingIdx : -1;
+    data.sliceWidth = grid.sliceWidth;
+    data.partialPitch = RoundUp(problem.E, kGmSectorBytes / self::kFloatBytes);
+    data.scale = problem.scaleGradByFreq ? 1 : 0;
+    data.columnSlices = static_cast<int32_t>(grid.columnSlices);
+    data.rowBlocks = static_cast<int32_t>(grid.rowBlocks);
+    data.tileWidth = static_cast<int32_t>(budget.tileWidth);
+    data.chunk = static_cast<int32_t>(chunk);
+    data.sortBytes = static_cast<int32_t>(self::SortBytes(chunk));
+    data.tileBuffers = self::kTileBuffers;
+    data.tileBytes = static_cast<int32_t>(budget.tileBytes);
+    data.workBytes = static_cast<int32_t>(budget.workBytes);
+    data.carryBytes = static_cast<int32_t>(budget.carryBytes);
+    data.storeBuffers = self::kStoreBuffers;
+    data.storeBytes = static_cast<int32_t>(budget.storeBytes);
+    data.windowBytes = self::kWindowBytes;
+    data.keyBytes = self::kKeyBytes;
+    data.recordBytes = static_cast<int32_t>(budget.recordBytes);
+    data.probeBytes = self::kProbeBytes;
+
+    plan.blockNum = blocks;
+    if (problem.M > 0) {
+        const int64_t lists = chunk < problem.M ? 1 : blocks;
+        const int64_t words =
+            lists * self::kListWordsPerIndex * problem.M + RoundUp(problem.M, kUbBlockBytes / self::kWordBytes);
+        plan.workspaceBytes = words * self::kWordBytes + grid.rowBlocks * self::kRecordBytes +
+                              2 * grid.rowBlocks * data.partialPitch * self::kFloatBytes;
+    }
+    return plan;
+}
+
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_HOST_EMBEDDING_DENSE_BACKWARD_TILING_H

@@ -1,0 +1,394 @@
+// Stable sort of a list of indices in GM, by one core or by all cores together.
+#ifndef OPFORGE_OP_KERNEL_COMMON_INDEX_SORT_H
+#define OPFORGE_OP_KERNEL_COMMON_INDEX_SORT_H
+
+#include "kernel_operator.h"
+#include "common/arithmetic.h"
+#include "common/order.h"
+#include "common/search.h"
+#include "common/sort_code.h"
+
+namespace opforge {
+namespace kernel {
+
+/// A sorted list in GM: entry e is the words 2 e, the code of an index, and 2 e + 1, its place in the unsorted list.
+struct SortedList {
+    static constexpr int64_t kWords = 2;
+
+    AscendC::GlobalTensor<int32_t> words;
+    int64_t length = 0;
+
+    __aicore__ inline AscendC::GlobalTensor<int32_t> At(int64_t entry) const
+    {
+        return words[static_cast<uint64_t>(entry * kWords)];
+    }
+};
+
+/// Holds where an entry of the first list precedes the last entry of the second one that would fit in front of the
+/// position `rank` of both lists merged.
+class PrecedesTest {
+public:
+    __aicore__ inline PrecedesTest(const SortedList& first, const SortedList& second, int64_t rank,
+                                   const AscendC::LocalTensor<int32_t>& probes)
+        : first_(first), second_(second), rank_(rank)
+    {
+        ones_.Init(probes);
+        others_.Init(probes[static_cast<uint32_t>(Probes::kBytes / sizeof(int32_t))]);
+    }
+
+    __aicore__ inline void Load(int64_t entry, int64_t stride, int64_t count)
+    {
+        const int64_t last = entry + (count - 1) * stride;
+        ones_.Load(first_.At(entry), 0, stride * SortedList::kWords, count);
+        others_.Load(second_.At(rank_ - 1 - last), 0, stride * SortedList::kWords, count);
+        count_ = count;
+    }
+
+    __aicore__ inline bool Holds(int64_t probe) const
+    {
+        return SortCode::Decode(ones_.At(probe)) >= SortCode::Decode(others_.At(count_ - 1 - probe));
+    }
+
+private:
+    SortedList first_;
+    SortedList second_;
+    Probes ones_;
+    Probes others_;
+    int64_t rank_;
+    int64_t count_ = 0;
+};
+
+/// Holds for the entries of indices that are wanted.
+class WantedTest {
+public:
+    __aicore__ inline WantedTest(const SortedList& list, const AscendC::LocalTensor<int32_t>& probes) : list_(list)
+    {
+        probes_.Init(probes);
+    }
+    __aicore__ inline void Load(int64_t entry, int64_t stride, int64_t count)
+    {
+        probes_.Load(list_.At(entry), 0, stride * SortedList::kWords, count);
+    }
+    __aicore__ inline bool Holds(int64_t probe) const { return probes_.At(probe) != SortCode::kZero; }
+
+private:
+    SortedList list_;
+    Probes probes_;
+};
+
+/// Sorts indices of dtype I. Chunks are sorted in UB; pairs of sorted lists are then merged, level by level, every core
+/// an equal part of the output. Indices outside of [0, limit) and `unwanted` come last.
+template <typename I>
+class IndexSort {
+public:
+    struct Problem {
+        int64_t length;
+        int64_t limit;     // at most 2^31 - 1
+        int64_t unwanted;  // -1: none
+        int64_t chunk;     // entries that are sorted in UB: a power of two, at least 32
+        int64_t blocks;    // cores that sort together: all of them, or 1
+    };
+
+    /// `bytes`: of UB, 24 for each entry of a chunk and two times those of Probes. `workspace`: 4 words an index.
+    __aicore__ inline void Init(AscendC::TPipe* pipe, const Problem& problem, int32_t bytes,
+                                const AscendC::GlobalTensor<I>& indices,
+                                const AscendC::GlobalTensor<int32_t>& workspace)
+    {
+        problem_ = problem;
+        block_ = problem.blocks == 1 ? 0 : AscendC::GetBlockIdx();
+        indices_ = indices;
+        source_ = workspace;
+        target_ = workspace[static_cast<uint64_t>(problem.length * SortedList::kWords)];
+        const int64_t chunk = problem.chunk;
+        pipe->InitBuffer(buffer_, static_cast<uint32_t>(bytes));
+        const AscendC::LocalTensor<int32_t> all = buffer_.template Get<int32_t>();
+        front_ = all;
+        back_ = all[static_cast<uint32_t>(2 * chunk)];
+        codes_ = all[static_cast<uint32_t>(4 * chunk)];
+        places_ = all[static_cast<uint32_t>(5 * chunk)];
+        probes_ = all[static_cast<uint32_t>(6 * chunk)];
+    }
+
+    /// Sorts; of equal indices the earlier one comes first. All blocks must call it.
+    __aicore__ inline SortedList Run()
+    {
+        const int64_t chunk = problem_.chunk;
+        for (int64_t first = block_ * chunk; first < problem_.length; first += problem_.blocks * chunk) {
+            SortChunk(first, Smaller(chunk, problem_.length - first));
+        }
+        for (int64_t length = chunk; length < problem_.length; length *= 2) {
+            Meet();
+            MergeLevel(length);
+            const AscendC::GlobalTensor<int32_t> merged = target_;
+            target_ = source_;
+            source_ = merged;
+        }
+        Meet();
+        return {source_, problem_.length};
+    }
+
+    /// How many of the sorted entries are wanted.
+    __aicore__ inline int64_t CountWanted(const SortedList& list)
+    {
+        WantedTest test(list, probes_);
+        return FirstFailure(test, 0, list.length);
+    }
+
+private:
+    static constexpr int64_t kRunLength = 32;  // of Sort32
+    static constexpr int64_t kWays = 4;        // of MrgSort
+    static constexpr uint16_t kTwoLists = 3;
+    static constexpr uint16_t kFourLists = 15;
+    static constexpr uint8_t kEvenElements = 1;
+    static constexpr uint8_t kOddElements = 2;
+
+    /// What any core has stored so far can be loaded by all that sort together.
+    __aicore__ inline void Meet()
+    {
+        if (problem_.blocks > 1) {
+            AscendC::SyncAll();
+        } else {
+            Order<AscendC::HardEvent::MTE3_MTE2>();
+        }
+    }
+
+    __aicore__ inline void SortChunk(int64_t first, int64_t count)
+    {
+        const int32_t chunk = static_cast<int32_t>(problem_.chunk);
+        const AscendC::LocalTensor<I> raw = back_.template ReinterpretCast<I>();
+        AscendC::DataCopyExtParams burst;
+        burst.blockLen = static_cast<uint32_t>(count * sizeof(I));
+        // A chunk before this one may still be on its way to GM.
+        Order<AscendC::HardEvent::MTE3_MTE2>();
+        Order<AscendC::HardEvent::V_MTE2>();
+        AscendC::DataCopyPad(raw, indices_[static_cast<uint64_t>(first)], burst, AscendC::DataCopyPadExtParams<I>());
+        Order<AscendC::HardEvent::MTE3_V>();
+        Order<AscendC::HardEvent::V_S>();
+        AscendC::CreateVecIndex<int32_t>(places_, static_cast<int32_t>(first), static_cast<uint32_t>(chunk));
+        Order<AscendC::HardEvent::S_V>();
+        AscendC::Duplicate<int32_t>(codes_, SortCode::kZero, chunk);
+        Order<AscendC::HardEvent::MTE2_V>();
+        AscendC::PipeBarrier<PIPE_V>();
+        EncodeIndices(static_cast<int32_t>(count));
+
+        AscendC::LocalTensor<float> sorted = front_.template ReinterpretCast<float>();
+        AscendC::LocalTensor<float> other = back_.template ReinterpretCast<float>();
+        AscendC::Sort32<float>(sorted, codes_.template ReinterpretCast<float>(),
+                               places_.template ReinterpretCast<uint32_t>(), static_cast<int32_t>(chunk / kRunLength));
+        AscendC::PipeBarrier<PIPE_V>();
+        for (int64_t length = kRunLength; length < chunk;) {
+            const int64_t ways = Smaller(kWays, chunk / length);
+            MergeRuns(other, sorted, length, ways);
+            const AscendC::LocalTensor<float> merged = other;
+            other = sorted;
+            sorted = merged;
+            length *= ways;
+        }
+        Order<AscendC::HardEvent::V_MTE3>();
+        Store(sorted.template ReinterpretCast<int32_t>(), source_[static_cast<uint64_t>(first * SortedList::kWords)],
+              count);
+    }
+
+    /// Merges neighbouring runs of `length` entries, two or four (`ways`) at a time, all over the chunk.
+    __aicore__ inline void MergeRuns(const AscendC::LocalTensor<float>& target,
+                                     const AscendC::LocalTensor<float>& source, int64_t length, int64_t ways)
+    {
+        const uint32_t run = static_cast<uint32_t>(length * SortedList::kWords);
+        const uint16_t entries = static_cast<uint16_t>(length);
+        AscendC::MrgSort4Info info;
+        for (uint16_t& listLength : info.elementLengths) {
+            listLength = entries;
+        }
+        info.validBit = ways == kWays ? kFourLists : kTwoLists;
+        info.repeatTimes = static_cast<uint8_t>(problem_.chunk / (length * ways));
+        AscendC::MrgSortSrcList<float> lists;
+        lists.src1 = source;
+        lists.src2 = source[run];
+        lists.src3 = ways == kWays ? source[2 * run] : source;
+        lists.src4 = ways == kWays ? source[3 * run] : source;
+        AscendC::MrgSort<float>(target, lists, info);
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    /// codes_ = the codes of limit - index, so that the least index has the highest code; those of 0 for what is not
+    /// wanted. There is no comparison of integers, so flags of 0 and 1 are made by clamping.
+    __aicore__ inline void EncodeIndices(int32_t count)
+    {
+        AscendC::LocalTensor<int32_t> index = back_;
+        const AscendC::LocalTensor<int32_t>& number = front_;
+        const AscendC::LocalTensor<int32_t> flag = front_[static_cast<uint32_t>(problem_.chunk)];
+        if constexpr (sizeof(I) == sizeof(int64_t)) {
+            index = codes_;
+            Narrow(index, flag, count);
+        }
+        AscendC::Maxs<int32_t>(index, index, -1, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Mins<int32_t>(flag, index, 0, count);
+        AscendC::Muls<int32_t>(number, index, -1, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Adds<int32_t>(flag, flag, 1, count);
+        AscendC::Adds<int32_t>(number, number, static_cast<int32_t>(problem_.limit), count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Maxs<int32_t>(number, number, 0, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Mul(number, number, flag, count);
+        if (problem_.unwanted >= 0) {
+            AscendC::Adds<int32_t>(index, index, static_cast<int32_t>(-problem_.unwanted), count);
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Muls<int32_t>(flag, index, -1, count);
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Max(flag, flag, index, count);
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Mins<int32_t>(flag, flag, 1, count);
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Mul(number, number, flag, count);
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+        // The codes end where the padding of the chunk begins: one vector instruction writes them, the last one.
+        SortCode::Encode(codes_, number, flag, count);
+    }
+
+    /// index = the low words of 64-bit indices, -1 where the high word is not 0; destroys `high`.
+    __aicore__ inline void Narrow(const AscendC::LocalTensor<int32_t>& index, const AscendC::LocalTensor<int32_t>& high,
+                                  int32_t count)
+    {
+        AscendC::GatherMaskParams once;
+        once.repeatTimes = 1;
+        uint64_t kept = 0;
+        const uint32_t words = static_cast<uint32_t>(2 * count);
+        AscendC::GatherMask(index, back_, kEvenElements, true, words, once, kept);
+        AscendC::GatherMask(high, back_, kOddElements, true, words, once, kept);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Maxs<int32_t>(high, high, -1, count);
+        AscendC::Adds<int32_t>(index, index, 1, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Mins<int32_t>(high, high, 1, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Mul(high, high, high, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Muls<int32_t>(high, high, -1, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Adds<int32_t>(high, high, 1, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Mul(index, index, high, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Adds<int32_t>(index, index, -1, count);
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    /// Merges neighbouring lists of `length` entries; the last list may be shorter, or alone.
+    __aicore__ inline void MergeLevel(int64_t length)
+    {
+        const Span share = PartOf(problem_.length, problem_.blocks, block_);
+        for (int64_t rank = share.begin; rank < share.end;) {
+            const int64_t begin = rank / (2 * length) * (2 * length);
+            const int64_t firstLength = Smaller(length, problem_.length - begin);
+            const int64_t secondLength = Smaller(length, problem_.length - begin - firstLength);
+            const int64_t end = Smaller(share.end, begin + firstLength + secondLength);
+            const SortedList first{source_[static_cast<uint64_t>(begin * SortedList::kWords)], firstLength};
+            const SortedList second{source_[static_cast<uint64_t>((begin + firstLength) * SortedList::kWords)],
+                                    secondLength};
+            MergePair(first, second, rank - begin, end - begin,
+                      target_[static_cast<uint64_t>(begin * SortedList::kWords)]);
+            rank = end;
+        }
+    }
+
+    /// Writes the entries [rank, end) of two lists merged to their places in `target`.
+    __aicore__ inline void MergePair(const SortedList& first, const SortedList& second, int64_t rank, int64_t end,
+                                     const AscendC::GlobalTensor<int32_t>& target)
+    {
+        PrecedesTest test(first, second, rank, probes_);
+        int64_t fromFirst = FirstFailure(test, Larger(0, rank - second.length), Smaller(rank, first.length));
+        const int64_t window = problem_.chunk / 2;
+        while (rank < end) {
+            const int64_t fromSecond = rank - fromFirst;
+            const int64_t longest = Smaller(window, end - rank);
+            const int64_t ones = Smaller(longest, first.length - fromFirst);
+            const int64_t others = Smaller(longest, second.length - fromSecond);
+            Order<AscendC::HardEvent::V_MTE2>();
+            Order<AscendC::HardEvent::MTE3_MTE2>();
+            Load(front_, first.At(fromFirst), ones);
+            Load(front_[static_cast<uint32_t>(window * SortedList::kWords)], second.At(fromSecond), others);
+            if (ones == 0 || others == 0) {
+                const int64_t offset = ones == 0 ? window * SortedList::kWords : 0;
+                Order<AscendC::HardEvent::MTE2_MTE3>();
+                Store(front_[static_cast<uint32_t>(offset)], target[static_cast<uint64_t>(rank * SortedList::kWords)],
+                      ones + others);
+                fromFirst += ones;
+                rank += ones + others;
+                continue;
+            }
+            const Taken taken = MergeWindows(ones, others, window);
+            const int64_t count = Smaller(taken.ones + taken.others, end - rank);
+            Store(back_, target[static_cast<uint64_t>(rank * SortedList::kWords)], count);
+            fromFirst += taken.ones;
+            rank += count;
+        }
+    }
+
+    struct Taken {
+        int64_t ones;
+        int64_t others;
+    };
+
+    /// Merges two windows until one of them is used up.
+    __aicore__ inline Taken MergeWindows(int64_t ones, int64_t others, int64_t window)
+    {
+        const AscendC::LocalTensor<float> source = front_.template ReinterpretCast<float>();
+        AscendC::MrgSort4Info info;
+        info.elementLengths[0] = static_cast<uint16_t>(ones);
+        info.elementLengths[1] = static_cast<uint16_t>(others);
+        info.ifExhaustedSuspension = true;
+        info.validBit = kTwoLists;
+        info.repeatTimes = 1;
+        AscendC::MrgSortSrcList<float> lists;
+        lists.src1 = source;
+        lists.src2 = source[static_cast<uint32_t>(window * SortedList::kWords)];
+        lists.src3 = source;
+        lists.src4 = source;
+        Order<AscendC::HardEvent::MTE2_V>();
+        Order<AscendC::HardEvent::MTE3_V>();
+        AscendC::MrgSort<float>(back_.template ReinterpretCast<float>(), lists, info);
+        Order<AscendC::HardEvent::V_MTE3>();
+        Order<AscendC::HardEvent::V_S>();
+        uint16_t taken[kWays] = {0, 0, 0, 0};
+        AscendC::GetMrgSortResult(taken[0], taken[1], taken[2], taken[3]);
+        return {taken[0], taken[1]};
+    }
+
+    __aicore__ inline void Load(const AscendC::LocalTensor<int32_t>& target,
+                                const AscendC::GlobalTensor<int32_t>& source, int64_t entries)
+    {
+        if (entries > 0) {
+            AscendC::DataCopyExtParams burst;
+            burst.blockLen = static_cast<uint32_t>(entries * SortedList::kWords * sizeof(int32_t));
+            AscendC::DataCopyPad(target, source, burst, AscendC::DataCopyPadExtParams<int32_t>());
+        }
+    }
+
+    __aicore__ inline void Store(const AscendC::LocalTensor<int32_t>& source,
+                                 const AscendC::GlobalTensor<int32_t>& target, int64_t entries)
+    {
+        AscendC::DataCopyExtParams burst;
+        burst.blockLen = static_cast<uint32_t>(entries * SortedList::kWords * sizeof(int32_t));
+        AscendC::DataCopyPad(target, source, burst);
+    }
+
+    Problem problem_;
+    AscendC::GlobalTensor<I> indices_;
+    AscendC::GlobalTensor<int32_t> source_;
+    AscendC::GlobalTensor<int32_t> target_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> buffer_;
+    AscendC::LocalTensor<int32_t> front_;  // 8-byte entries, or integers
+    AscendC::LocalTensor<int32_t> back_;
+    AscendC::LocalTensor<int32_t> codes_;
+    AscendC::LocalTensor<int32_t> places_;
+    AscendC::LocalTensor<int32_t> probes_;
+    int64_t block_ = 0;
+};
+
+}  // namespace kernel
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_KERNEL_COMMON_INDEX_SORT_H

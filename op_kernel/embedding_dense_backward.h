@@ -1,0 +1,621 @@
+// EmbeddingDenseBackward: the indices are sorted once; every core sums an equal share of the sorted rows, whatever the
+// runs of equal indices are. Runs that straddle the border of two shares are parked as fp32 rows and merged, in the
+// order of the shares, after the cores have met. Rows that no index names are zeroed by all cores together.
+#ifndef OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_H
+#define OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_H
+
+#include "kernel_operator.h"
+#include "common/arithmetic.h"
+#include "common/gm_window.h"
+#include "common/index_sort.h"
+#include "common/order.h"
+#include "common/row_burst.h"
+#include "common/search.h"
+#include "embedding_dense_backward_tiling_data.h"
+
+namespace opforge {
+
+/// T: dtype of grad. I: dtype of indices.
+template <typename T, typename I>
+class EmbeddingDenseBackward {
+public:
+    __aicore__ inline void Init(GM_ADDR grad, GM_ADDR indices, GM_ADDR gradWeight, GM_ADDR userWorkspace,
+                                const EmbeddingDenseBackwardTilingData& tiling, AscendC::TPipe* pipe)
+    {
+        tiling_ = tiling;
+        pipe_ = pipe;
+        if (!HasOutput()) {
+            return;
+        }
+        const int64_t block = AscendC::GetBlockIdx();
+        rowBlock_ = block / tiling.columnSlices;
+        slice_ = block % tiling.columnSlices;
+        const int64_t firstColumn = slice_ * tiling.sliceWidth;
+        columns_ = {firstColumn, kernel::Smaller(tiling.columns, firstColumn + tiling.sliceWidth)};
+        gradWeight_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(gradWeight),
+                                    static_cast<uint64_t>(tiling.weights * tiling.columns));
+        if (tiling.rows == 0) {
+            return;
+        }
+        grad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(grad), static_cast<uint64_t>(tiling.rows * tiling.columns));
+        indices_.SetGlobalBuffer(reinterpret_cast<__gm__ I*>(indices), static_cast<uint64_t>(tiling.rows));
+        LayOutWorkspace(userWorkspace, block);
+    }
+
+    __aicore__ inline void Process()
+    {
+        if (!HasOutput()) {
+            return;
+        }
+        if (tiling_.rows > 0) {
+            Sort();
+        }
+        InitBuffers();
+        if (tiling_.rows > 0) {
+            SumShare();
+            ShareRecords();
+            for (Tile tile = FirstTile(); tile.width > 0; tile = NextTile(tile)) {
+                MergeBorderRuns(tile);
+            }
+        }
+        ZeroUntouchedRows();
+    }
+
+private:
+    /// Columns that are summed at once.
+    struct Tile {
+        int64_t column;
+        int64_t width;
+    };
+
+    /// What the others must know of a row block, in 32 bytes of workspace.
+    enum Field : uint32_t {
+        kKeys,        // runs that begin in its share
+        kFirstKey,    // index of the first of them
+        kHeadLength,  // rows of the run that began in an earlier share; 0: the share begins with a run
+        kTailLength,  // rows of a run that began here and goes on in the next share; 0: there is none
+        kTailKey,     // index of that run
+        kPasses,      // 1 when the run that began earlier goes on in the next share
+        kFields = 8,
+    };
+
+    /// A place in the list of keys: `index` in the keys of share `block`, `earlier` keys in the shares before.
+    struct KeyPlace {
+        int64_t block = 0;
+        int64_t index = 0;
+        int64_t earlier = 0;
+    };
+
+    /// Holds for the keys in front of which there are at most `zeros` rows without an index.
+    class TouchedTest {
+    public:
+        __aicore__ inline TouchedTest(const AscendC::GlobalTensor<int32_t>& keys, int64_t earlier, int64_t zeros,
+                                      const AscendC::LocalTensor<int32_t>& probes)
+            : keys_(keys), earlier_(earlier), zeros_(zeros)
+        {
+            probes_.Init(probes);
+        }
+        __aicore__ inline void Load(int64_t key, int64_t stride, int64_t count)
+        {
+            probes_.Load(keys_, key, stride, count);
+            first_ = key;
+            stride_ = stride;
+        }
+        __aicore__ inline bool Holds(int64_t probe) const
+        {
+            return probes_.At(probe) - (earlier_ + first_ + probe * stride_) <= zeros_;
+        }
+
+    private:
+        AscendC::GlobalTensor<int32_t> keys_;
+        kernel::Probes probes_;
+        int64_t earlier_;
+        int64_t zeros_;
+        int64_t first_ = 0;
+        int64_t stride_ = 1;
+    };
+
+    static constexpr int64_t kElementBytes = static_cast<int64_t>(sizeof(T));
+    static constexpr int64_t kFloatsPerBlock = 8;
+    static constexpr int64_t kMaxGapBytes = 4294967295;
+    static constexpr int64_t kMaxBurstBytes = 2097120;
+    // Columns of a parked row are merged in pieces of whole sectors.
+    static constexpr int64_t kMergeColumns = 64;
+
+    __aicore__ inline bool HasOutput() const { return tiling_.weights > 0 && tiling_.columns > 0; }
+    __aicore__ inline int64_t SortBlocks() const { return tiling_.chunk < tiling_.rows ? AscendC::GetBlockNum() : 1; }
+
+    /// [lists of the sort][keys][records][parked rows]; a core that sorts alone has lists of its own.
+    __aicore__ inline void LayOutWorkspace(GM_ADDR userWorkspace, int64_t block)
+    {
+        const int64_t listWords = 2 * tiling_.rows * kernel::SortedList::kWords;
+        const int64_t lists = SortBlocks() > 1 ? 1 : AscendC::GetBlockNum();
+        __gm__ int32_t* words = reinterpret_cast<__gm__ int32_t*>(userWorkspace);
+        lists_.SetGlobalBuffer(words + (SortBlocks() > 1 ? 0 : block * listWords), static_cast<uint64_t>(listWords));
+        words += lists * listWords;
+        keys_.SetGlobalBuffer(words, static_cast<uint64_t>(tiling_.rows));
+        words += kernel::RoundUp(tiling_.rows, kFloatsPerBlock);
+        records_.SetGlobalBuffer(words, static_cast<uint64_t>(tiling_.rowBlocks * kFields));
+        words += tiling_.rowBlocks * kFields;
+        partials_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(words),
+                                  static_cast<uint64_t>(2 * tiling_.rowBlocks * tiling_.partialPitch));
+    }
+
+    __aicore__ inline void Sort()
+    {
+        kernel::IndexSort<I> sort;
+        sort.Init(pipe_, {tiling_.rows, tiling_.weights, tiling_.padding, tiling_.chunk, SortBlocks()},
+                  tiling_.sortBytes, indices_, lists_);
+        sorted_ = sort.Run();
+        usedRows_ = sort.CountWanted(sorted_);
+        share_ = ShareOf(rowBlock_);
+        AscendC::PipeBarrier<PIPE_ALL>();
+        pipe_->Reset();
+    }
+
+    __aicore__ inline void InitBuffers()
+    {
+        pipe_->InitBuffer(tiles_, static_cast<uint8_t>(tiling_.tileBuffers), static_cast<uint32_t>(tiling_.tileBytes));
+        pipe_->InitBuffer(stores_, static_cast<uint8_t>(tiling_.storeBuffers),
+                          static_cast<uint32_t>(tiling_.storeBytes));
+        pipe_->InitBuffer(workBuffer_, static_cast<uint32_t>(tiling_.workBytes));
+        pipe_->InitBuffer(carryBuffer_, static_cast<uint32_t>(tiling_.carryBytes));
+        pipe_->InitBuffer(windowBuffer_, static_cast<uint32_t>(tiling_.windowBytes));
+        pipe_->InitBuffer(keyBuffer_, static_cast<uint32_t>(tiling_.keyBytes));
+        pipe_->InitBuffer(recordBuffer_, static_cast<uint32_t>(tiling_.recordBytes));
+        pipe_->InitBuffer(probeBuffer_, static_cast<uint32_t>(tiling_.probeBytes));
+        work_ = workBuffer_.template Get<float>();
+        carry_ = carryBuffer_.template Get<float>();
+        keyList_ = keyBuffer_.template Get<int32_t>();
+        record_ = recordBuffer_.template Get<int32_t>();
+    }
+
+    __aicore__ inline Tile FirstTile() const { return TileAt(columns_.begin); }
+    __aicore__ inline Tile NextTile(const Tile& tile) const { return TileAt(tile.column + tile.width); }
+    __aicore__ inline Tile TileAt(int64_t column) const
+    {
+        return {column, kernel::Smaller(tiling_.tileWidth, columns_.end - column)};
+    }
+
+    __aicore__ inline int32_t CodeAt(int64_t rank) { return window_.At(rank * kernel::SortedList::kWords); }
+    __aicore__ inline int64_t RowAt(int64_t rank) { return window_.At(rank * kernel::SortedList::kWords + 1); }
+    __aicore__ inline int64_t KeyOf(int32_t code) const { return tiling_.weights - kernel::SortCode::Decode(code); }
+
+    /// Sums the runs of this core's share and records what others need to know of them.
+    __aicore__ inline void SumShare()
+    {
+        window_.Init(sorted_.words, sorted_.length * kernel::SortedList::kWords, windowBuffer_.template Get<int32_t>());
+        const bool isEmpty = share_.begin == share_.end;
+        const bool hasHead = !isEmpty && share_.begin > 0 && CodeAt(share_.begin - 1) == CodeAt(share_.begin);
+        const bool hasTail = !isEmpty && share_.end < usedRows_ && CodeAt(share_.end) == CodeAt(share_.end - 1);
+        for (Tile tile = FirstTile(); tile.width > 0; tile = NextTile(tile)) {
+            LayOutRows<T>(tile.width);
+            hasHead_ = hasHead;
+            hasTail_ = hasTail;
+            isKeeping_ = slice_ == 0 && tile.column == 0;
+            runLength_ = 0;
+            for (int64_t rank = share_.begin; rank < share_.end;) {
+                const int64_t count = kernel::Smaller(batchRows_, share_.end - rank);
+                LoadRows(rank, count, tile);
+                SumBatch(rank, count, tile);
+                rank += count;
+            }
+        }
+        if (slice_ == 0) {
+            StoreKeys();
+            StoreRecord();
+        }
+    }
+
+    /// Elements from one row to the next in UB, and rows of a batch, for rows of dtype D.
+    template <typename D>
+    __aicore__ inline void LayOutRows(int64_t width)
+    {
+        constexpr int64_t bytes = static_cast<int64_t>(sizeof(D));
+        pitch_ = kernel::RoundUp(width, kernel::kUbBlockBytes / bytes);
+        batchRows_ = kernel::Smaller(tiling_.tileBytes / (pitch_ * bytes),
+                                     tiling_.workBytes / (pitch_ * static_cast<int64_t>(sizeof(float))));
+    }
+
+    /// Starts to load the rows of `count` sorted entries.
+    __aicore__ inline void LoadRows(int64_t rank, int64_t count, const Tile& tile)
+    {
+        AscendC::LocalTensor<T> rows = tiles_.AllocTensor<T>();
+        kernel::RowBurst burst(kMaxGapBytes / kElementBytes / tiling_.columns);
+        int64_t slot = 0;
+        for (int64_t index = 0; index < count; ++index) {
+            const int64_t row = RowAt(rank + index);
+            if (!burst.Take(row)) {
+                CopyIn(rows[static_cast<uint32_t>(slot * pitch_)], burst, tile);
+                slot += burst.Count();
+                burst.Start(row);
+            }
+        }
+        CopyIn(rows[static_cast<uint32_t>(slot * pitch_)], burst, tile);
+        tiles_.EnQue(rows);
+    }
+
+    __aicore__ inline void CopyIn(const AscendC::LocalTensor<T>& rows, const kernel::RowBurst& burst, const Tile& tile)
+    {
+        if (burst.Count() == 0) {
+            return;
+        }
+        AscendC::DataCopyExtParams params;
+        params.blockCount = static_cast<uint16_t>(burst.Count());
+        params.blockLen = static_cast<uint32_t>(tile.width * kElementBytes);
+        params.srcStride = burst.Count() > 1
+                               ? static_cast<uint32_t>((burst.Stride() * tiling_.columns - tile.width) * kElementBytes)
+                               : 0;
+        AscendC::DataCopyPadExtParams<T> padding;
+        padding.isPad = pitch_ != tile.width;
+        padding.rightPadding = static_cast<uint8_t>(pitch_ - tile.width);
+        AscendC::DataCopyPad(rows, grad_[static_cast<uint64_t>(burst.First() * tiling_.columns + tile.column)], params,
+                             padding);
+    }
+
+    /// Moves the next rows to work_, as floats.
+    template <typename D>
+    __aicore__ inline void Widen(int64_t count)
+    {
+        AscendC::LocalTensor<D> rows = tiles_.DeQue<D>();
+        const uint32_t elements = static_cast<uint32_t>(count * pitch_);
+        if constexpr (sizeof(D) == sizeof(float)) {
+            AscendC::DataCopy(work_, rows, elements);
+        } else {
+            AscendC::Cast(work_, rows, AscendC::RoundMode::CAST_NONE, elements);
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+        tiles_.FreeTensor(rows);
+    }
+
+    /// Sums the runs in a batch of sorted rows; the last one may go on in the next batch.
+    __aicore__ inline void SumBatch(int64_t rank, int64_t count, const Tile& tile)
+    {
+        Widen<T>(count);
+        int32_t code = CodeAt(rank);
+        for (int64_t first = 0; first < count;) {
+            int64_t next = first + 1;
+            int32_t nextCode = code;
+            for (; next < count; ++next) {
+                nextCode = CodeAt(rank + next);
+                if (nextCode != code) {
+                    break;
+                }
+            }
+            const bool isLast = rank + next == share_.end;
+            const bool isWhole = next < count || isLast || CodeAt(rank + next) != code;
+            AscendC::LocalTensor<float> sum = SumRows(first, next - first);
+            if (runLength_ > 0) {
+                AscendC::Add(carry_, carry_, sum, static_cast<int32_t>(pitch_));
+                AscendC::PipeBarrier<PIPE_V>();
+                sum = carry_;
+            } else if (!isWhole) {
+                AscendC::DataCopy(carry_, sum, static_cast<uint32_t>(pitch_));
+                AscendC::PipeBarrier<PIPE_V>();
+            }
+            runLength_ += next - first;
+            if (isWhole) {
+                FinishRun(sum, KeyOf(code), isLast, tile);
+                runLength_ = 0;
+            }
+            first = next;
+            code = nextCode;
+        }
+    }
+
+    /// The sum of rows of work_, in place of the first one.
+    __aicore__ inline AscendC::LocalTensor<float> SumRows(int64_t first, int64_t count)
+    {
+        const AscendC::LocalTensor<float> rows = work_[static_cast<uint32_t>(first * pitch_)];
+        while (count > 1) {
+            const int64_t half = count / 2;
+            AscendC::Add(rows, rows, rows[static_cast<uint32_t>((count - half) * pitch_)],
+                         static_cast<int32_t>(half * pitch_));
+            AscendC::PipeBarrier<PIPE_V>();
+            count -= half;
+        }
+        return rows;
+    }
+
+    /// Stores the sum of the part of a run that lies in the share.
+    __aicore__ inline void FinishRun(const AscendC::LocalTensor<float>& sum, int64_t key, bool isLast, const Tile& tile)
+    {
+        const bool goesOn = isLast && hasTail_;
+        if (hasHead_) {
+            Store(PartialsAt(HeadRow(rowBlock_), tile.column), sum, tile.width);
+            Note(kHeadLength, runLength_);
+            Note(kPasses, goesOn ? 1 : 0);
+            hasHead_ = false;
+            return;
+        }
+        if (isKeeping_) {
+            KeepKey(key);
+        }
+        if (goesOn) {
+            Store(PartialsAt(TailRow(rowBlock_), tile.column), sum, tile.width);
+            Note(kTailLength, runLength_);
+            Note(kTailKey, key);
+        } else {
+            Scale(sum, runLength_);
+            Store(OutputAt(key, tile.column), sum, tile.width);
+        }
+    }
+
+    __aicore__ inline void Scale(const AscendC::LocalTensor<float>& sum, int64_t length)
+    {
+        if (tiling_.scale != 0 && length > 1) {
+            AscendC::Muls<float>(sum, sum, 1.0f / static_cast<float>(length), static_cast<int32_t>(pitch_));
+            AscendC::PipeBarrier<PIPE_V>();
+        }
+    }
+
+    /// Writes a row of `width` columns.
+    template <typename D>
+    __aicore__ inline void Store(const AscendC::GlobalTensor<D>& destination, const AscendC::LocalTensor<float>& sum,
+                                 int64_t width)
+    {
+        AscendC::LocalTensor<D> row = stores_.AllocTensor<D>();
+        if constexpr (sizeof(D) == sizeof(float)) {
+            AscendC::DataCopy(row, sum, static_cast<uint32_t>(pitch_));
+        } else {
+            AscendC::Cast(row, sum, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(pitch_));
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+        stores_.EnQue(row);
+        row = stores_.DeQue<D>();
+        CopyOut(destination, row, width);
+        stores_.FreeTensor(row);
+    }
+
+    template <typename D>
+    __aicore__ inline void CopyOut(const AscendC::GlobalTensor<D>& destination, const AscendC::LocalTensor<D>& source,
+                                   int64_t count)
+    {
+        AscendC::DataCopyExtParams burst;
+        burst.blockLen = static_cast<uint32_t>(count * sizeof(D));
+        AscendC::DataCopyPad(destination, source, burst);
+    }
+
+    __aicore__ inline int64_t KeyRoom() const { return tiling_.keyBytes / static_cast<int64_t>(sizeof(int32_t)); }
+
+    /// Adds a key to the list of this share.
+    __aicore__ inline void KeepKey(int64_t key)
+    {
+        if (keptKeys_ == 0) {
+            Note(kFirstKey, key);
+        } else if (keptKeys_ % KeyRoom() == 0) {
+            StoreKeys();
+        }
+        keyList_.SetValue(static_cast<uint32_t>(keptKeys_ % KeyRoom()), static_cast<int32_t>(key));
+        ++keptKeys_;
+    }
+
+    /// Moves the keys that are still in UB to GM.
+    __aicore__ inline void StoreKeys()
+    {
+        const int64_t count = keptKeys_ - storedKeys_;
+        if (count > 0) {
+            kernel::Order<AscendC::HardEvent::S_MTE3>();
+            CopyOut(keys_[static_cast<uint64_t>(share_.begin + storedKeys_)], keyList_, count);
+            kernel::Order<AscendC::HardEvent::MTE3_S>();
+            storedKeys_ = keptKeys_;
+        }
+    }
+
+    __aicore__ inline void Note(Field field, int64_t value) { noted_[field] = static_cast<int32_t>(value); }
+
+    __aicore__ inline void StoreRecord()
+    {
+        Note(kKeys, keptKeys_);
+        for (uint32_t field = 0; field < kFields; ++field) {
+            record_.SetValue(field, noted_[field]);
+        }
+        kernel::Order<AscendC::HardEvent::S_MTE3>();
+        CopyOut(records_[static_cast<uint64_t>(rowBlock_ * kFields)], record_, kFields);
+    }
+
+    /// Every core gets the records of all.
+    __aicore__ inline void ShareRecords()
+    {
+        if (AscendC::GetBlockNum() > 1) {
+            AscendC::SyncAll();
+        } else {
+            kernel::Order<AscendC::HardEvent::MTE3_MTE2>();
+        }
+        AscendC::DataCopy(record_, records_, static_cast<uint32_t>(tiling_.rowBlocks * kFields));
+        kernel::Order<AscendC::HardEvent::MTE2_S>();
+    }
+
+    __aicore__ inline int64_t Recorded(int64_t rowBlock, Field field) const
+    {
+        return record_.GetValue(static_cast<uint32_t>(rowBlock * kFields) + field);
+    }
+
+    /// Merges this core's columns of the runs that its share has a part of.
+    __aicore__ inline void MergeBorderRuns(const Tile& tile)
+    {
+        if (Recorded(rowBlock_, kHeadLength) > 0) {
+            int64_t first = rowBlock_ - 1;
+            while (Recorded(first, kPasses) != 0) {
+                --first;
+            }
+            Merge(first, tile);
+        }
+        if (Recorded(rowBlock_, kTailLength) > 0) {
+            Merge(rowBlock_, tile);
+        }
+    }
+
+    /// The row blocks that hold parts of the run that begins in share `first` merge one piece of the columns each.
+    __aicore__ inline void Merge(int64_t first, const Tile& tile)
+    {
+        int64_t length = Recorded(first, kTailLength);
+        int64_t last = first;
+        do {
+            ++last;
+            length += Recorded(last, kHeadLength);
+        } while (Recorded(last, kPasses) != 0);
+        const int64_t heads = last - first;
+        const int64_t piece = kernel::RoundUp(kernel::CeilDiv(tile.width, heads + 1), kMergeColumns);
+        const int64_t offset = (rowBlock_ - first) * piece;
+        if (offset >= tile.width) {
+            return;
+        }
+        const int64_t column = tile.column + offset;
+        const int64_t width = kernel::Smaller(piece, tile.width - offset);
+        LayOutRows<float>(width);
+        LoadPartials(TailRow(first), 1, column, width);
+        Widen<float>(1);
+        AscendC::DataCopy(carry_, work_, static_cast<uint32_t>(pitch_));
+        AscendC::PipeBarrier<PIPE_V>();
+        const bool isTooFarApart = tiling_.partialPitch * static_cast<int64_t>(sizeof(float)) > kMaxGapBytes;
+        const int64_t batch = isTooFarApart ? 1 : batchRows_;
+        for (int64_t head = 0; head < heads; head += batch) {
+            const int64_t count = kernel::Smaller(batch, heads - head);
+            LoadPartials(HeadRow(first + 1 + head), count, column, width);
+            Widen<float>(count);
+            AscendC::Add(carry_, carry_, SumRows(0, count), static_cast<int32_t>(pitch_));
+            AscendC::PipeBarrier<PIPE_V>();
+        }
+        Scale(carry_, length);
+        Store(OutputAt(Recorded(first, kTailKey), column), carry_, width);
+    }
+
+    __aicore__ inline void LoadPartials(int64_t row, int64_t count, int64_t column, int64_t width)
+    {
+        AscendC::LocalTensor<float> rows = tiles_.AllocTensor<float>();
+        AscendC::DataCopyExtParams params;
+        params.blockCount = static_cast<uint16_t>(count);
+        params.blockLen = static_cast<uint32_t>(width * sizeof(float));
+        params.srcStride = count > 1 ? static_cast<uint32_t>((tiling_.partialPitch - width) * sizeof(float)) : 0;
+        AscendC::DataCopyPadExtParams<float> padding;
+        padding.isPad = pitch_ != width;
+        padding.rightPadding = static_cast<uint8_t>(pitch_ - width);
+        AscendC::DataCopyPad(rows, PartialsAt(row, column), params, padding);
+        tiles_.EnQue(rows);
+    }
+
+    /// Zeroes this core's part of the rows without an index: the z-th of them is z plus the number of keys below it.
+    __aicore__ inline void ZeroUntouchedRows()
+    {
+        const int64_t blocks = tiling_.rows > 0 ? tiling_.rowBlocks : 0;
+        int64_t keys = 0;
+        for (int64_t block = 0; block < blocks; ++block) {
+            keys += Recorded(block, kKeys);
+        }
+        const kernel::Span zeros = kernel::PartOf(tiling_.weights - keys, tiling_.rowBlocks, rowBlock_);
+        if (zeros.begin == zeros.end) {
+            return;
+        }
+        AscendC::Duplicate<int32_t>(work_.template ReinterpretCast<int32_t>(), 0,
+                                    tiling_.workBytes / static_cast<int32_t>(sizeof(int32_t)));
+        kernel::Order<AscendC::HardEvent::V_MTE3>();
+
+        window_.Init(keys_, tiling_.rows, windowBuffer_.template Get<int32_t>());
+        KeyPlace place = FirstKeyAbove(zeros.begin, blocks);
+        for (int64_t zero = zeros.begin; zero < zeros.end; ++place.index) {
+            while (place.block < blocks && place.index == Recorded(place.block, kKeys)) {
+                place = {place.block + 1, 0, place.earlier + place.index};
+            }
+            const int64_t limit =
+                place.block < blocks ? window_.At(ShareOf(place.block).begin + place.index) : tiling_.weights;
+            const int64_t row = zero + place.earlier + place.index;
+            const int64_t count = kernel::Smaller(limit - row, zeros.end - zero);
+            ZeroRows(row, count);
+            zero += count;
+        }
+    }
+
+    /// The first key with more than `zeros` rows without an index below it.
+    __aicore__ inline KeyPlace FirstKeyAbove(int64_t zeros, int64_t blocks)
+    {
+        KeyPlace place;
+        int64_t earlier = 0;
+        for (int64_t block = 0; block < blocks; ++block) {
+            const int64_t keys = Recorded(block, kKeys);
+            if (keys > 0 && Recorded(block, kFirstKey) - earlier <= zeros) {
+                place = {block, 0, earlier};
+            }
+            earlier += keys;
+        }
+        if (blocks > 0) {
+            TouchedTest test(keys_[static_cast<uint64_t>(ShareOf(place.block).begin)], place.earlier, zeros,
+                             probeBuffer_.template Get<int32_t>());
+            place.index = kernel::FirstFailure(test, 0, Recorded(place.block, kKeys));
+        }
+        return place;
+    }
+
+    __aicore__ inline void ZeroRows(int64_t row, int64_t count)
+    {
+        const int64_t width = columns_.end - columns_.begin;
+        const bool isContiguous = width == tiling_.columns;
+        const int64_t stretch = isContiguous ? count * width : width;
+        const int64_t longest = kernel::Smaller(kMaxBurstBytes, tiling_.workBytes) / kElementBytes;
+        for (int64_t index = 0; index < (isContiguous ? kernel::Smaller(count, 1) : count); ++index) {
+            const AscendC::GlobalTensor<T> destination = OutputAt(row + index, columns_.begin);
+            for (int64_t done = 0; done < stretch; done += longest) {
+                CopyOut(destination[static_cast<uint64_t>(done)], work_.template ReinterpretCast<T>(),
+                        kernel::Smaller(longest, stretch - done));
+            }
+        }
+    }
+
+    __aicore__ inline kernel::Span ShareOf(int64_t rowBlock) const
+    {
+        return kernel::PartOf(usedRows_, tiling_.rowBlocks, rowBlock);
+    }
+    __aicore__ inline AscendC::GlobalTensor<T> OutputAt(int64_t row, int64_t column) const
+    {
+        return gradWeight_[static_cast<uint64_t>(row * tiling_.columns + column)];
+    }
+    __aicore__ inline AscendC::GlobalTensor<float> PartialsAt(int64_t row, int64_t column) const
+    {
+        return partials_[static_cast<uint64_t>(row * tiling_.partialPitch + column)];
+    }
+    /// Parked rows: of the runs that began in front of the shares, then of the runs that go on behind them.
+    __aicore__ inline int64_t HeadRow(int64_t rowBlock) const { return rowBlock; }
+    __aicore__ inline int64_t TailRow(int64_t rowBlock) const { return tiling_.rowBlocks + rowBlock; }
+
+    EmbeddingDenseBackwardTilingData tiling_;
+    AscendC::TPipe* pipe_ = nullptr;
+    AscendC::GlobalTensor<T> grad_;
+    AscendC::GlobalTensor<I> indices_;
+    AscendC::GlobalTensor<T> gradWeight_;
+    AscendC::GlobalTensor<int32_t> lists_;
+    AscendC::GlobalTensor<int32_t> keys_;
+    AscendC::GlobalTensor<int32_t> records_;
+    AscendC::GlobalTensor<float> partials_;
+    AscendC::TQue<AscendC::TPosition::VECIN, 1> tiles_;
+    AscendC::TQue<AscendC::TPosition::VECOUT, 1> stores_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> workBuffer_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> carryBuffer_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> windowBuffer_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> keyBuffer_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> recordBuffer_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> probeBuffer_;
+    AscendC::LocalTensor<float> work_;
+    AscendC::LocalTensor<float> carry_;
+    AscendC::LocalTensor<int32_t> keyList_;
+    AscendC::LocalTensor<int32_t> record_;
+    kernel::SortedList sorted_;
+    kernel::GmWindow window_;
+    kernel::Span columns_;  // of this core
+    kernel::Span share_;    // of the sorted rows, of this core
+    int64_t rowBlock_ = 0;
+    int64_t slice_ = 0;
+    int64_t usedRows_ = 0;
+    int64_t pitch_ = 0;  // elements from one row to the next in UB
+    int64_t batchRows_ = 0;
+    int64_t runLength_ = 0;  // rows of the current run that are summed already
+    int64_t keptKeys_ = 0;
+    int64_t storedKeys_ = 0;
+    int32_t noted_[kFields] = {};
+    bool hasHead_ = false;  // the current run began in an earlier share
+    bool hasTail_ = false;  // the last run goes on in the next share
+    bool isKeeping_ = false;
+};
+
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_H

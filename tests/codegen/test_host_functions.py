@@ -1,0 +1,214 @@
+"""The generated InferShape, InferDataType and tiling functions, called as the runtime calls them, say what Python says.
+
+The contexts are those of the twin, so that dimensions of -1, the rank -2, absent inputs and lists on the host pass
+through the same getters as in CANN.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from opforge.codegen import evaluate, program
+from opforge.codegen.dtypes import DTYPES
+from opforge.codegen.names import lower_camel
+from opforge.codegen.render import render
+from opforge.codegen.semantics import Call, check, infer
+from opforge.twin.build import INCLUDE, build_runtime
+from opforge.twin.compiler import WARNINGS, compiler
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+OPERATORS = sorted([*(path.stem for path in (ROOT / "op_proto").glob("*.yaml")), "scale_rows"])
+KINDS = {"int": "i", "bool": "b", "float": "f", "string": "s"}
+
+# Prints what the glue hands to it.
+PLAN = """
+#include <iostream>
+#include "common/plan.h"
+#include "NAME_problem.h"
+#include "NAME_tiling_data.h"
+namespace opforge {
+inline Plan<TYPETilingData> PlanTYPE(const TYPEProblem& problem, const Platform&)
+{
+    std::cout << "problem " << static_cast<int32_t>(problem.shapeCase)FIELDS << std::endl;
+    Plan<TYPETilingData> plan;
+    plan.blockNum = 1;
+    return plan;
+}
+}  // namespace opforge
+"""
+
+
+class HostFunctions:
+    """The host functions of one operator in a process of their own; `change` may break a generated file."""
+
+    def __init__(self, spec, folder, change=lambda _, text: text):
+        self.spec = spec
+        names = [*spec.program.symbols, *spec.program.stars]
+        fields = [f"problem.{name}" for name in names] + [f"problem.{lower_camel(attr.name)}" for attr in spec.attrs]
+        plan = PLAN.replace("FIELDS", "".join(f' << " " << {field}' for field in fields))
+        for path, text in {**dict(render(spec)), f"op_host/{spec.name}_tiling.h": self._named(plan)}.items():
+            (folder / Path(path).name).write_text(change(path, text), encoding="utf-8")
+        source = folder / "host_functions.cpp"
+        source.write_text(self._named((HERE / "host_functions.cpp").read_text(encoding="utf-8")), encoding="utf-8")
+        self.program = folder / "host_functions"
+        library = build_runtime()
+        command = [compiler()[0], "-std=c++17", "-O0", *WARNINGS, "-DOP_PROTO_LIB", "-DOP_TILING_LIB"]
+        command += [f"-I{folder}", f"-I{ROOT / 'op_host'}", f"-I{INCLUDE}", str(source), "-o", str(self.program)]
+        command += [f"-L{library.parent}", f"-Wl,-rpath,{library.parent}", "-lopforge_twin"]
+        subprocess.run(command, check=True)
+
+    def _named(self, text):
+        return text.replace("NAME", self.spec.name).replace("TYPE", self.spec.op_type)
+
+    def answers(self, calls):
+        """Per (call, whether it is tiled): the lines in front of the answer, and the answer."""
+        spec = self.spec
+        tensors = "i" * len(spec.inputs) + "o" * len(spec.outputs)
+        arguments = [spec.op_type, tensors, "".join(KINDS[attr.type] for attr in spec.attrs)]
+        text = "\n".join(self._line(call, is_tiled) for call, is_tiled in calls)
+        done = subprocess.run([self.program, *arguments], input=text, check=True, capture_output=True, text=True)
+        answers, before = [], []
+        for line in done.stdout.splitlines():
+            if line.startswith("{"):
+                answers.append((before, json.loads(line)))
+                before = []
+            else:
+                before.append(line)
+        return answers
+
+    def _line(self, call, is_tiled):
+        words = [int(is_tiled)]
+        for tensor in self.spec.tensors:
+            shape = call.shapes.get(tensor.name, ())
+            dims = [-2] if shape is None else [-1 if dim is None else dim for dim in shape]
+            values = call.values.get(tensor.name)
+            is_there = tensor.name in call.shapes or (tensor in self.spec.outputs and not is_tiled)
+            words += [int(is_there), DTYPES[call.dtypes.get(tensor.name, "float32")].number, len(dims), *dims]
+            words += [int(values is not None), len(values or ()), *(values or ())]
+        words += [int(v) if isinstance(v, bool) else v for v in (call.attrs[attr.name] for attr in self.spec.attrs)]
+        return " ".join(map(str, words))
+
+
+def reachable(spec, call, *, is_tiled):
+    """The call as a node of a graph can make it: nothing required is absent, dtypes are known; None if it cannot."""
+    tensors = spec.tensors if is_tiled else spec.inputs
+    shapes = {tensor.name: call.shapes[tensor.name] for tensor in tensors if tensor.name in call.shapes}
+    if any(tensor.name not in shapes for tensor in tensors if not tensor.optional):
+        return None
+    dtypes = {}
+    for tensor in tensors:
+        if tensor.name in shapes:
+            own = tensor.dtypes or spec.tensor(tensor.dtype).dtypes
+            dtypes[tensor.name] = call.dtypes.get(tensor.name) or own[0]
+    values = {name: list(v) for name, v in call.values.items() if shapes.get(name) == (len(v),)}
+    return Call(shapes, dtypes, call.attrs, values)
+
+
+def expected_inference(spec, call):
+    """The message of a refusal, or dimensions and dtype number of every output."""
+    untyped = Call(call.shapes, {}, call.attrs, call.values)
+    if violation := check(spec, untyped, with_outputs=False):
+        return violation.message
+    types = infer(spec, call, with_checks=False)
+    shapes = [[-2] if shape is None else list(shape) for shape in (types[o.name].shape for o in spec.outputs)]
+    return [(shape, DTYPES[types[o.name].dtype].number) for shape, o in zip(shapes, spec.outputs, strict=True)]
+
+
+def expected_problem(spec, call):
+    """The message of a refusal, or what the plan is given: the case, symbols, products of stars, attributes."""
+    if violation := check(spec, call, with_casts=False):
+        return violation.message
+    environment = evaluate.Environment({}, call.attrs, call.shapes, call.dtypes)
+    cases = spec.program.cases
+    index = next(i for i, case in enumerate(cases) if evaluate.evaluate(case.when, environment) is True)
+    known = {}
+    for binding in cases[index].bindings:
+        shape = call.shapes.get(binding.tensor)
+        if shape is None:
+            continue
+        dims = binding.dims_of(shape) if binding.is_star else [shape[binding.axis]]
+        product = 1
+        for dim in dims:
+            product = -1 if dim < 0 or product < 0 else product * dim
+        known[binding.symbol] = product if 0 <= product < 2**63 else 0
+    words = [index, *(known.get(name, 0) for name in (*spec.program.symbols, *spec.program.stars))]
+    words += [f"{v:g}" if isinstance(v, float) else int(v) if isinstance(v, bool) else v for v in call.attrs.values()]
+    return " ".join(map(str, ["problem", *words]))
+
+
+def drawn_calls(spec, calls, count):
+    drawn = []
+    while len(drawn) < count:
+        call, (is_tiled, _) = calls.draw()
+        if (known := reachable(spec, call, is_tiled=is_tiled)) is not None:
+            drawn.append((known, is_tiled))
+    return drawn
+
+
+def compare(functions, calls, count):
+    spec = functions.spec
+    drawn = drawn_calls(spec, calls, count)
+    answers = functions.answers(drawn)
+    assert len(answers) == len(drawn)
+    kinds = {"refused": 0, "inferred": 0, "planned": 0}
+    for (call, is_tiled), (before, answer) in zip(drawn, answers, strict=True):
+        expected = expected_problem(spec, call) if is_tiled else expected_inference(spec, call)
+        if isinstance(expected, str):
+            is_refused = not expected.startswith("problem ")
+            line = f"{expected} (node {spec.op_type})" if is_refused else expected
+            assert before == [line], (call, is_tiled, answer)
+            assert ("error" in answer) == is_refused, (call, is_tiled, answer)
+            kinds["refused" if is_refused else "planned"] += 1
+        else:
+            got = [(output["dims"], output["dtype"]) for output in answer["outputs"]]
+            assert got == expected, (call, before)
+            kinds["inferred"] += 1
+    return kinds
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_host_functions_say_what_python_says(name, spec_of, calls_of, tmp_path):
+    kinds = compare(HostFunctions(spec_of[name], tmp_path), calls_of(spec_of[name]), 4000)
+    assert min(kinds.values()) > 50, kinds
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("name", OPERATORS)
+def test_host_functions_say_what_python_says_of_many_calls(name, spec_of, calls_of, tmp_path):
+    compare(HostFunctions(spec_of[name], tmp_path), calls_of(spec_of[name]), 100_000)
+
+
+BROKEN = [
+    ("InferShape", "infershape.cpp", "WriteShape(GradBiasShape(call, symbols), *gradBias);", ""),
+    ("InferDataType", "infershape.cpp", "context->GetRequiredInputDataType(0)", "ge::DT_FLOAT"),
+    ("tiling glue", "tiling.cpp", "call.groupIdxType = *groupIdxType;", "call.groupIdxType = *groupIdxType / 2;"),
+    ("tiling glue", "tiling.cpp", "problem.C = symbols.C.ValueOr(0);", "problem.C = symbols.G.ValueOr(0);"),
+]
+
+
+@pytest.mark.parametrize(("back_end", "file", "old", "new"), BROKEN)
+def test_a_broken_host_function_is_noticed(back_end, file, old, new, spec_of, calls_of, tmp_path):
+    def broken(path, text):
+        if not path.endswith(file):
+            return text
+        assert old in text, f"{back_end} must have the line that is to be broken"
+        return text.replace(old, new or ";")
+
+    spec = spec_of["grouped_bias_add_grad"]
+    functions = HostFunctions(spec, tmp_path, broken)
+    with pytest.raises(AssertionError):
+        compare(functions, calls_of(spec), 2000)
+
+
+def test_a_broken_python_is_noticed(spec_of, calls_of, tmp_path, monkeypatch):
+    spec = spec_of["grouped_bias_add_grad"]
+    functions = HostFunctions(spec, tmp_path)
+    compare(functions, calls_of(spec), 1000)
+    monkeypatch.setattr(program.Binding, "axis", 0)
+    with pytest.raises(AssertionError):
+        compare(functions, calls_of(spec), 1000)

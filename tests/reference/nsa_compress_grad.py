@@ -1,0 +1,48 @@
+"""What NsaCompressGrad computes, written from its formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def first_rows_of_windows(ends: list[int], block: int, stride: int) -> list[int]:
+    """The row every window begins in: each `stride` rows of a sequence, as long as `block` rows are left."""
+    return [row for start, end in pairwise([0, *ends]) for row in range(start, end - block + 1, stride)]
+
+
+def ends_of_sequences(act_seq_len: Array | None, rows: int, act_seq_len_type: int) -> list[int]:
+    """The row behind the last one of every sequence; without a list all rows are one sequence."""
+    if act_seq_len is None or act_seq_len.size == 0:
+        return [rows]
+    values = [int(value) for value in act_seq_len]
+    return list(accumulate(values)) if act_seq_len_type == 1 else values
+
+
+def reference(inputs: Mapping[str, Array | None], attrs: Mapping[str, Any]) -> dict[str, Array]:
+    """Both gradients of output[o, n, d] = sum(weight[w, n] * input[r(o) + w, n, d] for w < W), in float64.
+
+    Args:
+        inputs: `output_grad` [O, N, D], `input` [T, N, D], `weight` [W, N], and `act_seq_len` [B] or None.
+        attrs: `compress_block_size` W, `compress_stride`, `act_seq_len_type`: 0 when the list holds ends, 1: lengths.
+
+    Returns:
+        `input_grad` [T, N, D] and `weight_grad` [W, N] in the dtype of `input`.
+    """
+    output_grad, rows, weight = inputs["output_grad"], inputs["input"], inputs["weight"]
+    assert output_grad is not None
+    assert rows is not None
+    assert weight is not None
+    block, stride = int(attrs["compress_block_size"]), int(attrs["compress_stride"])
+    ends = ends_of_sequences(inputs.get("act_seq_len"), len(rows), int(attrs["act_seq_len_type"]))
+    grad, wide, factors = (array.astype(np.float64) for array in (output_grad, rows, weight))
+    input_grad, weight_grad = np.zeros_like(wide), np.zeros_like(factors)
+    for window, row in enumerate(first_rows_of_windows(ends, block, stride)):
+        input_grad[row : row + block] += factors[:, :, None] * grad[window]
+        weight_grad += (wide[row : row + block] * grad[window]).sum(axis=2)
+    return {"input_grad": input_grad.astype(rows.dtype), "weight_grad": weight_grad.astype(weight.dtype)}
