@@ -40,7 +40,8 @@ extern "C" __global__ __aicore__ void list_ends(GM_ADDR list, GM_ADDR limits, GM
 
 def ends_of(index, rows, *, are_lengths):
     ends = np.zeros(16, np.int32)
-    kernel = KERNEL.replace("INDEX", f"{index.dtype.name}_t")
+    # The text names the folder of the headers: a copy of the project compiles its own.
+    kernel = f"// {ROOT}\n" + KERNEL.replace("INDEX", f"{index.dtype.name}_t")
     assert launch(kernel, "list_ends", 1, [index, np.array([rows, are_lengths], np.int64), ends]) == []
     return ends
 
