@@ -114,13 +114,25 @@ def convert(
     model: Annotated[Path, typer.Argument(metavar="IN", help="ONNX model.")],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where the converted model goes.")],
     patterns: Annotated[bool, typer.Option("--patterns", help="Also rewrite groups of standard nodes.")] = False,
+    lower_training: Annotated[
+        bool, typer.Option("--lower-training", help="Also rewrite gradient nodes of onnxruntime's training graphs.")
+    ] = False,
+    opset: Annotated[
+        int | None, typer.Option(metavar="N", help="Version of ai.onnx, 8 to 18; default: 18 at most.")
+    ] = None,
     domain: Annotated[str, typer.Option(help="Domain of our nodes: opforge, npu or ai.onnx.")] = "opforge",
+    verify_numbers: Annotated[
+        bool,
+        typer.Option("--verify", help="Run both models on the same arrays; exit 1, writing nothing, if they differ."),
+    ] = False,
+    report: Annotated[Path | None, typer.Option(metavar="R.html", help="Write the report as a page.")] = None,
     json_out: Annotated[Path | None, typer.Option("--json", metavar="R.json", help="Write the report as JSON.")] = None,
 ) -> None:
     """Rewrite the nodes of an ONNX model onto our operators."""
-    from opforge.frontend.commands import convert_command
+    from opforge.frontend.commands import ConvertOptions, convert_command
 
-    raise typer.Exit(convert_command(model, out, patterns=patterns, domain=domain, json_out=json_out))
+    options = ConvertOptions(patterns, lower_training, opset, domain, verify_numbers, report, json_out)
+    raise typer.Exit(convert_command(model, out, options))
 
 
 @app.command()
