@@ -98,7 +98,8 @@ def test_nameless_outputs_are_joined_to_nameless_inputs(tmp_path):
 
 def test_what_depends_on_constants_alone_vanishes(tmp_path):
     model = parse(
-        "(float[2] x) => (float[2] y, float[2] z) {[n] k = Neg (w) y = Add (x, k) z = Constant <value = float[2] {1, 2}> ()}"
+        "(float[2] x) => (float[2] y, float[2] z) {[n] k = Neg (w) y = Add (x, k)"
+        " z = Constant <value = float[2] {1, 2}> ()}"
     )
     model.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "w"))
     assert [(f.node, f.code) for f in findings(model, tmp_path)] == [("n (Neg)", "silent"), ("z", "silent")]
@@ -115,10 +116,7 @@ def test_a_local_function_and_a_node_that_could_be_ours(tmp_path):
     )
     causes = {f.node: f.cause for f in findings(model, tmp_path) if f.level == "error"}
     assert "local function" in causes["c (d::F)"]
-    assert (
-        "no parser for com.microsoft::1::GatherGrad" in causes["e (com.microsoft::GatherGrad)"]
-        or "can become" in causes["e (com.microsoft::GatherGrad)"]
-    )
+    assert causes["e (com.microsoft::GatherGrad)"] == "can become EmbeddingDenseBackward"
 
 
 def test_a_node_of_ours_in_a_loop_is_not_read(tmp_path):
@@ -126,7 +124,7 @@ def test_a_node_of_ours_in_a_loop_is_not_read(tmp_path):
         "b (int64 k, bool go, float[2, 4, 3] a) => (bool more, float[2, 4, 3] b, float[2, 3] s)"
         " {[r] s = npu.NPUGroupedBiasAddGrad (a) more = Identity (go) b = Identity (a)}"
     )
-    model = parse("(float[2, 4, 3] x, int64 m) => (float[2, 4, 3] l)", domains=["npu"])
+    model = parse("(float[2, 4, 3] x, int64 m) => (float[2, 4, 3] l) {}", domains=["npu"])
     model.graph.node.append(helper.make_node("Loop", ["m", "", "x"], ["l", "z"], body=body))
     codes = {f.node: f.cause for f in findings(model, tmp_path) if f.level == "error"}
     assert "which ATC does not read" in codes["r (npu::NPUGroupedBiasAddGrad)"]
