@@ -49,7 +49,7 @@ public:
         merged_.Init(pipe, {1, tiling.mergeBytes, tiling.mergeSumBytes, 0}, wide_);
         sequences_.Init(actSeqLen,
                         {tiling.sequences, tiling.lengths != 0, tiling.rows, tiling.windowRows, tiling.stride}, pipe,
-                        tiling.listBytes);
+                        tiling.listBytes, wide_);
     }
 
     __aicore__ inline void Process()

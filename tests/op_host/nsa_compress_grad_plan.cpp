@@ -109,6 +109,7 @@ void CheckBuffers(const Drawn& drawn, const NsaCompressGradTilingData& data)
     Expect(total <= drawn.platform.ubBytes, "buffers fit into UB", drawn);
     Expect(data.rowBytes >= std::max(area, sumArea) * 2, "a load holds the tile, and a piece of the weight", drawn);
     Expect(data.wideBytes >= std::max(area, sumArea) * 4, "both can be widened", drawn);
+    Expect(data.wideBytes >= 512 + 2 * data.listBytes, "a piece of the list can be counted", drawn);
     Expect(data.gradBytes >= gradArea * 2 && data.wideGradBytes >= gradArea * 4, "the windows fit", drawn);
     Expect(data.imageBytes >= area * 4 && data.storeBytes >= area * 2, "input_grad of the tile fits", drawn);
     Expect(data.storeBytes >= sumArea * 4, "sums can be parked", drawn);
