@@ -112,7 +112,7 @@ class ConstraintView:
         self.is_of_attributes = constraint.rule is None and not is_limited and reads_attributes_only(constraint.check)
         self.condition = None if constraint.rule else cpp_expression(constraint.check, op.cpp_names)
         if self.condition and constraint.case is not None:
-            other = f"Logic(symbols.shapeCase != {op.op_type}Case::k{upper_camel(constraint.case)})"
+            other = f"Logic(symbols.shapeCase != {op.source_type}Case::k{upper_camel(constraint.case)})"
             self.condition = Code(f"{other} || ({self.condition})")
         if self.condition and constraint.products:
             products = ", ".join(f"Product::k{product.capitalize()}" for product in constraint.products)

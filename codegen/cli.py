@@ -11,6 +11,7 @@ import typer
 from opforge.codegen.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+_OP_SUFFIX = typer.Option("--op-suffix", help="End types, functions and files with it, as in Custom: to have both.")
 
 
 @app.callback()
@@ -34,11 +35,26 @@ def generate(
         bool, typer.Option("--list-outputs", help="Print the paths of all files and stop.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be written, write nothing.")] = False,
+    op_suffix: Annotated[str, _OP_SUFFIX] = "",
 ) -> None:
     """Write every file that CANN needs of an operator, from its spec."""
     from opforge.codegen.generate import generate_files
 
-    raise typer.Exit(generate_files(specs or [], out=out, check=check, list_outputs=list_outputs, dry_run=dry_run))
+    raise typer.Exit(
+        generate_files(
+            specs or [], out=out, check=check, list_outputs=list_outputs, dry_run=dry_run, op_suffix=op_suffix
+        )
+    )
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of specs, for editors."""
+    import json
+
+    from opforge.codegen.model import OpSpec
+
+    typer.echo(json.dumps(OpSpec.model_json_schema(), indent=2))
 
 
 @app.command()
@@ -46,11 +62,27 @@ def build(
     soc: Annotated[str, typer.Option(help="SoC names, comma separated.")] = "Ascend910B1",
     ops: Annotated[str | None, typer.Option(help="Operator types, comma separated; default: all.")] = None,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Compilers at once; 0: one per core.")] = 0,
+    op_suffix: Annotated[str, _OP_SUFFIX] = "",
 ) -> None:
     """Generate, then compile host code and kernels for the CPU twin."""
     from opforge.twin.build import build_command
 
-    raise typer.Exit(build_command(socs=soc.split(","), ops=ops.split(",") if ops else None, jobs=jobs))
+    raise typer.Exit(
+        build_command(socs=soc.split(","), ops=ops.split(",") if ops else None, jobs=jobs, op_suffix=op_suffix)
+    )
+
+
+@app.command()
+def lint(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Kernel sources; default: all of op_kernel/.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Find in kernels what the host's compiler takes and the device's does not."""
+    from opforge.twin.kernel_lint import lint_command
+
+    raise typer.Exit(lint_command(files or [], as_json=as_json))
 
 
 @app.command()

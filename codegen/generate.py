@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.loader import load_specs
+from opforge.codegen.loader import load_specs, with_suffix
 from opforge.codegen.model import OpSpec
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.render import render, render_project
@@ -26,7 +26,9 @@ class Generated:
     left_out: tuple[str, ...]
 
 
-def generate_files(specs: Sequence[Path], *, out: Path | None, check: bool, list_outputs: bool, dry_run: bool) -> int:
+def generate_files(
+    specs: Sequence[Path], *, out: Path | None, check: bool, list_outputs: bool, dry_run: bool, op_suffix: str
+) -> int:
     """Generate the files of some specs, or of all specs of the project if none are named.
 
     Args:
@@ -35,21 +37,22 @@ def generate_files(specs: Sequence[Path], *, out: Path | None, check: bool, list
         check: Write nothing; print a diff and return 1 if a file is not what it would be.
         list_outputs: Only print the paths of all files.
         dry_run: Only print what would be written or removed.
+        op_suffix: What the types, functions and files of the operators end with besides.
 
     Raises:
         UserError: A spec has problems or the folder cannot be written.
     """
-    project = find_project()
+    project = Project(find_project().root, op_suffix)
     paths = list(specs) or project.spec_paths()
     if not paths:
         raise UserError(f"{project.root / 'op_proto'}: got no spec, expected files *.yaml, as in op_proto/add.yaml")
     folder = out or project.gen_dir
-    sources = sources_digest(paths, project.root) if not specs else ""
+    sources = sources_digest(paths, project.root) + op_suffix if not specs else ""
     if not (specs or check or list_outputs) and (stamp := current(folder, sources)):
         _print(*(f"left out: {reason}" for reason in stamp.left_out))
         _print(f"{_counted(stamp.operators)}: 0 written, {len(stamp.files)} unchanged in {_shown(folder)}")
         return 0
-    loaded = load_specs(paths)
+    loaded = with_suffix(load_specs(paths), op_suffix)
     roots = [
         path.resolve().parent.parent if path.resolve().parent.name == "op_proto" else project.root for path in paths
     ]
@@ -58,7 +61,7 @@ def generate_files(specs: Sequence[Path], *, out: Path | None, check: bool, list
         _print(*(_shown(folder / path) for path in sorted(generated.tree.files)))
         return 0
     if check:
-        return _check(generated.tree, folder, specs, out)
+        return _check(generated.tree, folder, specs, out, op_suffix)
     changes = compare(generated.tree, folder) if dry_run else write(generated.tree, folder)
     if not (specs or dry_run):
         leave(folder, generated.tree, sources, len(loaded), generated.left_out)
@@ -86,7 +89,7 @@ def rendered(specs: Sequence[tuple[OpSpec, Path]], *, is_complete: bool) -> Gene
     owners: dict[str, str] = {}
     left_out = []
     for spec, root in specs:
-        kernel = Path("op_kernel") / f"{spec.name}.h"
+        kernel = Path("op_kernel") / f"{spec.source_name}.h"
         has_plan = spec.own_plan is None or (root / spec.own_plan).is_file()
         has_kernel = (root / kernel).is_file()
         if not has_plan:
@@ -103,13 +106,14 @@ def rendered(specs: Sequence[tuple[OpSpec, Path]], *, is_complete: bool) -> Gene
     return Generated(Tree(files, owners, is_complete), tuple(left_out))
 
 
-def _check(tree: Tree, folder: Path, specs: Sequence[Path], out: Path | None) -> int:
+def _check(tree: Tree, folder: Path, specs: Sequence[Path], out: Path | None, op_suffix: str) -> int:
     changes = compare(tree, folder)
     if not changes.any:
         _print(f"{len(tree.files)} files are up to date in {_shown(folder)}")
         return 0
     typer.echo(differences(tree, folder), nl=False)
-    command = ["opforge", "generate", *(["--out", str(out)] if out else []), *map(str, specs)]
+    command = ["opforge", "generate", *(["--out", str(out)] if out else [])]
+    command += [*(["--op-suffix", op_suffix] if op_suffix else []), *map(str, specs)]
     stale = len(changes.written) + len(changes.removed)
     typer.echo(
         f"{stale} of {len(tree.files)} files are stale in {_shown(folder)}; run: {shlex.join(command)}", err=True

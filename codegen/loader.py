@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec, SpecModel
 from opforge.codegen.names import nearest
+from opforge.codegen.project import Project
 from opforge.codegen.salvage import Salvage, salvage
 from opforge.codegen.validate import problems_of
 from opforge.codegen.yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml
@@ -70,6 +71,20 @@ def load_specs(paths: Iterable[str | FilePath]) -> tuple[OpSpec, ...]:
     if lines:
         raise SpecError("\n".join(lines))
     return tuple(specs)
+
+
+def load_project(project: Project) -> tuple[OpSpec, ...]:
+    """Read all specs of a project; its suffix, if it has one, ends the names of the operators.
+
+    Raises:
+        SpecError: As `load_specs`.
+    """
+    return with_suffix(load_specs(project.spec_paths()), project.op_suffix)
+
+
+def with_suffix(specs: Sequence[OpSpec], suffix: str) -> tuple[OpSpec, ...]:
+    """The operators with names that end with a suffix; it may be empty."""
+    return tuple(spec.with_suffix(suffix) if suffix else spec for spec in specs)
 
 
 def _read(path: FilePath) -> tuple[OpSpec, Document]:

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PrivateAttr,
+    StringConstraints,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_after_validator_function
 
 from opforge.codegen import names
 from opforge.codegen.dtypes import ANY_FORMAT, DTYPES, FORMATS, PUBLIC_FORMATS
@@ -44,13 +57,23 @@ def _one_line(text: str) -> str:
     return _no_controls(text)
 
 
-def _known(kind: str, words: tuple[str, ...]) -> AfterValidator:
-    def check(text: str) -> str:
-        if text not in words:
-            raise ValueError(f"unknown {kind} {text!r}; {suggest(text, words)}")
-        return text
+@dataclass(frozen=True)
+class _Known:
+    """The words that a value may be; an editor offers them."""
 
-    return AfterValidator(check)
+    kind: str
+    words: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), "enum": list(self.words)}
+
+    def _check(self, text: str) -> str:
+        if text not in self.words:
+            raise ValueError(f"unknown {self.kind} {text!r}; {suggest(text, self.words)}")
+        return text
 
 
 def _plan(text: str) -> str:
@@ -88,20 +111,20 @@ OpType = Annotated[str, AfterValidator(_op_type)]
 Name = Annotated[str, AfterValidator(_parameter)]
 IrName = Annotated[str, AfterValidator(_ir_name)]
 CName = Annotated[str, AfterValidator(_camel)]
-Dtype = Annotated[str, _known("dtype", tuple(sorted(DTYPES)))]
-FormatName = Annotated[str, _known("format", (*FORMATS, ANY_FORMAT))]
-Mix = Annotated[str, _known("mix", ("promote", "cast"))]
-Product = Annotated[str, _known("product", PRODUCTS)]
-TaskType = Annotated[str, _known("task type", TASK_TYPES)]
-AttrType = Annotated[str, _known("attribute type", ("int", "float", "bool", "string"))]
-ScalarType = Annotated[str, _known("type", tuple(SCALAR_BYTES))]
+Dtype = Annotated[str, _Known("dtype", tuple(sorted(DTYPES)))]
+FormatName = Annotated[str, _Known("format", (*FORMATS, ANY_FORMAT))]
+Mix = Annotated[str, _Known("mix", ("promote", "cast"))]
+Product = Annotated[str, _Known("product", PRODUCTS)]
+TaskType = Annotated[str, _Known("task type", TASK_TYPES)]
+AttrType = Annotated[str, _Known("attribute type", ("int", "float", "bool", "string"))]
+ScalarType = Annotated[str, _Known("type", tuple(SCALAR_BYTES))]
 PlanName = Annotated[str, AfterValidator(_plan)]
-RuleName = Annotated[str, _known("rule", ("required", "dtypes", "formats", "ranks", "shapes"))]
+RuleName = Annotated[str, _Known("rule", ("required", "dtypes", "formats", "ranks", "shapes"))]
 Status = Annotated[int, Field(ge=0)]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9]{0,7}$")]
 CType = Annotated[
     str,
-    _known(
+    _Known(
         "C type",
         (
             "int8_t",
@@ -348,10 +371,29 @@ class OpSpec(SpecModel):
     tiling: TilingSpec = TilingSpec()
     tests: TestsSpec = TestsSpec()
 
+    _source_type: str = PrivateAttr("")
+
     @property
     def name(self) -> str:
         """The op type in snake case: stem of files, name of the kernel function."""
         return snake_case(self.op_type)
+
+    @property
+    def source_type(self) -> str:
+        """The op type that plan and kernel are written for: that of the spec, whatever the operator was renamed to."""
+        return self._source_type or self.op_type
+
+    @property
+    def source_name(self) -> str:
+        """The stem of the files of plan and kernel."""
+        return snake_case(self.source_type)
+
+    def with_suffix(self, suffix: str) -> OpSpec:
+        """The operator under another type and other function names, to be had beside one that has these."""
+        aclnn = tuple(f.model_copy(update={"function": f.function + suffix}) for f in self.aclnn)
+        renamed = self.model_copy(update={"op_type": self.op_type + suffix, "aclnn": aclnn})
+        renamed._source_type = self.source_type  # noqa: SLF001  # of the same class
+        return renamed
 
     @cached_property
     def program(self) -> Program:
@@ -363,7 +405,7 @@ class OpSpec(SpecModel):
     @property
     def own_plan(self) -> str | None:
         """The plan below the project folder; None with a shared one."""
-        return None if self.tiling.strategy else f"op_host/{self.tiling.plan or f'{self.name}_tiling.h'}"
+        return None if self.tiling.strategy else f"op_host/{self.tiling.plan or f'{self.source_name}_tiling.h'}"
 
     @property
     def built_products(self) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ class TilingKeyView:
         )
         self.chain = Code("} else " if index else "")
         self.number = number
-        self.enumerator = f"{spec.name}_{snake_case(name)}".upper()
+        self.enumerator = f"{spec.source_name}_{snake_case(name)}".upper()
         self.arguments = Code(", ".join(_template_argument(spec, item) for item in template))
 
 
@@ -96,6 +96,8 @@ class OpView:
         self.spec = spec
         self.op_type = spec.op_type
         self.name = spec.name
+        self.source_type = spec.source_type
+        self.source_name = spec.source_name
         self.summary = spec.summary
         self.formula = spec.formula
         self.description = spec.description
@@ -140,6 +142,10 @@ class OpView:
     def guard(self, folder: str, what: str) -> str:
         """The include guard of a header."""
         return f"OPFORGE_GEN_{folder}_{self.name.upper()}_{what}_H"
+
+    def source_guard(self, folder: str, what: str) -> str:
+        """The include guard of a header that plan or kernel include."""
+        return f"OPFORGE_GEN_{folder}_{self.source_name.upper()}_{what}_H"
 
     @property
     def kernel_parameters(self) -> Code:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,14 @@ class Project:
     """A folder with `op_proto/*.yaml`, `op_host/`, `op_kernel/` and `op_plugin/`."""
 
     root: Path
+    # Ends the types and functions of all operators, and keeps what is built of them apart.
+    op_suffix: str = ""
+
+    def __post_init__(self) -> None:
+        if self.op_suffix and not re.fullmatch(r"[A-Z][A-Za-z0-9]{0,31}", self.op_suffix):
+            raise UserError(
+                f"op suffix: got {self.op_suffix!r}, expected a capital, letters and digits, as in 'Custom'"
+            )
 
     @property
     def is_installed(self) -> bool:
@@ -27,6 +36,10 @@ class Project:
     @property
     def build_dir(self) -> Path:
         """Where generated and compiled files go: `build/` of a checkout, the user's cache for an installed wheel."""
+        return self._plain_build_dir / f"suffix_{self.op_suffix}" if self.op_suffix else self._plain_build_dir
+
+    @property
+    def _plain_build_dir(self) -> Path:
         if override := os.environ.get("OPFORGE_BUILD_DIR"):
             return Path(override).resolve()
         if not self.is_installed:

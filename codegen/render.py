@@ -45,10 +45,10 @@ def render(spec: OpSpec, *, has_plan: bool = True, has_kernel: bool = True) -> l
         f"op_proto/{op.name}_proto.h": _text("proto.h.j2", op),
         f"op_proto/{op.name}_proto.cpp": _text("proto.cpp.j2", op),
         f"op_host/{op.name}_def.cpp": _text("def.cpp.j2", op),
-        f"op_host/{op.name}_problem.h": _text("problem.h.j2", op),
+        f"op_host/{op.source_name}_problem.h": _text("problem.h.j2", op),
         f"op_host/{op.name}_check.h": _text("check.h.j2", op),
         f"op_host/{op.name}_infershape.cpp": _text("infershape.cpp.j2", op),
-        f"op_kernel/{op.name}_tiling_data.h": _text("tiling_data.h.j2", op),
+        f"op_kernel/{op.source_name}_tiling_data.h": _text("tiling_data.h.j2", op),
         f"op_plugin/{op.name}_onnx_plugin.cpp": _text("onnx_plugin.cpp.j2", op),
     }
     if has_plan:

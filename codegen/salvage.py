@@ -38,10 +38,10 @@ _FIRST_KEY = 2**62
 # What problems say that miss a name; they are doubtful where the section that defines such names is.
 _OF_LITERALS = r"|^got '[^']*'( \(.*\))?; "
 _REFERENCES = {
-    "inputs": r"unknown (parameter|name|tensor|symbol|host list)|which no input has|bound|no required input"
+    "inputs": r"unknown (parameter|name|tensor|symbol|host list)|which no (input|statement)|bound|no required input"
     + _OF_LITERALS,
-    "attrs": r"unknown (parameter|name|attribute)" + _OF_LITERALS,
-    "outputs": r"unknown (parameter|name|tensor)" + _OF_LITERALS,
+    "attrs": r"unknown (parameter|name|attribute)|which the operator has not" + _OF_LITERALS,
+    "outputs": r"unknown (parameter|name|tensor)|which is no output" + _OF_LITERALS,
     "cases": r"unknown (name|symbol|case)|which no input has|bound",
 }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,6 +180,37 @@ class Constants:
             raise NotConstant("is an Unsqueeze without axes")
         return np.expand_dims(self.value(scope, node.input[0], depth), tuple(axes))
 
+    def reshape(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Reshape`."""
+        dims = self.numbers(scope, node, "shape", 1, depth)
+        data = self.value(scope, node.input[0], depth)
+        if dims is None or len(dims) > 8:
+            raise NotConstant("is a Reshape without a shape")
+        if not int_attribute(node, "allowzero"):
+            dims = [data.shape[axis] if dim == 0 else dim for axis, dim in enumerate(dims)]
+        return data.reshape(dims)
+
+    def transpose(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Transpose`."""
+        perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), None)
+        return np.transpose(self.value(scope, node.input[0], depth), perm)
+
+    def constant_of_shape(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`ConstantOfShape` of few elements."""
+        dims = self.numbers(scope, node, "input", 0, depth)
+        if dims is None or min(dims, default=0) < 0 or prod(dims) > _MAX_ELEMENTS:
+            raise NotConstant(f"is a ConstantOfShape of {shown(dims)}")
+        fill = [self._tensor(a.t) for a in node.attribute if a.name == "value"] or [np.zeros(1, np.float32)]
+        return np.full(dims, fill[0].reshape(-1)[0], fill[0].dtype)
+
+    def elementwise(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """Arithmetic of two small values of one type; integers wrap around as at run time."""
+        first, second = (self.value(scope, name, depth) for name in node.input)
+        if first.dtype != second.dtype or prod(np.broadcast_shapes(first.shape, second.shape)) > _MAX_ELEMENTS:
+            raise NotConstant(f"is a {node.op_type} of {first.dtype} {first.shape} and {second.dtype} {second.shape}")
+        with np.errstate(all="ignore"):
+            return np.asarray(_ARITHMETIC[node.op_type](first, second))
+
     def concat(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
         """`Concat`."""
         return np.concatenate([self.value(scope, name, depth) for name in node.input], int_attribute(node, "axis") or 0)
@@ -207,15 +240,20 @@ def int_attribute(node: NodeProto, name: str) -> int | None:
     return None
 
 
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"Add": np.add, "Mul": np.multiply, "Sub": np.subtract}
 _EVALUATORS: dict[str, Callable[[Constants, Scope, NodeProto, int], Constant]] = {
+    **dict.fromkeys(_ARITHMETIC, Constants.elementwise),
     "Cast": Constants.cast,
     "Concat": Constants.concat,
     "Constant": Constants.constant_node,
+    "ConstantOfShape": Constants.constant_of_shape,
     "Gather": Constants.gather,
     "Identity": Constants.identity,
+    "Reshape": Constants.reshape,
     "Shape": Constants.shape_node,
     "Slice": Constants.slice,
     "Squeeze": Constants.squeeze,
+    "Transpose": Constants.transpose,
     "Unsqueeze": Constants.unsqueeze,
 }
 FOLDABLE = frozenset(_EVALUATORS)

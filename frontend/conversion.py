@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from onnx import ModelProto
 
+from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
 from opforge.frontend.aten import MapTorch
 from opforge.frontend.emit import Emitter, Placement
 from opforge.frontend.gather_grad import MapGatherGrad
 from opforge.frontend.graph import GraphView, Scope, normal_domain
+from opforge.frontend.inline import without_functions
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key, source_keys, version_problem
 from opforge.frontend.legality import place
 from opforge.frontend.load import SourceModel, check_versions, load_model
 from opforge.frontend.mapping import MapByName
 from opforge.frontend.names import path_text, shown
 from opforge.frontend.operators import project_specs
+from opforge.frontend.opset import ATC_OPSETS, current_opset, opset_problem, write_opset
+from opforge.frontend.parser_safe import foldable, make_safe
 from opforge.frontend.reduce_sum import FuseEqualGroups
 from opforge.frontend.rules import Context, Refusal, Rule
 from opforge.frontend.torch_forms import torch_forms
@@ -113,6 +117,8 @@ def convert(
     model: ModelProto | SourceModel | str | os.PathLike[str],
     *,
     patterns: bool = False,
+    lower_training: bool = False,
+    opset: int | None = None,
     domain: str = OPFORGE_DOMAIN,
     specs: Sequence[OpSpec] | None = None,
 ) -> Conversion:
@@ -121,11 +127,14 @@ def convert(
     Args:
         model: A model, which is not changed, or the path of one.
         patterns: Also rewrite groups of standard nodes that compute the same as one of our operators.
+        lower_training: Also rewrite gradient nodes of onnxruntime that do more than one of our operators.
+        opset: Version of ai.onnx for the result; None: the newest that ATC knows, when the model has a newer one and
+            something is rewritten.
         domain: Domain of our nodes in the result: "opforge", with function bodies, "npu" or "ai.onnx".
         specs: The operators; default: those of the project.
 
     Raises:
-        UserError: The model or the domain is unusable.
+        UserError: The model, the domain or the opset is unusable.
     """
     specs = project_specs() if specs is None else specs
     for spec in specs:
@@ -136,22 +145,39 @@ def convert(
     else:
         loaded = model if isinstance(model, SourceModel) else load_model(Path(model))
         source, where, folder = loaded.model, path_text(loaded.path), loaded.path.parent
-    view = GraphView(source, where)
-    nodes = _count(view)
-    search = _Search(Context(view, {spec.op_type: spec for spec in specs}, folder), patterns=patterns, domain=domain)
-    search.run()
-    if not search.placements:
+    operators = {spec.op_type: spec for spec in specs}
+    groups = frozenset([*(["patterns"] if patterns else []), *(["lower_training"] if lower_training else [])])
+
+    def search_in(searched: ModelProto) -> _Search:
+        search = _Search(Context(GraphView(searched, where), operators, folder), groups, domain)
+        search.run()
+        return search
+
+    search = search_in(source)
+    nodes = _count(search.context.view)
+    warnings: list[str] = []
+    base = source
+    if search.placements and (inlined := without_functions(source)):
+        base = inlined
+        search = search_in(base)
+    target = _target_opset(base, opset, where, warnings, is_rewritten=bool(search.placements))
+    if not search.placements and target is None:
         return Conversion(source, [], search.left, nodes, nodes, changed=False)
-    # A model that was converted before may be as it should be.
-    unchanged_names = all(search.names_stay)
-    placements = search.placements
-    if unchanged_names or isinstance(model, ModelProto):
-        copy = ModelProto()
-        copy.CopyFrom(source)
-        view = GraphView(copy, where)
-        placements = [replace(placement, scope=view.scopes[placement.scope.number]) for placement in placements]
+    copy = ModelProto()
+    copy.CopyFrom(base)
+    if target is not None:
+        write_opset(copy, target)
+        search = search_in(copy)
+        base = ModelProto()
+        base.CopyFrom(copy)
+    view = GraphView(copy, where)
+    placements = [replace(placement, scope=view.scopes[placement.scope.number]) for placement in search.placements]
     emitter = Emitter(view, domain, search.context.value_names)
+    for scope, number, value in list(foldable(search.context.view, search.context.constants)):
+        if (scope.number, number) not in search.claimed:
+            emitter.fold(view.scopes[scope.number], number, value)
     names = emitter.emit(placements)
+    make_safe(view, search.context.value_names)
     mapped = [
         Mapped(
             name,
@@ -163,21 +189,48 @@ def convert(
         )
         for name, placement, rule in zip(names, placements, search.rules, strict=True)
     ]
-    changed = not unchanged_names or view.model != source
+    changed = copy != source
+    warnings += [
+        f"{shown(name)} lies in {hidden}"
+        for name, placement in zip(names, placements, strict=True)
+        if (hidden := _hidden(placement.scope))
+    ]
     return Conversion(
-        view.model if changed else source,
+        copy if changed else source,
         mapped,
         search.left,
         nodes,
         _count(view),
         changed,
         emitter.without_body,
-        [
-            f"{shown(name)} lies in {hidden}"
-            for name, placement in zip(names, placements, strict=True)
-            if (hidden := _hidden(placement.scope))
-        ],
+        warnings,
     )
+
+
+def _target_opset(
+    model: ModelProto, opset: int | None, where: str, warnings: list[str], *, is_rewritten: bool
+) -> int | None:
+    """The version that the result is to be written in; None when it stays as it is.
+
+    Raises:
+        UserError: A version was asked for in which the model cannot be written.
+    """
+    current = current_opset(model)
+    if opset is not None:
+        if opset not in ATC_OPSETS:
+            raise UserError(
+                f"--opset: got {opset}, expected {ATC_OPSETS.start} to {ATC_OPSETS.stop - 1}, which ATC knows"
+            )
+        if problem := opset_problem(model, opset):
+            raise UserError(f"{where}: cannot be written in opset {opset}: {problem}; export it with that opset")
+        return opset if current not in (None, opset) else None
+    newest = ATC_OPSETS.stop - 1
+    if not is_rewritten or current is None or current <= newest:
+        return None
+    if problem := opset_problem(model, newest):
+        warnings.append(f"the model stays in opset {current}, of which ATC knows little: {problem}")
+        return None
+    return newest
 
 
 def _hidden(scope: Scope | None) -> str:
@@ -202,9 +255,9 @@ def _count(view: GraphView) -> int:
 class _Search:
     """Tries the rules at every node of a model; changes nothing."""
 
-    def __init__(self, context: Context, *, patterns: bool, domain: str) -> None:
+    def __init__(self, context: Context, groups: Collection[str], domain: str) -> None:
         self.context = context
-        self._patterns = patterns
+        self._groups = groups
         self._domain = domain
         self._rules: Mapping[tuple[str, str], list[Rule]] = defaultdict(list)
         by_name = [MapByName(spec, key) for spec in context.specs.values() for key in source_keys(spec)]
@@ -212,10 +265,9 @@ class _Search:
         for rule in (*by_name, *torch, *(rule for rule in _RULES if rule.operator in context.specs)):
             for key in rule.pattern:
                 self._rules[key].append(rule)
-        self._claimed: set[tuple[int, int]] = set()
+        self.claimed: set[tuple[int, int]] = set()
         self.placements: list[Placement] = []
         self.rules: list[str] = []
-        self.names_stay: list[bool] = []
         self.left: list[Left] = []
 
     def run(self) -> None:
@@ -233,18 +285,16 @@ class _Search:
         answer = self._answer(rule, scope, number)
         if answer is None:
             return
-        if rule.on_request and not self._patterns:
-            # Unasked, only what --patterns would change is worth a line.
+        if rule.group and rule.group not in self._groups:
+            # Unasked, only what the option would change is worth a line.
             if isinstance(answer, Placement):
-                self._leave(rule, scope, number, "a pattern, rewritten with --patterns only")
+                option = rule.group.replace("_", "-")
+                self._leave(rule, scope, number, f"a pattern, rewritten with --{option} only")
             return
         if isinstance(answer, Refusal):
             self._leave(rule, scope, number, answer.reason)
             return
-        self._claimed.update((scope.number, claimed) for claimed in answer.nodes)
-        node = scope.node(answer.nodes[-1])
-        key = onnx_key(answer.call.spec, self._domain)
-        self.names_stay.append((normal_domain(node.domain), node.op_type) == (key.domain, key.op_type))
+        self.claimed.update((scope.number, claimed) for claimed in answer.nodes)
         self.placements.append(answer)
         self.rules.append(rule.name)
 
@@ -256,7 +306,7 @@ class _Search:
         match = rule.check(self.context, scope, number)
         if match is None or isinstance(match, Refusal):
             return match
-        if any((scope.number, claimed) in self._claimed for claimed in match.nodes):
+        if any((scope.number, claimed) in self.claimed for claimed in match.nodes):
             return Refusal("another rewrite takes one of its nodes")
         for claimed in match.nodes:
             self.context.view.require_import(scope, claimed)

@@ -6,17 +6,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper, numpy_helper
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
 from opforge.codegen.semantics import TensorType
 from opforge.frontend.attributes import make_attribute
+from opforge.frontend.constants import Constant
 from opforge.frontend.dead import ReadCounts
 from opforge.frontend.functions import body_by_rank, body_needs_dtypes, function_body
 from opforge.frontend.graph import GraphView, Scope, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key
 from opforge.frontend.names import FreshNames
 from opforge.frontend.rules import Around, OperatorCall
+from opforge.frontend.standard import constant
 from opforge.frontend.value_types import ELEMENT_TYPES
 
 # Local functions exist since IR 8, several functions of one name since IR 10.
@@ -24,9 +25,6 @@ _FUNCTION_IR = 8
 _OVERLOAD_IR = 10
 # Version of ai.onnx for the bodies of a model that does not import ai.onnx itself.
 _DEFAULT_OPSET = 18
-
-# Attributes of Constant beside `value`, with the element type that they imply.
-_SPELLINGS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
 
 
 @dataclass(frozen=True)
@@ -77,6 +75,14 @@ class Emitter:
         self._calls: dict[str, list[tuple[Placement, NodeProto]]] = {}
         self.without_body: list[str] = []
 
+    def fold(self, scope: Scope, number: int, value: Constant) -> None:
+        """Write a node that depends on nothing as a `Constant`; to be called before `emit`."""
+        node = scope.node(number)
+        self._reads.change(scope, node.input, -1)
+        folded = constant(node.output[0], value)
+        folded.name = node.name
+        node.CopyFrom(folded)
+
     def emit(self, placements: Sequence[Placement]) -> list[str]:
         """Replace nodes; return the names of the new ones, in the same order."""
         names = [self._place(placement) for placement in placements]
@@ -99,8 +105,6 @@ class Emitter:
         self._reads.change(scope, [*call.inputs, *(name for node in new for name in node.input)], 1)
         if new:
             self._around.setdefault(scope.number, {})[placement.nodes[-1]] = call.around
-        for name in call.inputs:
-            _spell_as_tensor(scope, name)
         self._removed.setdefault(scope.number, set()).update(placement.nodes[:-1])
         node = scope.node(placement.nodes[-1])
         # doc_string and metadata_props stay: they say where the node came from.
@@ -261,22 +265,6 @@ def _bodies(calls: Sequence[tuple[Placement, NodeProto]], opset: int, reserved: 
     if fallback:
         fallback.overload = overloads.fresh("any")
     return [*variants.values(), *filter(None, [fallback])]
-
-
-def _spell_as_tensor(scope: Scope, name: str) -> None:
-    """Write the `Constant` that makes a value with `value`: ATC takes its other spellings for an empty tensor."""
-    found = scope.find(name) if name else None
-    if found is None or found[1] < 0:
-        return
-    node = found[0].node(found[1])
-    if (normal_domain(node.domain), node.op_type) != ("", "Constant") or len(node.attribute) != 1:
-        return
-    (attribute,) = node.attribute
-    dtype = _SPELLINGS.get(attribute.name)
-    if dtype is None or attribute.ref_attr_name:
-        return
-    values = np.array(helper.get_attribute_value(attribute), dtype)
-    attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(values)))
 
 
 def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:

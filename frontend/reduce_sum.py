@@ -18,7 +18,7 @@ class FuseEqualGroups(Rule):
 
     name = "FuseEqualGroups"
     operator = "GroupedBiasAddGrad"
-    on_request = True
+    group = "patterns"
     pattern = (("", "ReduceSum"),)
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal:

@@ -108,12 +108,13 @@ class Rule(ABC):
     Attributes:
         name: Name in reports.
         operator: op type of the operator it leads to.
-        on_request: Whether it needs `--patterns`: it changes numerics or generality, or its form is common elsewhere.
+        group: Option without which it does nothing, because it changes numerics or generality, or its form is common
+            elsewhere: "patterns", "lower_training"; "" for one that always applies.
     """
 
     name: str
     operator: str
-    on_request: bool = False
+    group: str = ""
 
     @property
     @abstractmethod

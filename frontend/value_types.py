@@ -20,7 +20,7 @@ from opforge.frontend.tensor_data import data_problem
 # Initializers above this stand in the model that shape inference sees by type only; none of them is a shape or axis.
 _INFERENCE_BYTES = 4096
 # Shape inference follows every call of a local function; functions that call each other twice grow exponentially.
-_MAX_EXPANDED_NODES = 200_000
+MAX_EXPANDED_NODES = 200_000
 
 _LONG_NAMES = {"float": "float32", "double": "float64"}
 DTYPE_WORDS: Mapping[int, str] = {
@@ -190,12 +190,12 @@ def _skeleton(model: ModelProto) -> ModelProto:
             copy.graph.initializer.append(tensor)
         elif tensor.name not in names:
             copy.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
-    if _expanded_nodes(model) <= _MAX_EXPANDED_NODES:
+    if expanded_nodes(model) <= MAX_EXPANDED_NODES:
         copy.functions.extend(model.functions)
     return copy
 
 
-def _expanded_nodes(model: ModelProto) -> int:
+def expanded_nodes(model: ModelProto) -> int:
     """Nodes that the calls of local functions stand for, written out; recursion counts as more than the limit."""
     calls = {(normal_domain(f.domain), f.name): _node_keys(f) for f in model.functions}
     sizes: dict[tuple[str, str], int] = {}
@@ -208,7 +208,7 @@ def _expanded_nodes(model: ModelProto) -> int:
             sizes[key] = sum(1 + sizes.get(callee, 0) for callee in calls[key])
             stack.pop()
         elif key in entered:
-            return _MAX_EXPANDED_NODES + 1
+            return MAX_EXPANDED_NODES + 1
         else:
             entered.add(key)
             stack += waiting

@@ -143,7 +143,7 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
 
 def _missing(project: Project, spec: OpSpec) -> str:
     """The first of the hand-written files of an operator that does not exist; empty if it is complete."""
-    needed = (*filter(None, [spec.own_plan]), f"op_kernel/{spec.name}.h")
+    needed = (*filter(None, [spec.own_plan]), f"op_kernel/{spec.source_name}.h")
     return next((path for path in needed if not (project.root / path).is_file()), "")
 
 

@@ -212,4 +212,7 @@ def test_rules_of_ascend910_alone():
     for width, expected in ((4896, 561003), (4897, 561002)):
         inputs = {"grad": zeros(1, width), "indices": np.zeros(1, np.int32)}
         attrs = {"num_weights": 30522, "scale_grad_by_freq": True}
-        assert refused("EmbeddingDenseBackward", inputs, attrs, soc="Ascend910A")[0] == expected
+        status, message = refused("EmbeddingDenseBackward", inputs, attrs, soc="Ascend910A")
+        assert status == expected
+        # What the host functions of the package say reaches the application, not only stderr.
+        assert expected == 561003 or "4897" in message.split("refused the call")[0]

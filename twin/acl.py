@@ -81,7 +81,6 @@ class Extent:
 
     data: Array
     strides: tuple[int, ...]
-    offset: int
 
     @property
     def elements(self) -> int:
@@ -92,16 +91,16 @@ class Extent:
 def extent_of(array: Array) -> Extent:
     """The smallest run of memory that holds all elements of `array`, as a flat array that shares its memory.
 
-    Strides and offset are in elements. An array with negative or odd strides is copied first.
+    Strides are in elements. An array with negative or odd strides is copied first.
     """
     size = array.itemsize
     if any(stride < 0 or stride % size for stride in array.strides):
         array = array.copy()
     if array.size == 0:
-        return Extent(np.empty(0, array.dtype), tuple(stride // size for stride in array.strides), 0)
+        return Extent(np.empty(0, array.dtype), tuple(stride // size for stride in array.strides))
     strides = tuple(stride // size for stride in array.strides)
     elements = 1 + sum((dim - 1) * stride for dim, stride in zip(array.shape, strides, strict=True))
-    return Extent(np.lib.stride_tricks.as_strided(array, (elements,), (size,)), strides, 0)
+    return Extent(np.lib.stride_tricks.as_strided(array, (elements,), (size,)), strides)
 
 
 class Runtime:
@@ -168,10 +167,15 @@ class Runtime:
             self.call("aclrtFree", pointer)
 
     @contextmanager
-    def tensor(self, array: Array) -> Iterator[tuple[c_void_p, c_void_p, Extent]]:
-        """An aclTensor with the shape, strides and content of `array`: handle, device memory, extent."""
+    def tensor(self, array: Array, lead: int = 0) -> Iterator[tuple[c_void_p, c_void_p, Extent]]:
+        """An aclTensor with the shape, strides and content of `array`: handle, device memory, extent.
+
+        `lead` elements of the same storage lie before it.
+        """
         extent = extent_of(array)
-        with self.memory(extent.data.nbytes) as pointer:
+        before = lead * array.itemsize if extent.data.nbytes else 0
+        with self.memory(extent.data.nbytes + before) as storage:
+            pointer = c_void_p((storage.value or 0) + before)
             if extent.data.nbytes:
                 self.upload(pointer, extent.data)
             rank = array.ndim
@@ -181,11 +185,11 @@ class Runtime:
                     rank,
                     ACL_DTYPES[array.dtype],
                     (c_int64 * rank)(*extent.strides),
-                    extent.offset,
+                    lead,
                     FORMAT_ND,
-                    (c_int64 * 1)(extent.elements),
+                    (c_int64 * 1)(extent.elements + lead),
                     1,
-                    pointer,
+                    storage,
                 )
             )
             try:

@@ -129,8 +129,8 @@ class AclnnCall:
             known[output.name] = (shape, np.dtype(found.dtype) if found is not None and found.dtype else fallback)
         return known
 
-    def execute(self, opapi: ctypes.CDLL, outputs: dict[str, Array | None]) -> dict[str, Array]:
-        """Marshal, call both phases, wait, copy the outputs back."""
+    def execute(self, opapi: ctypes.CDLL, outputs: dict[str, Array | None], lead: int) -> dict[str, Array]:
+        """Marshal, call both phases, wait, copy the outputs back; tensors start `lead` elements into their storage."""
         from opforge.codegen.views import aclnn_signature
 
         acl = runtime()
@@ -147,7 +147,7 @@ class AclnnCall:
                 elif parameter.kind == "host_list":
                     arguments.append(stack.enter_context(acl.int_array([int(value) for value in array])))
                 else:
-                    handle, pointer, extent = stack.enter_context(acl.tensor(array))
+                    handle, pointer, extent = stack.enter_context(acl.tensor(array, lead))
                     arguments.append(handle)
                     if parameter.kind == "output":
                         written.append((array, extent, pointer))

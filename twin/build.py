@@ -207,11 +207,12 @@ def build_project(
         MissingToolError: There is no compiler, or it does not work.
     """
     from opforge.codegen.generate import write_project
-    from opforge.codegen.loader import load_specs
+    from opforge.codegen.loader import load_project
+    from opforge.twin.kernel_lint import require_clean
 
     for soc in socs:
         soc_properties(soc)
-    specs = load_specs(project.spec_paths())
+    specs = load_project(project)
     known = {spec.op_type for spec in specs}
     if unknown := sorted(set(ops or ()) - known):
         raise UserError(f"ops: got {', '.join(map(repr, unknown))}, expected some of {', '.join(sorted(known))}")
@@ -219,7 +220,8 @@ def build_project(
     with locked(_twin_dir(project)):
         write_project(project, specs)
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
-        with_kernel = [spec for spec in chosen if (project.root / "op_kernel" / f"{spec.name}.h").is_file()]
+        with_kernel = [spec for spec in chosen if (project.root / "op_kernel" / f"{spec.source_name}.h").is_file()]
+        require_clean(project, [spec.source_name for spec in with_kernel], _twin_dir(project))
         libraries = _host_libraries(project)
         for spec in with_kernel:
             libraries += _kernel_units(project, spec, socs)
@@ -254,13 +256,14 @@ def application_flags(project: Project) -> list[str]:
     return ["-std=c++17", "-pthread", *(f"-I{folder}" for folder in includes), *links]
 
 
-def build_command(socs: Sequence[str], ops: Sequence[str] | None, jobs: int) -> int:
+def build_command(socs: Sequence[str], ops: Sequence[str] | None, jobs: int, op_suffix: str) -> int:
     """`opforge build`."""
     from rich.console import Console
 
     console = Console()
+    project = Project(find_project().root, op_suffix)
     built = build_project(
-        find_project(), socs, ops, jobs, progress=lambda line: console.print(line, highlight=False, markup=False)
+        project, socs, ops, jobs, progress=lambda line: console.print(line, highlight=False, markup=False)
     )
     console.print(
         f"{len(built.op_types)} operators, {built.compiled} files compiled: {built.vendor_dir}",

@@ -27,11 +27,11 @@ class _Built:
 
 @lru_cache
 def _built(project: Project, soc: str) -> _Built:
-    from opforge.codegen.loader import load_specs
+    from opforge.codegen.loader import load_project
 
     operators = build_project(project, [soc])
     runtime()
-    specs = {spec.op_type: spec for spec in load_specs(project.spec_paths())}
+    specs = {spec.op_type: spec for spec in load_project(project)}
     return _Built(specs, ctypes.CDLL(str(operators.opapi)))
 
 
@@ -47,6 +47,7 @@ def run(
     strict: bool = True,
     seed: int = 0,
     threads: int = 0,
+    storage_offset: int = 0,
     project: Project | None = None,
 ) -> Result:
     """Call an operator on the twin through the two phases of its aclnn function.
@@ -62,6 +63,8 @@ def run(
         strict: Keep the shadow state that finds uninitialised reads and races; False is faster.
         seed: Order of the blocks and poison; 0 differs from call to call.
         threads: Blocks that run at once; 0 means one per core.
+        storage_offset: Elements of each tensor's storage that lie before it: tensors that are parts of others start
+            at any multiple of their element size, not only where device memory is allocated.
         project: The project of the operator; default: the current folder's, else the built-in operators.
 
     Raises:
@@ -79,6 +82,6 @@ def run(
         call = AclnnCall(built.specs[op_type], dict(inputs), dict(attrs or {}), function)
         runtime().set_options(soc=soc, strict=int(strict), threads=threads, seed=seed)
         runtime().take_reports()
-        results = call.execute(built.opapi, call.output_arrays(out_dtypes or {}, outputs or {}))
+        results = call.execute(built.opapi, call.output_arrays(out_dtypes or {}, outputs or {}), storage_offset)
         reports = runtime().take_reports()
     return Result(results, reports)

@@ -16,8 +16,14 @@
 #include "exe_graph/runtime/tensor.h"
 #include "graph/ge_error_codes.h"
 
+/// Of the acl library, where the process has it: an application finds what is logged here, ATC has stderr only.
+/// Declared without its header, which the compilers of graphs do not have; the level is an enum of its own there.
+extern "C" __attribute__((weak)) void aclAppLog(int level, const char* function, const char* file, uint32_t line,
+                                                const char* format, ...);
+
 namespace opforge {
 
+constexpr int kLogLevelError = 3;
 constexpr int64_t kUnknownDim = -1;
 constexpr int64_t kUnknownRank = -2;
 
@@ -71,13 +77,16 @@ inline void WriteShape(const Dimensions& dimensions, gert::Shape& shape)
     }
 }
 
-/// Says on stderr why a call is refused: the loaders of this code only report that it was.
+/// Says on stderr and in the log of acl why a call is refused: the loaders of this code only report that it was.
 inline ge::graphStatus Refuse(const gert::ExtendedKernelContext* context, const std::string& message)
 {
     const char* node = context->GetNodeName();
     const bool isNamed = node != nullptr && *node != '\0';
     std::fprintf(stderr, "%s%s%s%s\n", message.c_str(), isNamed ? " (node " : "", isNamed ? node : "",
                  isNamed ? ")" : "");
+    if (aclAppLog != nullptr) {
+        aclAppLog(kLogLevelError, __func__, __FILE__, __LINE__, "%s", message.c_str());
+    }
     return ge::GRAPH_FAILED;
 }
 

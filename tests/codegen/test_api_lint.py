@@ -1,11 +1,11 @@
 """Generated and shared host code uses only headers and names that both generations of CANN have."""
 
-import json
 import re
 
 import pytest
 
 from opforge.codegen.render import render
+from opforge.twin.cann_api import api, in_both, known_names
 
 # Part of every toolkit and no API of their own: the base header of aclnn functions.
 BASE_HEADERS = {"aclnn/aclnn_base.h"}
@@ -18,21 +18,8 @@ CALL = re.compile(r"(?:->|\.)([A-Z]\w+)\(")
 
 
 @pytest.fixture(scope="module")
-def api(root):
-    return json.loads((root / "twin" / "cann_api.json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="module")
-def entries(api):
-    return [entry for section in ("kernel", "host", "aclnn_l2", "acl") for entry in api[section]]
-
-
-def in_both(part):
-    return "generations" not in part or {"8.1", "2026"} <= set(part["generations"])
-
-
-def known_names(entries):
-    return {entry["name"] for entry in entries if in_both(entry)}
+def entries():
+    return [entry for section in ("kernel", "host", "aclnn_l2", "acl") for entry in api()[section]]
 
 
 def known_values(entries):

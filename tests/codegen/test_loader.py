@@ -1,6 +1,7 @@
 """Specs: what is read, and that every mistake is named with its place, what was got and what is expected."""
 
 import os
+import re
 
 import pytest
 import yaml
@@ -457,3 +458,11 @@ def test_a_test_without_a_required_attribute_is_named(tmp_path):
     path.write_text(MINIMAL.replace(", default: 1}", "}").replace(", attrs: {scale: 3}", ""))
     with pytest.raises(SpecError, match=r"tests\.shapes\[0\]: 'scale' is missing among its attrs, expected a value"):
         load_spec(path)
+
+
+def test_a_name_that_is_refused_is_the_only_mistake(root, tmp_path):
+    text = (root / "op_proto" / "grouped_bias_add_grad.yaml").read_text(encoding="utf-8")
+    for name in ("grad_y", "group_idx", "grad_bias", "group_idx_type"):
+        found = problems_of_text(tmp_path, re.sub(rf"name: {name}\b", "name: class", text))
+        assert len(found) == 1, found
+        assert "'class', a keyword of C++" in found[0][1]

@@ -86,6 +86,7 @@ class Planted:
     blocks: int = 1
 
 
+HERE = "UnaryRepeatParams repeats;"
 PLANTED = [
     # alignment and extents
     Planted(
@@ -196,6 +197,20 @@ PLANTED = [
         "block_count_4096", "rows(2, 100, 0, 0, 0);", "rows(4096, 4, 0, 0, 0);", "field_range", "blockCount is 4096"
     ),
     Planted("block_length", "rows(2, 100, 0, 0, 0);", "rows(1, 2097152, 0, 0, 0);", "field_range", "2097151"),
+    Planted(
+        "length_of_65536_blocks",
+        "DataCopy(in, xGm, 1024);",
+        "DataCopy(in, xGm, DataCopyParams(1, 65536, 0, 0));",
+        "field_range",
+        "blockLen (32-byte blocks) is 65536",
+    ),
+    Planted(
+        "gap_of_65536_blocks",
+        "DataCopy(in, xGm, 1024);",
+        "DataCopy(in, xGm, DataCopyParams(2, 1, 65536, 0));",
+        "field_range",
+        "is 65536",
+    ),
     Planted("part_of_element", "rows(2, 100, 0, 0, 0);", "rows(2, 98, 0, 0, 0);", "field_range", "sizeof(T)"),
     Planted(
         "negative_count", "Duplicate(work, 0.0f, 1024);", "Duplicate(work, 0.0f, -1);", "field_range", "count is -1"
@@ -251,6 +266,22 @@ PLANTED = [
         "LocalTensor<float> out = outQueue.AllocTensor<float>(); outQueue.AllocTensor<float>();",
         "queue_exhausted",
         "all 1 buffers",
+    ),
+    Planted(
+        "enque_over_depth",
+        HERE,
+        HERE + " TQue<TPosition::VECIN, 1> other; pipe.InitBuffer(other, 2, 256);"
+        " LocalTensor<float> one = other.AllocTensor<float>(); LocalTensor<float> two = other.AllocTensor<float>();"
+        " DataCopy(one, xGm, 64); DataCopy(two, xGm, 64); other.EnQue(one); other.EnQue(two);",
+        "queue_depth",
+        "its depth is 1",
+    ),
+    Planted(
+        "buffer_without_pipe",
+        "pipe.InitBuffer(scratch, 4096);",
+        "pipe.Destroy(); pipe.InitBuffer(scratch, 4096);",
+        "no_pipe",
+        "no live TPipe",
     ),
     Planted(
         "free_twice",
@@ -346,6 +377,42 @@ PLANTED = [
     ),
     Planted(
         "cast_none", "RoundMode::CAST_RINT, 1024", "RoundMode::CAST_NONE, 1024", "cast_mode", "CAST_RINT, CAST_FLOOR"
+    ),
+    Planted(
+        "compare_of_integers",
+        HERE,
+        HERE + " CompareScalar(scratch.GetWithOffset<uint8_t>(32, 2048), scratch.Get<int32_t>(), 1, CMPMODE::GT, 64);",
+        "compare_mode",
+        "CMPMODE::EQ only",
+    ),
+    Planted(
+        "select_of_another_mode",
+        HERE,
+        HERE + " Select(out, scratch.Get<uint8_t>(), work, 0.0f, SELMODE::VSEL_TENSOR_TENSOR_MODE, 64);",
+        "select_mode",
+        "needs VSEL_TENSOR_SCALAR_MODE",
+    ),
+    Planted(
+        "select_without_compare",
+        HERE,
+        HERE + " Select<float, SELMODE::VSEL_CMPMASK_SPR>(out, work, work, 1, {1, 1, 1, 8, 8, 8});",
+        "select_mode",
+        "no Compare has filled",
+    ),
+    Planted(
+        "gather_by_elements",
+        HERE,
+        HERE + " Duplicate(scratch.Get<int32_t>(), 3, 64); PipeBarrier<PIPE_V>();"
+        " Gather(out, in, scratch.Get<uint32_t>(), 0, 64);",
+        "gather_offset",
+        "offsets are bytes, not elements",
+    ),
+    Planted(
+        "fill_without_room",
+        "pipe.InitBuffer(scratch, 4096);",
+        "pipe.InitBuffer(scratch, 196352 - 12288); InitOutput<float>(yGm, 64, 0.0f);",
+        "no_scratch",
+        "free memory at the end",
     ),
     # orders
     Planted(

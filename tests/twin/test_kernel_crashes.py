@@ -66,10 +66,14 @@ struct Unexpected : std::exception {
 CRASHES = {
     "divides": ("yGm.SetValue(0, 7 / zero);", "division_by_zero", "divided by zero after GlobalTensor::GetValue"),
     "takes_remainder": ("yGm.SetValue(0, static_cast<int64_t>(7) % zero);", "division_by_zero", "divided by zero"),
-    "null": ("*(volatile int32_t*)(uintptr_t)zero = 1;", "wild_pointer", "address 0"),
+    "null": ("*(volatile int32_t*)(uintptr_t)zero = 1;", "wild_pointer", "a null pointer"),
     "far": ("*(volatile int32_t*)(uintptr_t)(0x123456789000 + zero) = 1;", "wild_pointer", "address 20015998341120"),
-    "not_an_address": ("*(volatile int32_t*)(uintptr_t)(0xFEFEFEFEFEFEFEFEULL + zero) = 1;", "wild_pointer", "pointer"),
-    "jumps": ("((void (*)())(uintptr_t)zero)();", "wild_pointer", "address 0"),
+    "not_an_address": (
+        "*(volatile int32_t*)(uintptr_t)(0xFEFEFEFEFEFEFEFEULL + zero) = 1;",
+        "wild_pointer",
+        "no address at all",
+    ),
+    "jumps": ("((void (*)())(uintptr_t)zero)();", "wild_pointer", "a null pointer"),
     "raw": ("y[zero] = 1;", "raw_gm_access", "'0' was dereferenced"),
     "recursion": ("yGm.SetValue(0, Deep(zero));", "stack_overflow", "32768 bytes"),
     "recursion_with_calls": ("yGm.SetValue(0, DeepCalls(zero));", "stack_size", "no recursion"),

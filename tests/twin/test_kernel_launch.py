@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -250,6 +251,19 @@ def test_a_loop_that_does_not_end_is_stopped(kernels, symbol, monkeypatch):
     report = kernels.launch(symbol, np.zeros(1, np.int32), blocks=2)
     assert [found["kind"] for found in report["findings"]] == ["endless_loop"]
     assert report["findings"][0]["where"]
+
+
+def test_loops_of_many_launches_at_once_are_stopped(kernels, monkeypatch):
+    """The signal that stops a block may come at any time: between two launches, or while the block ends by itself."""
+    monkeypatch.setenv("OPFORGE_TWIN_TIMEOUT", "0.05")
+
+    def stop(symbol):
+        found = kernels.launch(symbol, np.zeros(1, np.int32), blocks=3, threads=3)["findings"]
+        return [entry["kind"] for entry in found]
+
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        kinds = list(pool.map(stop, ["endless_issue", "endless"] * 4))
+    assert kinds == [["endless_loop"]] * 8
 
 
 def test_launches_that_cannot_start(kernels):

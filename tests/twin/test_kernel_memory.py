@@ -111,7 +111,7 @@ PLANTED = [
     Planted("rows_of_nothing", ADDS, ADDS + " DataCopyPad(yGm, a, DataCopyExtParams(1, block, 0, 0, 0));",
             "no_effect", "blockLen is 0"),
     # meetings
-    Planted("soft_sync_skipped", SOFT, "if (block != 1) { " + SOFT + " }", "deadlock", "SyncAll number 1", 3),
+    Planted("soft_sync_skipped", LAST, LAST + " if (block != 1) { " + SOFT + " }", "deadlock", "ended without it", 3),
     Planted("soft_sync_once_more", LAST, LAST + " if (block == 1) { " + SOFT + " }", "deadlock", "SyncAll number 2", 3),
     Planted("soft_sync_of_a_few", SOFT, "SyncAll(syncGm, meeting.Get<int32_t>(), 2);", "field_range",
             "usedCores is 2", 3),

@@ -235,10 +235,19 @@ FORMS = {
         False,
     ),
     "gather": ("Gather(z, x, y, 0, 100);", (F32, np.dtype(np.uint32), F32), (200, 100, 100), False),
+    "select_register": (
+        (
+            "const uint64_t all = 64; Compare(x, y, CMPMODE::GT, all, {1, 1, 1, 8, 8, 8});"
+            "Select<float, SELMODE::VSEL_CMPMASK_SPR>(z, x[64], y[64], 2, {1, 1, 1, 8, 8, 8});"
+        ),
+        (F32, F32, F32),
+        (192, 192, 128),
+        False,
+    ),
     "gather_mask": (
         (
             "uint64_t kept = 0; GatherMask(z, x, 2, false, 0, {1, 2, 8, 0}, kept);"
-            "z.SetValue(64, static_cast<float>(kept));"
+            "z.SetValue(64, static_cast<float>(kept + static_cast<uint64_t>(GetGatherMaskRemainCount()) * 1000));"
         ),
         (F32, F32, F32),
         (128, 64, 65),
@@ -514,6 +523,12 @@ def test_select_takes_bits(kernels):
     np.testing.assert_array_equal(_call(kernels, "select_scalar", mask, a[:128].copy(), np.zeros(128, F32)), expected)
 
 
+def test_a_comparison_of_one_repeat_selects_in_all_of_them(kernels):
+    a, b, c = _f32(192, 192, 128)
+    first = np.tile(a[:64] > b[:64], 2)
+    np.testing.assert_array_equal(_call(kernels, "select_register", a, b, c), np.where(first, a[64:], b[64:]))
+
+
 def test_gathers(kernels):
     a = _random(F32, 200)
     index = np.random.default_rng(6).integers(0, 200, 100)
@@ -521,7 +536,7 @@ def test_gathers(kernels):
     np.testing.assert_array_equal(got, a[index])
     a, b, _ = _f32(128, 64, 1)
     got = _call(kernels, "gather_mask", a, b, np.zeros(65, F32))
-    np.testing.assert_array_equal(got, np.append(a[1::2], 64))
+    np.testing.assert_array_equal(got, np.append(a[1::2], 64064))
     bits = np.zeros(8, np.uint32)
     bits[0] = 0x55555555
     bits[1] = 0x05555555

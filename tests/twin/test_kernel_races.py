@@ -70,6 +70,14 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
     ORDER(MTE2_S); // look
     value = in.GetValue(1);
     queue.FreeTensor(in);
+    // The scalar unit writes the first block of a progression.
+    LocalTensor<int32_t> steps = scratch.GetWithOffset<int32_t>(64, 6144);
+    Duplicate(steps, 0, 64);
+    ORDER(V_S); // steps
+    CreateVecIndex(steps, 1, 64);
+    ORDER(S_V); // steps
+    PipeBarrier<PIPE_V>();
+    Adds(steps, steps, 1, 64);
     // Global memory, within the core.
     DataCopy(b[192], yGm[block * 256], 64);
     ORDER(MTE2_MTE3);
@@ -122,6 +130,14 @@ PLANTED = [
         "Muls(c, b",
         (RAW, "PipeBarrier<PIPE_V>()", "[1024, 2048)", "dst of Adds"),
     ),
+    Planted(
+        "vector_then_progression",
+        "ORDER(V_S); // steps",
+        "Duplicate(steps",
+        "CreateVecIndex(steps",
+        (WAW, "V_S>(id)", "first block of dst"),
+    ),
+    Planted("progression_then_vector", "ORDER(S_V); // steps", "CreateVecIndex(steps", "Adds(steps", (RAW, "S_V>(id)")),
     Planted(
         "vector_write_after_read",
         "PipeBarrier<PIPE_V>(); // b again",

@@ -31,6 +31,7 @@ __aicore__ inline void SortRuns(GM_ADDR x, GM_ADDR values, GM_ADDR indices, uint
     DataCopy(keys, xGm, 128);
     CreateVecIndex<int32_t>(numbers.template ReinterpretCast<int32_t>(), 0, 128);
     ORDER(MTE2_V);
+    ORDER(S_V);
     PipeBarrier<PIPE_V>();
     Sort32(runs, keys, numbers, 4);
     Duplicate(merged.template ReinterpretCast<int32_t>(), 0, 256);
@@ -53,6 +54,47 @@ __aicore__ inline void SortRuns(GM_ADDR x, GM_ADDR values, GM_ADDR indices, uint
     DataCopy(valuesGm, first, 128);
     DataCopyPad(indicesGm, second, DataCopyExtParams(1, 132 * 4, 0, 0, 0));
 }
+
+/// Sorts 160 values in one call, whole or in runs of 32.
+template <typename T, bool kIsFull>
+__aicore__ inline void SortAll(GM_ADDR x, GM_ADDR values, GM_ADDR indices, int32_t tmpBytes)
+{
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 8192);
+    GlobalTensor<T> xGm, valuesGm;
+    GlobalTensor<uint32_t> indicesGm;
+    xGm.SetGlobalBuffer((__gm__ T*)x);
+    valuesGm.SetGlobalBuffer((__gm__ T*)values);
+    indicesGm.SetGlobalBuffer((__gm__ uint32_t*)indices);
+    LocalTensor<T> keys = buffer.GetWithOffset<T>(160, 0);
+    LocalTensor<uint32_t> numbers = buffer.GetWithOffset<uint32_t>(160, 640);
+    LocalTensor<T> sorted = buffer.GetWithOffset<T>(1280 / sizeof(T), 1280);
+    LocalTensor<T> tmp = buffer.GetWithOffset<T>(tmpBytes / sizeof(T), 2560);
+    LocalTensor<T> first = buffer.GetWithOffset<T>(160, 3840);
+    LocalTensor<uint32_t> second = buffer.GetWithOffset<uint32_t>(320, 4480);
+    DataCopy(keys, xGm, 160);
+    CreateVecIndex<int32_t>(numbers.template ReinterpretCast<int32_t>(), 0, 160);
+    ORDER(MTE2_V);
+    ORDER(S_V);
+    PipeBarrier<PIPE_V>();
+    LocalTensor<T> concat;
+    Concat(concat, keys, tmp, 5);
+    Sort<T, kIsFull>(sorted, concat, numbers, tmp, 5);
+    PipeBarrier<PIPE_V>();
+    Extract(first, second, sorted, 5);
+    ORDER(V_MTE3);
+    DataCopy(valuesGm, first, 160);
+    DataCopy(indicesGm, second, 160);
+}
+
+#define SORT(name, ...) \\
+    extern "C" __global__ __aicore__ void name(GM_ADDR x, GM_ADDR values, GM_ADDR indices, GM_ADDR, GM_ADDR) \\
+    { SortAll<__VA_ARGS__>(x, values, indices
+SORT(all_floats, float, true), 1280); }
+SORT(all_halves, half, true), 1280); }
+SORT(runs_of_floats, float, false), 1280); }
+SORT(little_scratch, float, true), 1248); }
 
 #define KERNEL(name, ...) \\
     extern "C" __global__ __aicore__ void name(GM_ADDR x, GM_ADDR values, GM_ADDR indices, GM_ADDR, GM_ADDR) \\
@@ -123,3 +165,22 @@ def test_mistakes_are_named(kernels):
     x[77] = np.nan
     found = kernels.launch("floats", x, values, indices)["findings"]
     assert (found[0]["kind"], "-inf" in found[0]["message"]) == ("sort_nan", True)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "dtype", "run"),
+    [("all_floats", np.float32, 160), ("all_halves", np.float16, 160), ("runs_of_floats", np.float32, 32)],
+)
+def test_sort_in_one_call(kernels, symbol, dtype, run):
+    x = np.random.default_rng(5).integers(-9, 9, 160).astype(dtype)
+    values, indices = np.zeros(160, dtype), np.zeros(160, np.uint32)
+    kernels.run(symbol, x, values, indices)
+    order = np.concatenate([np.argsort(-x[at : at + run], kind="stable") + at for at in range(0, 160, run)])
+    np.testing.assert_array_equal(indices, order)
+    np.testing.assert_array_equal(values, x[order])
+
+
+def test_a_full_sort_needs_scratch_as_large_as_its_result(kernels):
+    x, values, indices = (np.zeros(160, dtype) for dtype in (np.float32, np.float32, np.uint32))
+    found = kernels.launch("little_scratch", x, values, indices)["findings"]
+    assert (found[0]["kind"], "tmp writes bytes [0, 1280)" in found[0]["message"]) == ("ub_out_of_range", True)

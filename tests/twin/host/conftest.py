@@ -92,6 +92,7 @@ def fresh(acl: Runtime) -> Iterator[None]:
     acl.call("aclrtSetDevice", 0)
     acl.message()
     acl.take_reports()
+    acl.set_option("soc", "Ascend910B1")  # another file may have left another one
     yield
     acl.set_option("soc", "Ascend910B1")
 

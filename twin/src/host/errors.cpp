@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "acl/acl.h"
 #include "opdev/op_log.h"
 
 namespace opforge::twin::host {
@@ -98,6 +99,21 @@ void LogError(aclnnStatus status, const char* format, ...)
 }
 
 }  // namespace opforge::twin::host
+
+void aclAppLog(aclLogLevel logLevel, const char* /*func*/, const char* /*file*/, uint32_t /*line*/, const char* fmt,
+               ...)
+{
+    using namespace opforge::twin::host;
+    va_list arguments;
+    va_start(arguments, fmt);
+    const std::string text = Format(fmt, arguments);
+    va_end(arguments);
+    if (logLevel == ACL_ERROR) {
+        AddError(text);
+    } else {
+        Print(static_cast<LogLevel>(logLevel), text);
+    }
+}
 
 const char* aclGetRecentErrMsg()
 {

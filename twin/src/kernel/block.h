@@ -128,6 +128,9 @@ public:
     const Region* atomicRegion = nullptr;  ///< what the atomic mode was used for first
     bool hasDequantScale = false;
     float dequantScale = 1.0F;
+    bool hasCompareMask = false;
+    std::array<uint8_t, 16> compareMask{};   ///< CMPMASK: a bit for each element of a repeat
+    int64_t compactedCount = 0;              ///< elements that the last GatherMask kept
     std::array<uint16_t, 4> mergedCounts{};  ///< entries that the last MrgSort took from each list
     std::string taskType;
     bool askedForKey = false;

@@ -365,6 +365,13 @@ void Progression(const LocalView& dst, uint64_t first, uint64_t step, const Lane
                       : dst.dtype == Dtype::kFloat ? ProgressionBody<float>
                       : dst.dtype == Dtype::kInt16 ? ProgressionBody<int16_t>
                                                    : ProgressionBody<int32_t>;
+    const int64_t bytes = std::min(Extent(shape, dst.size, dstStride), kBlockBytes);
+    if (bytes > 0) {
+        // The scalar unit writes the first block, and no header waits for it on both sides.
+        block->Use(dst, bytes, Pipe::kScalar, AccessKind::kWrite, kBlockBytes, "dst", call);
+        block->Touch({Pipe::kScalar, Memory::kUnifiedBuffer, AccessKind::kWrite, dst.address, bytes,
+                      "first block of dst", call});
+    }
     Sweep(*block, shape, {{&dst, "dst", dstStride, false, true}}, body, 0, &steps, false, call);
 }
 

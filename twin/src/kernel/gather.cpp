@@ -158,7 +158,13 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
         }
     }
     block->OrderInside(Pipe::kVector, Pipe::kScalar);  // the count comes out of a register of the vector unit
+    block->compactedCount = static_cast<int64_t>(kept);
     return kept;
+}
+
+int64_t CompactedCount(const Call& call)
+{
+    return Entry(call)->compactedCount;
 }
 
 }  // namespace opforge::twin::kernel

@@ -47,9 +47,11 @@ void ReportAddress(Block& block)
                      Text("the stack ran out", After(block), "; the device has ", kDeviceStackBytes,
                           " bytes of it: no recursion, no big local arrays"));
     } else {
-        block.Report("wild_pointer", Pipe::kScalar, call,
-                     Text("a pointer that belongs to no argument (address ", address, ") was dereferenced",
-                          After(block), "; kernels reach memory through GlobalTensor and LocalTensor"));
+        block.Report(
+            "wild_pointer", Pipe::kScalar, call,
+            Text(address == 0 ? "a null pointer, or what is no address at all,"
+                              : Text("a pointer that belongs to no argument (address ", address, ")"),
+                 " was dereferenced", After(block), "; kernels reach memory through GlobalTensor and LocalTensor"));
     }
 }
 

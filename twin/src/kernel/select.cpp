@@ -51,7 +51,7 @@ Shape WholeRepeats(Block& block, const Lanes& lanes, const LocalView& src, const
 }
 
 template <typename T>
-void CompareBits(Block& block, const LocalView& dst, const LocalView& src0, const LocalView* src1, uint64_t scalar,
+void CompareBits(Block& block, const LocalView* dst, const LocalView& src0, const LocalView* src1, uint64_t scalar,
                  CMPMODE mode, const Shape& shape, const Stride& stride0, const Stride& stride1, const Call& call)
 {
     const Computed<T> constant = ScalarOf<T>(scalar);
@@ -67,23 +67,26 @@ void CompareBits(Block& block, const LocalView& dst, const LocalView& src0, cons
             }
             const bool bit = Holds(mode, Load<T>(block.local.At(at0)), other);
             const int64_t number = repeat * shape.perRepeat + lane;
-            uint8_t& byte = *block.local.At(dst.address + number / 8);
+            uint8_t& byte = dst == nullptr ? block.compareMask[number / 8] : *block.local.At(dst->address + number / 8);
             const auto flag = static_cast<uint8_t>(1U << (number % 8));
             byte = static_cast<uint8_t>(bit ? byte | flag : byte & ~flag);
         }
-        Touched(block, AccessKind::kWrite, dst.address + repeat * shape.perRepeat / 8, shape.perRepeat / 8, "dst",
-                call);
+        if (dst != nullptr) {
+            Touched(block, AccessKind::kWrite, dst->address + repeat * shape.perRepeat / 8, shape.perRepeat / 8, "dst",
+                    call);
+        }
     }
 }
 
-void CompareAny(Block& block, const LocalView& dst, const LocalView& src0, const LocalView* src1, uint64_t scalar,
+void CompareAny(Block& block, const LocalView* dst, const LocalView& src0, const LocalView* src1, uint64_t scalar,
                 CMPMODE mode, const Lanes& lanes, const Stride& stride0, const Stride& stride1, const Call& call)
 {
     if (src0.dtype == Dtype::kInt32 && mode != CMPMODE::EQ) {
         block.Fail("compare_mode", Pipe::kVector, call, "int32_t can be compared with CMPMODE::EQ only");
     }
     const Shape shape = WholeRepeats(block, lanes, src0, call);
-    if (HasNoRepeats(block, shape.repeats, call)) {
+    const bool isCount = lanes.form == Lanes::Form::kCount;
+    if (isCount ? shape.repeats == 0 : HasNoRepeats(block, shape.repeats, call)) {
         return;
     }
     CheckStride(block, {&src0, "src0", stride0, true, false}, call);
@@ -93,7 +96,11 @@ void CompareAny(Block& block, const LocalView& dst, const LocalView& src0, const
         block.Use(*src1, Extent(shape, src1->size, stride1), Pipe::kVector, AccessKind::kRead, kBlockBytes, "src1",
                   call);
     }
-    block.Use(dst, shape.repeats * shape.perRepeat / 8, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    block.hasCompareMask = block.hasCompareMask || dst == nullptr;
+    if (dst != nullptr) {
+        block.Use(*dst, shape.repeats * shape.perRepeat / 8, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst",
+                  call);
+    }
     Charge(block, shape, call);
     const auto run = src0.dtype == Dtype::kHalf    ? CompareBits<half>
                      : src0.dtype == Dtype::kFloat ? CompareBits<float>
@@ -104,7 +111,7 @@ void CompareAny(Block& block, const LocalView& dst, const LocalView& src0, const
 /// Where the bits of the next dense run of elements are.
 struct Choice {
     Block* block;
-    const LocalView* mask;
+    const LocalView* mask;  ///< null: the CMPMASK register
     bool sameForEveryRepeat;
     int64_t perRepeat;
     bool isScalar;
@@ -118,14 +125,18 @@ void ChooseBody(uint8_t* const* operands, int64_t count, uint64_t scalar, const 
     const Choice& choice = *static_cast<const Choice*>(context);
     for (int64_t index = 0; index < count; ++index, ++choice.done) {
         const int64_t bit = choice.sameForEveryRepeat ? choice.done % choice.perRepeat : choice.done;
-        const int64_t byte = choice.mask->address + bit / 8;
-        Touched(*choice.block, AccessKind::kRead, byte, 1, "selMask", *choice.call);
+        const uint8_t* bits = choice.block->compareMask.data() + bit / 8;
+        if (choice.mask != nullptr) {
+            const int64_t byte = choice.mask->address + bit / 8;
+            Touched(*choice.block, AccessKind::kRead, byte, 1, "selMask", *choice.call);
+            bits = choice.block->local.At(byte);
+        }
         const int64_t offset = index * static_cast<int64_t>(sizeof(T));
         uint64_t other = scalar;
         if (!choice.isScalar) {
             std::memcpy(&other, operands[2] + offset, sizeof(T));
         }
-        const bool takesFirst = (*choice.block->local.At(byte) >> (bit % 8) & 1U) != 0;
+        const bool takesFirst = (*bits >> (bit % 8) & 1U) != 0;
         std::memmove(operands[0] + offset, takesFirst ? operands[1] + offset : reinterpret_cast<uint8_t*>(&other),
                      sizeof(T));
     }
@@ -137,14 +148,39 @@ void CompareTensors(const LocalView& dst, const LocalView& src0, const LocalView
                     const Lanes& lanes, const Stride& src0Stride, const Stride& src1Stride, const Call& call)
 {
     const Entry block(call);
-    CompareAny(*block, dst, src0, &src1, 0, mode, lanes, src0Stride, src1Stride, call);
+    CompareAny(*block, &dst, src0, &src1, 0, mode, lanes, src0Stride, src1Stride, call);
+}
+
+void CompareToRegister(const LocalView& src0, const LocalView& src1, CMPMODE mode, const Lanes& lanes,
+                       const Stride& src0Stride, const Stride& src1Stride, const Call& call)
+{
+    const Entry block(call);
+    CompareAny(*block, nullptr, src0, &src1, 0, mode, lanes, src0Stride, src1Stride, call);
 }
 
 void CompareWithScalar(const LocalView& dst, const LocalView& src, uint64_t scalar, CMPMODE mode, const Lanes& lanes,
                        const Stride& srcStride, const Call& call)
 {
     const Entry block(call);
-    CompareAny(*block, dst, src, nullptr, scalar, mode, lanes, srcStride, {}, call);
+    CompareAny(*block, &dst, src, nullptr, scalar, mode, lanes, srcStride, {}, call);
+}
+
+void ChooseByRegister(const LocalView& dst, const LocalView& src0, const LocalView& src1, int64_t repeats,
+                      const Stride& dstStride, const Stride& src0Stride, const Stride& src1Stride, const Call& call)
+{
+    const Entry block(call);
+    if (!block->hasCompareMask) {
+        block->Fail("select_mode", Pipe::kVector, call,
+                    "no Compare has filled the CMPMASK register; call Compare(src0, src1, mode, mask, repeatParams) "
+                    "before");
+    }
+    const Shape shape = Resolve(*block, Lanes::Leading<false>(0, repeats), dst.size, call);
+    const Choice choice{&*block, nullptr, true, shape.perRepeat, false, &call, 0};
+    Sweep(*block, shape,
+          {{&dst, "dst", dstStride, false, true},
+           {&src0, "src0", src0Stride, true, false},
+           {&src1, "src1", src1Stride, true, false}},
+          dst.size == 2 ? ChooseBody<half> : ChooseBody<float>, 0, &choice, false, call);
 }
 
 void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, const LocalView* src1, uint64_t scalar,

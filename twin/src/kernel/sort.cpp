@@ -182,6 +182,36 @@ void MergedCounts(uint16_t* counts, const Call& call)
     block->OrderInside(Pipe::kVector, Pipe::kScalar);  // the counts come out of a register of the vector unit
 }
 
+void MergeRepeats(const LocalView& dst, const LocalView& scratch, int64_t repeats, const Call& call)
+{
+    const Entry block(call);
+    if (repeats < 2) {
+        return;
+    }
+    const int64_t count = repeats * kPerRepeat;
+    const int64_t bytes = count * kEntryBytes;
+    if (scratch.address < dst.address + bytes && dst.address < scratch.address + bytes) {
+        block->Fail("overlap", Pipe::kVector, call, "dst and tmp overlap; merge by way of another buffer");
+    }
+    block->Use(scratch, bytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "tmp", call);
+    block->PassBarrier(Pipe::kVector);  // the API waits for its own instructions
+    std::vector<SortEntry> entries = ReadEntries(*block, dst, 0, count, call);
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const SortEntry& a, const SortEntry& b) { return a.value > b.value; });
+    int64_t to = dst.address;
+    for (const SortEntry& entry : entries) {
+        to = WriteEntry(*block, to, entry);
+    }
+    int64_t rounds = 0;
+    for (int64_t lists = repeats; lists > 1; lists = (lists + 3) / 4) {
+        ++rounds;
+    }
+    block->timeline.RunVector(static_cast<double>(rounds * count) * time_model::kMrgsortCyclesPerElement, call);
+    Touched(*block, AccessKind::kWrite, scratch.address, bytes, "tmp", call);
+    Touched(*block, AccessKind::kWrite, dst.address, bytes, "dst", call);
+    block->local.Poison(scratch.address, bytes);
+}
+
 void SplitEntries(const LocalView& values, const LocalView& indices, const LocalView& sorted, int64_t repeats,
                   const Call& call)
 {

@@ -301,8 +301,7 @@ void Charge(Block& block, const Shape& shape, const Call& call)
 bool HasNoRepeats(Block& block, int64_t repeats, const Call& call)
 {
     if (repeats == 0) {
-        block.Warn("no_effect", Pipe::kVector, call,
-                   "the repeat count is 0 (256 becomes 0 in a uint8_t): the instruction does nothing");
+        block.Warn("no_effect", Pipe::kVector, call, "the repeat count is 0: the instruction does nothing");
     }
     return repeats == 0;
 }

@@ -101,6 +101,12 @@ void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const Loc
     rsvdCnt = twin::Compact(dst.View(), src0.View(), how, {"GatherMask", at});
 }
 
+/// How many elements the last GatherMask has kept.
+inline int64_t GetGatherMaskRemainCount(twin::Location at = twin::Location::Here())
+{
+    return twin::CompactedCount({"GetGatherMaskRemainCount", at});
+}
+
 /// first, first + 1, first + 2, ..
 template <typename T>
 void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, int64_t count, twin::Location at = twin::Location::Here())

@@ -154,6 +154,11 @@ void CompareTensors(const LocalView& dst, const LocalView& src0, const LocalView
 void CompareWithScalar(const LocalView& dst, const LocalView& src, uint64_t scalar, AscendC::CMPMODE mode,
                        const Lanes& lanes, const Stride& srcStride, const Call& call);
 /// `src1` is null in the scalar form.
+/// One repeat to the CMPMASK register; `Choose` without a mask takes its bits from there.
+void CompareToRegister(const LocalView& src0, const LocalView& src1, AscendC::CMPMODE mode, const Lanes& lanes,
+                       const Stride& src0Stride, const Stride& src1Stride, const Call& call);
+void ChooseByRegister(const LocalView& dst, const LocalView& src0, const LocalView& src1, int64_t repeats,
+                      const Stride& dstStride, const Stride& src0Stride, const Stride& src1Stride, const Call& call);
 void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, const LocalView* src1, uint64_t scalar,
             AscendC::SELMODE mode, const Lanes& lanes, const Stride& dstStride, const Stride& src0Stride,
             const Stride& src1Stride, const Call& call);
@@ -173,6 +178,8 @@ struct Compaction {
     int64_t maskRepeatStride = 8;
 };
 uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& how, const Call& call);
+/// What the last Compact returned.
+int64_t CompactedCount(const Call& call);
 
 /// Sorted entries of 8 bytes: value, index.
 struct ListMerge {
@@ -186,6 +193,8 @@ void SortRepeats(const LocalView& dst, const LocalView& values, const LocalView&
                  const Call& call);
 void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call);
 void MergedCounts(uint16_t* counts, const Call& call);
+/// Merges all repeats that Sort32 has left in `dst` to one list, by way of `scratch`.
+void MergeRepeats(const LocalView& dst, const LocalView& scratch, int64_t repeats, const Call& call);
 void SplitEntries(const LocalView& values, const LocalView& indices, const LocalView& sorted, int64_t repeats,
                   const Call& call);
 

@@ -57,6 +57,27 @@ void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalT
                          s.src0, s.src1, {"Compare", at});
 }
 
+/// One repeat; the bits go to the CMPMASK register.
+template <typename T, bool isSetMask = true>
+void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask,
+             const BinaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
+{
+    twin::RequireComparable<T, uint8_t>();
+    const twin::BinaryStrides s(repeatParams);
+    twin::CompareToRegister(src0.View(), src1.View(), cmpMode, twin::Lanes::Leading<isSetMask>(mask, 1), s.src0, s.src1,
+                            {"Compare", at});
+}
+
+template <typename T, bool isSetMask = true>
+void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask[],
+             const BinaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
+{
+    twin::RequireComparable<T, uint8_t>();
+    const twin::BinaryStrides s(repeatParams);
+    twin::CompareToRegister(src0.View(), src1.View(), cmpMode, twin::Lanes::Bits<isSetMask>(mask, 1), s.src0, s.src1,
+                            {"Compare", at});
+}
+
 template <typename T, typename U>
 void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,
                    int64_t count, twin::Location at = twin::Location::Here())
@@ -149,6 +170,18 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
     const twin::BinaryStrides s(repeatParams);
     twin::Choose(dst.View(), selMask.View(), src0.View(), nullptr, twin::ScalarBits(src1), selMode,
                  twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"Select", at});
+}
+
+/// By the bits of the CMPMASK register, the same ones for every repeat.
+template <typename T, SELMODE selMode>
+void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, int64_t repeatTime,
+            const BinaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
+{
+    twin::RequireSelectable<T, uint8_t>();
+    static_assert(selMode == SELMODE::VSEL_CMPMASK_SPR,
+                  "Select without a mask tensor takes the CMPMASK register: VSEL_CMPMASK_SPR");
+    const twin::BinaryStrides s(repeatParams);
+    twin::ChooseByRegister(dst.View(), src0.View(), src1.View(), repeatTime, s.dst, s.src0, s.src1, {"Select", at});
 }
 
 }  // namespace AscendC

@@ -98,6 +98,27 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList, const
 }
 
 /// Splits 32 entries a repeat into values and indices.
+/// On this architecture the values are sorted as they are: `concat` becomes another name of `src`.
+template <typename T>
+void Concat(LocalTensor<T>& concat, const LocalTensor<T>& src, const LocalTensor<T>& /*tmp*/,
+            const int64_t /*repeatTime*/)
+{
+    twin::RequireSortable<T>();
+    concat = src;
+}
+
+/// Each repeat of 32 for itself, or, with `isFullSort`, all together.
+template <typename T, bool isFullSort>
+void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const LocalTensor<uint32_t>& index,
+          LocalTensor<T>& tmp, const int64_t repeatTime, twin::Location at = twin::Location::Here())
+{
+    twin::RequireSortable<T>();
+    twin::SortRepeats(dst.View(), concat.View(), index.View(), repeatTime, {"Sort", at});
+    if constexpr (isFullSort) {
+        twin::MergeRepeats(dst.View(), tmp.View(), repeatTime, {"Sort", at});
+    }
+}
+
 template <typename T>
 void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>& dstIndex, const LocalTensor<T>& sorted,
              const int64_t repeatTime, twin::Location at = twin::Location::Here())

@@ -1,0 +1,26 @@
+"""Writes calls of local functions out: ATC does not expand them."""
+
+from __future__ import annotations
+
+import onnx.checker
+import onnx.inliner
+from onnx import ModelProto
+
+from opforge.codegen.errors import UserError
+from opforge.frontend.graph import GraphView
+from opforge.frontend.keys import OPFORGE_DOMAIN
+from opforge.frontend.value_types import MAX_EXPANDED_NODES, expanded_nodes
+
+
+def without_functions(model: ModelProto) -> ModelProto | None:
+    """A copy of a model in which only our own functions are calls; None when there are no others, or onnx fails."""
+    ours = [(function.domain, function.name) for function in model.functions if function.domain == OPFORGE_DOMAIN]
+    if len(ours) == len(model.functions) or expanded_nodes(model) > MAX_EXPANDED_NODES:
+        return None
+    try:
+        inlined = onnx.inliner.inline_selected_functions(model, ours, exclude=True)
+        GraphView(inlined)
+    except (onnx.checker.ValidationError, RuntimeError, ValueError, UserError):
+        return None
+    # onnx keeps a function that has another opset than the model.
+    return inlined if all(function.domain == OPFORGE_DOMAIN for function in inlined.functions) else None

@@ -1,0 +1,112 @@
+"""Makes a rewritten model one that ATC's parser reads as it is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from onnx import NodeProto, helper, numpy_helper
+
+from opforge.frontend.constants import Constant, Constants, NotConstant
+from opforge.frontend.graph import INITIALIZER, GraphView, Scope, normal_domain
+from opforge.frontend.keys import OPFORGE_DOMAIN
+from opforge.frontend.names import FreshNames
+
+# Attributes of Constant beside `value`, with the element type that they imply.
+SPELLINGS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
+
+
+def is_constant(node: NodeProto) -> bool:
+    """Whether a node is the standard `Constant`."""
+    return node.op_type == "Constant" and normal_domain(node.domain) == ""
+
+
+def is_read_by_atc(scope: Scope | None) -> bool:
+    """Whether ATC reads a graph: the main one, and those of `If` in it."""
+    while scope is not None and scope.parent is not None:
+        if scope.owner != "If":
+            return False
+        scope = scope.parent
+    return scope is not None and scope.function is None
+
+
+def constant_only_nodes(view: GraphView) -> Iterator[tuple[Scope, int]]:
+    """Nodes that depend on no input of the model, `Constant` left out: ATC drops them, with what they make."""
+    constant: set[tuple[int, str]] = set()
+    for scope in view.scopes:
+        if not is_read_by_atc(scope):
+            continue
+        inputs = scope.input_names
+        constant |= {
+            (scope.number, name) for name, maker in scope.makers.items() if maker == INITIALIZER and name not in inputs
+        }
+        for number, node in enumerate(scope.body.node):
+            if number in scope.captures or not all(_is_in(scope, name, constant) for name in node.input if name):
+                continue
+            constant.update((scope.number, name) for name in node.output)
+            if not is_constant(node):
+                yield scope, number
+
+
+def _is_in(scope: Scope, name: str, constant: set[tuple[int, str]]) -> bool:
+    if scope.parent is None:
+        return (0, name) in constant
+    found = scope.find(name)
+    return found is not None and (found[0].number, name) in constant
+
+
+def foldable(view: GraphView, constants: Constants) -> Iterator[tuple[Scope, int, Constant]]:
+    """Constant-only nodes whose value is known."""
+    for scope, number in constant_only_nodes(view):
+        outputs = scope.node(number).output
+        if len(outputs) != 1 or not outputs[0]:
+            continue
+        try:
+            yield scope, number, constants.value(scope, outputs[0])
+        except NotConstant:
+            continue
+
+
+def make_safe(view: GraphView, value_names: FreshNames) -> None:
+    """Unique node names, no empty output names, no empty inputs at the end, constants with `value`.
+
+    Args:
+        view: The model; its scopes may have other nodes by now than the view has seen.
+        value_names: Gives names to unnamed outputs.
+    """
+    inputs = {name for scope in view.scopes for name in scope.input_names}
+    taken = {node.name for scope in view.scopes for node in scope.body.node}
+    names = FreshNames(inputs | taken)
+    used = set(inputs)
+    for scope in view.scopes:
+        # Nodes of local functions are seen by nobody but runtimes, and get their names from them.
+        if scope.function is not None:
+            continue
+        for node in scope.body.node:
+            if not node.name or node.name in used:
+                node.name = names.fresh(node.name or node.op_type)
+            used.add(node.name)
+            if "" in node.output:
+                _name_outputs(node, value_names)
+            if node.input and not node.input[-1] and node.domain != OPFORGE_DOMAIN:
+                while node.input and not node.input[-1]:
+                    del node.input[-1]
+            if is_constant(node):
+                _spell_as_tensor(node)
+
+
+def _name_outputs(node: NodeProto, names: FreshNames) -> None:
+    while node.output and not node.output[-1]:
+        del node.output[-1]
+    node.output[:] = [name or names.fresh(f"{node.name}_unused") for name in node.output]
+
+
+def _spell_as_tensor(node: NodeProto) -> None:
+    if len(node.attribute) != 1:
+        return
+    (attribute,) = node.attribute
+    dtype = SPELLINGS.get(attribute.name)
+    if dtype is None or attribute.ref_attr_name:
+        return
+    values = np.array(helper.get_attribute_value(attribute), dtype)
+    attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(values)))

@@ -1,0 +1,38 @@
+"""The JSON schema that editors use: what it says of keys and words is what the loader says."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from opforge.codegen.cli import app
+from opforge.codegen.dtypes import DTYPES
+from opforge.codegen.model import PRODUCTS, OpSpec
+
+
+@pytest.fixture(scope="module")
+def schema():
+    result = CliRunner().invoke(app, ["schema"])
+    assert result.exit_code == 0
+    return json.loads(result.stdout)
+
+
+def test_every_key_is_there_and_no_other_is_allowed(schema):
+    models = [schema, *(model for model in schema["$defs"].values() if "properties" in model)]
+    assert set(schema["properties"]) == set(OpSpec.model_fields)
+    assert set(schema["required"]) == {name for name, f in OpSpec.model_fields.items() if f.is_required()}
+    assert len(models) == 15
+    assert all(model["additionalProperties"] is False for model in models)
+
+
+def test_words_are_offered(schema):
+    tensor = schema["$defs"]["TensorSpec"]["properties"]
+    assert set(tensor["dtypes"]["items"]["enum"]) == set(DTYPES)
+    assert schema["properties"]["products"]["items"]["enum"] == list(PRODUCTS)
+    assert schema["$defs"]["AttrSpec"]["properties"]["type"]["enum"] == ["int", "float", "bool", "string"]
+
+
+def test_patterns_and_limits_are_those_of_the_loader(schema):
+    constraint = schema["$defs"]["ConstraintSpec"]["properties"]
+    assert constraint["label"]["pattern"] == "^[A-Z][A-Z0-9]{0,7}$"
+    assert schema["properties"]["inputs"]["minItems"] == 1

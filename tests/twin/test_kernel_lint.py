@@ -1,0 +1,195 @@
+"""The lint of kernels: each rule with a line that it names and a neighbour that it accepts."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.twin.cpp_tokens import tokens_of
+from opforge.twin.kernel_lint import kernel_files, lint_files, lint_text, require_clean
+
+# rule -> [(bad line, its accepted neighbour)], in the body of a kernel function
+IN_FUNCTION = {
+    "std": [
+        ("int32_t a = std::min(b, c);", "int32_t a = AscendC::ToFloat(b) < c ? b : c;"),
+        ("::std::swap(a, b);", "// std::swap(a, b);"),
+        ("auto a = std :: max(b, c);", 'const char* a = "std::max";'),
+    ],
+    "c-function": [
+        ("memcpy(a, b, 4);", "a.memcpy(b, 4);"),
+        ("void* a = malloc(4);", "int32_t malloc = 4;"),
+        ("abort();", "/* abort(); */"),
+        ("float a = sqrtf(b);", "AscendC::Sqrt(a, b, 64);"),
+    ],
+    "double": [
+        ("double a = b;", "float a = b;"),
+        ("float a = 1.0;", "float a = 1.0f;"),
+        ("float a = b * 1e3;", "float a = b * 1e3f + 0x1e3 + 1000;"),
+        ("float a = .5;", "float a = x.y5;"),
+        ("float a = 1'000.5;", "int32_t a = 1'000;"),
+    ],
+    "new": [("auto* a = new int32_t;", "int32_t renew = 1;")],
+    "delete": [("delete a;", "int32_t deleted = 1;")],
+    "throw": [("throw 1;", "int32_t throwing = 1;")],
+    "try": [("try { a(); }", "int32_t tries = 1;")],
+    "catch": [("catch (...) { }", "int32_t catches = 1;")],
+    "typeid": [("auto a = typeid(b);", "int32_t typeids = 1;")],
+    "dynamic_cast": [("auto* a = dynamic_cast<B*>(b);", "auto* a = static_cast<B*>(b);")],
+    "thread_local": [("thread_local int32_t a = 1;", "int32_t a = 1;")],
+    "static": [
+        ("static int32_t a = 1;", "static constexpr int32_t a = 1;"),
+        ("static float a[8];", "static const float a[8] = {};"),
+    ],
+    "stack": [
+        ("float a[1025];", "float a[1024];"),
+        ("int64_t a[64][9];", "int64_t a[64][8];"),
+        ("constexpr int32_t n = 8 * 256; half a[n + 1];", "constexpr int32_t n = 8 * 256; half a[n];"),
+        ("uint8_t a[1 << 13] = {};", "const float b = a[5000];"),
+    ],
+    "parentheses": [
+        ("if (ASCEND_IS_AIV) { a(); }", "if ASCEND_IS_AIV { a(); }"),
+        ("if (!ASCEND_IS_AIC) { a(); }", "if ASCEND_IS_AIC { a(); }"),
+    ],
+    "tiling-key": [
+        ("if (TILING_KEY_IS(1)) { a(); } else { b(); }",
+         "if (TILING_KEY_IS(1)) { a(); } else if (TILING_KEY_IS(2)) { b(); }"),
+        ("if (TILING_KEY_IS(1)) a(); else b();", "if (c) { if (TILING_KEY_IS(1)) { a(); } } else { b(); }"),
+    ],
+    "api": [
+        ("AscendC::Std::min(a, b);", "AscendC::Mins(a, b, c, 64);"),
+        ("AscendC::DisableDmaAtomic();", "AscendC::SetAtomicNone();"),
+        ("DisableDmaAtomic();", "a.DisableDmaAtomic();"),
+        ("opforge::twin::kernel::BlockIndex();", "opforge::kernel::BlockIndex();"),
+    ],
+}  # fmt: skip
+# rule -> [(bad, accepted)] outside of functions
+OUTSIDE = {
+    "aicore": [
+        ("inline void F() { }", "__aicore__ inline void F() { }"),
+        ("template <typename T, int32_t n = (3 > 2)>\nvoid F(T a)\n{\n}",
+         "template <typename T>\n__aicore__ void F(T a)\n{\n}"),
+        ("constexpr int32_t F() { return 1; }", "__aicore__ inline constexpr int32_t F() { return 1; }"),
+        ("class A { void F(); };", "class A { __aicore__ void F(); };"),
+        ("struct A { A() : b_{1} { } int32_t b_; };", "struct A { __aicore__ A() : b_{1} { } int32_t b_; };"),
+        ("struct A { int32_t operator()(int32_t a) { return a; } };",
+         "struct A { __aicore__ int32_t operator()(int32_t a) { return a; } A() = default; A(const A&) = delete; };"),
+        ('extern "C" __global__ void k(GM_ADDR x) { }', 'extern "C" __global__ __aicore__ void k(GM_ADDR x) { }'),
+    ],
+    "static": [
+        ("int32_t counter;", "constexpr int32_t kCounter = 1;"),
+        ("float table[3] = {1.0f, 2.0f, 3.0f};", "constexpr float kTable[3] = {1.0f, 2.0f, 3.0f};"),
+        ("namespace a { int32_t counter{0}; }", "namespace a { struct B; using C = B; enum D { kE = 1 }; }"),
+        ("struct A { static int32_t counter; };", "struct A { static constexpr int32_t kCounter = 1; int32_t own; };"),
+    ],
+    "stack": [("struct A { float a[2000]; };", "struct A { float a[20]; };")],
+    "virtual": [("struct A { virtual __aicore__ void F(); };", "struct A { __aicore__ void F(); };")],
+    "include": [
+        ("#include <vector>", "#include <cstdint>"),
+        ('#include "opforge_twin/kernel/runtime.h"', '#include "kernel_operator.h"'),
+        ("#  include <cmath> // why", "// #include <cmath>"),
+    ],
+    "std": [
+        ("#define SMALLER(a, b) \\\n    std::min(a, b)", "#define STD(a) a"),
+        ('const auto kRaw = R"x(")x"; using A = std::byte;', 'constexpr auto kRaw = R"x(" std::byte )" )x";'),
+    ],
+}  # fmt: skip
+
+
+def _cases(table):
+    return [
+        pytest.param(rule, *pair, id=f"{rule}-{n}") for rule, pairs in table.items() for n, pair in enumerate(pairs)
+    ]
+
+
+def _rules(text):
+    return {found.rule for found in lint_text(text, "k.h")}
+
+
+def _in_function(line):
+    return '#include "kernel_operator.h"\n__aicore__ inline void F(int32_t b)\n{\n    ' + line + "\n}\n"
+
+
+@pytest.mark.parametrize(("rule", "bad", "good"), _cases(IN_FUNCTION))
+def test_a_line_of_a_function(rule, bad, good):
+    found = lint_text(_in_function(bad), "k.h")
+    assert {entry.rule for entry in found} == {rule}, found
+    assert [entry.line for entry in found] == [4] * len(found)
+    assert str(found[0]).startswith(f"k.h:4: {rule}: ")
+    assert lint_text(_in_function(good), "k.h") == []
+
+
+@pytest.mark.parametrize(("rule", "bad", "good"), _cases(OUTSIDE))
+def test_a_line_outside_of_functions(rule, bad, good):
+    assert _rules(bad) == {rule}
+    assert _rules(good) == set()
+
+
+@pytest.mark.parametrize("path", kernel_files(Project(BUILTIN_ROOT)), ids=lambda path: path.name)
+def test_the_kernels_of_the_repository_are_clean(path):
+    assert lint_files([path]) == []
+
+
+def test_tokens_keep_their_lines():
+    text = 'a /* 1\n2 */ b\n#define C(x) x \\\n    + "\\"//" // end\nR"(\n)" d\n#\n"unclosed\n\'e\' 0x1p-3f 1\'000u'
+    assert [(token.kind, token.text, token.line) for token in tokens_of(text)] == [
+        ("name", "a", 1),
+        ("name", "b", 2),
+        ("directive", '#define C(x) x + "\\"//"', 3),
+        ("text", 'R"(\n)"', 5),
+        ("name", "d", 6),
+        ("directive", "#", 7),
+        ("punctuation", '"', 8),
+        ("name", "unclosed", 8),
+        ("text", "'e'", 9),
+        ("number", "0x1p-3f", 9),
+        ("number", "1'000u", 9),
+    ]
+
+
+def test_text_that_is_no_program_is_read_to_its_end():
+    for text in ("}}}} ] ) ;", "template <", "if (", "{ [ (", "#define", "/* no end", "operator", "if (TILING_KEY_IS("):
+        assert isinstance(lint_text(text, "k.h"), list)
+
+
+def _project(tmp_path, header):
+    kernels = tmp_path / "op_kernel"
+    (kernels / "common").mkdir(parents=True)
+    (kernels / "a.h").write_text('#include "common/b.h"\n', encoding="utf-8")
+    (kernels / "common" / "b.h").write_text(header, encoding="utf-8")
+    return Project(tmp_path)
+
+
+def test_the_build_refuses_what_a_kernel_includes(tmp_path):
+    project = _project(tmp_path, "double a;\n")
+    with pytest.raises(UserError, match=r"b\.h:1: double: .*; use float") as caught:
+        require_clean(project, ["a"], tmp_path)
+    assert str(caught.value).count("\n") == 1  # a global variable, too
+    (tmp_path / "op_kernel" / "common" / "b.h").write_text("constexpr float kA = 1.0f;\n", encoding="utf-8")
+    require_clean(project, ["a"], tmp_path)
+    require_clean(project, ["a"], tmp_path)
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_the_command_lists_and_says_so(tmp_path, as_json):
+    source = _project(tmp_path, "inline void F() { }\n").root / "op_kernel" / "common" / "b.h"
+    command = [
+        sys.executable,
+        "-c",
+        "from opforge.codegen.cli import main; main()",
+        "lint",
+        str(source),
+        *(["--json"] if as_json else []),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert [done.returncode, done.stderr] == [1, ""]
+    if as_json:
+        assert [found["rule"] for found in json.loads(done.stdout)["findings"]] == ["aicore"]
+    else:
+        assert (
+            done.stdout == f"{source}:1: aicore: F() is a function of the host; write `__aicore__ inline` before it\n"
+        )
+    missing = subprocess.run([*command[:4], str(tmp_path / "none.h")], capture_output=True, text=True, check=False)
+    assert [missing.returncode, missing.stdout] == [2, ""]

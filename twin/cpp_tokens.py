@@ -1,0 +1,82 @@
+"""C++ source text as tokens: comments gone, strings whole, preprocessor lines apart."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["name", "number", "text", "punctuation", "directive"]
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>(?:[\s\\])+)
+  | (?P<comment>//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z))
+  | (?P<raw>(?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)")
+  | (?P<text>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"|(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')
+  | (?P<name>[A-Za-z_]\w*)
+  | (?P<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)
+  | (?P<punctuation>::|->\*?|\.\.\.|<<=|>>=|<=>|[-+*/%&|^!=<>]=|&&|\|\||\+\+|--|<<|\#\#|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPED = re.compile(r"(?:[^\S\n]|\\\r?\n)*")  # space of a preprocessor line
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of C++ text.
+
+    Attributes:
+        kind: `text` is a string or character literal, `directive` a whole preprocessor line.
+        text: As written; of a directive without its comments, on one line.
+        line: Number of its first line, from 1.
+    """
+
+    kind: Kind
+    text: str
+    line: int
+
+
+def tokens_of(source: str, first_line: int = 1) -> list[Token]:
+    """All tokens of a source. What is no C++ becomes punctuation, character by character."""
+    tokens: list[Token] = []
+    line, starts_line, position = first_line, True, 0
+    while position < len(source):
+        if starts_line and source[position] == "#":
+            text, end = _directive(source, position)
+            tokens.append(Token("directive", text, line))
+        else:
+            match = _match(source, position)
+            end = match.end()
+            kind = "text" if match.lastgroup in {"raw", "fence"} else match.lastgroup
+            if kind in {"name", "number", "text", "punctuation"}:
+                tokens.append(Token(kind, match.group(), line))  # type: ignore[arg-type]  # narrowed by the set
+        piece = source[position:end]
+        line += piece.count("\n")
+        starts_line = "\n" in piece if not piece.isspace() else starts_line or "\n" in piece
+        position = end
+    return tokens
+
+
+def _match(source: str, position: int) -> re.Match[str]:
+    match = _TOKEN.match(source, position)
+    if match is None:
+        raise ValueError("unreachable: the last alternative takes any character")
+    return match
+
+
+def _directive(source: str, start: int) -> tuple[str, int]:
+    """A preprocessor line that starts at `start`, and where it ends: before a newline that is not escaped."""
+    words: list[str] = []
+    position = start
+    while position < len(source):
+        match = _match(source, position)
+        piece = match.group()
+        if match.lastgroup == "space":
+            escaped = len(_ESCAPED.match(piece).group())  # type: ignore[union-attr]  # it matches the empty text
+            if escaped < len(piece):
+                return "".join(words).strip(), position + escaped
+        words.append(" " if match.lastgroup in {"space", "comment"} else piece)
+        position = match.end()
+    return "".join(words).strip(), position

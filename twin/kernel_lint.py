@@ -1,0 +1,439 @@
+"""What a kernel must not contain although the host's compiler takes it."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
+from opforge.twin.cann_api import api, known_names
+from opforge.twin.cpp_tokens import Token, tokens_of
+
+MOST_ARRAY_BYTES = 4096  # of 32 KiB of stack
+DEVICE_HEADERS = {"<cstdint>", "<cstddef>"}
+SUFFIXES = (".h", ".hpp", ".cpp")
+_OWN_FILES = tuple(Path(__file__).with_name(name) for name in ("kernel_lint.py", "cpp_tokens.py", "cann_api.json"))
+
+_KEYWORDS = {
+    "double": ("the device has no double precision", "use float"),
+    "virtual": ("the device has no virtual functions", "use templates"),
+    "new": ("the device has no heap", "take a TBuf, or a member"),
+    "delete": ("the device has no heap", "take a TBuf, or a member"),
+    "throw": ("the device has no exceptions", "check on the host"),
+    "try": ("the device has no exceptions", "check on the host"),
+    "catch": ("the device has no exceptions", "check on the host"),
+    "typeid": ("the device has no type information", "use templates"),
+    "dynamic_cast": ("the device has no type information", "use templates"),
+    "thread_local": ("the device has no static data", "use members"),
+}
+_C_FUNCTIONS = {
+    **dict.fromkeys(("memcpy", "memmove", "memset", "memcmp"), "use DataCopy, Duplicate or a loop"),
+    **dict.fromkeys(("malloc", "calloc", "realloc", "free", "alloca"), "take a TBuf, or a member"),
+    **dict.fromkeys(("abort", "exit", "assert"), "check on the host"),
+    **dict.fromkeys(("fprintf", "puts", "strlen", "strcmp", "rand", "time"), "remove it"),
+    **dict.fromkeys(("sqrt", "sqrtf", "exp", "expf", "log", "logf", "pow", "powf", "floor", "ceil", "fabs"),
+                    "use the vector unit"),
+}  # fmt: skip
+_TYPE_BYTES = {
+    **dict.fromkeys(("bool", "char", "int8_t", "uint8_t"), 1),
+    **dict.fromkeys(("short", "int16_t", "uint16_t", "half", "bfloat16_t"), 2),
+    **dict.fromkeys(("int", "unsigned", "float", "int32_t", "uint32_t"), 4),
+    **dict.fromkeys(("long", "int64_t", "uint64_t", "size_t", "double"), 8),
+}
+# First words of a statement that declares no variable here.
+_NO_VARIABLE = {
+    "class", "enum", "extern", "friend", "namespace", "static_assert", "struct", "template", "typedef", "union",
+    "using",
+}  # fmt: skip
+# What stands before parentheses and is no function.
+_NO_FUNCTION = {
+    "__attribute__", "alignas", "decltype", "for", "if", "noexcept", "sizeof", "static_assert", "switch", "while",
+}  # fmt: skip
+_DOUBLE_LITERAL = re.compile(r"(?![0][xX])[\d']*(?:\.[\d']*)?(?:[eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class LintFinding:
+    """A place in a kernel that the device's compiler refuses, or the device gets wrong."""
+
+    file: str
+    line: int
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.rule}: {self.message}"
+
+
+Report = Callable[[int, str, str], None]
+
+
+def lint_text(text: str, file: str) -> list[LintFinding]:
+    """The findings in one source, by line."""
+    findings: list[LintFinding] = []
+
+    def report(line: int, rule: str, message: str) -> None:
+        findings.append(LintFinding(file, line, rule, message))
+
+    everything = tokens_of(text)
+    tokens = [token for token in everything if token.kind != "directive"]
+    for directive in (token for token in everything if token.kind == "directive"):
+        _check_include(directive, report)
+        if body := _macro_body(directive):
+            _check_words(body, report)
+    _check_words(tokens, report)
+    _check_key_chains(tokens, report)
+    _Structure(tokens, report).check()
+    return sorted(set(findings), key=lambda found: (found.line, found.rule))
+
+
+def _macro_body(directive: Token) -> list[Token]:
+    found = re.match(r"#\s*define\s+\w+(?:\([^)]*\))?\s", directive.text)
+    return tokens_of(directive.text[found.end() :], directive.line) if found else []
+
+
+def _check_include(directive: Token, report: Report) -> None:
+    found = re.match(r"#\s*include\s*([<\"][^>\"]*[>\"])", directive.text)
+    if found is None:
+        return
+    if found[1].startswith("<") and found[1] not in DEVICE_HEADERS:
+        report(directive.line, "include", f"{found[1]} does not exist on the device; expected kernel_operator.h only")
+    if "opforge_twin" in found[1]:
+        report(directive.line, "include", f"{found[1]} belongs to the twin; include kernel_operator.h")
+
+
+@lru_cache(maxsize=1)
+def _names() -> tuple[frozenset[str], frozenset[str]]:
+    """Names of namespace AscendC in both generations of the headers, and in one of them."""
+    entries = [entry for entry in api()["kernel"] if entry["name"].startswith("AscendC::")]
+    both = known_names(entries)
+    bare = [frozenset(name.split("::")[1] for name in names) for names in (both, {e["name"] for e in entries} - both)]
+    return bare[0], bare[1]
+
+
+def _is_double(number: str) -> bool:
+    return _DOUBLE_LITERAL.fullmatch(number) is not None and not number.replace("'", "").isdigit()
+
+
+def _check_words(tokens: Sequence[Token], report: Report) -> None:
+    both, one = _names()
+    for index, token in enumerate(tokens):
+        before, after, beyond = (
+            tokens[at].text if 0 <= at < len(tokens) else "" for at in (index - 1, index + 1, index + 2)
+        )
+        if token.kind == "number" and _is_double(token.text):
+            report(token.line, "double", f"{token.text} is a double, which the device has not; write {token.text}f")
+        if token.kind != "name" or before in {".", "->"}:
+            continue
+        if token.text == "std" and after == "::":
+            report(token.line, "std", "the device has no standard library; write it out, or use AscendC")
+        elif token.text in _KEYWORDS and not (token.text == "delete" and before == "="):
+            cause, repair = _KEYWORDS[token.text]
+            report(token.line, token.text, f"{cause}; {repair}")
+        elif token.text in _C_FUNCTIONS and after == "(" and before != "::":
+            report(token.line, "c-function", f"{token.text}() does not exist on the device; {_C_FUNCTIONS[token.text]}")
+        elif token.text in {"ASCEND_IS_AIV", "ASCEND_IS_AIC"} and before != "if":
+            report(token.line, "parentheses", f"on the device {token.text} brings its own: write `if {token.text} {{`")
+        elif token.text == "AscendC" and after == "::" and beyond not in both:
+            where = "in one generation of CANN's headers only" if beyond in one else "in no header of CANN"
+            report(token.line, "api", f"AscendC::{beyond} is {where}; use what twin/cann_api.json lists for both")
+        elif token.text in one and before != "::" and after in {"(", "<"}:
+            report(token.line, "api", f"{token.text} is in one generation of CANN's headers only; use the older name")
+        elif [token.text, after, beyond] == ["opforge", "::", "twin"]:
+            report(token.line, "api", "opforge::twin is the inside of the twin; use AscendC")
+
+
+def _closing(tokens: Sequence[Token], start: int) -> int:
+    """Index of the bracket that closes the one at `start`; the end when there is none."""
+    pairs = {"(": ")", "{": "}", "[": "]"}
+    opening, closing = tokens[start].text, pairs[tokens[start].text]
+    depth = 0
+    for index in range(start, len(tokens)):
+        depth += (tokens[index].text == opening) - (tokens[index].text == closing)
+        if depth == 0:
+            return index
+    return len(tokens) - 1
+
+
+def _check_key_chains(tokens: Sequence[Token], report: Report) -> None:
+    for index, token in enumerate(tokens):
+        if token.text != "if" or index + 1 >= len(tokens) or tokens[index + 1].text != "(":
+            continue
+        condition = _closing(tokens, index + 1)
+        if all(inner.text != "TILING_KEY_IS" for inner in tokens[index:condition]):
+            continue
+        end = condition + 1
+        if end < len(tokens) and tokens[end].text == "{":
+            end = _closing(tokens, end)
+        else:
+            while end < len(tokens) and tokens[end].text != ";":
+                end += 1
+        following = [after.text for after in tokens[end + 1 : end + 3]]
+        if following[:1] == ["else"] and following[1:] != ["if"]:
+            message = "a branch without TILING_KEY_IS is compiled for every key; write `else if (TILING_KEY_IS(..))`"
+            report(tokens[end + 1].line, "tiling-key", message)
+
+
+class _Structure:
+    """Follows the scopes of a source and judges its declarations."""
+
+    def __init__(self, tokens: Sequence[Token], report: Report) -> None:
+        self._tokens = tokens
+        self._report = report
+        self._scopes: list[str] = ["namespace"]
+        self._statement: list[Token] = []
+        self._constants: dict[str, int] = {}
+
+    def check(self) -> None:
+        """Report functions without __aicore__, static and global data, big arrays."""
+        depth = 0
+        for token in self._tokens:
+            if token.text in {"(", "["} and token.kind == "punctuation":
+                depth += 1
+            elif token.text in {")", "]"} and token.kind == "punctuation":
+                depth = max(depth - 1, 0)
+            if depth == 0 and token.kind == "punctuation" and token.text in {"{", "}", ";", ":"}:
+                self._border(token)
+            else:
+                self._statement.append(token)
+
+    def _border(self, token: Token) -> None:
+        if token.text == "{":
+            scope = self._opened()
+            self._scopes.append(scope)
+            if scope != "initializer":
+                self._statement = []
+        elif token.text == "}":
+            closed = self._scopes.pop() if len(self._scopes) > 1 else "namespace"
+            if closed != "initializer":
+                self._statement = []
+        elif token.text == ";":
+            self._declared()
+            self._statement = []
+        elif [word.text for word in self._statement] in (["public"], ["private"], ["protected"]):
+            self._statement = []
+        else:
+            self._statement.append(token)
+
+    def _words(self) -> list[str]:
+        return [token.text for token in self._statement]
+
+    def _opened(self) -> str:
+        """The kind of scope that a brace after the statement opens."""
+        if self._scopes[-1] in {"function", "initializer"}:
+            return "function" if self._scopes[-1] == "function" and not self._is_initializer() else "initializer"
+        words = _without_template(self._words())
+        if "namespace" in words or (words[:1] == ["extern"] and len(words) == 2):
+            return "namespace"
+        call = _parameters(words)
+        if call is None:
+            kinds = {"class", "struct", "union", "enum"} & set(words)
+            return "initializer" if not kinds or "=" in words else "enum" if "enum" in kinds else "class"
+        if "=" in words[:call] and "operator" not in words[:call]:
+            return "initializer"
+        if ":" in words[call:] and re.fullmatch(r"\w+|>", words[-1]):
+            return "initializer"  # of a member, before the body of a constructor
+        self._require_aicore(words[call - 1])
+        return "function"
+
+    def _is_initializer(self) -> bool:
+        words = self._words()
+        is_declared = len(words) > 1 and re.fullmatch(r"\w+|\]|>", words[-1]) is not None
+        return words[-1:] in (["="], [","], ["return"]) or (is_declared and words[0] not in {"else", "do", "if"})
+
+    def _require_aicore(self, name: str) -> None:
+        if "__aicore__" not in self._words():
+            message = f"{name}() is a function of the host; write `__aicore__ inline` before it"
+            self._report(self._statement[0].line, "aicore", message)
+
+    def _declared(self) -> None:
+        """Judge the statement that a semicolon ends."""
+        words = _without_template(self._words())
+        if not words:
+            return
+        scope = self._scopes[-1]
+        call = _parameters(words)
+        is_function = call is not None and "=" not in words[:call]
+        is_constant = "constexpr" in words or "const" in words
+        if scope in {"namespace", "class"} and is_function and call is not None:
+            if words[0] not in _NO_VARIABLE - {"extern"} and words[-2:] not in (["=", "default"], ["=", "delete"]):
+                self._require_aicore(words[call - 1])
+            return
+        if words[0] in _NO_VARIABLE or scope in {"enum", "initializer"}:
+            return
+        self._remember_constant(words)
+        is_static = "static" in words[:3]
+        if not is_constant and (is_static or (scope == "namespace" and len(words) > 1)):
+            kind = "static" if is_static else "global"
+            message = f"a {kind} variable has no place on the device; make it a member, or constexpr"
+            self._report(self._statement[0].line, "static", message)
+        if "constexpr" not in words:
+            self._check_array(words)
+
+    def _remember_constant(self, words: Sequence[str]) -> None:
+        if "constexpr" in words and "=" in words:
+            equals = words.index("=")
+            value = self._evaluate(words[equals + 1 :])
+            if value is not None:
+                self._constants[words[equals - 1]] = value
+
+    def _check_array(self, words: list[str]) -> None:
+        if "[" not in words or words[0] in {"return", "goto"}:
+            return
+        start = words.index("[")
+        before = words[: start - 1]
+        is_declaration = bool(before) and all(re.fullmatch(r"\w+|::|<|>|\*|,", word) for word in before)
+        if not is_declaration or start < 2 or not words[start - 1].isidentifier():
+            return
+        elements = 1
+        while words[start : start + 1] == ["["]:
+            end = start + words[start:].index("]")
+            count = self._evaluate(words[start + 1 : end])
+            if count is None:
+                return
+            elements *= count
+            start = end + 1
+        size = next((_TYPE_BYTES[word] for word in before if word in _TYPE_BYTES), 4)
+        if elements * size > MOST_ARRAY_BYTES:
+            message = f"an array of {elements * size} bytes on the stack, which has 32768 for all; take a TBuf"
+            self._report(self._statement[0].line, "stack", message)
+
+    def _evaluate(self, words: Sequence[str]) -> int | None:
+        """The value of an integer expression, None when it is not plain arithmetic on literals and constants."""
+        text = " ".join("//" if word == "/" else _plain_number(word) for word in words)
+        try:
+            value = _arithmetic(ast.parse(text, mode="eval").body, self._constants)
+        except (SyntaxError, ValueError, ZeroDivisionError):
+            return None
+        return value if abs(value) < 1 << 63 else None
+
+
+def _plain_number(word: str) -> str:
+    return word.replace("'", "").rstrip("uUlL") if word[0].isdigit() else word
+
+
+def _arithmetic(node: ast.expr, constants: dict[str, int]) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return int(node.value)
+    if isinstance(node, ast.Name) and node.id in constants:
+        return constants[node.id]
+    if isinstance(node, ast.BinOp):
+        left, right = _arithmetic(node.left, constants), _arithmetic(node.right, constants)
+        if isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv)):
+            operation = {
+                ast.Add: int.__add__,
+                ast.Sub: int.__sub__,
+                ast.Mult: int.__mul__,
+                ast.FloorDiv: int.__floordiv__,
+            }
+            return operation[type(node.op)](left, right)
+        if isinstance(node.op, ast.LShift) and 0 <= right < 64:
+            return left << right
+    raise ValueError(ast.dump(node))
+
+
+def _without_template(words: list[str]) -> list[str]:
+    """The statement behind its `template <...>` and attributes."""
+    while words[:2] == ["template", "<"]:
+        depth, brackets, end = 0, 0, 1
+        for end in range(1, len(words)):
+            if words[end] == "(":
+                brackets += 1
+            elif words[end] == ")":
+                brackets -= 1
+            elif brackets == 0:
+                depth += (words[end] == "<") - (words[end] == ">") - 2 * (words[end] == ">>")
+            if depth <= 0:
+                break
+        words = words[end + 1 :]
+    return words
+
+
+def _parameters(words: Sequence[str]) -> int | None:
+    """Index of the parenthesis that opens the parameters of a function, None when the statement has none."""
+    depth = 0
+    for index, word in enumerate(words):
+        if word == "(" and depth == 0 and index > 0:
+            name = words[index - 1]
+            is_operator = "operator" in words[max(0, index - 3) : index]
+            if is_operator or (name.isidentifier() and name not in _NO_FUNCTION):
+                return index
+        depth += (word == "(") - (word == ")")
+    return None
+
+
+def lint_files(paths: Iterable[Path]) -> list[LintFinding]:
+    """The findings in kernel sources.
+
+    Raises:
+        UserError: A file cannot be read.
+    """
+    findings = []
+    for path in paths:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{path}: got {error}, expected a kernel source in UTF-8") from error
+        findings += lint_text(text, str(path))
+    return findings
+
+
+def kernel_files(project: Project) -> list[Path]:
+    """All kernel sources of a project."""
+    return sorted(path for path in (project.root / "op_kernel").rglob("*") if path.suffix in SUFFIXES)
+
+
+def reachable(source: Path, folders: Sequence[Path]) -> list[Path]:
+    """A kernel source and the headers in `folders` that it includes."""
+    found: dict[Path, None] = {}
+    waiting = [source]
+    while waiting:
+        path = waiting.pop()
+        if path in found:
+            continue
+        found[path] = None
+        waiting += _included(path, folders)
+    return list(found)
+
+
+def _included(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
+    for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE):
+        header = next((folder / name for folder in (path.parent, *folders) if (folder / name).is_file()), None)
+        if header is not None:
+            yield header.resolve()
+
+
+def require_clean(project: Project, op_names: Sequence[str], home: Path) -> None:
+    """Refuse kernels that the device's compiler would refuse; `home` keeps a note of those that were clean.
+
+    Raises:
+        UserError: There are findings; all of them are listed.
+    """
+    folders = (project.root / "op_kernel", BUILTIN_ROOT / "op_kernel")
+    files = {path: None for name in op_names for path in reachable(folders[0] / f"{name}.h", folders)}
+    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in (*_OWN_FILES, *sorted(files)))).hexdigest()
+    note = home / "clean_kernels" / digest
+    if note.is_file():
+        return
+    if findings := lint_files(files):
+        raise UserError("\n".join(map(str, findings)))
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.touch()
+
+
+def lint_command(files: Sequence[Path], as_json: bool) -> int:
+    """`opforge lint`."""
+    findings = lint_files(files or kernel_files(find_project()))
+    if as_json:
+        print(json.dumps({"findings": [asdict(found) for found in findings]}, indent=2))  # noqa: T201  # the output
+    else:
+        for found in findings:
+            print(found)  # noqa: T201  # the output of the command
+    return 1 if findings else 0
