@@ -152,6 +152,16 @@ def test_more_sequences_than_fit_into_a_piece_of_the_list(count, listed):
     agree(*problem([*lengths, 64], 2, 16, listed=listed))
 
 
+@pytest.mark.parametrize("listed", ["ends", "lengths"])
+@pytest.mark.parametrize("window", [(32, 16), (64, 48), (128, 112)])
+def test_windows_of_many_sequences_are_counted_exactly(window, listed):
+    block, stride = window
+    borders = block + stride * np.arange(8)
+    lengths = np.r_[borders - 1, borders, borders + 1, np.random.default_rng(0).integers(0, 200, 140)]
+    result = agree(*problem([int(length) for length in lengths], 1, 8, window, listed=listed))
+    assert result.report.blocks > 8
+
+
 def test_no_list_an_empty_one_and_one_sequence_are_the_same():
     inputs, attrs = problem([500], 4, 64)
     expected = agree(inputs, attrs)
