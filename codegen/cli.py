@@ -136,6 +136,42 @@ def convert(
 
 
 @app.command()
+def check(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.")],
+    json_out: Annotated[
+        Path | None, typer.Option("--json", metavar="R.json", help="Write the findings as JSON.")
+    ] = None,
+) -> None:
+    """Say what ATC would say of a model, and what it would not: one finding a line; exit 1 if there is an error."""
+    from opforge.frontend.atc import check_command
+
+    raise typer.Exit(check_command(model, json_out=json_out))
+
+
+@app.command()
+def atc(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="NAME", help="Name of the .om; default: that of MODEL.")
+    ] = None,
+    soc: Annotated[str, typer.Option(help="Value of --soc_version.")] = "Ascend910B1",
+    input_shape: Annotated[str, typer.Option(metavar="x:2,3;y:4", help="Sizes of inputs; default: the model's.")] = "",
+    patterns: Annotated[bool, typer.Option("--patterns", help="Also rewrite groups of standard nodes.")] = False,
+    opset: Annotated[int | None, typer.Option(metavar="N", help="Version of ai.onnx, 8 to 18.")] = None,
+    domain: Annotated[str, typer.Option(help="Domain of our nodes: opforge, npu or ai.onnx.")] = "opforge",
+    more: Annotated[list[str] | None, typer.Option("--atc", metavar="OPTION", help="A further option of atc.")] = None,
+) -> None:
+    """Convert a model, check it, and compile it with atc; without a toolkit, print the command that does."""
+    from opforge.frontend.atc import AtcOptions, atc_command
+    from opforge.frontend.commands import ConvertOptions
+
+    name = out or model.with_suffix("")
+    converted = name.with_name(f"{name.name}_converted.onnx")
+    options = ConvertOptions(patterns=patterns, opset=opset, domain=domain)
+    raise typer.Exit(atc_command(model, converted, options, AtcOptions(soc, name, input_shape, more or ())))
+
+
+@app.command()
 def profile(
     op_type: Annotated[str, typer.Argument(metavar="OP", help="Operator type.")],
     shape: Annotated[list[str], typer.Option(metavar="name=4x8,...", help="Shapes of the inputs.")],
