@@ -114,13 +114,61 @@ def convert(
     model: Annotated[Path, typer.Argument(metavar="IN", help="ONNX model.")],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where the converted model goes.")],
     patterns: Annotated[bool, typer.Option("--patterns", help="Also rewrite groups of standard nodes.")] = False,
+    lower_training: Annotated[
+        bool, typer.Option("--lower-training", help="Also rewrite gradient nodes of onnxruntime's training graphs.")
+    ] = False,
+    opset: Annotated[
+        int | None, typer.Option(metavar="N", help="Version of ai.onnx, 8 to 18; default: 18 at most.")
+    ] = None,
     domain: Annotated[str, typer.Option(help="Domain of our nodes: opforge, npu or ai.onnx.")] = "opforge",
+    verify_numbers: Annotated[
+        bool,
+        typer.Option("--verify", help="Run both models on the same arrays; exit 1, writing nothing, if they differ."),
+    ] = False,
+    report: Annotated[Path | None, typer.Option(metavar="R.html", help="Write the report as a page.")] = None,
     json_out: Annotated[Path | None, typer.Option("--json", metavar="R.json", help="Write the report as JSON.")] = None,
 ) -> None:
     """Rewrite the nodes of an ONNX model onto our operators."""
-    from opforge.frontend.commands import convert_command
+    from opforge.frontend.commands import ConvertOptions, convert_command
 
-    raise typer.Exit(convert_command(model, out, patterns=patterns, domain=domain, json_out=json_out))
+    options = ConvertOptions(patterns, lower_training, opset, domain, verify_numbers, report, json_out)
+    raise typer.Exit(convert_command(model, out, options))
+
+
+@app.command()
+def check(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.")],
+    json_out: Annotated[
+        Path | None, typer.Option("--json", metavar="R.json", help="Write the findings as JSON.")
+    ] = None,
+) -> None:
+    """Say what ATC would say of a model, and what it would not: one finding a line; exit 1 if there is an error."""
+    from opforge.frontend.atc import check_command
+
+    raise typer.Exit(check_command(model, json_out=json_out))
+
+
+@app.command()
+def atc(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="NAME", help="Name of the .om; default: that of MODEL.")
+    ] = None,
+    soc: Annotated[str, typer.Option(help="Value of --soc_version.")] = "Ascend910B1",
+    input_shape: Annotated[str, typer.Option(metavar="x:2,3;y:4", help="Sizes of inputs; default: the model's.")] = "",
+    patterns: Annotated[bool, typer.Option("--patterns", help="Also rewrite groups of standard nodes.")] = False,
+    opset: Annotated[int | None, typer.Option(metavar="N", help="Version of ai.onnx, 8 to 18.")] = None,
+    domain: Annotated[str, typer.Option(help="Domain of our nodes: opforge, npu or ai.onnx.")] = "opforge",
+    more: Annotated[list[str] | None, typer.Option("--atc", metavar="OPTION", help="A further option of atc.")] = None,
+) -> None:
+    """Convert a model, check it, and compile it with atc; without a toolkit, print the command that does."""
+    from opforge.frontend.atc import AtcOptions, atc_command
+    from opforge.frontend.commands import ConvertOptions
+
+    name = out or model.with_suffix("")
+    converted = name.with_name(f"{name.name}_converted.onnx")
+    options = ConvertOptions(patterns=patterns, opset=opset, domain=domain)
+    raise typer.Exit(atc_command(model, converted, options, AtcOptions(soc, name, input_shape, more or ())))
 
 
 @app.command()

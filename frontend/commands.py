@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +13,69 @@ from rich.text import Text
 
 from opforge.frontend.conversion import convert
 from opforge.frontend.files import NewFile, require_writable, write_files
+from opforge.frontend.keys import OPFORGE_DOMAIN
 from opforge.frontend.load import load_model
 from opforge.frontend.names import path_text
-from opforge.frontend.report import print_conversion, print_execution
+from opforge.frontend.report import print_comparisons, print_conversion, print_execution
 from opforge.frontend.save import data_files, write_model
 
 
-def convert_command(model: Path, out: Path, *, patterns: bool, domain: str, json_out: Path | None) -> int:
+@dataclass(frozen=True)
+class ConvertOptions:
+    """What `opforge convert` was asked for.
+
+    Attributes:
+        patterns: Whether to rewrite groups of standard nodes.
+        lower_training: Whether to rewrite gradient nodes of onnxruntime that do more than one of our operators.
+        opset: Version of ai.onnx for the result; None leaves the choice to the conversion.
+        domain: Domain of our nodes.
+        verify: Whether to run both models and compare.
+        html: Page to write.
+        json: Report to write.
+    """
+
+    patterns: bool = False
+    lower_training: bool = False
+    opset: int | None = None
+    domain: str = OPFORGE_DOMAIN
+    verify: bool = False
+    html: Path | None = None
+    json: Path | None = None
+
+
+def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     """Convert a model file, print what was mapped and what was not; return the exit code.
 
     Raises:
-        UserError: The model, the domain or a path is unusable; nothing was written.
+        UserError: The model, an option or a path is unusable; nothing was written.
     """
     source = load_model(model)
-    conversion = convert(source, patterns=patterns, domain=domain)
+    conversion = convert(
+        source,
+        patterns=options.patterns,
+        lower_training=options.lower_training,
+        opset=options.opset,
+        domain=options.domain,
+    )
+    comparisons = None
+    if options.verify:
+        from opforge.frontend.verify import verify
+
+        comparisons = verify(source.model, conversion, model.parent)
+        print_comparisons(comparisons)
+        if not all(comparison.same for comparison in comparisons):
+            print_conversion(conversion)
+            return 1
     data = conversion.model.SerializeToString() if conversion.changed else source.data
-    reports = [] if json_out is None else [_json_file(json_out, conversion.report())]
+    reports = []
+    if options.json is not None:
+        compared = {} if comparisons is None else {"verified": [asdict(comparison) for comparison in comparisons]}
+        reports.append(_json_file(options.json, conversion.report() | compared))
+    if options.html is not None:
+        from opforge.frontend.html_report import html_report
+
+        page = html_report(path_text(model), conversion, comparisons).encode()
+        reports.append(NewFile(options.html, lambda file: file.write(page), "page"))
     write_model(data, conversion.model, model, out, *reports)
     print_conversion(conversion)
     return 0

@@ -148,8 +148,8 @@ def convert(
     operators = {spec.op_type: spec for spec in specs}
     groups = frozenset([*(["patterns"] if patterns else []), *(["lower_training"] if lower_training else [])])
 
-    def search_in(searched: ModelProto) -> _Search:
-        search = _Search(Context(GraphView(searched, where), operators, folder), groups, domain)
+    def search_in(searched: ModelProto) -> Search:
+        search = Search(Context(GraphView(searched, where), operators, folder), groups, domain)
         search.run()
         return search
 
@@ -252,8 +252,21 @@ def _count(view: GraphView) -> int:
     return sum(len(scope.body.node) for scope in view.scopes if scope.function is None)
 
 
-class _Search:
-    """Tries the rules at every node of a model; changes nothing."""
+class Search:
+    """Tries the rules at every node of a model; changes nothing.
+
+    Args:
+        context: The model.
+        groups: Options under which rules apply, see `Rule.group`.
+        domain: Domain of our nodes.
+
+    Attributes:
+        placements: Calls of ours.
+        rules: Names of the rules that found them.
+        left: Nodes that were left.
+        refusals: The same by scope and node number.
+        claimed: (scope number, node number) of nodes that are replaced.
+    """
 
     def __init__(self, context: Context, groups: Collection[str], domain: str) -> None:
         self.context = context
@@ -269,6 +282,7 @@ class _Search:
         self.placements: list[Placement] = []
         self.rules: list[str] = []
         self.left: list[Left] = []
+        self.refusals: list[tuple[Scope, int, str]] = []
 
     def run(self) -> None:
         """Try every rule at every node that has one of its keys."""
@@ -316,6 +330,7 @@ class _Search:
         return place(self.context, scope, match, call)
 
     def _leave(self, rule: Rule, scope: Scope, number: int, reason: str) -> None:
+        self.refusals.append((scope, number, reason))
         node = scope.node(number)
         name = node.name or next(filter(None, node.output), f"#{number}")
         self.left.append(Left(name, rule.operator, reason))

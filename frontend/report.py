@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from opforge.frontend.arrays import Array
     from opforge.frontend.conversion import Conversion
     from opforge.frontend.execute import Execution
+    from opforge.frontend.verify import Comparison
 
 
 def _text(name: object) -> Text:
@@ -52,6 +54,16 @@ def print_conversion(conversion: Conversion) -> None:
         f"{len(conversion.mapped)} mapped, {len(conversion.left)} left,"
         f" nodes: {conversion.nodes_before} before, {conversion.nodes_after} after{kind}"
     )
+
+
+def print_comparisons(comparisons: Sequence[Comparison]) -> None:
+    """The largest error of each output."""
+    table = _table("before and after on the same arrays", "output", "largest error", "allowed there", "")
+    for entry in comparisons:
+        table.add_row(
+            _text(entry.output), f"{entry.error:.3g}", f"{entry.allowed:.3g}", "same" if entry.same else "DIFFERS"
+        )
+    Console().print(table)
 
 
 def print_execution(execution: Execution) -> None:

@@ -19,7 +19,8 @@ inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kFloatsPerRepeat = 64;
 
-inline constexpr int64_t kMaxTileElements = 8192;
+// A burst of 16 KiB reaches the full rate of the DMA.
+inline constexpr int64_t kMaxTileBytes = 16384;
 // Queues of grad_out, input and grad_input, two buffers each.
 inline constexpr int64_t kTileBuffers = 6;
 // From here on a channel of a batch is worth vector instructions of its own.
@@ -33,6 +34,8 @@ inline constexpr int64_t kMaxCounters = 2048;  // that are loaded at once
 inline constexpr int64_t kMinWorkFloats = 768;
 // Less than this does not pay for starting another core.
 inline constexpr int64_t kMinCoreBytes = 16384;
+// A try is smaller than the one before by this part of it.
+inline constexpr int64_t kTriedPart = 32;
 // What a tile costs beside its bytes, in bytes that the DMA could have moved instead.
 inline constexpr int64_t kTileOverheadBytes = 2048;
 
@@ -45,6 +48,7 @@ struct Shape {
     int64_t elementBytes = 0;
 
     constexpr int64_t Elements() const { return SaturatingMul(SaturatingMul(batches, channels), inner); }
+    constexpr int64_t MaxTileElements() const { return kMaxTileBytes / elementBytes; }
     constexpr bool IsRowWise() const { return channels == 1 || inner >= kWideInner; }
 };
 
@@ -149,7 +153,7 @@ constexpr void Consider(const Shape& shape, const Tile& tile, const Platform& pl
     const int64_t unitsOfCore = CeilDiv(units, cores);
     const int64_t unitElements = tile.pieces > 1 ? tile.width : tile.channels * shape.inner;
     const int64_t cost = SaturatingAdd(SaturatingMul(unitsOfCore, unitElements * 3 * shape.elementBytes),
-                                       CeilDiv(unitsOfCore, tile.batches) * kTileOverheadBytes);
+                                       SaturatingMul(CeilDiv(unitsOfCore, tile.batches), kTileOverheadBytes));
     if (best.cost < 0 || cost < best.cost) {
         best = {tile, budget, cost, std::min(cores, units)};
     }
@@ -160,27 +164,30 @@ constexpr Choice ChooseRows(const Shape& shape, const Platform& platform)
 {
     Choice best;
     const int64_t granule = kGmSectorBytes / shape.elementBytes;
-    for (int64_t channels = std::min(kMaxTileElements / shape.inner, shape.channels); channels > 0; --channels) {
+    for (int64_t channels = std::min(shape.MaxTileElements() / shape.inner, shape.channels); channels > 0; --channels) {
         Consider(shape, {1, channels, 1, shape.inner}, platform, best);
     }
-    const int64_t fewest = std::max<int64_t>(CeilDiv(shape.inner, kMaxTileElements), 2);
+    const int64_t fewest = std::max<int64_t>(CeilDiv(shape.inner, shape.MaxTileElements()), 2);
     for (int64_t wanted = fewest; wanted < fewest + platform.coreNum; ++wanted) {
-        const int64_t width = std::min(RoundUp(CeilDiv(shape.inner, wanted), granule), kMaxTileElements);
+        const int64_t width = std::min(RoundUp(CeilDiv(shape.inner, wanted), granule), shape.MaxTileElements());
         Consider(shape, {1, 1, CeilDiv(shape.inner, width), width}, platform, best);
     }
     return best;
 }
 
-/// Contiguous tiles: several whole batches, or so many channels that the next slice starts on a 32-byte border.
+/// Contiguous tiles: several whole batches, or so many channels that the next slice starts on a 32-byte border. Of
+/// large numbers only some are tried.
 constexpr Choice ChooseContiguous(const Shape& shape, const Platform& platform)
 {
     Choice best;
     const int64_t batchElements = SaturatingMul(shape.channels, shape.inner);
-    for (int64_t batches = std::min(kMaxTileElements / batchElements, shape.batches); batches > 0; --batches) {
+    for (int64_t batches = std::min(shape.MaxTileElements() / batchElements, shape.batches); batches > 0;
+         batches -= CeilDiv(batches, kTriedPart)) {
         Consider(shape, {batches, shape.channels, 1, shape.inner}, platform, best);
     }
-    const int64_t most = std::min(kMaxTileElements / shape.inner, shape.channels - 1);
-    for (int64_t channels = RoundDown(most, kFloatsPerBlock); channels > 0; channels -= kFloatsPerBlock) {
+    const int64_t most = std::min(shape.MaxTileElements() / shape.inner, shape.channels - 1);
+    for (int64_t channels = RoundDown(most, kFloatsPerBlock); channels > 0;
+         channels -= RoundUp(CeilDiv(channels, kTriedPart), kFloatsPerBlock)) {
         Consider(shape, {1, channels, 1, shape.inner}, platform, best);
     }
     return best;
@@ -208,7 +215,7 @@ constexpr Plan<BatchNormElemtBackwardTilingData> PlanBatchNormElemtBackward(
         shape.IsRowWise() ? self::ChooseRows(shape, platform) : self::ChooseContiguous(shape, platform);
     if (choice.cost < 0) {
         const int64_t least = shape.IsRowWise() ? 1 : std::min(self::kFloatsPerBlock, shape.channels);
-        const int64_t width = std::min(shape.inner, self::kMaxTileElements);
+        const int64_t width = std::min(shape.inner, shape.MaxTileElements());
         plan.refusal = {"bytes of the unified buffer", self::BudgetOf(shape, {1, least, 1, width}).Total(),
                         platform.ubBytes};
         return plan;
@@ -235,6 +242,31 @@ constexpr Plan<BatchNormElemtBackwardTilingData> PlanBatchNormElemtBackward(
     plan.blockNum = choice.blocks;
     return plan;
 }
+
+namespace batch_norm_elemt_backward {
+
+inline constexpr Platform kExamplePlatform = {48, 24, 196352, 524288, 65536, 65536, 131072, 201326592};
+
+constexpr Plan<BatchNormElemtBackwardTilingData> ExamplePlan(int64_t batches, int64_t channels, int64_t inner)
+{
+    BatchNormElemtBackwardProblem problem;
+    problem.N = batches;
+    problem.C = channels;
+    problem.S = inner;
+    problem.R = 1;
+    problem.gradOutDtype = DataType::kFloat16;
+    return PlanBatchNormElemtBackward(problem, kExamplePlatform);
+}
+
+static_assert(ExamplePlan(1, 1, 1).blockNum == 1, "a tiny problem stays on one core");
+static_assert(ExamplePlan(128, 64, 3136).data.isRowWise == 1, "large planes: a row of one channel at a time");
+static_assert(ExamplePlan(1, 3, 8294400).data.pieces >= 1000, "huge planes are cut");
+static_assert(ExamplePlan(256, 2048, 49).data.spreadFloats > 0, "small planes: factors are spread over elements");
+static_assert(ExamplePlan(65536, 512, 1).data.tileBatches > 1, "channels along the row: several rows at a time");
+static_assert(ExamplePlan(100, 100000, 1).data.spreadFloats == 0, "a factor an element: nothing to spread");
+static_assert(ExamplePlan(4096, 1, 16).data.batches == 1, "one channel is one row");
+
+}  // namespace batch_norm_elemt_backward
 
 }  // namespace opforge
 

@@ -20,25 +20,28 @@ namespace embedding_dense_backward {
 
 inline constexpr int64_t kMaxRows = std::numeric_limits<int32_t>::max();
 inline constexpr int64_t kFloatBytes = 4;
-inline constexpr int64_t kWordBytes = 4;
 
 // A batch of rows shares the flags of a buffer; 16 KiB reach the full rate of the DMA.
 inline constexpr int64_t kMaxTileBytes = 32768;
 inline constexpr int64_t kTileBuffers = 3;
 inline constexpr int64_t kStoreBuffers = 4;
+// Neighbouring rows of the output share a DMA.
+inline constexpr int64_t kMinStoreBytes = 8192;
 using segmented_rows::Grid;
 using segmented_rows::kMaxTileWidth;
 using segmented_rows::kSliceBytes;
 
 // What the kernel needs besides: parts of the lists in GM, probes of a search, the record of a row block.
 inline constexpr int64_t kWindowBytes = 4096;
-inline constexpr int64_t kKeyBytes = 2048;
+inline constexpr int64_t kGapBytes = 2048;
 inline constexpr int64_t kProbeBytes = 2048;
 inline constexpr int64_t kRecordBytes = 32;
+// Bytes of an entry of the list of gaps; a share has at most one gap more than it has rows.
+inline constexpr int64_t kGapEntryBytes = 8;
 
-// The sort: bytes of UB for each index of a chunk, words of the lists of 8-byte entries that it reads and writes.
+// The sort, for each index: bytes of UB, and of the two lists in GM that it reads and writes in turn.
 inline constexpr int64_t kSortBytesPerIndex = 24;
-inline constexpr int64_t kListWordsPerIndex = 4;
+inline constexpr int64_t kListBytesPerIndex = 16;
 inline constexpr int64_t kMinChunk = 32;
 inline constexpr int64_t kMaxChunk = 4096;
 // Estimated cycles: what a chunk costs besides its passes, and a level of merges with its meeting.
@@ -90,7 +93,7 @@ struct Budget {
     constexpr int64_t Total() const
     {
         return kTileBuffers * tileBytes + workBytes + carryBytes + kStoreBuffers * storeBytes + recordBytes +
-               kWindowBytes + kKeyBytes + kProbeBytes;
+               kWindowBytes + kGapBytes + kProbeBytes;
     }
 };
 
@@ -104,7 +107,8 @@ constexpr Budget BudgetOf(const EmbeddingDenseBackwardProblem& problem, const Gr
         const int64_t tiles = CeilDiv(grid.sliceWidth, widest);
         budget.tileWidth = tiles == 1 ? grid.sliceWidth : RoundUp(CeilDiv(grid.sliceWidth, tiles), granule);
         const int64_t pitch = RoundUp(budget.tileWidth, kUbBlockBytes / elementBytes);
-        budget.carryBytes = budget.storeBytes = pitch * kFloatBytes;
+        budget.carryBytes = pitch * kFloatBytes;
+        budget.storeBytes = std::max(budget.carryBytes, kMinStoreBytes);
         budget.recordBytes = grid.rowBlocks * kRecordBytes;
         // A parked row must fit into a tile as well.
         budget.tileBytes = budget.workBytes = budget.carryBytes;
@@ -176,17 +180,16 @@ constexpr Plan<EmbeddingDenseBackwardTilingData> PlanEmbeddingDenseBackward(
     data.storeBuffers = self::kStoreBuffers;
     data.storeBytes = static_cast<int32_t>(budget.storeBytes);
     data.windowBytes = self::kWindowBytes;
-    data.keyBytes = self::kKeyBytes;
+    data.gapBytes = self::kGapBytes;
     data.recordBytes = static_cast<int32_t>(budget.recordBytes);
     data.probeBytes = self::kProbeBytes;
 
     plan.blockNum = blocks;
     if (problem.M > 0) {
         const int64_t lists = chunk < problem.M ? 1 : blocks;
-        const int64_t words =
-            lists * self::kListWordsPerIndex * problem.M + RoundUp(problem.M, kUbBlockBytes / self::kWordBytes);
-        plan.workspaceBytes = words * self::kWordBytes + grid.rowBlocks * self::kRecordBytes +
-                              2 * grid.rowBlocks * data.partialPitch * self::kFloatBytes;
+        const int64_t gapBytes = RoundUp((problem.M + grid.rowBlocks) * self::kGapEntryBytes, kUbBlockBytes);
+        plan.workspaceBytes = lists * self::kListBytesPerIndex * problem.M + gapBytes +
+                              grid.rowBlocks * (self::kRecordBytes + 2 * data.partialPitch * self::kFloatBytes);
     }
     return plan;
 }

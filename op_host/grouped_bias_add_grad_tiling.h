@@ -36,6 +36,8 @@ inline constexpr int64_t kMaxGroupElements = 255 * kFloatsPerBlock;
 inline constexpr int64_t kMaxBlockCount = 4095;
 // So many small groups for each core that their number, not their rows, can be shared out evenly.
 inline constexpr int64_t kMinBatchGroups = 16;
+// What a group costs a core beside its rows, in bytes that the DMA could have moved instead.
+inline constexpr int64_t kGroupBytes = 4096;
 using segmented_rows::Grid;
 using segmented_rows::kSliceBytes;
 
@@ -192,6 +194,7 @@ constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const Groupe
     data.columns = shape.columns;
     data.groups = shape.groups;
     data.rowsPerGroup = shape.rowsPerGroup;
+    data.groupRows = shape.IsIndexed() ? CeilDiv(self::kGroupBytes, grid.sliceWidth * shape.elementBytes) : 0;
     data.sliceWidth = grid.sliceWidth;
     data.columnSlices = static_cast<int32_t>(grid.columnSlices);
     data.rowBlocks = static_cast<int32_t>(grid.rowBlocks);

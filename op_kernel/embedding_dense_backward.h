@@ -6,11 +6,11 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/gm_window.h"
 #include "common/index_sort.h"
 #include "common/order.h"
 #include "common/row_burst.h"
 #include "common/search.h"
+#include "common/word_pairs.h"
 #include "embedding_dense_backward_tiling_data.h"
 
 namespace opforge {
@@ -70,8 +70,8 @@ private:
 
     /// What the others must know of a row block, in 32 bytes of workspace.
     enum Field : uint32_t {
-        kKeys,        // runs that begin in its share
-        kFirstKey,    // index of the first of them
+        kGaps,        // entries of its list of gaps
+        kZeros,       // rows without an index in these gaps
         kHeadLength,  // rows of the run that began in an earlier share; 0: the share begins with a run
         kTailLength,  // rows of a run that began here and goes on in the next share; 0: there is none
         kTailKey,     // index of that run
@@ -79,62 +79,51 @@ private:
         kFields = 8,
     };
 
-    /// A place in the list of keys: `index` in the keys of share `block`, `earlier` keys in the shares before.
-    struct KeyPlace {
-        int64_t block = 0;
-        int64_t index = 0;
-        int64_t earlier = 0;
-    };
-
-    /// Holds for the keys in front of which there are at most `zeros` rows without an index.
-    class TouchedTest {
+    /// Of gaps: pairs of a row that begins a stretch of rows without an index, and of the number of rows in earlier
+    /// gaps of the same share. Holds for the gaps that have at most `zeros` rows in front of them.
+    class InFrontTest {
     public:
-        __aicore__ inline TouchedTest(const AscendC::GlobalTensor<int32_t>& keys, int64_t earlier, int64_t zeros,
+        __aicore__ inline InFrontTest(const AscendC::GlobalTensor<int32_t>& gaps, int64_t zeros,
                                       const AscendC::LocalTensor<int32_t>& probes)
-            : keys_(keys), earlier_(earlier), zeros_(zeros)
+            : gaps_(gaps), zeros_(zeros)
         {
             probes_.Init(probes);
         }
-        __aicore__ inline void Load(int64_t key, int64_t stride, int64_t count)
+        __aicore__ inline void Load(int64_t gap, int64_t stride, int64_t count)
         {
-            probes_.Load(keys_, key, stride, count);
-            first_ = key;
-            stride_ = stride;
+            probes_.Load(gaps_, gap * kernel::WordPair::kWords + 1, stride * kernel::WordPair::kWords, count);
         }
-        __aicore__ inline bool Holds(int64_t probe) const
-        {
-            return probes_.At(probe) - (earlier_ + first_ + probe * stride_) <= zeros_;
-        }
+        __aicore__ inline bool Holds(int64_t probe) const { return probes_.At(probe) <= zeros_; }
 
     private:
-        AscendC::GlobalTensor<int32_t> keys_;
+        AscendC::GlobalTensor<int32_t> gaps_;
         kernel::Probes probes_;
-        int64_t earlier_;
         int64_t zeros_;
-        int64_t first_ = 0;
-        int64_t stride_ = 1;
     };
 
     static constexpr int64_t kElementBytes = static_cast<int64_t>(sizeof(T));
     static constexpr int64_t kFloatsPerBlock = 8;
     static constexpr int64_t kMaxGapBytes = 4294967295;
-    static constexpr int64_t kMaxBurstBytes = 2097120;
+    static constexpr int64_t kMaxZeroBytes = 32768;
+    static constexpr int64_t kMaxBatchRows = 256;
     // Columns of a parked row are merged in pieces of whole sectors.
     static constexpr int64_t kMergeColumns = 64;
 
     __aicore__ inline bool HasOutput() const { return tiling_.weights > 0 && tiling_.columns > 0; }
     __aicore__ inline int64_t SortBlocks() const { return tiling_.chunk < tiling_.rows ? AscendC::GetBlockNum() : 1; }
 
-    /// [lists of the sort][keys][records][parked rows]; a core that sorts alone has lists of its own.
+    /// [lists of the sort][gaps][records][parked rows]; a core that sorts alone has lists of its own.
     __aicore__ inline void LayOutWorkspace(GM_ADDR userWorkspace, int64_t block)
     {
-        const int64_t listWords = 2 * tiling_.rows * kernel::SortedList::kWords;
+        const int64_t listWords = 2 * tiling_.rows * kernel::WordPair::kWords;
         const int64_t lists = SortBlocks() > 1 ? 1 : AscendC::GetBlockNum();
         __gm__ int32_t* words = reinterpret_cast<__gm__ int32_t*>(userWorkspace);
         lists_.SetGlobalBuffer(words + (SortBlocks() > 1 ? 0 : block * listWords), static_cast<uint64_t>(listWords));
         words += lists * listWords;
-        keys_.SetGlobalBuffer(words, static_cast<uint64_t>(tiling_.rows));
-        words += kernel::RoundUp(tiling_.rows, kFloatsPerBlock);
+        const int64_t gapWords =
+            kernel::RoundUp((tiling_.rows + tiling_.rowBlocks) * kernel::WordPair::kWords, kFields);
+        gaps_.SetGlobalBuffer(words, static_cast<uint64_t>(gapWords));
+        words += gapWords;
         records_.SetGlobalBuffer(words, static_cast<uint64_t>(tiling_.rowBlocks * kFields));
         words += tiling_.rowBlocks * kFields;
         partials_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(words),
@@ -161,12 +150,11 @@ private:
         pipe_->InitBuffer(workBuffer_, static_cast<uint32_t>(tiling_.workBytes));
         pipe_->InitBuffer(carryBuffer_, static_cast<uint32_t>(tiling_.carryBytes));
         pipe_->InitBuffer(windowBuffer_, static_cast<uint32_t>(tiling_.windowBytes));
-        pipe_->InitBuffer(keyBuffer_, static_cast<uint32_t>(tiling_.keyBytes));
+        pipe_->InitBuffer(gapBuffer_, static_cast<uint32_t>(tiling_.gapBytes));
         pipe_->InitBuffer(recordBuffer_, static_cast<uint32_t>(tiling_.recordBytes));
         pipe_->InitBuffer(probeBuffer_, static_cast<uint32_t>(tiling_.probeBytes));
         work_ = workBuffer_.template Get<float>();
         carry_ = carryBuffer_.template Get<float>();
-        keyList_ = keyBuffer_.template Get<int32_t>();
         record_ = recordBuffer_.template Get<int32_t>();
     }
 
@@ -177,22 +165,24 @@ private:
         return {column, kernel::Smaller(tiling_.tileWidth, columns_.end - column)};
     }
 
-    __aicore__ inline int32_t CodeAt(int64_t rank) { return window_.At(rank * kernel::SortedList::kWords); }
-    __aicore__ inline int64_t RowAt(int64_t rank) { return window_.At(rank * kernel::SortedList::kWords + 1); }
+    __aicore__ inline int32_t CodeAt(int64_t rank) { return entries_.At(rank).first; }
     __aicore__ inline int64_t KeyOf(int32_t code) const { return tiling_.weights - kernel::SortCode::Decode(code); }
 
     /// Sums the runs of this core's share and records what others need to know of them.
     __aicore__ inline void SumShare()
     {
-        window_.Init(sorted_.words, sorted_.length * kernel::SortedList::kWords, windowBuffer_.template Get<int32_t>());
+        entries_.Init(sorted_.words, sorted_.length, windowBuffer_.template Get<int32_t>());
+        gapList_.Init(GapsOf(rowBlock_), gapBuffer_.template Get<int32_t>());
         const bool isEmpty = share_.begin == share_.end;
-        const bool hasHead = !isEmpty && share_.begin > 0 && CodeAt(share_.begin - 1) == CodeAt(share_.begin);
-        const bool hasTail = !isEmpty && share_.end < usedRows_ && CodeAt(share_.end) == CodeAt(share_.end - 1);
+        const bool hasTail = !isEmpty && share_.end < usedRows_ && IsOneRun(share_.end - 1);
+        const bool hasHead = !isEmpty && share_.begin > 0 && IsOneRun(share_.begin - 1);
+        nextRow_ = isEmpty || share_.begin == 0 ? 0 : KeyOf(CodeAt(share_.begin - 1)) + 1;
         for (Tile tile = FirstTile(); tile.width > 0; tile = NextTile(tile)) {
             LayOutRows<T>(tile.width);
+            waiting_ = kernel::RowBurst(MaxStride());
             hasHead_ = hasHead;
             hasTail_ = hasTail;
-            isKeeping_ = slice_ == 0 && tile.column == 0;
+            isListing_ = slice_ == 0 && tile.column == 0;
             runLength_ = 0;
             for (int64_t rank = share_.begin; rank < share_.end;) {
                 const int64_t count = kernel::Smaller(batchRows_, share_.end - rank);
@@ -200,11 +190,23 @@ private:
                 SumBatch(rank, count, tile);
                 rank += count;
             }
+            StoreWaiting(tile);
         }
         if (slice_ == 0) {
-            StoreKeys();
+            const bool isLast = isEmpty ? usedRows_ == 0 && rowBlock_ == 0 : share_.end == usedRows_;
+            if (isLast) {
+                ListGap(tiling_.weights);
+            }
+            gapList_.Store();
             StoreRecord();
         }
+    }
+
+    /// Whether the entry behind `rank` has the same index.
+    __aicore__ inline bool IsOneRun(int64_t rank)
+    {
+        const int32_t code = CodeAt(rank);
+        return CodeAt(rank + 1) == code;
     }
 
     /// Elements from one row to the next in UB, and rows of a batch, for rows of dtype D.
@@ -213,18 +215,21 @@ private:
     {
         constexpr int64_t bytes = static_cast<int64_t>(sizeof(D));
         pitch_ = kernel::RoundUp(width, kernel::kUbBlockBytes / bytes);
-        batchRows_ = kernel::Smaller(tiling_.tileBytes / (pitch_ * bytes),
-                                     tiling_.workBytes / (pitch_ * static_cast<int64_t>(sizeof(float))));
+        const int64_t rows = kernel::Smaller(tiling_.tileBytes / (pitch_ * bytes),
+                                             tiling_.workBytes / (pitch_ * static_cast<int64_t>(sizeof(float))));
+        batchRows_ = kernel::Smaller(rows, kMaxBatchRows);
     }
 
-    /// Starts to load the rows of `count` sorted entries.
+    /// Starts to load the rows of `count` sorted entries, and keeps their codes.
     __aicore__ inline void LoadRows(int64_t rank, int64_t count, const Tile& tile)
     {
         AscendC::LocalTensor<T> rows = tiles_.AllocTensor<T>();
-        kernel::RowBurst burst(kMaxGapBytes / kElementBytes / tiling_.columns);
+        kernel::RowBurst burst(MaxStride());
         int64_t slot = 0;
         for (int64_t index = 0; index < count; ++index) {
-            const int64_t row = RowAt(rank + index);
+            const kernel::WordPair entry = entries_.At(rank + index);
+            const int64_t row = entry.second;
+            codes_[index] = entry.first;
             if (!burst.Take(row)) {
                 CopyIn(rows[static_cast<uint32_t>(slot * pitch_)], burst, tile);
                 slot += burst.Count();
@@ -243,14 +248,19 @@ private:
         AscendC::DataCopyExtParams params;
         params.blockCount = static_cast<uint16_t>(burst.Count());
         params.blockLen = static_cast<uint32_t>(tile.width * kElementBytes);
-        params.srcStride = burst.Count() > 1
-                               ? static_cast<uint32_t>((burst.Stride() * tiling_.columns - tile.width) * kElementBytes)
-                               : 0;
+        params.srcStride = GapBytes(burst, tile);
         AscendC::DataCopyPadExtParams<T> padding;
         padding.isPad = pitch_ != tile.width;
         padding.rightPadding = static_cast<uint8_t>(pitch_ - tile.width);
         AscendC::DataCopyPad(rows, grad_[static_cast<uint64_t>(burst.First() * tiling_.columns + tile.column)], params,
                              padding);
+    }
+
+    /// From the end of a row of a burst to the start of the next one in GM.
+    __aicore__ inline uint32_t GapBytes(const kernel::RowBurst& burst, const Tile& tile) const
+    {
+        const int64_t gap = (burst.Stride() * tiling_.columns - tile.width) * kElementBytes;
+        return burst.Count() > 1 ? static_cast<uint32_t>(gap) : 0;
     }
 
     /// Moves the next rows to work_, as floats.
@@ -272,15 +282,11 @@ private:
     __aicore__ inline void SumBatch(int64_t rank, int64_t count, const Tile& tile)
     {
         Widen<T>(count);
-        int32_t code = CodeAt(rank);
         for (int64_t first = 0; first < count;) {
+            const int32_t code = codes_[first];
             int64_t next = first + 1;
-            int32_t nextCode = code;
-            for (; next < count; ++next) {
-                nextCode = CodeAt(rank + next);
-                if (nextCode != code) {
-                    break;
-                }
+            while (next < count && codes_[next] == code) {
+                ++next;
             }
             const bool isLast = rank + next == share_.end;
             const bool isWhole = next < count || isLast || CodeAt(rank + next) != code;
@@ -299,7 +305,6 @@ private:
                 runLength_ = 0;
             }
             first = next;
-            code = nextCode;
         }
     }
 
@@ -321,6 +326,9 @@ private:
     __aicore__ inline void FinishRun(const AscendC::LocalTensor<float>& sum, int64_t key, bool isLast, const Tile& tile)
     {
         const bool goesOn = isLast && hasTail_;
+        if (isListing_) {
+            ListGap(key);
+        }
         if (hasHead_) {
             Store(PartialsAt(HeadRow(rowBlock_), tile.column), sum, tile.width);
             Note(kHeadLength, runLength_);
@@ -328,18 +336,45 @@ private:
             hasHead_ = false;
             return;
         }
-        if (isKeeping_) {
-            KeepKey(key);
-        }
         if (goesOn) {
             Store(PartialsAt(TailRow(rowBlock_), tile.column), sum, tile.width);
             Note(kTailLength, runLength_);
             Note(kTailKey, key);
         } else {
             Scale(sum, runLength_);
-            Store(OutputAt(key, tile.column), sum, tile.width);
+            StoreRun(key, sum, tile);
         }
     }
+
+    /// Puts the sum of a run to those that wait to be stored by one DMA.
+    __aicore__ inline void StoreRun(int64_t key, const AscendC::LocalTensor<float>& sum, const Tile& tile)
+    {
+        const int64_t room = kernel::Smaller(tiling_.storeBytes / (pitch_ * kElementBytes), kMaxBatchRows);
+        if (waiting_.Count() == room || !waiting_.Take(key)) {
+            StoreWaiting(tile);
+            waiting_.Start(key);
+            waitingRows_ = stores_.AllocTensor<T>();
+        }
+        Narrow(waitingRows_[static_cast<uint32_t>((waiting_.Count() - 1) * pitch_)], sum);
+    }
+
+    __aicore__ inline void StoreWaiting(const Tile& tile)
+    {
+        if (waiting_.Count() == 0) {
+            return;
+        }
+        stores_.EnQue(waitingRows_);
+        waitingRows_ = stores_.DeQue<T>();
+        AscendC::DataCopyExtParams params;
+        params.blockCount = static_cast<uint16_t>(waiting_.Count());
+        params.blockLen = static_cast<uint32_t>(tile.width * kElementBytes);
+        params.dstStride = GapBytes(waiting_, tile);
+        AscendC::DataCopyPad(OutputAt(waiting_.First(), tile.column), waitingRows_, params);
+        stores_.FreeTensor(waitingRows_);
+        waiting_ = kernel::RowBurst(MaxStride());
+    }
+
+    __aicore__ inline int64_t MaxStride() const { return kMaxGapBytes / kElementBytes / tiling_.columns; }
 
     __aicore__ inline void Scale(const AscendC::LocalTensor<float>& sum, int64_t length)
     {
@@ -349,18 +384,24 @@ private:
         }
     }
 
-    /// Writes a row of `width` columns.
     template <typename D>
-    __aicore__ inline void Store(const AscendC::GlobalTensor<D>& destination, const AscendC::LocalTensor<float>& sum,
-                                 int64_t width)
+    __aicore__ inline void Narrow(const AscendC::LocalTensor<D>& row, const AscendC::LocalTensor<float>& sum)
     {
-        AscendC::LocalTensor<D> row = stores_.AllocTensor<D>();
         if constexpr (sizeof(D) == sizeof(float)) {
             AscendC::DataCopy(row, sum, static_cast<uint32_t>(pitch_));
         } else {
             AscendC::Cast(row, sum, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(pitch_));
         }
         AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    /// Writes a row of `width` columns.
+    template <typename D>
+    __aicore__ inline void Store(const AscendC::GlobalTensor<D>& destination, const AscendC::LocalTensor<float>& sum,
+                                 int64_t width)
+    {
+        AscendC::LocalTensor<D> row = stores_.AllocTensor<D>();
+        Narrow(row, sum);
         stores_.EnQue(row);
         row = stores_.DeQue<D>();
         CopyOut(destination, row, width);
@@ -376,37 +417,27 @@ private:
         AscendC::DataCopyPad(destination, source, burst);
     }
 
-    __aicore__ inline int64_t KeyRoom() const { return tiling_.keyBytes / static_cast<int64_t>(sizeof(int32_t)); }
-
-    /// Adds a key to the list of this share.
-    __aicore__ inline void KeepKey(int64_t key)
+    /// Adds what lies between the run before and the row `key` to the list of gaps.
+    __aicore__ inline void ListGap(int64_t key)
     {
-        if (keptKeys_ == 0) {
-            Note(kFirstKey, key);
-        } else if (keptKeys_ % KeyRoom() == 0) {
-            StoreKeys();
+        if (key > nextRow_) {
+            gapList_.Add({static_cast<int32_t>(nextRow_), static_cast<int32_t>(zeros_)});
+            zeros_ += key - nextRow_;
         }
-        keyList_.SetValue(static_cast<uint32_t>(keptKeys_ % KeyRoom()), static_cast<int32_t>(key));
-        ++keptKeys_;
+        nextRow_ = key + 1;
     }
 
-    /// Moves the keys that are still in UB to GM.
-    __aicore__ inline void StoreKeys()
+    __aicore__ inline AscendC::GlobalTensor<int32_t> GapsOf(int64_t rowBlock) const
     {
-        const int64_t count = keptKeys_ - storedKeys_;
-        if (count > 0) {
-            kernel::Order<AscendC::HardEvent::S_MTE3>();
-            CopyOut(keys_[static_cast<uint64_t>(share_.begin + storedKeys_)], keyList_, count);
-            kernel::Order<AscendC::HardEvent::MTE3_S>();
-            storedKeys_ = keptKeys_;
-        }
+        return kernel::PairsFrom(gaps_, ShareOf(rowBlock).begin + rowBlock);
     }
 
     __aicore__ inline void Note(Field field, int64_t value) { noted_[field] = static_cast<int32_t>(value); }
 
     __aicore__ inline void StoreRecord()
     {
-        Note(kKeys, keptKeys_);
+        Note(kGaps, gapList_.Count());
+        Note(kZeros, zeros_);
         for (uint32_t field = 0; field < kFields; ++field) {
             record_.SetValue(field, noted_[field]);
         }
@@ -495,64 +526,61 @@ private:
         tiles_.EnQue(rows);
     }
 
-    /// Zeroes this core's part of the rows without an index: the z-th of them is z plus the number of keys below it.
+    /// Zeroes this core's part of the rows without an index, wherever they are.
     __aicore__ inline void ZeroUntouchedRows()
     {
-        const int64_t blocks = tiling_.rows > 0 ? tiling_.rowBlocks : 0;
-        int64_t keys = 0;
-        for (int64_t block = 0; block < blocks; ++block) {
-            keys += Recorded(block, kKeys);
+        const int64_t lists = tiling_.rows > 0 ? tiling_.rowBlocks : 0;
+        int64_t total = lists > 0 ? 0 : tiling_.weights;
+        for (int64_t block = 0; block < lists; ++block) {
+            total += Recorded(block, kZeros);
         }
-        const kernel::Span zeros = kernel::PartOf(tiling_.weights - keys, tiling_.rowBlocks, rowBlock_);
+        kernel::Span zeros = kernel::PartOf(total, tiling_.rowBlocks, rowBlock_);
         if (zeros.begin == zeros.end) {
             return;
         }
         AscendC::Duplicate<int32_t>(work_.template ReinterpretCast<int32_t>(), 0,
-                                    tiling_.workBytes / static_cast<int32_t>(sizeof(int32_t)));
+                                    static_cast<int32_t>(ZeroBytes() / static_cast<int64_t>(sizeof(int32_t))));
         kernel::Order<AscendC::HardEvent::V_MTE3>();
-
-        window_.Init(keys_, tiling_.rows, windowBuffer_.template Get<int32_t>());
-        KeyPlace place = FirstKeyAbove(zeros.begin, blocks);
-        for (int64_t zero = zeros.begin; zero < zeros.end; ++place.index) {
-            while (place.block < blocks && place.index == Recorded(place.block, kKeys)) {
-                place = {place.block + 1, 0, place.earlier + place.index};
+        if (lists == 0) {
+            ZeroRows(zeros.begin, zeros.end - zeros.begin);
+        }
+        for (int64_t block = 0; block < lists && zeros.end > 0; ++block) {
+            const int64_t count = Recorded(block, kZeros);
+            if (zeros.begin < count) {
+                ZeroGaps(block, {zeros.begin, kernel::Smaller(zeros.end, count)});
             }
-            const int64_t limit =
-                place.block < blocks ? window_.At(ShareOf(place.block).begin + place.index) : tiling_.weights;
-            const int64_t row = zero + place.earlier + place.index;
-            const int64_t count = kernel::Smaller(limit - row, zeros.end - zero);
-            ZeroRows(row, count);
-            zero += count;
+            zeros = {kernel::Larger(zeros.begin - count, 0), zeros.end - count};
         }
     }
 
-    /// The first key with more than `zeros` rows without an index below it.
-    __aicore__ inline KeyPlace FirstKeyAbove(int64_t zeros, int64_t blocks)
+    /// Zeroes some of the rows in the gaps of a share, counted over all of its gaps.
+    __aicore__ inline void ZeroGaps(int64_t block, const kernel::Span& zeros)
     {
-        KeyPlace place;
-        int64_t earlier = 0;
-        for (int64_t block = 0; block < blocks; ++block) {
-            const int64_t keys = Recorded(block, kKeys);
-            if (keys > 0 && Recorded(block, kFirstKey) - earlier <= zeros) {
-                place = {block, 0, earlier};
-            }
-            earlier += keys;
+        const AscendC::GlobalTensor<int32_t> gaps = GapsOf(block);
+        const int64_t length = Recorded(block, kGaps);
+        InFrontTest test(gaps, zeros.begin, probeBuffer_.template Get<int32_t>());
+        int64_t gap = kernel::FirstFailure(test, 0, length) - 1;
+        entries_.Init(gaps, length, windowBuffer_.template Get<int32_t>());
+        kernel::WordPair current = entries_.At(gap);
+        for (int64_t zero = zeros.begin; zero < zeros.end; ++gap) {
+            const bool isLast = gap + 1 == length;
+            const kernel::WordPair next = isLast ? current : entries_.At(gap + 1);
+            const int64_t end = isLast ? zeros.end : kernel::Smaller(next.second, zeros.end);
+            ZeroRows(current.first + zero - current.second, end - zero);
+            zero = end;
+            current = next;
         }
-        if (blocks > 0) {
-            TouchedTest test(keys_[static_cast<uint64_t>(ShareOf(place.block).begin)], place.earlier, zeros,
-                             probeBuffer_.template Get<int32_t>());
-            place.index = kernel::FirstFailure(test, 0, Recorded(place.block, kKeys));
-        }
-        return place;
     }
+
+    __aicore__ inline int64_t ZeroBytes() const { return kernel::Smaller(kMaxZeroBytes, tiling_.workBytes); }
 
     __aicore__ inline void ZeroRows(int64_t row, int64_t count)
     {
         const int64_t width = columns_.end - columns_.begin;
         const bool isContiguous = width == tiling_.columns;
         const int64_t stretch = isContiguous ? count * width : width;
-        const int64_t longest = kernel::Smaller(kMaxBurstBytes, tiling_.workBytes) / kElementBytes;
-        for (int64_t index = 0; index < (isContiguous ? kernel::Smaller(count, 1) : count); ++index) {
+        const int64_t longest = ZeroBytes() / kElementBytes;
+        for (int64_t index = 0; index < (isContiguous ? 1 : count); ++index) {
             const AscendC::GlobalTensor<T> destination = OutputAt(row + index, columns_.begin);
             for (int64_t done = 0; done < stretch; done += longest) {
                 CopyOut(destination[static_cast<uint64_t>(done)], work_.template ReinterpretCast<T>(),
@@ -583,7 +611,7 @@ private:
     AscendC::GlobalTensor<I> indices_;
     AscendC::GlobalTensor<T> gradWeight_;
     AscendC::GlobalTensor<int32_t> lists_;
-    AscendC::GlobalTensor<int32_t> keys_;
+    AscendC::GlobalTensor<int32_t> gaps_;
     AscendC::GlobalTensor<int32_t> records_;
     AscendC::GlobalTensor<float> partials_;
     AscendC::TQue<AscendC::TPosition::VECIN, 1> tiles_;
@@ -591,15 +619,17 @@ private:
     AscendC::TBuf<AscendC::TPosition::VECCALC> workBuffer_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> carryBuffer_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> windowBuffer_;
-    AscendC::TBuf<AscendC::TPosition::VECCALC> keyBuffer_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> gapBuffer_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> recordBuffer_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> probeBuffer_;
     AscendC::LocalTensor<float> work_;
     AscendC::LocalTensor<float> carry_;
-    AscendC::LocalTensor<int32_t> keyList_;
     AscendC::LocalTensor<int32_t> record_;
     kernel::SortedList sorted_;
-    kernel::GmWindow window_;
+    kernel::PairReader entries_;  // of the sorted list, or of a list of gaps
+    kernel::PairWriter gapList_;
+    kernel::RowBurst waiting_{0};  // finished runs that are not stored yet
+    AscendC::LocalTensor<T> waitingRows_;
     kernel::Span columns_;  // of this core
     kernel::Span share_;    // of the sorted rows, of this core
     int64_t rowBlock_ = 0;
@@ -608,12 +638,13 @@ private:
     int64_t pitch_ = 0;  // elements from one row to the next in UB
     int64_t batchRows_ = 0;
     int64_t runLength_ = 0;  // rows of the current run that are summed already
-    int64_t keptKeys_ = 0;
-    int64_t storedKeys_ = 0;
+    int64_t nextRow_ = 0;    // behind the last run that was listed
+    int64_t zeros_ = 0;      // rows in the gaps listed
     int32_t noted_[kFields] = {};
-    bool hasHead_ = false;  // the current run began in an earlier share
-    bool hasTail_ = false;  // the last run goes on in the next share
-    bool isKeeping_ = false;
+    int32_t codes_[kMaxBatchRows];  // of the rows of a batch
+    bool hasHead_ = false;          // the current run began in an earlier share
+    bool hasTail_ = false;          // the last run goes on in the next share
+    bool isListing_ = false;
 };
 
 }  // namespace opforge

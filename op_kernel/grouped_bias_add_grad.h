@@ -1,5 +1,5 @@
-// GroupedBiasAddGrad: every core sums the groups within its own even share of the rows; groups that straddle the border
-// of two shares are parked as fp32 rows and merged, in the order of the shares, after the cores have met.
+// GroupedBiasAddGrad: every core sums the groups within its own even share of rows and groups; groups that straddle the
+// border of two shares are parked as fp32 rows and merged, in the order of the shares, after the cores have met.
 #ifndef OPFORGE_OP_KERNEL_GROUPED_BIAS_ADD_GRAD_H
 #define OPFORGE_OP_KERNEL_GROUPED_BIAS_ADD_GRAD_H
 
@@ -95,7 +95,23 @@ private:
             groups_.Load(groupIdx_, tiling_.groups, tiling_.rows, tiling_.lengths != 0, workBuffer_.Get<int32_t>());
         }
         usedRows_ = groups_.End(tiling_.groups - 1);
-        rows_ = kernel::PartOf(usedRows_, tiling_.rowBlocks, rowBlock_);
+        if (groups_.IsAscending()) {
+            const kernel::Span units = kernel::PartOf(Units(), tiling_.rowBlocks, rowBlock_);
+            rows_ = {RowAt(units.begin), RowAt(units.end)};
+        }
+    }
+
+    /// What is shared out over the row blocks: the rows, and `groupRows` in front of those of each group for what a
+    /// group itself costs.
+    __aicore__ inline int64_t Units() const { return usedRows_ + tiling_.groupRows * tiling_.groups; }
+    __aicore__ inline int64_t UnitOf(int64_t group, int64_t row) const { return row + tiling_.groupRows * (group + 1); }
+    __aicore__ inline int64_t RowAt(int64_t unit) const
+    {
+        if (unit == Units()) {
+            return usedRows_;
+        }
+        const int64_t group = groups_.GroupOf(unit, tiling_.groupRows);
+        return kernel::Larger(groups_.Start(group), unit - UnitOf(group, 0));
     }
 
     __aicore__ inline Tile FirstTile() const { return TileAt(columns_.begin); }
@@ -194,7 +210,7 @@ private:
             return;
         }
         const int64_t first = FirstGroup();
-        const int64_t last = groups_.GroupOf(rows_.end - 1);
+        const int64_t last = groups_.GroupOf(rows_.end - 1, 0);
         if (groups_.Start(first) < rows_.begin) {
             Merge(first, tile);
         }
@@ -206,8 +222,8 @@ private:
     /// The row blocks that hold parts of `group` merge one piece of the columns each.
     __aicore__ inline void Merge(int64_t group, const Tile& tile)
     {
-        const int64_t firstBlock = BlockOf(groups_.Start(group));
-        const int64_t heads = BlockOf(groups_.End(group) - 1) - firstBlock;
+        const int64_t firstBlock = BlockOf(group, groups_.Start(group));
+        const int64_t heads = BlockOf(group, groups_.End(group) - 1) - firstBlock;
         const int64_t piece = kernel::RoundUp(kernel::CeilDiv(tile.width, heads + 1), kMergeColumns);
         const int64_t offset = (rowBlock_ - firstBlock) * piece;
         if (offset >= tile.width) {
@@ -271,10 +287,13 @@ private:
         AscendC::DataCopyPad(destination, source, burst);
     }
 
-    __aicore__ inline int64_t FirstGroup() const { return rows_.begin < rows_.end ? groups_.GroupOf(rows_.begin) : 0; }
-    __aicore__ inline int64_t BlockOf(int64_t row) const
+    __aicore__ inline int64_t FirstGroup() const
     {
-        return kernel::PartIndexOf(usedRows_, tiling_.rowBlocks, row);
+        return rows_.begin < rows_.end ? groups_.GroupOf(rows_.begin, 0) : 0;
+    }
+    __aicore__ inline int64_t BlockOf(int64_t group, int64_t row) const
+    {
+        return kernel::PartIndexOf(Units(), tiling_.rowBlocks, UnitOf(group, row));
     }
     /// Parked rows: of the groups that the row blocks begin in, then of the groups that they end in.
     __aicore__ inline int64_t HeadRow(int64_t rowBlock) const { return rowBlock; }

@@ -32,6 +32,7 @@ GROUPINGS: dict[str, tuple[Callable[[int, int], Array], int]] = {
     "2048 equal groups": (equal, 2048),
     "one of 8 groups has 99 %": (skewed, 8),
     "200 random groups": (random, 200),
+    "2048 random groups": (random, 2048),
 }
 
 
@@ -53,8 +54,9 @@ def _cases() -> Iterator[Case]:
         yield Case(
             "[64, 1024, 1024]", dtype, lambda dtype=dtype: {"grad_y": values((64, 1024, 1024), dtype)}, target=WIDE
         )
+        for grouping in GROUPINGS:
+            yield _indexed((262144, 30), grouping, dtype, NARROW, quick=dtype == "fp16")
         for grouping in ("8 equal groups", "one of 8 groups has 99 %"):
-            yield _indexed((262144, 30), grouping, dtype, NARROW, quick=dtype != "bf16")
             yield _indexed((16384, 8191), grouping, dtype, WIDE)
     yield _indexed((4096, 1024), "one of 8 groups has 99 %", "fp32", WIDE, quick=True)
     yield _indexed((1000, 100), "8 equal groups", "fp32", WIDE, quick=True)

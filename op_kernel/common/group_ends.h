@@ -22,7 +22,10 @@ public:
     __aicore__ inline bool IsAscending() const { return true; }
     __aicore__ inline int64_t Start(int64_t group) const { return group * rowsPerGroup_; }
     __aicore__ inline int64_t End(int64_t group) const { return (group + 1) * rowsPerGroup_; }
-    __aicore__ inline int64_t GroupOf(int64_t row) const { return row / rowsPerGroup_; }
+    __aicore__ inline int64_t GroupOf(int64_t unit, int64_t groupUnits) const
+    {
+        return unit / (groupUnits + rowsPerGroup_);
+    }
     __aicore__ inline int64_t NextEmpty(int64_t group, int64_t limit) const
     {
         return rowsPerGroup_ == 0 ? group : limit;
@@ -86,14 +89,15 @@ public:
     }
     __aicore__ inline int64_t End(int64_t group) const { return ends_.GetValue(static_cast<uint32_t>(group)); }
 
-    /// The group that holds `row`, which is below the last end; needs ascending ends.
-    __aicore__ inline int64_t GroupOf(int64_t row) const
+    /// The group that holds `unit`, when every group has `groupUnits` units in front of its rows; the last group for
+    /// what comes after it. Needs ascending ends.
+    __aicore__ inline int64_t GroupOf(int64_t unit, int64_t groupUnits) const
     {
         int64_t low = 0;
         int64_t high = groups_ - 1;
         while (low < high) {
             const int64_t middle = (low + high) / 2;
-            if (End(middle) > row) {
+            if (End(middle) + groupUnits * (middle + 1) > unit) {
                 high = middle;
             } else {
                 low = middle + 1;
@@ -115,7 +119,7 @@ private:
     // One block in front of the ends: its last element is the start of the first group.
     static constexpr int32_t kFront = 8;
     // Up to here the sum of two clamped lengths is an int32_t.
-    static constexpr int32_t kMaxSafeRows = 1 << 30;
+    static constexpr int32_t kMaxSafeRows = (1 << 30) - 1;
     static constexpr int64_t kWord = int64_t{1} << 32;
     static constexpr uint8_t kEvenElements = 1;
     static constexpr uint8_t kOddElements = 2;

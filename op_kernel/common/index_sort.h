@@ -7,21 +7,17 @@
 #include "common/order.h"
 #include "common/search.h"
 #include "common/sort_code.h"
+#include "common/word_pairs.h"
 
 namespace opforge {
 namespace kernel {
 
-/// A sorted list in GM: entry e is the words 2 e, the code of an index, and 2 e + 1, its place in the unsorted list.
+/// A sorted list in GM: pairs of the code of an index and its place in the unsorted list.
 struct SortedList {
-    static constexpr int64_t kWords = 2;
-
     AscendC::GlobalTensor<int32_t> words;
     int64_t length = 0;
 
-    __aicore__ inline AscendC::GlobalTensor<int32_t> At(int64_t entry) const
-    {
-        return words[static_cast<uint64_t>(entry * kWords)];
-    }
+    __aicore__ inline AscendC::GlobalTensor<int32_t> From(int64_t entry) const { return PairsFrom(words, entry); }
 };
 
 /// Holds where an entry of the first list precedes the last entry of the second one that would fit in front of the
@@ -39,8 +35,8 @@ public:
     __aicore__ inline void Load(int64_t entry, int64_t stride, int64_t count)
     {
         const int64_t last = entry + (count - 1) * stride;
-        ones_.Load(first_.At(entry), 0, stride * SortedList::kWords, count);
-        others_.Load(second_.At(rank_ - 1 - last), 0, stride * SortedList::kWords, count);
+        ones_.Load(first_.From(entry), 0, stride * WordPair::kWords, count);
+        others_.Load(second_.From(rank_ - 1 - last), 0, stride * WordPair::kWords, count);
         count_ = count;
     }
 
@@ -67,7 +63,7 @@ public:
     }
     __aicore__ inline void Load(int64_t entry, int64_t stride, int64_t count)
     {
-        probes_.Load(list_.At(entry), 0, stride * SortedList::kWords, count);
+        probes_.Load(list_.From(entry), 0, stride * WordPair::kWords, count);
     }
     __aicore__ inline bool Holds(int64_t probe) const { return probes_.At(probe) != SortCode::kZero; }
 
@@ -98,7 +94,7 @@ public:
         block_ = problem.blocks == 1 ? 0 : AscendC::GetBlockIdx();
         indices_ = indices;
         source_ = workspace;
-        target_ = workspace[static_cast<uint64_t>(problem.length * SortedList::kWords)];
+        target_ = PairsFrom(workspace, problem.length);
         const int64_t chunk = problem.chunk;
         pipe->InitBuffer(buffer_, static_cast<uint32_t>(bytes));
         const AscendC::LocalTensor<int32_t> all = buffer_.template Get<int32_t>();
@@ -160,9 +156,7 @@ private:
         burst.blockLen = static_cast<uint32_t>(count * sizeof(I));
         // A chunk before this one may still be on its way to GM.
         Order<AscendC::HardEvent::MTE3_MTE2>();
-        Order<AscendC::HardEvent::V_MTE2>();
         AscendC::DataCopyPad(raw, indices_[static_cast<uint64_t>(first)], burst, AscendC::DataCopyPadExtParams<I>());
-        Order<AscendC::HardEvent::MTE3_V>();
         Order<AscendC::HardEvent::V_S>();
         AscendC::CreateVecIndex<int32_t>(places_, static_cast<int32_t>(first), static_cast<uint32_t>(chunk));
         Order<AscendC::HardEvent::S_V>();
@@ -185,15 +179,14 @@ private:
             length *= ways;
         }
         Order<AscendC::HardEvent::V_MTE3>();
-        Store(sorted.template ReinterpretCast<int32_t>(), source_[static_cast<uint64_t>(first * SortedList::kWords)],
-              count);
+        Store(sorted.template ReinterpretCast<int32_t>(), PairsFrom(source_, first), count);
     }
 
     /// Merges neighbouring runs of `length` entries, two or four (`ways`) at a time, all over the chunk.
     __aicore__ inline void MergeRuns(const AscendC::LocalTensor<float>& target,
                                      const AscendC::LocalTensor<float>& source, int64_t length, int64_t ways)
     {
-        const uint32_t run = static_cast<uint32_t>(length * SortedList::kWords);
+        const uint32_t run = static_cast<uint32_t>(length * WordPair::kWords);
         const uint16_t entries = static_cast<uint16_t>(length);
         AscendC::MrgSort4Info info;
         for (uint16_t& listLength : info.elementLengths) {
@@ -285,11 +278,9 @@ private:
             const int64_t firstLength = Smaller(length, problem_.length - begin);
             const int64_t secondLength = Smaller(length, problem_.length - begin - firstLength);
             const int64_t end = Smaller(share.end, begin + firstLength + secondLength);
-            const SortedList first{source_[static_cast<uint64_t>(begin * SortedList::kWords)], firstLength};
-            const SortedList second{source_[static_cast<uint64_t>((begin + firstLength) * SortedList::kWords)],
-                                    secondLength};
-            MergePair(first, second, rank - begin, end - begin,
-                      target_[static_cast<uint64_t>(begin * SortedList::kWords)]);
+            const SortedList first{PairsFrom(source_, begin), firstLength};
+            const SortedList second{PairsFrom(source_, begin + firstLength), secondLength};
+            MergePair(first, second, rank - begin, end - begin, PairsFrom(target_, begin));
             rank = end;
         }
     }
@@ -306,22 +297,21 @@ private:
             const int64_t longest = Smaller(window, end - rank);
             const int64_t ones = Smaller(longest, first.length - fromFirst);
             const int64_t others = Smaller(longest, second.length - fromSecond);
-            Order<AscendC::HardEvent::V_MTE2>();
+            // What was merged before has been stored, so the windows have been read.
             Order<AscendC::HardEvent::MTE3_MTE2>();
-            Load(front_, first.At(fromFirst), ones);
-            Load(front_[static_cast<uint32_t>(window * SortedList::kWords)], second.At(fromSecond), others);
+            Load(front_, first.From(fromFirst), ones);
+            Load(front_[static_cast<uint32_t>(window * WordPair::kWords)], second.From(fromSecond), others);
             if (ones == 0 || others == 0) {
-                const int64_t offset = ones == 0 ? window * SortedList::kWords : 0;
+                const int64_t offset = ones == 0 ? window * WordPair::kWords : 0;
                 Order<AscendC::HardEvent::MTE2_MTE3>();
-                Store(front_[static_cast<uint32_t>(offset)], target[static_cast<uint64_t>(rank * SortedList::kWords)],
-                      ones + others);
+                Store(front_[static_cast<uint32_t>(offset)], PairsFrom(target, rank), ones + others);
                 fromFirst += ones;
                 rank += ones + others;
                 continue;
             }
             const Taken taken = MergeWindows(ones, others, window);
             const int64_t count = Smaller(taken.ones + taken.others, end - rank);
-            Store(back_, target[static_cast<uint64_t>(rank * SortedList::kWords)], count);
+            Store(back_, PairsFrom(target, rank), count);
             fromFirst += taken.ones;
             rank += count;
         }
@@ -344,11 +334,10 @@ private:
         info.repeatTimes = 1;
         AscendC::MrgSortSrcList<float> lists;
         lists.src1 = source;
-        lists.src2 = source[static_cast<uint32_t>(window * SortedList::kWords)];
+        lists.src2 = source[static_cast<uint32_t>(window * WordPair::kWords)];
         lists.src3 = source;
         lists.src4 = source;
         Order<AscendC::HardEvent::MTE2_V>();
-        Order<AscendC::HardEvent::MTE3_V>();
         AscendC::MrgSort<float>(back_.template ReinterpretCast<float>(), lists, info);
         Order<AscendC::HardEvent::V_MTE3>();
         Order<AscendC::HardEvent::V_S>();
@@ -362,7 +351,7 @@ private:
     {
         if (entries > 0) {
             AscendC::DataCopyExtParams burst;
-            burst.blockLen = static_cast<uint32_t>(entries * SortedList::kWords * sizeof(int32_t));
+            burst.blockLen = static_cast<uint32_t>(entries * WordPair::kWords * sizeof(int32_t));
             AscendC::DataCopyPad(target, source, burst, AscendC::DataCopyPadExtParams<int32_t>());
         }
     }
@@ -371,7 +360,7 @@ private:
                                  const AscendC::GlobalTensor<int32_t>& target, int64_t entries)
     {
         AscendC::DataCopyExtParams burst;
-        burst.blockLen = static_cast<uint32_t>(entries * SortedList::kWords * sizeof(int32_t));
+        burst.blockLen = static_cast<uint32_t>(entries * WordPair::kWords * sizeof(int32_t));
         AscendC::DataCopyPad(target, source, burst);
     }
 

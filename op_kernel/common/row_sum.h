@@ -41,8 +41,7 @@ public:
     __aicore__ inline void Start(int64_t width, int32_t packedRows)
     {
         LayOut<S>(width, packedRows);
-        AscendC::Duplicate<float>(sum_, 0.0f, stretch_);
-        AscendC::PipeBarrier<PIPE_V>();
+        isEmpty_ = true;
     }
 
     /// Adds `count` rows, `stride` elements from the start of one to the start of the next; packed rows are contiguous.
@@ -156,11 +155,11 @@ private:
     {
         if constexpr (sizeof(S) == sizeof(float)) {
             AscendC::LocalTensor<float> tile = tiles_.DeQue<float>();
-            Reduce(tile, count);
+            Reduce(tile, count, false);
             tiles_.FreeTensor(tile);
         } else {
             Widen<S>(count);
-            Reduce(work_, count);
+            Reduce(work_, count, true);
         }
     }
 
@@ -178,27 +177,49 @@ private:
         tiles_.FreeTensor(tile);
     }
 
-    /// Adds the stretches in `terms`, of which the last one may be shorter, to the sum. `terms` may be work_.
-    __aicore__ inline void Reduce(AscendC::LocalTensor<float> terms, int32_t count)
+    /// Adds the stretches in `terms`, of which the last one may be shorter, to the sum: the upper half onto the lower
+    /// one until a single stretch is left. `terms` are in work_ if
+    /// `isInPlace`.
+    __aicore__ inline void Reduce(AscendC::LocalTensor<float> terms, int32_t count, bool isInPlace)
     {
-        int32_t stretches = count / stretch_;
-        const int32_t rest = count - stretches * stretch_;
-        if (rest > 0) {
-            Accumulate(terms[stretches * stretch_], rest);
-        }
-        while (stretches > 1) {
-            if (stretches % 2 != 0) {
-                --stretches;
-                Accumulate(terms[stretches * stretch_], stretch_);
+        while (count > stretch_) {
+            const int32_t kept = static_cast<int32_t>(CeilDiv(CeilDiv(count, stretch_), 2)) * stretch_;
+            const int32_t added = count - kept;
+            const bool isFirstSum = isEmpty_ && kept == stretch_;
+            const AscendC::LocalTensor<float> result = isFirstSum ? sum_ : work_;
+            if (added < kept && (isFirstSum || !isInPlace)) {
+                Copy(result, terms, added, kept);
             }
-            stretches /= 2;
-            AscendC::Add(work_, terms, terms[stretches * stretch_], stretches * stretch_);
+            AscendC::Add(result, terms, terms[kept], added);
             AscendC::PipeBarrier<PIPE_V>();
+            if (isFirstSum) {
+                isEmpty_ = false;
+                return;
+            }
             terms = work_;
+            isInPlace = true;
+            count = kept;
         }
-        if (stretches == 1) {
-            Accumulate(terms, stretch_);
+        if (isEmpty_) {
+            Clear();
         }
+        Accumulate(terms, count);
+    }
+
+    /// Copies what has no counterpart to be added: elements [first, last) and up to 7 in front of them.
+    __aicore__ inline void Copy(const AscendC::LocalTensor<float>& destination,
+                                const AscendC::LocalTensor<float>& source, int32_t first, int32_t last)
+    {
+        const int32_t start = first / kFloatsPerBlock * kFloatsPerBlock;
+        AscendC::DataCopy(destination[start], source[start], static_cast<uint32_t>(last - start));
+        AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    __aicore__ inline void Clear()
+    {
+        AscendC::Duplicate<float>(sum_, 0.0f, stretch_);
+        AscendC::PipeBarrier<PIPE_V>();
+        isEmpty_ = false;
     }
 
     __aicore__ inline void Accumulate(const AscendC::LocalTensor<float>& terms, int32_t count)
@@ -217,6 +238,7 @@ private:
     int32_t packedRows_ = 0;
     int32_t pitch_ = 0;    // elements from one row to the next in UB
     int32_t stretch_ = 0;  // elements of the running sum
+    bool isEmpty_ = true;  // nothing was added to it yet
 };
 
 }  // namespace kernel

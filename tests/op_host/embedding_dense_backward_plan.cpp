@@ -97,7 +97,7 @@ void CheckBuffers(const Drawn& drawn, const EmbeddingDenseBackwardTilingData& da
     const int64_t size = drawn.ElementBytes();
     int64_t total = int64_t{data.tileBuffers} * data.tileBytes + int64_t{data.storeBuffers} * data.storeBytes;
     for (const int64_t bytes :
-         {data.workBytes, data.carryBytes, data.windowBytes, data.keyBytes, data.recordBytes, data.probeBytes}) {
+         {data.workBytes, data.carryBytes, data.windowBytes, data.gapBytes, data.recordBytes, data.probeBytes}) {
         Expect(bytes > 0 && bytes % 32 == 0, "buffers are whole 32-byte blocks", drawn);
         total += bytes;
     }
@@ -115,11 +115,12 @@ void CheckBuffers(const Drawn& drawn, const EmbeddingDenseBackwardTilingData& da
 void CheckWorkspace(const Drawn& drawn, const EmbeddingDenseBackwardTilingData& data, int64_t blocks, int64_t bytes)
 {
     const int64_t lists = data.chunk < data.rows ? 1 : blocks;
+    const int64_t gaps = (data.rows + data.rowBlocks) * 8;
     const int64_t parked = 2 * data.rowBlocks * data.partialPitch * 4;
     Expect(data.partialPitch >= data.columns && data.partialPitch % 32 == 0, "parked rows are apart, on sectors",
            drawn);
-    Expect(bytes == 0 ? data.rows == 0 : bytes >= lists * data.rows * 16 + data.rows * 4 + data.rowBlocks * 32 + parked,
-           "the workspace holds the lists, the keys, the records and the parked rows", drawn);
+    Expect(bytes == 0 ? data.rows == 0 : bytes >= lists * data.rows * 16 + gaps + data.rowBlocks * 32 + parked,
+           "the workspace holds the lists, the gaps, the records and the parked rows", drawn);
 }
 
 void CheckPlan(const Drawn& drawn)

@@ -102,6 +102,12 @@ def test_one_group_has_almost_all_rows(index_dtype):
     assert result.report.blocks == 48
 
 
+def test_many_groups_on_few_rows():
+    """Groups cost time beside their rows: the cores that have many of them get fewer rows."""
+    ends = np.r_[np.arange(10, 2000, 10), 40000]
+    assert agree(values((40000, 256), np.float16), ends).report.balance <= 1.1
+
+
 @pytest.mark.parametrize("index_dtype", INDEX_DTYPES)
 @pytest.mark.parametrize("kind", [0, 1])
 def test_2048_groups(index_dtype, kind):

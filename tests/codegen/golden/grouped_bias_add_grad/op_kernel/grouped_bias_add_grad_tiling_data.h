@@ -15,6 +15,8 @@ struct GroupedBiasAddGradTilingData {
     int64_t groups = 0;
     // Rows of every group without group_idx; 0 with it.
     int64_t rowsPerGroup = 0;
+    // Rows that a group with an index counts for when rows are shared out.
+    int64_t groupRows = 0;
     // Columns of a core; the last slice may have fewer.
     int64_t sliceWidth = 0;
     // Elements from one row of partial sums to the next.
@@ -48,27 +50,28 @@ struct GroupedBiasAddGradTilingData {
     // Bytes of the ends of the groups.
     int32_t listBytes = 0;
 };
-static_assert(sizeof(GroupedBiasAddGradTilingData) == 104, "host and kernel must agree on the layout");
+static_assert(sizeof(GroupedBiasAddGradTilingData) == 112, "host and kernel must agree on the layout");
 static_assert(offsetof(GroupedBiasAddGradTilingData, rows) == 0, "rows");
 static_assert(offsetof(GroupedBiasAddGradTilingData, columns) == 8, "columns");
 static_assert(offsetof(GroupedBiasAddGradTilingData, groups) == 16, "groups");
 static_assert(offsetof(GroupedBiasAddGradTilingData, rowsPerGroup) == 24, "rowsPerGroup");
-static_assert(offsetof(GroupedBiasAddGradTilingData, sliceWidth) == 32, "sliceWidth");
-static_assert(offsetof(GroupedBiasAddGradTilingData, partialPitch) == 40, "partialPitch");
-static_assert(offsetof(GroupedBiasAddGradTilingData, columnSlices) == 48, "columnSlices");
-static_assert(offsetof(GroupedBiasAddGradTilingData, rowBlocks) == 52, "rowBlocks");
-static_assert(offsetof(GroupedBiasAddGradTilingData, tileWidth) == 56, "tileWidth");
-static_assert(offsetof(GroupedBiasAddGradTilingData, packedRows) == 60, "packedRows");
-static_assert(offsetof(GroupedBiasAddGradTilingData, batchGroups) == 64, "batchGroups");
-static_assert(offsetof(GroupedBiasAddGradTilingData, lengths) == 68, "lengths");
-static_assert(offsetof(GroupedBiasAddGradTilingData, tileBuffers) == 72, "tileBuffers");
-static_assert(offsetof(GroupedBiasAddGradTilingData, tileBytes) == 76, "tileBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, workBytes) == 80, "workBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, sumBytes) == 84, "sumBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, offsetBytes) == 88, "offsetBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, storeBuffers) == 92, "storeBuffers");
-static_assert(offsetof(GroupedBiasAddGradTilingData, storeBytes) == 96, "storeBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, listBytes) == 100, "listBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, groupRows) == 32, "groupRows");
+static_assert(offsetof(GroupedBiasAddGradTilingData, sliceWidth) == 40, "sliceWidth");
+static_assert(offsetof(GroupedBiasAddGradTilingData, partialPitch) == 48, "partialPitch");
+static_assert(offsetof(GroupedBiasAddGradTilingData, columnSlices) == 56, "columnSlices");
+static_assert(offsetof(GroupedBiasAddGradTilingData, rowBlocks) == 60, "rowBlocks");
+static_assert(offsetof(GroupedBiasAddGradTilingData, tileWidth) == 64, "tileWidth");
+static_assert(offsetof(GroupedBiasAddGradTilingData, packedRows) == 68, "packedRows");
+static_assert(offsetof(GroupedBiasAddGradTilingData, batchGroups) == 72, "batchGroups");
+static_assert(offsetof(GroupedBiasAddGradTilingData, lengths) == 76, "lengths");
+static_assert(offsetof(GroupedBiasAddGradTilingData, tileBuffers) == 80, "tileBuffers");
+static_assert(offsetof(GroupedBiasAddGradTilingData, tileBytes) == 84, "tileBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, workBytes) == 88, "workBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, sumBytes) == 92, "sumBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, offsetBytes) == 96, "offsetBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, storeBuffers) == 100, "storeBuffers");
+static_assert(offsetof(GroupedBiasAddGradTilingData, storeBytes) == 104, "storeBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, listBytes) == 108, "listBytes");
 
 enum GroupedBiasAddGradTilingKey : uint64_t {
     GROUPED_BIAS_ADD_GRAD_EQUAL = 1,

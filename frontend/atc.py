@@ -1,0 +1,126 @@
+"""`opforge check` and `opforge atc`: from a model to the command that compiles it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from onnx import ModelProto
+from rich.console import Console
+
+from opforge.codegen.errors import UserError
+from opforge.frontend.check import Finding, check_model
+from opforge.frontend.commands import ConvertOptions, convert_command
+from opforge.frontend.files import NewFile, write_files
+from opforge.frontend.load import load_model
+from opforge.frontend.names import path_text
+
+_ONNX, _GE_IR = 5, 1
+
+
+@dataclass(frozen=True)
+class AtcOptions:
+    """What the model is compiled for.
+
+    Attributes:
+        soc: `--soc_version`.
+        output: Name of the .om without suffix.
+        input_shape: Shapes in atc's form; "" takes what the model says.
+        more: Further options, passed on as they are.
+    """
+
+    soc: str
+    output: Path
+    input_shape: str = ""
+    more: Sequence[str] = ()
+
+
+def check_command(model: Path, *, json_out: Path | None) -> int:
+    """Print the findings of a model, one a line; 1 when one is an error, else 0.
+
+    Raises:
+        UserError: The model is unusable.
+    """
+    findings = check_model(load_model(model), os.environ)
+    if json_out is not None:
+        text = json.dumps({"model": path_text(model), "findings": [asdict(finding) for finding in findings]}, indent=2)
+        write_files([NewFile(json_out, lambda file: file.write(f"{text}\n".encode()), "report")])
+    _print(model, findings)
+    return 1 if any(finding.level == "error" for finding in findings) else 0
+
+
+def _print(model: Path, findings: Sequence[Finding]) -> None:
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    for finding in findings:
+        text = str(finding)
+        console.print(text if text.isprintable() else repr(text))
+    errors = sum(finding.level == "error" for finding in findings)
+    console.print(f"{path_text(model)}: {errors} errors, {len(findings) - errors} warnings")
+
+
+def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, options: AtcOptions) -> int:
+    """Convert, check, then run atc, or print its command line where there is none; return the exit code.
+
+    Raises:
+        UserError: The model or an option is unusable, or a dim has no size.
+    """
+    if code := convert_command(model, converted, convert_options):
+        return code
+    source = load_model(converted)
+    findings = check_model(source, os.environ)
+    _print(converted, findings)
+    if any(finding.level == "error" for finding in findings):
+        return 1
+    command = atc_command_line(source.model, converted, options)
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console.print(shlex.join(command))
+    if shutil.which("atc") is None:
+        console.print("atc is not on PATH: run this where a toolkit is installed and its set_env.sh is sourced")
+        return 0
+    return 0 if subprocess.run(command, check=False).returncode == 0 else 1
+
+
+def atc_command_line(model: ModelProto, path: Path, options: AtcOptions) -> list[str]:
+    """The command that compiles a model; ND, because a default of NCHW would spread into our operators.
+
+    Raises:
+        UserError: An input has a dim without a size, and no shapes were given.
+    """
+    shapes = options.input_shape or _shapes(model)
+    return [
+        "atc",
+        f"--model={path}",
+        f"--framework={_GE_IR if path.suffix == '.air' else _ONNX}",
+        f"--output={options.output}",
+        f"--soc_version={options.soc}",
+        "--input_format=ND",
+        *([f"--input_shape={shapes}"] if shapes else []),
+        *options.more,
+    ]
+
+
+def _shapes(model: ModelProto) -> str:
+    """`name:1,2;other:3` of the inputs; scalars need none.
+
+    Raises:
+        UserError: A dim has no size.
+    """
+    given = {tensor.name for tensor in model.graph.initializer}
+    shapes: Mapping[str, list[int]] = {
+        value.name: [dim.dim_value if dim.HasField("dim_value") else -1 for dim in value.type.tensor_type.shape.dim]
+        for value in model.graph.input
+        if value.name not in given
+    }
+    for name, dims in shapes.items():
+        if any(dim < 0 for dim in dims):
+            text = ",".join("?" if dim < 0 else str(dim) for dim in dims)
+            raise UserError(
+                f"--input_shape: input {name} has the shape [{text}]; give its sizes: --input-shape '{name}:...'"
+            )
+    return ";".join(f"{name}:{','.join(map(str, dims))}" for name, dims in shapes.items() if dims)

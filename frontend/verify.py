@@ -1,0 +1,156 @@
+"""Runs a model before and after its conversion on the same arrays and compares what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from opforge.codegen.model import OpSpec
+from opforge.frontend.arrays import InputType, input_types
+from opforge.frontend.conversion import Conversion, Mapped
+from opforge.frontend.execute import execute
+from opforge.frontend.graph import GraphView, Scope
+from opforge.frontend.operators import project_specs
+
+Array = NDArray[Any]
+_SEED = 20
+# Size of a dim that the model leaves open.
+_OPEN_DIM = 4
+# Nodes that pass values on as they are, or as another type or shape.
+_PASSING = {"Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+# What onnx's evaluator may add of its own, beside the tolerance of our operators.
+_RTOL, _ATOL = 1e-5, 1e-6
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One output before and after.
+
+    Attributes:
+        output: Its name.
+        error: Largest absolute difference; infinite when types or shapes differ or only one has a number.
+        allowed: What the tolerance allows at the place of the largest excess.
+        same: Whether every element is within tolerance.
+    """
+
+    output: str
+    error: float
+    allowed: float
+    same: bool
+
+
+def verify(source: ModelProto, conversion: Conversion, folder: Path | None = None) -> list[Comparison]:
+    """Compare a model and its conversion on seeded arrays that the operators take; both run without kernels.
+
+    Args:
+        source: The model before.
+        conversion: What became of it.
+        folder: Folder of both, when they have external data.
+
+    Raises:
+        UserError: One of them cannot be executed.
+    """
+    arrays = sample_inputs(source, conversion)
+    before = execute(source, arrays, operators="function", folder=folder)
+    after = execute(conversion.model, arrays, operators="function", folder=folder)
+    specs = {spec.op_type: spec for spec in project_specs()}
+    used = [specs[op] for op in {entry.op for entry in conversion.mapped}]
+    return [_compare(name, before[name], after[name], used) for name in before]
+
+
+def _compare(name: str, before: Array, after: Array, specs: Sequence[OpSpec]) -> Comparison:
+    if before.dtype != after.dtype or before.shape != after.shape:
+        return Comparison(name, float("inf"), 0.0, same=False)
+    known = [spec.tests.tolerance[before.dtype.name] for spec in specs if before.dtype.name in spec.tests.tolerance]
+    is_exact = before.dtype.kind in "biuSUO"
+    rtol = 0.0 if is_exact else max([_RTOL, *(tolerance.rtol for tolerance in known)])
+    atol = 0.0 if is_exact else max([_ATOL, *(tolerance.atol for tolerance in known)])
+    if before.dtype.kind in "SUO":
+        return Comparison(name, 0.0, 0.0, same=bool(np.array_equal(before, after)))
+    if before.size == 0:
+        return Comparison(name, 0.0, atol, same=True)
+    first, second = before.astype(np.float64), after.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        error = np.where((first == second) | (np.isnan(first) & np.isnan(second)), 0.0, np.abs(first - second))
+        allowed = atol + rtol * np.abs(np.nan_to_num(first))
+    error = np.where(np.isnan(error), np.inf, error)
+    worst = int(np.argmax(error - allowed))
+    is_same = bool(np.all(error <= allowed))
+    return Comparison(name, float(error.max()), float(allowed.reshape(-1)[worst]), is_same)
+
+
+def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]:
+    """Seeded arrays for the inputs of a model: rows of tables where indices are meant, ends that ascend, and so on."""
+    generator = np.random.default_rng(_SEED)
+    sizes: dict[str, int] = {}
+    arrays = {
+        name: _plain(kind, tuple(_size(dim, sizes) for dim in kind.dims or ()), generator)
+        for name, kind in input_types(model).items()
+        if not kind.optional
+    }
+    specs = {spec.op_type: spec for spec in project_specs()}
+    scopes = _scopes_by_node(conversion.model)
+    for entry in conversion.mapped:
+        if entry.node not in scopes:
+            continue
+        names = [tensor.name for tensor in specs[entry.op].inputs]
+        origins = {
+            parameter: _origin(scopes[entry.node], name)
+            for parameter, name in zip(names, entry.inputs, strict=True)
+            if name
+        }
+        for parameter, name in origins.items():
+            if name in arrays:
+                arrays[name] = _meant(entry, parameter, arrays[name], arrays.get(origins.get("grad_y", "")), generator)
+    return arrays
+
+
+def _size(dim: int | str | None, sizes: dict[str, int]) -> int:
+    return dim if isinstance(dim, int) else sizes.setdefault(dim, _OPEN_DIM) if dim else _OPEN_DIM
+
+
+def _plain(kind: InputType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    dtype = kind.dtype if kind.dtype is not None else np.dtype(np.float32)
+    if dtype.kind == "b" or dtype.kind in "iu":
+        # 0 and 1 are valid indices, counts and sizes nearly everywhere.
+        return generator.integers(0, 2, shape).astype(dtype)
+    return generator.standard_normal(shape).astype(dtype)
+
+
+def _meant(entry: Mapped, parameter: str, array: Array, rows_of: Array | None, generator: np.random.Generator) -> Array:
+    """Values that a parameter of one of our operators takes."""
+    match entry.op, parameter:
+        case "EmbeddingDenseBackward", "indices":
+            return generator.integers(0, max(entry.attrs["num_weights"], 1), array.shape).astype(array.dtype)
+        case "GroupedBiasAddGrad", "group_idx":
+            rows = array.size if rows_of is None else rows_of.shape[0]
+            ends = np.sort(generator.integers(0, rows + 1, array.shape))
+            ends[-1:] = rows
+            return (np.diff(ends, prepend=0) if entry.attrs["group_idx_type"] else ends).astype(array.dtype)
+        case "BatchNormElemtBackward", "counter":
+            return generator.integers(8, 33, array.shape).astype(array.dtype)
+        case "BatchNormElemtBackward", "invstd":
+            return generator.uniform(0.5, 2.0, array.shape).astype(array.dtype)
+    return array
+
+
+def _scopes_by_node(model: ModelProto) -> Mapping[str, Scope]:
+    return {node.name: scope for scope in GraphView(model).scopes for node in scope.body.node if node.name}
+
+
+def _origin(scope: Scope, name: str) -> str:
+    """The input that a value comes from unchanged."""
+    found = scope.find(name)
+    while found is not None and found[1] >= 0:
+        node = found[0].node(found[1])
+        if node.op_type not in _PASSING or not node.input:
+            break
+        name = node.input[0]
+        found = found[0].find(name)
+    return name

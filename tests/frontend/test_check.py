@@ -1,0 +1,211 @@
+"""`opforge check`: a model per fault; `opforge atc`: the command line."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from typer.testing import CliRunner
+
+from opforge.codegen.cli import app
+from opforge.frontend.check import check_model
+from opforge.frontend.load import SourceModel
+
+HEAD = "(float[2, 4, 3] x) => (float[2, 4, 3] y)"
+
+
+def parse(text, opset=18, domains=()):
+    imports = ", ".join([f'"" : {opset}', *(f'"{domain}" : 1' for domain in domains)])
+    return onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{imports}]> g {text}")
+
+
+def findings(model, tmp_path, environment=None):
+    return check_model(SourceModel(tmp_path / "m.onnx", b"", model), environment or {})
+
+
+def the_finding(model, tmp_path, environment=None, level="error"):
+    (found,) = (f for f in findings(model, tmp_path, environment) if f.level == level)
+    assert "\n" not in str(found)
+    return found
+
+
+def test_a_good_model_has_no_findings(tmp_path):
+    assert findings(parse(f"{HEAD} {{y = Relu (x)}}"), tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "domains", "node", "code", "words"),
+    [
+        (f"{HEAD} {{[n] y = d.Foo (x)}}", ["d"], "n (d::Foo)", "E13010", "d::1::Foo"),
+        (f"{HEAD} {{[n] y = Gelu (x)}}", [], "n (Gelu)", "E13010", "ai.onnx::18::Gelu"),
+        (f"{HEAD} {{[a] z = Relu (x) [a] y = Relu (z)}}", [], "a (Relu)", "E13009", "another node"),
+        (f"{HEAD} {{[x] y = Relu (x)}}", [], "x (Relu)", "E13009", "an input"),
+        ("() => (float[2] y) {y = Constant <value = float[2] {1, 2}> ()}", [], "model", "E16001", "no input"),
+        ("(float[2] x) => () {y = Relu (x)}", [], "model", "E16001", "no output"),
+        ("(float x_) => (y) {y = Relu (x_)}", [], "x_", "silent", "scalar"),
+        (f"{HEAD} {{[k] k = Constant <value_float = 2.0> () y = Add (x, k)}}", [], "k (Constant)", "silent", "empty"),
+        (f'{HEAD} {{[n] y = Clip ("", x)}}', [], "n (Clip)", "E19999", "input 0"),
+        ("(float8e4m3fnuz[2] x) => (float8e4m3fnuz[2] y) {y = Identity (x)}", [], "x", "E19999", "float8e4m3fnuz"),
+        (
+            "(float[2, 3] x, int64[2] i) => (float[2, 3] y) {[n] y = npu.NPUGroupedBiasAddGrad (x)}",
+            ["npu"],
+            "n (npu::NPUGroupedBiasAddGrad)",
+            "E13010",
+            "[C3]",
+        ),
+        (
+            "(double[2, 4, 3] x) => (y) {[n] y = npu.NPUGroupedBiasAddGrad (x)}",
+            ["npu"],
+            "n (npu::NPUGroupedBiasAddGrad)",
+            "E13010",
+            "[C2]",
+        ),
+    ],
+)
+def test_a_fault(text, domains, node, code, words, tmp_path):
+    model = parse(text, domains=domains)
+    if "x_" in text:
+        model.graph.input[0].type.tensor_type.ClearField("shape")
+    found = [f for f in findings(model, tmp_path) if f.level == "error" and f.code == code]
+    assert [f.node for f in found] == [node]
+    assert words in found[0].cause
+    assert found[0].fix
+
+
+def test_a_new_opset(tmp_path):
+    found = findings(parse(f"{HEAD} {{[n] y = Relu (x)}}", 23), tmp_path)
+    assert [(f.node, f.code) for f in found] == [("model", "E13010"), ("n (Relu)", "E13010")]
+
+
+def test_a_domain_without_version(tmp_path):
+    model = parse(f"{HEAD} {{[n] y = Relu (x)}}")
+    model.graph.node[0].domain = "d"
+    assert the_finding(model, tmp_path).code == "E19999"
+
+
+def test_several_domains_stop_older_versions(tmp_path):
+    model = parse("(float[2, 4, 3] x) => (y) {t = Relu (x) y = npu.NPUGroupedBiasAddGrad (t)}", domains=["npu"])
+    found = the_finding(model, tmp_path, level="warning")
+    assert (found.code, findings(model, tmp_path)) == ("E16005", [found])
+
+
+def test_nameless_outputs_are_joined_to_nameless_inputs(tmp_path):
+    model = parse(f'{HEAD} {{[a] y, "" = Dropout (x) [b] z = Clip (y, "", m)}}')
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(1), "m"))
+    assert the_finding(model, tmp_path).node == "a (Dropout)"
+
+
+def test_what_depends_on_constants_alone_vanishes(tmp_path):
+    model = parse(
+        "(float[2] x) => (float[2] y, float[2] z) {[n] k = Neg (w) y = Add (x, k)"
+        " z = Constant <value = float[2] {1, 2}> ()}"
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "w"))
+    assert [(f.node, f.code) for f in findings(model, tmp_path)] == [("n (Neg)", "silent"), ("z", "silent")]
+
+
+def test_a_local_function_and_a_node_that_could_be_ours(tmp_path):
+    model = parse(
+        "(float[7, 5] W, int64[4] i, float[4, 5] g) => (float[7, 5] y, float[4, 5] z)"
+        " {s = Shape (W) [e] y = com.microsoft.GatherGrad (s, i, g) [c] z = d.F (g)}",
+        domains=["com.microsoft", "d"],
+    )
+    model.functions.append(
+        onnx.parser.parse_function('<opset_import: ["" : 18], domain: "d"> F (a) => (b) {b = Neg (a)}')
+    )
+    causes = {f.node: f.cause for f in findings(model, tmp_path) if f.level == "error"}
+    assert "local function" in causes["c (d::F)"]
+    assert causes["e (com.microsoft::GatherGrad)"] == "can become EmbeddingDenseBackward"
+
+
+def test_a_node_of_ours_in_a_loop_is_not_read(tmp_path):
+    body = onnx.parser.parse_graph(
+        "b (int64 k, bool go, float[2, 4, 3] a) => (bool more, float[2, 4, 3] b, float[2, 3] s)"
+        " {[r] s = npu.NPUGroupedBiasAddGrad (a) more = Identity (go) b = Identity (a)}"
+    )
+    model = parse("(float[2, 4, 3] x, int64 m) => (float[2, 4, 3] l) {}", domains=["npu"])
+    model.graph.node.append(helper.make_node("Loop", ["m", "", "x"], ["l", "z"], body=body))
+    codes = {f.node: f.cause for f in findings(model, tmp_path) if f.level == "error"}
+    assert "which ATC does not read" in codes["r (npu::NPUGroupedBiasAddGrad)"]
+    assert "Loop" in codes["l (Loop)"]
+
+
+def vendor(tmp_path, *libraries):
+    folder = tmp_path / "vendors" / "v"
+    (folder / "op_impl").mkdir(parents=True)
+    (folder / "op_proto").mkdir()
+    (folder / "manifest.json").write_text(json.dumps({"operators": ["GroupedBiasAddGrad"]}))
+    from opforge.package.surroundings import Surroundings
+
+    environment = {"ASCEND_CUSTOM_OPP_PATH": str(folder)}
+    (found,) = Surroundings(environment).vendors
+    for library in libraries:
+        found.libraries[library].parent.mkdir(parents=True, exist_ok=True)
+        found.libraries[library].write_bytes(b"")
+    return environment
+
+
+@pytest.mark.parametrize(
+    ("libraries", "code"), [([], "E13010"), (["ONNX plugin"], "E10501"), (["ONNX plugin", "shape inference"], None)]
+)
+def test_what_the_package_lacks(libraries, code, tmp_path):
+    model = parse("(float[2, 4, 3] x) => (y) {[n] y = npu.NPUGroupedBiasAddGrad (x)}", domains=["npu"])
+    found = [f.code for f in findings(model, tmp_path, vendor(tmp_path, *libraries)) if f.level == "error"]
+    assert found == ([code] if code else [])
+
+
+def opforge(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_check_prints_a_line_per_finding_and_exits_1(tmp_path):
+    onnx.save(parse(f"{HEAD} {{[n] y = d.Foo (x)}}", domains=["d"]), tmp_path / "m.onnx")
+    result = opforge("check", tmp_path / "m.onnx", "--json", tmp_path / "r.json")
+    assert result.exit_code == 1
+    assert "n (d::Foo): E13010: no parser for d::1::Foo is known;" in result.output
+    entries = json.loads((tmp_path / "r.json").read_text())["findings"]
+    assert {"node", "code", "cause", "fix", "level"} == set(entries[0])
+    onnx.save(parse(f"{HEAD} {{y = Relu (x)}}"), tmp_path / "good.onnx")
+    assert opforge("check", tmp_path / "good.onnx").exit_code == 0
+
+
+def test_atc_converts_and_prints_the_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    model = parse("(float[2, 4, 3] x) => (float[2, 3] y) {y = npu.NPUGroupedBiasAddGrad (x)}", domains=["npu"])
+    onnx.save(model, tmp_path / "m.onnx")
+    result = opforge("atc", tmp_path / "m.onnx", "-o", tmp_path / "out", "--soc", "Ascend910B3", "--atc", "--log=info")
+    assert result.exit_code == 0, result.output
+    for word in (
+        "--framework=5",
+        "--input_format=ND",
+        "--input_shape=x:2,4,3",
+        "--soc_version=Ascend910B3",
+        "--log=info",
+    ):
+        assert word in result.output
+    assert onnx.load(tmp_path / "out_converted.onnx").graph.node[0].op_type == "GroupedBiasAddGrad"
+
+
+def test_atc_is_run_where_it_is(tmp_path, monkeypatch):
+    tool = tmp_path / "atc"
+    tool.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/called\nexit 7\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    onnx.save(parse("(float[2, 4, 3] x) => (float[2, 4, 3] y) {y = Relu (x)}"), tmp_path / "m.onnx")
+    assert opforge("atc", tmp_path / "m.onnx").exit_code == 1
+    assert f"--model={tmp_path}/m_converted.onnx" in (tmp_path / "called").read_text()
+
+
+def test_atc_needs_sizes(tmp_path):
+    onnx.save(parse("(float[N, 4] x) => (float[N, 4] y) {y = Relu (x)}"), tmp_path / "m.onnx")
+    result = opforge("atc", tmp_path / "m.onnx")
+    assert "input x has the shape [?,4]" in str(result.exception)
+    assert opforge("atc", tmp_path / "m.onnx", "--input-shape", "x:2,4").exit_code == 0
+
+
+def test_an_output_that_is_an_initializer(tmp_path):
+    model = parse(f"{HEAD} {{y = Relu (x)}}")
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "w"))
+    model.graph.output.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [2]))
+    assert the_finding(model, tmp_path).node == "w"

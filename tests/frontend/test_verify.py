@@ -1,0 +1,90 @@
+"""`opforge convert --verify` and its pages."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from typer.testing import CliRunner
+
+from opforge.codegen.cli import app
+from opforge.frontend import convert, source_operators
+from opforge.frontend.verify import sample_inputs, verify
+
+
+def parse(text):
+    imports = '"" : 18, "npu" : 1, "com.microsoft" : 1'
+    return onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{imports}]> g {text}")
+
+
+GATHER = """(float[7, 5] W, int64[N] i, float[N, 5] h) => (float[7, 5] y)
+    {s = Shape (W) g = Neg (h) y = com.microsoft.GatherGrad (s, i, g)}"""
+
+
+def opforge(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_inputs_are_what_the_operators_take():
+    model = parse(
+        "(float[9, 3] x, int32[2, 2] j, int64[4] e, float[2, 2, 5] g) => (float[4, 3] y, float[50, 5] z) {"
+        "y = npu.NPUGroupedBiasAddGrad (x, e) i = Cast <to = 7> (j)"
+        " z = npu.NPUEmbeddingDenseGrad <num_weights = 50> (g, i)}"
+    )
+    conversion = convert(model)
+    arrays = sample_inputs(model, conversion)
+    assert arrays["j"].dtype == np.int32
+    assert arrays["j"].max() > 1
+    assert arrays["e"][-1] == 9
+    assert (np.diff(arrays["e"]) >= 0).all()
+    assert all(comparison.same for comparison in verify(model, conversion))
+
+
+def test_the_errors_are_printed_and_written(tmp_path):
+    onnx.save(parse(GATHER), tmp_path / "m.onnx")
+    options = ("--verify", "--json", tmp_path / "r.json", "--report", tmp_path / "r.html")
+    result = opforge("convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", *options)
+    assert result.exit_code == 0, result.output
+    (entry,) = json.loads((tmp_path / "r.json").read_text())["verified"]
+    assert (entry["output"], entry["same"]) == ("y", True)
+    assert entry["error"] <= 1e-4
+    page = (tmp_path / "r.html").read_text()
+    assert "EmbeddingDenseBackward" in page
+    assert "<script" not in page
+
+
+def test_a_difference_is_exit_code_1_and_nothing_is_written(tmp_path, monkeypatch):
+    wrong = {("com.microsoft", "GatherGrad"): lambda shape, _indices, dy: (np.ones(shape, dy.dtype),)}
+    monkeypatch.setattr(source_operators, "_OTHERS", wrong)
+    onnx.save(parse(GATHER), tmp_path / "m.onnx")
+    result = opforge(
+        "convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", "--verify", "--json", tmp_path / "r.json"
+    )
+    assert result.exit_code == 1
+    assert "DIFFERS" in result.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx"]
+
+
+@pytest.mark.parametrize(
+    ("change", "same"), [(0.0, True), (np.nan, False), (np.inf, False), (1e-7, True), (1e-2, False)]
+)
+def test_only_numbers_within_tolerance_are_the_same(change, same, monkeypatch):
+    from opforge.frontend import verify as module
+
+    values = np.array([1.0, 2.0, np.inf, np.nan], np.float32)
+    model = parse("(float[4] x) => (float[4] y) {y = Relu (x)}")
+    conversion = convert(model)
+    results = iter([values, values + np.array([0, change, 0, 0], np.float32)])
+    monkeypatch.setattr(module, "execute", lambda *_, **__: {"y": next(results)})
+    (comparison,) = verify(model, conversion)
+    assert comparison.same == same
+
+
+def test_names_of_models_are_escaped_in_the_page():
+    from opforge.frontend.html_report import html_report
+
+    model = parse("(float[2, 4, 3] x) => (float[2, 3] y) {[n] y = npu.NPUGroupedBiasAddGrad (x)}")
+    model.graph.node[0].name = "<script>alert(1)</script>"
+    page = html_report("<b>", convert(model), None)
+    assert "<script" not in page
+    assert "&lt;b&gt;" in page
