@@ -37,6 +37,7 @@ inline constexpr int64_t kPieceRows = 128;
 inline constexpr int64_t kMergeBytes = 4096;
 inline constexpr int64_t kMergeSumBytes = 1024;
 inline constexpr int64_t kListBytes = 2048;
+inline constexpr int64_t kListWorkBytes = 512 + 2 * kListBytes;
 
 // Elements that pay for starting another core, and cycles that a meeting of the cores and the merge behind it take.
 inline constexpr int64_t kMinCoreElements = 8192;
@@ -87,7 +88,7 @@ constexpr Budget BudgetOf(const Tile& tile, int64_t windowRows)
     budget.weightBlocks = isOneWeightEnough ? 1 : tile.headPitch / kFloatsPerBlock;
     budget.rowBytes = std::max(area, sumArea) * kElementBytes;
     budget.gradBytes = gradArea * kElementBytes;
-    budget.wideBytes = std::max(area, sumArea) * kFloatBytes;
+    budget.wideBytes = std::max(std::max(area, sumArea) * kFloatBytes, kListWorkBytes);
     budget.imageBytes = area * kFloatBytes;
     budget.wideGradBytes = gradArea * kFloatBytes;
     budget.productBytes = std::max(windowRows * tile.Columns(), spreadArea) * kFloatBytes;

@@ -5,6 +5,7 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
+#include "common/head_shares.h"
 #include "common/row_sum.h"
 #include "common/sequences.h"
 #include "nsa_compress_grad_tiling_data.h"
@@ -21,9 +22,10 @@ public:
     {
         tiling_ = tiling;
         rowPitch_ = tiling.heads * tiling.headSize;
-        blocks_ = AscendC::GetBlockNum();
         block_ = AscendC::GetBlockIdx();
+        const int64_t blocks = AscendC::GetBlockNum();
         const int64_t tiles = kernel::CeilDiv(tiling.heads, tiling.tileHeads);
+        shares_.Init(tiling.heads, tiling.rows, tiling.tileHeads, blocks);
         outputGrad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(outputGrad),
                                     static_cast<uint64_t>(tiling.windows * rowPitch_));
         input_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(input), static_cast<uint64_t>(tiling.rows * rowPitch_));
@@ -34,7 +36,7 @@ public:
         weightGrad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(weightGrad),
                                     static_cast<uint64_t>(tiling.windowRows * tiling.heads));
         parked_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(userWorkspace),
-                                static_cast<uint64_t>((blocks_ + tiles) * tiling.slotPitch));
+                                static_cast<uint64_t>((blocks + tiles) * tiling.slotPitch));
 
         pipe->InitBuffer(rowLoads_, 2, static_cast<uint32_t>(tiling.rowBytes));
         pipe->InitBuffer(gradLoads_, 2, static_cast<uint32_t>(tiling.gradBytes));
@@ -47,30 +49,29 @@ public:
         merged_.Init(pipe, {1, tiling.mergeBytes, tiling.mergeSumBytes, 0}, wide_);
         sequences_.Init(actSeqLen,
                         {tiling.sequences, tiling.lengths != 0, tiling.rows, tiling.windowRows, tiling.stride}, pipe,
-                        tiling.listBytes);
+                        tiling.listBytes, wide_);
     }
 
     __aicore__ inline void Process()
     {
-        const kernel::Span share = kernel::PartOf(tiling_.heads * tiling_.rows, blocks_, block_);
-        const Place begin = PlaceOf(share.begin);
-        const Place end = PlaceOf(share.end);
-        for (int64_t tile = begin.tile; tile <= end.tile; ++tile) {
-            const kernel::Span rows = RowsOf(tile, begin, end);
+        const kernel::Span tiles = shares_.TilesOf(block_);
+        for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+            const kernel::Span rows = shares_.RowsOf(block_, tile);
             if (rows.begin < rows.end) {
-                StartHeads(tile);
+                LayOut(tile);
+                StartProducts();
                 SumRows(rows);
-                FinishHeads();
+                FinishProducts();
             }
         }
-        if (tiling_.slotPitch > 0) {
-            AscendC::SyncAll();
-            for (int64_t tile = begin.tile; tile <= end.tile; ++tile) {
-                const kernel::Span rows = RowsOf(tile, begin, end);
-                if (rows.begin < rows.end) {
-                    LayOut(tile);
-                    Merge();
-                }
+        if (tiling_.slotPitch == 0) {
+            return;
+        }
+        AscendC::SyncAll();
+        for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+            LayOut(tile);
+            if (owners_.begin <= block_ && block_ < owners_.end && !IsAlone()) {
+                Merge();
             }
         }
     }
@@ -80,12 +81,6 @@ private:
     static constexpr int32_t kFloatsPerBlock = 8;
     static constexpr int32_t kFloatsPerRepeat = 64;
 
-    /// A row of the heads of a tile.
-    struct Place {
-        int64_t tile;
-        int64_t row;
-    };
-
     __aicore__ inline AscendC::LocalTensor<float> BufferOf(AscendC::TBuf<AscendC::TPosition::VECCALC>& buffer,
                                                            int32_t bytes, AscendC::TPipe* pipe)
     {
@@ -93,46 +88,24 @@ private:
         return buffer.template Get<float>();
     }
 
-    __aicore__ inline int64_t HeadsOf(int64_t tile) const
-    {
-        return kernel::Smaller(tiling_.tileHeads, tiling_.heads - tile * tiling_.tileHeads);
-    }
-
-    /// Work is counted in rows of one head, tile by tile; a row belongs to the share that its last head is in.
-    __aicore__ inline Place PlaceOf(int64_t position) const
-    {
-        const int64_t tileSize = tiling_.tileHeads * tiling_.rows;
-        const int64_t tile = position / tileSize;
-        const int64_t offset = position % tileSize;
-        return {tile, offset == 0 ? 0 : offset / HeadsOf(tile)};
-    }
-
-    __aicore__ inline int64_t OwnerOf(const Place& place) const
-    {
-        const int64_t position =
-            place.tile * tiling_.tileHeads * tiling_.rows + (place.row + 1) * HeadsOf(place.tile) - 1;
-        return kernel::PartIndexOf(tiling_.heads * tiling_.rows, blocks_, position);
-    }
-
-    __aicore__ inline kernel::Span RowsOf(int64_t tile, const Place& begin, const Place& end) const
-    {
-        return {tile == begin.tile ? begin.row : 0, tile == end.tile ? end.row : tiling_.rows};
-    }
-
     __aicore__ inline void LayOut(int64_t tile)
     {
-        tile_ = tile;
-        heads_ = static_cast<int32_t>(HeadsOf(tile));
+        firstHead_ = tile * tiling_.tileHeads;
+        heads_ = static_cast<int32_t>(shares_.HeadsOf(tile));
+        owners_ = shares_.OwnersOf(tile);
         productPitch_ = heads_ * tiling_.headPitch;
         sumPitch_ = static_cast<int32_t>(kernel::RoundUp(heads_, kElementsPerBlock));
         weightPitch_ = heads_ * tiling_.weightBlocks * kFloatsPerBlock;
-        firstOwner_ = OwnerOf({tile, 0});
-        owners_ = OwnerOf({tile, tiling_.rows - 1}) - firstOwner_ + 1;
+        // From one share to the next either the core or the tile is the next one: parked sums of a tile follow each
+        // other.
+        firstSlot_ = owners_.begin + tile;
     }
 
-    __aicore__ inline void StartHeads(int64_t tile)
+    /// Whether no other core works on the heads.
+    __aicore__ inline bool IsAlone() const { return owners_.end - owners_.begin == 1; }
+
+    __aicore__ inline void StartProducts()
     {
-        LayOut(tile);
         LoadWeight();
         AscendC::Duplicate<float>(products_, 0.0f, tiling_.windowRows * productPitch_);
         AscendC::PipeBarrier<PIPE_V>();
@@ -181,7 +154,7 @@ private:
     /// Place of the first head of the tile in a row of the weight or of its gradient.
     __aicore__ inline uint64_t WeightAt(int64_t row) const
     {
-        return static_cast<uint64_t>(row * tiling_.heads + tile_ * tiling_.tileHeads);
+        return static_cast<uint64_t>(row * tiling_.heads + firstHead_);
     }
 
     /// Rows of the window, from `row` on, whose weights or sums are moved at once.
@@ -217,7 +190,7 @@ private:
     __aicore__ inline void SumRows(const kernel::Span& rows)
     {
         for (int64_t column = 0; column < tiling_.headSize; column += tiling_.partWidth) {
-            firstColumn_ = tile_ * tiling_.tileHeads * tiling_.headSize + column;
+            firstColumn_ = firstHead_ * tiling_.headSize + column;
             partWidth_ = kernel::Smaller(tiling_.partWidth, tiling_.headSize - column);
             columns_ = heads_ * static_cast<int32_t>(kernel::RoundUp(partWidth_, kElementsPerBlock));
             sequences_.GoTo(rows.begin);
@@ -330,12 +303,12 @@ private:
 
     /// Sums the products over the columns of each head; stores the sums, or parks them if other cores have parts of
     /// them.
-    __aicore__ inline void FinishHeads()
+    __aicore__ inline void FinishProducts()
     {
         for (int32_t first = 0; first < tiling_.windowRows; first += tiling_.pieceRows) {
             const int32_t rows = PieceFrom(first);
             SumColumns(products_[first * productPitch_], static_cast<uint8_t>(rows));
-            if (owners_ == 1) {
+            if (IsAlone()) {
                 StoreWeightGrad(wide_, first, rows);
             } else {
                 Park(first, rows);
@@ -378,11 +351,10 @@ private:
         stores_.FreeTensor(stored);
     }
 
-    /// Where a core parks its sums of the tile of heads. Those of the cores that share a tile follow each other, as
-    /// from each share to the next either the core or the tile is the next one.
-    __aicore__ inline AscendC::GlobalTensor<float> ParkedBy(int64_t block, int64_t row) const
+    /// Sums of the heads from a row of the window on that the owner `index` parks.
+    __aicore__ inline AscendC::GlobalTensor<float> ParkedBy(int64_t index, int64_t row) const
     {
-        return parked_[static_cast<uint64_t>((block + tile_) * tiling_.slotPitch + row * sumPitch_)];
+        return parked_[static_cast<uint64_t>((firstSlot_ + index) * tiling_.slotPitch + row * sumPitch_)];
     }
 
     __aicore__ inline void Park(int64_t firstRow, int64_t rows)
@@ -393,22 +365,20 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
         stores_.EnQue(stored);
         stored = stores_.template DeQue<float>();
-        AscendC::DataCopy(ParkedBy(block_, firstRow), stored, count);
+        AscendC::DataCopy(ParkedBy(block_ - owners_.begin, firstRow), stored, count);
         stores_.FreeTensor(stored);
     }
 
-    /// Each of the cores that have parked sums of the tile of heads merges some rows of the window.
+    /// Each of the cores that have parked sums of the heads merges some rows of the window.
     __aicore__ inline void Merge()
     {
-        if (owners_ == 1) {
-            return;
-        }
-        const kernel::Span share = kernel::PartOf(tiling_.windowRows, owners_, block_ - firstOwner_);
+        const int64_t owners = owners_.end - owners_.begin;
+        const kernel::Span share = kernel::PartOf(tiling_.windowRows, owners, block_ - owners_.begin);
         const int64_t fitting = tiling_.mergeSumBytes / static_cast<int64_t>(sizeof(float)) / sumPitch_;
         for (int64_t row = share.begin; row < share.end; row += fitting) {
             const int64_t rows = kernel::Smaller(fitting, share.end - row);
             merged_.template Start<float>(rows * sumPitch_, 0);
-            merged_.Add(ParkedBy(firstOwner_, row), owners_, tiling_.slotPitch);
+            merged_.Add(ParkedBy(0, row), owners, tiling_.slotPitch);
             StoreWeightGrad(merged_.Finish(), row, rows);
         }
     }
@@ -435,12 +405,13 @@ private:
     AscendC::LocalTensor<float> weights_;
     kernel::RowSum merged_;
     kernel::Sequences sequences_;
+    kernel::HeadShares shares_;
     int64_t rowPitch_ = 0;  // elements of a row in GM
-    int64_t blocks_ = 0;
     int64_t block_ = 0;
-    int64_t tile_ = 0;
-    int64_t firstOwner_ = 0;  // cores that work on the heads of the tile
-    int64_t owners_ = 0;
+    // Of the tile of heads.
+    int64_t firstHead_ = 0;
+    kernel::Span owners_;  // cores that work on it
+    int64_t firstSlot_ = 0;
     int64_t firstColumn_ = 0;
     int64_t partWidth_ = 0;
     int32_t heads_ = 0;

@@ -156,9 +156,7 @@ private:
         burst.blockLen = static_cast<uint32_t>(count * sizeof(I));
         // A chunk before this one may still be on its way to GM.
         Order<AscendC::HardEvent::MTE3_MTE2>();
-        Order<AscendC::HardEvent::V_MTE2>();
         AscendC::DataCopyPad(raw, indices_[static_cast<uint64_t>(first)], burst, AscendC::DataCopyPadExtParams<I>());
-        Order<AscendC::HardEvent::MTE3_V>();
         Order<AscendC::HardEvent::V_S>();
         AscendC::CreateVecIndex<int32_t>(places_, static_cast<int32_t>(first), static_cast<uint32_t>(chunk));
         Order<AscendC::HardEvent::S_V>();
@@ -299,7 +297,7 @@ private:
             const int64_t longest = Smaller(window, end - rank);
             const int64_t ones = Smaller(longest, first.length - fromFirst);
             const int64_t others = Smaller(longest, second.length - fromSecond);
-            Order<AscendC::HardEvent::V_MTE2>();
+            // What was merged before has been stored, so the windows have been read.
             Order<AscendC::HardEvent::MTE3_MTE2>();
             Load(front_, first.From(fromFirst), ones);
             Load(front_[static_cast<uint32_t>(window * WordPair::kWords)], second.From(fromSecond), others);
@@ -340,7 +338,6 @@ private:
         lists.src3 = source;
         lists.src4 = source;
         Order<AscendC::HardEvent::MTE2_V>();
-        Order<AscendC::HardEvent::MTE3_V>();
         AscendC::MrgSort<float>(back_.template ReinterpretCast<float>(), lists, info);
         Order<AscendC::HardEvent::V_MTE3>();
         Order<AscendC::HardEvent::V_S>();

@@ -22,13 +22,16 @@ public:
         int64_t stride;
     };
 
-    __aicore__ inline void Init(GM_ADDR list, const Shape& shape, AscendC::TPipe* pipe, int32_t listBytes)
+    /// `work`: scratch of 512 bytes and twice `listBytes`.
+    __aicore__ inline void Init(GM_ADDR list, const Shape& shape, AscendC::TPipe* pipe, int32_t listBytes,
+                                const AscendC::LocalTensor<float>& work)
     {
         shape_ = shape;
         list_.SetGlobalBuffer(reinterpret_cast<__gm__ int64_t*>(list), static_cast<uint64_t>(shape.count));
         pipe->InitBuffer(pieceBuffer_, static_cast<uint32_t>(listBytes));
         piece_ = pieceBuffer_.Get<int64_t>();
         capacity_ = listBytes / static_cast<int32_t>(sizeof(int64_t));
+        work_ = work;
     }
 
     /// Goes to the sequence that `row` is in.
@@ -38,9 +41,13 @@ public:
         end_ = 0;
         firstWindow_ = 0;
         windows_ = 0;
-        do {
+        Next();
+        if (end_ <= row && shape_.rows <= kMaxExactRows) {
+            SkipBlocks(row);
+        }
+        while (end_ <= row) {
             Next();
-        } while (end_ <= row);
+        }
     }
 
     __aicore__ inline void Next()
@@ -51,7 +58,7 @@ public:
         if (index_ >= shape_.count) {
             end_ = shape_.rows;
         } else {
-            end_ = shape_.areLengths ? begin_ + Value() : Value();
+            end_ = shape_.areLengths ? begin_ + Value(index_) : Value(index_);
         }
         const int64_t spare = end_ - begin_ - shape_.window;
         windows_ = spare < 0 ? 0 : spare / shape_.stride + 1;
@@ -73,26 +80,124 @@ public:
     }
 
 private:
-    /// The value of the list for the sequence.
-    __aicore__ inline int64_t Value()
+    // Sequences that are gone over at once: one repeat of a vector instruction.
+    static constexpr int32_t kBlock = 64;
+    // Up to here numbers of rows are exact as floats, and so are quotients by a stride of 16 rows or more.
+    static constexpr int64_t kMaxExactRows = int64_t{1} << 24;
+    static constexpr int32_t kStrideUnit = 16;  // divides strides
+    static constexpr int32_t kStrideUnitBits = 4;
+
+    __aicore__ inline int64_t Value(int64_t index)
     {
-        if (index_ < pieceBegin_ || index_ >= pieceEnd_) {
-            pieceBegin_ = index_;
-            pieceEnd_ = Smaller(index_ + capacity_, shape_.count);
-            AscendC::DataCopyExtParams burst;
-            burst.blockLen = static_cast<uint32_t>((pieceEnd_ - pieceBegin_) * sizeof(int64_t));
-            Order<AscendC::HardEvent::S_MTE2>();
-            AscendC::DataCopyPad(piece_, list_[static_cast<uint64_t>(pieceBegin_)], burst,
-                                 AscendC::DataCopyPadExtParams<int64_t>());
-            Order<AscendC::HardEvent::MTE2_S>();
+        if (index < pieceBegin_ || index >= pieceEnd_) {
+            LoadPiece(index);
         }
-        return piece_.GetValue(static_cast<uint32_t>(index_ - pieceBegin_));
+        return piece_.GetValue(static_cast<uint32_t>(index - pieceBegin_));
+    }
+
+    __aicore__ inline void LoadPiece(int64_t begin)
+    {
+        pieceBegin_ = begin;
+        pieceEnd_ = Smaller(begin + capacity_, shape_.count);
+        Order<AscendC::HardEvent::S_MTE2>();
+        Load(piece_, begin);
+        Order<AscendC::HardEvent::MTE2_S>();
+    }
+
+    /// Copies as many values of the list as the piece has, from `begin` on.
+    __aicore__ inline void Load(const AscendC::LocalTensor<int64_t>& destination, int64_t begin)
+    {
+        AscendC::DataCopyExtParams burst;
+        burst.blockLen = static_cast<uint32_t>((pieceEnd_ - pieceBegin_) * sizeof(int64_t));
+        AscendC::DataCopyPad(destination, list_[static_cast<uint64_t>(begin)], burst,
+                             AscendC::DataCopyPadExtParams<int64_t>());
+    }
+
+    /// Goes over blocks of sequences that end at `row` or before: the scalar unit would take long for each of them.
+    __aicore__ inline void SkipBlocks(int64_t row)
+    {
+        bool isBefore = true;
+        while (isBefore && index_ + kBlock < shape_.count) {
+            const int64_t blocks = CountWindows();
+            for (int64_t block = 0; block < blocks && isBefore; ++block) {
+                isBefore = SkipBlock(block, row);
+            }
+            Order<AscendC::HardEvent::S_V>();
+        }
+    }
+
+    __aicore__ inline bool SkipBlock(int64_t block, int64_t row)
+    {
+        const int64_t end = end_ + static_cast<int64_t>(work_.GetValue(static_cast<uint32_t>(block)));
+        if (end > row) {
+            return false;
+        }
+        firstWindow_ += windows_;
+        windows_ = static_cast<int64_t>(work_.GetValue(static_cast<uint32_t>(kBlock + block)));
+        begin_ = end_;
+        end_ = end;
+        index_ += kBlock;
+        return true;
+    }
+
+    /// Loads a piece of the list behind the sequence; counts the rows of each of its blocks, from work_[0] on, and the
+    /// windows, from work_[kBlock] on.
+    __aicore__ inline int64_t CountWindows()
+    {
+        LoadPiece(index_ + 1);
+        const int32_t count = static_cast<int32_t>(pieceEnd_ - pieceBegin_);
+        const int32_t blocks = count / kBlock;
+        const AscendC::LocalTensor<int32_t> lengths = work_[2 * kBlock].template ReinterpretCast<int32_t>();
+        const AscendC::LocalTensor<int32_t> starts = lengths[capacity_];
+        AscendC::Cast(lengths, piece_, AscendC::RoundMode::CAST_NONE, static_cast<uint32_t>(count));
+        if (!shape_.areLengths) {
+            const AscendC::LocalTensor<int64_t> before = starts[capacity_].template ReinterpretCast<int64_t>();
+            Order<AscendC::HardEvent::V_MTE2>();
+            Load(before, index_);
+            Order<AscendC::HardEvent::MTE2_V>();
+            AscendC::Cast(starts, before, AscendC::RoundMode::CAST_NONE, static_cast<uint32_t>(count));
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Sub(lengths, lengths, starts, count);
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+        const AscendC::LocalTensor<float> quotients = starts.template ReinterpretCast<float>();
+        AscendC::Cast(quotients, lengths, AscendC::RoundMode::CAST_NONE, static_cast<uint32_t>(count));
+        AscendC::PipeBarrier<PIPE_V>();
+        SumBlocks(work_, quotients, blocks);
+
+        // The windows of a sequence are (rows - window + stride) / stride, rounded down, and not less than none.
+        AscendC::Adds(lengths, lengths, static_cast<int32_t>(shape_.stride - shape_.window), count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Maxs(lengths, lengths, 0, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::ShiftRight(lengths, lengths, kStrideUnitBits, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Cast(quotients, lengths, AscendC::RoundMode::CAST_NONE, static_cast<uint32_t>(count));
+        AscendC::PipeBarrier<PIPE_V>();
+        // With a half more, no quotient is so close to a whole number that its rounding could pass it.
+        AscendC::Adds(quotients, quotients, 0.5f, count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Muls(quotients, quotients, static_cast<float>(kStrideUnit) / static_cast<float>(shape_.stride), count);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Cast(quotients, quotients, AscendC::RoundMode::CAST_FLOOR, static_cast<uint32_t>(count));
+        AscendC::PipeBarrier<PIPE_V>();
+        SumBlocks(work_[kBlock], quotients, blocks);
+        Order<AscendC::HardEvent::V_S>();
+        return blocks;
+    }
+
+    __aicore__ inline static void SumBlocks(const AscendC::LocalTensor<float>& sums,
+                                            const AscendC::LocalTensor<float>& terms, int32_t blocks)
+    {
+        AscendC::WholeReduceSum(sums, terms, kBlock, blocks, 1, 1, 8);
+        AscendC::PipeBarrier<PIPE_V>();
     }
 
     Shape shape_;
     AscendC::GlobalTensor<int64_t> list_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> pieceBuffer_;
     AscendC::LocalTensor<int64_t> piece_;  // values [pieceBegin_, pieceEnd_) of the list
+    AscendC::LocalTensor<float> work_;
     int32_t capacity_ = 0;
     int64_t pieceBegin_ = 0;
     int64_t pieceEnd_ = 0;

@@ -162,6 +162,11 @@ def test_runs_that_span_several_shares():
         agree(values((rows, 300)), (np.arange(rows) // length).astype(np.int32), 30, scale=True)
 
 
+@pytest.mark.parametrize("length", [4, 6, 12, 144])
+def test_runs_longer_than_a_batch(length):
+    agree(values((576, 4096), np.float16), (np.arange(576) // length).astype(np.int32), 150, scale=True)
+
+
 LIMITS = [-1, -(2**31), 2**31 - 1, 40, 41, -40]
 LIMITS_INT64 = [2**32, 2**32 + 3, -(2**32) + 3, 2**31, 2**63 - 1, -(2**63), 2**40 - 1]
 

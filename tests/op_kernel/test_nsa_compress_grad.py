@@ -152,6 +152,16 @@ def test_more_sequences_than_fit_into_a_piece_of_the_list(count, listed):
     agree(*problem([*lengths, 64], 2, 16, listed=listed))
 
 
+@pytest.mark.parametrize("listed", ["ends", "lengths"])
+@pytest.mark.parametrize("window", [(32, 16), (64, 48), (128, 112)])
+def test_windows_of_many_sequences_are_counted_exactly(window, listed):
+    block, stride = window
+    borders = block + stride * np.arange(8)
+    lengths = np.r_[borders - 1, borders, borders + 1, np.random.default_rng(0).integers(0, 200, 140)]
+    result = agree(*problem([int(length) for length in lengths], 1, 8, window, listed=listed))
+    assert result.report.blocks > 8
+
+
 def test_no_list_an_empty_one_and_one_sequence_are_the_same():
     inputs, attrs = problem([500], 4, 64)
     expected = agree(inputs, attrs)
@@ -202,9 +212,8 @@ def test_sums_are_accumulated_in_fp32_and_rounded_to_even():
     inputs["weight"][:, 0] = 1
     inputs["output_grad"][0, 0], inputs["output_grad"][1, 0] = 2048, 1  # 2049: halfway between 2048 and 2050
     inputs["output_grad"][0, 0, 1] = 2050  # 2051: halfway between 2050 and 2052
-    inputs["input"][0, 0, :] = 1  # 2048 + 2050 + 14 * 2048 = 32770: halfway between 32768 and 32784 is further
-    inputs["input"][48, 0, :3] = 1
-    inputs["output_grad"][2, 0, :3] = [4, 1, 1]  # 32776: halfway
+    inputs["input"][0, 0] = 1  # 15 * 2048 + 2050 = 32770
+    inputs["input"][48, 0, 0], inputs["output_grad"][2, 0, 0] = 1, 14  # 32784: halfway between 32768 and 32800
     result = run("NsaCompressGrad", inputs, attrs)
     np.testing.assert_array_equal(result["input_grad"][16:32, 0, :3], np.full((16, 3), [2048, 2052, 2048]))
     assert result["weight_grad"][0, 0] == 32768
