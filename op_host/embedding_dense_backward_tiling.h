@@ -187,7 +187,7 @@ constexpr Plan<EmbeddingDenseBackwardTilingData> PlanEmbeddingDenseBackward(
     plan.blockNum = blocks;
     if (problem.M > 0) {
         const int64_t lists = chunk < problem.M ? 1 : blocks;
-        const int64_t gapBytes = RoundUp((problem.M + grid.rowBlocks) * self::kGapEntryBytes, kUbBlockBytes);
+        const int64_t gapBytes = (problem.M + grid.rowBlocks) * self::kGapEntryBytes;
         plan.workspaceBytes = lists * self::kListBytesPerIndex * problem.M + gapBytes +
                               grid.rowBlocks * (self::kRecordBytes + 2 * data.partialPitch * self::kFloatBytes);
     }
