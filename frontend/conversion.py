@@ -21,6 +21,7 @@ from opforge.frontend.inline import without_functions
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key, source_keys, version_problem
 from opforge.frontend.legality import place
 from opforge.frontend.load import SourceModel, check_versions, load_model
+from opforge.frontend.lower_training import LowerBatchNormalizationGrad, LowerConvGrad
 from opforge.frontend.mapping import MapByName
 from opforge.frontend.names import path_text, shown
 from opforge.frontend.operators import project_specs
@@ -28,10 +29,17 @@ from opforge.frontend.opset import ATC_OPSETS, current_opset, opset_problem, wri
 from opforge.frontend.parser_safe import foldable, make_safe
 from opforge.frontend.reduce_sum import FuseEqualGroups
 from opforge.frontend.rules import Context, Refusal, Rule
+from opforge.frontend.scatter_add import FuseScatterAdd
 from opforge.frontend.torch_forms import torch_forms
 
 # Rules of their own; the ones that go by name follow from the specs.
-_RULES: tuple[Rule, ...] = (MapGatherGrad(), FuseEqualGroups())
+_RULES: tuple[Rule, ...] = (
+    MapGatherGrad(),
+    FuseEqualGroups(),
+    FuseScatterAdd(),
+    LowerBatchNormalizationGrad(),
+    LowerConvGrad(),
+)
 
 
 class _Entry:

@@ -9,7 +9,7 @@
 #include "common/index_sort.h"
 #include "common/order.h"
 #include "common/row_burst.h"
-#include "common/search.h"
+#include "common/row_gaps.h"
 #include "common/word_pairs.h"
 #include "embedding_dense_backward_tiling_data.h"
 
@@ -51,14 +51,19 @@ public:
             Sort();
         }
         InitBuffers();
-        if (tiling_.rows > 0) {
-            SumShare();
-            ShareRecords();
-            for (Tile tile = FirstTile(); tile.width > 0; tile = NextTile(tile)) {
-                MergeBorderRuns(tile);
-            }
+        if (tiling_.rows == 0) {
+            const kernel::Span rows = kernel::PartOf(tiling_.weights, tiling_.rowBlocks, rowBlock_);
+            AscendC::LocalTensor<T> zeros = ZeroSource();
+            ZeroRows(rows, zeros);
+            stores_.FreeTensor(zeros);
+            return;
         }
+        SumShare();
+        ShareRecords();
         ZeroUntouchedRows();
+        for (Tile tile = FirstTile(); tile.width > 0; tile = NextTile(tile)) {
+            MergeBorderRuns(tile);
+        }
     }
 
 private:
@@ -79,32 +84,8 @@ private:
         kFields = 8,
     };
 
-    /// Of gaps: pairs of a row that begins a stretch of rows without an index, and of the number of rows in earlier
-    /// gaps of the same share. Holds for the gaps that have at most `zeros` rows in front of them.
-    class InFrontTest {
-    public:
-        __aicore__ inline InFrontTest(const AscendC::GlobalTensor<int32_t>& gaps, int64_t zeros,
-                                      const AscendC::LocalTensor<int32_t>& probes)
-            : gaps_(gaps), zeros_(zeros)
-        {
-            probes_.Init(probes);
-        }
-        __aicore__ inline void Load(int64_t gap, int64_t stride, int64_t count)
-        {
-            probes_.Load(gaps_, gap * kernel::WordPair::kWords + 1, stride * kernel::WordPair::kWords, count);
-        }
-        __aicore__ inline bool Holds(int64_t probe) const { return probes_.At(probe) <= zeros_; }
-
-    private:
-        AscendC::GlobalTensor<int32_t> gaps_;
-        kernel::Probes probes_;
-        int64_t zeros_;
-    };
-
     static constexpr int64_t kElementBytes = static_cast<int64_t>(sizeof(T));
-    static constexpr int64_t kFloatsPerBlock = 8;
     static constexpr int64_t kMaxGapBytes = 4294967295;
-    static constexpr int64_t kMaxZeroBytes = 32768;
     static constexpr int64_t kMaxBatchRows = 256;
     // Columns of a parked row are merged in pieces of whole sectors.
     static constexpr int64_t kMergeColumns = 64;
@@ -112,22 +93,20 @@ private:
     __aicore__ inline bool HasOutput() const { return tiling_.weights > 0 && tiling_.columns > 0; }
     __aicore__ inline int64_t SortBlocks() const { return tiling_.chunk < tiling_.rows ? AscendC::GetBlockNum() : 1; }
 
-    /// [lists of the sort][gaps][records][parked rows]; a core that sorts alone has lists of its own.
+    /// [parked rows][records][gaps][lists of the sort]; a core that sorts alone has lists of its own.
     __aicore__ inline void LayOutWorkspace(GM_ADDR userWorkspace, int64_t block)
     {
-        const int64_t listWords = 2 * tiling_.rows * kernel::WordPair::kWords;
-        const int64_t lists = SortBlocks() > 1 ? 1 : AscendC::GetBlockNum();
-        __gm__ int32_t* words = reinterpret_cast<__gm__ int32_t*>(userWorkspace);
-        lists_.SetGlobalBuffer(words + (SortBlocks() > 1 ? 0 : block * listWords), static_cast<uint64_t>(listWords));
-        words += lists * listWords;
-        const int64_t gapWords =
-            kernel::RoundUp((tiling_.rows + tiling_.rowBlocks) * kernel::WordPair::kWords, kFields);
-        gaps_.SetGlobalBuffer(words, static_cast<uint64_t>(gapWords));
-        words += gapWords;
+        const int64_t partialElements = 2 * tiling_.rowBlocks * tiling_.partialPitch;
+        partials_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(userWorkspace),
+                                  static_cast<uint64_t>(partialElements));
+        __gm__ int32_t* words = reinterpret_cast<__gm__ int32_t*>(userWorkspace) + partialElements;
         records_.SetGlobalBuffer(words, static_cast<uint64_t>(tiling_.rowBlocks * kFields));
         words += tiling_.rowBlocks * kFields;
-        partials_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(words),
-                                  static_cast<uint64_t>(2 * tiling_.rowBlocks * tiling_.partialPitch));
+        const int64_t gapWords = (tiling_.rows + tiling_.rowBlocks) * kernel::WordPair::kWords;
+        gaps_.SetGlobalBuffer(words, static_cast<uint64_t>(gapWords));
+        words += gapWords;
+        const int64_t listWords = 2 * tiling_.rows * kernel::WordPair::kWords;
+        lists_.SetGlobalBuffer(words + (SortBlocks() > 1 ? 0 : block * listWords), static_cast<uint64_t>(listWords));
     }
 
     __aicore__ inline void Sort()
@@ -172,16 +151,15 @@ private:
     __aicore__ inline void SumShare()
     {
         entries_.Init(sorted_.words, sorted_.length, windowBuffer_.template Get<int32_t>());
-        gapList_.Init(GapsOf(rowBlock_), gapBuffer_.template Get<int32_t>());
         const bool isEmpty = share_.begin == share_.end;
-        const bool hasTail = !isEmpty && share_.end < usedRows_ && IsOneRun(share_.end - 1);
+        hasTail_ = !isEmpty && share_.end < usedRows_ && IsOneRun(share_.end - 1);
         const bool hasHead = !isEmpty && share_.begin > 0 && IsOneRun(share_.begin - 1);
-        nextRow_ = isEmpty || share_.begin == 0 ? 0 : KeyOf(CodeAt(share_.begin - 1)) + 1;
+        const int64_t firstRow = isEmpty || share_.begin == 0 ? 0 : KeyOf(CodeAt(share_.begin - 1)) + 1;
+        untouched_.Init(GapsOf(rowBlock_), gapBuffer_.template Get<int32_t>(), firstRow);
         for (Tile tile = FirstTile(); tile.width > 0; tile = NextTile(tile)) {
             LayOutRows<T>(tile.width);
             waiting_ = kernel::RowBurst(MaxStride());
             hasHead_ = hasHead;
-            hasTail_ = hasTail;
             isListing_ = slice_ == 0 && tile.column == 0;
             runLength_ = 0;
             for (int64_t rank = share_.begin; rank < share_.end;) {
@@ -195,9 +173,9 @@ private:
         if (slice_ == 0) {
             const bool isLast = isEmpty ? usedRows_ == 0 && rowBlock_ == 0 : share_.end == usedRows_;
             if (isLast) {
-                ListGap(tiling_.weights);
+                untouched_.Touch(tiling_.weights);
             }
-            gapList_.Store();
+            untouched_.Store();
             StoreRecord();
         }
     }
@@ -327,7 +305,7 @@ private:
     {
         const bool goesOn = isLast && hasTail_;
         if (isListing_) {
-            ListGap(key);
+            untouched_.Touch(key);
         }
         if (hasHead_) {
             Store(PartialsAt(HeadRow(rowBlock_), tile.column), sum, tile.width);
@@ -417,16 +395,6 @@ private:
         AscendC::DataCopyPad(destination, source, burst);
     }
 
-    /// Adds what lies between the run before and the row `key` to the list of gaps.
-    __aicore__ inline void ListGap(int64_t key)
-    {
-        if (key > nextRow_) {
-            gapList_.Add({static_cast<int32_t>(nextRow_), static_cast<int32_t>(zeros_)});
-            zeros_ += key - nextRow_;
-        }
-        nextRow_ = key + 1;
-    }
-
     __aicore__ inline AscendC::GlobalTensor<int32_t> GapsOf(int64_t rowBlock) const
     {
         return kernel::PairsFrom(gaps_, ShareOf(rowBlock).begin + rowBlock);
@@ -436,8 +404,8 @@ private:
 
     __aicore__ inline void StoreRecord()
     {
-        Note(kGaps, gapList_.Count());
-        Note(kZeros, zeros_);
+        Note(kGaps, untouched_.Gaps());
+        Note(kZeros, untouched_.Rows());
         for (uint32_t field = 0; field < kFields; ++field) {
             record_.SetValue(field, noted_[field]);
         }
@@ -529,62 +497,54 @@ private:
     /// Zeroes this core's part of the rows without an index, wherever they are.
     __aicore__ inline void ZeroUntouchedRows()
     {
-        const int64_t lists = tiling_.rows > 0 ? tiling_.rowBlocks : 0;
-        int64_t total = lists > 0 ? 0 : tiling_.weights;
-        for (int64_t block = 0; block < lists; ++block) {
+        int64_t total = 0;
+        for (int64_t block = 0; block < tiling_.rowBlocks; ++block) {
             total += Recorded(block, kZeros);
         }
-        kernel::Span zeros = kernel::PartOf(total, tiling_.rowBlocks, rowBlock_);
-        if (zeros.begin == zeros.end) {
+        kernel::Span part = kernel::PartOf(total, tiling_.rowBlocks, rowBlock_);
+        if (part.begin == part.end) {
             return;
         }
-        AscendC::Duplicate<int32_t>(work_.template ReinterpretCast<int32_t>(), 0,
-                                    static_cast<int32_t>(ZeroBytes() / static_cast<int64_t>(sizeof(int32_t))));
-        kernel::Order<AscendC::HardEvent::V_MTE3>();
-        if (lists == 0) {
-            ZeroRows(zeros.begin, zeros.end - zeros.begin);
-        }
-        for (int64_t block = 0; block < lists && zeros.end > 0; ++block) {
+        AscendC::LocalTensor<T> zeros = ZeroSource();
+        for (int64_t block = 0; part.end > 0; ++block) {
             const int64_t count = Recorded(block, kZeros);
-            if (zeros.begin < count) {
-                ZeroGaps(block, {zeros.begin, kernel::Smaller(zeros.end, count)});
+            int64_t left = kernel::Smaller(part.end, count) - part.begin;
+            if (left > 0) {
+                kernel::GapReader gaps;
+                gaps.Init(GapsOf(block), Recorded(block, kGaps), part.begin, windowBuffer_.template Get<int32_t>(),
+                          probeBuffer_.template Get<int32_t>());
+                while (left > 0) {
+                    const kernel::Span rows = gaps.Next(left);
+                    ZeroRows(rows, zeros);
+                    left -= rows.end - rows.begin;
+                }
             }
-            zeros = {kernel::Larger(zeros.begin - count, 0), zeros.end - count};
+            part = {kernel::Larger(part.begin - count, 0), part.end - count};
         }
+        stores_.FreeTensor(zeros);
     }
 
-    /// Zeroes some of the rows in the gaps of a share, counted over all of its gaps.
-    __aicore__ inline void ZeroGaps(int64_t block, const kernel::Span& zeros)
+    /// An output buffer full of zeros; in bits, 0 is the same in every dtype.
+    __aicore__ inline AscendC::LocalTensor<T> ZeroSource()
     {
-        const AscendC::GlobalTensor<int32_t> gaps = GapsOf(block);
-        const int64_t length = Recorded(block, kGaps);
-        InFrontTest test(gaps, zeros.begin, probeBuffer_.template Get<int32_t>());
-        int64_t gap = kernel::FirstFailure(test, 0, length) - 1;
-        entries_.Init(gaps, length, windowBuffer_.template Get<int32_t>());
-        kernel::WordPair current = entries_.At(gap);
-        for (int64_t zero = zeros.begin; zero < zeros.end; ++gap) {
-            const bool isLast = gap + 1 == length;
-            const kernel::WordPair next = isLast ? current : entries_.At(gap + 1);
-            const int64_t end = isLast ? zeros.end : kernel::Smaller(next.second, zeros.end);
-            ZeroRows(current.first + zero - current.second, end - zero);
-            zero = end;
-            current = next;
-        }
+        AscendC::LocalTensor<T> zeros = stores_.AllocTensor<T>();
+        AscendC::Duplicate<int32_t>(zeros.template ReinterpretCast<int32_t>(), 0,
+                                    tiling_.storeBytes / static_cast<int32_t>(sizeof(int32_t)));
+        stores_.EnQue(zeros);
+        return stores_.DeQue<T>();
     }
 
-    __aicore__ inline int64_t ZeroBytes() const { return kernel::Smaller(kMaxZeroBytes, tiling_.workBytes); }
-
-    __aicore__ inline void ZeroRows(int64_t row, int64_t count)
+    __aicore__ inline void ZeroRows(const kernel::Span& rows, const AscendC::LocalTensor<T>& zeros)
     {
         const int64_t width = columns_.end - columns_.begin;
-        const bool isContiguous = width == tiling_.columns;
-        const int64_t stretch = isContiguous ? count * width : width;
-        const int64_t longest = ZeroBytes() / kElementBytes;
-        for (int64_t index = 0; index < (isContiguous ? 1 : count); ++index) {
-            const AscendC::GlobalTensor<T> destination = OutputAt(row + index, columns_.begin);
-            for (int64_t done = 0; done < stretch; done += longest) {
-                CopyOut(destination[static_cast<uint64_t>(done)], work_.template ReinterpretCast<T>(),
-                        kernel::Smaller(longest, stretch - done));
+        const int64_t longest = tiling_.storeBytes / kElementBytes;
+        // Whole rows lie one behind the other, parts of rows do not.
+        const int64_t joined = width == tiling_.columns ? rows.end - rows.begin : 1;
+        for (int64_t row = rows.begin; row < rows.end; row += joined) {
+            const AscendC::GlobalTensor<T> destination = OutputAt(row, columns_.begin);
+            for (int64_t done = 0; done < joined * width; done += longest) {
+                CopyOut(destination[static_cast<uint64_t>(done)], zeros,
+                        kernel::Smaller(longest, joined * width - done));
             }
         }
     }
@@ -626,8 +586,8 @@ private:
     AscendC::LocalTensor<float> carry_;
     AscendC::LocalTensor<int32_t> record_;
     kernel::SortedList sorted_;
-    kernel::PairReader entries_;  // of the sorted list, or of a list of gaps
-    kernel::PairWriter gapList_;
+    kernel::PairReader entries_;   // of the sorted list
+    kernel::GapWriter untouched_;  // rows in front of the runs of this share
     kernel::RowBurst waiting_{0};  // finished runs that are not stored yet
     AscendC::LocalTensor<T> waitingRows_;
     kernel::Span columns_;  // of this core
@@ -638,8 +598,6 @@ private:
     int64_t pitch_ = 0;  // elements from one row to the next in UB
     int64_t batchRows_ = 0;
     int64_t runLength_ = 0;  // rows of the current run that are summed already
-    int64_t nextRow_ = 0;    // behind the last run that was listed
-    int64_t zeros_ = 0;      // rows in the gaps listed
     int32_t noted_[kFields] = {};
     int32_t codes_[kMaxBatchRows];  // of the rows of a batch
     bool hasHead_ = false;          // the current run began in an earlier share

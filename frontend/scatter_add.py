@@ -1,0 +1,274 @@
+"""Gradients of embeddings that exporters write as a scatter that adds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
+
+from opforge.frontend.constants import NotConstant, int_attribute
+from opforge.frontend.external import is_external
+from opforge.frontend.graph import INITIALIZER, Scope, normal_domain
+from opforge.frontend.names import shown
+from opforge.frontend.rules import Context, Match, Refusal, Rule
+from opforge.frontend.tensor_data import data_problem
+
+
+class FuseScatterAdd(Rule):
+    """`ScatterND` or `ScatterElements` that adds rows onto zeros -> `EmbeddingDenseBackward`.
+
+    Around it may stand what PyTorch's decomposition writes: a mask of the rows that exist and are no padding, and a
+    division by the number of equal indices. On request only: negative indices count from the end in a bare scatter.
+    """
+
+    name = "FuseScatterAdd"
+    operator = "EmbeddingDenseBackward"
+    group = "patterns"
+    pattern = (("", "ScatterND"), ("", "ScatterElements"))
+
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal:
+        """Match a zero table, one index per row, reduction add, and a mask whose terms are all understood."""
+        return _Reader(context, scope).match(number)
+
+
+class _NoMatchError(Exception):
+    """Which condition does not hold."""
+
+
+@dataclass
+class _Mask:
+    """A conjunction of conditions on one index.
+
+    Attributes:
+        index: The index; "" for no mask.
+        padding: Row that is left out; -1 for none.
+        from_zero: Whether indices below 0 are left out.
+        limit: Whether indices from this on are left out; None when not.
+    """
+
+    index: str = ""
+    padding: int = -1
+    from_zero: bool = False
+    limit: int | None = None
+
+
+@dataclass
+class _Reader:
+    """Reads the nodes in front of one scatter.
+
+    Attributes:
+        context: The model.
+        scope: Graph of the scatter.
+        seen: Numbers of the nodes that were understood.
+    """
+
+    context: Context
+    scope: Scope
+    seen: list[int] = field(default_factory=list)
+
+    def match(self, number: int) -> Match | Refusal:
+        try:
+            return self._match(number)
+        except _NoMatchError as reason:
+            return Refusal(str(reason))
+
+    def _match(self, number: int) -> Match:
+        node = self.scope.node(number)
+        self._require_add(node)
+        base, position, updates = node.input
+        type_ = self.context.types.of(self.scope, updates)
+        (grad, *_) = self.context.specs[FuseScatterAdd.operator].inputs
+        if type_.dtype not in grad.dtypes:
+            raise _NoMatchError(f"adds {shown(updates)}, which is {type_}; expected {', '.join(grad.dtypes)}")
+        table = self._zeros(base)
+        if len(table) != 2:
+            raise _NoMatchError(f"adds onto a table of {len(table)} dims {list(table)}, expected rows and columns")
+        rows = table[0]
+        index = self._index(node, position, updates)
+        source, is_clipped = self._unclipped(index)
+        data, mask = self._unmasked(updates, 0)
+        if mask.index and mask.index != source:
+            raise _NoMatchError(f"masks by {shown(mask.index)}, but adds by {shown(source)}")
+        is_whole = mask.from_zero and mask.limit == rows
+        if mask.limit not in (None, rows) or (is_clipped and not is_whole):
+            raise _NoMatchError(f"leaves out indices from {mask.limit} on, expected {rows}, the rows of the table")
+        if not is_whole:
+            self._require_rows(source, rows)
+        scaled = self._scaled(data, source, position)
+        return Match(
+            (number,),
+            {"grad": scaled or data, "indices": source, "grad_weight": node.output[0]},
+            {"num_weights": rows, "padding_idx": mask.padding, "scale_grad_by_freq": bool(scaled)},
+            tuple(dict.fromkeys(self.seen)),
+        )
+
+    def _require_add(self, node: NodeProto) -> None:
+        if len(node.input) != 3 or not all(node.input) or len(node.output) != 1:
+            raise _NoMatchError(f"has {len(node.input)} inputs, expected data, indices and updates")
+        reduction = next((a.s.decode(errors="replace") for a in node.attribute if a.name == "reduction"), "none")
+        if reduction != "add":
+            raise _NoMatchError(f"has reduction {shown(reduction)}, expected add: equal indices overwrite each other")
+        if node.op_type == "ScatterElements" and (int_attribute(node, "axis") or 0) != 0:
+            raise _NoMatchError(f"scatters along axis {int_attribute(node, 'axis')}, expected 0")
+
+    def _maker(self, name: str, *op_types: str) -> NodeProto | None:
+        """The node here that makes a value, when it is one of these standard operators."""
+        number = self.scope.makers.get(name, -1)
+        if number < 0:
+            return None
+        node = self.scope.node(number)
+        if normal_domain(node.domain) != "" or node.op_type not in op_types or len(node.output) != 1:
+            return None
+        self.seen.append(number)
+        return node
+
+    def _number(self, name: str) -> float:
+        try:
+            value = self.context.constants.value(self.scope, name)
+        except NotConstant as reason:
+            raise _NoMatchError(f"needs a constant; {shown(name)} {reason}") from reason
+        if value.size != 1:
+            raise _NoMatchError(f"needs one number; {shown(name)} has {value.size}")
+        return float(value.item())
+
+    def _zeros(self, name: str) -> tuple[int, ...]:
+        """The shape of a value that is all zeros."""
+        node = self._maker(name, "ConstantOfShape")
+        if node is not None:
+            fill = [a.t for a in node.attribute if a.type == AttributeProto.TENSOR]
+            if not all(_is_zero(value) for value in fill):
+                raise _NoMatchError(f"adds onto {shown(name)}, which is not zero")
+            try:
+                dims = self.context.constants.value(self.scope, node.input[0])
+            except NotConstant as reason:
+                raise _NoMatchError(
+                    f"the shape of the table must be constant; {shown(node.input[0])} {reason}"
+                ) from reason
+            return tuple(int(dim) for dim in np.ravel(dims))
+        found = self.scope.find(name)
+        tensor = found[0].initializer(name) if found and found[1] == INITIALIZER else None
+        if tensor is None or is_external(tensor) or not _is_zero(tensor):
+            raise _NoMatchError(f"adds onto {shown(name)}, which is not known to be zero")
+        return tuple(tensor.dims)
+
+    def _index(self, node: NodeProto, position: str, updates: str) -> str:
+        """The index of each row, before it was given the form that a scatter takes."""
+        shape = self.context.types.of(self.scope, position).shape
+        if node.op_type == "ScatterElements":
+            given = self.context.types.of(self.scope, updates).shape
+            expand = self._maker(position, "Expand")
+            if expand is None or shape is None or shape != given or None in shape:
+                raise _NoMatchError(
+                    f"needs one index per row; {shown(position)} is no Expand to the shape of the updates"
+                )
+            position, axes = expand.input[0], ([1], [-1])
+        elif shape is not None and shape[-1:] != (1,):
+            raise _NoMatchError(f"has index depth {shape[-1] if shape else 0}, expected 1")
+        else:
+            axes = ([-1], [len(shape) - 1] if shape is not None else [-1])
+        column = self._maker(position, "Unsqueeze")
+        try:
+            given_axes = None if column is None else self.context.constants.numbers(self.scope, column, "axes", 1)
+        except NotConstant:
+            given_axes = None
+        if column is None or given_axes not in axes:
+            raise _NoMatchError(f"needs one index per row; {shown(position)} is no Unsqueeze of the last axis")
+        return column.input[0]
+
+    def _unclipped(self, name: str) -> tuple[str, bool]:
+        clip = self._maker(name, "Clip")
+        return (name, False) if clip is None else (clip.input[0], True)
+
+    def _unmasked(self, name: str, fill: float) -> tuple[str, _Mask]:
+        """What a `Where` lets through, and where; without one the value itself."""
+        where = self._maker(name, "Where")
+        if where is None:
+            return name, _Mask()
+        condition, negated = where.input[0], False
+        while (step := self._maker(condition, "Not", "Unsqueeze")) is not None:
+            negated ^= step.op_type == "Not"
+            condition = step.input[0]
+        kept, dropped = (where.input[2], where.input[1]) if negated else (where.input[1], where.input[2])
+        if self._number(dropped) != fill:
+            raise _NoMatchError(f"masks with {shown(dropped)}, expected {fill:g}")
+        mask = _Mask()
+        self._conditions(condition, mask, negated=False)
+        return kept, mask
+
+    def _conditions(self, name: str, mask: _Mask, *, negated: bool) -> None:
+        node = self._maker(name, "And", "Not", "Equal", "GreaterOrEqual", "Less")
+        kind = None if node is None else node.op_type
+        if node is not None and kind == "Not" and not negated:
+            self._conditions(node.input[0], mask, negated=True)
+            return
+        if node is not None and kind == "And" and not negated:
+            for part in node.input:
+                self._conditions(part, mask, negated=False)
+            return
+        if node is None or negated != (kind == "Equal") or kind in ("And", "Not"):
+            raise _NoMatchError(
+                f"has a mask {shown(name)} of another form than index >= 0, index < rows, index != padding"
+            )
+        index, number = node.input[0], self._number(node.input[1])
+        if mask.index not in ("", index):
+            raise _NoMatchError(f"masks by {shown(index)} and by {shown(mask.index)}")
+        mask.index = index
+        if kind == "Equal" and mask.padding == -1:
+            mask.padding = int(number)
+        elif kind == "GreaterOrEqual" and number == 0:
+            mask.from_zero = True
+        elif kind == "Less" and mask.limit is None:
+            mask.limit = int(number)
+        else:
+            raise _NoMatchError(f"has a mask with {kind} {number:g}, which is not understood")
+
+    def _require_rows(self, name: str, rows: int) -> None:
+        """Constant indices outside of the table mean something else in a scatter."""
+        try:
+            indices = self.context.constants.value(self.scope, name)
+        except NotConstant:
+            return
+        if indices.size and not 0 <= indices.min() <= indices.max() < rows:
+            raise _NoMatchError(f"has indices from {indices.min()} to {indices.max()}, expected 0 to {rows - 1}")
+
+    def _scaled(self, name: str, index: str, position: str) -> str:
+        """The gradient before it was divided by how often its index occurs; "" when it was not."""
+        seen = list(self.seen)
+        try:
+            divided = self._divided(name, index, position)
+        except _NoMatchError:
+            divided = ""
+        if not divided:
+            self.seen = seen
+        return divided
+
+    def _divided(self, name: str, index: str, position: str) -> str:
+        division = self._maker(name, "Div")
+        if division is None:
+            return ""
+        counts = division.input[1]
+        while (step := self._maker(counts, "Cast", "Unsqueeze")) is not None:
+            counts = step.input[0]
+        counts, _ = self._unmasked(counts, 1)
+        picked = self._maker(counts, "GatherND")
+        if picked is None or int_attribute(picked, "batch_dims"):
+            return ""
+        place = self._maker(picked.input[1], "Unsqueeze")
+        added = self._maker(picked.input[0], "ScatterND")
+        if place is None or added is None or self._unclipped(place.input[0])[0] != index:
+            return ""
+        self._require_add(added)
+        ones, _ = self._unmasked(added.input[2], 0)
+        try:
+            value = self.context.constants.value(self.scope, ones)
+        except NotConstant:
+            return ""
+        is_count = len(self._zeros(added.input[0])) == 1 and added.input[1] == position and bool(np.all(value == 1))
+        return division.input[0] if is_count else ""
+
+
+def _is_zero(tensor: TensorProto) -> bool:
+    if tensor.HasField("raw_data"):
+        return not tensor.raw_data.strip(b"\0")
+    return not data_problem(tensor) and not np.any(numpy_helper.to_array(tensor))
