@@ -68,6 +68,10 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
             return 1
     data = conversion.model.SerializeToString() if conversion.changed else source.data
     reports = []
+    if out.suffix == ".air":
+        from opforge.frontend.air import air_model
+
+        data = air_model(conversion.model)
     if options.json is not None:
         compared = {} if comparisons is None else {"verified": [asdict(comparison) for comparison in comparisons]}
         reports.append(_json_file(options.json, conversion.report() | compared))

@@ -140,6 +140,8 @@ class GraphView:
         self._where = where
         opsets = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
         main = Scope(model.graph, None, opsets, "graph", 0)
+        opset_imports = [*model.opset_import, *(entry for f in model.functions for entry in f.opset_import)]
+        self._require_text(main, *(entry.domain for entry in opset_imports))
         self._require_defined(main, self._index(main, 0))
         for function in model.functions:
             self._require_text(main, function.domain, function.name)

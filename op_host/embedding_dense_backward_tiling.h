@@ -24,9 +24,9 @@ inline constexpr int64_t kFloatBytes = 4;
 // A batch of rows shares the flags of a buffer; 16 KiB reach the full rate of the DMA.
 inline constexpr int64_t kMaxTileBytes = 32768;
 inline constexpr int64_t kTileBuffers = 3;
-inline constexpr int64_t kStoreBuffers = 4;
+inline constexpr int64_t kStoreBuffers = 3;
 // Neighbouring rows of the output share a DMA.
-inline constexpr int64_t kMinStoreBytes = 8192;
+inline constexpr int64_t kMinStoreBytes = 16384;
 using segmented_rows::Grid;
 using segmented_rows::kMaxTileWidth;
 using segmented_rows::kSliceBytes;

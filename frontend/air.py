@@ -1,0 +1,222 @@
+"""Writes GE IR files (`.air`) of graphs that consist of our operators and of standard ones with a simple counterpart.
+
+ATC reads them with `--framework=1`; no ONNX plugin takes part, so names, types and absent inputs arrive exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, numpy_helper
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.model import OpSpec
+from opforge.frontend.attributes import AttributeProblem, read_attributes
+from opforge.frontend.constants import Constants, NotConstant, int_attribute
+from opforge.frontend.ge_ir import CPP_TYPES, LIST_KINDS, PROTO_TYPES, message
+from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, normal_domain
+from opforge.frontend.keys import onnx_keys
+from opforge.frontend.names import FreshNames
+from opforge.frontend.operators import project_specs
+from opforge.frontend.value_types import DTYPE_WORDS, ValueType, ValueTypes
+
+_Attributes = Mapping[str, tuple[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Standard:
+    """How a standard operator is spelled as an operator of GE.
+
+    Attributes:
+        om_type: Its type there.
+        inputs: Names of its inputs; a name that ends with `*` takes all that follow.
+        outputs: Names of its outputs.
+        attrs: Attributes from the node, each as (kind, value).
+    """
+
+    om_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...] = ("y",)
+    attrs: Callable[[NodeProto], _Attributes] = field(default=lambda _node: {})
+
+
+def _cast(node: NodeProto) -> _Attributes:
+    return {"dst_type": ("i", CPP_TYPES[DTYPE_WORDS[int_attribute(node, "to") or 0]])}
+
+
+_ONE = ("x",)
+_TWO = ("x1", "x2")
+_STANDARD: Mapping[str, _Standard] = {
+    **{name: _Standard(name, _ONE) for name in ("Abs", "Exp", "Identity", "Neg", "Relu", "Sigmoid", "Sqrt", "Tanh")},
+    **{name: _Standard(name, _TWO) for name in ("Add", "Mul", "Sub")},
+    "Div": _Standard("RealDiv", _TWO),
+    "Cast": _Standard("Cast", _ONE, attrs=_cast),
+    "Reshape": _Standard("Reshape", ("x", "shape")),
+    "Shape": _Standard("Shape", _ONE, attrs=lambda _node: {"dtype": ("dt", CPP_TYPES["int64"])}),
+}
+
+
+def air_model(model: ModelProto) -> bytes:
+    """The bytes of an `.air` file for a converted model.
+
+    Raises:
+        UserError: The model has subgraphs, or a node that is neither ours nor in the table of standard ones.
+    """
+    return _Writer(model).write()
+
+
+class _Writer:
+    """Writes one graph."""
+
+    def __init__(self, model: ModelProto) -> None:
+        specs = project_specs()
+        self._view = GraphView(model)
+        self._types = ValueTypes(self._view, specs)
+        self._constants = Constants(self._types)
+        self._specs = {(key.domain, key.op_type): spec for spec in specs for key in onnx_keys(spec)}
+        self._names = FreshNames(node.name for node in model.graph.node)
+        self._graph = message("GraphDef", name=model.graph.name or "opforge")
+        # `node:index` by value name.
+        self._places: dict[str, str] = {}
+
+    @property
+    def _main(self) -> Scope:
+        return self._view.main
+
+    def write(self) -> bytes:
+        if len([scope for scope in self._view.scopes if scope.function is None]) > 1:
+            raise UserError(".air: the model has subgraphs, expected none; write it as .onnx")
+        for index, value in enumerate(self._inputs()):
+            self._data(value, index)
+        for number, node in enumerate(self._main.body.node):
+            self._node(node, number)
+        self._outputs()
+        model = message("ModelDef", name=self._graph.name, version=1, graph=[self._graph])
+        data: bytes = model.SerializeToString(deterministic=True)
+        return data
+
+    def _inputs(self) -> list[str]:
+        body = self._view.model.graph
+        return [value.name for value in body.input if self._main.makers[value.name] == INPUT]
+
+    def _descriptor(self, known: ValueType, what: str, port: str) -> Any:
+        if known.dtype is None or known.dtype not in PROTO_TYPES:
+            raise UserError(f".air: {what} has {known}, expected one of {', '.join(PROTO_TYPES)}; declare its type")
+        # An unknown rank is a single -2, an unknown dim -1.
+        dims = [-2] if known.shape is None else [-1 if dim is None else dim for dim in known.shape]
+        return message(
+            "TensorDescriptor",
+            name=port,
+            dtype=PROTO_TYPES[known.dtype],
+            layout="ND",
+            shape=message("ShapeDef", dim=dims),
+        )
+
+    def _data(self, name: str, index: int) -> None:
+        node = self._names.fresh(name)
+        known = self._types.of(self._main, name)
+        inputs, outputs = [self._descriptor(known, name, "x")], [self._descriptor(known, name, "y")]
+        self._add(node, "Data", [], inputs, outputs, {"index": ("i", index)})
+        self._places[name] = f"{node}:0"
+        self._graph.input.append(f"{node}:0")
+
+    def _const(self, name: str) -> str:
+        found = self._main.find(name)
+        tensor = self._main.initializer(name) if found and found[1] == INITIALIZER else None
+        try:
+            value = numpy_helper.to_array(tensor) if tensor is not None else self._constants.value(self._main, name)
+        except (NotConstant, ValueError, TypeError) as reason:
+            raise UserError(f".air: constant {name!r}: {reason}; write the model as .onnx") from reason
+        known = ValueType(value.dtype.name, value.shape)
+        node = self._names.fresh(name)
+        descriptor = self._descriptor(known, name, "y")
+        data = np.ascontiguousarray(value).tobytes()
+        tensor_def = message("TensorDef", desc=self._descriptor(known, name, ""), data=data)
+        self._add(node, "Const", [], [], [descriptor], {"value": ("t", tensor_def)})
+        self._places[name] = f"{node}:0"
+        return self._places[name]
+
+    def _node(self, node: NodeProto, number: int) -> None:
+        key = normal_domain(node.domain), node.op_type
+        if key == ("", "Constant"):
+            return
+        if key in self._specs:
+            self._ours(node, self._specs[key])
+            return
+        standard = _STANDARD.get(node.op_type) if not key[0] else None
+        if standard is None or len(node.input) != len(standard.inputs) or not all(node.input):
+            raise UserError(
+                f".air: {self._main.label(number)} has no counterpart in the table; write the model as .onnx"
+            )
+        self._call(node, standard.om_type, standard.inputs, standard.outputs, standard.attrs(node))
+
+    def _ours(self, node: NodeProto, spec: OpSpec) -> None:
+        try:
+            given = read_attributes(node, spec)
+        except AttributeProblem as problem:
+            raise UserError(f".air: node {node.name!r} ({node.op_type}): {problem}") from problem
+        kinds = {"int": "i", "float": "f", "bool": "b", "string": "s"}
+        attrs = {attr.ir or attr.name: (kinds[attr.type], given[attr.name]) for attr in spec.attrs}
+        inputs = [tensor.ir or tensor.name for tensor in spec.inputs]
+        self._call(node, spec.op_type, inputs, [tensor.ir or tensor.name for tensor in spec.outputs], attrs)
+
+    def _call(
+        self, node: NodeProto, om_type: str, inputs: Sequence[str], outputs: Sequence[str], attrs: _Attributes
+    ) -> None:
+        name = node.name or self._names.fresh(om_type)
+        given = [*node.input, *[""] * (len(inputs) - len(node.input))]
+        sources = [(self._places.get(value) or self._const(value)) if value else "" for value in given]
+        unfed = message("TensorDescriptor")
+        descriptors = [
+            self._descriptor(self._types.of(self._main, value), value, port) if value else unfed
+            for port, value in zip(inputs, given, strict=True)
+        ]
+        results = [
+            self._descriptor(self._types.of(self._main, value), value, port)
+            for port, value in zip(outputs, node.output, strict=False)
+        ]
+        self._add(name, om_type, sources, descriptors, results, attrs, inputs, outputs)
+        self._places |= {value: f"{name}:{index}" for index, value in enumerate(node.output) if value}
+
+    def _outputs(self) -> None:
+        names = [value.name for value in self._view.model.graph.output]
+        places = [self._places.get(name) or self._const(name) for name in names]
+        known = [self._types.of(self._main, name) for name in names]
+        ports = [f"input{index}" for index in range(len(names))]
+        descriptors = [
+            self._descriptor(type_, *pair) for type_, pair in zip(known, zip(names, ports, strict=True), strict=True)
+        ]
+        self._add(self._names.fresh("NetOutput"), "NetOutput", places, descriptors, descriptors, {}, ports)
+        self._graph.output.extend(places)
+
+    def _add(
+        self,
+        name: str,
+        om_type: str,
+        sources: Sequence[str],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        attrs: _Attributes,
+        input_names: Sequence[str] = (),
+        output_names: Sequence[str] = (),
+    ) -> None:
+        op = self._graph.op.add(name=name, type=om_type, input=sources, input_desc=inputs, output_desc=outputs)
+        for key, (kind, value) in attrs.items():
+            encoded = value.encode() if kind == "s" else value
+            op.attr.append(message("Attr", key=key, value=message("AttrDef", **{kind: encoded})))
+        # Without these, ports are named by position, and an absent input in the middle shifts the rest.
+        ports = (
+            ("input", input_names or [d.name for d in inputs]),
+            ("output", output_names[: len(outputs)] or [d.name for d in outputs]),
+        )
+        for side, names in ports:
+            if names:
+                self._list(op, f"_{side}_name_key", "s", [port.encode() for port in names])
+                self._list(op, f"_{side}_name_value", "i", list(range(len(names))))
+
+    def _list(self, op: Any, key: str, kind: str, values: Sequence[Any]) -> None:
+        listed = message("ListValue", val_type=LIST_KINDS[kind], **{kind: values})
+        op.attr.append(message("Attr", key=key, value=message("AttrDef", list=listed)))
