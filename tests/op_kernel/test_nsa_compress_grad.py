@@ -284,6 +284,59 @@ def test_a_window_beyond_the_capacity_is_refused(window, limit, capfd):
     assert limit in capfd.readouterr().err
 
 
+def changed(inputs=None, attrs=None, **shape):
+    """A small call, of sequences of 48 and 32 rows unless `shape` says otherwise, with some arguments changed."""
+    right_inputs, right_attrs = problem(**{"lengths": [48, 32], "heads": 2, "head_size": 8} | shape)
+    return right_inputs | (inputs or {}), right_attrs | (attrs or {})
+
+
+def zeros(*shape):
+    return np.zeros(shape, np.float16)
+
+
+# For every rule a call that breaks it and no earlier one, and one that just does not.
+RULES = [
+    ("C1", 161001, changed({"weight": None}), changed({"act_seq_len": None, "output_grad": zeros(4, 2, 8)})),
+    ("C2", 161002, changed({"weight": np.zeros((32, 2), np.float32)}), changed(dtype=OWN_DTYPES["bfloat16"])),
+    ("C3", 161002, changed({"weight": zeros(32)}), changed()),
+    ("C4", 161002, changed({"weight": zeros(32, 1)}), changed(heads=1)),
+    ("C5", 161002, changed(head_size=0), changed(head_size=1)),
+    ("C6", 161002, changed({"input": zeros(0, 2, 8)}), changed(lengths=[32])),
+    ("C7", 161002, changed({"weight": zeros(40, 2)}, {"compress_block_size": 40}), changed(window=(48, 16))),
+    ("C8", 161002, changed({}, {"compress_stride": 8}), changed(window=(48, 32))),
+    ("C8", 161002, changed({}, {"compress_stride": -16}), changed(window=(48, 32))),
+    ("C9", 161002, changed({}, {"compress_stride": 32}), changed(window=(48, 32))),
+    ("C10", 161002, changed({}, {"act_seq_len_type": -1}), changed(listed="lengths")),
+    ("C11", 161002, changed({}, {"layout": "BSH"}), changed({}, {"layout": "TND"})),
+    ("C12", 161002, changed({"act_seq_len": np.array([50, 48, 80])}), changed(lengths=[0, 48, 0, 32])),
+    ("C12", 161002, changed({"act_seq_len": np.array([-1, 48, 80])}), changed(lengths=[0, 48, 32])),
+    (
+        "C13",
+        161002,
+        changed({"act_seq_len": np.array([96, -16])}, listed="lengths"),
+        changed(lengths=[48, 0, 32], listed="lengths"),
+    ),
+    ("C14", 161002, changed({"act_seq_len": np.array([48, 81])}), changed(lengths=[48, 33])),
+    ("C15", 161002, changed({"act_seq_len": np.array([48, 31])}, listed="lengths"), changed(listed="lengths")),
+    ("C16", 161002, changed(listed=None), changed(lengths=[80], listed=None)),
+    ("C17", 161002, changed({"act_seq_len": np.array([40, 80])}), changed(lengths=[49, 32])),
+    ("C18", 161002, changed({"act_seq_len": np.array([49, 31])}, listed="lengths"), changed(listed="lengths")),
+]
+
+
+@pytest.mark.parametrize(("label", "status", "broken", "accepted"), RULES, ids=[rule[0] for rule in RULES])
+def test_every_rule_has_its_status_and_an_accepted_neighbour(label, status, broken, accepted):
+    with pytest.raises(AclnnError) as caught:
+        run("NsaCompressGrad", *broken)
+    assert caught.value.status == status
+    assert caught.value.message.endswith(f"[{label}]")
+    agree(*accepted)
+
+
+def test_every_rule_of_the_spec_is_broken_above():
+    assert {rule.label for rule in SPEC.constraints} == {label for label, *_ in RULES}
+
+
 def test_gradients_are_those_of_autograd():
     torch = pytest.importorskip("torch")
     lengths, (block, stride) = [100, 20, 64], (32, 16)

@@ -77,7 +77,8 @@ def load(path, name="dynamic"):
 @pytest.fixture
 def written(contents, tmp_path):
     path = tmp_path / "grouped_bias_add_grad.py"
-    path.write_text(dynamic_impl_text(contents.specs[0]))
+    spec = next(spec for spec in contents.specs if spec.name == path.stem)
+    path.write_text(dynamic_impl_text(spec))
     return path
 
 
