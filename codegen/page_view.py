@@ -14,6 +14,7 @@ from opforge.codegen.op_view import OpView
 from opforge.codegen.program import Case, Constraint
 from opforge.codegen.readable import documented_dtype, readable
 from opforge.codegen.semantics import accepted_dtypes, alternatives, value_text
+from opforge.codegen.views import aclnn_signature
 
 # What the documents call the devices of a product.
 DEVICES: Mapping[str, str] = {
@@ -64,9 +65,15 @@ class PageView:
         rows += [self._tensor_row(tensor, "input") for tensor in self._spec.inputs]
         for attr in self._spec.attrs:
             presence = "required" if attr.default is None else f"{value_text(attr.default)} if left out"
-            rows.append([attr.name, f"attribute, {presence}", *[attr.type] * (len(self._groups) + 1), attr.description])
+            taken = [self._c_types(attr)] * len(self._groups)
+            rows.append([attr.name, f"attribute, {presence}", *taken, attr.type, attr.description])
         rows += [self._tensor_row(tensor, "output") for tensor in self._spec.outputs]
         return _table(rows)
+
+    def _c_types(self, attr: AttrSpec) -> str:
+        """The C types that aclnn functions take an attribute as; one, unless they differ."""
+        params = [param for f in self._spec.aclnn for param in aclnn_signature(self._spec, f.function)]
+        return ", ".join(dict.fromkeys(param.c_type for param in params if param.of == attr.name)) or "-"
 
     def _tensor_row(self, tensor: TensorSpec, kind: str) -> list[str]:
         kernel = f"that of {tensor.dtype}" if tensor.dtype else _dtype_list(tensor.dtypes)

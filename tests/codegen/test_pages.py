@@ -101,6 +101,17 @@ def test_dtypes_are_those_of_the_product(operators):
     assert rows["grad_input"][2:5] == ["FLOAT16, FLOAT", "FLOAT16, BF16, FLOAT", "that of grad_out"]
 
 
+def test_attributes_have_the_c_type_of_the_functions(operators):
+    rows = {row[0]: row for row in rows_of(plain(page_of(operators["embedding_dense_backward"])), "parameter | kind")}
+    assert rows["num_weights"][2:5] == ["uint64_t", "uint64_t", "int"]
+    assert rows["scale_grad_by_freq"][2:5] == ["bool"] * 3
+
+
+def test_arithmetic_is_documented_in_the_order_of_the_kernel(operators):
+    (formula,) = code_of(page_of(operators["batch_norm_elemt_backward"]), "math")
+    assert r"{\mathrm{invstd}[c]}^{2} \cdot \left(\frac{\mathrm{sum\_dy\_xmu}[c]}{n}\right)" in formula
+
+
 def test_a_page_says_that_there_is_no_kernel(grouped):
     page = dict(render(grouped, has_kernel=False))["docs/aclnnGroupedBiasAddGrad.md"]
     assert "no kernel in this version" in page
