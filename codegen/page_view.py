@@ -7,11 +7,24 @@ from dataclasses import dataclass
 
 from opforge.codegen.escape import Code, markdown, markdown_code
 from opforge.codegen.example_view import example_of
-from opforge.codegen.expr import Comparison, DtypeLiteral, DtypeOf, Expr, Fold, Junction, Not, Present, walk
+from opforge.codegen.expr import (
+    CORES,
+    Attribute,
+    Comparison,
+    DtypeLiteral,
+    DtypeOf,
+    Expr,
+    Fold,
+    Junction,
+    Kind,
+    Not,
+    Present,
+    walk,
+)
 from opforge.codegen.formula import formula_names, latex_lines
 from opforge.codegen.model import STATUSES, AttrSpec, OpSpec, TensorSpec
 from opforge.codegen.op_view import OpView
-from opforge.codegen.program import Case, Constraint
+from opforge.codegen.program import LIMIT, Case, Constraint
 from opforge.codegen.readable import documented_dtype, readable
 from opforge.codegen.semantics import accepted_dtypes, alternatives, value_text
 from opforge.codegen.views import aclnn_signature
@@ -54,6 +67,7 @@ class PageView:
         self.products = _table([["devices", "SoC", "state"], *states])
         self.has_stars = bool(spec.program.stars)
         self.has_steps = any(isinstance(part, Fold) and part.of_steps for part in _parts(spec))
+        self.has_cores = Attribute(CORES, Kind.INT) in _parts(spec)
         self.has_kernel = has_kernel
         self.example = example_of(op)
 
@@ -169,7 +183,8 @@ class PageView:
             return markdown(rules[constraint.rule])
         where = f"on {', '.join(constraint.products)}: " if constraint.products else ""
         where += f"case {constraint.case}: " if constraint.case else ""
-        sentence = markdown(f"{where}{constraint.subject}: {constraint.expected}")
+        limit = readable(constraint.limit) if constraint.limit else ""
+        sentence = markdown(f"{where}{constraint.subject}: {constraint.expected.replace(LIMIT, limit)}")
         return Code(f"{sentence}, {markdown_code(readable(constraint.check))}")
 
     @property

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from opforge.codegen import names
 from opforge.codegen.expr import (
     BoolLiteral,
+    Comparison,
     Expr,
     ExprError,
     IntLiteral,
+    Junction,
     Kind,
     Scope,
     StarDims,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 RULES = ("required", "dtypes", "ranks", "shapes")
 MAX_RANK = 8
 TRUE = BoolLiteral(value=True)
+# What stands for a number in what a message expects.
+LIMIT = "{limit}"
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STAR = re.compile(r"\*([A-Za-z_][A-Za-z0-9_]*)")
 
@@ -114,6 +118,21 @@ class Constraint:
     products: tuple[str, ...] = ()
     subject: str = ""
     expected: str = ""
+
+    @property
+    def limit(self) -> Expr | None:
+        """What `{limit}` in `expected` stands for: the right side of the last comparison of the check."""
+        return _last_right(self.check) if LIMIT in self.expected else None
+
+
+def _last_right(check: Expr) -> Expr | None:
+    match check:
+        case Comparison(right=right) if right.kind is Kind.INT:
+            return right
+        case Junction(operands=operands):
+            return _last_right(operands[-1])
+        case _:
+            return None
 
 
 @dataclass(frozen=True)
@@ -294,7 +313,7 @@ class _Compiler:
         check: Expr = TRUE
         if constraint.check is not None:
             check = self._check(path, constraint, cases)
-        return Constraint(
+        compiled = Constraint(
             constraint.label,
             constraint.status,
             constraint.rule,
@@ -305,6 +324,10 @@ class _Compiler:
             constraint.subject or "",
             constraint.expected or "",
         )
+        if LIMIT in compiled.expected and compiled.limit is None and check is not TRUE:
+            message = f"got {LIMIT}, expected it beside a check that ends with a comparison of integers, as in 'N <= 8'"
+            self._problem((*path, "expected"), message)
+        return compiled
 
     def _check(self, path: Path, constraint: ConstraintSpec, cases: tuple[Case, ...]) -> Expr:
         chosen = [case for case in cases if constraint.case in {None, case.name}]
