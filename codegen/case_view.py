@@ -10,7 +10,7 @@ from opforge.codegen.cpp import CppNames, cpp_expression
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr import reads_attributes_only
 from opforge.codegen.names import lower_camel, upper_camel
-from opforge.codegen.program import Binding, Case, Constraint, Dim
+from opforge.codegen.program import LIMIT, Binding, Case, Constraint, Dim
 
 if TYPE_CHECKING:
     from opforge.codegen.op_view import OpView
@@ -106,7 +106,9 @@ class ConstraintView:
         self.variable = f"rule{constraint.label}"
         self.status = constraint.status
         self.subject = constraint.subject
-        self.expected = constraint.expected
+        parts = [cpp_string(part) for part in constraint.expected.split(LIMIT)]
+        limit = cpp_expression(constraint.limit, op.cpp_names) if constraint.limit else ""
+        self.expected = Code(f" + LimitText({limit}) + ".join(parts))
         # What a parser can judge: it knows the attributes of a node alone.
         is_limited = constraint.case is not None or bool(constraint.products)
         self.is_of_attributes = constraint.rule is None and not is_limited and reads_attributes_only(constraint.check)

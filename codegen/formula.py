@@ -129,7 +129,8 @@ class _Printer:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return rf"\lnot {self._within(operand, _ATOM)}", _ATOM - 1
             case ast.BinOp(op=ast.Div(), left=left, right=right):
-                return rf"\frac{{{self._text(left)}}}{{{self._text(right)}}}", _ATOM
+                # A fraction behind a sign of multiplication stays in brackets: it is rounded before the product is.
+                return rf"\frac{{{self._text(left)}}}{{{self._text(right)}}}", _PRODUCT
             case ast.BinOp(op=ast.FloorDiv(), left=left, right=right):
                 return rf"\left\lfloor \frac{{{self._text(left)}}}{{{self._text(right)}}} \right\rfloor", _ATOM
             case ast.BinOp(op=ast.Pow(), left=left, right=right):

@@ -7,13 +7,27 @@ from dataclasses import dataclass
 
 from opforge.codegen.escape import Code, markdown, markdown_code
 from opforge.codegen.example_view import example_of
-from opforge.codegen.expr import Comparison, DtypeLiteral, DtypeOf, Expr, Fold, Junction, Not, Present, walk
+from opforge.codegen.expr import (
+    CORES,
+    Attribute,
+    Comparison,
+    DtypeLiteral,
+    DtypeOf,
+    Expr,
+    Fold,
+    Junction,
+    Kind,
+    Not,
+    Present,
+    walk,
+)
 from opforge.codegen.formula import formula_names, latex_lines
 from opforge.codegen.model import STATUSES, AttrSpec, OpSpec, TensorSpec
 from opforge.codegen.op_view import OpView
-from opforge.codegen.program import Case, Constraint
+from opforge.codegen.program import LIMIT, Case, Constraint
 from opforge.codegen.readable import documented_dtype, readable
 from opforge.codegen.semantics import accepted_dtypes, alternatives, value_text
+from opforge.codegen.views import aclnn_signature
 
 # What the documents call the devices of a product.
 DEVICES: Mapping[str, str] = {
@@ -53,6 +67,7 @@ class PageView:
         self.products = _table([["devices", "SoC", "state"], *states])
         self.has_stars = bool(spec.program.stars)
         self.has_steps = any(isinstance(part, Fold) and part.of_steps for part in _parts(spec))
+        self.has_cores = Attribute(CORES, Kind.INT) in _parts(spec)
         self.has_kernel = has_kernel
         self.example = example_of(op)
 
@@ -64,9 +79,15 @@ class PageView:
         rows += [self._tensor_row(tensor, "input") for tensor in self._spec.inputs]
         for attr in self._spec.attrs:
             presence = "required" if attr.default is None else f"{value_text(attr.default)} if left out"
-            rows.append([attr.name, f"attribute, {presence}", *[attr.type] * (len(self._groups) + 1), attr.description])
+            taken = [self._c_types(attr)] * len(self._groups)
+            rows.append([attr.name, f"attribute, {presence}", *taken, attr.type, attr.description])
         rows += [self._tensor_row(tensor, "output") for tensor in self._spec.outputs]
         return _table(rows)
+
+    def _c_types(self, attr: AttrSpec) -> str:
+        """The C types that aclnn functions take an attribute as; one, unless they differ."""
+        params = [param for f in self._spec.aclnn for param in aclnn_signature(self._spec, f.function)]
+        return ", ".join(dict.fromkeys(param.c_type for param in params if param.of == attr.name)) or "-"
 
     def _tensor_row(self, tensor: TensorSpec, kind: str) -> list[str]:
         kernel = f"that of {tensor.dtype}" if tensor.dtype else _dtype_list(tensor.dtypes)
@@ -162,7 +183,8 @@ class PageView:
             return markdown(rules[constraint.rule])
         where = f"on {', '.join(constraint.products)}: " if constraint.products else ""
         where += f"case {constraint.case}: " if constraint.case else ""
-        sentence = markdown(f"{where}{constraint.subject}: {constraint.expected}")
+        limit = readable(constraint.limit) if constraint.limit else ""
+        sentence = markdown(f"{where}{constraint.subject}: {constraint.expected.replace(LIMIT, limit)}")
         return Code(f"{sentence}, {markdown_code(readable(constraint.check))}")
 
     @property

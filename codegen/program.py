@@ -11,9 +11,11 @@ from opforge.codegen import names
 from opforge.codegen.evaluate import why_never
 from opforge.codegen.expr import (
     BoolLiteral,
+    Comparison,
     Expr,
     ExprError,
     IntLiteral,
+    Junction,
     Kind,
     Scope,
     StarDims,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 MAX_RANK = 8
 TRUE = BoolLiteral(value=True)
+# What stands for a number in what a message expects.
+LIMIT = "{limit}"
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STAR = re.compile(r"\*([A-Za-z_][A-Za-z0-9_]*)")
 
@@ -112,6 +116,21 @@ class Constraint:
     products: tuple[str, ...] = ()
     subject: str = ""
     expected: str = ""
+
+    @property
+    def limit(self) -> Expr | None:
+        """What `{limit}` in `expected` stands for: the right side of the last comparison of the check."""
+        return _last_right(self.check) if LIMIT in self.expected else None
+
+
+def _last_right(check: Expr) -> Expr | None:
+    match check:
+        case Comparison(right=right) if right.kind is Kind.INT:
+            return right
+        case Junction(operands=operands):
+            return _last_right(operands[-1])
+        case _:
+            return None
 
 
 @dataclass(frozen=True)
@@ -299,7 +318,7 @@ class _Compiler:
         check: Expr = TRUE
         if constraint.check is not None:
             check = self._check(path, constraint, cases)
-        return Constraint(
+        compiled = Constraint(
             constraint.label,
             constraint.status,
             constraint.rule,
@@ -310,6 +329,10 @@ class _Compiler:
             constraint.subject or "",
             constraint.expected or "",
         )
+        if LIMIT in compiled.expected and compiled.limit is None and check is not TRUE:
+            message = f"got {LIMIT}, expected it beside a check that ends with a comparison of integers, as in 'N <= 8'"
+            self._problem((*path, "expected"), message)
+        return compiled
 
     def _check(self, path: Path, constraint: ConstraintSpec, cases: tuple[Case, ...]) -> Expr:
         chosen = [case for case in cases if constraint.case in {None, case.name}]

@@ -41,8 +41,8 @@ _SIGNS: Mapping[str, str] = {
     "+": "+",
     "-": "-",
 }
-_LEVELS: Mapping[str, int] = {"or": 1, "and": 2, "+": 5, "-": 5, "*": 6, "%": 6}
-_CHOICE, _COMPARISON, _PRODUCT, _ATOM = 0, 4, 6, 8
+_LEVELS: Mapping[str, int] = {"or": 1, "and": 2, "+": 6, "-": 6, "*": 7, "%": 7}
+_CHOICE, _COMPARISON, _PHRASE, _PRODUCT, _ATOM = 0, 4, 5, 7, 9
 
 
 def documented_dtype(dtype: str) -> str:
@@ -78,6 +78,8 @@ def _text(expression: Expr) -> tuple[str, int]:
             return f"not {_within(operand, _ATOM)}", _COMPARISON
         case DtypeOf(tensor=tensor):
             return f"dtype({tensor})", _ATOM
+        case Dims(function="prod", tensor=name):
+            return f"number of elements of {name}", _PHRASE
         case Dims(function=function, tensor=name) | StarDims(function=function, symbol=name):
             return f"{'rank' if function == 'len' else 'product'}({name})", _ATOM
         case Fold(function=function, variable=variable, body=body, tensor=tensor, of_steps=of_steps):
@@ -95,12 +97,12 @@ def _text(expression: Expr) -> tuple[str, int]:
         case Extreme(function=word, operands=operands):
             return f"{word}({', '.join(_text(operand)[0] for operand in operands)})", _ATOM
         case Comparison(operator=word, left=left, right=right):
-            return f"{_within(left, _LEVELS['+'])} {_SIGNS[word]} {_within(right, _LEVELS['+'])}", _COMPARISON
+            return f"{_within(left, _PHRASE)} {_SIGNS[word]} {_within(right, _PHRASE)}", _COMPARISON
         case Junction(operator="and", operands=(Comparison() as first, Comparison() as second)) if (
             first.right == second.left
         ):
             # `0 <= x <= 3` is one condition to a reader.
-            return f"{_text(first)[0]} {_SIGNS[second.operator]} {_within(second.right, _LEVELS['+'])}", _COMPARISON
+            return f"{_text(first)[0]} {_SIGNS[second.operator]} {_within(second.right, _PHRASE)}", _COMPARISON
         case Junction(operator=word, operands=operands):
             level = _LEVELS[word]
             return f" {word} ".join(_within(operand, level + 1) for operand in operands), level

@@ -6,13 +6,14 @@ The generated C++ (`<op>_check.h`) follows the same steps and prints the same me
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from opforge.codegen.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr import CORES, INT_MAX, INT_MIN, single_precision
 from opforge.codegen.model import AttrSpec, OpSpec, TensorSpec, TestShape
-from opforge.codegen.program import Case, Constraint, Dim, Program
+from opforge.codegen.program import LIMIT, Case, Constraint, Dim, Program
 
 # A dimension is unknown as None or any negative number; a shape of unknown rank is None.
 Shape: TypeAlias = Sequence[int | None] | None
@@ -317,9 +318,17 @@ class _Checker:
                 constraint,
                 constraint.subject,
                 f"{self._got(constraint)} (no 64-bit result)",
-                constraint.expected,
+                self._expected(constraint),
             )
-        return self._broken(constraint, constraint.subject, self._got(constraint), constraint.expected)
+        return self._broken(constraint, constraint.subject, self._got(constraint), self._expected(constraint))
+
+    def _expected(self, constraint: Constraint) -> str:
+        if constraint.limit is None:
+            return constraint.expected
+        with suppress(EvaluationError):
+            if (limit := evaluate(constraint.limit, self._environment())) is not None:
+                return constraint.expected.replace(LIMIT, str(limit))
+        return constraint.expected.replace(LIMIT, "(unknown)")
 
     def _got(self, constraint: Constraint) -> str:
         if constraint.subject in self._attrs:

@@ -16,13 +16,21 @@ from opforge.twin.acl import ACL_DTYPES, Array, Extent, runtime
 from opforge.twin.results import AclnnError, FindingsError, findings_of
 
 if TYPE_CHECKING:
-    from opforge.codegen.model import OpSpec
+    from opforge.codegen.model import AttrSpec, OpSpec
 
 C_INTEGERS = {
     "int8_t": ctypes.c_int8,
     "int32_t": ctypes.c_int32,
     "int64_t": ctypes.c_int64,
     "uint64_t": ctypes.c_uint64,
+}
+
+# What a value of an attribute may be, and how a message calls it.
+ATTRIBUTE_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "int": ((int, np.integer), "an integer"),
+    "float": ((int, float, np.integer, np.floating), "a number"),
+    "bool": ((bool, np.bool_), "True or False"),
+    "string": ((str,), "a string"),
 }
 
 
@@ -55,6 +63,8 @@ class AclnnCall:
                 raise UserError(f"{spec.op_type}: got {kind} {', '.join(unknown)}, expected some of {', '.join(names)}")
         self.inputs = {name: self._array(name, value) for name, value in inputs.items() if value is not None}
         self.attrs = attrs
+        for attr in spec.attrs:
+            self._check_attribute(attr)
         self.function = self._choose(function)
 
     def _array(self, name: str, value: Any) -> Array:
@@ -62,6 +72,14 @@ class AclnnCall:
         if array.dtype not in ACL_DTYPES:
             raise UserError(f"{self.spec.op_type}: {name} has dtype {array.dtype}, which no aclTensor can have")
         return array
+
+    def _check_attribute(self, attr: AttrSpec) -> None:
+        """That a given attribute has the type of the spec; shapes are inferred from it before a function sees it."""
+        value = self.attrs.get(attr.name)
+        types, expected = ATTRIBUTE_TYPES[attr.type]
+        is_bool = isinstance(value, (bool, np.bool_))
+        if value is not None and (not isinstance(value, types) or is_bool != (attr.type == "bool")):
+            raise UserError(f"{self.spec.op_type}: {attr.name}: got {value!r}, expected {expected}")
 
     def _choose(self, wanted: str | None) -> str:
         names = [candidate.function for candidate in self.spec.aclnn]
@@ -192,23 +210,14 @@ class AclnnCall:
         value = self.attrs.get(name, attribute.default)
         if value is None:
             raise UserError(f"{self.spec.op_type}: attribute {name} is missing")
-        place = f"{self.spec.op_type}: {name}"
         if c_type in C_INTEGERS:
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-                raise UserError(f"{place}: got {value!r}, expected an integer")
             converted = C_INTEGERS[c_type](int(value))
             # The two's complement of a negative number is what a uint64_t parameter gets for it.
             if int(value) != converted.value and int(value) != ctypes.c_int64(converted.value).value:
-                raise UserError(f"{place}: got {value}, expected a number that {c_type} can hold")
+                raise UserError(f"{self.spec.op_type}: {name}: got {value}, expected a number that {c_type} can hold")
             return converted
         if c_type == "char *":
-            if not isinstance(value, str):
-                raise UserError(f"{place}: got {value!r}, expected a string")
             return ctypes.c_char_p(value.encode())
         if c_type == "bool":
-            if not isinstance(value, (bool, np.bool_)):
-                raise UserError(f"{place}: got {value!r}, expected True or False")
             return ctypes.c_bool(bool(value))
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-            raise UserError(f"{place}: got {value!r}, expected a number")
         return ctypes.c_double(float(value))

@@ -365,9 +365,15 @@ inline Verdict Broken(const Rule& rule, const char* parameter, const std::string
                          rule.label + "]"};
 }
 
+/// The limit that a message names.
+inline std::string LimitText(Int limit)
+{
+    return limit.IsKnown() ? std::to_string(limit.ValueOr(0)) : "(unknown)";
+}
+
 /// A condition of the spec that does not hold; `got` is the value of the parameter it is about.
 inline Verdict BrokenCondition(const Rule& rule, Logic condition, const char* parameter, const std::string& got,
-                               const char* expected)
+                               const std::string& expected)
 {
     return Broken(rule, parameter, condition.IsError() ? got + " (no 64-bit result)" : got, expected);
 }

@@ -254,6 +254,11 @@ REFUSALS = [
         "attrs: {^scal: 3}",
         "tests.shapes[0].attrs.scal: unknown attribute 'scal'; did you mean 'scale'?",
     ),
+    (
+        "check: scale >= 0, subject: scale, status: 161002, expected: at least 0",
+        "check: dtype(x) == float16, subject: scale, status: 161002, expected: ^'at least {limit}'",
+        "constraints[4].expected: got {limit}, expected it beside a check that ends with a comparison of integers",
+    ),
     ("float16: {rtol", "^flot16: {rtol", "tests.tolerance.flot16: unknown dtype 'flot16'; did you mean 'float16'?"),
     ("rtol: 1e-3", "rtol: ^-1e-3", "tests.tolerance.float16.rtol: got -0.001, expected at least 0"),
     ("rtol: 1e-3", "rtol: ^'1e-3'", "tests.tolerance.float16.rtol: got '1e-3', expected a number"),

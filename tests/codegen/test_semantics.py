@@ -61,6 +61,18 @@ def test_each_constraint_has_its_status_and_message(grouped, shapes, dtypes, att
     assert violation.status == status
 
 
+@pytest.mark.parametrize(("dtype", "limit", "label"), [("int32", 4896, "C9"), ("int64", 8617, "C10")])
+def test_a_message_names_the_limit(operators, dtype, limit, label):
+    """30522 rows on 32 cores: a table of 953 + 26 counts, and 36 (20) bytes per column in the rest of 180191 bytes."""
+    spec = operators["embedding_dense_backward"]
+    attrs = {"num_weights": 30522, "scale_grad_by_freq": True}
+    for width, expected in ((limit, None), (limit + 1, f"a last dimension of at most {limit}")):
+        shapes = {"grad": (5, width), "indices": (5,)}
+        dtypes = {"grad": "float16", "indices": dtype}
+        violation = check(spec, Call(shapes, dtypes, attrs, product="ascend910", cores=32), with_outputs=False)
+        assert (violation and (violation.expected, violation.label)) == (expected and (expected, label))
+
+
 def test_the_earlier_of_two_broken_constraints_answers(grouped):
     shapes = changed(INDEXED, group_idx=(2049,), grad_bias=(3, 7))
     assert check(grouped, Call(shapes, {**DTYPES_OF_CALL, "grad_y": "int8"}, {"group_idx_type": 7})).label == "C2"

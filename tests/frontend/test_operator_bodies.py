@@ -41,7 +41,7 @@ def test_batch_norm(rng, inner, case):
     channel = {name: normal(rng, 5) for name in names if case == "weighted" or name != "weight"}
     inputs = {"grad_out": dy, "input": x, **channel, "counter": np.array([[7], [9]], np.int32)}
     c = {name: vector.astype(np.float64).reshape(5, *[1] * len(inner)) for name, vector in channel.items()}
-    expected = (dy - c["sum_dy"] / 16) - (x - c["mean"]) * (c["invstd"] ** 2 * c["sum_dy_xmu"] / 16)
+    expected = (dy - c["sum_dy"] / 16) - (x - c["mean"]) * (c["invstd"] ** 2 * (c["sum_dy_xmu"] / 16))
     expected = expected * c["invstd"] * c.get("weight", 1.0)
     (got,) = evaluated("BatchNormElemtBackward", case, inputs, {})
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)

@@ -73,6 +73,16 @@ def test_a_wrong_argument_of_run_is_one_message(inputs, attrs, options, named):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(("value", "shown"), [(32.0, "32.0"), (True, "True"), ("32", "'32'")])
+def test_an_attribute_that_shapes_depend_on_is_checked_first(value, shown):
+    rows = np.ones((64, 2, 16), np.float16)
+    inputs = {"output_grad": rows[:3], "input": rows, "weight": np.ones((32, 2), np.float16)}
+    attrs = {"compress_block_size": value, "compress_stride": 16, "act_seq_len_type": 0}
+    with pytest.raises(UserError) as refused:
+        run("NsaCompressGrad", inputs, attrs)
+    assert str(refused.value) == f"NsaCompressGrad: compress_block_size: got {shown}, expected an integer"
+
+
 def test_an_output_whose_elements_share_memory_is_refused():
     shared = np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (2, 4), (4, 4))
     with pytest.raises(UserError, match="share memory"):
