@@ -174,10 +174,13 @@ def atc(
 @app.command()
 def profile(
     op_type: Annotated[str, typer.Argument(metavar="OP", help="Operator type.")],
-    shape: Annotated[list[str], typer.Option(metavar="name=4x8,...", help="Shapes of the inputs.")],
+    shape: Annotated[list[str] | None, typer.Option(metavar="name=4x8,...", help="Shapes of the inputs.")] = None,
     attr: Annotated[list[str] | None, typer.Option(metavar="k=v", help="An attribute; may be repeated.")] = None,
     dtype: Annotated[str | None, typer.Option(help="dtype of the inputs that take it: fp16, bf16, fp32, ...")] = None,
     soc: Annotated[str, typer.Option(help="SoC that the twin plays.")] = "Ascend910B1",
+    inputs: Annotated[
+        Path | None, typer.Option(metavar="IN.npz", help="Arrays by name, in place of a shape and made-up numbers.")
+    ] = None,
     trace: Annotated[Path | None, typer.Option(metavar="T.json", help="Write a trace for Chrome or Perfetto.")] = None,
     html: Annotated[Path | None, typer.Option(metavar="P.html", help="Write a page with charts.")] = None,
     json_out: Annotated[Path | None, typer.Option("--json", metavar="J", help="Write the figures as JSON.")] = None,
@@ -186,7 +189,17 @@ def profile(
     from opforge.twin.profile import profile_command
 
     raise typer.Exit(
-        profile_command(op_type, shape, attr or [], dtype=dtype, soc=soc, trace=trace, html=html, json_out=json_out)
+        profile_command(
+            op_type,
+            shape or [],
+            attr or [],
+            dtype=dtype,
+            soc=soc,
+            arrays=inputs,
+            trace=trace,
+            html=html,
+            json_out=json_out,
+        )
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,18 +75,28 @@ def parse_attrs(texts: Sequence[str]) -> dict[str, Any]:
     return attrs
 
 
-def make_inputs(spec: OpSpec, shapes: Mapping[str, tuple[int, ...]], dtype: str | None) -> dict[str, Array]:
+def make_inputs(
+    spec: OpSpec,
+    shapes: Mapping[str, tuple[int, ...]],
+    dtype: str | None,
+    given: Mapping[str, Array] = MappingProxyType({}),
+) -> dict[str, Array]:
     """Arrays for an operator.
 
-    `dtype` goes to every input that takes it; an input that does not has the first dtype of its spec. Floats are
-    normally distributed; integers ascend evenly up to the first dimension of the first input, as ends of groups do.
+    `dtype` goes to every input that takes it; an input that does not has the first dtype of its spec. Arrays of
+    `given` are cast to it. Of the others, floats are normally distributed, and integers ascend evenly up to the first
+    dimension of the first input, as ends of groups do.
 
     Raises:
-        UserError: A name or dtype is unknown, or a required input has no shape.
+        UserError: A name or dtype is unknown, or a required input has neither a shape nor an array.
     """
     known = [tensor.name for tensor in spec.inputs]
-    if unknown := sorted(set(shapes) - set(known)):
-        raise UserError(f"--shape: got {', '.join(unknown)}, {spec.op_type} has {', '.join(known)}")
+    for option, names in (("--shape", shapes), ("--inputs", given)):
+        if unknown := sorted(set(names) - set(known)):
+            raise UserError(f"{option}: got {', '.join(unknown)}, {spec.op_type} has {', '.join(known)}")
+    if twice := sorted(set(shapes) & set(given)):
+        raise UserError(f"--shape: got {', '.join(twice)}, whose array --inputs brings; leave one of them out")
+    shapes = {**shapes, **{name: array.shape for name, array in given.items()}}
     if missing := [tensor.name for tensor in spec.inputs if not tensor.optional and tensor.name not in shapes]:
         raise UserError(f"--shape: {spec.op_type} needs a shape for {', '.join(missing)}")
     wanted = DTYPE_WORDS.get(dtype or "", dtype)
@@ -98,7 +109,9 @@ def make_inputs(spec: OpSpec, shapes: Mapping[str, tuple[int, ...]], dtype: str 
     for tensor in (tensor for tensor in spec.inputs if tensor.name in shapes):
         shape = shapes[tensor.name]
         kind = np.dtype(wanted if wanted in tensor.dtypes else tensor.dtypes[0])
-        if np.issubdtype(kind, np.integer):
+        if tensor.name in given:
+            arrays[tensor.name] = given[tensor.name].astype(kind)
+        elif np.issubdtype(kind, np.integer):
             count = int(np.prod(shape))
             values = np.arange(1, count + 1) * (first[0] if first else 1) // max(count, 1)
             arrays[tensor.name] = values.astype(kind).reshape(shape)
@@ -209,6 +222,7 @@ def profile_command(
     *,
     dtype: str | None,
     soc: str,
+    arrays: Path | None,
     trace: Path | None,
     html: Path | None,
     json_out: Path | None,
@@ -216,18 +230,21 @@ def profile_command(
     """`opforge profile`."""
     from rich.console import Console
 
+    from opforge.frontend.arrays import load_arrays
+
     console = Console()
     parsed, values = parse_shapes(shapes), parse_attrs(attrs)
     for option, path in (("--trace", trace), ("--html", html), ("--json", json_out)):
         if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
             raise UserError(f"{option}: got {path}, expected a file in a folder that exists")
     project, spec = _find(op_type)
-    inputs = make_inputs(spec, parsed, dtype)
+    given = load_arrays(arrays, [tensor.name for tensor in spec.inputs]) if arrays else {}
+    inputs = make_inputs(spec, parsed, dtype, given)
     case = {
         "operator": op_type,
         "soc": soc,
         "dtypes": {name: array.dtype.name for name, array in inputs.items()},
-        "shapes": parsed,
+        "shapes": {name: array.shape for name, array in inputs.items()},
         "attrs": values,
     }
     try:

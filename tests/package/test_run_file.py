@@ -42,10 +42,11 @@ def test_folder_date_umask_and_locale_do_not_change_the_bytes(package, project, 
     folder = tmp_path / "a folder"
     folder.mkdir()
     time.sleep(1.1)  # gzip and tar count in seconds
-    program = "import sys; from pathlib import Path; from opforge.package.pack import pack; pack(out=Path(sys.argv[1]))"
+    program = "import sys; from pathlib import Path; from opforge.package.pack import pack; "
+    program += "pack(ops=sys.argv[2:], out=Path(sys.argv[1]))"
     surroundings = {"LC_ALL": "C.UTF-8", "TZ": "Asia/Tokyo", "TMPDIR": str(folder), "GZIP": "-1", "PYTHONHASHSEED": "7"}
     subprocess.run(
-        [sys.executable, "-c", program, str(folder)],
+        [sys.executable, "-c", program, str(folder), "GroupedBiasAddGrad"],
         cwd=project.root,
         env=os.environ | surroundings,
         umask=0o077,

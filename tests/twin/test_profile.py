@@ -8,6 +8,7 @@ import math
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -180,6 +181,29 @@ def test_the_command_prints_and_writes(tmp_path):
     figures = json.loads(out.read_text(encoding="utf-8"))
     assert figures["shapes"] == {"grad_y": [40, 3, 30]}
     assert figures["minimal_bytes"] == (40 * 3 * 30 + 40 * 30) * 2
+
+
+def test_arrays_take_the_place_of_shapes(tmp_path):
+    arrays, out = tmp_path / "skewed.npz", tmp_path / "figures.json"
+    np.savez(arrays, group_idx=np.array([1, 2, 2, 4096]))
+    command = [
+        "profile",
+        "GroupedBiasAddGrad",
+        "--shape",
+        "grad_y=4096x64",
+        "--inputs",
+        str(arrays),
+        "--json",
+        str(out),
+    ]
+    result = CliRunner().invoke(app, [*command, "--dtype", "fp16"])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(out.read_text(encoding="utf-8"))
+    assert figures["shapes"] == {"grad_y": [4096, 64], "group_idx": [4]}
+    assert figures["dtypes"] == {"grad_y": "float16", "group_idx": "int32"}
+    assert figures["minimal_bytes"] == (4096 * 64 + 4 * 64) * 2 + 4 * 4
+    twice = CliRunner().invoke(app, [*command, "--shape", "group_idx=4"])
+    assert "got group_idx, whose array --inputs brings" in str(twice.exception)
 
 
 def test_what_the_options_mean():

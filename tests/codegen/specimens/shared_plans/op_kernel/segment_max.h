@@ -78,7 +78,7 @@ private:
     {
         int64_t row = share_.begin;
         while (row < share_.end) {
-            const int64_t segment = segments_.GroupOf(row);
+            const int64_t segment = segments_.GroupOf(row, 0);
             const int64_t end = kernel::Smaller(segments_.End(segment), share_.end);
             Start(column);
             for (; row < end; ++row) {
@@ -100,7 +100,7 @@ private:
         if (share_.begin == share_.end) {
             return;
         }
-        const int64_t segment = segments_.GroupOf(share_.end - 1);
+        const int64_t segment = segments_.GroupOf(share_.end - 1, 0);
         if (segments_.Start(segment) < share_.begin || segments_.End(segment) <= share_.end) {
             return;
         }
