@@ -102,6 +102,15 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
     ORDER(MTE3_MTE2); // of the core itself
     SyncAll(); // added
     DataCopy(a[512 - 8], zGm[GetBlockNum() * 16], 8);
+    // Instructions that read what they write, after others that read it.
+    PipeBarrier<PIPE_ALL>();
+    Muls(d, a, 5.0f, 256);
+    PipeBarrier<PIPE_V>(); // in place
+    Exp(a, a, 256);
+    PipeBarrier<PIPE_V>();
+    Muls(d, a, 6.0f, 256);
+    PipeBarrier<PIPE_V>(); // accumulated
+    Axpy(a, c, 2.0f, 256);
 }
 """
 
@@ -143,6 +152,20 @@ PLANTED = [
         "PipeBarrier<PIPE_V>(); // b again",
         "Muls(c, b",
         "Duplicate(b, 3.0f",
+        (WAR, "PipeBarrier<PIPE_V>()", "src of Muls"),
+    ),
+    Planted(
+        "in_place_after_read",
+        "PipeBarrier<PIPE_V>(); // in place",
+        "Muls(d, a, 5.0f",
+        "Exp(a, a",
+        (WAR, "PipeBarrier<PIPE_V>()", "src of Muls"),
+    ),
+    Planted(
+        "accumulated_after_read",
+        "PipeBarrier<PIPE_V>(); // accumulated",
+        "Muls(d, a, 6.0f",
+        "Axpy(a, c",
         (WAR, "PipeBarrier<PIPE_V>()", "src of Muls"),
     ),
     Planted(

@@ -16,12 +16,12 @@ size_t UserOf(Pipe pipe)
     return static_cast<size_t>(std::find(kUserPipes.begin(), kUserPipes.end(), pipe) - kUserPipes.begin());
 }
 
-/// Whether any of the times is behind `known` and not `now`: a plain loop, for the sake of vector registers.
-bool AnyLater(const uint32_t* times, int64_t count, uint32_t known, uint32_t now)
+/// Whether any of the times is behind `known`: a plain loop, for the sake of vector registers.
+bool AnyLater(const uint32_t* times, int64_t count, uint32_t known)
 {
     uint32_t later = 0;
     for (int64_t index = 0; index < count; ++index) {
-        later |= static_cast<uint32_t>(times[index] > known) & static_cast<uint32_t>(times[index] != now);
+        later |= static_cast<uint32_t>(times[index] > known);
     }
     return later != 0;
 }
@@ -59,20 +59,19 @@ LocalOrder::LocalOrder(bool isOn) : isOn_(isOn)
     }
 }
 
-std::optional<Conflict> LocalOrder::Find(const Access& access, uint32_t now, size_t user, bool isWrite, uint32_t known)
+std::optional<Conflict> LocalOrder::Find(const Access& access, size_t user, bool isWrite, uint32_t known)
 {
     const Uses& uses = Of(user, isWrite);
     const int64_t end = access.begin + access.bytes;
     const int64_t first = access.begin / kBlockBytes;
     const int64_t last = (end - 1) / kBlockBytes;
-    if (!AnyLater(uses.time.data() + first, last - first + 1, known, now)) {
+    if (!AnyLater(uses.time.data() + first, last - first + 1, known)) {
         return std::nullopt;
     }
     std::optional<Conflict> found;
     for (int64_t block = first; block <= last; ++block) {
         const auto at = static_cast<size_t>(block);
-        const bool isLater =
-            uses.time[at] > known && uses.time[at] != now && (uses.bytes[at] & BytesIn(block, access.begin, end)) != 0;
+        const bool isLater = uses.time[at] > known && (uses.bytes[at] & BytesIn(block, access.begin, end)) != 0;
         if (found && (!isLater || uses.site[at] != found->site)) {
             break;
         }
@@ -95,12 +94,16 @@ std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uin
     if (!isOn_) {
         return std::nullopt;
     }
+    if (now != now_) {
+        RecordPending();
+        now_ = now;
+    }
     const bool writes = access.kind != AccessKind::kRead;
     const Clock& before = order.Before(access.pipe);
     std::optional<Conflict> found;
     // The latest one says best what is missing: it may hide others.
     const auto consider = [&](size_t user, bool isWrite) {
-        const auto conflict = Find(access, now, user, isWrite, before.Of(kUserPipes[user]));
+        const auto conflict = Find(access, user, isWrite, before.Of(kUserPipes[user]));
         if (conflict && (!found || conflict->time > found->time)) {
             found = conflict;
         }
@@ -114,25 +117,33 @@ std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uin
             consider(user, false);
         }
     }
-    Uses& uses = Of(UserOf(access.pipe), writes);
-    const int64_t end = access.begin + access.bytes;
-    const int64_t first = access.begin / kBlockBytes;
-    const int64_t last = (end - 1) / kBlockBytes;
-    const uint32_t settled = SettledTime(access.pipe, order);
-    for (const int64_t border : {first, last}) {
-        const auto at = static_cast<size_t>(border);
-        uses.bytes[at] = BytesIn(border, access.begin, end) | (uses.time[at] <= settled ? 0 : uses.bytes[at]);
-    }
-    std::fill(uses.time.begin() + first, uses.time.begin() + last + 1, now);
-    std::fill(uses.site.begin() + first, uses.site.begin() + last + 1, site);
-    if (last > first) {
-        std::fill(uses.bytes.begin() + first + 1, uses.bytes.begin() + last, ~uint32_t{0});
-    }
+    pending_.push_back({UserOf(access.pipe), writes, access.begin, access.begin + access.bytes, site,
+                        SettledTime(access.pipe, order)});
     return found;
+}
+
+void LocalOrder::RecordPending()
+{
+    for (const Use& use : pending_) {
+        Uses& uses = Of(use.user, use.isWrite);
+        const int64_t first = use.begin / kBlockBytes;
+        const int64_t last = (use.end - 1) / kBlockBytes;
+        for (const int64_t border : {first, last}) {
+            const auto at = static_cast<size_t>(border);
+            uses.bytes[at] = BytesIn(border, use.begin, use.end) | (uses.time[at] <= use.settled ? 0 : uses.bytes[at]);
+        }
+        std::fill(uses.time.begin() + first, uses.time.begin() + last + 1, now_);
+        std::fill(uses.site.begin() + first, uses.site.begin() + last + 1, use.site);
+        if (last > first) {
+            std::fill(uses.bytes.begin() + first + 1, uses.bytes.begin() + last, ~uint32_t{0});
+        }
+    }
+    pending_.clear();
 }
 
 void LocalOrder::Forget(int64_t begin, int64_t bytes)
 {
+    RecordPending();
     const int64_t first = begin / kBlockBytes;
     const int64_t last = (begin + bytes + kBlockBytes - 1) / kBlockBytes;
     for (Uses& uses : uses_) {

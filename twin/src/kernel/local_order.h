@@ -42,10 +42,23 @@ private:
         std::vector<uint32_t> site;
     };
 
+    struct Use {
+        size_t user;
+        bool isWrite;
+        int64_t begin;
+        int64_t end;
+        uint32_t site;
+        uint32_t settled;
+    };
+
     Uses& Of(size_t user, bool isWrite) { return uses_[2 * user + (isWrite ? 1 : 0)]; }
-    std::optional<Conflict> Find(const Access& access, uint32_t now, size_t user, bool isWrite, uint32_t known);
+    std::optional<Conflict> Find(const Access& access, size_t user, bool isWrite, uint32_t known);
+
+    void RecordPending();
 
     bool isOn_;
+    uint32_t now_ = 0;
+    std::vector<Use> pending_;  ///< of instruction `now_`: its read must not hide an earlier one from its write
     std::array<Uses, 2 * kUsers> uses_;
 };
 
