@@ -158,6 +158,7 @@ private:
         const AscendC::LocalTensor<int32_t>& high = other_;
         const AscendC::LocalTensor<int32_t>& flag = offsets_;
         AscendC::Mins<int32_t>(sign_, high, 0, groups_);
+        AscendC::PipeBarrier<PIPE_V>();
         AscendC::Maxs<int32_t>(high, high, 0, groups_);
         AscendC::Mins<int32_t>(flag, ends_, 0, groups_);
         AscendC::PipeBarrier<PIPE_V>();

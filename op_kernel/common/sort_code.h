@@ -37,6 +37,7 @@ public:
         AscendC::Sub(numbers, work, numbers, count);
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::Add(work, work, numbers, count);
+        AscendC::PipeBarrier<PIPE_V>();
         AscendC::Mins<int32_t>(numbers, numbers, 1, count);
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::Adds<int32_t>(work, work, kLeastNormal, count);
