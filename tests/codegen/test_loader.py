@@ -152,7 +152,7 @@ REFUSALS = [
     ("- {name: x,", "- {name: ^float16,", "inputs[0].name: got 'float16', which generated code uses itself"),
     ("- {name: y,", "- {name: ^x,", "inputs[1].name: got the name 'x' again, inputs[0] has it already"),
     ("- {name: x,", "- {name: ^status,", "inputs[0].name: got 'status', which generated code uses itself"),
-    ("- {name: x,", "- {name: ^z_dense,", "inputs[0].name: got 'z_dense', which generated code uses itself"),
+    ("name: scale,", "name: ^z_dense,", "attrs[0].name: got 'z_dense', which generated code uses itself"),
     ("name: scale,", "name: ^error,", "attrs[0].name: got 'error', which generated code uses itself"),
     ("name: scale,", "name: z,", "11:12: outputs[0].name: got the name 'z' again, attrs[0] has it already"),
     ("label: C2", "label: ^C1", "constraints[1].label: got the label 'C1' again, constraints[0] has it already"),
