@@ -32,6 +32,7 @@ from opforge.codegen.expr import (
     TextLiteral,
     Variable,
     single_precision,
+    walk,
 )
 
 # None: unknown. A dtype is its name.
@@ -113,6 +114,24 @@ def evaluate(expression: Expr, environment: Environment) -> Value:
             return None if negated is None else not negated
         case Junction(operator=word, operands=operands):
             return _junction(word == "or", operands, environment)
+
+
+def why_never(expression: Expr) -> str | None:
+    """Why a part of an expression has no value in any call: constants that divide by zero or do not fit 64 bits."""
+    for part in walk(expression):
+        certain = part
+        if isinstance(part, Arithmetic) and part.operator in {"//", "%"} and not _is_constant(part.left):
+            certain = replace(part, left=IntLiteral(0))
+        try:
+            if _is_constant(certain):
+                evaluate(certain, Environment())
+        except EvaluationError as error:
+            return f"got {error}, expected a part that has a value"
+    return None
+
+
+def _is_constant(expression: Expr) -> bool:
+    return all(isinstance(part, (IntLiteral, Negative, Arithmetic, Extreme)) for part in walk(expression))
 
 
 def _integer(expression: Expr, environment: Environment) -> int | None:

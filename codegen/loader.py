@@ -181,6 +181,7 @@ def _report(document: Document, errors: list[ErrorDetails], renamed: dict[Path, 
     unknown = {tuple(error["loc"]) for error in errors if error["type"] == "extra_forbidden"}
     meant = {(*path[:-1], near) for path in unknown if (near := _meant(path))}
     kinds: dict[Path, list[str]] = {}
+    told: set[Path] = set()
     for error in errors:
         path = _document_path(document, error, renamed)
         if error["type"] == "extra_forbidden":
@@ -194,9 +195,12 @@ def _report(document: Document, errors: list[ErrorDetails], renamed: dict[Path, 
         elif error["type"] in _EXPECTED:
             kinds.setdefault(path, []).append(_EXPECTED[error["type"]])
         else:
+            told.add(path)
             place = document.key_place(path) if KEY in error["loc"] else document.place(path)
             document.problems.append(Problem(place, path, _message(error)))
     for path, expected in kinds.items():
+        if path in told:
+            continue  # of a union: one of its members has the kind and refuses the value
         got = _short(_at(document.value, path))
         message = f"got {got}, expected {' or '.join(dict.fromkeys(expected))}"
         document.problems.append(Problem(document.place(path), path, message))

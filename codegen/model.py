@@ -37,6 +37,8 @@ STATUSES = {
     161002: "ACLNN_ERR_PARAM_INVALID",
     561002: "ACLNN_ERR_INNER_TILING_ERROR",
 }
+# The built-in rules and the status that a call which breaks one gets.
+RULE_STATUSES = {"required": 161001, "dtypes": 161002, "formats": 161002, "ranks": 161002, "shapes": 161002}
 TASK_TYPES = ("AIV_ONLY", "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1", "MIX_AIC_1_2")
 SCALAR_BYTES = {"int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8}
 TILING_DATA_BYTES = 2048
@@ -119,7 +121,7 @@ TaskType = Annotated[str, _Known("task type", TASK_TYPES)]
 AttrType = Annotated[str, _Known("attribute type", ("int", "float", "bool", "string"))]
 ScalarType = Annotated[str, _Known("type", tuple(SCALAR_BYTES))]
 PlanName = Annotated[str, AfterValidator(_plan)]
-RuleName = Annotated[str, _Known("rule", ("required", "dtypes", "formats", "ranks", "shapes"))]
+RuleName = Annotated[str, _Known("rule", tuple(RULE_STATUSES))]
 Status = Annotated[int, Field(ge=0)]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9]{0,7}$")]
 CType = Annotated[

@@ -32,6 +32,31 @@ _RESERVED = _words(
 _MACROS = _words(
     "ATTR BUFSIZ DATATYPE DYNAMIC EOF EXIT GRAPH INFINITY INPUT NAN NULL OPTIONAL OUTPUT REQUIRED S_OK TRUE FALSE"
 )
+# Locals, parameters and types that an aclnn function has besides the parameters of the spec (templates/aclnn.*.j2).
+_ACLNN = _words(
+    "aclIntArray aclOpExecutor aclTensor aclnnStatus aclrtStream broken call executor status stream symbols "
+    "uniqueExecutor workspace workspaceSize"
+)
+# Types of CANN (twin/cann_api.json) and of the shared headers in the namespaces that operators are declared in or use.
+_TYPES = _words(
+    "Argument AscendString BinaryRepeatParams BrcbRepeatParams CMPMODE CO2Layout CacheLine CacheMode CastPair "
+    "CommentSection CompileTimeTensorDesc ContinuousVector ContinuousVectorVector CopyRepeatParams "
+    "DataCopyCO12DstParams DataCopyExtParams DataCopyPadExtParams DataCopyParams DataType DcciDst DependScope "
+    "Dimension Dimensions Dtype ElementwiseWork ExtendedKernelContext Extent FixpipeConfig FixpipeParamsV220 "
+    "FmatrixMode FollowType Format FormatCheckOption FrameworkType GapReader GapWriter GatherMaskMode "
+    "GatherMaskParams GatherRepeatParams GlobalTensor Grid Groups HF32Mode HF32TransMode HardEvent HeadShares "
+    "IndexSort InferDataTypeContext InferShapeContext InferShapeRangeContext InitConstValueParams Int "
+    "IsResetLoad3dConfig LoadData2DParams LoadData2dTransposeParams LoadData3DParamsV2 LoadDataRepeatParam "
+    "LocalTensor Logic MaskMode MatmulImpl MatmulType MmadParams MrgSort4Info MrgSortSrcList Nd2NzParams "
+    "NoCompileInfo NoTilingParse OpAICoreConfig OpAICoreDef OpAttrDef OpDef OpImplMode OpImplRegisterV2 OpMC2Def "
+    "OpParamDef OpRegistrationData Operator OperatorFactory Option PairReader PairWriter ParseOpToGraphFunc "
+    "ParseParamByOpFunc ParseParamFunc Plan Platform PlatformInfo PrecedesTest Probes Product Real ReduceOrder "
+    "Refusal RoundMode RowBurst RowReductionWork RowSum Rule RuntimeAttrs SELMODE SegmentedRowsWork Sequences Shape "
+    "ShapeVector SocVersion SortCode SortedList Span Spread Star Status StorageFormat StorageShape Strides "
+    "Surroundings TBuf TPipe TPosition TQue TQueBind Tensor TensorData TensorDesc TensorPlacement TensorType Text "
+    "TilingContext TilingData TilingDef TypedContinuousVector UnaryRepeatParams ValueState Values Verdict Violation "
+    "WantedTest WordPair"
+)
 # Words of the expression language.
 _LANGUAGE = _words("present dtype prod len min max sum all steps and or not if else for in True False None")
 
@@ -71,7 +96,7 @@ def suggest(got: str, known: Iterable[str]) -> str:
     names = sorted(set(known))
     if near := nearest(got, names):
         return f"did you mean {near!r}?"
-    return f"expected one of {', '.join(names)}"
+    return f"expected one of {', '.join(names)}" if names else "expected none"
 
 
 def nearest(got: str, known: Iterable[str]) -> str | None:
@@ -87,17 +112,27 @@ def _refusal(got: str, form: re.Pattern[str], example: str, words: frozenset[str
         return f"got {got!r}, expected {example}"
     camel = lower_camel(got)
     if {got, camel} & (_CPP_KEYWORDS | frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) - {"type", "match"}):
-        return f"got {got!r}, a keyword of C++ or Python; expected another name, as in '{got}_value'"
+        return f"got {got!r}, a keyword of C++ or Python; expected another name, as in {_other(got, form)!r}"
     if {got, camel} & words:
-        return f"got {got!r}, which generated code uses itself; expected another name, as in '{got}_value'"
+        return own_word_refusal(got, _other(got, form))
     if len(got) > 64:
         return f"got a name of {len(got)} characters, expected at most 64"
     return None
 
 
+def _other(got: str, form: re.Pattern[str]) -> str:
+    snake, camel = f"{got}_value", f"{got}Value"
+    return snake if form.fullmatch(snake) else camel
+
+
+def own_word_refusal(got: str, other: str) -> str:
+    """That generated code has a name already, and which other one it leaves free."""
+    return f"got {got!r}, which generated code uses itself; expected another name, as in {other!r}"
+
+
 def op_type_refusal(got: str) -> str | None:
     """Why `got` cannot be an op type, or None."""
-    return _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'GroupedBiasAddGrad'")
+    return _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'GroupedBiasAddGrad'", _TYPES | _MACROS)
 
 
 def parameter_refusal(got: str) -> str | None:
@@ -113,7 +148,7 @@ def ir_name_refusal(got: str) -> str | None:
 
 def camel_refusal(got: str) -> str | None:
     """Why `got` cannot name a parameter of a C function, or None."""
-    return _refusal(got, _LOWER_CAMEL, "camelCase, as in 'gradY'", frozenset({"workspace", "workspaceSize", "stream"}))
+    return _refusal(got, _LOWER_CAMEL, "camelCase, as in 'gradY'", _ACLNN)
 
 
 def symbol_refusal(got: str) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opforge.codegen import names
+from opforge.codegen.evaluate import why_never
 from opforge.codegen.expr import (
     BoolLiteral,
     Comparison,
@@ -20,20 +21,17 @@ from opforge.codegen.expr import (
     StarDims,
     Symbol,
     certainly_present,
-    parse_condition,
-    parse_integer,
     parse_kind,
     reads_shapes,
     symbols_of,
 )
+from opforge.codegen.model import RULE_STATUSES
 from opforge.codegen.names import suggest
 from opforge.codegen.yaml_nodes import KEY, Path
 
 if TYPE_CHECKING:
     from opforge.codegen.model import CaseSpec, ConstraintSpec, OpSpec
 
-# `formats` may be left out.
-RULES = ("required", "dtypes", "ranks", "shapes")
 MAX_RANK = 8
 TRUE = BoolLiteral(value=True)
 # What stands for a number in what a message expects.
@@ -189,6 +187,13 @@ def compile_spec(spec: OpSpec) -> tuple[Program, list[tuple[Path, str]]]:
     return Program(parsed, constraints, compiler.work(parsed)), compiler.problems
 
 
+def _parsed(text: str, scope: Scope, kinds: Sequence[Kind]) -> Expr:
+    expression = parse_kind(text, scope, kinds)
+    if reason := why_never(expression):
+        raise ExprError(f"in {text!r}: {reason}")
+    return expression
+
+
 class _Compiler:
     def __init__(self, spec: OpSpec) -> None:
         self._spec = spec
@@ -216,7 +221,7 @@ class _Compiler:
         """One case, or None if its condition cannot be parsed."""
         path: Path = ("cases", index)
         try:
-            when = parse_condition(case.when, self._scope(self._inputs))
+            when = _parsed(case.when, self._scope(self._inputs), (Kind.BOOL,))
         except ExprError as error:
             self._problem((*path, "when"), str(error))
             return None
@@ -305,7 +310,7 @@ class _Compiler:
             raise ExprError(f"got {dim!r}, which is unbound when an optional input is absent; expected another symbol")
         if _BARE.fullmatch(dim) and dim not in self._attributes and dim not in self._stars:
             raise ExprError(f"got {dim!r}, which no input has as a dimension; {suggest(dim, known)}")
-        return parse_integer(dim, self._scope(self._inputs, known))
+        return _parsed(dim, self._scope(self._inputs, known), (Kind.INT,))
 
     def constraint(self, index: int, constraint: ConstraintSpec, cases: tuple[Case, ...]) -> Constraint:
         """One constraint; its check is `true` if it has none or it cannot be parsed."""
@@ -368,7 +373,7 @@ class _Compiler:
         everywhere = set.intersection(*scopes) if scopes else set()
         somewhere = set().union(*self._certain.values()) if self._certain else set()
         try:
-            expression = parse_kind(text, self._scope(self._tensors, somewhere), kinds)
+            expression = _parsed(text, self._scope(self._tensors, somewhere), kinds)
         except ExprError as error:
             self._problem(path, str(error))
             return None
@@ -381,13 +386,14 @@ class _Compiler:
     def check_rule_order(self, constraints: Sequence[Constraint]) -> None:
         """Each built-in rule stands once; what reads symbols stands behind the rule that binds them."""
         order = [constraint.rule or "check" for constraint in constraints]
-        for rule in RULES:
+        always = [rule for rule in RULE_STATUSES if rule != "formats"]
+        for rule in always:
             if order.count(rule) != 1:
                 got = f"got {order.count(rule)} constraints with rule {rule!r}, expected one"
-                self._problem(("constraints",), f"{got}, as in '{{label: C1, rule: {rule}, status: 161001}}'")
+                self._problem(("constraints",), f"{got}, as in '{{.., rule: {rule}, status: {RULE_STATUSES[rule]}}}'")
         if order.count("formats") > 1:
             self._problem(("constraints",), "got the rule 'formats' several times, expected it once at most")
-        if any(order.count(rule) != 1 for rule in RULES):
+        if any(order.count(rule) != 1 for rule in always):
             return
         if not order.index("required") < order.index("dtypes") < order.index("ranks"):
             self._problem(("constraints",), "expected the rules in the order required, dtypes, ranks")

@@ -68,6 +68,6 @@ def find_project(start: Path | None = None) -> Project:
     except FileNotFoundError as error:
         raise UserError("the current folder no longer exists; change to one that does") from error
     for folder in (here, *here.parents):
-        if any((folder / "op_proto").glob("*.yaml")) and (folder / "op_kernel").is_dir():
+        if any((folder / "op_proto").glob("*.yaml")):
             return Project(folder)
     return Project(BUILTIN_ROOT)

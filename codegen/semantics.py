@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from opforge.codegen.evaluate import Environment, EvaluationError, evaluate
-from opforge.codegen.expr import CORES, single_precision
+from opforge.codegen.expr import CORES, INT_MAX, INT_MIN, single_precision
 from opforge.codegen.model import AttrSpec, OpSpec, TensorSpec, TestShape
 from opforge.codegen.program import LIMIT, Case, Constraint, Dim, Program
 
@@ -247,6 +247,10 @@ class _Checker:
         return None
 
     def _dtype(self, constraint: Constraint) -> Violation | None:
+        for attr in self._spec.attrs:
+            value = self._attrs[attr.name]
+            if attr.type == "int" and value is not None and not INT_MIN <= int(value) <= INT_MAX:
+                return self._broken(constraint, attr.name, value_text(value), "an integer of 64 bits")
         if self._dtypes_of is None:
             return None
         for tensor in self._tensors:

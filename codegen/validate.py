@@ -10,6 +10,7 @@ from opforge.codegen.expr import INT_MAX, INT_MIN
 from opforge.codegen.formula import FormulaError, formula_names, latex_lines
 from opforge.codegen.model import (
     LIST_TYPE,
+    RULE_STATUSES,
     SCALAR_BYTES,
     STATUSES,
     TENSOR_TYPES,
@@ -18,7 +19,7 @@ from opforge.codegen.model import (
     OpSpec,
     TensorSpec,
 )
-from opforge.codegen.names import lower_camel, snake_case, suggest
+from opforge.codegen.names import lower_camel, own_word_refusal, snake_case, suggest
 from opforge.codegen.onnx_body import body_problems
 from opforge.codegen.program import Program, compile_spec
 from opforge.codegen.semantics import shapes_of_test
@@ -153,6 +154,10 @@ def _check_value(attr: AttrSpec, value: bool | float | str, path: Path, problems
 def _check_constraints(spec: OpSpec, problems: Problems) -> None:
     labels = [(("constraints", i, "label"), constraint.label) for i, constraint in enumerate(spec.constraints)]
     _check_unique(problems, "the label", labels)
+    for number, (where, label) in enumerate(labels, 1):
+        if label != f"C{number}" and label not in {other for _, other in labels[: number - 1]}:
+            problems.append((where, f"got {label!r}, expected 'C{number}': labels count the constraints from C1 on"))
+            break
     parameters = [tensor.name for tensor in spec.tensors] + [attr.name for attr in spec.attrs]
     cases = [case.name for case in spec.cases]
     for index, constraint in enumerate(spec.constraints):
@@ -160,6 +165,9 @@ def _check_constraints(spec: OpSpec, problems: Problems) -> None:
         if constraint.status not in STATUSES:
             expected = ", ".join(map(str, STATUSES))
             problems.append(((*path, "status"), f"got {constraint.status}, expected one of {expected}"))
+        elif constraint.rule is not None and constraint.status != RULE_STATUSES[constraint.rule]:
+            expected = f"{RULE_STATUSES[constraint.rule]}, the status of the rule {constraint.rule!r}"
+            problems.append(((*path, "status"), f"got {constraint.status}, expected {expected}"))
         if (constraint.rule is None) == (constraint.check is None):
             problems.append((path, "expected either 'rule' or 'check'"))
         for product in constraint.products:
@@ -187,6 +195,8 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
     _check_unique(problems, "the function", functions)
     tensors = {tensor.name: tensor for tensor in spec.tensors}
     attrs = {attr.name: attr for attr in spec.attrs}
+    dense = {f"{lower_camel(tensor.name)}Dense" for tensor in spec.tensors}
+    copies = dense | {f"{lower_camel(output.name)}Copy" for output in spec.outputs}
     needed = [t.name for t in spec.tensors if not t.optional] + [a.name for a in spec.attrs if a.default is None]
     for index, function in enumerate(spec.aclnn):
         path: Path = ("aclnn", index, "params")
@@ -196,6 +206,8 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
                 problems.append(((*path, name), f"unknown parameter {of!r}; {suggest(of, [*tensors, *attrs])}"))
             elif of in used:
                 problems.append(((*path, name), f"got {of!r} again, expected each parameter once"))
+            if name in copies:
+                problems.append(((*path, name, KEY), own_word_refusal(name, f"{name}Value")))
             used.append(of)
         problems.extend(
             (path, f"{name!r} is missing, expected a parameter for it") for name in needed if name not in used

@@ -140,6 +140,8 @@ REFUSALS = [
     ("type: int64}", "type: ^int128}", "tiling.data[0].type: unknown type 'int128'; did you mean 'int32'?"),
     ("op_type: AddRows", "op_type: ^Add_Rows", "op_type: got 'Add_Rows', expected CamelCase without '_'"),
     ("op_type: AddRows", "op_type: ^../../x", "op_type: got '../../x', expected CamelCase"),
+    ("op_type: AddRows", "op_type: ^OpDef", "op_type: got 'OpDef', which generated code uses itself; expected another"),
+    ("op_type: AddRows", "op_type: ^NULL", "op_type: got 'NULL', which generated code uses itself; expected another"),
     ("op_type: AddRows", "op_type: ^9Rows", "op_type: got '9Rows', expected CamelCase"),
     ("- {name: x,", "- {name: ^class,", "inputs[0].name: got 'class', a keyword of C++ or Python"),
     ("- {name: x,", "- {name: ^lambda,", "inputs[0].name: got 'lambda', a keyword of C++ or Python"),
@@ -151,9 +153,28 @@ REFUSALS = [
     ("- {name: y,", "- {name: ^x,", "inputs[1].name: got the name 'x' again, inputs[0] has it already"),
     ("name: scale,", "name: z,", "11:12: outputs[0].name: got the name 'z' again, attrs[0] has it already"),
     ("label: C2", "label: ^C1", "constraints[1].label: got the label 'C1' again, constraints[0] has it already"),
+    ("label: C2", "label: ^C3", "constraints[1].label: got 'C3', expected 'C2': labels count the constraints from C1"),
+    ("label: C5", "label: ^D5", "constraints[4].label: got 'D5', expected 'C5': labels count the constraints from C1"),
+    (
+        "rule: ranks, status: 161002",
+        "rule: ranks, status: ^161001",
+        "constraints[2].status: got 161001, expected 161002, the status of the rule 'ranks'",
+    ),
+    (
+        "rule: required, status: 161001",
+        "rule: required, status: ^561002",
+        "constraints[0].status: got 561002, expected 161001, the status of the rule 'required'",
+    ),
     ("label: C2", "label: ^c2", "constraints[1].label: got 'c2', expected the form"),
     ("aclnnAddRows", "^addRows", "aclnn[0].function: got 'addRows', expected the form"),
     ("yOptional: y", "^y_optional: y", "aclnn[0].params.y_optional: got 'y_optional', expected camelCase"),
+    (
+        "yOptional: y",
+        "^executor: y",
+        "aclnn[0].params.executor: got 'executor', which generated code uses itself; expected another name",
+    ),
+    ("yOptional: y", "^xDense: y", "aclnn[0].params.xDense: got 'xDense', which generated code uses itself"),
+    ("yOptional: y", "^zCopy: y", "aclnn[0].params.zCopy: got 'zCopy', which generated code uses itself"),
     (
         "{name: y, dtype: x",
         "{name: y, dtype: ^xx",
@@ -188,6 +209,14 @@ REFUSALS = [
     ("z: [N, D]", "z: [N, D], ^w: [N]", "cases[0].shapes.w: unknown tensor 'w'; expected one of x, y, z"),
     ("z: [N, D]", "z: [N, ^D + ]", "cases[0].shapes.z[1]: got 'D +', which is no expression"),
     ("z: [N, D]", "z: [N, ^-1]", "cases[0].shapes.z[1]: got -1, expected a dimension of at least 0"),
+    ("z: [N, D]", "z: [N, ^D // 0]", "cases[0].shapes.z[1]: in 'D // 0': got division by zero, expected a part that"),
+    ("z: [N, D]", "z: [N, ^D % (2 - 2)]", "cases[0].shapes.z[1]: in 'D % (2 - 2)': got division by zero"),
+    (
+        "check: scale >= 0",
+        "check: ^scale >= 0 or 9223372036854775807 * 2 > scale",
+        "constraints[4].check: in 'scale >= 0 or 9223372036854775807 * 2 > scale': got 18446744073709551614 does not",
+    ),
+    ("    shapes: {x", "    when: ^5//0 > scale\n    shapes: {x", "cases[0].when: in '5//0 > scale': got division by"),
     ("z: [N, D]", "z: [N, ^D / 2]", "cases[0].shapes.z[1]: in 'D / 2': got '/'; expected '//'"),
     ("x: [N, D]", "x: [N, 2], ^z2: [A]", "cases[0].shapes.z2: unknown tensor 'z2'"),
     (
@@ -245,6 +274,21 @@ def test_a_mistake_is_named_with_its_place(problems, old, new, expected):
     lines = problems(old, new.replace("^", ""))
     assert any(line.startswith(expected) for line in lines), lines
     assert len(lines) <= 4, "one mistake must not look like many"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "z: [N, D]",
+            "z: [N, 9223372036854775808]",
+            "14:43: cases[0].shapes.z[1]: got 9223372036854775808, expected at most 9223372036854775807",
+        ),
+        ("z: [N, D]", "z: [N, '*S']", "14:43: cases[0].shapes.z[1]: got '*S', which no input has; expected none"),
+    ],
+)
+def test_one_mistake_has_one_message(problems, old, new, expected):
+    assert problems(old, new) == [expected]
 
 
 def test_problems_below_a_misspelt_key_show_too(problems):

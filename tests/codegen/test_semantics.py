@@ -104,6 +104,19 @@ def test_inference_refuses_what_is_known_to_be_wrong(grouped):
         infer(grouped, Call({"grad_y": (-1, 6), "group_idx": (4096,)}))
 
 
+def test_an_attribute_beyond_64_bits_is_refused(grouped):
+    shapes, dtypes = {"grad_y": (3, 4, 6), "grad_bias": (3, 6)}, {"grad_y": "float16", "grad_bias": "float16"}
+    for value in (2**63, -(2**63) - 1):
+        call = Call(shapes, dtypes, {"group_idx_type": value})
+        message = f"GroupedBiasAddGrad: group_idx_type: got {value}, expected an integer of 64 bits [C2]"
+        violation = check(grouped, call)
+        assert violation is not None
+        assert (violation.message, violation.status) == (message, 161002)
+        with pytest.raises(ShapeRefusal) as caught:
+            infer(grouped, call, with_checks=False)
+        assert str(caught.value) == message
+
+
 def test_computed_dimensions(specimen):
     shapes = {"x": (10, 32), "scale": (10,), "index": (3, 2)}
     types = infer(specimen, Call(shapes, {"x": "float32"}, {"pad": 2}))

@@ -1,0 +1,50 @@
+"""Names that generated code has itself: the lists of codegen/names.py against templates, headers and CANN's names."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from opforge.codegen.cli import app
+from opforge.codegen.names import camel_refusal, op_type_refusal
+from opforge.twin.cann_api import api
+
+NAMESPACES = {"AscendC", "domi", "ge", "gert", "op", "ops", "optiling"}
+TYPES = {"class", "enum", "struct", "typedef"}
+
+
+@pytest.mark.parametrize("template", ["aclnn.cpp.j2", "aclnn.h.j2"])
+def test_no_parameter_may_be_called_what_the_function_uses(root, template):
+    text = (root / "codegen" / "templates" / template).read_text(encoding="utf-8")
+    code = re.sub(r"//[^\n]*|#[^\n]*|\{%.*?%\}|\w*\$\{.*?\}\w*|\"[^\"\n]*\"", "X", text)
+    # A member, a name of a namespace or one that is called cannot be hidden by a parameter.
+    used = set(re.findall(r"(?<![.>:\w])[a-z][A-Za-z0-9]*\b(?!\s*(?:\(|::))", code)) - {"op"}
+    assert used >= {"executor", "stream", "workspaceSize", "aclnnStatus"}
+    assert used >= {"call", "status", "uniqueExecutor"} or template.endswith(".h.j2")
+    assert sorted(name for name in used if camel_refusal(name) is None) == []
+
+
+def test_no_operator_may_be_called_like_a_type_of_cann_or_of_the_shared_headers(root):
+    spaces = [(entry["kind"], *entry["name"].rpartition("::")) for entries in api().values() for entry in entries]
+    names = {name for kind, space, _, name in spaces if kind in TYPES and space in NAMESPACES and name[0].isupper()}
+    for header in (*root.glob("op_host/common/*.h"), *root.glob("op_kernel/common/*.h")):
+        declared = r"^(?:class|struct|enum class|using) ([A-Z]\w*)\b(?! *;)"
+        names |= set(re.findall(declared, header.read_text(encoding="utf-8"), re.MULTILINE))
+    assert names >= {"OpDef", "TPipe", "Tensor", "Operator", "Plan", "Verdict"}
+    assert sorted(name for name in names if op_type_refusal(name) is None) == []
+
+
+@pytest.mark.parametrize("name", ["Add", "Cast", "Slice", "GroupedBiasAddGrad"])
+def test_a_function_of_cann_takes_no_name_away(name):
+    assert op_type_refusal(name) is None
+
+
+def test_specs_without_kernels_are_the_project(root, tmp_path, monkeypatch):
+    folder = tmp_path / "op_proto"
+    folder.mkdir()
+    text = (root / "op_proto" / "grouped_bias_add_grad.yaml").read_text(encoding="utf-8")
+    (folder / "other_op.yaml").write_text(text.replace("op_type: GroupedBiasAddGrad", "op_type: OtherOp"))
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["generate", "--out", str(tmp_path / "gen")])
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in (tmp_path / "gen" / "op_host").glob("*_def.cpp")] == ["other_op_def.cpp"]
