@@ -93,6 +93,10 @@ def _parameter(text: str) -> str:
     return _accept(text, names.parameter_refusal(text))
 
 
+def _attribute(text: str) -> str:
+    return _accept(text, names.attribute_refusal(text))
+
+
 def _ir_name(text: str) -> str:
     return _accept(text, names.ir_name_refusal(text))
 
@@ -111,6 +115,7 @@ Line = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterVal
 Text = Annotated[str, StringConstraints(max_length=20000), AfterValidator(_no_controls)]
 OpType = Annotated[str, AfterValidator(_op_type)]
 Name = Annotated[str, AfterValidator(_parameter)]
+AttrName = Annotated[str, AfterValidator(_attribute)]
 IrName = Annotated[str, AfterValidator(_ir_name)]
 CName = Annotated[str, AfterValidator(_camel)]
 Dtype = Annotated[str, _Known("dtype", tuple(sorted(DTYPES)))]
@@ -193,7 +198,7 @@ class TensorSpec(SpecModel):
 class AttrSpec(SpecModel):
     """An attribute; without a default it is required."""
 
-    name: Name
+    name: AttrName
     type: AttrType
     default: Annotated[bool | int | float | Line, Field(union_mode="left_to_right")] | None = None
     ir: IrName = ""

@@ -26,12 +26,14 @@ _CPP_KEYWORDS = _words(
 # What generated code, the CANN macros or the two-phase call use themselves.
 _RESERVED = _words(
     "aclnn ascendc call check context cores data executor ge gert half impl kernel_name l0op main op opforge ops "
-    "platform plan problem std stream symbols tensor tiling tiling_data tiling_key unique_executor user_workspace "
-    "workspace workspace_size bfloat16_t"
+    "platform plan problem status std stream symbols tensor tiling tiling_data tiling_key unique_executor "
+    "user_workspace workspace workspace_size bfloat16_t"
 )
 _MACROS = _words(
     "ATTR BUFSIZ DATATYPE DYNAMIC EOF EXIT GRAPH INFINITY INPUT NAN NULL OPTIONAL OUTPUT REQUIRED S_OK TRUE FALSE"
 )
+# Locals of shape inference, tiling and the ONNX plugin, which have locals for attributes too.
+_BESIDE_ATTRIBUTES = _words("attrs error node place source target")
 # Locals, parameters and types that an aclnn function has besides the parameters of the spec (templates/aclnn.*.j2).
 _ACLNN = _words(
     "aclIntArray aclOpExecutor aclTensor aclnnStatus aclrtStream broken call executor status stream symbols "
@@ -59,6 +61,9 @@ _TYPES = _words(
 )
 # Words of the expression language.
 _LANGUAGE = _words("present dtype prod len min max sum all steps and or not if else for in True False None")
+
+_PARAMETER_WORDS = _RESERVED | _LANGUAGE | frozenset(DTYPES)
+_SNAKE_EXAMPLE = "lower case words joined by '_', as in 'grad_y'"
 
 _OP_TYPE = re.compile(r"[A-Z][A-Za-z0-9]*")
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -136,9 +141,13 @@ def op_type_refusal(got: str) -> str | None:
 
 
 def parameter_refusal(got: str) -> str | None:
-    """Why `got` cannot name an input, output, attribute, case or tiling field, or None."""
-    words = _RESERVED | _LANGUAGE | frozenset(DTYPES)
-    return _refusal(got, _SNAKE, "lower case words joined by '_', as in 'grad_y'", words)
+    """Why `got` cannot name an input, output, case or tiling field, or None."""
+    return _refusal(got, _SNAKE, _SNAKE_EXAMPLE, _PARAMETER_WORDS)
+
+
+def attribute_refusal(got: str) -> str | None:
+    """Why `got` cannot name an attribute, or None."""
+    return _refusal(got, _SNAKE, _SNAKE_EXAMPLE, _PARAMETER_WORDS | _BESIDE_ATTRIBUTES)
 
 
 def ir_name_refusal(got: str) -> str | None:

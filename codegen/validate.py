@@ -69,6 +69,12 @@ def _check_names(spec: OpSpec, problems: Problems) -> None:
     groups = [("inputs", spec.inputs), ("attrs", spec.attrs), ("outputs", spec.outputs)]
     parameters = [(section, index, p) for section, group in groups for index, p in enumerate(group)]
     _check_unique(problems, "the name", [((s, i, "name"), lower_camel(p.name)) for s, i, p in parameters])
+    copies = {f"{lower_camel(output.name)}Dense" for output in spec.outputs}
+    problems += [
+        ((section, index, "name"), own_word_refusal(p.name, f"{p.name}_value"))
+        for section, index, p in parameters
+        if lower_camel(p.name) in copies
+    ]
     _check_unique(problems, "the IR name", [((s, i, "ir"), p.ir_name) for s, i, p in parameters if p.ir])
     _check_unique(problems, "the case", [(("cases", i, "name"), case.name) for i, case in enumerate(spec.cases)])
     _check_unique(problems, "the product", [(("products", i), product) for i, product in enumerate(spec.products)])

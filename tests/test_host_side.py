@@ -208,11 +208,13 @@ def test_rules_of_ascend910_alone():
         status, message = refused("ConvTbcBackward", single, {"cube_math_type": kind}, soc="Ascend910A")
         assert status == 161002, message
         assert "expected 1 or 2 for float32" in message
-    # 30522 rows on 32 cores: counts of 953 + 26 rows, so 4896 columns fit and 4897 do not.
-    for width, expected in ((4896, 561003), (4897, 561002)):
-        inputs = {"grad": zeros(1, width), "indices": np.zeros(1, np.int32)}
-        attrs = {"num_weights": 30522, "scale_grad_by_freq": True}
-        status, message = refused("EmbeddingDenseBackward", inputs, attrs, soc="Ascend910A")
-        assert status == expected
-        # What the host functions of the package say reaches the application, not only stderr.
-        assert expected == 561003 or "4897" in message.split("refused the call")[0]
+    # 30522 rows on 32 cores: counts of 953 + 26 rows. Wide indices, and those that are cast to them, need wide counts.
+    for dtype, columns in ((np.int32, 4896), (np.float32, 4896), (np.int64, 8617), (np.float64, 8617)):
+        for width, expected in ((columns, 561003), (columns + 1, 561002)):
+            inputs = {"grad": zeros(1, width), "indices": np.zeros(1, dtype)}
+            attrs = {"num_weights": 30522, "scale_grad_by_freq": True}
+            status, message = refused("EmbeddingDenseBackward", inputs, attrs, soc="Ascend910A")
+            assert status == expected
+            # What the host functions of the package say reaches the application, not only stderr.
+            reason = f"got shape [1, {width}], expected a last dimension of at most {columns} [C"
+            assert expected == 561003 or reason in message.split("refused the call")[0]

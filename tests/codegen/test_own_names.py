@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
-from opforge.codegen.names import camel_refusal, op_type_refusal
+from opforge.codegen.names import attribute_refusal, camel_refusal, op_type_refusal
 from opforge.twin.cann_api import api
 
 NAMESPACES = {"AscendC", "domi", "ge", "gert", "op", "ops", "optiling"}
@@ -22,6 +22,17 @@ def test_no_parameter_may_be_called_what_the_function_uses(root, template):
     assert used >= {"executor", "stream", "workspaceSize", "aclnnStatus"}
     assert used >= {"call", "status", "uniqueExecutor"} or template.endswith(".h.j2")
     assert sorted(name for name in used if camel_refusal(name) is None) == []
+
+
+def test_no_attribute_may_be_called_like_a_local_beside_it(root):
+    names = set()
+    for template in ("infershape.cpp.j2", "l0.cpp.j2", "onnx_plugin.cpp.j2"):
+        text = (root / "codegen" / "templates" / template).read_text(encoding="utf-8")
+        # What the condition of an 'if' declares is used in its block only, where no attribute is.
+        code = re.sub(r"if \(const (Verdict|Logic) [^\n]*", "", text)
+        names |= set(re.findall(r"(?:[A-Z]\w*[*&]?|aclnnStatus|std::string) ([a-z]\w*)(?= =|;|,|\(|\))", code))
+    assert names >= {"attrs", "call", "context", "error", "node", "place", "source", "status", "target"}
+    assert sorted(name for name in names if attribute_refusal(name) is None) == []
 
 
 def test_no_operator_may_be_called_like_a_type_of_cann_or_of_the_shared_headers(root):

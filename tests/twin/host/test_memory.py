@@ -123,3 +123,11 @@ def test_pinned_host_memory(acl):
     ctypes.memset(pointer, 1, 64)
     assert acl.library.aclrtFreeHost(pointer) == 0
     assert acl.library.aclrtFreeHost(pointer) == 107000
+
+
+@pytest.mark.parametrize("function", ["aclCreateIntArray", "aclCreateFloatArray", "aclCreateBoolArray"])
+@pytest.mark.parametrize("size", [2**64 - 1, 2**62, 2**33])
+def test_lists_of_impossible_length_are_refused(acl, function, size):
+    create = getattr(acl.library, function)
+    assert not create((ctypes.c_int64 * 1)(1), ctypes.c_uint64(size))
+    assert f"{function}: got {size} elements, expected at most" in acl.message()

@@ -109,6 +109,21 @@ def test_memory_in_use_cannot_be_freed(device, acl):
         assert finished in {0, 107000}
 
 
+def test_pinned_memory_in_use_cannot_be_freed(device, acl):
+    stream, size = device.stream(), 256 << 20
+    source, target = device.memory(size), device.memory(size)
+    pinned = c_void_p()
+    acl.call("aclrtMallocHost", byref(pinned), c_size_t(64))
+    for _ in range(3):
+        assert copy_async(acl, target, source, size, ON_DEVICE, stream) == 0
+    inside = c_void_p(pinned.value + 8)
+    assert copy_async(acl, target, inside, 8, TO_DEVICE, stream) == 0
+    assert acl.library.aclrtFreeHost(pinned) == 107000
+    assert "is used by a copy that waits or runs" in acl.message()
+    assert acl.library.aclrtSynchronizeStream(stream) == 0
+    assert acl.library.aclrtFreeHost(pinned) == 0
+
+
 def test_handles_that_are_no_streams(device, acl):
     stream = device.stream()
     acl.call("aclrtDestroyStream", stream)

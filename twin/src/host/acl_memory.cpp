@@ -1,8 +1,10 @@
 // Memory of device and host, copies and fills.
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <mutex>
-#include <set>
+#include <string>
 
 #include "acl/acl_rt.h"
 #include "host/device_memory.h"
@@ -15,16 +17,63 @@ using opforge::twin::kernel::Text;
 
 namespace {
 
-struct HostBlocks {
-    std::mutex lock;
-    std::set<void*> live;
-};
+/// Host memory of aclrtMallocHost; a block lives until it is freed and no copy uses it.
+class PinnedMemory {
+    using Block = std::shared_ptr<void>;
 
-HostBlocks& PinnedBlocks()
-{
-    static auto* blocks = new HostBlocks();
-    return *blocks;
-}
+public:
+    static PinnedMemory& Instance()
+    {
+        static auto* memory = new PinnedMemory();
+        return *memory;
+    }
+
+    void* Allocate(size_t bytes)
+    {
+        const Block block(std::malloc(bytes), std::free);
+        if (block != nullptr) {
+            const std::lock_guard<std::mutex> guard(lock_);
+            live_.emplace(block.get(), Entry{bytes, block});
+        }
+        return block.get();
+    }
+
+    /// What is wrong with freeing `address`; empty when it is done.
+    std::string Free(void* address)
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        const auto found = live_.find(address);
+        if (found == live_.end()) {
+            return "the pointer is not one of aclrtMallocHost, or it was freed before";
+        }
+        if (found->second.block.use_count() > 1) {
+            return "the memory is used by a copy that waits or runs; synchronise its stream before freeing";
+        }
+        live_.erase(found);
+        return "";
+    }
+
+    /// The block in which `address` lies, kept alive; null for other memory.
+    std::shared_ptr<void> Holding(const void* address)
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        auto next = live_.upper_bound(const_cast<void*>(address));
+        if (next == live_.begin()) {
+            return nullptr;
+        }
+        const auto& [start, entry] = *--next;
+        return static_cast<const char*>(address) < static_cast<char*>(start) + entry.bytes ? entry.block : nullptr;
+    }
+
+private:
+    struct Entry {
+        size_t bytes = 0;
+        Block block;
+    };
+
+    std::mutex lock_;
+    std::map<void*, Entry> live_;
+};
 
 enum class Side { kHost, kDevice };
 
@@ -187,28 +236,17 @@ aclError aclrtMallocHost(void** hostPtr, size_t size)
         return Fail(ACL_ERROR_INVALID_PARAM, hostPtr == nullptr ? "aclrtMallocHost: hostPtr is null"
                                                                 : "aclrtMallocHost: size is 0, expected at least 1");
     }
-    *hostPtr = std::malloc(size);
+    *hostPtr = PinnedMemory::Instance().Allocate(size);
     if (*hostPtr == nullptr) {
         return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION, Text("aclrtMallocHost: no ", size, " bytes left"));
     }
-    HostBlocks& blocks = PinnedBlocks();
-    const std::lock_guard<std::mutex> guard(blocks.lock);
-    blocks.live.insert(*hostPtr);
     return ACL_SUCCESS;
 }
 
 aclError aclrtFreeHost(void* hostPtr)
 {
-    HostBlocks& blocks = PinnedBlocks();
-    {
-        const std::lock_guard<std::mutex> guard(blocks.lock);
-        if (blocks.live.erase(hostPtr) == 0) {
-            return Fail(ACL_ERROR_RT_PARAM_INVALID,
-                        "aclrtFreeHost: the pointer is not one of aclrtMallocHost, or it was freed before");
-        }
-    }
-    std::free(hostPtr);
-    return ACL_SUCCESS;
+    const std::string problem = PinnedMemory::Instance().Free(hostPtr);
+    return problem.empty() ? ACL_SUCCESS : Fail(ACL_ERROR_RT_PARAM_INVALID, Text("aclrtFreeHost: ", problem));
 }
 
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind)
@@ -231,7 +269,10 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
     }
     status = CheckCopy("aclrtMemcpyAsync", dst, destMax, src, count);
     if (status == ACL_SUCCESS) {
-        queue->Submit([=] { return Copy("aclrtMemcpyAsync", dst, src, count, kind); });
+        PinnedMemory& pinned = PinnedMemory::Instance();
+        queue->Submit([=, to = pinned.Holding(dst), from = pinned.Holding(src)] {
+            return Copy("aclrtMemcpyAsync", dst, src, count, kind);
+        });
     }
     return status;
 }

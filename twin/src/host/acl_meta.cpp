@@ -101,6 +101,13 @@ T* CreateArray(const char* function, const Value* value, uint64_t size)
         Fail(ACLNN_ERR_PARAM_NULLPTR, Text(function, ": value is null"));
         return nullptr;
     }
+    // No list of numbers of a program is longer; what is, would be read beyond its end.
+    constexpr uint64_t kMaxBytes = uint64_t{1} << 32;
+    if (size > kMaxBytes / sizeof(Value)) {
+        Fail(ACLNN_ERR_PARAM_INVALID,
+             Text(function, ": got ", size, " elements, expected at most ", kMaxBytes / sizeof(Value)));
+        return nullptr;
+    }
     return HandleTable<T>::Instance().Create(value, size);
 }
 
