@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <random>
 
+#include "../op_host/plan_check.h"
 #include "common/elementwise.h"
 #include "common/row_reduction.h"
 #include "common/segmented_rows.h"
@@ -20,10 +19,10 @@ using opforge::CeilDiv;
 using opforge::Platform;
 using opforge::RoundUp;
 using opforge::SaturatingMul;
+using opforge::check::Dice;
+using opforge::check::kRealUbBytes;
 
-constexpr int64_t kRealUbBytes = 196352;
-constexpr int kShownFailures = 5;
-int g_failures = 0;
+opforge::check::Promises g_promises;
 
 struct ElementwiseData {
     int64_t elements = 0;
@@ -60,38 +59,15 @@ struct Drawn {
 
 void Expect(bool holds, const char* promise, const Drawn& drawn)
 {
-    if (holds || ++g_failures > kShownFailures) {
+    if (g_promises.Keeps(holds, promise)) {
         return;
     }
-    std::printf("broken: %s\n  a=%lld b=%lld c=%lld unit=%lld row=%lld reserved=%lld cores=%lld ub=%lld\n", promise,
+    std::printf("a=%lld b=%lld c=%lld unit=%lld row=%lld reserved=%lld cores=%lld ub=%lld\n",
                 static_cast<long long>(drawn.a), static_cast<long long>(drawn.b), static_cast<long long>(drawn.c),
                 static_cast<long long>(drawn.unitBytes), static_cast<long long>(drawn.rowBytes),
                 static_cast<long long>(drawn.reservedBytes), static_cast<long long>(drawn.platform.coreNum),
                 static_cast<long long>(drawn.platform.ubBytes));
 }
-
-class Dice {
-public:
-    explicit Dice(uint64_t seed) : engine_(seed) {}
-
-    int64_t Between(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
-
-    template <typename T, size_t count>
-    T OneOf(const T (&values)[count])
-    {
-        return values[static_cast<size_t>(Between(0, static_cast<int64_t>(count) - 1))];
-    }
-
-    /// Any magnitude up to 2^bits, often next to a power of two.
-    int64_t Size(int64_t bits)
-    {
-        const int64_t power = int64_t{1} << Between(0, bits);
-        return Between(0, 2) == 0 ? std::max<int64_t>(0, power + Between(-2, 2)) : Between(0, power);
-    }
-
-private:
-    std::mt19937_64 engine_;
-};
 
 Drawn Draw(Dice& dice)
 {
@@ -204,19 +180,11 @@ void CheckSegmentedRows(const Drawn& drawn, int64_t elementBytes)
 
 int main(int argc, char** argv)
 {
-    if (argc != 3) {
-        std::fprintf(stderr, "usage: %s COUNT SEED\n", argv[0]);
-        return 2;
-    }
-    constexpr int64_t kElementBytes[] = {1, 2, 4, 8};
-    Dice dice(std::strtoull(argv[2], nullptr, 10));
-    const long long count = std::atoll(argv[1]);
-    for (long long index = 0; index < count; ++index) {
+    return opforge::check::Main(argc, argv, g_promises, [](Dice& dice) {
+        constexpr int64_t kElementBytes[] = {1, 2, 4, 8};
         const Drawn drawn = Draw(dice);
         CheckElementwise(drawn);
         CheckRowReduction(drawn);
         CheckSegmentedRows(drawn, dice.OneOf(kElementBytes));
-    }
-    std::printf("%lld problems, %d broken promises\n", count, g_failures);
-    return g_failures == 0 ? 0 : 1;
+    });
 }
