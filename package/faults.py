@@ -272,11 +272,12 @@ def _binaries(vendor: Vendor, soc: str) -> Iterator[Fault]:
     info = vendor.binary_info(soc)
     if not vendor.ops_info.get(soc):
         return
-    missing = sorted(set(vendor.ops_info[soc]) - set(vendor.binaries(soc)))
+    binaries = vendor.binaries(soc)
+    missing = sorted(set(vendor.ops_info[soc]) - set(binaries))
     if missing:
         cause = f"has no kernel of {', '.join(missing)}: aclnn calls end with 561003; ATC compiles from the sources"
         yield Fault("binaries-missing", str(info), cause, "build a binary release with CANN and install it")
-    for op_type, entry in sorted(vendor.binaries(soc).items()):
+    for op_type, entry in sorted(binaries.items()):
         for binary in entry.get("binaryList", []) if isinstance(entry, dict) else ():
             for key in ("binPath", "jsonPath"):
                 path = vendor.path / TBE / "kernel" / str(binary.get(key, ""))
