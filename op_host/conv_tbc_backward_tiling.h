@@ -94,11 +94,12 @@ struct Tile {
     constexpr int64_t Cycles() const { return SaturatingMul(Steps(), stepCycles); }
 };
 
-/// Columns or rows of a long side that a step has; whole sectors unless it has all of them.
+/// Columns or rows of a long side that a step has, at most `most`; whole multiples of `granule` unless it has all.
 constexpr int64_t DepthOf(int64_t total, int64_t most, int64_t granule)
 {
     const int64_t balanced = cube::Balanced(total, most);
-    return balanced >= total ? balanced : std::min(RoundUp(balanced, granule), most);
+    const bool isWhole = balanced >= total || balanced % granule == 0 || most < granule;
+    return isWhole ? balanced : std::min(RoundUp(balanced, granule), RoundDown(most, granule));
 }
 
 /// Rows that `taps` neighbouring taps of `rows` rows need.
@@ -124,88 +125,175 @@ struct Side {
     }
 };
 
-/// Completes a tile of `cells` cells, of which a step adds `products` products to; its cost stays -1 if it does not
-/// fit.
-constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, const Side& left, const Side& right,
-                     int64_t cells, int64_t products)
+/// What a step loads, and to how many cells it adds how many products.
+struct StepWork {
+    Side left;
+    Side right;
+    int64_t cells = 0;
+    int64_t products = 0;
+    int64_t leftUses = 1;  // steps that a side stays in L1 for
+    int64_t rightUses = 1;
+};
+
+/// Of a tile in one or two steps, each has a half of L1, where what the next tile needs too can stay: for so many of
+/// `tiles` neighbouring tiles.
+constexpr int64_t UsesOf(const Tile& tile, int64_t tiles, const Platform& platform)
+{
+    return tile.tileSteps > 2 ? 1 : std::clamp<int64_t>(tile.tiles / platform.cubeCoreNum, 1, tiles);
+}
+
+/// A step of grad_input of `taps` taps.
+constexpr StepWork InputWork(const Shape& shape, const Tile& tile, int64_t taps)
+{
+    const int64_t rows = tile.cells * tile.cellRows;
+    return {{1, WindowOf(shape, rows, taps), tile.depth, shape.outChannels},
+            {taps, tile.columns, tile.depth, shape.outChannels},
+            tile.cells,
+            taps * tile.cells};
+}
+
+/// A step of grad_weight of `taps` taps.
+constexpr StepWork WeightWork(const Shape& shape, const Tile& tile, int64_t taps)
+{
+    const int64_t columns = tile.cells * tile.cellRows;
+    return {{1, WindowOf(shape, tile.depth, taps), columns, shape.inChannels},
+            {1, tile.depth, tile.columns, shape.outChannels},
+            taps * tile.cells,
+            taps * tile.cells};
+}
+
+constexpr bool Fits(const Shape& shape, const Platform& platform, const Tile& tile, const StepWork& work)
 {
     const int64_t bytes = shape.OperandBytes();
-    tile.panelBytes = left.Bytes(bytes);
-    tile.tileFloats = cells * tile.cellRows * tile.columns;
     const int64_t fractalBytes = cube::kFractal * bytes;
-    if (left.rows > cube::kMaxPitch || right.rows > cube::kMaxPitch || cells > cube::kMaxCells ||
-        SaturatingAdd(tile.panelBytes, right.Bytes(bytes)) > platform.l1Bytes / 2 - cube::kSlackBytes ||
-        tile.cellRows * fractalBytes > platform.l0aBytes / 2 || tile.columns * fractalBytes > platform.l0bBytes / 2 ||
-        tile.tileFloats * kFloatBytes > platform.l0cBytes) {
-        return tile;
-    }
-    const int64_t loading = SaturatingAdd(left.LoadCycles(bytes), right.LoadCycles(bytes));
-    const int64_t depthBytes = products * tile.depth * bytes;
+    return work.left.rows <= cube::kMaxPitch && work.right.rows <= cube::kMaxPitch &&
+           SaturatingAdd(work.left.Bytes(bytes), work.right.Bytes(bytes)) <= platform.l1Bytes / 2 - cube::kSlackBytes &&
+           tile.cellRows * fractalBytes <= platform.l0aBytes / 2 &&
+           tile.columns * fractalBytes <= platform.l0bBytes / 2;
+}
+
+/// Cycles of a step: of the busiest of the pipes that load, feed the cube and multiply at the same time.
+constexpr int64_t CyclesOf(const Shape& shape, const Platform& platform, const Tile& tile, const StepWork& work)
+{
+    const int64_t bytes = shape.OperandBytes();
+    const int64_t loading =
+        SaturatingAdd(work.left.LoadCycles(bytes) / work.leftUses, work.right.LoadCycles(bytes) / work.rightUses);
+    const int64_t depthBytes = work.products * tile.depth * bytes;
     const int64_t feeding = depthBytes * tile.cellRows / cube::kL0aRate + depthBytes * tile.columns / cube::kL0bRate;
-    const int64_t multiplying = products * cube::CyclesOf(shape.operand, tile.cellRows, tile.columns, tile.depth);
-    tile.stepCycles = std::max({loading, feeding, multiplying, int64_t{1}});
+    const int64_t multiplying = work.products * cube::CyclesOf(shape.operand, tile.cellRows, tile.columns, tile.depth);
+    // A half of L0 is fed, multiplied and fed again, with a flag in between, while the other one does the same.
+    const int64_t widest = std::max(tile.cellRows, tile.columns) * bytes;
+    const int64_t slices = work.products * CeilDiv(tile.depth * widest, platform.l0aBytes / 2);
+    const int64_t alternating = (feeding + multiplying + 2 * cube::kFlagCycles * slices) / 2;
+    return std::max({loading, feeding, multiplying, alternating, int64_t{1}});
+}
+
+/// Completes the costs of a tile: `full` and `last` are steps of all its taps and of those that are left at the end.
+constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, const StepWork& full,
+                     const StepWork& last)
+{
+    const int64_t bytes = shape.OperandBytes();
+    tile.panelBytes = full.left.Bytes(bytes);
+    tile.tileFloats = full.cells * tile.cellRows * tile.columns;
+    const int64_t groups = std::max<int64_t>(CeilDiv(shape.taps, tile.taps), 1);
+    const int64_t wholeCycles = SaturatingAdd(SaturatingMul(groups - 1, CyclesOf(shape, platform, tile, full)),
+                                              CyclesOf(shape, platform, tile, last));
+    tile.stepCycles = CeilDiv(wholeCycles, groups);
     const int64_t storing = tile.tileFloats * shape.elementBytes / cube::kStoreRate;
     // The next tile begins in other cells of L0C, if there is room, or waits for the first one to be stored.
-    const bool isOverlapped = 2 * cells <= cube::kMaxCells && 2 * tile.tileFloats * kFloatBytes <= platform.l0cBytes;
-    const int64_t waiting = isOverlapped ? 0 : storing / cells;
+    const bool isOverlapped =
+        2 * full.cells <= cube::kMaxCells && 2 * tile.tileFloats * kFloatBytes <= platform.l0cBytes;
+    const int64_t waiting = isOverlapped ? 0 : storing / full.cells;
     const int64_t tileCycles =
         std::max(SaturatingAdd(SaturatingMul(tile.tileSteps, tile.stepCycles), waiting), storing);
-    // The shares of the cores differ by a step; each core parks parts of two tiles.
-    const int64_t parking = 2 * tile.tileFloats * kFloatBytes / cube::kStoreRate;
+    // The shares of the cores differ by a step; each core parks parts of two tiles, unless they are whole steps.
+    const int64_t parking = tile.tileSteps == 1 ? 0 : 2 * tile.tileFloats * kFloatBytes / cube::kStoreRate;
     tile.cost = SaturatingAdd(SaturatingMul(tile.tiles, tileCycles) / platform.cubeCoreNum, tile.stepCycles + parking);
     return tile;
 }
 
-constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile)
+/// The taps of the last group; all of a group if there are none.
+constexpr int64_t LastTaps(const Shape& shape, int64_t taps)
 {
-    const int64_t rows = tile.cells * tile.cellRows;
-    tile.tiles = SaturatingMul(CeilDiv(shape.inputRows, rows), CeilDiv(shape.inChannels, tile.columns));
-    const int64_t tapGroups = CeilDiv(shape.taps, tile.taps);
-    tile.tileSteps = SaturatingMul(std::max<int64_t>(tapGroups, 1), CeilDiv(shape.outChannels, tile.depth));
-    const Side left{1, WindowOf(shape, rows, tile.taps), tile.depth, shape.outChannels};
-    const Side right{tile.taps, tile.columns, tile.depth, shape.outChannels};
-    return Rated(tile, shape, platform, left, right, tile.cells, tile.taps * tile.cells);
+    const int64_t rest = shape.taps % taps;
+    return rest == 0 ? taps : rest;
 }
 
-constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile tile)
+/// The tile with the deepest steps, or a `part`-th of that, that fit; its cost stays -1 if none does.
+constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile, int64_t part)
 {
+    const int64_t bytes = shape.OperandBytes();
     const int64_t rows = tile.cells * tile.cellRows;
-    const int64_t cells = tile.taps * tile.cells;
-    const int64_t blocks = SaturatingMul(CeilDiv(shape.inChannels, rows), CeilDiv(shape.outChannels, tile.columns));
-    tile.tiles = SaturatingMul(CeilDiv(shape.taps, tile.taps), blocks);
+    const int64_t depthBytes =
+        SaturatingAdd(RoundUp(std::min(WindowOf(shape, rows, tile.taps), 2 * cube::kMaxPitch), cube::kFractal),
+                      tile.taps * tile.columns) *
+        bytes;
+    const int64_t most = (platform.l1Bytes / 2 - cube::kSlackBytes) / depthBytes / part;
+    tile.depth =
+        DepthOf(shape.outChannels, std::max(RoundDown(most, cube::kFractal), cube::kFractal), kGmSectorBytes / bytes);
+    StepWork full = InputWork(shape, tile, tile.taps);
+    if (!Fits(shape, platform, tile, full)) {
+        return tile;
+    }
+    const int64_t groups = std::max<int64_t>(CeilDiv(shape.taps, tile.taps), 1);
+    const int64_t down = CeilDiv(shape.inputRows, rows);
+    tile.tiles = SaturatingMul(down, CeilDiv(shape.inChannels, tile.columns));
+    tile.tileSteps = SaturatingMul(groups, CeilDiv(shape.outChannels, tile.depth));
+    StepWork last = InputWork(shape, tile, LastTaps(shape, tile.taps));
+    full.rightUses = last.rightUses = UsesOf(tile, std::max<int64_t>(down, 1), platform);
+    return Rated(tile, shape, platform, full, last);
+}
+
+constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile tile, int64_t part)
+{
+    const int64_t bytes = shape.OperandBytes();
+    const int64_t rows = tile.cells * tile.cellRows;
+    const int64_t between = std::min(WindowOf(shape, cube::kFractal, tile.taps), 2 * cube::kMaxPitch);
+    const int64_t left = (platform.l1Bytes / 2 - cube::kSlackBytes) / bytes - between * rows;
+    const int64_t most = std::max<int64_t>(left, 0) / (rows + tile.columns) / part;
+    tile.depth = DepthOf(shape.gradRows, std::max(RoundDown(most, cube::kFractal), cube::kFractal), cube::kFractal);
+    StepWork full = WeightWork(shape, tile, tile.taps);
+    if (!Fits(shape, platform, tile, full)) {
+        return tile;
+    }
+    const int64_t across = CeilDiv(shape.outChannels, tile.columns);
+    tile.tiles = SaturatingMul(SaturatingMul(CeilDiv(shape.taps, tile.taps), CeilDiv(shape.inChannels, rows)), across);
     tile.tileSteps = shape.inputRows == 0 ? 1 : CeilDiv(shape.gradRows, tile.depth);
-    const Side left{1, WindowOf(shape, tile.depth, tile.taps), rows, shape.inChannels};
-    const Side right{1, tile.depth, tile.columns, shape.outChannels};
-    return Rated(tile, shape, platform, left, right, cells, cells);
+    StepWork last = WeightWork(shape, tile, LastTaps(shape, tile.taps));
+    full.leftUses = last.leftUses = UsesOf(tile, across, platform);
+    return Rated(tile, shape, platform, full, last);
 }
 
-inline constexpr int64_t kSides[] = {256, 128, 64, 16};
+inline constexpr int64_t kSides[] = {256, 192, 160, 128, 96, 80, 64, 32, 16};
 inline constexpr int64_t kCells[] = {1, 2, 4};
 inline constexpr int64_t kTaps[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32};
-inline constexpr int64_t kDepths[] = {1024, 512, 384, 320, 256, 192, 128, 64, 16};
+inline constexpr int64_t kParts[] = {1, 2, 4};
 
-/// The cheapest tile of a result of `rows` x `columns`, summed over `depth` in multiples of `granule`; its cost is -1
-/// if not even the smallest one fits.
+/// The cheapest of the tiles of a result of `rows` x `columns` that `rate` finds to fit; its cost is -1 if none does.
+/// `hasCellsOfTaps`: every tap of a tile has cells of its own.
 template <typename Rate>
-constexpr Tile Cheapest(const Shape& shape, const Platform& platform, int64_t rows, int64_t columns, int64_t depth,
-                        int64_t granule, Rate rate)
+constexpr Tile Cheapest(const Shape& shape, const Platform& platform, int64_t rows, int64_t columns,
+                        bool hasCellsOfTaps, Rate rate)
 {
     Tile best;
     for (const int64_t side : kSides) {
         for (const int64_t width : kSides) {
             for (const int64_t cells : kCells) {
                 for (const int64_t taps : kTaps) {
-                    for (const int64_t most : kDepths) {
-                        Tile tile;
-                        tile.cells = cells;
-                        tile.cellRows = cube::Balanced(CeilDiv(rows, cells), side);
-                        tile.columns = cube::Balanced(columns, width);
-                        tile.taps = taps;
-                        tile.depth = DepthOf(depth, most, granule);
-                        tile = rate(shape, platform, tile);
-                        const bool isUseful = taps == 1 || taps <= shape.taps;
-                        if (isUseful && tile.cost >= 0 && (best.cost < 0 || tile.cost < best.cost)) {
-                            best = tile;
+                    Tile tile;
+                    tile.cells = cells;
+                    tile.cellRows = cube::Balanced(CeilDiv(rows, cells), side);
+                    tile.columns = cube::Balanced(columns, width);
+                    tile.taps = taps;
+                    const int64_t allCells = hasCellsOfTaps ? taps * cells : cells;
+                    if ((taps > 1 && taps > shape.taps) || allCells > cube::kMaxCells ||
+                        allCells * tile.cellRows * tile.columns * kFloatBytes > platform.l0cBytes) {
+                        continue;
+                    }
+                    for (const int64_t part : kParts) {
+                        const Tile rated = rate(shape, platform, tile, part);
+                        if (rated.cost >= 0 && (best.cost < 0 || rated.cost < best.cost)) {
+                            best = rated;
                         }
                     }
                 }
@@ -273,11 +361,9 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
         return plan;
     }
     const int64_t bytes = shape.OperandBytes();
-    const int64_t sector = kGmSectorBytes / bytes;
-    const self::Tile input =
-        self::Cheapest(shape, platform, shape.inputRows, shape.inChannels, shape.outChannels, sector, self::InputTile);
-    const self::Tile weight = self::Cheapest(shape, platform, shape.inChannels, shape.outChannels, shape.gradRows,
-                                             cube::kFractal, self::WeightTile);
+    const self::Tile input = self::Cheapest(shape, platform, shape.inputRows, shape.inChannels, false, self::InputTile);
+    const self::Tile weight =
+        self::Cheapest(shape, platform, shape.inChannels, shape.outChannels, true, self::WeightTile);
     plan.refusal = self::RefusalOf(shape, input, weight, platform);
     if (plan.refusal.limit != nullptr) {
         return plan;

@@ -58,8 +58,8 @@ public:
         SetBuffer(gradInput_, gradInput, InputElements());
         SetBuffer(gradWeight_, gradWeight, WeightElements());
         SetBuffer(gradBias_, gradBias, tiling.outChannels);
-        SetBuffer(left_, Operand::kIsCopy ? userWorkspace : self, SelfElements());
-        SetBuffer(right_, Operand::kIsCopy ? userWorkspace + tiling.inputOffset : input, InputElements());
+        SetBuffer(grads_, Operand::kIsCopy ? userWorkspace : self, SelfElements());
+        SetBuffer(rows_, Operand::kIsCopy ? userWorkspace + tiling.inputOffset : input, InputElements());
         SetBuffer(matrices_, Operand::kIsCopy ? userWorkspace + tiling.weightOffset : weight, WeightElements());
         SetBuffer(parts_, userWorkspace + tiling.partOffset, 2 * AscendC::GetBlockNum() * tiling.partFloats);
         SetBuffer(sums_, userWorkspace + tiling.biasOffset, tiling.biasRowBlocks * tiling.biasPitch);
@@ -116,168 +116,229 @@ private:
         AscendC::SetHF32Mode(tiling_.hf32 != 0);
         AscendC::SetHF32TransMode(false);
         const Span share = steps_.ShareOf(AscendC::GetBlockIdx());
-        const Span inputShare = kernel::Overlap(share, {0, tiling_.inputSteps});
-        const Span weightShare = kernel::Overlap(share, {tiling_.inputSteps, steps_.Count()});
-        if (kernel::Size(inputShare) > 0) {
-            core_.Begin(tiling_.inputCellRows, tiling_.inputColumns);
-            // A step is loaded before the one in front of it is multiplied.
-            LoadInput(steps_.At(inputShare.begin, share));
-            for (int64_t step = inputShare.begin; step < inputShare.end; ++step) {
-                if (step + 1 < inputShare.end) {
-                    LoadInput(steps_.At(step + 1, share));
-                }
-                MultiplyInput(steps_.At(step, share));
-            }
-            core_.End();
-        }
-        if (kernel::Size(weightShare) > 0) {
-            core_.Begin(tiling_.weightCellRows, tiling_.weightColumns);
-            LoadWeight(steps_.At(weightShare.begin, share));
-            for (int64_t step = weightShare.begin; step < weightShare.end; ++step) {
-                if (step + 1 < weightShare.end) {
-                    LoadWeight(steps_.At(step + 1, share));
-                }
-                MultiplyWeight(steps_.At(step, share));
-            }
-            core_.End();
-        }
+        Multiply(kernel::Overlap(share, {0, tiling_.inputSteps}), tiling_.inputCellRows, tiling_.inputColumns);
+        Multiply(kernel::Overlap(share, {tiling_.inputSteps, steps_.Count()}), tiling_.weightCellRows,
+                 tiling_.weightColumns);
         AscendC::SetHF32Mode(false);
     }
 
-    // grad_input[r] = sum over taps of self[r - shift] x weight[tap] transposed.
+    /// Goes through the steps of one product that this core has.
+    __aicore__ inline void Multiply(const Span& share, int32_t cellRows, int32_t cellColumns)
+    {
+        if (kernel::Size(share) == 0) {
+            return;
+        }
+        core_.Begin(cellRows, cellColumns);
+        Load(share, share.begin);
+        for (int64_t index = share.begin; index < share.end; ++index) {
+            // A step is loaded before the one in front of it is multiplied.
+            if (index + 1 < share.end) {
+                Load(share, index + 1);
+            }
+            BeginUse(kernel::Operand::kLeft, share, index);
+            BeginUse(kernel::Operand::kRight, share, index);
+            const Step step = steps_.At(index, share);
+            if (step.isInput) {
+                MultiplyInput(step, HalfOf(share, index));
+            } else {
+                MultiplyWeight(step, HalfOf(share, index));
+            }
+            EndUse(kernel::Operand::kLeft, share, index);
+            EndUse(kernel::Operand::kRight, share, index);
+        }
+        core_.End();
+    }
+
+    /// The half of L1 that a step is loaded into.
+    __aicore__ inline static int32_t HalfOf(const Span& share, int64_t index)
+    {
+        return static_cast<int32_t>((index - share.begin) % kHalves);
+    }
+
+    /// Whether a step multiplies an operand at all, and whether the last step in the same half left it there.
+    __aicore__ inline bool IsUsed(const Span& share, int64_t index) const
+    {
+        return share.begin <= index && index < share.end && !steps_.At(index, share).isEmpty;
+    }
+    __aicore__ inline bool IsKept(kernel::Operand operand, const Span& share, int64_t index) const
+    {
+        if (!IsUsed(share, index) || !IsUsed(share, index - kHalves)) {
+            return false;
+        }
+        const Step step = steps_.At(index, share);
+        const Step before = steps_.At(index - kHalves, share);
+        return operand == kernel::Operand::kLeft ? HaveSameWindow(step, before) : HaveSamePanel(step, before);
+    }
+    __aicore__ inline bool IsLoaded(kernel::Operand operand, const Span& share, int64_t index) const
+    {
+        return IsUsed(share, index) && !IsKept(operand, share, index);
+    }
+
+    __aicore__ inline void BeginUse(kernel::Operand operand, const Span& share, int64_t index)
+    {
+        if (IsLoaded(operand, share, index)) {
+            core_.BeginUse(operand, HalfOf(share, index));
+        }
+    }
+    __aicore__ inline void EndUse(kernel::Operand operand, const Span& share, int64_t index)
+    {
+        if (IsUsed(share, index) && !IsKept(operand, share, index + kHalves)) {
+            core_.EndUse(operand, HalfOf(share, index));
+        }
+    }
+
+    __aicore__ inline void Load(const Span& share, int64_t index)
+    {
+        const Step step = steps_.At(index, share);
+        const int32_t half = HalfOf(share, index);
+        if (IsLoaded(kernel::Operand::kLeft, share, index)) {
+            core_.BeginLoad(kernel::Operand::kLeft, half);
+            LoadWindow(step, half);
+            core_.EndLoad(kernel::Operand::kLeft, half);
+        }
+        if (IsLoaded(kernel::Operand::kRight, share, index)) {
+            core_.BeginLoad(kernel::Operand::kRight, half);
+            if (step.isInput) {
+                LoadMatrices(step, half);
+            } else {
+                LoadGradRows(step, half);
+            }
+            core_.EndLoad(kernel::Operand::kRight, half);
+        }
+    }
+
+    /// The rows that the taps of a step need: of self for grad_input, where padding is zeros, of input for grad_weight,
+    /// where padding is left out of the products.
+    __aicore__ inline void LoadWindow(const Step& step, int32_t half)
+    {
+        const Matrix window = WindowIn(half, step);
+        const int64_t above = step.rows.begin - step.window.begin;
+        if (step.isInput) {
+            const int64_t depth = kernel::Size(step.depth);
+            core_.ZeroRows(window, above, depth);
+            core_.LoadRows(window.From(above, 0), grads_[At(step.rows.begin, tiling_.outChannels, step.depth.begin)],
+                           kernel::Size(step.rows), depth, tiling_.outChannels);
+            core_.ZeroRows(window.From(step.rows.end - step.window.begin, 0), step.window.end - step.rows.end, depth);
+        } else {
+            core_.LoadRows(window.From(above, 0), rows_[At(step.rows.begin, tiling_.inChannels, step.tile.rows.begin)],
+                           kernel::Size(step.rows), kernel::Size(step.tile.rows), tiling_.inChannels);
+        }
+    }
+
+    __aicore__ inline Matrix WindowIn(int32_t half, const Step& step)
+    {
+        return {core_.Half(half), PitchOf(step.window)};
+    }
 
     __aicore__ inline int32_t PitchOf(const Span& rows) const
     {
         return static_cast<int32_t>(kernel::RoundUp(kernel::Size(rows), kFractal));
     }
-    /// The matrix of weight of a tap in a half of L1.
-    __aicore__ inline Matrix InputPanel(const AscendC::LocalTensor<C>& half, const Step& step, int64_t tap) const
-    {
-        const int64_t panel = RoundedUp(tiling_.inputColumns) * RoundedUp(tiling_.inputDepth);
-        return {half[static_cast<uint32_t>(tiling_.inputPanel + (tap - step.taps.begin) * panel)],
-                PitchOf(step.tile.columns)};
-    }
-    __aicore__ inline static int64_t RoundedUp(int64_t value) { return kernel::RoundUp(value, kFractal); }
 
-    __aicore__ inline void LoadInput(const Step& step)
+    /// The element of a matrix in GM.
+    __aicore__ inline static uint64_t At(int64_t row, int64_t columns, int64_t column)
     {
-        const AscendC::LocalTensor<C> half = core_.BeginLoad();
-        const int64_t depth = kernel::Size(step.depth);
-        const Span window = steps_.InputWindow(step);
-        const Span rows = kernel::Overlap(window, {0, tiling_.gradRows});
-        if (step.taps.begin < step.taps.end && rows.begin < rows.end) {
-            const Matrix left{half, PitchOf(window)};
-            core_.ZeroRows(left, rows.begin - window.begin, depth);
-            core_.LoadRows(left.From(rows.begin - window.begin, 0),
-                           left_[static_cast<uint64_t>(rows.begin * tiling_.outChannels + step.depth.begin)],
-                           kernel::Size(rows), depth, tiling_.outChannels);
-            core_.ZeroRows(left.From(rows.end - window.begin, 0), window.end - rows.end, depth);
-        }
+        return static_cast<uint64_t>(row * columns + column);
+    }
+
+    // grad_input[r] = sum over taps of self[r - shift] x weight[tap] transposed.
+
+    /// The matrix of weight of a tap.
+    __aicore__ inline Matrix MatrixIn(int32_t half, const Step& step, int64_t tap)
+    {
+        const int64_t elements = tiling_.inputColumns * kernel::RoundUp(tiling_.inputDepth, kFractal);
+        const int64_t offset = tiling_.inputPanel + (tap - step.taps.begin) * elements;
+        return {core_.Half(half)[static_cast<uint32_t>(offset)], PitchOf(step.tile.columns)};
+    }
+
+    __aicore__ inline void LoadMatrices(const Step& step, int32_t half)
+    {
         const Span& columns = step.tile.columns;
+        const int64_t depth = kernel::Size(step.depth);
         for (int64_t tap = step.taps.begin; tap < step.taps.end; ++tap) {
-            if (steps_.IsMet(step.tile.rows, tap)) {
-                const Matrix right = InputPanel(half, step, tap);
-                const int64_t row = tap * tiling_.inChannels + columns.begin;
-                const int64_t count = kernel::Size(columns);
-                core_.LoadRows(right, matrices_[static_cast<uint64_t>(row * tiling_.outChannels + step.depth.begin)],
-                               count, depth, tiling_.outChannels);
-                core_.ZeroRows(right.From(count, 0), right.pitch - count, depth);
-            }
+            const Matrix matrix = MatrixIn(half, step, tap);
+            const int64_t row = tap * tiling_.inChannels + columns.begin;
+            core_.LoadRows(matrix, matrices_[At(row, tiling_.outChannels, step.depth.begin)], kernel::Size(columns),
+                           depth, tiling_.outChannels);
+            core_.ZeroRows(matrix.From(kernel::Size(columns), 0), matrix.pitch - kernel::Size(columns), depth);
         }
-        core_.EndLoad();
     }
 
-    __aicore__ inline void MultiplyInput(const Step& step)
+    __aicore__ inline void MultiplyInput(const Step& step, int32_t half)
     {
-        const AscendC::LocalTensor<C> half = core_.BeginUse();
         if (step.isFirst) {
             core_.OpenCells(tiling_.inputCells);
         }
-        const Span window = steps_.InputWindow(step);
-        const Matrix left{half, PitchOf(window)};
+        const Span& rows = step.tile.rows;
+        const Matrix window = WindowIn(half, step);
         const int32_t n = PaddedColumns(step.tile);
-        const int64_t rows = kernel::Size(step.tile.rows);
         for (int32_t cell = 0; cell < tiling_.inputCells; ++cell) {
-            const Span inCell = kernel::PieceOf(rows, tiling_.inputCellRows, cell);
-            if (inCell.begin >= inCell.end) {
-                continue;
+            const Span inCell = kernel::PieceOf(kernel::Size(rows), tiling_.inputCellRows, cell);
+            if (kernel::Size(inCell) == 0) {
+                break;
             }
-            const int32_t m = static_cast<int32_t>(kernel::Larger(kernel::Size(inCell), 2));
+            const int32_t m = PaddedRows(inCell);
             for (int64_t tap = step.taps.begin; tap < step.taps.end; ++tap) {
-                if (steps_.IsMet(step.tile.rows, tap)) {
-                    const int64_t row = step.tile.rows.begin + inCell.begin - steps_.ShiftOf(tap) - window.begin;
+                if (steps_.IsMet(rows, tap)) {
+                    const int64_t row = rows.begin + inCell.begin - steps_.ShiftOf(tap) - step.window.begin;
                     core_.template Multiply<kernel::Operands::kDepthInside>(
-                        cell, left.From(row, 0), InputPanel(half, step, tap), m, n,
+                        cell, window.From(row, 0), MatrixIn(half, step, tap), m, n,
                         static_cast<int32_t>(kernel::Size(step.depth)));
                 }
             }
             if (step.isLast) {
                 core_.FillUp(cell, m, n);
-                const int64_t row = step.tile.rows.begin + inCell.begin;
                 StoreCell(step, cell, inCell, m,
-                          gradInput_[static_cast<uint64_t>(row * tiling_.inChannels + step.tile.columns.begin)],
+                          gradInput_[At(rows.begin + inCell.begin, tiling_.inChannels, step.tile.columns.begin)],
                           inCell.begin, tiling_.inChannels);
             }
         }
-        core_.EndUse();
     }
 
     // grad_weight[tap] = input[r + shift] transposed x self[r], summed over the rows r of self.
 
-    __aicore__ inline void LoadWeight(const Step& step)
+    __aicore__ inline Matrix GradRowsIn(int32_t half, const Step& step)
     {
-        const AscendC::LocalTensor<C> half = core_.BeginLoad();
-        const Span window = steps_.WeightWindow(step);
-        const Span rows = kernel::Overlap(window, {0, tiling_.inputRows});
-        if (rows.begin < rows.end) {
-            const Matrix left{half, PitchOf(window)};
-            core_.LoadRows(left.From(rows.begin - window.begin, 0),
-                           right_[static_cast<uint64_t>(rows.begin * tiling_.inChannels + step.tile.rows.begin)],
-                           kernel::Size(rows), kernel::Size(step.tile.rows), tiling_.inChannels);
-            const Matrix right{half[static_cast<uint32_t>(tiling_.weightPanel)], PitchOf(step.depth)};
-            core_.LoadRows(
-                right, left_[static_cast<uint64_t>(step.depth.begin * tiling_.outChannels + step.tile.columns.begin)],
-                kernel::Size(step.depth), kernel::Size(step.tile.columns), tiling_.outChannels);
-        }
-        core_.EndLoad();
+        return {core_.Half(half)[static_cast<uint32_t>(tiling_.weightPanel)], PitchOf(step.depth)};
     }
 
-    __aicore__ inline void MultiplyWeight(const Step& step)
+    __aicore__ inline void LoadGradRows(const Step& step, int32_t half)
     {
-        const AscendC::LocalTensor<C> half = core_.BeginUse();
+        core_.LoadRows(GradRowsIn(half, step),
+                       grads_[At(step.depth.begin, tiling_.outChannels, step.tile.columns.begin)],
+                       kernel::Size(step.depth), kernel::Size(step.tile.columns), tiling_.outChannels);
+    }
+
+    __aicore__ inline void MultiplyWeight(const Step& step, int32_t half)
+    {
         if (step.isFirst) {
             core_.OpenCells(tiling_.weightTaps * tiling_.weightCells);
         }
-        const Span window = steps_.WeightWindow(step);
-        const Matrix left{half, PitchOf(window)};
-        const Matrix right{half[static_cast<uint32_t>(tiling_.weightPanel)], PitchOf(step.depth)};
+        const Matrix window = WindowIn(half, step);
+        const Matrix gradRows = GradRowsIn(half, step);
         const int32_t n = PaddedColumns(step.tile);
-        const int64_t rows = kernel::Size(step.tile.rows);
         for (int64_t tap = step.taps.begin; tap < step.taps.end; ++tap) {
-            const Span meeting = steps_.Meeting(step, tap);
+            const Span met = steps_.Meeting(step, tap);
             for (int32_t block = 0; block < tiling_.weightCells; ++block) {
-                const Span inCell = kernel::PieceOf(rows, tiling_.weightCellRows, block);
-                if (inCell.begin >= inCell.end) {
-                    continue;
+                const Span inCell = kernel::PieceOf(kernel::Size(step.tile.rows), tiling_.weightCellRows, block);
+                if (kernel::Size(inCell) == 0) {
+                    break;
                 }
                 const int32_t cell = static_cast<int32_t>(tap - step.taps.begin) * tiling_.weightCells + block;
-                const int32_t m = static_cast<int32_t>(kernel::Larger(kernel::Size(inCell), 2));
-                if (meeting.begin < meeting.end) {
+                const int32_t m = PaddedRows(inCell);
+                if (kernel::Size(met) > 0) {
                     core_.template Multiply<kernel::Operands::kDepthOutside>(
-                        cell, left.From(meeting.begin + steps_.ShiftOf(tap) - window.begin, inCell.begin),
-                        right.From(meeting.begin - step.depth.begin, 0), m, n,
-                        static_cast<int32_t>(kernel::Size(meeting)));
+                        cell, window.From(met.begin + steps_.ShiftOf(tap) - step.window.begin, inCell.begin),
+                        gradRows.From(met.begin - step.depth.begin, 0), m, n, static_cast<int32_t>(kernel::Size(met)));
                 }
                 if (step.isLast) {
                     core_.FillUp(cell, m, n);
                     const int64_t row = tap * tiling_.inChannels + step.tile.rows.begin + inCell.begin;
-                    StoreCell(step, cell, inCell, m,
-                              gradWeight_[static_cast<uint64_t>(row * tiling_.outChannels + step.tile.columns.begin)],
+                    StoreCell(step, cell, inCell, m, gradWeight_[At(row, tiling_.outChannels, step.tile.columns.begin)],
                               cell * tiling_.weightCellRows, tiling_.outChannels);
                 }
             }
         }
-        core_.EndUse();
     }
 
     // Results, and parts of tiles that more than one core works on.
@@ -286,6 +347,12 @@ private:
     __aicore__ inline int32_t PaddedColumns(const Tile& tile) const
     {
         return static_cast<int32_t>(kernel::RoundUp(kernel::Size(tile.columns), Matrix::kUnit));
+    }
+
+    /// Rows of a cell as they are multiplied: a single one would be taken for a vector, which lies elsewhere in L0A.
+    __aicore__ inline static int32_t PaddedRows(const Span& rows)
+    {
+        return static_cast<int32_t>(kernel::Larger(kernel::Size(rows), 2));
     }
 
     /// Parked parts: of the tiles that the shares begin in, then of those that they end in.
@@ -315,8 +382,8 @@ private:
     __aicore__ inline void CopyAll()
     {
         if constexpr (Operand::kIsCopy) {
-            Copy(left_, self_, SelfElements());
-            Copy(right_, input_, InputElements());
+            Copy(grads_, self_, SelfElements());
+            Copy(rows_, input_, InputElements());
             Copy(matrices_, weight_, WeightElements());
         }
     }
@@ -491,6 +558,7 @@ private:
     }
 
     static constexpr int64_t kFractal = 16;
+    static constexpr int64_t kHalves = 2;
     static constexpr int64_t kFloatsPerBlock = 8;
     static constexpr int64_t kMergeColumns = 64;
 
@@ -501,8 +569,8 @@ private:
     AscendC::GlobalTensor<T> gradInput_;
     AscendC::GlobalTensor<T> gradWeight_;
     AscendC::GlobalTensor<T> gradBias_;
-    AscendC::GlobalTensor<C> left_;  // self, input and weight as they are multiplied
-    AscendC::GlobalTensor<C> right_;
+    AscendC::GlobalTensor<C> grads_;  // self, input and weight as they are multiplied
+    AscendC::GlobalTensor<C> rows_;
     AscendC::GlobalTensor<C> matrices_;
     AscendC::GlobalTensor<float> parts_;
     AscendC::GlobalTensor<float> sums_;

@@ -51,6 +51,7 @@ inline constexpr int64_t kL2Rate = 110;
 inline constexpr int64_t kL0aRate = 512;
 inline constexpr int64_t kL0bRate = 256;
 inline constexpr int64_t kStoreRate = 32;
+inline constexpr int64_t kFlagCycles = 20;
 
 /// Cycles of one DMA of `rows` rows of `rowBytes`, which are part of longer rows.
 constexpr int64_t LoadCycles(int64_t rows, int64_t rowBytes)

@@ -27,8 +27,11 @@ struct L1Matrix {
     }
 };
 
-/// T: what is multiplied. Loads fill one half of L1 while the other one is multiplied, in this order:
-/// BeginLoad, LoadRows and ZeroRows, EndLoad; BeginUse, Multiply, EndUse.
+/// Each half of L1 has room for both operands.
+enum class Operand : int32_t { kLeft, kRight };
+
+/// T: what is multiplied. An operand is loaded between BeginLoad and EndLoad, into one half of L1 while the other one
+/// is multiplied; it stays there from BeginUse to EndUse, for one product or many.
 template <typename T>
 class CubeCore {
 public:
@@ -58,7 +61,8 @@ public:
             Smaller(kMaxCells, sizes_.l0cBytes / static_cast<int32_t>(sizeof(float)) / cellFloats_));
         firstCell_ = 0;
         for (int32_t half = 0; half < kHalves; ++half) {
-            AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(half);
+            EndUse(Operand::kLeft, half);
+            EndUse(Operand::kRight, half);
             AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(half);
         }
         for (int32_t cell = 0; cell < cells_; ++cell) {
@@ -69,7 +73,8 @@ public:
     __aicore__ inline void End()
     {
         for (int32_t half = 0; half < kHalves; ++half) {
-            AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(half);
+            BeginLoad(Operand::kLeft, half);
+            BeginLoad(Operand::kRight, half);
             AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(half);
         }
         for (int32_t cell = 0; cell < cells_; ++cell) {
@@ -77,28 +82,27 @@ public:
         }
     }
 
-    __aicore__ inline AscendC::LocalTensor<T> BeginLoad()
+    __aicore__ inline void BeginLoad(Operand operand, int32_t half)
     {
-        AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(loading_);
-        return Half(loading_);
+        AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(EventOf(operand, half));
+    }
+    __aicore__ inline void EndLoad(Operand operand, int32_t half)
+    {
+        AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(EventOf(operand, half));
+    }
+    __aicore__ inline void BeginUse(Operand operand, int32_t half)
+    {
+        AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(EventOf(operand, half));
+    }
+    __aicore__ inline void EndUse(Operand operand, int32_t half)
+    {
+        AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(EventOf(operand, half));
     }
 
-    __aicore__ inline void EndLoad()
+    /// A half of L1.
+    __aicore__ inline AscendC::LocalTensor<T> Half(int32_t half)
     {
-        AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(loading_);
-        loading_ ^= 1;
-    }
-
-    __aicore__ inline AscendC::LocalTensor<T> BeginUse()
-    {
-        AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(using_);
-        return Half(using_);
-    }
-
-    __aicore__ inline void EndUse()
-    {
-        AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(using_);
-        using_ ^= 1;
+        return l1_.Get<T>()[static_cast<uint32_t>(half * (sizes_.l1Half / static_cast<int32_t>(sizeof(T))))];
     }
 
     /// Loads `rows` x `columns` elements whose rows are `stride` elements apart; the last 32 bytes of a row are filled
@@ -183,7 +187,7 @@ public:
         store.dstStride = static_cast<uint32_t>(stride);
         store.quantPre = Conversion(D());
         store.deqScalar = 0;
-        AscendC::Fixpipe<D, float, AscendC::CFG_ROW_MAJOR>(destination, Slot(slot), store);
+        AscendC::Fixpipe<D, float>(destination, Slot(slot), store);
         AscendC::SetFlag<AscendC::HardEvent::FIX_M>(slot);
     }
 
@@ -198,9 +202,9 @@ private:
     static __aicore__ inline QuantMode_t Conversion(bfloat16_t) { return QuantMode_t::F322BF16; }
     static __aicore__ inline QuantMode_t Conversion(float) { return QuantMode_t::NoQuant; }
 
-    __aicore__ inline AscendC::LocalTensor<T> Half(int32_t half)
+    __aicore__ inline static int32_t EventOf(Operand operand, int32_t half)
     {
-        return l1_.Get<T>()[static_cast<uint32_t>(half * (sizes_.l1Half / static_cast<int32_t>(sizeof(T))))];
+        return kHalves * static_cast<int32_t>(operand) + half;
     }
     __aicore__ inline AscendC::LocalTensor<T> L0a()
     {
@@ -302,8 +306,6 @@ private:
     AscendC::TBuf<AscendC::TPosition::A2> l0a_;
     AscendC::TBuf<AscendC::TPosition::B2> l0b_;
     AscendC::TBuf<AscendC::TPosition::CO1> l0c_;
-    int32_t loading_ = 0;  // half of L1 that is loaded next
-    int32_t using_ = 0;    // half of L1 that is multiplied next
     int32_t feeding_ = 0;  // half of L0A and L0B that is loaded next
     int32_t cellFloats_ = 0;
     int32_t cells_ = 0;

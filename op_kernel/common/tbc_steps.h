@@ -25,7 +25,22 @@ struct TbcStep {
     bool isLast;
     bool isAlone;  // this core has all steps of the tile
     bool isHead;   // the tile begins in the share of another core
+    bool isInput;
+    bool isEmpty;  // there is nothing to multiply: all rows are padding
+    Span window;   // rows that all taps together need, of self for grad_input, of input for grad_weight; with padding
+    Span rows;     // those of them that exist
 };
+
+/// Whether two steps of a product multiply the same rows of the window, or the same other operand.
+__aicore__ inline bool HaveSameWindow(const TbcStep& a, const TbcStep& b)
+{
+    return a.tile.rows.begin == b.tile.rows.begin && a.taps.begin == b.taps.begin && a.depth.begin == b.depth.begin;
+}
+__aicore__ inline bool HaveSamePanel(const TbcStep& a, const TbcStep& b)
+{
+    return a.tile.columns.begin == b.tile.columns.begin && a.depth.begin == b.depth.begin &&
+           (!a.isInput || a.taps.begin == b.taps.begin);
+}
 
 /// The steps of grad_input, followed by those of grad_weight, are shared out by what they cost.
 class TbcSteps {
@@ -56,10 +71,10 @@ public:
     {
         if (IsInput(step)) {
             const int64_t tile = step / InputTileSteps();
-            const int64_t across = CeilDiv(tiling_->inChannels, tiling_->inputColumns);
+            const int64_t down = CeilDiv(tiling_->inputRows, InputTileRows());
             return {{0, 1},
-                    PieceOf(tiling_->inputRows, InputTileRows(), tile / across),
-                    PieceOf(tiling_->inChannels, tiling_->inputColumns, tile % across)};
+                    PieceOf(tiling_->inputRows, InputTileRows(), tile % down),
+                    PieceOf(tiling_->inChannels, tiling_->inputColumns, tile / down)};
         }
         const int64_t tile = (step - tiling_->inputSteps) / WeightTileSteps();
         const int64_t across = CeilDiv(tiling_->outChannels, tiling_->weightColumns);
@@ -88,6 +103,10 @@ public:
             at.taps = at.tile.taps;
             at.depth = PieceOf(tiling_->gradRows, tiling_->weightDepth, inner);
         }
+        at.isInput = IsInput(step);
+        at.window = at.isInput ? InputWindow(at) : WeightWindow(at);
+        at.rows = Overlap(at.window, {0, at.isInput ? tiling_->gradRows : tiling_->inputRows});
+        at.isEmpty = Size(at.taps) == 0 || Size(at.rows) == 0;
         return at;
     }
 
@@ -103,6 +122,13 @@ public:
         return Size(Overlap({rows.begin - ShiftOf(tap), rows.end - ShiftOf(tap)}, {0, tiling_->gradRows})) > 0;
     }
 
+    /// Rows of self of a step of grad_weight that meet a row of input in a tap.
+    __aicore__ inline Span Meeting(const TbcStep& step, int64_t tap) const
+    {
+        return Overlap(step.depth, {-ShiftOf(tap), tiling_->inputRows - ShiftOf(tap)});
+    }
+
+private:
     /// Rows of self that a step of grad_input needs, padding included; a cell of a single row is multiplied as two.
     __aicore__ inline Span InputWindow(const TbcStep& step) const
     {
@@ -117,13 +143,6 @@ public:
         return {step.depth.begin + ShiftOf(step.taps.begin), step.depth.end + ShiftOf(step.taps.end - 1)};
     }
 
-    /// Rows of self of a step of grad_weight that meet a row of input in a tap.
-    __aicore__ inline Span Meeting(const TbcStep& step, int64_t tap) const
-    {
-        return Overlap(step.depth, {-ShiftOf(tap), tiling_->inputRows - ShiftOf(tap)});
-    }
-
-private:
     /// The first step of a core.
     __aicore__ inline int64_t FirstOf(int64_t core) const
     {

@@ -139,8 +139,10 @@ void CheckStep(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const 
     const TbcStep at = steps.At(step, {0, steps.Count()});
     const int64_t depth = RoundUp(Size(at.depth), 16);
     const bool isInput = steps.IsInput(step);
-    const bool isDead = Size(at.taps) == 0;
-    const Span window = isDead ? Span{0, 0} : isInput ? steps.InputWindow(at) : steps.WeightWindow(at);
+    if (at.isEmpty) {
+        return;
+    }
+    const Span& window = at.window;
     const int64_t pitch = RoundUp(Size(window), 16);
     const int64_t across = isInput ? depth : RoundUp(Size(at.tile.rows), 16);
     const int64_t panel = isInput ? data.inputPanel : data.weightPanel;
