@@ -129,14 +129,14 @@ class _Reader:
                 continue
             invstd = Product(1.0, frozenset([(symbol, power)]))
             weight = scale / invstd
-            means = -mean_dy / scale, slope / invstd**2, mean / (scale * slope)
-            doubts = sum(power < 0 for product in means for s, power in product.exponents if s != symbol)
-            yield _Attempt(dy, x, invstd, weight, *means, doubts)
+            of_dy, of_product, of_x = -mean_dy / scale, slope / invstd**2, mean / (scale * slope)
+            divided = (s for product in (of_dy, of_product, of_x) for s, power in product.exponents if power < 0)
+            doubts = sum(s != symbol for s in divided)
+            yield _Attempt(dy, x, invstd, weight, of_dy, of_product, of_x, doubts)
             if weight.exponents:
                 # The gradient may have been multiplied by the weight before it was summed.
-                yield _Attempt(
-                    dy * weight, x, invstd, Product(1.0), *(m * weight for m in means[:2]), means[2], doubts + 1
-                )
+                means = of_dy * weight, of_product * weight
+                yield _Attempt(dy * weight, x, invstd, Product(1.0), means[0], means[1], of_x, doubts + 1)
 
     def _known_shape(self) -> tuple[int, ...]:
         """The shape of the result, which that of every symbol has to fit."""
