@@ -118,12 +118,13 @@ def pack(
     ops: Annotated[str | None, typer.Option(help="Operator types, comma separated; default: all.")] = None,
     vendor_name: Annotated[str, typer.Option("--vendor-name", help="Vendor directory of the package.")] = "opforge",
     out: Annotated[Path | None, typer.Option(help="Folder of the package; default: build_out.")] = None,
+    op_suffix: Annotated[str, _OP_SUFFIX] = "",
 ) -> None:
     """Pack the operators into custom_opp_<os>_<arch>.run."""
     from opforge.package.pack import pack_command
 
-    chosen = ops.split(",") if ops else None
-    raise typer.Exit(pack_command(socs=soc.split(",") if soc else None, ops=chosen, vendor=vendor_name, out=out))
+    socs, chosen = soc.split(",") if soc else None, ops.split(",") if ops else None
+    raise typer.Exit(pack_command(socs, chosen, vendor_name, out, op_suffix=op_suffix))
 
 
 @app.command()

@@ -22,9 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 def environment(tmp_path_factory):
     """A virtual environment that holds nothing but the wheel and its dependencies."""
     folder = tmp_path_factory.mktemp("wheel")
-    # setuptools packs whatever an earlier build left in build/lib, so the wheel is built from sources alone.
     built = shutil.ignore_patterns(".*", "build", "build_out", "*.egg-info", "__pycache__")
     sources = shutil.copytree(ROOT, folder / "sources", ignore=built)
+    # As an earlier `pip wheel` leaves it, of a module that is no more.
+    stale = sources / "build" / "lib" / "opforge" / "codegen" / "removed.py"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(sources)], check=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from opforge.codegen.errors import UserError
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
 from opforge.codegen.writer import replace_file
-from opforge.twin.compiler import WARNINGS, Library, Progress, Unit, build, locked
+from opforge.twin.compiler import KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build, locked
 
 if TYPE_CHECKING:
     from opforge.codegen.model import OpSpec
@@ -130,7 +130,7 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
             defines += [f"-DDTYPE_{parameter.upper()}={cpp}", f"-DORIG_DTYPE_{parameter.upper()}={enumerator}"]
         folders_of_headers = (INCLUDE, project.root / "op_kernel", BUILTIN_ROOT / "op_kernel", source.parent)
         includes = [f"-I{folder}" for folder in folders_of_headers]
-        flags = (*WARNINGS, "-Wcast-qual", "-fvisibility=hidden", *includes, *defines)
+        flags = (*WARNINGS, *KERNEL_FLAGS, "-fvisibility=hidden", *includes, *defines)
         unit = Unit(
             source,
             _twin_dir(project) / "obj" / "kernel" / spec.name / f"{key}.o",

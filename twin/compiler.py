@@ -22,6 +22,8 @@ from opforge.codegen.errors import MissingToolError, UserError
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 PARTIAL = ".partial-"
+# Kernels check their own arrays and frames (overruns.h); big frames are probed page by page.
+KERNEL_FLAGS = ("-Wcast-qual", "-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
 COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")
 Progress = Callable[[str], None]
 

@@ -19,6 +19,7 @@
 #include "kernel/scalar_cache.h"
 #include "kernel/sites.h"
 #include "kernel/soc.h"
+#include "kernel/stack_guard.h"
 #include "kernel/text.h"
 #include "kernel/timeline.h"
 #include "opforge_twin/launch.h"
@@ -154,6 +155,7 @@ public:
     volatile std::sig_atomic_t inKernel = 0;  ///< in the kernel's own code, which may be left by a jump
     sigjmp_buf escape{};
     Fault fault;
+    StackGuard stackGuard;     ///< between the twin's frames and the kernel's
     uintptr_t stackBase = 0;   ///< where the kernel's frames begin; they grow downwards
     uintptr_t stackLimit = 0;  ///< what they must not come below
     Call lastCall{"", {}};
