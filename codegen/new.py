@@ -76,7 +76,9 @@ def project_texts(name: str, starter: str) -> dict[str, str]:
     own = _texts(_STARTERS / starter)
     original = _operator(starter)
     if name != original and name in {word for text in own.values() for word in _IDENTIFIER.findall(text)}:
-        raise UserError(f"NAME: got {name!r}, which the files of {starter} use; expected another name, as in 'My{name}'")
+        raise UserError(
+            f"NAME: got {name!r}, which the files of {starter} use; expected another name, as in 'My{name}'"
+        )
     spelt = {original: name, "OpName": name}
     spelt |= {snake_case(old): snake_case(new) for old, new in spelt.items()}
     spelt |= {old.upper(): new.upper() for old, new in spelt.items() if old.islower()}

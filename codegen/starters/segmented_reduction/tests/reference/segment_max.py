@@ -11,7 +11,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def reference(inputs: Mapping[str, Array], attrs: Mapping[str, Any]) -> dict[str, Array]:  # noqa: ARG001  # has none
+def reference(inputs: Mapping[str, Array], attrs: Mapping[str, Any]) -> dict[str, Array]:
     """The largest element of each column of `x` [T, H] in each segment; segment g ends before row `ends[g]`."""
     x = inputs["x"].astype(np.float64)
     segments = [x[start:end] for start, end in pairwise([0, *inputs["ends"]])]
