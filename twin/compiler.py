@@ -54,7 +54,9 @@ class Library:
 
 @lru_cache(maxsize=1)
 def compiler() -> tuple[str, str]:
-    """The C++ compiler (`$CXX`, default g++) and its version line.
+    """The C++ compiler (`$CXX`, default g++), and what tells it from others under whatever name it was started.
+
+    CMake calls the same compiler c++ and sets CXX for what it starts; that is no reason to compile anything again.
 
     Raises:
         MissingToolError: There is none, or it does not work.
@@ -66,7 +68,8 @@ def compiler() -> tuple[str, str]:
     result = _start([path, "--version"])
     if result.returncode or not result.stdout.strip():
         raise _no_compiler(f"exit code {result.returncode} and no version from `{path} --version`")
-    return path, result.stdout.strip().splitlines()[0]
+    version = result.stdout.strip().splitlines()[0].partition(" ")[2]
+    return path, f"{Path(path).resolve()} {version}"
 
 
 def _no_compiler(got: str) -> MissingToolError:
@@ -114,7 +117,7 @@ def _content_hash(path: str) -> str | None:
 
 
 def _signature(command: Sequence[str], inputs: Iterable[str]) -> str | None:
-    digest = hashlib.sha256(json.dumps([compiler()[1], *command]).encode())
+    digest = hashlib.sha256(json.dumps([compiler()[1], *command[1:]]).encode())
     for path in sorted(inputs):
         content = _content_hash(path)
         if content is None:

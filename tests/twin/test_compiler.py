@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,21 @@ def test_a_changed_header_is_noticed(library, tmp_path):
     (tmp_path / "answer.h").write_text("inline int Answer() { return 2; }\n")
     assert build([library]) == 1
     assert ctypes.CDLL(str(library.path)).answer() == 2
+
+
+def test_another_name_of_the_same_compiler_compiles_nothing(library, tmp_path, monkeypatch):
+    """CMake starts programs with CXX=/usr/bin/c++."""
+    build([library])
+    name = tmp_path / "cxx"
+    name.symlink_to(Path(compiler.compiler()[0]).resolve())
+    monkeypatch.setenv("CXX", str(name))
+    compiler.compiler.cache_clear()
+    try:
+        assert compiler.compiler()[0] == str(name)
+        assert build([library]) == 0
+    finally:
+        monkeypatch.undo()
+        compiler.compiler.cache_clear()
 
 
 def test_changed_flags_are_noticed(library):
