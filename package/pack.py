@@ -26,19 +26,22 @@ SCRIPTS = Path(__file__).resolve().parent / "scripts"
 _VENDOR = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
-def pack_command(socs: Sequence[str] | None, ops: Sequence[str] | None, vendor: str, out: Path | None) -> int:
+def pack_command(
+    socs: Sequence[str] | None, ops: Sequence[str] | None, vendor: str, out: Path | None, *, op_suffix: str
+) -> int:
     """Write the package, say where it is and what it holds; returns the exit code."""
-    path = pack(socs, ops, vendor, out)
-    left_out = [] if ops else incomplete(find_project())
+    project = Project(find_project().root, op_suffix)
+    path = pack(socs, ops, vendor, out, project)
+    left_out = [] if ops else incomplete(project)
     print("\n".join([str(path), NOTE, *left_out]))  # noqa: T201  # what the command is for
     return 0
 
 
 def incomplete(project: Project) -> list[str]:
     """One line for each operator that is left out of a package, because its plan or kernel is not written yet."""
-    from opforge.codegen.loader import load_specs
+    from opforge.codegen.loader import load_project
 
-    specs = load_specs(project.spec_paths())
+    specs = load_project(project)
     return [f"left out: {spec.op_type}: there is no {path}" for spec in specs if (path := _missing(project, spec))]
 
 
@@ -56,7 +59,7 @@ def pack(
         ops: Operator types; None takes all of the project that have a plan and a kernel.
         vendor: Vendor folder; two packages of one vendor replace each other.
         out: Folder of the package; None is `build_out/` of the project.
-        project: None is the project of the current folder.
+        project: None is the project of the current folder; its suffix, if it has one, ends the names of the operators.
 
     Raises:
         UserError: An operator, SoC or vendor name cannot be used, or the package cannot be written.
@@ -115,13 +118,13 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
     Raises:
         UserError: As `pack`.
     """
-    from opforge.codegen.loader import load_specs
+    from opforge.codegen.loader import load_project
     from opforge.codegen.render import render
     from opforge.codegen.views import dtype_columns
 
     if not _VENDOR.fullmatch(vendor):
         raise UserError(f"vendor name: got {vendor!r}, expected lower case letters, digits and '_', as in 'my_company'")
-    every = load_specs(project.spec_paths())
+    every = load_project(project)
     complete = [spec for spec in every if not _missing(project, spec)]
     specs = _choose(complete if complete and not ops else every, ops)
     generated: dict[str, str] = {}
@@ -133,7 +136,7 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
         specs=specs,
         columns={spec.op_type: dtype_columns(spec) for spec in specs},
         generated=generated,
-        sources=_sources(project, {spec.name for spec in every} - {spec.name for spec in specs}),
+        sources=_sources(project, {spec.source_name for spec in every} - {spec.source_name for spec in specs}),
         scripts={path.name: path.read_bytes() for path in sorted(SCRIPTS.glob("*.sh"))},
         vendor=vendor,
         version=importlib.metadata.version("opforge"),

@@ -16,10 +16,13 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from opforge.codegen.cli import app
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.project import Project
-from opforge.package.pack import pack, package_name
+from opforge.package.layout import layout
+from opforge.package.pack import gather, pack, package_name
 
 TREE = "packages/vendors/opforge/"
 
@@ -249,3 +252,22 @@ def test_chip_name_and_vendor_name_choose_the_folders(project, tmp_path, run):
     assert "SoCs: ascend910b\n" in listing
     assert "  op_impl/ai_core/tbe/acme_impl/dynamic/grouped_bias_add_grad.py" in listing
     assert "ascend910_93" not in listing
+
+
+def test_suffix_renames_the_operators_and_hides_nothing(project, tmp_path):
+    suffixed = Project(project.root, "Custom")
+    contents = gather(suffixed, None, ["GroupedBiasAddGradCustom"], "opforge")
+    files = layout(contents)
+    manifest = json.loads(files[TREE + "manifest.json"])
+    assert (manifest["operators"], manifest["builtin_op_types"], manifest["builtin_aclnn"]) == (
+        ["GroupedBiasAddGradCustom"],
+        [],
+        [],
+    )
+    dynamic = TREE + "op_impl/ai_core/tbe/opforge_impl/dynamic/grouped_bias_add_grad"
+    assert {f"{dynamic}_custom.py", f"{dynamic}_custom.cpp", f"{dynamic}.h"} <= set(files)
+    assert f"{dynamic}.cpp" not in files
+    answer = CliRunner().invoke(
+        app, ["pack", "--op-suffix", "Custom", "--ops", "ConvTbcBackward", "--out", str(tmp_path)]
+    )
+    assert "did you mean 'ConvTbcBackwardCustom'" in str(answer.exception)

@@ -1,14 +1,13 @@
 // Memory of device and host, copies and fills.
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "acl/acl_rt.h"
 #include "host/device_memory.h"
 #include "host/errors.h"
+#include "host/pinned_memory.h"
 #include "host/process.h"
 #include "kernel/text.h"
 
@@ -16,64 +15,6 @@ using namespace opforge::twin::host;  // NOLINT: definitions of the C API follow
 using opforge::twin::kernel::Text;
 
 namespace {
-
-/// Host memory of aclrtMallocHost; a block lives until it is freed and no copy uses it.
-class PinnedMemory {
-    using Block = std::shared_ptr<void>;
-
-public:
-    static PinnedMemory& Instance()
-    {
-        static auto* memory = new PinnedMemory();
-        return *memory;
-    }
-
-    void* Allocate(size_t bytes)
-    {
-        const Block block(std::malloc(bytes), std::free);
-        if (block != nullptr) {
-            const std::lock_guard<std::mutex> guard(lock_);
-            live_.emplace(block.get(), Entry{bytes, block});
-        }
-        return block.get();
-    }
-
-    /// What is wrong with freeing `address`; empty when it is done.
-    std::string Free(void* address)
-    {
-        const std::lock_guard<std::mutex> guard(lock_);
-        const auto found = live_.find(address);
-        if (found == live_.end()) {
-            return "the pointer is not one of aclrtMallocHost, or it was freed before";
-        }
-        if (found->second.block.use_count() > 1) {
-            return "the memory is used by a copy that waits or runs; synchronise its stream before freeing";
-        }
-        live_.erase(found);
-        return "";
-    }
-
-    /// The block in which `address` lies, kept alive; null for other memory.
-    std::shared_ptr<void> Holding(const void* address)
-    {
-        const std::lock_guard<std::mutex> guard(lock_);
-        auto next = live_.upper_bound(const_cast<void*>(address));
-        if (next == live_.begin()) {
-            return nullptr;
-        }
-        const auto& [start, entry] = *--next;
-        return static_cast<const char*>(address) < static_cast<char*>(start) + entry.bytes ? entry.block : nullptr;
-    }
-
-private:
-    struct Entry {
-        size_t bytes = 0;
-        Block block;
-    };
-
-    std::mutex lock_;
-    std::map<void*, Entry> live_;
-};
 
 enum class Side { kHost, kDevice };
 

@@ -1,5 +1,6 @@
 // aclInit, aclFinalize, devices and contexts.
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string>
@@ -7,6 +8,7 @@
 #include "acl/acl.h"
 #include "host/device_memory.h"
 #include "host/errors.h"
+#include "host/pinned_memory.h"
 #include "host/handle_table.h"
 #include "host/platform.h"
 #include "host/process.h"
@@ -55,6 +57,18 @@ aclError CheckDevice(const char* function, int32_t deviceId)
                 Text(function, ": got device ", deviceId, ", expected 0 to ", kDeviceCount - 1));
 }
 
+/// Contexts of aclrtCreateContext: those of aclrtSetDevice end with their device.
+size_t OwnContexts()
+{
+    Process& process = TheProcess();
+    const std::lock_guard<std::mutex> guard(process.lock);
+    size_t count = Contexts::Instance().Count();
+    for (const auto& [device, primary] : process.primary) {
+        count -= Contexts::Instance().IsLive(primary) ? 1 : 0;
+    }
+    return count;
+}
+
 template <typename T>
 void ReportLeft(const char* function, const char* what, const char* remedy)
 {
@@ -77,6 +91,14 @@ void ReportDeviceLeaks(const char* function)
 
 void ReportObjectLeaks(const char* function)
 {
+    PinnedMemory& pinned = PinnedMemory::Instance();
+    if (const size_t count = pinned.LiveCount(); count != 0) {
+        std::fprintf(stderr, "%s: %zu host allocations (%zu bytes) left; release them with aclrtFreeHost\n", function,
+                     count, pinned.LiveBytes());
+    }
+    if (const size_t count = OwnContexts(); count != 0) {
+        std::fprintf(stderr, "%s: %zu contexts left; release them with aclrtDestroyContext\n", function, count);
+    }
     ReportLeft<aclOpExecutor>(function, "executors", "their second phase or aclDestroyAclOpExecutor");
     ReportLeft<aclTensor>(function, "tensors", "aclDestroyTensor");
     ReportLeft<aclTensorList>(function, "tensor lists", "aclDestroyTensorList");
@@ -85,6 +107,20 @@ void ReportObjectLeaks(const char* function)
     ReportLeft<aclBoolArray>(function, "bool arrays", "aclDestroyBoolArray");
     ReportLeft<aclScalar>(function, "scalars", "aclDestroyScalar");
     ReportLeft<aclScalarList>(function, "scalar lists", "aclDestroyScalarList");
+}
+
+void ReportUnfinished()
+{
+    Process& process = TheProcess();
+    {
+        const std::lock_guard<std::mutex> guard(process.lock);
+        if (!process.isInitialised) {
+            return;
+        }
+    }
+    std::fprintf(stderr, "exit: aclFinalize was not called; call it before the process ends\n");
+    ReportDeviceLeaks("exit");
+    ReportObjectLeaks("exit");
 }
 
 }  // namespace
@@ -149,6 +185,8 @@ aclError aclInit(const char* configPath)
         return Fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: called before; a process initialises once");
     }
     process.isInitialised = true;
+    static const bool isWatched = std::atexit(ReportUnfinished) == 0;
+    (void)isWatched;
     return ACL_SUCCESS;
 }
 

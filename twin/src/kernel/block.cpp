@@ -499,7 +499,9 @@ void Block::EndDma(Pipe onPipe, const Call& call, double leastCycles)
     dma_.isAtomic = onPipe != Pipe::kMte2 && atomic != AtomicOp::kNone;
     dma_.phase = static_cast<uint32_t>(timeline.Phases().size());
     timeline.RunDma(dma_, call);
-    traffic.push_back(dma_);
+    if (launch.dmaCount.fetch_add(1, std::memory_order_relaxed) < LaunchState::kMostRecords) {
+        traffic.push_back(dma_);
+    }
     dma_ = {};
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "kernel/scalar_cache.h"
 #include "kernel/sites.h"
 #include "kernel/soc.h"
+#include "kernel/stack_guard.h"
 #include "kernel/text.h"
 #include "kernel/timeline.h"
 #include "kernel/unit_flags.h"
@@ -48,6 +50,10 @@ struct LaunchState {
     std::string tracePath{};                         ///< empty: no trace
     bool isDeclared = false;                         ///< the layout is that of the type which the kernel has declared
     std::atomic<const TaskType*> declared{nullptr};  ///< with other cores than the layout has: the launch starts anew
+    std::atomic<uint64_t> dmaCount{0};
+
+    /// DMA instructions whose traffic is remembered until the launch has ended: 150 MB of records.
+    static constexpr uint64_t kMostRecords = uint64_t{2} << 20;
 };
 
 /// Flags and event ids, one set for each HardEvent.
@@ -169,7 +175,7 @@ public:
     uint64_t dmaCount = 0;
     uint64_t macs = 0;        ///< products that the kernel asked the cube unit for, padding left out
     double cubeCycles = 0.0;  ///< of them at the peak of the unit
-    std::vector<DmaRecord> traffic;
+    std::deque<DmaRecord> traffic;
     std::vector<Finding> findings;
     bool stopped = false;
 
@@ -179,6 +185,7 @@ public:
     volatile std::sig_atomic_t inKernel = 0;  ///< in the kernel's own code, which may be left by a jump
     sigjmp_buf escape{};
     Fault fault;
+    StackGuard stackGuard;     ///< between the twin's frames and the kernel's
     uintptr_t stackBase = 0;   ///< where the kernel's frames begin; they grow downwards
     uintptr_t stackLimit = 0;  ///< what they must not come below
     Call lastCall{"", {}};

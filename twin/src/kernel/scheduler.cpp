@@ -17,6 +17,7 @@ namespace {
 // A block that issues nothing for this long, or runs for this long in all, will not end.
 constexpr double kQuietSeconds = 20.0;
 constexpr double kBlockSeconds = 600.0;
+constexpr size_t kMostPhases = 10000;  // each takes 7 KB; a kernel with so many would do nothing but meet
 constexpr std::chrono::milliseconds kWatchInterval{250};
 
 // What takes part in a SyncAll.
@@ -115,7 +116,7 @@ void Scheduler::Run(LaunchReport& report)
         const auto busiest = static_cast<double>(*std::max_element(coreBytes_.begin(), coreBytes_.end()));
         report.trafficBalance = busiest * static_cast<double>(coreBytes_.size()) / static_cast<double>(moved);
     }
-    estimate_.Settle(launch_.memory);
+    estimate_.Settle(launch_.memory, launch_.dmaCount <= LaunchState::kMostRecords);
     if (!launch_.tracePath.empty() && !trace_.Write(launch_.tracePath, estimate_, launch_.soc.mhz)) {
         report.findings.push_back({"trace", -1, "", "", Text("cannot write the trace ", launch_.tracePath), false});
     }
@@ -234,13 +235,22 @@ std::string Scheduler::Laggards(size_t scope, uint32_t meetings) const
     return names.empty() ? "no block has ended" : Text("ended without it: block ", names, count > 4 ? ", ..." : "");
 }
 
+void Scheduler::BeginPhase(Block& block, const Call& call)
+{
+    block.timeline.EndPhase();
+    if (block.timeline.Phases().size() > kMostPhases) {
+        block.Fail("endless_loop", Pipe::kScalar, call,
+                   Text("the cores have met or waited for each other ", kMostPhases,
+                        " times before; a loop that does not end, or let each core do more between two meetings"));
+    }
+}
+
 void Scheduler::Meet(Block& block, bool isAivOnly, const Call& call)
 {
     block.PassBarrier(Pipe::kAll);
-    const bool endsPhase = EndsPhase(isAivOnly);
     const Signal own = block.SignalAfter(Pipe::kAll, time_model::kSyncAllCycles, call.at);
-    if (endsPhase) {
-        block.timeline.EndPhase();
+    if (EndsPhase(isAivOnly)) {
+        BeginPhase(block, call);
     }
     const size_t scope = isAivOnly ? kVectors : kAll;
     const size_t expected = isAivOnly ? launch_.layout.CoresOf(CoreKind::kVector).size() : order_.size();
@@ -277,7 +287,7 @@ void Scheduler::SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, c
 void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
 {
     if (EndsPhase(true)) {
-        block.timeline.EndPhase();
+        BeginPhase(block, call);
     }
     std::unique_lock<std::mutex> lock(mutex_);
     if (!WaitUntil(lock, [&] { return flags_.IsSet(block.index, flag); })) {

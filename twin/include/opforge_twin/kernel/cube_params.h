@@ -14,21 +14,21 @@ namespace AscendC {
 
 enum class CO2Layout : uint8_t { NZ = 0, ROW_MAJOR = 1, COLUMN_MAJOR = 2 };
 
-/// Rows of GM to fractals of L1 (no list of numbers: DataCopy takes DataCopyParams from one). Strides of the source and
+/// Rows of GM to fractals of L1. Strides of the source and
 /// dstNzMatrixStride in elements, the others in 32-byte blocks.
 struct Nd2NzParams {
-    int64_t ndNum = 0;
-    int64_t nValue = 0;
-    int64_t dValue = 0;
-    int64_t srcNdMatrixStride = 0;
-    int64_t srcDValue = 0;
-    int64_t dstNzC0Stride = 0;
-    int64_t dstNzNStride = 0;
-    int64_t dstNzMatrixStride = 0;
+    twin::Given16 ndNum = 0;
+    twin::Given16 nValue = 0;
+    twin::Given16 dValue = 0;
+    twin::Given16 srcNdMatrixStride = 0;
+    twin::Given16 srcDValue = 0;
+    twin::Given16 dstNzC0Stride = 0;
+    twin::Given16 dstNzNStride = 0;
+    twin::Given16 dstNzMatrixStride = 0;
 
     Nd2NzParams() = default;
-    Nd2NzParams(int64_t matrices, int64_t rows, int64_t columns, int64_t srcMatrixStride, int64_t srcPitch,
-                int64_t c0Stride, int64_t rowStride, int64_t dstMatrixStride)
+    Nd2NzParams(twin::Given16 matrices, twin::Given16 rows, twin::Given16 columns, twin::Given16 srcMatrixStride,
+                twin::Given16 srcPitch, twin::Given16 c0Stride, twin::Given16 rowStride, twin::Given16 dstMatrixStride)
         : ndNum(matrices),
           nValue(rows),
           dValue(columns),
@@ -43,17 +43,17 @@ struct Nd2NzParams {
 
 /// Fractals of 512 bytes from L1 to L0: all in fractals, srcStride from start to start, dstGap from end to start.
 struct LoadData2DParams {
-    int64_t startIndex = 0;
-    int64_t dstGap = 0;
-    int64_t srcStride = 0;
+    twin::Given16 startIndex = 0;
+    twin::Given16 dstGap = 0;
+    twin::Given16 srcStride = 0;
     bool ifTranspose = false;
-    int64_t repeatTimes = 0;
-    int64_t sid = 0;
-    int64_t addrMode = 0;
+    twin::Given8 repeatTimes = 0;
+    twin::Given8 sid = 0;
+    twin::Given8 addrMode = 0;
 
     LoadData2DParams() = default;
-    LoadData2DParams(int64_t start, int64_t repeats, int64_t stride, int64_t sidIn, int64_t gap, bool transpose,
-                     int64_t mode)
+    LoadData2DParams(twin::Given16 start, twin::Given8 repeats, twin::Given16 stride, twin::Given8 sidIn,
+                     twin::Given16 gap, bool transpose, twin::Given8 mode)
         : startIndex(start),
           dstGap(gap),
           srcStride(stride),
@@ -63,31 +63,20 @@ struct LoadData2DParams {
           addrMode(mode)
     {
     }
-    LoadData2DParams(std::initializer_list<uint16_t> values,
-                     opforge::twin::kernel::Location at = opforge::twin::kernel::Location::Here())
-        : LoadData2DParams(opforge::twin::kernel::Listed<uint16_t>(values, 7, "values of LoadData2DParams", at))
-    {
-    }
-
-private:
-    explicit LoadData2DParams(const opforge::twin::kernel::Listed<uint16_t>& v)
-        : LoadData2DParams(v[0], v[1], v[2], v[3], v[4], v[5] != 0, v[6])
-    {
-    }
 };
 
 /// Squares of one (2-byte types) or two (float) fractals from L1 to L0, transposed.
 struct LoadData2dTransposeParams {
-    int64_t startIndex = 0;
-    int64_t repeatTimes = 0;
-    int64_t srcStride = 0;
-    int64_t dstGap = 0;
-    int64_t dstFracGap = 0;
-    int64_t addrMode = 0;
+    twin::Given16 startIndex = 0;
+    twin::Given8 repeatTimes = 0;
+    twin::Given16 srcStride = 0;
+    twin::Given16 dstGap = 0;
+    twin::Given16 dstFracGap = 0;
+    twin::Given8 addrMode = 0;
 
     LoadData2dTransposeParams() = default;
-    LoadData2dTransposeParams(int64_t start, int64_t repeats, int64_t stride, int64_t gap, int64_t fractalGap,
-                              int64_t mode = 0)
+    LoadData2dTransposeParams(twin::Given16 start, twin::Given8 repeats, twin::Given16 stride, twin::Given16 gap,
+                              twin::Given16 fractalGap, twin::Given8 mode = 0)
         : startIndex(start),
           repeatTimes(repeats),
           srcStride(stride),
@@ -96,37 +85,25 @@ struct LoadData2dTransposeParams {
           addrMode(mode)
     {
     }
-    LoadData2dTransposeParams(std::initializer_list<uint16_t> values,
-                              opforge::twin::kernel::Location at = opforge::twin::kernel::Location::Here())
-        : LoadData2dTransposeParams(
-              opforge::twin::kernel::Listed<uint16_t>(values, 5, "values of LoadData2dTransposeParams", at))
-    {
-    }
-
-private:
-    explicit LoadData2dTransposeParams(const opforge::twin::kernel::Listed<uint16_t>& v)
-        : LoadData2dTransposeParams(v[0], v[1], v[2], v[3], v[4])
-    {
-    }
 };
 
 /// A window of a matrix in L1 to L0, as a convolution with a 1 x 1 filter over an image of one row.
 template <typename T>
 struct LoadData3DParamsV2 {
     uint8_t padList[4] = {0, 0, 0, 0};
-    int64_t l1H = 0;
-    int64_t l1W = 0;
-    int64_t channelSize = 0;
-    int64_t kExtension = 0;
-    int64_t mExtension = 0;
-    int64_t kStartPt = 0;
-    int64_t mStartPt = 0;
-    int64_t strideW = 1;
-    int64_t strideH = 1;
-    int64_t filterW = 1;
-    int64_t filterH = 1;
-    int64_t dilationFilterW = 1;
-    int64_t dilationFilterH = 1;
+    twin::Given16 l1H = 0;
+    twin::Given16 l1W = 0;
+    twin::Given16 channelSize = 0;
+    twin::Given16 kExtension = 0;
+    twin::Given16 mExtension = 0;
+    twin::Given16 kStartPt = 0;
+    twin::Given16 mStartPt = 0;
+    twin::Given8 strideW = 1;
+    twin::Given8 strideH = 1;
+    twin::Given8 filterW = 1;
+    twin::Given8 filterH = 1;
+    twin::Given8 dilationFilterW = 1;
+    twin::Given8 dilationFilterH = 1;
     bool enTranspose = false;
     bool enSmallK = false;
     T padValue = 0;
@@ -140,73 +117,64 @@ struct LoadData3DParamsV2 {
 /// Blocks of 32 bytes in L1, of 512 bytes in L0A and L0B.
 template <typename T>
 struct InitConstValueParams {
-    int64_t repeatTimes = 0;
-    int64_t blockNum = 0;
-    int64_t dstGap = 0;
+    twin::Given16 repeatTimes = 0;
+    twin::Given16 blockNum = 0;
+    twin::Given16 dstGap = 0;
     T initValue = 0;
 
     InitConstValueParams() = default;
-    InitConstValueParams(int64_t repeats, int64_t blocks, int64_t gap, T value)
+    InitConstValueParams(twin::Given16 repeats, twin::Given16 blocks, twin::Given16 gap, T value)
         : repeatTimes(repeats), blockNum(blocks), dstGap(gap), initValue(value)
     {
     }
 };
 
 struct MmadParams {
-    int64_t m = 0;
-    int64_t n = 0;
-    int64_t k = 0;
+    twin::Given16 m = 0;
+    twin::Given16 n = 0;
+    twin::Given16 k = 0;
     bool isBias = false;
-    int64_t fmOffset = 0;
+    twin::Given<int32_t> fmOffset = 0;
     bool enSsparse = false;
     bool enWinogradA = false;
     bool enWinogradB = false;
-    int64_t unitFlag = 0;
+    twin::Given8 unitFlag = 0;
     bool kDirectionAlign = false;
     bool cmatrixSource = false;
     bool cmatrixInitVal = true;
 
     MmadParams() = default;
-    MmadParams(int64_t mIn, int64_t nIn, int64_t kIn, int64_t unitFlagIn, bool source, bool initVal)
+    MmadParams(twin::Given16 mIn, twin::Given16 nIn, twin::Given16 kIn, twin::Given8 unitFlagIn, bool source,
+               bool initVal)
         : m(mIn), n(nIn), k(kIn), unitFlag(unitFlagIn), cmatrixSource(source), cmatrixInitVal(initVal)
-    {
-    }
-    MmadParams(std::initializer_list<uint16_t> values,
-               opforge::twin::kernel::Location at = opforge::twin::kernel::Location::Here())
-        : MmadParams(opforge::twin::kernel::Listed<uint16_t>(values, 6, "values of MmadParams", at))
-    {
-    }
-
-private:
-    explicit MmadParams(const opforge::twin::kernel::Listed<uint16_t>& v)
-        : MmadParams(v[0], v[1], v[2], v[3], v[4] != 0, v[5] != 0)
     {
     }
 };
 
 /// srcStride in 16 elements of L0C; dstStride in elements (rows of GM) or 32-byte blocks (fractals).
 struct FixpipeParamsV220 {
-    int64_t nSize = 0;
-    int64_t mSize = 0;
-    int64_t srcStride = 0;
-    int64_t dstStride = 0;
+    twin::Given16 nSize = 0;
+    twin::Given16 mSize = 0;
+    twin::Given16 srcStride = 0;
+    twin::Given32 dstStride = 0;
     QuantMode_t quantPre = NoQuant;
     uint64_t deqScalar = 0;
-    int64_t ndNum = 1;
-    int64_t srcNdStride = 0;
-    int64_t dstNdStride = 0;
+    twin::Given16 ndNum = 1;
+    twin::Given16 srcNdStride = 0;
+    twin::Given16 dstNdStride = 0;
     bool reluEn = false;
-    int64_t unitFlag = 0;
+    twin::Given8 unitFlag = 0;
     bool isChannelSplit = false;
 
     FixpipeParamsV220() = default;
-    FixpipeParamsV220(int64_t n, int64_t m, int64_t srcPitch, int64_t dstPitch, bool relu)
+    FixpipeParamsV220(twin::Given16 n, twin::Given16 m, twin::Given16 srcPitch, twin::Given32 dstPitch, bool relu)
         : nSize(n), mSize(m), srcStride(srcPitch), dstStride(dstPitch), reluEn(relu)
     {
     }
-    FixpipeParamsV220(int64_t n, int64_t m, int64_t srcPitch, int64_t dstPitch, bool relu, QuantMode_t quant,
-                      int64_t scalar, int64_t matrices, int64_t srcMatrixStride, int64_t dstMatrixStride,
-                      int64_t unitFlagIn, bool channelSplit = false)
+    FixpipeParamsV220(twin::Given16 n, twin::Given16 m, twin::Given16 srcPitch, twin::Given32 dstPitch, bool relu,
+                      QuantMode_t quant, twin::Given<int64_t> scalar, twin::Given16 matrices,
+                      twin::Given16 srcMatrixStride, twin::Given16 dstMatrixStride, twin::Given8 unitFlagIn,
+                      bool channelSplit = false)
         : nSize(n),
           mSize(m),
           srcStride(srcPitch),
