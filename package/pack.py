@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.names import suggest
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
+from opforge.package import cann
 from opforge.package.layout import NOTE, Contents, is_executable, layout
 from opforge.package.socs import choose_socs
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from opforge.codegen.model import OpSpec
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
+BUILDER = Path(cann.__file__).resolve().parent
 _VENDOR = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -119,7 +121,7 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
         UserError: As `pack`.
     """
     from opforge.codegen.loader import load_project
-    from opforge.codegen.render import render
+    from opforge.codegen.render import render, render_project
     from opforge.codegen.views import dtype_columns
 
     if not _VENDOR.fullmatch(vendor):
@@ -132,16 +134,24 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
         if needed := _missing(project, spec):
             raise UserError(f"{spec.op_type}: {needed} is missing; write it or leave the operator out with --ops")
         generated |= dict(render(spec))
+    exports = "op_api/exports.map"
+    generated[exports] = dict(render_project(specs, []))[exports]
     return Contents(
         specs=specs,
         columns={spec.op_type: dtype_columns(spec) for spec in specs},
         generated=generated,
         sources=_sources(project, {spec.source_name for spec in every} - {spec.source_name for spec in specs}),
-        scripts={path.name: path.read_bytes() for path in sorted(SCRIPTS.glob("*.sh"))},
+        scripts={path.name: path.read_bytes() for path in sorted(SCRIPTS.glob("*.sh"))} | _builder(),
         vendor=vendor,
         version=importlib.metadata.version("opforge"),
         socs=choose_socs(specs, socs),
     )
+
+
+def _builder() -> dict[str, bytes]:
+    """The program that builds the package where it is installed."""
+    paths = sorted([*BUILDER.glob("*.py"), *BUILDER.glob("cmake/**/*.*")])
+    return {f"cann/{path.relative_to(BUILDER).as_posix()}": path.read_bytes() for path in paths if path.is_file()}
 
 
 def _missing(project: Project, spec: OpSpec) -> str:
