@@ -1,11 +1,11 @@
-"""The content of a package: which file goes where in the tree that CANN expects of a vendor. Pure."""
+"""The content of a package: which file goes where in the tree that CANN expects of a vendor."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from opforge.package.builtin import hidden_op_types, hidden_symbols
@@ -86,7 +86,7 @@ class Contents:
         return f"binary release, built with CANN {self.toolkit} (opforge's own build; {NOT_TRIED} by its authors)"
 
 
-def is_executable(path: str) -> bool:
+def _is_executable(path: str) -> bool:
     """Whether a file of the archive may be run by its name; the others are only read."""
     return path.endswith(("install.sh", "uninstall.sh"))
 
@@ -99,6 +99,15 @@ def layout(contents: Contents) -> dict[str, bytes]:
     archive = {f"{root}/{path}": data for path, data in tree.items()}
     archive["install.sh"] = contents.scripts["install.sh"]
     return dict(sorted(archive.items()))
+
+
+def write_tree(root: Path, archive: Mapping[str, bytes]) -> None:
+    """Write the files of an archive below a folder, with the modes that they have in it."""
+    for name, data in archive.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o755 if _is_executable(name) else 0o644)
 
 
 def _facts(contents: Contents) -> dict[str, object]:

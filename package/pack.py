@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.names import suggest
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
 from opforge.package import cann
-from opforge.package.layout import NOTE, Contents, is_executable, layout
+from opforge.package.layout import Contents, layout, write_tree
 from opforge.package.socs import choose_socs
 
 if TYPE_CHECKING:
@@ -29,14 +29,29 @@ _VENDOR = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 def pack_command(
-    socs: Sequence[str] | None, ops: Sequence[str] | None, vendor: str, out: Path | None, *, op_suffix: str
+    socs: Sequence[str] | None,
+    ops: Sequence[str] | None,
+    vendor: str,
+    out: Path | None,
+    *,
+    op_suffix: str,
+    toolkit: Path | None,
+    jobs: int,
 ) -> int:
     """Write the package, say where it is and what it holds; returns the exit code."""
     project = Project(find_project().root, op_suffix)
-    path = pack(socs, ops, vendor, out, project)
-    left_out = [] if ops else incomplete(project)
-    print("\n".join([str(path), NOTE, *left_out]))  # noqa: T201  # what the command is for
+    contents = gather(project, socs, ops, vendor)
+    if toolkit is not None:
+        from opforge.package.built import built
+
+        contents = built(contents, toolkit, project.build_dir / "cann" / vendor, jobs or os.cpu_count() or 1, _print)
+    path = make_package(contents, (out or _default_out(project)) / package_name())
+    _print("\n".join([str(path), contents.note, *([] if ops else incomplete(project))]))
     return 0
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)  # noqa: T201  # what the command is for
 
 
 def incomplete(project: Project) -> list[str]:
@@ -68,14 +83,16 @@ def pack(
         MissingToolError: makeself is not installed.
     """
     project = project or find_project()
-    contents = gather(project, socs, ops, vendor)
-    folder = out if out is not None else _default_out(project)
-    path = folder / package_name()
+    return make_package(gather(project, socs, ops, vendor), (out or _default_out(project)) / package_name())
+
+
+def make_package(contents: Contents, path: Path) -> Path:
+    """Write a package of `contents` to `path`; raises as `pack`."""
     try:
         with tempfile.TemporaryDirectory(prefix="opforge-pack-") as work:
             stage = Path(work) / "custom_opp"
-            _write_tree(stage, layout(contents))
-            built = _make_self_extracting(stage, f"{vendor} {contents.version} ({NOTE})", Path(work))
+            write_tree(stage, layout(contents))
+            built = _make_self_extracting(stage, f"{contents.vendor} {contents.version} ({contents.note})", Path(work))
             _place(built, path)
     except OSError as error:  # of the temporary folder
         raise UserError(
@@ -183,14 +200,6 @@ def _sources(project: Project, left_out: set[str]) -> dict[str, bytes]:
 
 def _default_out(project: Project) -> Path:
     return (Path.cwd() if project.is_installed else project.root) / "build_out"
-
-
-def _write_tree(root: Path, archive: Mapping[str, bytes]) -> None:
-    for name, data in archive.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        path.chmod(0o755 if is_executable(name) else 0o644)
 
 
 def _make_self_extracting(stage: Path, label: str, work: Path) -> Path:

@@ -22,7 +22,7 @@ from .kernels import Kernel, KernelError, described, kernels_of, operator_list, 
 from .listing import listing
 from .toolkit import CANN_8, Toolkit, tool_environment
 
-BUILT = "built.json"
+BUILT, LOG = "built.json", "build.log"
 TBE = "op_impl/ai_core/tbe"
 _PROJECT = Path(__file__).resolve().parent / "cmake"
 
@@ -250,9 +250,7 @@ class Build(NamedTuple):
             version += f"{key}={self.toolkit.compiler_version}\n"
         texts["version.info"] = version
         logs = sorted((self.work / "logs").glob("*.log"))
-        texts["build.log"] = "".join(
-            f"== {log.stem}\n{log.read_text(encoding='utf-8', errors='replace')}" for log in logs
-        )
+        texts[LOG] = "".join(f"== {log.stem}\n{log.read_text(encoding='utf-8', errors='replace')}" for log in logs)
         all_digests = dict(digests)
         for path, text in texts.items():
             _write(self.work / "tree" / path, text)

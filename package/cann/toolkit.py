@@ -86,7 +86,9 @@ def check_version(version: str, supported: Sequence[str]) -> None:
     """
     first, last = supported
     if not release(first) <= release(version) <= release(last):
-        raise ToolkitError(f"CANN: got {version}, expected {first} to {last}; use another toolkit, or --force")
+        raise ToolkitError(
+            f"CANN: got {version}, expected {first} to {last}, for which the package is made; use another toolkit"
+        )
 
 
 def release(version: str) -> tuple[int, ...]:

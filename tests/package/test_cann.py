@@ -14,14 +14,19 @@ from pathlib import Path
 
 import pytest
 from fake_toolkit import FakeToolkit
+from typer.testing import CliRunner
 
+from opforge.codegen.cli import app
+from opforge.codegen.errors import MissingToolError
+from opforge.package.built import BuildError, built
 from opforge.package.cann import commands
 from opforge.package.cann.build import Build, MissingProgramError, StepError
 from opforge.package.cann.kernels import KernelError, described, kernels_of, operator_list, parameters_of, soc_list
 from opforge.package.cann.toolkit import ToolkitError, check_version, read_toolkit, tool_environment
 from opforge.package.layout import layout
 from opforge.package.ops_info import ops_info_entry
-from opforge.package.pack import BUILDER
+from opforge.package.pack import BUILDER, gather, make_package
+from opforge.package.verify import verify
 
 TBE = "op_impl/ai_core/tbe"
 LIBRARIES = {
@@ -331,6 +336,55 @@ def test_a_failed_step_is_named_and_the_others_are_kept(vendor, tmp_path):
     said.clear()
     build(vendor, toolkit, work, said)
     assert not any(line.endswith("done before") for line in said)
+
+
+def test_package_with_what_a_toolkit_built(small, tmp_path, run):
+    toolkit, said = FakeToolkit(tmp_path / "cann"), []
+    contents = built(small, toolkit.root, tmp_path / "work", 2, said.append)
+    package = make_package(contents, tmp_path / "package.run")
+    assert verify(package)[1] == []
+    manifest = json.loads(layout(contents)["packages/vendors/opforge/manifest.json"])
+    assert (manifest["release"], manifest["cann"]) == ("built", ["8.1.RC1", "8.1.RC1"])
+    assert "not run with a real toolkit" in manifest["note"]
+    assert set(manifest["files"]) >= LIBRARIES
+    assert "build.log" not in manifest["files"], "it names folders of this machine"
+    assert not any("liboptiling" not in line and ".so" in line for line in manifest["not_included"])
+
+    place = f"--install-path={tmp_path}/opp"
+    installed = run(package, place)
+    assert installed.returncode == 0, installed.stderr
+    assert "It is a binary release, built with CANN 8.1.RC1" in installed.stdout
+    assert run(package, "--verify", place).returncode == 0
+    other = FakeToolkit(tmp_path / "other", version="8.2.RC1")
+    refused = run(package, "--install-path=" + str(tmp_path / "opp2"), ASCEND_HOME_PATH=str(other.root))
+    assert refused.returncode == 2
+    assert "is 8.2.RC1, expected 8.1.RC1 to 8.1.RC1" in refused.stderr
+
+
+def test_toolkits_that_cannot_build_are_named(small, tmp_path):
+    for root, says in ((tmp_path, "names no version"), (FakeToolkit(tmp_path / "old", version="7.0").root, "got 7.0")):
+        with pytest.raises(MissingToolError, match=says):
+            built(small, root, tmp_path / "work", 1, print)
+    toolkit = FakeToolkit(tmp_path / "cann")
+    toolkit.write("opc-fails", "float16 bfloat16 float32")
+    with pytest.raises(BuildError, match="made to fail") as failed:
+        built(small, toolkit.root, tmp_path / "work", 1, [].append)
+    assert failed.value.exit_code == 1
+    answer = CliRunner().invoke(app, ["pack", "--cann", str(tmp_path / "absent"), "--out", str(tmp_path)])
+    assert (answer.exception.exit_code, "names no version" in str(answer.exception)) == (3, True)
+
+
+@pytest.mark.all
+def test_real_sources_compile_with_the_old_abi(project, tmp_path):
+    """The headers are the twin's; the plugin has to find all its symbols in the twin's library."""
+    toolkit = FakeToolkit(tmp_path / "cann")
+    (toolkit.root / "include").rmdir()
+    (toolkit.root / "include").symlink_to(project.root / "twin/include")
+    (toolkit.root / "lib64/libgraph.so").unlink()
+    twin = project.build_dir / "twin/lib/libopforge_twin.so"
+    toolkit.write("lib64/libgraph.so", f"INPUT({twin})\n")
+    contents = gather(project, ["ascend910b"], ["GroupedBiasAddGrad"], "opforge")
+    assert set(built(contents, toolkit.root, tmp_path / "work", 2, print).products) >= LIBRARIES
 
 
 def test_a_missing_program_is_named_before_anything_is_done(vendor, tmp_path):
