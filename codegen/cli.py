@@ -23,6 +23,23 @@ def _opforge() -> None:
 
 
 @app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Operator type, as in LeakyClip.")],
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="Folder to make; default: the name, as in leaky_clip.")
+    ] = None,
+    starter: Annotated[
+        str,
+        typer.Option(help="Kernel to begin with: elementwise, row_reduction, segmented_reduction or scatter."),
+    ] = "elementwise",
+) -> None:
+    """Make a project of your own with an operator that works."""
+    from opforge.codegen.new import new_command
+
+    raise typer.Exit(new_command(name, folder, starter))
+
+
+@app.command()
 def generate(
     specs: Annotated[
         list[Path] | None, typer.Argument(metavar="[SPEC]...", help="Specs; default: all of op_proto/.")

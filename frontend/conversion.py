@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from onnx import ModelProto
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
 from opforge.frontend.aten import MapTorch
+from opforge.frontend.batch_norm_chain import FuseBatchNormChain
 from opforge.frontend.emit import Emitter, Placement
 from opforge.frontend.gather_grad import MapGatherGrad
 from opforge.frontend.graph import GraphView, Scope, normal_domain
@@ -30,13 +32,18 @@ from opforge.frontend.parser_safe import foldable, make_safe
 from opforge.frontend.reduce_sum import FuseEqualGroups
 from opforge.frontend.rules import Context, Refusal, Rule
 from opforge.frontend.scatter_add import FuseScatterAdd
+from opforge.frontend.sorted_groups import FuseSortedGroups
+from opforge.frontend.split_groups import FuseSplitGroups
 from opforge.frontend.torch_forms import torch_forms
 
 # Rules of their own; the ones that go by name follow from the specs.
 _RULES: tuple[Rule, ...] = (
     MapGatherGrad(),
     FuseEqualGroups(),
+    FuseSplitGroups(),
+    FuseSortedGroups(),
     FuseScatterAdd(),
+    FuseBatchNormChain(),
     LowerBatchNormalizationGrad(),
     LowerConvGrad(),
 )
@@ -302,12 +309,20 @@ class Search:
             for number, node in enumerate(scope.body.node):
                 for rule in self._rules.get((normal_domain(node.domain), node.op_type), ()):
                     self._try(rule, scope, number)
+        # What one rule left, a larger pattern may have taken.
+        taken = self.claimed | {(p.scope.number, number) for p in self.placements for number in p.absorbed}
+        stays = [(scope.number, number) not in taken for scope, number, _ in self.refusals]
+        self.refusals = list(compress(self.refusals, stays))
+        self.left = list(compress(self.left, stays))
 
     def _try(self, rule: Rule, scope: Scope, number: int) -> None:
+        is_asked = not rule.group or rule.group in self._groups
+        if not is_asked and not rule.is_hinted:
+            return
         answer = self._answer(rule, scope, number)
         if answer is None:
             return
-        if rule.group and rule.group not in self._groups:
+        if not is_asked:
             # Unasked, only what the option would change is worth a line.
             if isinstance(answer, Placement):
                 option = rule.group.replace("_", "-")

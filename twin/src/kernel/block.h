@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ struct LaunchState {
     uint32_t tilingRegion = 0;
     Scheduler* scheduler = nullptr;
     std::string tracePath;  ///< empty: no trace
+    std::atomic<uint64_t> dmaCount{0};
+
+    /// DMA instructions whose traffic is remembered until the launch has ended: 150 MB of records.
+    static constexpr uint64_t kMostRecords = uint64_t{2} << 20;
 };
 
 /// Flags and event ids, one set for each HardEvent.
@@ -145,7 +150,7 @@ public:
     uint64_t bytesRead = 0;
     uint64_t bytesWritten = 0;
     uint64_t dmaCount = 0;
-    std::vector<DmaRecord> traffic;
+    std::deque<DmaRecord> traffic;
     std::vector<Finding> findings;
     bool stopped = false;
 
