@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from opforge.codegen.errors import UserError
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
 from opforge.codegen.writer import replace_file
-from opforge.twin.compiler import KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build, locked
+from opforge.twin.compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build, locked
 
 if TYPE_CHECKING:
     from opforge.codegen.model import OpSpec
@@ -136,6 +136,7 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
             _twin_dir(project) / "obj" / "kernel" / spec.name / f"{key}.o",
             flags,
             f"kernel {spec.op_type} {key}",
+            DEVICE_FIELDS,
         )
         for folder in folders:
             path = _tbe(project) / "kernel" / folder / spec.name / f"{spec.op_type}_{key}.so"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import json
 import os
 import stat
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from opforge.twin import compiler
-from opforge.twin.compiler import Library, Unit, build
+from opforge.twin.compiler import CompileError, Library, Unit, build
 
 
 @pytest.fixture
@@ -98,3 +99,15 @@ def test_what_a_killed_build_left_is_removed(library):
     left.write_bytes(b"")
     build([library])
     assert not left.exists()
+
+
+def test_a_source_must_compile_with_other_flags_too(library):
+    unit = library.units[0]
+    for flags, refused in [(("-DOTHER",), False), (("-DAnswer=Question",), True)]:
+        unit.source.write_text('#include "answer.h"\n#ifdef Answer\n#error refused\n#endif\n', encoding="utf-8")
+        units = (dataclasses.replace(unit, also=flags),)
+        if refused:
+            with pytest.raises(CompileError, match="refused"):
+                build([dataclasses.replace(library, units=units)])
+        else:
+            assert build([dataclasses.replace(library, units=units)]) == 1
