@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from opforge.twin.build import INCLUDE
-from opforge.twin.compiler import compiler
+from opforge.twin.compiler import DEVICE_FIELDS, compiler
 
 KERNEL = """
 #include "kernel_operator.h"
@@ -55,12 +55,24 @@ REFUSED = {
     "RpSort16(h, h, 1);": "RpSort16",
     "uint32_t v = 0; GetReduceMaxMinCount(v);": "GetReduceMaxMinCount",
     "DataCopyEnhancedParams p; DataCopy(f, g, DataCopyParams(), p);": "DataCopyEnhancedParams",
-    "DataCopy(f, g, Nd2NzParams());": "Nd2NzParams",
+    "Mmad(f, h, b, MmadParams());": "Mmad: the twin has (float, half, half)",
+    "Mmad(f, c, c, MmadParams());": "Mmad: the twin has (float, half, half)",
+    "Mmad(i, h, h, MmadParams());": "Mmad: the twin has (float, half, half)",
+    "Mmad(f, h, h, h, MmadParams());": "with a bias of float",
+    "LoadData(c, c, LoadData2DParams());": "LoadData: the twin has half, bfloat16_t and float",
+    "LoadData(f, f, LoadData3DParamsV2<half>());": "no matching function",
+    "DataCopy(l, GlobalTensor<int64_t>(), Nd2NzParams());": "elements of 1, 2 or 4 bytes",
+    "MmadParams p{n, 16, 16, 0, false, true}; (void)p;": "narrowing",
+    "Fixpipe<half, half>(GlobalTensor<half>(), h, FixpipeParamsV220());": "Fixpipe: the twin stores float of L0C",
+    "Fixpipe<float, float, CFG_NZ>(g, f, FixpipeParamsV220());": "CFG_ROW_MAJOR",
+    "InitConstValue(l, InitConstValueParams<int64_t>());": "InitConstValue: Ascend 910B has",
+    "CrossCoreSetFlag<3, PIPE_FIX>(0);": "the modes are 0, 1 and 2",
+    "CrossCoreSetFlag<2, PIPE_ALL>(0);": "name the pipe",
     "Select<float, SELMODE::VSEL_TENSOR_TENSOR_MODE>(f, f, f, 1, {1, 1, 1, 8, 8, 8});": "takes the CMPMASK register",
     "Sort<int32_t, true>(i, i, i.ReinterpretCast<uint32_t>(), i, 1);": "Ascend 910B has half and float",
     "Mmad(f, h, h, 1);": "Mmad",
     "Fill(g, 10, 0.0f);": "Fill",
-    "TQue<TPosition::A1, 1> queue; pipe.InitBuffer(queue, 1, 1024);": "cube positions are not there yet",
+    "TQue<TPosition::TSCM, 1> queue; pipe.InitBuffer(queue, 1, 1024);": "queues lie on VECIN",
     "g.SetGlobalBuffer((float*)x);": "cast",
     "g.SetGlobalBuffer(reinterpret_cast<float*>(x));": "casts away qualifiers",
     "float* raw = (__gm__ float*)x; (void)raw;": "invalid conversion",
@@ -70,16 +82,40 @@ REFUSED = {
     "Add(f, f, f, 64, 1, {1, 1, 1, 8, 8, n});": "narrowing",
     "Add(f, f, f, 64, 1, {1, 1, 1, 8, 8, 256});": "narrowing",
     "DataCopyExtParams rows{1, n * 4, 0, 0, 0};": "narrowing",
-    "if (ASCEND_IS_AIV) { n = 0; }": "constexpr",
+    "uint32_t rows = 1; DataCopyExtParams p{rows, 4, 0, 0, 0};": "narrowing",
+    "int rows = 1; DataCopyExtParams p{static_cast<uint16_t>(rows), rows, 0, 0, 0};": "narrowing",
+    "uint16_t pitch = 8; Adds(f, f, 1.0f, 64, 1, {1, 1, 8, pitch});": "narrowing",
+    "uint16_t pitch = 8; Adds(f, f, 1.0f, 64, 1, UnaryRepeatParams{1, 1, pitch, 8});": "narrowing",
+    "uint16_t step = 1; Add(f, f, f, 64, 1, {step, 1, 1, 8, 8, 8});": "narrowing",
+    "uint32_t gap = 1; DataCopy(f, g, {1, 8, gap, 0});": "narrowing",
+    "uint32_t size = 8; Copy(f, f, 64, 1, {1, 1, 8, size});": "narrowing",
+    "int32_t step = 1; Brcb(f, f, 1, {step, 8});": "narrowing",
+    "uint16_t step = 1; Gatherb(i.ReinterpretCast<uint32_t>(), i.ReinterpretCast<uint32_t>(),"
+    " i.ReinterpretCast<uint32_t>(), 1, {1, step});": "narrowing",
+    "uint16_t step = 1; uint64_t kept; GatherMask(f, f, 1, false, 0, {step, 1, 8, 8}, kept);": "narrowing",
+    "uint16_t right = 1; DataCopyPadExtParams<float> p{true, 0, right, 0.0f};": "narrowing",
+    "int right = 1; DataCopyPadParams p{true, 0, static_cast<uint8_t>(right), right};": "narrowing",
+    "Adds(f, f, 1.0f, 64, 1, {1, 1, 8});": "no matching function",
+    "if (ASCEND_IS_AIV) { n = 0; }": "ASCEND_IS_AIV",
     "GET_TILING_DATA(data, y);": "OpforgeDefaultTiling",
     "const uint64_t mask[2] = {1, 0}; Add(f, f, f, mask, 1, {1, 1, 1, 8, 8, 8});": "no matching function",
 }
 ACCEPTED = [
     "",
     "if ASCEND_IS_AIV { n = 0; }",
+    "if ASCEND_IS_AIC { n = 0; } else { n = 1; }",
+    "TQue<TPosition::A1, 1> queue; pipe.InitBuffer(queue, 2, 1024);",
+    "DataCopy(f, g, Nd2NzParams(1, n, 16, 0, 16, 16, 1, 0)); LoadData(f, f, {0, 1, 1, 0, 0, false, 0});",
+    "MmadParams p{16, 16, 16, 0, false, true}; Mmad(f, h, h, p); p.m = n; Mmad(f, b, b, f, p);",
+    "FixpipeParamsV220 p; p.mSize = n; p.quantPre = QuantMode_t::F322F16; Fixpipe(GlobalTensor<half>(), f, p);",
+    "FixpipeParamsV220 p(16, 16, 16, 16, false); Fixpipe<float, float, CFG_ROW_MAJOR>(g, f, p);",
+    "InitConstValue(h, {1, 16, 0, half(0)}); SetHF32Mode(true); SetHF32TransMode(false);",
     "const uint8_t stride = 8; Add(f, f, f, 64, 1, {1, 1, 1, 8, 8, stride});",
     "uint8_t stride = 8; Add(f, f, f, 64, static_cast<uint8_t>(n), {1, 1, 1, 8, 8, stride});",
     "Adds<float, false>(f, f, 1.0f, 64, 1, {1, 1, 8, 8});",
+    "uint16_t step = 1; Adds(f, f, 1.0f, 64, 1, {step, step, 8, 8}); Copy(f, f, 64, 1, {step, step, step, step});",
+    "uint64_t kept = 0; uint16_t r = 1; GatherMask(f, f, 1, false, 0, {1, r, r, 0}, kept); Brcb(f, f, 1, {r, r});",
+    "DataCopyExtParams p(n, n, n, n, 0); p.blockLen = n; DataCopyPadParams q{true, 0, 1, 7}; (void)p; (void)q;",
     "DataCopyExtParams rows{static_cast<uint16_t>(n), static_cast<uint32_t>(n * 4), 0, 0, 0}; (void)rows;",
     "DataCopyPadExtParams<bfloat16_t> padding{true, 0, 3, 0}; (void)padding;",
     "DataCopyPadExtParams<half> padding{false, 0, 0, 0}; (void)padding;",
@@ -94,7 +130,16 @@ ACCEPTED = [
 
 
 def _errors(line: str) -> str:
-    command = [compiler()[0], "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wcast-qual"]
+    command = [
+        compiler()[0],
+        "-std=c++17",
+        "-fsyntax-only",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wcast-qual",
+        *DEVICE_FIELDS,
+    ]
     text = KERNEL.format(line=line)
     done = subprocess.run(
         [*command, f"-I{INCLUDE}", "-xc++", "-"], input=text, capture_output=True, text=True, check=False

@@ -9,6 +9,7 @@
 #include "opforge_twin/kernel/tensor.h"
 #include "opforge_twin/kernel/pipe.h"
 #include "opforge_twin/kernel/data_copy.h"
+#include "opforge_twin/kernel/cube.h"
 #include "opforge_twin/kernel/vector.h"
 #include "opforge_twin/kernel/cast.h"
 #include "opforge_twin/kernel/reduce.h"
@@ -17,5 +18,6 @@
 #include "opforge_twin/kernel/sort.h"
 #include "opforge_twin/kernel/sync.h"
 #include "opforge_twin/kernel/tiling.h"
+#include "opforge_twin/kernel/overruns.h"
 
 #endif  // OPFORGE_TWIN_KERNEL_OPERATOR_H

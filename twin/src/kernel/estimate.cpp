@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "kernel/text.h"
 #include "kernel/time_model.h"
 
 namespace opforge::twin::kernel {
@@ -40,7 +41,17 @@ std::vector<PipeShare> SharesOf(const std::array<double, count>& cycles, double 
 
 }  // namespace
 
-Estimate::Estimate(const SocFigures& soc) : soc_(soc), cores_(static_cast<size_t>(soc.vectorCores)) {}
+Estimate::Estimate(const SocFigures& soc, const CoreLayout& layout)
+    : soc_(soc), layout_(layout), cores_(layout.PhysicalCount(soc))
+{
+}
+
+std::string Estimate::NameOf(size_t core) const
+{
+    const bool isBehindCubes = layout_.IsMixed() && KindOf(core) == CoreKind::kVector;
+    const size_t number = core - (isBehindCubes ? static_cast<size_t>(soc_.cubeCores) : 0);
+    return Text(layout_.IsMixed() ? Name(KindOf(core)) : "core", " ", number);
+}
 
 std::vector<double> Estimate::Spent(uint32_t block) const
 {
@@ -51,19 +62,19 @@ std::vector<double> Estimate::Spent(uint32_t block) const
     return spent;
 }
 
-void Estimate::Add(uint32_t block, const std::vector<Phase>& phases, const std::vector<DmaRecord>& traffic)
+void Estimate::Add(uint32_t block, const std::vector<Phase>& phases, std::deque<DmaRecord>& traffic)
 {
     const size_t core = CoreOf(block);
     while (phases_.size() < phases.size()) {
         phases_.emplace_back().shares.resize(cores_);
     }
-    for (const DmaRecord& record : traffic) {
-        Share& share = phases_[record.phase].shares[core];
-        traffic_.push_back(record);
+    for (; !traffic.empty(); traffic.pop_front()) {
+        Share& share = phases_[traffic.front().phase].shares[core];
+        traffic_.push_back(traffic.front());
         traffic_.back().core = static_cast<uint32_t>(core);
         traffic_.back().clock = share.bytes;
         traffic_.back().turn = Turn(core, share.bytes);
-        share.bytes += record.Bytes();
+        share.bytes += traffic_.back().Bytes();
     }
     for (size_t index = 0; index < phases.size(); ++index) {
         Share& share = phases_[index].shares[core];
@@ -71,11 +82,18 @@ void Estimate::Add(uint32_t block, const std::vector<Phase>& phases, const std::
         share.cycles = share.scheduled;
         AddTo(share.path, phases[index].path);
         AddTo(share.busy, phases[index].busy);
+        phases_[index].moved += phases[index].charged;
     }
 }
 
-void Estimate::Settle(const GlobalMemory& memory)
+void Estimate::Settle(const GlobalMemory& memory, bool hasAllTraffic)
 {
+    if (!hasAllTraffic) {
+        return;
+    }
+    for (PhaseSum& phase : phases_) {
+        phase.moved = {};
+    }
     std::sort(traffic_.begin(), traffic_.end(), [](const DmaRecord& a, const DmaRecord& b) {
         return std::tie(a.phase, a.clock, a.turn, a.core) < std::tie(b.phase, b.clock, b.turn, b.core);
     });
@@ -83,8 +101,7 @@ void Estimate::Settle(const GlobalMemory& memory)
     L2Cache cache(memory, static_cast<uint64_t>(soc_.l2Bytes));
     for (const DmaRecord& record : traffic_) {
         const Transfer transfer = cache.Move(record);
-        phases_[record.phase].firstTouchBytes += transfer.firstTouchBytes;
-        phases_[record.phase].l2Bytes += transfer.l2Bytes;
+        phases_[record.phase].moved += transfer;
         changes[record.phase][record.core][static_cast<size_t>(record.pipe)] +=
             MovingCycles(record, transfer) - MovingCycles(record, record.charged);
     }
@@ -117,8 +134,8 @@ PhaseTime Estimate::TimeOf(const PhaseSum& phase) const
     time.core = static_cast<uint32_t>(slowest - phase.shares.begin());
     time.coreUs = slowest->cycles / CyclesPerMicro();
     time.path = SharesOf(slowest->path, CyclesPerMicro());
-    time.gmUs = static_cast<double>(phase.firstTouchBytes) / time_model::kGmBandwidthBytesPerS * kMicro;
-    time.l2Us = static_cast<double>(phase.l2Bytes) / time_model::kL2BandwidthBytesPerS * kMicro;
+    time.gmUs = static_cast<double>(phase.moved.firstTouchBytes) / time_model::kGmBandwidthBytesPerS * kMicro;
+    time.l2Us = static_cast<double>(phase.moved.l2Bytes) / time_model::kL2BandwidthBytesPerS * kMicro;
     return time;
 }
 
@@ -143,38 +160,52 @@ Estimate::Share Estimate::TotalOf(size_t core) const
     return total;
 }
 
-void Estimate::Write(uint64_t minimalBytes, LaunchReport& report) const
+double Estimate::CoresWith(Pipe pipe) const
+{
+    constexpr PipeSet cubeOnly = PipeSet::Of(Pipe::kCube, Pipe::kMte1, Pipe::kFix);
+    constexpr PipeSet vectorOnly = PipeSet::Of(Pipe::kVector, Pipe::kMte3);
+    return static_cast<double>(!layout_.IsMixed()     ? cores_
+                               : cubeOnly.Has(pipe)   ? static_cast<size_t>(soc_.cubeCores)
+                               : vectorOnly.Has(pipe) ? static_cast<size_t>(soc_.vectorCores)
+                                                      : cores_);
+}
+
+void Estimate::Write(uint64_t minimalBytes, double cubeCycles, LaunchReport& report) const
 {
     report.launchUs = time_model::kLaunchSeconds * kMicro;
-    report.boundUs = static_cast<double>(minimalBytes) / time_model::kGmBandwidthBytesPerS * kMicro;
+    report.boundUs = std::max(static_cast<double>(minimalBytes) / time_model::kGmBandwidthBytesPerS * kMicro,
+                              cubeCycles / static_cast<double>(soc_.cubeCores) / CyclesPerMicro());
     report.estimateUs = report.launchUs;
     for (size_t index = 0; index < phases_.size(); ++index) {
         PhaseTime time = TimeOf(phases_[index]);
         time.syncUs = index == 0 ? 0.0 : time_model::kSyncAllCycles / CyclesPerMicro();
-        report.firstTouchBytes += phases_[index].firstTouchBytes;
+        report.firstTouchBytes += phases_[index].moved.firstTouchBytes;
         report.estimateUs += time.Us() + time.syncUs;
         report.phases.push_back(std::move(time));
     }
     PipeCycles all{};
     for (size_t core = 0; core < cores_; ++core) {
         const Share total = TotalOf(core);
-        report.cores.push_back({total.cycles / CyclesPerMicro(), SharesOf(total.busy, CyclesPerMicro())});
+        report.cores.push_back({NameOf(core), total.cycles / CyclesPerMicro(), SharesOf(total.busy, CyclesPerMicro())});
         AddTo(all, total.busy);
     }
     const auto slowest = std::max_element(report.cores.begin(), report.cores.end(),
                                           [](const CoreTime& a, const CoreTime& b) { return a.us < b.us; });
-    double sum = 0.0;
-    for (const CoreTime& core : report.cores) {
-        sum += core.us;
-    }
-    const auto cores = static_cast<double>(cores_);
-    report.balance = sum == 0.0 ? 0.0 : slowest->us * cores / sum;
     report.criticalCore = static_cast<uint32_t>(slowest - report.cores.begin());
+    double sum = 0.0;
+    double peers = 0.0;
+    for (size_t core = 0; core < cores_; ++core) {
+        if (KindOf(core) == KindOf(report.criticalCore)) {
+            sum += report.cores[core].us;
+            ++peers;
+        }
+    }
+    report.balance = sum == 0.0 ? 0.0 : slowest->us * peers / sum;
     const PipeCycles critical = TotalOf(report.criticalCore).busy;
     for (size_t pipe = 0; pipe < kPipes; ++pipe) {
         if (all[pipe] > 0.0) {
             report.pipes.push_back({Name(static_cast<Pipe>(pipe)), critical[pipe] / CyclesPerMicro(),
-                                    all[pipe] / CyclesPerMicro() / cores});
+                                    all[pipe] / CyclesPerMicro() / CoresWith(static_cast<Pipe>(pipe))});
         }
     }
 }

@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_ESTIMATE_H
 #define OPFORGE_TWIN_KERNEL_ESTIMATE_H
 
+#include <deque>
 #include <vector>
 
 #include "kernel/l2_cache.h"
@@ -10,21 +11,26 @@
 
 namespace opforge::twin::kernel {
 
-/// Gathers the schedules of the blocks: block b runs on core b modulo the number of cores, one after the other.
+/// Gathers the schedules of the blocks; those on the same core of the SoC run one after the other.
 class Estimate {
 public:
-    explicit Estimate(const SocFigures& soc);
+    Estimate(const SocFigures& soc, const CoreLayout& layout);
 
-    size_t CoreOf(uint32_t block) const { return block % cores_; }
+    size_t CoreOf(uint32_t block) const { return layout_.PhysicalOf(block, soc_); }
+    CoreKind KindOf(size_t core) const { return layout_.PhysicalKind(static_cast<uint32_t>(core), soc_); }
+    /// "core 3", or "AIC 3" where both kinds run.
+    std::string NameOf(size_t core) const;
     /// Cycles that the core of a block has spent on earlier ones, by phase.
     std::vector<double> Spent(uint32_t block) const;
-    void Add(uint32_t block, const std::vector<Phase>& phases, const std::vector<DmaRecord>& traffic);
+    /// `traffic` moves to the estimate record by record: there may be very many.
+    void Add(uint32_t block, const std::vector<Phase>& phases, std::deque<DmaRecord>& traffic);
     /// Decides what came from L2, now that the traffic of all cores is known, and corrects the schedules: they were
     /// made block after block, but cores run side by side. They are taken to keep pace, byte for byte of a phase, and a
-    /// schedule grows or shrinks with its busiest pipe.
-    void Settle(const GlobalMemory& memory);
-    /// Times and balance of the launch; `minimalBytes`: each input and each output once.
-    void Write(uint64_t minimalBytes, LaunchReport& report) const;
+    /// schedule grows or shrinks with its busiest pipe. Without records of all traffic the schedules stay as they are.
+    void Settle(const GlobalMemory& memory, bool hasAllTraffic);
+    /// Times and balance of the launch; `minimalBytes`: each input and each output once; `cubeCycles`: what one cube
+    /// core would need for all products.
+    void Write(uint64_t minimalBytes, double cubeCycles, LaunchReport& report) const;
     /// Cycles from the start of the kernel to the start of each phase.
     std::vector<double> PhaseStarts() const;
     /// What settling made of a cycle of the schedule of a core.
@@ -42,18 +48,20 @@ private:
     /// A phase of all cores.
     struct PhaseSum {
         std::vector<Share> shares;  ///< by core
-        uint64_t firstTouchBytes = 0;
-        uint64_t l2Bytes = 0;
+        Transfer moved;
     };
 
     PhaseTime TimeOf(const PhaseSum& phase) const;
     Share TotalOf(size_t core) const;
+    /// How many cores of the launch have a pipe.
+    double CoresWith(Pipe pipe) const;
     double CyclesPerMicro() const { return static_cast<double>(soc_.mhz); }
 
     const SocFigures& soc_;
+    const CoreLayout& layout_;
     size_t cores_;
     std::vector<PhaseSum> phases_;
-    std::vector<DmaRecord> traffic_;
+    std::deque<DmaRecord> traffic_;
 };
 
 }  // namespace opforge::twin::kernel
