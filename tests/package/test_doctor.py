@@ -57,11 +57,8 @@ class Tree:
         self.opp = self.toolkit / "opp"
         self.write(self.opp / "built-in/x", "")
         self.write(self.opp / "scene.info", "os=linux\narch=x86_64\n")
-        self.write(
-            self.toolkit / "compiler/version.info",
         versions = 'Version=8.1\nversion_dir=8.1.RC1\nrequired_opp_abi_version=">=8.0,<=8.3"\n'
         self.write(self.toolkit / "compiler/version.info", versions)
-        )
         self.vendor = root / "Täger's opp/vendors/acme"
         self.install(self.vendor)
         self.environment = {
