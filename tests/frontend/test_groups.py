@@ -118,7 +118,11 @@ def test_axes_that_others_read_stay(feed):
     each = "t{n} = ReduceSum <keepdims = 1> (r{n}, middle) s{n} = Squeeze (t{n}, middle)"
     body = f"r{{n}} = Unsqueeze (p{{n}}, rows) {each}"
     model = split(
-        SPLIT, body, 18, "Concat <axis = 0> (s0, s1, s2) z = Unsqueeze (g, middle)", HEAD.replace("y)", "y, z)")
+        SPLIT,
+        body,
+        18,
+        "Concat <axis = 0> (s0, s1, s2) z = Unsqueeze (g, middle)",
+        HEAD.replace("y)", "y, float[6, 1, 5] z)"),
     )
     conversion = convert(model, patterns=True)
     assert [entry.rule for entry in conversion.mapped] == ["FuseSplitGroups"]
