@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from opforge.twin.build import npu_model
+from opforge.twin.profile import summary
+from opforge.twin.profile_page import render
+from opforge.twin.results import Result
 
 SOURCE = """
 #include "kernel_operator.h"
@@ -201,3 +204,15 @@ def test_too_many_cubes_follow_each_other(kernels):
     report = kernels.run("who_AIC_ONLY", rows, blocks=30, task_type="AIC_ONLY")
     assert len(report["cores"]) == 24
     assert sum(rows[:, 0]) == 30
+
+
+def test_a_page_shows_both_kinds_of_cores(kernels):
+    report = kernels.run("handover", np.zeros((3, 2, 64), np.float32), blocks=3)
+    figures = summary(Result({}, [{**report, "minimal_bytes": 1536}]))
+    case = {"operator": "handover", "soc": "Ascend910B1", "shapes": {}, "dtypes": {}, "attrs": {}}
+    page = render(case, figures, [])
+    for core in report["cores"]:
+        assert f"{core['name']}: {core['us']:.3f} us" in page
+    assert "all 24 cube units" in page
+    assert "AIC 2, M: " in page
+    assert "The dashed line is the mean of all 48 of its kind" in page
