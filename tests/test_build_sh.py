@@ -66,5 +66,16 @@ def test_build_with_a_toolkit_is_said_to_be_missing(folder, said):
 
 def test_help_lists_every_option():
     text = build_sh("--help").stdout
-    for option in ("--install-deps", "--run_example", "-u", "--all", "--pkg", "--soc", "--vendor_name", "--ops", "-j"):
+    for option in (
+        "--install-deps",
+        "--run_example",
+        "-u",
+        "--all",
+        "--pkg",
+        "--docs",
+        "--soc",
+        "--vendor_name",
+        "--ops",
+        "-j",
+    ):
         assert option in text
