@@ -162,6 +162,52 @@ extern "C" __global__ __aicore__ void squares_float(GM_ADDR a, GM_ADDR b, GM_ADD
     Squares<float>(a, b, c);
 }
 
+/// Y = X X in fractals of half, c = X Y by way of L1.
+extern "C" __global__ __aicore__ void chain(GM_ADDR x, GM_ADDR y, GM_ADDR c, GM_ADDR, GM_ADDR)
+{
+    TPipe pipe;
+    TBuf<TPosition::A1> l1Buffer;
+    TBuf<TPosition::A2> a2Buffer;
+    TBuf<TPosition::B2> b2Buffer;
+    TBuf<TPosition::CO1> co1Buffer;
+    pipe.InitBuffer(l1Buffer, 4096);
+    pipe.InitBuffer(a2Buffer, 2048);
+    pipe.InitBuffer(b2Buffer, 2048);
+    pipe.InitBuffer(co1Buffer, 4096);
+    GlobalTensor<half> xGm, yGm;
+    GlobalTensor<float> cGm;
+    xGm.SetGlobalBuffer((__gm__ half*)x);
+    yGm.SetGlobalBuffer((__gm__ half*)y);
+    cGm.SetGlobalBuffer((__gm__ float*)c);
+    LocalTensor<half> x1 = l1Buffer.Get<half>();
+    LocalTensor<half> y1 = x1[1024];
+    LocalTensor<half> a2 = a2Buffer.Get<half>();
+    LocalTensor<half> b2 = b2Buffer.Get<half>();
+    LocalTensor<float> co1 = co1Buffer.Get<float>();
+    DataCopy(x1, xGm, Nd2NzParams(1, 32, 32, 0, 32, 32, 1, 0));
+    ORDER(MTE2_MTE1);
+    LoadData3DParamsV2<half> window;
+    window.l1H = 1;
+    window.l1W = window.channelSize = window.mExtension = window.kExtension = 32;
+    LoadData(a2, x1, window);
+    LoadData(b2, x1, window);
+    ORDER(MTE1_M);
+    Mmad(co1, a2, b2, MmadParams(32, 32, 32, 0, false, true));
+    ORDER(M_FIX);
+    FixpipeParamsV220 keep(32, 32, 32, 32, false);
+    keep.quantPre = F322F16;
+    Fixpipe<half, float, CFG_NZ>(y1, co1, keep);
+    Fixpipe<half, float, CFG_NZ>(yGm, co1, keep);
+    ORDER(FIX_MTE1);
+    ORDER(M_MTE1);
+    LoadData(b2, y1, window);
+    ORDER(MTE1_M);
+    ORDER(FIX_M);
+    Mmad(co1, a2, b2, MmadParams(32, 32, 32, 0, false, true));
+    ORDER(M_FIX);
+    Fixpipe<float, float>(cGm, co1, FixpipeParamsV220(32, 32, 32, 32, false));
+}
+
 /// The cube core multiplies for a while, then tells its vector cores.
 extern "C" __global__ __aicore__ void handover(GM_ADDR y, GM_ADDR, GM_ADDR)
 {
@@ -253,6 +299,15 @@ def test_squares_are_transposed_between_queues(kernels, name, dtype):
     port = c.nbytes / constants["port_first_touch_bytes_per_cycle_per_core"]["value"]
     assert port > c.nbytes / constants["l0c_out_bytes_per_cycle"]["value"]
     assert busy["FIX"] == pytest.approx((issue + port) / CYCLES_PER_US, rel=1e-5)
+
+
+def test_a_product_stays_in_l1_for_the_next(kernels):
+    x = np.random.default_rng(6).integers(-4, 5, (32, 32)).astype(np.float16)
+    y, c = np.zeros(1024, np.float16), np.zeros((32, 32), np.float32)
+    kernels.run("chain", x, y, c, task_type="AIC_ONLY")
+    square = x.astype(np.float32) @ x.astype(np.float32)
+    np.testing.assert_array_equal(y, square.reshape(32, 2, 16).transpose(1, 0, 2).ravel())
+    np.testing.assert_array_equal(c, x.astype(np.float32) @ square)
 
 
 def test_the_cube_unit_takes_its_cycles_and_vector_cores_wait_for_it(kernels):
