@@ -153,7 +153,7 @@ def test_missing_program_is_named_and_nothing_is_done(small_package, run, toolki
     (toolkit.root / "bin/opc").unlink()
     missing = run(small_package, f"--cann={toolkit.root}", f"--install-path={vendors.parent}", PATH="/usr/bin:/bin")
     assert missing.returncode == 3
-    assert "'opc' is missing, which builds the package; install it, or give --no-build" in missing.stderr
+    assert "'opc' is missing, which builds the package; install it\nnothing was installed; --no-build" in missing.stderr
     assert not vendors.exists()
 
 
