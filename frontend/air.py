@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
 from opforge.frontend.attributes import AttributeProblem, read_attributes
-from opforge.frontend.constants import Constants, NotConstant, int_attribute
+from opforge.frontend.constants import Constant, Constants, NotConstant, int_attribute
+from opforge.frontend.external import with_data
 from opforge.frontend.ge_ir import CPP_TYPES, LIST_KINDS, PROTO_TYPES, message
 from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, normal_domain
 from opforge.frontend.keys import onnx_keys
 from opforge.frontend.names import FreshNames
 from opforge.frontend.operators import project_specs
+from opforge.frontend.tensor_data import data_problem
 from opforge.frontend.value_types import DTYPE_WORDS, ValueType, ValueTypes
 
 _Attributes = Mapping[str, tuple[str, Any]]
@@ -59,23 +62,24 @@ _STANDARD: Mapping[str, _Standard] = {
 }
 
 
-def air_model(model: ModelProto) -> bytes:
-    """The bytes of an `.air` file for a converted model.
+def air_model(model: ModelProto, folder: Path | None = None) -> bytes:
+    """The bytes of an `.air` file for a converted model, external data of the model in `folder` included.
 
     Raises:
         UserError: The model has subgraphs, or a node that is neither ours nor in the table of standard ones.
     """
-    return _Writer(model).write()
+    return _Writer(model, folder).write()
 
 
 class _Writer:
     """Writes one graph."""
 
-    def __init__(self, model: ModelProto) -> None:
+    def __init__(self, model: ModelProto, folder: Path | None) -> None:
         specs = project_specs()
         self._view = GraphView(model)
         self._types = ValueTypes(self._view, specs)
-        self._constants = Constants(self._types)
+        self._constants = Constants(self._types, folder)
+        self._folder = folder
         self._specs = {(key.domain, key.op_type): spec for spec in specs for key in onnx_keys(spec)}
         self._names = FreshNames(node.name for node in model.graph.node)
         self._graph = message("GraphDef", name=model.graph.name or "opforge")
@@ -127,8 +131,8 @@ class _Writer:
         found = self._main.find(name)
         tensor = self._main.initializer(name) if found and found[1] == INITIALIZER else None
         try:
-            value = numpy_helper.to_array(tensor) if tensor is not None else self._constants.value(self._main, name)
-        except (NotConstant, ValueError, TypeError) as reason:
+            value = self._tensor(tensor) if tensor is not None else self._constants.value(self._main, name)
+        except (NotConstant, ValueError, TypeError, UserError) as reason:
             raise UserError(f".air: constant {name!r}: {reason}; write the model as .onnx") from reason
         known = ValueType(value.dtype.name, value.shape)
         node = self._names.fresh(name)
@@ -138,6 +142,11 @@ class _Writer:
         self._add(node, "Const", [], [], [descriptor], {"value": ("t", tensor_def)})
         self._places[name] = f"{node}:0"
         return self._places[name]
+
+    def _tensor(self, tensor: TensorProto) -> Constant:
+        if problem := data_problem(tensor):
+            raise ValueError(problem)
+        return numpy_helper.to_array(with_data(tensor, self._folder))
 
     def _node(self, node: NodeProto, number: int) -> None:
         key = normal_domain(node.domain), node.op_type

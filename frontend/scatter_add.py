@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,6 +31,19 @@ class FuseScatterAdd(Rule):
     def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal:
         """Match a zero table, one index per row, reduction add, and a mask whose terms are all understood."""
         return _Reader(context, scope).match(number)
+
+
+# Nodes that are read have these inputs at least, the others one.
+_LEAST_INPUTS = {
+    "Div": 2,
+    "Equal": 2,
+    "Expand": 2,
+    "GatherND": 2,
+    "GreaterOrEqual": 2,
+    "Less": 2,
+    "ScatterND": 3,
+    "Where": 3,
+}
 
 
 class _NoMatchError(Exception):
@@ -120,6 +134,8 @@ class _Reader:
         node = self.scope.node(number)
         if normal_domain(node.domain) != "" or node.op_type not in op_types or len(node.output) != 1:
             return None
+        if len(node.input) < _LEAST_INPUTS.get(node.op_type, 1):
+            return None
         self.seen.append(number)
         return node
 
@@ -193,19 +209,25 @@ class _Reader:
         if self._number(dropped) != fill:
             raise _NoMatchError(f"masks with {shown(dropped)}, expected {fill:g}")
         mask = _Mask()
-        self._conditions(condition, mask, negated=False)
+        self._conditions(condition, mask)
         return kept, mask
 
-    def _conditions(self, name: str, mask: _Mask, *, negated: bool) -> None:
+    def _conditions(self, name: str, mask: _Mask) -> None:
+        """Enter the terms of a conjunction, each value once: it may be a graph in which few nodes make many paths."""
+        waiting, seen = [name], {name}
+        while waiting:
+            new = [part for part in self._condition(waiting.pop(), mask, negated=False) if part not in seen]
+            waiting += new
+            seen.update(new)
+
+    def _condition(self, name: str, mask: _Mask, *, negated: bool) -> Sequence[str]:
+        """Enter one term; return those of which it is the conjunction."""
         node = self._maker(name, "And", "Not", "Equal", "GreaterOrEqual", "Less")
         kind = None if node is None else node.op_type
         if node is not None and kind == "Not" and not negated:
-            self._conditions(node.input[0], mask, negated=True)
-            return
+            return self._condition(node.input[0], mask, negated=True)
         if node is not None and kind == "And" and not negated:
-            for part in node.input:
-                self._conditions(part, mask, negated=False)
-            return
+            return list(node.input)
         if node is None or negated != (kind == "Equal") or kind in ("And", "Not"):
             raise _NoMatchError(
                 f"has a mask {shown(name)} of another form than index >= 0, index < rows, index != padding"
@@ -222,6 +244,7 @@ class _Reader:
             mask.limit = int(number)
         else:
             raise _NoMatchError(f"has a mask with {kind} {number:g}, which is not understood")
+        return ()
 
     def _require_rows(self, name: str, rows: int) -> None:
         """Constant indices outside of the table mean something else in a scatter."""
