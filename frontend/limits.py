@@ -6,6 +6,7 @@ are set where a child can die of them, and its parent says in one line what happ
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import resource
 import signal
@@ -156,8 +157,9 @@ def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
     """Write what `work` gives, or why it gives nothing, and end this process."""
     status = 1
     try:
-        # What a library in C++ says when it dies is not for the user.
+        # What a library in C++ says when it dies is not for the user, nor where it was.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        faulthandler.disable()
         _restrict(limits, _used_bytes())
         with os.fdopen(target, "wb") as stream:
             try:

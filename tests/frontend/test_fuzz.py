@@ -85,8 +85,8 @@ def scatter_model():
     """What PyTorch's decomposition of an embedding's gradient becomes: masks, counts, old spellings."""
     return onnx.parser.parse_model(
         """<ir_version: 8, opset_import: ["" : 18]> g (int64[5] i, float[5, 3] u) => (float[7, 3] t)
-        <int64[2] dims = {7, 3}, int64[1] last = {-1}, int64 zero = {0}, int64 rows = {7}, int64 pad = {2}, float none = {0}> {
-        low = GreaterOrEqual (i, zero) high = Less (i, rows) both = And (low, high)
+        <int64[2] dims = {7, 3}, int64[1] last = {-1}, int64 zero = {0}, int64 rows = {7}, int64 pad = {2},
+        float none = {0}> {low = GreaterOrEqual (i, zero) high = Less (i, rows) both = And (low, high)
         is_pad = Equal (i, pad) no_pad = Not (is_pad) mask = And (both, no_pad) column = Unsqueeze (mask, last)
         kept = Where (column, u, none) base = ConstantOfShape (dims) place = Unsqueeze (i, last)
         t = ScatterND <reduction = "add"> (base, place, kept)}"""
