@@ -23,6 +23,23 @@ def _opforge() -> None:
 
 
 @app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Operator type, as in LeakyClip.")],
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="Folder to make; default: the name, as in leaky_clip.")
+    ] = None,
+    starter: Annotated[
+        str,
+        typer.Option(help="Kernel to begin with: elementwise, row_reduction, segmented_reduction or scatter."),
+    ] = "elementwise",
+) -> None:
+    """Make a project of your own with an operator that works."""
+    from opforge.codegen.new import new_command
+
+    raise typer.Exit(new_command(name, folder, starter))
+
+
+@app.command()
 def generate(
     specs: Annotated[
         list[Path] | None, typer.Argument(metavar="[SPEC]...", help="Specs; default: all of op_proto/.")
@@ -101,12 +118,25 @@ def pack(
     ops: Annotated[str | None, typer.Option(help="Operator types, comma separated; default: all.")] = None,
     vendor_name: Annotated[str, typer.Option("--vendor-name", help="Vendor directory of the package.")] = "opforge",
     out: Annotated[Path | None, typer.Option(help="Folder of the package; default: build_out.")] = None,
+    op_suffix: Annotated[str, _OP_SUFFIX] = "",
+    cann: Annotated[
+        Path | None,
+        typer.Option(
+            "--cann",
+            metavar="DIR",
+            envvar="ASCEND_HOME_PATH",
+            help="CANN toolkit that builds libraries and kernels into the package (not run with a real toolkit).",
+        ),
+    ] = None,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Pack the sources only; they are built later.")] = False,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Compilers at once; 0: one per core.")] = 0,
 ) -> None:
     """Pack the operators into custom_opp_<os>_<arch>.run."""
     from opforge.package.pack import pack_command
 
-    chosen = ops.split(",") if ops else None
-    raise typer.Exit(pack_command(socs=soc.split(",") if soc else None, ops=chosen, vendor=vendor_name, out=out))
+    socs, chosen = soc.split(",") if soc else None, ops.split(",") if ops else None
+    toolkit = None if no_build else cann
+    raise typer.Exit(pack_command(socs, chosen, vendor_name, out, op_suffix=op_suffix, toolkit=toolkit, jobs=jobs))
 
 
 @app.command()

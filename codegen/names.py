@@ -59,6 +59,12 @@ _TYPES = _words(
     "TilingContext TilingData TilingDef TypedContinuousVector UnaryRepeatParams ValueState Values Verdict Violation "
     "WantedTest WordPair"
 )
+# Functions of the C library that a kernel, which has the name of its operator in lower case, would declare again.
+_C_FUNCTIONS = _words(
+    "abort abs acos acosh asin asinh atan atanh calloc cbrt ceil cos cosh erf erfc exit exp exp2 expm1 fabs fdim floor "
+    "fma fmax fmin fmod free frexp gamma hypot index ldexp lgamma log log10 log1p log2 logb malloc modf nan pow printf "
+    "puts realloc remainder rint round scalbn signbit sin sincos sinh sqrt tan tanh tgamma trunc"
+)
 # Words of the expression language.
 _LANGUAGE = _words("present dtype prod len min max sum all steps and or not if else for in True False None")
 
@@ -137,7 +143,11 @@ def own_word_refusal(got: str, other: str) -> str:
 
 def op_type_refusal(got: str) -> str | None:
     """Why `got` cannot be an op type, or None."""
-    return _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'GroupedBiasAddGrad'", _TYPES | _MACROS)
+    if refusal := _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'GroupedBiasAddGrad'", _TYPES | _MACROS):
+        return refusal
+    if (kernel := snake_case(got)) in _CPP_KEYWORDS | _C_FUNCTIONS:
+        return f"got {got!r}, whose kernel would be called {kernel!r} as in C; expected another name, as in 'My{got}'"
+    return None
 
 
 def parameter_refusal(got: str) -> str | None:

@@ -87,6 +87,14 @@ class MapTorch(Rule):
         return Match((number,), values, attrs, around=around)
 
 
+def is_function(node: NodeProto, name: str) -> bool:
+    """Whether a node is this function of aten, in either spelling."""
+    return node.domain == ATEN_DOMAIN and name in (
+        node.op_type,
+        _text(node, "operator") if node.op_type == _ATEN else "",
+    )
+
+
 def _value(context: Context, scope: Scope, name: str) -> object:
     value = context.constants.value(scope, name)
     if value.size != 1 or value.ndim > 1:

@@ -11,6 +11,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_cum_sum import CumSum as ReferenceCumSum
 from onnx.reference.ops.op_loop import Loop as ReferenceLoop
 
 from opforge.codegen.errors import UserError
@@ -141,12 +142,24 @@ class Loop(ReferenceLoop):
         return results
 
 
+class CumSum(ReferenceCumSum):
+    """onnx's `CumSum`, which wants the axis without dims; exporters write it with one."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, *axis: Array, **options: Any) -> tuple[Array, ...]:
+        """Add up along an axis."""
+        flat = (value.reshape(()) for value in axis)
+        results: tuple[Array, ...] = super()._run(x, *flat, **options)  # type: ignore[no-untyped-call]
+        return results
+
+
 def _evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator]:
     """An evaluator that knows our operators in subgraphs and in bodies of local functions too."""
 
     class Evaluator(ReferenceEvaluator):
         def __init__(self, proto: Any, **options: Any) -> None:
-            super().__init__(proto, **{**options, "new_ops": [*implementations, Loop]})
+            super().__init__(proto, **{**options, "new_ops": [*implementations, CumSum, Loop]})
 
     return Evaluator
 

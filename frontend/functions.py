@@ -30,7 +30,7 @@ def body_needs_dtypes(opset: int) -> bool:
 
 
 def function_body(spec: OpSpec, case: str, arity: int, opset: int, dtypes: Mapping[str, str]) -> FunctionProto | None:
-    """The body of one case for a model of this opset; None when the opset cannot express it.
+    """The body of one case for a model of this opset; None when there is none, or the opset cannot express it.
 
     Args:
         spec: The operator.
@@ -39,6 +39,8 @@ def function_body(spec: OpSpec, case: str, arity: int, opset: int, dtypes: Mappi
         opset: Version of ai.onnx that the model imports.
         dtypes: Element types of the inputs by name, where known; only opsets before 15 need them.
     """
+    if case not in spec.onnx.bodies:
+        return None
     inputs = ", ".join(tensor.name for tensor in spec.inputs[:arity])
     outputs = ", ".join(tensor.name for tensor in spec.outputs)
     attrs = f"<{', '.join(attr.name for attr in spec.attrs)}>" if spec.attrs else ""

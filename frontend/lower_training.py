@@ -59,8 +59,8 @@ class LowerBatchNormalizationGrad(Rule):
             helper.make_node("Reshape", [mean, dims], [column]),
             helper.make_node("Sub", [x, column], [centred]),
             helper.make_node("Mul", [dy, centred], [product]),
-            *with_axes("ReduceSum", dy, axes, sum_dy, opset, keepdims=0),
-            *with_axes("ReduceSum", product, axes, dot, opset, keepdims=0),
+            *with_axes("ReduceSum", dy, axes, sum_dy, opset, context.value_names, keepdims=0),
+            *with_axes("ReduceSum", product, axes, dot, opset, context.value_names, keepdims=0),
         ]
         after = [helper.make_node("Mul", [dot, invstd], [d_scale])] if d_scale else []
         vector = ValueType("float32", (known.shape[1],))

@@ -7,13 +7,15 @@ from onnx import NodeProto
 from opforge.frontend.constants import NotConstant, int_attribute
 from opforge.frontend.graph import Scope, normal_domain
 from opforge.frontend.names import shown
-from opforge.frontend.rules import Context, Match, Refusal, Rule
+from opforge.frontend.rules import Around, Context, Match, Refusal, Rule
+from opforge.frontend.standard import with_axes
 
 
 class FuseEqualGroups(Rule):
-    """`ReduceSum` over axis 1 of a [G, C, H] value, with the `Squeeze` that drops the axis, -> `GroupedBiasAddGrad`.
+    """`ReduceSum` over axis 1 of a [G, C, H] value -> `GroupedBiasAddGrad`.
 
-    On request only: a sum over the middle axis is common where no bias is meant.
+    A kept axis is put back by `Unsqueeze`, unless one `Squeeze` drops it anyway. On request only: a sum over the middle
+    axis is common where no bias is meant.
     """
 
     name = "FuseEqualGroups"
@@ -22,7 +24,7 @@ class FuseEqualGroups(Rule):
     pattern = (("", "ReduceSum"),)
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal:
-        """Match rank 3, float data, axis 1 alone, and a squeezed result that nobody reads unsqueezed."""
+        """Match rank 3, more than one group, float data and axis 1 alone."""
         node = scope.node(number)
         if not node.input or len(node.output) != 1:
             return Refusal(f"ReduceSum has {len(node.input)} inputs and {len(node.output)} outputs")
@@ -37,26 +39,29 @@ class FuseEqualGroups(Rule):
             return Refusal(f"needs {', '.join(grad_y.dtypes)}; {shown(source)} is {type_}")
         if refusal := _needs_axis_1(context, scope, node):
             return refusal
+        if type_.shape[0] == 1:
+            return Refusal(f"{shown(source)} is {type_}: one group is a sum over all rows, which is no grouped bias")
         if int_attribute(node, "keepdims") == 0:
             return Match((number,), {"grad_y": source, "grad_bias": total})
-        return self._with_squeeze(context, scope, number)
+        squeeze = _squeeze(context, scope, total)
+        if squeeze is not None:
+            return Match((number, squeeze), {"grad_y": source, "grad_bias": scope.node(squeeze).output[0]})
+        opset = scope.opsets.get("")
+        if opset is None:
+            return Refusal("the model does not import ai.onnx, which putting the axis back needs")
+        sums = context.value_names.fresh(f"{total}_groups")
+        put_back = with_axes("Unsqueeze", sums, [1], total, opset, context.value_names)
+        return Match((number,), {"grad_y": source, "grad_bias": sums}, around=Around(after=tuple(put_back)))
 
-    def _with_squeeze(self, context: Context, scope: Scope, number: int) -> Match | Refusal:
-        node = scope.node(number)
-        total = node.output[0]
-        if context.view.leaves(scope, total):
-            return Refusal(f"keeps axis 1 and {shown(total)} is an output of the graph")
-        uses = context.view.uses(scope, total)
-        if len(uses) == 1 and uses[0].scope is not scope:
-            return Refusal(f"keeps axis 1 and {shown(total)} is read in a subgraph, expected one Squeeze here")
-        if len(uses) != 1:
-            return Refusal(f"keeps axis 1 and {shown(total)} is read {len(uses)} times, expected one Squeeze here")
-        squeeze = scope.node(uses[0].node)
-        if (normal_domain(squeeze.domain), squeeze.op_type) != ("", "Squeeze") or len(squeeze.output) != 1:
-            return Refusal(f"keeps axis 1 and {shown(total)} goes to {squeeze.op_type}, expected Squeeze")
-        if refusal := _needs_axis_1(context, scope, squeeze):
-            return refusal
-        return Match((number, uses[0].node), {"grad_y": node.input[0], "grad_bias": squeeze.output[0]})
+
+def _squeeze(context: Context, scope: Scope, total: str) -> int | None:
+    """The node that drops axis 1 of a sum, when nobody else reads the sum."""
+    uses = context.view.uses(scope, total)
+    if context.view.leaves(scope, total) or len(uses) != 1 or uses[0].scope is not scope:
+        return None
+    node = scope.node(uses[0].node)
+    is_squeeze = (normal_domain(node.domain), node.op_type, len(node.output)) == ("", "Squeeze", 1)
+    return uses[0].node if is_squeeze and _needs_axis_1(context, scope, node) is None else None
 
 
 def _needs_axis_1(context: Context, scope: Scope, node: NodeProto) -> Refusal | None:

@@ -60,7 +60,8 @@ def print_conversion(conversion: Conversion) -> None:
         names = ", ".join(map(shown, conversion.without_body[:_ROWS]))
         if more := len(conversion.without_body[_ROWS:]):
             names += f" and {more} more"
-        console.print(Text(f"without ONNX function body, because the model's opset is too old: {names}"))
+        why = "the operator has none, or none for an opset as old as the model's"
+        console.print(Text(f"without ONNX function body, as {why}: {names}"))
     for warning in conversion.warnings[:_ROWS]:
         console.print(Text(f"warning: {warning}"))
     if more := len(conversion.warnings[_ROWS:]):

@@ -11,6 +11,7 @@ from pathlib import Path
 from onnx import NodeProto
 
 from opforge.codegen.model import OpSpec
+from opforge.frontend.algebra import Algebra
 from opforge.frontend.attributes import AttrValue, default_attributes
 from opforge.frontend.constants import Constants
 from opforge.frontend.graph import GraphView, Scope
@@ -33,6 +34,11 @@ class Context:
         self.specs = specs
         self.types = ValueTypes(view, list(specs.values()))
         self.constants = Constants(self.types, folder)
+
+    @cached_property
+    def algebra(self) -> Algebra:
+        """Its arithmetic."""
+        return Algebra(self.types, self.constants)
 
     @cached_property
     def value_names(self) -> FreshNames:
@@ -110,11 +116,13 @@ class Rule(ABC):
         operator: op type of the operator it leads to.
         group: Option without which it does nothing, because it changes numerics or generality, or its form is common
             elsewhere: "patterns", "lower_training"; "" for one that always applies.
+        is_hinted: Whether a report mentions unasked what the option would rewrite; not where finding out is dear.
     """
 
     name: str
     operator: str
     group: str = ""
+    is_hinted: bool = True
 
     @property
     @abstractmethod

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
 from opforge.frontend.constants import NotConstant, int_attribute
 from opforge.frontend.external import is_external
 from opforge.frontend.graph import INITIALIZER, Scope, normal_domain
 from opforge.frontend.names import shown
-from opforge.frontend.rules import Context, Match, Refusal, Rule
+from opforge.frontend.rules import Around, Context, Match, Refusal, Rule
+from opforge.frontend.standard import constant
 from opforge.frontend.tensor_data import data_problem
+from opforge.frontend.value_types import ValueType
 
 
 class FuseScatterAdd(Rule):
@@ -30,7 +33,17 @@ class FuseScatterAdd(Rule):
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal:
         """Match a zero table, one index per row, reduction add, and a mask whose terms are all understood."""
-        return _Reader(context, scope).match(number)
+        try:
+            found = read_scatter(context, scope, number)
+        except NoMatchError as reason:
+            return Refusal(str(reason))
+        return Match(
+            (number,),
+            {"grad": found.grad, "indices": found.indices, "grad_weight": scope.node(number).output[0]},
+            {"num_weights": found.rows, "padding_idx": found.padding, "scale_grad_by_freq": found.is_scaled},
+            found.seen,
+            found.around,
+        )
 
 
 # Nodes that are read have these inputs at least, the others one.
@@ -46,8 +59,42 @@ _LEAST_INPUTS = {
 }
 
 
-class _NoMatchError(Exception):
+class NoMatchError(Exception):
     """Which condition does not hold."""
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A scatter that adds rows onto a table of zeros.
+
+    Attributes:
+        grad: What is added.
+        indices: The row for each.
+        rows: Rows of the table.
+        padding: Row that is left out; -1 for none.
+        is_scaled: Whether each row is divided by how often its index occurs.
+        seen: Numbers of the nodes in front that were understood.
+        around: Makes the indices where the scatter has them in another form.
+        values: The indices, where they are constant.
+    """
+
+    grad: str
+    indices: str
+    rows: int
+    padding: int
+    is_scaled: bool
+    seen: tuple[int, ...]
+    around: Around
+    values: NDArray[np.generic] | None
+
+
+def read_scatter(context: Context, scope: Scope, number: int) -> Scatter:
+    """What a `ScatterND` or `ScatterElements` node adds to which rows.
+
+    Raises:
+        NoMatchError: It does anything else.
+    """
+    return _Reader(context, scope).read(number)
 
 
 @dataclass
@@ -81,50 +128,64 @@ class _Reader:
     scope: Scope
     seen: list[int] = field(default_factory=list)
 
-    def match(self, number: int) -> Match | Refusal:
-        try:
-            return self._match(number)
-        except _NoMatchError as reason:
-            return Refusal(str(reason))
-
-    def _match(self, number: int) -> Match:
+    def read(self, number: int) -> Scatter:
         node = self.scope.node(number)
         self._require_add(node)
         base, position, updates = node.input
         type_ = self.context.types.of(self.scope, updates)
         (grad, *_) = self.context.specs[FuseScatterAdd.operator].inputs
         if type_.dtype not in grad.dtypes:
-            raise _NoMatchError(f"adds {shown(updates)}, which is {type_}; expected {', '.join(grad.dtypes)}")
+            raise NoMatchError(f"adds {shown(updates)}, which is {type_}; expected {', '.join(grad.dtypes)}")
         table = self._zeros(base)
         if len(table) != 2:
-            raise _NoMatchError(f"adds onto a table of {len(table)} dims {list(table)}, expected rows and columns")
+            raise NoMatchError(f"adds onto a table of {len(table)} dims {list(table)}, expected rows and columns")
         rows = table[0]
-        index = self._index(node, position, updates)
-        source, is_clipped = self._unclipped(index)
+        fixed = self._fixed_index(node, position)
+        source, is_clipped = (
+            (position, False) if fixed is not None else self._unclipped(self._index(node, position, updates))
+        )
         data, mask = self._unmasked(updates, 0)
         if mask.index and mask.index != source:
-            raise _NoMatchError(f"masks by {shown(mask.index)}, but adds by {shown(source)}")
+            raise NoMatchError(f"masks by {shown(mask.index)}, but adds by {shown(source)}")
         is_whole = mask.from_zero and mask.limit == rows
         if mask.limit not in (None, rows) or (is_clipped and not is_whole):
-            raise _NoMatchError(f"leaves out indices from {mask.limit} on, expected {rows}, the rows of the table")
-        if not is_whole:
-            self._require_rows(source, rows)
+            raise NoMatchError(f"leaves out indices from {mask.limit} on, expected {rows}, the rows of the table")
         scaled = self._scaled(data, source, position)
-        return Match(
-            (number,),
-            {"grad": scaled or data, "indices": source, "grad_weight": node.output[0]},
-            {"num_weights": rows, "padding_idx": mask.padding, "scale_grad_by_freq": bool(scaled)},
-            tuple(dict.fromkeys(self.seen)),
-        )
+        values = fixed if fixed is not None else self._values(source)
+        if not is_whole and values is not None:
+            _require_rows(values, rows)
+        around = Around()
+        if fixed is not None:
+            source = self.context.value_names.fresh("indices")
+            known = ValueType(fixed.dtype.name, fixed.shape)
+            around = Around(before=(constant(source, fixed),), types={source: known})
+        seen = tuple(dict.fromkeys(self.seen))
+        return Scatter(scaled or data, source, rows, mask.padding, bool(scaled), seen, around, values)
+
+    def _fixed_index(self, node: NodeProto, position: str) -> NDArray[np.generic] | None:
+        """Constant indices, without the axis or the copies that the scatter needs; None when there are none."""
+        values = self._values(position)
+        if values is None or values.ndim == 0 or not values.size:
+            return None
+        if node.op_type == "ScatterND":
+            return values[..., 0] if values.shape[-1] == 1 else None
+        is_rows = values.ndim == 2 and bool(np.all(values == values[:, :1]))
+        return values[:, 0] if is_rows else None
+
+    def _values(self, name: str) -> NDArray[np.generic] | None:
+        try:
+            return self.context.constants.value(self.scope, name)
+        except NotConstant:
+            return None
 
     def _require_add(self, node: NodeProto) -> None:
         if len(node.input) != 3 or not all(node.input) or len(node.output) != 1:
-            raise _NoMatchError(f"has {len(node.input)} inputs, expected data, indices and updates")
+            raise NoMatchError(f"has {len(node.input)} inputs, expected data, indices and updates")
         reduction = next((a.s.decode(errors="replace") for a in node.attribute if a.name == "reduction"), "none")
         if reduction != "add":
-            raise _NoMatchError(f"has reduction {shown(reduction)}, expected add: equal indices overwrite each other")
+            raise NoMatchError(f"has reduction {shown(reduction)}, expected add: equal indices overwrite each other")
         if node.op_type == "ScatterElements" and (int_attribute(node, "axis") or 0) != 0:
-            raise _NoMatchError(f"scatters along axis {int_attribute(node, 'axis')}, expected 0")
+            raise NoMatchError(f"scatters along axis {int_attribute(node, 'axis')}, expected 0")
 
     def _maker(self, name: str, *op_types: str) -> NodeProto | None:
         """The node here that makes a value, when it is one of these standard operators."""
@@ -143,9 +204,9 @@ class _Reader:
         try:
             value = self.context.constants.value(self.scope, name)
         except NotConstant as reason:
-            raise _NoMatchError(f"needs a constant; {shown(name)} {reason}") from reason
+            raise NoMatchError(f"needs a constant; {shown(name)} {reason}") from reason
         if value.size != 1:
-            raise _NoMatchError(f"needs one number; {shown(name)} has {value.size}")
+            raise NoMatchError(f"needs one number; {shown(name)} has {value.size}")
         return float(value.item())
 
     def _zeros(self, name: str) -> tuple[int, ...]:
@@ -154,18 +215,21 @@ class _Reader:
         if node is not None:
             fill = [a.t for a in node.attribute if a.type == AttributeProto.TENSOR]
             if not all(_is_zero(value) for value in fill):
-                raise _NoMatchError(f"adds onto {shown(name)}, which is not zero")
+                raise NoMatchError(f"adds onto {shown(name)}, which is not zero")
             try:
                 dims = self.context.constants.value(self.scope, node.input[0])
             except NotConstant as reason:
-                raise _NoMatchError(
+                raise NoMatchError(
                     f"the shape of the table must be constant; {shown(node.input[0])} {reason}"
                 ) from reason
             return tuple(int(dim) for dim in np.ravel(dims))
+        values = self._values(name)
+        if values is not None and not values.any():
+            return values.shape
         found = self.scope.find(name)
         tensor = found[0].initializer(name) if found and found[1] == INITIALIZER else None
         if tensor is None or is_external(tensor) or not _is_zero(tensor):
-            raise _NoMatchError(f"adds onto {shown(name)}, which is not known to be zero")
+            raise NoMatchError(f"adds onto {shown(name)}, which is not known to be zero")
         return tuple(tensor.dims)
 
     def _index(self, node: NodeProto, position: str, updates: str) -> str:
@@ -175,12 +239,12 @@ class _Reader:
             given = self.context.types.of(self.scope, updates).shape
             expand = self._maker(position, "Expand")
             if expand is None or shape is None or shape != given or None in shape:
-                raise _NoMatchError(
+                raise NoMatchError(
                     f"needs one index per row; {shown(position)} is no Expand to the shape of the updates"
                 )
             position, axes = expand.input[0], ([1], [-1])
         elif shape is not None and shape[-1:] != (1,):
-            raise _NoMatchError(f"has index depth {shape[-1] if shape else 0}, expected 1")
+            raise NoMatchError(f"has index depth {shape[-1] if shape else 0}, expected 1")
         else:
             axes = ([-1], [len(shape) - 1] if shape is not None else [-1])
         column = self._maker(position, "Unsqueeze")
@@ -189,7 +253,7 @@ class _Reader:
         except NotConstant:
             given_axes = None
         if column is None or given_axes not in axes:
-            raise _NoMatchError(f"needs one index per row; {shown(position)} is no Unsqueeze of the last axis")
+            raise NoMatchError(f"needs one index per row; {shown(position)} is no Unsqueeze of the last axis")
         return column.input[0]
 
     def _unclipped(self, name: str) -> tuple[str, bool]:
@@ -207,18 +271,18 @@ class _Reader:
             condition = step.input[0]
         kept, dropped = (where.input[2], where.input[1]) if negated else (where.input[1], where.input[2])
         if self._number(dropped) != fill:
-            raise _NoMatchError(f"masks with {shown(dropped)}, expected {fill:g}")
+            raise NoMatchError(f"masks with {shown(dropped)}, expected {fill:g}")
         mask = _Mask()
         self._conditions(condition, mask)
         return kept, mask
 
     def _conditions(self, name: str, mask: _Mask) -> None:
-        """Enter the terms of a conjunction, each value once: it may be a graph in which few nodes make many paths."""
-        waiting, seen = [name], {name}
+        """Enter the terms of a conjunction, each value once: few nodes can make very many paths."""
+        waiting, known = [name], {name}
         while waiting:
-            new = [part for part in self._condition(waiting.pop(), mask, negated=False) if part not in seen]
+            new = [part for part in self._condition(waiting.pop(), mask, negated=False) if part not in known]
             waiting += new
-            seen.update(new)
+            known.update(new)
 
     def _condition(self, name: str, mask: _Mask, *, negated: bool) -> Sequence[str]:
         """Enter one term; return those of which it is the conjunction."""
@@ -229,13 +293,15 @@ class _Reader:
         if node is not None and kind == "And" and not negated:
             return list(node.input)
         if node is None or negated != (kind == "Equal") or kind in ("And", "Not"):
-            raise _NoMatchError(
+            raise NoMatchError(
                 f"has a mask {shown(name)} of another form than index >= 0, index < rows, index != padding"
             )
         index, number = node.input[0], self._number(node.input[1])
         if mask.index not in ("", index):
-            raise _NoMatchError(f"masks by {shown(index)} and by {shown(mask.index)}")
+            raise NoMatchError(f"masks by {shown(index)} and by {shown(mask.index)}")
         mask.index = index
+        if not number.is_integer():
+            raise NoMatchError(f"has a mask with {kind} {number:g}, expected a whole number")
         if kind == "Equal" and mask.padding == -1:
             mask.padding = int(number)
         elif kind == "GreaterOrEqual" and number == 0:
@@ -243,24 +309,15 @@ class _Reader:
         elif kind == "Less" and mask.limit is None:
             mask.limit = int(number)
         else:
-            raise _NoMatchError(f"has a mask with {kind} {number:g}, which is not understood")
+            raise NoMatchError(f"has a mask with {kind} {number:g}, which is not understood")
         return ()
-
-    def _require_rows(self, name: str, rows: int) -> None:
-        """Constant indices outside of the table mean something else in a scatter."""
-        try:
-            indices = self.context.constants.value(self.scope, name)
-        except NotConstant:
-            return
-        if indices.size and not 0 <= indices.min() <= indices.max() < rows:
-            raise _NoMatchError(f"has indices from {indices.min()} to {indices.max()}, expected 0 to {rows - 1}")
 
     def _scaled(self, name: str, index: str, position: str) -> str:
         """The gradient before it was divided by how often its index occurs; "" when it was not."""
         seen = list(self.seen)
         try:
             divided = self._divided(name, index, position)
-        except _NoMatchError:
+        except NoMatchError:
             divided = ""
         if not divided:
             self.seen = seen
@@ -289,6 +346,12 @@ class _Reader:
             return ""
         is_count = len(self._zeros(added.input[0])) == 1 and added.input[1] == position and bool(np.all(value == 1))
         return division.input[0] if is_count else ""
+
+
+def _require_rows(indices: NDArray[np.generic], rows: int) -> None:
+    """Constant indices outside of the table mean something else in a scatter."""
+    if indices.size and not 0 <= indices.min() <= indices.max() < rows:
+        raise NoMatchError(f"has indices from {indices.min()} to {indices.max()}, expected 0 to {rows - 1}")
 
 
 def _is_zero(tensor: TensorProto) -> bool:

@@ -115,6 +115,11 @@ def _batch_norm_grad(dy: Array, x: Array, scale: Array, mean: Array, invstd: Arr
     return dx.astype(dy.dtype), d_scale.astype(scale.dtype), d_bias.astype(scale.dtype)
 
 
+def _split_training(x: Array, sizes: Array, *, axis: int = 0) -> tuple[Array, ...]:
+    """`Split` with its sizes as an input."""
+    return tuple(np.split(x, np.cumsum(sizes)[:-1].tolist(), axis))
+
+
 _TORCH: Mapping[str, Function] = {
     "embedding_dense_backward": _embedding,
     "embedding_backward": _embedding,
@@ -126,6 +131,7 @@ _OTHERS: Mapping[tuple[str, str], Function] = {
     ("com.microsoft", "GatherGrad"): _gather_grad,
     ("com.microsoft", "ConvGrad"): _conv_grad,
     ("com.microsoft", "BatchNormalizationGrad"): _batch_norm_grad,
+    ("com.microsoft", "SplitTraining"): _split_training,
 }
 
 

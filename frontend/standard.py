@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import NodeProto, helper, numpy_helper
 
+from opforge.frontend.names import FreshNames
+
 # Axes moved from attribute to input.
 AXES_INPUT_OPSET = 13
 
@@ -19,12 +21,12 @@ def constant(name: str, value: NDArray[np.generic]) -> NodeProto:
 
 
 def with_axes(
-    op_type: str, source: str, axes: Sequence[int], target: str, opset: int, **attributes: Any
+    op_type: str, source: str, axes: Sequence[int], target: str, opset: int, names: FreshNames, **attributes: Any
 ) -> list[NodeProto]:
-    """`Squeeze`, `Unsqueeze` or `ReduceSum` over axes."""
+    """`Squeeze`, `Unsqueeze` or `ReduceSum` over axes; `names` names the axes where they are an input."""
     if opset < AXES_INPUT_OPSET:
         return [helper.make_node(op_type, [source], [target], axes=list(axes), **attributes)]
-    name = f"{target}_axes"
+    name = names.fresh(f"{target}_axes")
     return [
         constant(name, np.array(axes, np.int64)),
         helper.make_node(op_type, [source, name], [target], **attributes),

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 CLANG_FORMAT = Path(sys.executable).with_name("clang-format")
-CPP_FOLDERS = ("op_host", "op_kernel", "op_plugin", "twin", "examples", "tests")
+CPP_FOLDERS = ("codegen/starters", "op_host", "op_kernel", "op_plugin", "twin", "examples", "tests")
 
 
 def gate(*command: str, cwd: Path = ROOT) -> None:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -15,28 +11,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from opforge.codegen.new import starters
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    """A virtual environment that holds nothing but the wheel and its dependencies."""
-    folder = tmp_path_factory.mktemp("wheel")
-    # setuptools packs whatever an earlier build left in build/lib, so the wheel is built from sources alone.
-    built = shutil.ignore_patterns(".*", "build", "build_out", "*.egg-info", "__pycache__")
-    sources = shutil.copytree(ROOT, folder / "sources", ignore=built)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(sources)], check=True)
-    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
-    (wheel,) = folder.glob("opforge-*.whl")
-    python = folder / "venv" / "bin" / "python"
-    subprocess.run(
-        [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet", "install", str(wheel)], check=True
-    )
-    return folder / "venv" / "bin"
-
-
-def test_conversion_and_run_outside_the_repository(environment, tmp_path):
+def test_conversion_and_run_outside_the_repository(installed, tmp_path):
     node = helper.make_node("NPUGroupedBiasAddGrad", ["dy", "ends"], ["db"], domain="npu", name="bias_grad")
     graph = helper.make_graph(
         [node],
@@ -52,18 +32,8 @@ def test_conversion_and_run_outside_the_repository(environment, tmp_path):
     dy = np.random.default_rng(0).normal(size=(10, 6)).astype(np.float32)
     np.savez(tmp_path / "in.npz", dy=dy, ends=np.array([4, 4, 10], np.int32))
 
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "OPFORGE", "ASCEND"))}
-    clean |= {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-
     def opforge(*arguments):
-        return subprocess.run(
-            [str(environment / "opforge"), *arguments],
-            cwd=tmp_path,
-            env=clean,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return installed.run("opforge", *arguments, cwd=tmp_path)
 
     converted = opforge("convert", "in.onnx", "-o", "out.onnx", "--json", "report.json")
     assert converted.returncode == 0, converted.stdout + converted.stderr
@@ -76,18 +46,15 @@ def test_conversion_and_run_outside_the_repository(environment, tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "out.npz")["db"], expected, rtol=1e-6, atol=1e-6)
 
 
-def test_wheel_holds_only_files_of_the_repository(environment):
-    (wheel,) = environment.parent.parent.glob("opforge-*.whl")
-    names = [name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("opforge/")]
+def test_wheel_holds_only_files_of_the_repository(installed):
+    names = [name for name in zipfile.ZipFile(installed.wheel).namelist() if name.startswith("opforge/")]
     assert names
     assert [name for name in names if not (ROOT / name.removeprefix("opforge/")).is_file()] == []
 
 
-def test_wheel_brings_what_projects_build_from(environment):
+def test_wheel_brings_what_projects_build_from(installed, tmp_path):
     listing = "from opforge.codegen.project import BUILTIN_ROOT as r; print(*[p.relative_to(r) for p in r.rglob('*')])"
-    found = subprocess.run(
-        [str(environment / "python"), "-c", listing], capture_output=True, text=True, check=True
-    ).stdout.split()
+    found = installed.run("python", "-c", listing, cwd=tmp_path).stdout.split()
     for needed in (
         "op_proto/grouped_bias_add_grad.yaml",
         "op_host/grouped_bias_add_grad_tiling.h",
@@ -97,6 +64,49 @@ def test_wheel_brings_what_projects_build_from(environment):
         "twin/include/kernel_operator.h",
         "twin/npu_model.json",
         "codegen/py.typed",
+        "codegen/starters/project/.gitignore",
     ):
         assert needed in found
     assert any(path.startswith("codegen/templates/") for path in found)
+
+
+# Inputs of a node of each starter.
+INPUTS = {
+    "elementwise": {"x": (TensorProto.FLOAT, [4, 3]), "y": (TensorProto.FLOAT, [4, 3])},
+    "row_reduction": {"x": (TensorProto.FLOAT, [4, 3])},
+    "segmented_reduction": {"x": (TensorProto.FLOAT, [4, 3]), "ends": (TensorProto.INT64, [2])},
+    "scatter": {"x": (TensorProto.FLOAT, [4, 3]), "indices": (TensorProto.INT32, [4])},
+}
+
+
+def test_every_starter_has_a_node():
+    assert sorted(INPUTS) == starters()
+
+
+@pytest.mark.parametrize(
+    "starter", ["scatter", *(pytest.param(s, marks=pytest.mark.all) for s in INPUTS if s != "scatter")]
+)
+def test_new_project_is_tested_packed_and_mapped_at_once(starter, installed, tmp_path):
+    project = tmp_path / "leaky clip"
+
+    def done(*command, cwd=project):
+        result = installed.run(*command, cwd=cwd)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
+
+    done("opforge", "new", "LeakyClip", project.name, "--starter", starter, cwd=tmp_path)
+    assert " passed" in done("bash", "build.sh", "-u")
+    package = done("bash", "build.sh", "--pkg").splitlines()[0]
+    assert "vendor: leaky_clip\n" in done("opforge", "verify", package)
+
+    given = [helper.make_tensor_value_info(name, *kind) for name, kind in INPUTS[starter].items()]
+    attributes = {"count": 2} if starter == "scatter" else {}
+    node = helper.make_node("NPULeakyClip", list(INPUTS[starter]), ["out"], domain="npu", **attributes)
+    graph = helper.make_graph([node], "model", given, [onnx.ValueInfoProto(name="out")])
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("npu", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), project / "model.onnx")
+    done("opforge", "convert", "model.onnx", "-o", "converted.onnx", "--json", "report.json")
+    assert [entry["op"] for entry in json.loads((project / "report.json").read_text())["mapped"]] == ["LeakyClip"]
+    assert [(node.domain, node.op_type) for node in onnx.load(project / "converted.onnx").graph.node] == [
+        ("opforge", "LeakyClip")
+    ]

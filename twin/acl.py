@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import json
 import threading
@@ -112,6 +113,7 @@ class Runtime:
             function = getattr(self.library, name)
             function.restype, function.argtypes = result, arguments
         self.call("aclInit", None)
+        atexit.register(self.library.aclFinalize)
         self.call("aclrtSetDevice", 0)
 
     def call(self, name: str, *arguments: Any) -> None:

@@ -66,9 +66,24 @@ class AclnnCall:
         for attr in spec.attrs:
             self._check_attribute(attr)
         self.function = self._choose(function)
+        self.host_lists = {of.name: self._host_list(of.name) for of in spec.host_lists if of.name in self.inputs}
+
+    def _host_list(self, name: str) -> list[int]:
+        """The numbers of an aclIntArray; what is no list of 64-bit integers is refused, not rounded."""
+        array = self.inputs[name]
+        fits = array.ndim == 1 and (array.size == 0 or np.issubdtype(array.dtype, np.integer))
+        if not fits or any(value > np.iinfo(np.int64).max for value in array.tolist()):
+            raise UserError(
+                f"{self.spec.op_type}: {name}: got {array.dtype} of shape {array.shape}, "
+                "expected a list of integers of 64 bits"
+            )
+        return [int(value) for value in array]
 
     def _array(self, name: str, value: Any) -> Array:
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise UserError(f"{self.spec.op_type}: {name}: got {value!r}, which is no array: {error}") from error
         if array.dtype not in ACL_DTYPES:
             raise UserError(f"{self.spec.op_type}: {name} has dtype {array.dtype}, which no aclTensor can have")
         return array
@@ -163,7 +178,7 @@ class AclnnCall:
                 if array is None:
                     arguments.append(c_void_p())
                 elif parameter.kind == "host_list":
-                    arguments.append(stack.enter_context(acl.int_array([int(value) for value in array])))
+                    arguments.append(stack.enter_context(acl.int_array(self.host_lists[parameter.of])))
                 else:
                     handle, pointer, extent = stack.enter_context(acl.tensor(array, lead))
                     arguments.append(handle)
@@ -217,7 +232,15 @@ class AclnnCall:
                 raise UserError(f"{self.spec.op_type}: {name}: got {value}, expected a number that {c_type} can hold")
             return converted
         if c_type == "char *":
-            return ctypes.c_char_p(value.encode())
+            text = value.encode(errors="replace")
+            if "\0" in value or text.decode() != value:
+                raise UserError(f"{self.spec.op_type}: {name}: got {value!r}, expected text without a zero byte")
+            return ctypes.c_char_p(text)
         if c_type == "bool":
             return ctypes.c_bool(bool(value))
-        return ctypes.c_double(float(value))
+        try:
+            return ctypes.c_double(float(value))
+        except OverflowError as error:
+            raise UserError(
+                f"{self.spec.op_type}: {name}: got {value}, expected a number that double can hold"
+            ) from error

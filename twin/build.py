@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from opforge.codegen.errors import UserError
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
 from opforge.codegen.writer import replace_file
-from opforge.twin.compiler import WARNINGS, Library, Progress, Unit, build, locked
+from opforge.twin.compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build, locked
 
 if TYPE_CHECKING:
     from opforge.codegen.model import OpSpec
@@ -129,18 +129,24 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
             cpp, enumerator = KERNEL_TYPES[dtype]
             defines += [f"-DDTYPE_{parameter.upper()}={cpp}", f"-DORIG_DTYPE_{parameter.upper()}={enumerator}"]
         folders_of_headers = (INCLUDE, project.root / "op_kernel", BUILTIN_ROOT / "op_kernel", source.parent)
-        includes = [f"-I{folder}" for folder in folders_of_headers]
-        flags = (*WARNINGS, "-Wcast-qual", "-fvisibility=hidden", *includes, *defines)
+        includes = _include_flags(folders_of_headers)
+        flags = (*WARNINGS, *KERNEL_FLAGS, "-fvisibility=hidden", *includes, *defines)
         unit = Unit(
             source,
             _twin_dir(project) / "obj" / "kernel" / spec.name / f"{key}.o",
             flags,
             f"kernel {spec.op_type} {key}",
+            DEVICE_FIELDS,
         )
         for folder in folders:
             path = _tbe(project) / "kernel" / folder / spec.name / f"{spec.op_type}_{key}.so"
             libraries.append(Library(path, (unit,), _runtime_link()))
     return libraries
+
+
+def _include_flags(folders: Iterable[Path]) -> list[str]:
+    """One flag for each folder: of the built-in operators, the project's own folders are those of opforge."""
+    return [f"-I{folder}" for folder in dict.fromkeys(folders)]
 
 
 def _runtime_link() -> tuple[str, ...]:
@@ -165,7 +171,7 @@ def _host_libraries(project: Project) -> list[Library]:
         BUILTIN_ROOT / "op_host",
         BUILTIN_ROOT / "op_plugin",
     ]
-    flags = (*WARNINGS, "-fvisibility=hidden", *(f"-I{folder}" for folder in includes))
+    flags = (*WARNINGS, "-fvisibility=hidden", *_include_flags(includes))
 
     def units(folder: str, patterns: Sequence[str], *defines: str) -> tuple[Unit, ...]:
         sources = sorted({path for pattern in patterns for path in (gen / folder).glob(pattern)})
@@ -265,10 +271,12 @@ def build_command(socs: Sequence[str], ops: Sequence[str] | None, jobs: int, op_
     built = build_project(
         project, socs, ops, jobs, progress=lambda line: console.print(line, highlight=False, markup=False)
     )
+    operators = f"{len(built.op_types)} operator{'s' if len(built.op_types) != 1 else ''}"
     console.print(
-        f"{len(built.op_types)} operators, {built.compiled} files compiled: {built.vendor_dir}",
+        f"{operators}, {built.compiled} files compiled: {built.vendor_dir}",
         highlight=False,
         markup=False,
+        soft_wrap=True,
     )
     for op_type in built.without_kernel:
         console.print(f"{op_type}: no kernel in op_kernel/, host side only", highlight=False, markup=False)

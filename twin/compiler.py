@@ -22,6 +22,10 @@ from opforge.codegen.errors import MissingToolError, UserError
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 PARTIAL = ".partial-"
+# Kernels check their own arrays and frames (overruns.h); big frames are probed page by page.
+KERNEL_FLAGS = ("-Wcast-qual", "-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
+# They must compile with the types of the device's parameter structures too (params.h).
+DEVICE_FIELDS = ("-DOPFORGE_TWIN_DEVICE_FIELDS",)
 COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")
 Progress = Callable[[str], None]
 
@@ -32,12 +36,13 @@ class CompileError(UserError):
 
 @dataclass(frozen=True)
 class Unit:
-    """One source file and the object it becomes."""
+    """One source file and the object it becomes; it must compile with the flags `also` too."""
 
     source: Path
     object: Path
     flags: tuple[str, ...]
     label: str
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,9 @@ class Library:
 
 @lru_cache(maxsize=1)
 def compiler() -> tuple[str, str]:
-    """The C++ compiler (`$CXX`, default g++) and its version line.
+    """The C++ compiler (`$CXX`, default g++), and what tells it from others under whatever name it was started.
+
+    CMake calls the same compiler c++ and sets CXX for what it starts; that is no reason to compile anything again.
 
     Raises:
         MissingToolError: There is none, or it does not work.
@@ -64,7 +71,8 @@ def compiler() -> tuple[str, str]:
     result = _start([path, "--version"])
     if result.returncode or not result.stdout.strip():
         raise _no_compiler(f"exit code {result.returncode} and no version from `{path} --version`")
-    return path, result.stdout.strip().splitlines()[0]
+    version = result.stdout.strip().splitlines()[0].partition(" ")[2]
+    return path, f"{Path(path).resolve()} {version}"
 
 
 def _no_compiler(got: str) -> MissingToolError:
@@ -112,7 +120,7 @@ def _content_hash(path: str) -> str | None:
 
 
 def _signature(command: Sequence[str], inputs: Iterable[str]) -> str | None:
-    digest = hashlib.sha256(json.dumps([compiler()[1], *command]).encode())
+    digest = hashlib.sha256(json.dumps([compiler()[1], *command[1:]]).encode())
     for path in sorted(inputs):
         content = _content_hash(path)
         if content is None:
@@ -170,11 +178,13 @@ def _compile(unit: Unit) -> Unit:
     try:
         _execute([*command, "-MMD", "-MF", str(dependencies)], partial, unit.label)
         inputs = _read_depfile(dependencies)
+        if unit.also:
+            _execute([*command, *unit.also, "-fsyntax-only"], partial, unit.label)
         partial.replace(unit.object)
     finally:
         partial.unlink(missing_ok=True)
         dependencies.unlink(missing_ok=True)
-    _record(unit.object, command, inputs, started)
+    _record(unit.object, [*command, *unit.also], inputs, started)
     return unit
 
 
@@ -215,7 +225,7 @@ def build(libraries: Sequence[Library], jobs: int = 0, progress: Progress | None
         MissingToolError: There is no compiler.
     """
     units = {unit.object: unit for library in libraries for unit in library.units}
-    stale = [unit for unit in units.values() if not _is_current(unit.object, _compile_command(unit))]
+    stale = [unit for unit in units.values() if not _is_current(unit.object, [*_compile_command(unit), *unit.also])]
     for folder in {unit.object.parent for unit in stale}:
         for left_behind in folder.glob(f"{PARTIAL}*"):  # by a build that was killed; only one builds at a time
             left_behind.unlink(missing_ok=True)

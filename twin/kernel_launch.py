@@ -16,7 +16,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.acl import Array, one_at_a_time, runtime
 from opforge.twin.build import INCLUDE, build_runtime, soc_properties
-from opforge.twin.compiler import WARNINGS, Library, Unit, build, locked
+from opforge.twin.compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, locked
 from opforge.twin.results import Finding, findings_of
 
 # The twin has vector cores only; task types with cube cores come with them.
@@ -115,8 +115,8 @@ def _compile_kernel(source: str | os.PathLike[str], arch: int) -> tuple[Path, st
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
                 path.write_text(text, encoding="utf-8")
         # A kernel may ignore its parameters; a lost address-space qualifier stays an error.
-        flags = (*WARNINGS, "-Wno-unused", "-Wno-unused-parameter", "-Wcast-qual", f"-I{INCLUDE}")
-        unit = Unit(path.resolve(), home / f"{name}.o", flags, str(path))
+        flags = (*WARNINGS, "-Wno-unused", "-Wno-unused-parameter", *KERNEL_FLAGS, f"-I{INCLUDE}")
+        unit = Unit(path.resolve(), home / f"{name}.o", flags, str(path), DEVICE_FIELDS)
         library = Library(
             home / f"{name}.so",
             (unit,),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,14 +33,16 @@ _KEYWORDS = {
     "typeid": ("the device has no type information", "use templates"),
     "dynamic_cast": ("the device has no type information", "use templates"),
     "thread_local": ("the device has no static data", "use members"),
+    **dict.fromkeys(("asm", "__asm", "__asm__"), ("instructions of the host are none of the device", "use AscendC")),
 }
 _C_FUNCTIONS = {
     **dict.fromkeys(("memcpy", "memmove", "memset", "memcmp"), "use DataCopy, Duplicate or a loop"),
     **dict.fromkeys(("malloc", "calloc", "realloc", "free", "alloca"), "take a TBuf, or a member"),
     **dict.fromkeys(("abort", "exit", "assert"), "check on the host"),
-    **dict.fromkeys(("fprintf", "puts", "strlen", "strcmp", "rand", "time"), "remove it"),
-    **dict.fromkeys(("sqrt", "sqrtf", "exp", "expf", "log", "logf", "pow", "powf", "floor", "ceil", "fabs"),
-                    "use the vector unit"),
+    **dict.fromkeys(("fprintf", "snprintf", "sprintf", "puts", "strlen", "strcmp", "strcpy", "rand", "time"),
+                    "remove it"),
+    **{name + suffix: "use the vector unit" for suffix in ("", "f") for name in (
+        "sqrt", "exp", "log", "pow", "sin", "cos", "tan", "tanh", "floor", "ceil", "round", "fabs", "fmin", "fmax")},
 }  # fmt: skip
 _TYPE_BYTES = {
     **dict.fromkeys(("bool", "char", "int8_t", "uint8_t"), 1),
@@ -56,6 +59,10 @@ _NO_VARIABLE = {
 _NO_FUNCTION = {
     "__attribute__", "alignas", "decltype", "for", "if", "noexcept", "sizeof", "static_assert", "switch", "while",
 }  # fmt: skip
+# A type, then the name of a pointer to functions or to member functions: `void (*f)(int)`, `int (A::*)()`.
+_FUNCTION_POINTER = re.compile(r"(?:\w|[>*&]) \( (?:\w+ :: )*\* (?:const )?(?:(?!this )\w+ )?(?:\[ \w* \] )?\) \(")
+_NO_TYPE = {"case", "co_return", "else", "for", "if", "return", "sizeof", "switch", "while"}
+_QUALIFIERS = {"const", "constexpr", "static"}
 _DOUBLE_LITERAL = re.compile(r"(?![0][xX])[\d']*(?:\.[\d']*)?(?:[eE][+-]?\d+)?")
 
 
@@ -137,17 +144,27 @@ def _check_words(tokens: Sequence[Token], report: Report) -> None:
         elif token.text in _KEYWORDS and not (token.text == "delete" and before == "="):
             cause, repair = _KEYWORDS[token.text]
             report(token.line, token.text, f"{cause}; {repair}")
-        elif token.text in _C_FUNCTIONS and after == "(" and before != "::":
-            report(token.line, "c-function", f"{token.text}() does not exist on the device; {_C_FUNCTIONS[token.text]}")
+        elif (name := token.text.removeprefix("__builtin_")) in _C_FUNCTIONS and after == "(" and before != "::":
+            report(token.line, "c-function", f"{token.text}() does not exist on the device; {_C_FUNCTIONS[name]}")
         elif token.text in {"ASCEND_IS_AIV", "ASCEND_IS_AIC"} and before != "if":
             report(token.line, "parentheses", f"on the device {token.text} brings its own: write `if {token.text} {{`")
         elif token.text == "AscendC" and after == "::" and beyond not in both:
-            where = "in one generation of CANN's headers only" if beyond in one else "in no header of CANN"
-            report(token.line, "api", f"AscendC::{beyond} is {where}; use what twin/cann_api.json lists for both")
+            missing = "is in one generation of CANN's headers only" if beyond in one else "is not on this list"
+            message = f"AscendC::{beyond} {missing}; use names that twin/cann_api.json lists for CANN 8.1 and 2026"
+            report(token.line, "api", message)
         elif token.text in one and before != "::" and after in {"(", "<"}:
             report(token.line, "api", f"{token.text} is in one generation of CANN's headers only; use the older name")
         elif [token.text, after, beyond] == ["opforge", "::", "twin"]:
             report(token.line, "api", "opforge::twin is the inside of the twin; use AscendC")
+        elif token.text not in _NO_TYPE and _points_to_function(tokens[index : index + 12]):
+            report(token.line, "function-pointer", "the device calls no function through a pointer; use templates")
+
+
+def _points_to_function(tokens: Sequence[Token]) -> bool:
+    """Whether a type is followed by the declarator of a pointer to functions; the last word of the type comes first."""
+    words = [token.text for token in tokens]
+    start = next((at for at, word in enumerate(words[1:], 1) if word not in {"*", "&", ">"}), 0)
+    return bool(start) and _FUNCTION_POINTER.match(" ".join([words[0][-1:], *words[start:]])) is not None
 
 
 def _closing(tokens: Sequence[Token], start: int) -> int:
@@ -175,8 +192,11 @@ def _check_key_chains(tokens: Sequence[Token], report: Report) -> None:
         else:
             while end < len(tokens) and tokens[end].text != ";":
                 end += 1
-        following = [after.text for after in tokens[end + 1 : end + 3]]
-        if following[:1] == ["else"] and following[1:] != ["if"]:
+        following = [after.text for after in tokens[end + 1 : end + 4]]
+        is_chain = following == ["else", "if", "("] and any(
+            inner.text == "TILING_KEY_IS" for inner in tokens[end + 3 : _closing(tokens, end + 3)]
+        )
+        if following[:1] == ["else"] and not is_chain:
             message = "a branch without TILING_KEY_IS is compiled for every key; write `else if (TILING_KEY_IS(..))`"
             report(tokens[end + 1].line, "tiling-key", message)
 
@@ -188,6 +208,7 @@ class _Structure:
         self._tokens = tokens
         self._report = report
         self._scopes: list[str] = ["namespace"]
+        self._types: list[list[Token]] = []  # of each open class: what makes it the type of a variable behind it
         self._statement: list[Token] = []
         self._constants: dict[str, int] = {}
 
@@ -208,11 +229,15 @@ class _Structure:
         if token.text == "{":
             scope = self._opened()
             self._scopes.append(scope)
+            if scope in {"class", "enum"}:
+                self._types.append([word for word in self._statement if word.text in _QUALIFIERS])
             if scope != "initializer":
                 self._statement = []
         elif token.text == "}":
             closed = self._scopes.pop() if len(self._scopes) > 1 else "namespace"
-            if closed != "initializer":
+            if closed in {"class", "enum"}:
+                self._statement = [*self._types.pop(), token]
+            elif closed != "initializer":
                 self._statement = []
         elif token.text == ";":
             self._declared()
@@ -227,6 +252,8 @@ class _Structure:
 
     def _opened(self) -> str:
         """The kind of scope that a brace after the statement opens."""
+        if self._scopes[-1] == "function" and self._is_class():
+            return "class"
         if self._scopes[-1] in {"function", "initializer"}:
             return "function" if self._scopes[-1] == "function" and not self._is_initializer() else "initializer"
         words = _without_template(self._words())
@@ -242,6 +269,10 @@ class _Structure:
             return "initializer"  # of a member, before the body of a constructor
         self._require_aicore(words[call - 1])
         return "function"
+
+    def _is_class(self) -> bool:
+        words = self._words()
+        return bool({"class", "struct", "union"} & set(words)) and not {"(", "="} & set(words)
 
     def _is_initializer(self) -> bool:
         words = self._words()
@@ -261,12 +292,12 @@ class _Structure:
         scope = self._scopes[-1]
         call = _parameters(words)
         is_function = call is not None and "=" not in words[:call]
-        is_constant = "constexpr" in words or "const" in words
+        is_constant = _is_constant(words)
         if scope in {"namespace", "class"} and is_function and call is not None:
             if words[0] not in _NO_VARIABLE - {"extern"} and words[-2:] not in (["=", "default"], ["=", "delete"]):
                 self._require_aicore(words[call - 1])
             return
-        if words[0] in _NO_VARIABLE or scope in {"enum", "initializer"}:
+        if words[0] in _NO_VARIABLE or words[-1] == "}" or scope in {"enum", "initializer"}:
             return
         self._remember_constant(words)
         is_static = "static" in words[:3]
@@ -313,6 +344,18 @@ class _Structure:
         except (SyntaxError, ValueError, ZeroDivisionError):
             return None
         return value if abs(value) < 1 << 63 else None
+
+
+def _is_constant(words: Sequence[str]) -> bool:
+    """Whether a variable cannot change: of a pointer, not only what it points to."""
+    depth, outside = 0, []
+    for word in itertools.takewhile(lambda word: word not in {"=", "["}, words):
+        depth -= (word == ">") + 2 * (word == ">>")
+        if depth == 0:
+            outside.append(word)
+        depth += word == "<"
+    behind = outside[len(outside) - outside[::-1].index("*") :] if "*" in outside else outside
+    return "constexpr" in words or "const" in behind
 
 
 def _plain_number(word: str) -> str:

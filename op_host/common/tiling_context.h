@@ -1,8 +1,10 @@
 #ifndef OPFORGE_OP_HOST_COMMON_TILING_CONTEXT_H
 #define OPFORGE_OP_HOST_COMMON_TILING_CONTEXT_H
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <type_traits>
 
@@ -47,6 +49,15 @@ template <typename Status, typename Context>
 struct NoTilingParse<Status (*)(Context*)> {
     static Status Run(Context* /*context*/) { return ge::GRAPH_SUCCESS; }
 };
+
+/// Whether every dimension is a number: a plan cannot be made of anything else.
+inline bool AreShapesKnown(std::initializer_list<const Argument*> arguments)
+{
+    return std::all_of(arguments.begin(), arguments.end(), [](const Argument* argument) {
+        const auto isKnown = [](int64_t dim) { return dim >= 0; };
+        return std::all_of(argument->dims.begin(), argument->dims.end(), isKnown);
+    });
+}
 
 /// Writes a value of the expression language into a field; false if it is not known or does not fit.
 template <typename T>

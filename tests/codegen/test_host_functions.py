@@ -7,6 +7,7 @@ through the same getters as in CANN.
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from pathlib import Path
 
@@ -123,6 +124,8 @@ def expected_problem(spec, call):
     """The message of a refusal, or what the plan is given: the case, symbols, products of stars, attributes."""
     if violation := check(spec, call, with_casts=False):
         return violation.message
+    if any(shape is None or any(dim is None or dim < 0 for dim in shape) for shape in call.shapes.values()):
+        return f"{spec.op_type}: shapes: got a dimension that is not known, expected those of a run"
     environment = evaluate.Environment({}, call.attrs, call.shapes, call.dtypes)
     cases = spec.program.cases
     index = next(i for i, case in enumerate(cases) if evaluate.evaluate(case.when, environment) is True)
@@ -132,10 +135,8 @@ def expected_problem(spec, call):
         if shape is None:
             continue
         dims = binding.dims_of(shape) if binding.is_star else [shape[binding.axis]]
-        product = 1
-        for dim in dims:
-            product = -1 if dim < 0 or product < 0 else product * dim
-        known[binding.symbol] = product if 0 <= product < 2**63 else 0
+        product = math.prod(dims)
+        known[binding.symbol] = product if product < 2**63 else 0
     words = [index, *(known.get(name, 0) for name in (*spec.program.symbols, *spec.program.stars))]
     words += [f"{v:g}" if isinstance(v, float) else int(v) if isinstance(v, bool) else v for v in call.attrs.values()]
     return " ".join(map(str, ["problem", *words]))

@@ -50,6 +50,11 @@ def test_a_function_of_cann_takes_no_name_away(name):
     assert op_type_refusal(name) is None
 
 
+@pytest.mark.parametrize("name", ["Class", "Exp", "Sqrt", "Index"])
+def test_no_kernel_may_be_called_like_a_word_or_function_of_c(name):
+    assert f"whose kernel would be called {name.lower()!r}" in op_type_refusal(name)
+
+
 def test_specs_without_kernels_are_the_project(root, tmp_path, monkeypatch):
     folder = tmp_path / "op_proto"
     folder.mkdir()

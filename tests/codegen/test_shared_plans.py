@@ -1,9 +1,10 @@
-"""Shared plans: from a spec without a plan file to numbers on the twin, and what every plan promises."""
+"""Shared plans: the starters, which are written for them, on the twin, and what every plan promises."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,79 +17,51 @@ from opforge.twin import run
 from opforge.twin.compiler import WARNINGS, compiler
 
 HERE = Path(__file__).parent
-SPECIMENS = HERE / "specimens" / "shared_plans"
+STARTERS = HERE.parent.parent / "codegen" / "starters"
+SCALED_ADD = STARTERS / "elementwise" / "op_proto" / "scaled_add.yaml"
 COUNT = 200_000
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    root = tmp_path_factory.mktemp("shared_plans")
-    shutil.copytree(SPECIMENS, root, dirs_exist_ok=True)
+    """All starters in one folder, with what `opforge new` puts beside them."""
+    root = tmp_path_factory.mktemp("starters")
+    for part in STARTERS.iterdir():
+        shutil.copytree(part, root, dirs_exist_ok=True)
     return Project(root)
 
 
-def numbers(*shape, seed=0, dtype=np.float32):
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+def numbers(*shape):
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
 # --- on the twin -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [(1,), (0, 3), (5, 1000), (2049,), (3, 7, 41_000)])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_elementwise_specimen_gives_what_numpy_gives(shape, dtype, project):
-    x, y = numbers(*shape, dtype=dtype), numbers(*shape, seed=1, dtype=dtype)
-    alpha = dtype(-2.5)
-    result = run("ScaledAdd", {"x": x, "y": y}, {"alpha": float(alpha)}, project=project)
-    np.testing.assert_array_equal(result["z"], alpha * x + y)
-    np.testing.assert_array_equal(run("ScaledAdd", {"x": x}, {"alpha": float(alpha)}, project=project)["z"], alpha * x)
+def test_every_starter_passes_its_own_tests(project):
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
+    result = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_elementwise_specimen_keeps_all_cores_busy(project):
+def test_elementwise_starter_keeps_all_cores_busy(project):
     report = run("ScaledAdd", {"x": numbers(1_000_000)}, project=project).report
     assert report.blocks == 48
     assert report.traffic_balance < 1.05
     assert report.gm_bytes_read + report.gm_bytes_written == 8_000_000
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (0, 5), (3, 7), (100, 33), (1, 200_000), (5000, 8), (97, 1000), (2, 30_001)])
-def test_row_reduction_specimen_gives_what_numpy_gives(shape, project):
-    x = numbers(*shape)
-    np.testing.assert_array_equal(run("RowMax", {"x": x}, project=project)["y"], x.max(axis=1, initial=-np.inf))
-
-
-def segment_max(x, ends):
-    starts = [0, *ends[:-1]]
-    empty = np.full(x.shape[1:], -np.inf, x.dtype)
-    return np.stack(
-        [x[start:end].max(axis=0) if end > start else empty for start, end in zip(starts, ends, strict=True)]
-    )
-
-
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
-@pytest.mark.parametrize(
-    ("rows", "columns", "ends"),
-    [
-        (1, 1, [1]),
-        (0, 9, [0, 0]),
-        (100, 30, [0, 40, 40, 99]),
-        (3000, 70, [3000]),
-        (3000, 65, [1, 2, 1499, 1500, 1500, 2999, 3000]),
-        (2, 20_000, [1, 2]),
-        (2000, 16, [*range(1, 2001)]),
-    ],
-)
-def test_segmented_specimen_gives_what_numpy_gives(rows, columns, ends, dtype, project):
-    x = numbers(rows, columns)
-    got = run("SegmentMax", {"x": x, "ends": np.array(ends, dtype)}, project=project)["y"]
-    np.testing.assert_array_equal(got, segment_max(x, ends))
-
-
-def test_segmented_specimen_splits_one_long_segment(project):
-    x = numbers(20_000, 64)
-    report = run("SegmentMax", {"x": x, "ends": np.array([20_000], np.int32)}, project=project).report
+def test_segmented_starter_splits_one_long_segment(project):
+    report = run("SegmentMax", {"x": numbers(20_000, 64), "ends": np.array([20_000], np.int32)}, project=project).report
     assert report.blocks == 48
     assert report.traffic_balance < 1.2, "the core that merges reads 48 rows more"
+
+
+def test_scatter_starter_shares_rows_and_zeros(project):
+    few = {"x": numbers(2, 64), "indices": np.array([1, 3], np.int32)}
+    assert run("ScatterSum", few, {"count": 10_000}, project=project).report.blocks == 48
+    many = {"x": numbers(10_000, 64), "indices": np.zeros(10_000, np.int32)}
+    assert run("ScatterSum", many, {"count": 1}, project=project).report.blocks == 48
 
 
 # --- promises of every plan ------------------------------------------------------------------------------------------
@@ -107,11 +80,11 @@ def test_every_shared_plan_keeps_its_promises(root, tmp_path):
 
 # --- the spec --------------------------------------------------------------------------------------------------------
 
-TEXT = (SPECIMENS / "op_proto" / "scaled_add.yaml").read_text(encoding="utf-8")
+TEXT = SCALED_ADD.read_text(encoding="utf-8")
 
 
 def test_the_struct_has_the_fields_of_the_plan_then_those_of_the_spec():
-    files = dict(render(load_spec(SPECIMENS / "op_proto" / "scaled_add.yaml")))
+    files = dict(render(load_spec(SCALED_ADD)))
     struct = files["op_kernel/scaled_add_tiling_data.h"]
     order = [struct.index(f" {member} = 0;") for member in ("elements", "share", "tile", "alpha")]
     assert order == sorted(order)

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import platform
+import shutil
 import stat
 import subprocess
 import sys
@@ -16,10 +17,13 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from opforge.codegen.cli import app
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.project import Project
-from opforge.package.pack import pack, package_name
+from opforge.package.layout import layout
+from opforge.package.pack import gather, pack, package_name
 
 TREE = "packages/vendors/opforge/"
 
@@ -42,12 +46,17 @@ def test_folder_date_umask_and_locale_do_not_change_the_bytes(package, project, 
     folder = tmp_path / "a folder"
     folder.mkdir()
     time.sleep(1.1)  # gzip and tar count in seconds
+    elsewhere = tmp_path / "the project elsewhere"
+    for name in ("op_proto", "op_host", "op_kernel", "op_plugin"):
+        shutil.copytree(project.root / name, elsewhere / name)
+    for path in elsewhere.rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
     program = "import sys; from pathlib import Path; from opforge.package.pack import pack; "
     program += "pack(ops=sys.argv[2:], out=Path(sys.argv[1]))"
     surroundings = {"LC_ALL": "C.UTF-8", "TZ": "Asia/Tokyo", "TMPDIR": str(folder), "GZIP": "-1", "PYTHONHASHSEED": "7"}
     subprocess.run(
         [sys.executable, "-c", program, str(folder), "GroupedBiasAddGrad"],
-        cwd=project.root,
+        cwd=elsewhere,
         env=os.environ | surroundings,
         umask=0o077,
         check=True,
@@ -98,8 +107,9 @@ def test_manifest_says_what_is_in_and_what_is_not(members):
     assert manifest["operators"] == ["GroupedBiasAddGrad"]
     assert manifest["socs"] == ["ascend910_93", "ascend910b"]
     assert manifest["release"] == "source"
-    assert manifest["note"].startswith("source release: no compiled libraries or kernels; ")
-    assert "aclnn calls need a binary release, built with CANN" in manifest["note"]
+    assert manifest["note"].startswith("source release: a CANN toolkit where it is installed builds its libraries")
+    assert "not run with a real toolkit" in manifest["note"]
+    assert manifest["cann"] == ["8.1", "9.1"]
     for missing in ("libcust_opapi.so", "kernel binaries", "upgrade.sh", "help.info", "compiler_version"):
         assert any(missing in line for line in manifest["not_included"])
     assert not any(path.endswith((".so", ".o", ".a")) for path in data)
@@ -132,7 +142,11 @@ def test_vendor_layout_is_complete(members):
         TREE + "src/op_api/aclnn_grouped_bias_add_grad.cpp",
         TREE + "src/op_plugin/grouped_bias_add_grad_onnx_plugin.cpp",
         TREE + "src/op_plugin/onnx_node.h",
+        TREE + "src/op_api/exports.map",
         TREE + "scripts/uninstall.sh",
+        TREE + "scripts/cann/__main__.py",
+        TREE + "scripts/cann/cmake/8.x/CMakeLists.txt",
+        TREE + "scripts/cann/cmake/2026/CMakeLists.txt",
     }
     assert expected - set(data) == set()
     assert b"compiler_version" not in data[TREE + "version.info"]  # nothing was compiled with any CANN
@@ -249,3 +263,22 @@ def test_chip_name_and_vendor_name_choose_the_folders(project, tmp_path, run):
     assert "SoCs: ascend910b\n" in listing
     assert "  op_impl/ai_core/tbe/acme_impl/dynamic/grouped_bias_add_grad.py" in listing
     assert "ascend910_93" not in listing
+
+
+def test_suffix_renames_the_operators_and_hides_nothing(project, tmp_path):
+    suffixed = Project(project.root, "Custom")
+    contents = gather(suffixed, None, ["GroupedBiasAddGradCustom"], "opforge")
+    files = layout(contents)
+    manifest = json.loads(files[TREE + "manifest.json"])
+    assert (manifest["operators"], manifest["builtin_op_types"], manifest["builtin_aclnn"]) == (
+        ["GroupedBiasAddGradCustom"],
+        [],
+        [],
+    )
+    dynamic = TREE + "op_impl/ai_core/tbe/opforge_impl/dynamic/grouped_bias_add_grad"
+    assert {f"{dynamic}_custom.py", f"{dynamic}_custom.cpp", f"{dynamic}.h"} <= set(files)
+    assert f"{dynamic}.cpp" not in files
+    answer = CliRunner().invoke(
+        app, ["pack", "--op-suffix", "Custom", "--ops", "ConvTbcBackward", "--out", str(tmp_path)]
+    )
+    assert "did you mean 'ConvTbcBackwardCustom'" in str(answer.exception)

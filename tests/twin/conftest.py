@@ -15,7 +15,7 @@ import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import INCLUDE, TWIN, build_runtime
-from opforge.twin.compiler import WARNINGS, Library, Unit, build, locked
+from opforge.twin.compiler import KERNEL_FLAGS, WARNINGS, Library, Unit, build, locked
 
 Array = np.ndarray[Any, Any]
 CACHE = Project(BUILTIN_ROOT).build_dir / "twin" / "tests"
@@ -28,7 +28,7 @@ def compile_library(name: str, source: Path, *flags: str) -> Path:
     """Compile one source against the twin; cached by content."""
     runtime = build_runtime()
     links = (f"-L{runtime.parent}", f"-Wl,-rpath,{runtime.parent}", "-lopforge_twin", "-ldl")
-    unit = Unit(source, CACHE / f"{name}.o", (*WARNINGS, "-Wcast-qual", f"-I{INCLUDE}", *flags), name)
+    unit = Unit(source, CACHE / f"{name}.o", (*WARNINGS, f"-I{INCLUDE}", *flags), name)
     library = Library(CACHE / f"{name}.so", (unit,), links)
     with locked(CACHE):
         build([library])
@@ -105,7 +105,7 @@ def compile_kernels() -> Callable[[str], Kernels]:
         with locked(CACHE):
             if not source.is_file() or source.read_text(encoding="utf-8") != text:
                 source.write_text(text, encoding="utf-8")
-        return Kernels(compile_library(name, source), launcher)
+        return Kernels(compile_library(name, source, *KERNEL_FLAGS), launcher)
 
     return compiled
 

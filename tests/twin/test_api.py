@@ -83,6 +83,38 @@ def test_an_attribute_that_shapes_depend_on_is_checked_first(value, shown):
     assert str(refused.value) == f"NsaCompressGrad: compress_block_size: got {shown}, expected an integer"
 
 
+@pytest.mark.parametrize(
+    ("ends", "shown"),
+    [
+        ([32.5, 64.0], "float64 of shape (2,)"),
+        ([[32, 64]], "int64 of shape (1, 2)"),
+        (64, "int64 of shape ()"),
+        ([True, False], "bool of shape (2,)"),
+        (np.array([32, 2**63], np.uint64), "uint64 of shape (2,)"),
+    ],
+)
+def test_a_host_list_is_a_list_of_integers(ends, shown):
+    rows = np.ones((64, 2, 16), np.float16)
+    inputs = {"output_grad": rows[:3], "input": rows, "weight": np.ones((32, 2), np.float16), "act_seq_len": ends}
+    attrs = {"compress_block_size": 32, "compress_stride": 16, "act_seq_len_type": 0}
+    with pytest.raises(UserError) as refused:
+        run("NsaCompressGrad", inputs, attrs)
+    assert str(refused.value) == (f"NsaCompressGrad: act_seq_len: got {shown}, expected a list of integers of 64 bits")
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "attrs", "message"),
+    [
+        (OP, {"grad_y": [[1.0, 2.0], [3.0]]}, {}, "which is no array"),
+        (OP, {"grad_y": {"rows": 1}}, {}, "dtype object"),
+    ],
+)
+def test_a_value_of_another_kind_is_one_line(op_type, inputs, attrs, message):
+    with pytest.raises(UserError, match=message) as refused:
+        run(op_type, inputs, attrs)
+    assert "\n" not in str(refused.value)
+
+
 def test_an_output_whose_elements_share_memory_is_refused():
     shared = np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (2, 4), (4, 4))
     with pytest.raises(UserError, match="share memory"):

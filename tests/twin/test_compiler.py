@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import json
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
 from opforge.twin import compiler
-from opforge.twin.compiler import Library, Unit, build
+from opforge.twin.compiler import CompileError, Library, Unit, build
 
 
 @pytest.fixture
@@ -33,6 +35,21 @@ def test_a_changed_header_is_noticed(library, tmp_path):
     (tmp_path / "answer.h").write_text("inline int Answer() { return 2; }\n")
     assert build([library]) == 1
     assert ctypes.CDLL(str(library.path)).answer() == 2
+
+
+def test_another_name_of_the_same_compiler_compiles_nothing(library, tmp_path, monkeypatch):
+    """CMake starts programs with CXX=/usr/bin/c++."""
+    build([library])
+    name = tmp_path / "cxx"
+    name.symlink_to(Path(compiler.compiler()[0]).resolve())
+    monkeypatch.setenv("CXX", str(name))
+    compiler.compiler.cache_clear()
+    try:
+        assert compiler.compiler()[0] == str(name)
+        assert build([library]) == 0
+    finally:
+        monkeypatch.undo()
+        compiler.compiler.cache_clear()
 
 
 def test_changed_flags_are_noticed(library):
@@ -82,3 +99,15 @@ def test_what_a_killed_build_left_is_removed(library):
     left.write_bytes(b"")
     build([library])
     assert not left.exists()
+
+
+def test_a_source_must_compile_with_other_flags_too(library):
+    unit = library.units[0]
+    for flags, refused in [(("-DOTHER",), False), (("-DAnswer=Question",), True)]:
+        unit.source.write_text('#include "answer.h"\n#ifdef Answer\n#error refused\n#endif\n', encoding="utf-8")
+        units = (dataclasses.replace(unit, also=flags),)
+        if refused:
+            with pytest.raises(CompileError, match="refused"):
+                build([dataclasses.replace(library, units=units)])
+        else:
+            assert build([dataclasses.replace(library, units=units)]) == 1

@@ -40,6 +40,22 @@ __aicore__ inline int32_t DeepCalls(int32_t level)
     filler[level % 64] = level;
     return GetBlockIdx() < 0 ? 0 : DeepCalls(level + 1) + filler[level % 64];
 }
+__aicore__ __attribute__((noinline)) void Count(volatile int32_t* to, int32_t count)
+{
+    for (int32_t i = 0; i < count; ++i) {
+        to[i] = i;
+    }
+}
+__aicore__ __attribute__((noinline)) int32_t Overruns(int32_t count)
+{
+    volatile int32_t a[8];
+    Count(a, count);
+    return a[3];
+}
+struct Holds {
+    int32_t first = 0;
+    int32_t last[3] = {};
+};
 __aicore__ __attribute__((noinline)) void Throws(int32_t zero)
 {
     if (zero == 0) {
@@ -82,6 +98,21 @@ CRASHES = {
         "stack_size",
         "take a TBuf",
     ),
+    "array": (
+        "int32_t a[8]; for (int32_t i = zero; i <= 8; ++i) { a[i] = i; } yGm.SetValue(0, a[zero]);",
+        "array_bounds",
+        "element 8 of an array of type 'int [8]'",
+    ),
+    "array_before": ("int32_t a[4][2] = {}; yGm.SetValue(0, a[zero - 1][1]);", "array_bounds", "element -1 of"),
+    "array_in_class": ("Holds h; h.last[zero + 3] = 1; yGm.SetValue(0, h.last[zero]);", "array_bounds", "element 3 of"),
+    "frame": ("yGm.SetValue(0, Overruns(zero + 12));", "stack_overrun", "end of its stack frame"),
+    "frames": ("yGm.SetValue(0, Overruns(zero + 100000));", "stack_overrun", "beyond its own stack frames"),
+    "tensors": (
+        "LocalTensor<float> t[2], a; for (int64_t i = zero; i < 500; ++i) { t[i] = a; }",
+        "array_bounds",
+        "of an array of type 'LocalTensor [2]'",
+    ),
+    "megabytes": ("volatile char z[9000000]; z[zero] = 1; yGm.SetValue(0, z[zero]);", "stack_overflow", "32768 bytes"),
     "throws": (
         "if (zero == 0) { throw Unexpected(); }",
         "exception",
@@ -126,6 +157,9 @@ def test_a_crash_becomes_a_finding(kernels, name, strict, record_planted):
     assert says in found[0]["message"]
     assert found[0]["message"].startswith(f"{name} (tiling key 0): ")
     assert [found[0]["block"], found[0]["pipe"]] == [0, "S"]
+    if name == "megabytes":  # no frame, no instruction, no place
+        assert "before the first instruction" in found[0]["message"]
+        return
     file, line = found[0]["where"].rsplit(":", 1)
     assert file.endswith(".cpp")
     assert SOURCE.splitlines()[int(line) - 1].strip()

@@ -23,6 +23,7 @@ IN_FUNCTION = {
         ("void* a = malloc(4);", "int32_t malloc = 4;"),
         ("abort();", "/* abort(); */"),
         ("float a = sqrtf(b);", "AscendC::Sqrt(a, b, 64);"),
+        ("__builtin_memcpy(a, b, 4);", "float a = __builtin_huge_valf();"),
     ],
     "double": [
         ("double a = b;", "float a = b;"),
@@ -42,6 +43,16 @@ IN_FUNCTION = {
     "static": [
         ("static int32_t a = 1;", "static constexpr int32_t a = 1;"),
         ("static float a[8];", "static const float a[8] = {};"),
+        ("static const float* a = b;", "static const float* const a = b;"),
+        ("static struct { int32_t a; } b;", "struct { int32_t a; } b;"),
+    ],
+    "asm": [('asm("nop");', "int32_t assembled = 1;"), ],
+    "__asm__": [('__asm__ volatile("nop");', "int32_t a = 1;")],
+    "function-pointer": [
+        ("void (*a)(int32_t) = b;", "c = a * (*b);"),
+        ("float (*a[2])(int32_t);", "float (*a)[2] = b;"),
+        ("int32_t (A::*a)() = b;", "return (*a)(b);"),
+        ("auto* (*a)(float*) = b;", "(*this)(a);"),
     ],
     "stack": [
         ("float a[1025];", "float a[1024];"),
@@ -57,6 +68,8 @@ IN_FUNCTION = {
         ("if (TILING_KEY_IS(1)) { a(); } else { b(); }",
          "if (TILING_KEY_IS(1)) { a(); } else if (TILING_KEY_IS(2)) { b(); }"),
         ("if (TILING_KEY_IS(1)) a(); else b();", "if (c) { if (TILING_KEY_IS(1)) { a(); } } else { b(); }"),
+        ("if (TILING_KEY_IS(1)) { a(); } else if (c) { b(); }",
+         "if (TILING_KEY_IS(1)) { a(); } else if (c && TILING_KEY_IS(2)) { b(); }"),
     ],
     "api": [
         ("AscendC::Std::min(a, b);", "AscendC::Mins(a, b, c, 64);"),
@@ -82,7 +95,16 @@ OUTSIDE = {
         ("int32_t counter;", "constexpr int32_t kCounter = 1;"),
         ("float table[3] = {1.0f, 2.0f, 3.0f};", "constexpr float kTable[3] = {1.0f, 2.0f, 3.0f};"),
         ("namespace a { int32_t counter{0}; }", "namespace a { struct B; using C = B; enum D { kE = 1 }; }"),
+        ('const char* names[] = {"a"};', 'const char* const kNames[] = {"a"};'),
+        ("Box<const int32_t> box;", "const Box<int32_t*> kBox = 1;"),
+        ("struct { int32_t a; } state;", "struct A { int32_t a; };"),
+        ("enum { kA } state;", "constexpr struct { int32_t a; } kState = {1};"),
         ("struct A { static int32_t counter; };", "struct A { static constexpr int32_t kCounter = 1; int32_t own; };"),
+    ],
+    "function-pointer": [
+        ("using F = void (*)(int32_t);", "using F = float[2];"),
+        ("typedef const A& (*F)(int32_t);", "typedef float F;"),
+        ("__aicore__ inline void F(void (*a)(int32_t)) { }", "__aicore__ inline void F(float (*a)[3]) { }"),
     ],
     "stack": [("struct A { float a[2000]; };", "struct A { float a[20]; };")],
     "virtual": [("struct A { virtual __aicore__ void F(); };", "struct A { __aicore__ void F(); };")],

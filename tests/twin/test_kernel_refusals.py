@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from opforge.twin.build import INCLUDE
-from opforge.twin.compiler import compiler
+from opforge.twin.compiler import DEVICE_FIELDS, compiler
 
 KERNEL = """
 #include "kernel_operator.h"
@@ -70,6 +70,20 @@ REFUSED = {
     "Add(f, f, f, 64, 1, {1, 1, 1, 8, 8, n});": "narrowing",
     "Add(f, f, f, 64, 1, {1, 1, 1, 8, 8, 256});": "narrowing",
     "DataCopyExtParams rows{1, n * 4, 0, 0, 0};": "narrowing",
+    "uint32_t rows = 1; DataCopyExtParams p{rows, 4, 0, 0, 0};": "narrowing",
+    "int rows = 1; DataCopyExtParams p{static_cast<uint16_t>(rows), rows, 0, 0, 0};": "narrowing",
+    "uint16_t pitch = 8; Adds(f, f, 1.0f, 64, 1, {1, 1, 8, pitch});": "narrowing",
+    "uint16_t pitch = 8; Adds(f, f, 1.0f, 64, 1, UnaryRepeatParams{1, 1, pitch, 8});": "narrowing",
+    "uint16_t step = 1; Add(f, f, f, 64, 1, {step, 1, 1, 8, 8, 8});": "narrowing",
+    "uint32_t gap = 1; DataCopy(f, g, {1, 8, gap, 0});": "narrowing",
+    "uint32_t size = 8; Copy(f, f, 64, 1, {1, 1, 8, size});": "narrowing",
+    "int32_t step = 1; Brcb(f, f, 1, {step, 8});": "narrowing",
+    "uint16_t step = 1; Gatherb(i.ReinterpretCast<uint32_t>(), i.ReinterpretCast<uint32_t>(),"
+    " i.ReinterpretCast<uint32_t>(), 1, {1, step});": "narrowing",
+    "uint16_t step = 1; uint64_t kept; GatherMask(f, f, 1, false, 0, {step, 1, 8, 8}, kept);": "narrowing",
+    "uint16_t right = 1; DataCopyPadExtParams<float> p{true, 0, right, 0.0f};": "narrowing",
+    "int right = 1; DataCopyPadParams p{true, 0, static_cast<uint8_t>(right), right};": "narrowing",
+    "Adds(f, f, 1.0f, 64, 1, {1, 1, 8});": "no matching function",
     "if (ASCEND_IS_AIV) { n = 0; }": "constexpr",
     "GET_TILING_DATA(data, y);": "OpforgeDefaultTiling",
     "const uint64_t mask[2] = {1, 0}; Add(f, f, f, mask, 1, {1, 1, 1, 8, 8, 8});": "no matching function",
@@ -80,6 +94,9 @@ ACCEPTED = [
     "const uint8_t stride = 8; Add(f, f, f, 64, 1, {1, 1, 1, 8, 8, stride});",
     "uint8_t stride = 8; Add(f, f, f, 64, static_cast<uint8_t>(n), {1, 1, 1, 8, 8, stride});",
     "Adds<float, false>(f, f, 1.0f, 64, 1, {1, 1, 8, 8});",
+    "uint16_t step = 1; Adds(f, f, 1.0f, 64, 1, {step, step, 8, 8}); Copy(f, f, 64, 1, {step, step, step, step});",
+    "uint64_t kept = 0; uint16_t r = 1; GatherMask(f, f, 1, false, 0, {1, r, r, 0}, kept); Brcb(f, f, 1, {r, r});",
+    "DataCopyExtParams p(n, n, n, n, 0); p.blockLen = n; DataCopyPadParams q{true, 0, 1, 7}; (void)p; (void)q;",
     "DataCopyExtParams rows{static_cast<uint16_t>(n), static_cast<uint32_t>(n * 4), 0, 0, 0}; (void)rows;",
     "DataCopyPadExtParams<bfloat16_t> padding{true, 0, 3, 0}; (void)padding;",
     "DataCopyPadExtParams<half> padding{false, 0, 0, 0}; (void)padding;",
@@ -94,7 +111,16 @@ ACCEPTED = [
 
 
 def _errors(line: str) -> str:
-    command = [compiler()[0], "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wcast-qual"]
+    command = [
+        compiler()[0],
+        "-std=c++17",
+        "-fsyntax-only",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wcast-qual",
+        *DEVICE_FIELDS,
+    ]
     text = KERNEL.format(line=line)
     done = subprocess.run(
         [*command, f"-I{INCLUDE}", "-xc++", "-"], input=text, capture_output=True, text=True, check=False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,6 +106,14 @@ extern "C" __global__ __aicore__ void scalars(GM_ADDR x, GM_ADDR, GM_ADDR, GM_AD
     part.SetValue(0, xGm.GetValue(0));
     SyncAll();
     part.SetValue(1, part.GetValue(0));
+}
+
+extern "C" __global__ __aicore__ void meets(GM_ADDR, GM_ADDR, GM_ADDR)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+    while (GetBlockIdx() >= 0) {
+        SyncAll();
+    }
 }
 
 /// A row added to global memory.
@@ -299,3 +308,29 @@ def test_the_estimate_is_the_same_without_strict_mode(kernels):
     strict = _run(kernels, "copy", 96 * TILE, 96, blocks=48)
     fast = _run(kernels, "copy", 96 * TILE, 96, blocks=48, strict=False)
     assert fast["estimate_us"] == strict["estimate_us"]
+
+
+def _status(name):
+    """A figure of this process in bytes: VmRSS, or VmHWM, the most it ever was."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith(f"{name}:"))) * 1024
+
+
+@pytest.mark.parametrize("count", [1000, 2_200_000])
+def test_a_launch_of_very_many_copies_keeps_its_memory(kernels, count):
+    """Behind 2 M copies their traffic is no longer remembered; sums and times are the same."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # VmHWM starts from what is used now
+    before = _status("VmRSS")
+    report = _run(kernels, "reread", 8, 1, length=8, buffers=count, workers=1, strict=False)
+    assert _status("VmHWM") - before < 200e6
+    assert [report["dma_count"], report["gm_bytes_read"], report["first_touch_bytes"]] == [count, count * 32, 32]
+    each = MODEL["dma_latency_cycles"]  # of a copy that is over before its latency
+    assert _cycles(report["phases"][0]["core_us"]) == pytest.approx(count * each, rel=0.01)
+    expected = (count * 128 - 128) / MODEL["l2_bandwidth_bytes_per_s"] * 1e6
+    assert report["phases"][0]["l2_us"] == pytest.approx(expected, rel=0.01)
+
+
+def test_cores_that_meet_for_ever(kernels):
+    report = kernels.launch("meets", np.zeros(8, np.float32), blocks=2)
+    assert [found["kind"] for found in report["findings"]] == ["endless_loop"]
+    assert "10000 times before" in report["findings"][0]["message"]

@@ -17,5 +17,6 @@
 #include "opforge_twin/kernel/sort.h"
 #include "opforge_twin/kernel/sync.h"
 #include "opforge_twin/kernel/tiling.h"
+#include "opforge_twin/kernel/overruns.h"
 
 #endif  // OPFORGE_TWIN_KERNEL_OPERATOR_H

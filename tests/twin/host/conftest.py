@@ -27,6 +27,7 @@ POINTER_RESULTS = ("aclCreateTensor", "aclCreateIntArray", "opforgeTwinCreateCal
 TEXT_RESULTS = (
     "aclrtGetSocName",
     "opforgeTwinInfer",
+    "opforgeTwinInferRange",
     "opforgeTwinTile",
     "opforgeTwinPlugins",
     "opforgeTwinParseNode",
@@ -269,6 +270,12 @@ class HostCall:
         )
         return self
 
+    def between(self, lowest: list[int], highest: list[int]) -> HostCall:
+        """Between which shapes the last input lies."""
+        rank = len(lowest)
+        self.library.opforgeTwinSetRange(self.call, (c_int64 * rank)(*lowest), (c_int64 * rank)(*highest))
+        return self
+
     def output(self, dims: list[int], dtype: int = 0) -> HostCall:
         self.library.opforgeTwinAddOutput(self.call, (c_int64 * len(dims))(*dims), c_int64(len(dims)), c_int32(dtype))
         return self
@@ -282,6 +289,9 @@ class HostCall:
 
     def infer(self) -> dict[str, Any]:
         return self._take(self.library.opforgeTwinInfer(self.call))
+
+    def infer_range(self) -> dict[str, Any]:
+        return self._take(self.library.opforgeTwinInferRange(self.call))
 
     def tile(self) -> dict[str, Any]:
         return self._take(self.library.opforgeTwinTile(self.call))

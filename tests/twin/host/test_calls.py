@@ -49,6 +49,28 @@ def test_transposed_view_and_level0_transpose(device):
     np.testing.assert_array_equal(result, (x * 2 + bias).T)
 
 
+@pytest.mark.parametrize("mode", ["shifted", "shifted into tensors"])
+def test_level0_pad_slice_and_transpose(device, mode):
+    x = numbers(5, 12)
+    expected = np.zeros((5, 12), np.float32)
+    expected[1:, :-1] = x[:-1, 1:] * 2
+    out = device.tensor(np.zeros((5, 12), np.float32))
+    np.testing.assert_array_equal(device.run(device.tensor(x), out, mode=mode), expected)
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("slice too much", "Slice: got offsets [0, 0] and sizes [-1, 9] for shape [2, 8], expected parts of it"),
+        ("pad with device values", "Pad: paddings is on the device"),
+    ],
+)
+def test_impossible_level0_calls_say_why(device, mode, message):
+    planned = device.plan(device.tensor(numbers(2, 8)), device.tensor(numbers(2, 8)), mode=mode)
+    assert planned.status == 561103
+    assert message in planned.message
+
+
 def test_dense_view_with_an_offset_is_not_copied(device, acl):
     base = numbers(10, 16)
     out = device.tensor(np.zeros((4, 16), np.float32))
@@ -100,7 +122,8 @@ def test_inference_that_refuses_is_561001(device):
 @pytest.mark.parametrize(
     ("mode", "message"),
     [
-        ("refuse", "tiling function refused the call"),
+        ("refuse", "tiling function refused the call (status 4294967295): it logged no reason"),
+        ("refuse with a reason", "tiling function refused the call (status 4294967295): rows: got 2, expected more"),
         ("read a dim behind the last", "dim 2 of a shape with 2 dims"),
         ("read the factor as int", "attribute 0 is a float, it was read as an int"),
         ("set no block dim", "set no block dim"),
@@ -195,7 +218,9 @@ def test_tensor_destroyed_between_the_phases_is_noticed(device, acl):
     stream = device.stream()
     assert device.launch(planned, stream) == 161002
     assert "destroyed before the second phase" in acl.message()
-    assert device.plan(x, out).status == 561101
+    again = device.plan(x, out)
+    assert again.status == 161002
+    assert "parameter 0 (from 0), or a member of it, was destroyed" in again.message
     assert acl.library.aclDestroyAclOpExecutor(planned.executor) == 0
 
 

@@ -122,6 +122,26 @@ def test_inference_that_refuses(host_call):
     assert "shape inference function refused" in call.attributes().infer()["error"]
 
 
+@pytest.mark.parametrize(
+    ("dims", "ends", "expected"),
+    [
+        ([5, 8], None, {"lowest": [4, 8], "highest": [5, 8]}),
+        ([-1, 8], None, {"lowest": [-1, 8], "highest": [-1, 8]}),
+        ([-1, 8], ([3, 8], [7, 8]), {"lowest": [2, 8], "highest": [7, 8]}),
+    ],
+)
+def test_inferred_ranges_of_shapes(host_call, dims, ends, expected):
+    call = host_call().input(dims)
+    if ends is not None:
+        call.between(*ends)
+    assert call.input(None).input(None).attributes().infer_range() == {"outputs": [expected]}
+
+
+def test_range_inference_that_refuses(host_call):
+    call = host_call().input([5, 8]).input([8]).input(None).attributes()
+    assert "shape range inference function refused" in call.infer_range()["error"]
+
+
 def test_operator_that_nobody_registered(host_call):
     assert host_call("NoSuchOperator").infer() == {"error": "NoSuchOperator: nothing is registered"}
 

@@ -238,7 +238,13 @@ assert lib.aclrtCreateStream(ctypes.byref(pointer)) == 0
 assert lib.aclrtMalloc(ctypes.byref(pointer), ctypes.c_size_t(100), 0) == 0
 lib.aclCreateIntArray.restype = ctypes.c_void_p
 array = lib.aclCreateIntArray((ctypes.c_int64 * 1)(1), ctypes.c_uint64(1))
-if sys.argv[2] == "leak":
+context, pinned = ctypes.c_void_p(), ctypes.c_void_p()
+if sys.argv[2] in ("leak", "no end"):
+    assert lib.aclrtCreateContext(ctypes.byref(context), 0) == 0
+    assert lib.aclrtMallocHost(ctypes.byref(pinned), ctypes.c_size_t(60)) == 0
+if sys.argv[2] == "no end":
+    pass
+elif sys.argv[2] == "leak":
     assert lib.aclFinalize() == 0
 elif sys.argv[2] == "reset":
     assert lib.aclrtResetDevice(0) == 0
@@ -254,12 +260,18 @@ def process(mode: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_leaks_are_reported_at_the_end():
-    result = process("leak")
+@pytest.mark.parametrize(("mode", "place"), [("leak", "aclFinalize"), ("no end", "exit")])
+def test_leaks_are_reported_at_the_end(mode, place):
+    result = process(mode)
     assert result.returncode == 0, result.stderr
-    assert "aclFinalize: 1 device allocations (100 bytes) left; release them with aclrtFree" in result.stderr
-    assert "aclFinalize: 1 streams left" in result.stderr
-    assert "aclFinalize: 1 int arrays left" in result.stderr
+    never_finalised = "exit: aclFinalize was not called; call it before the process ends"
+    assert result.stderr.splitlines() == [never_finalised] * (mode == "no end") + [
+        f"{place}: 1 device allocations (100 bytes) left; release them with aclrtFree",
+        f"{place}: 1 streams left; release them with aclrtDestroyStream",
+        f"{place}: 1 host allocations (60 bytes) left; release them with aclrtFreeHost",
+        f"{place}: 1 contexts left; release them with aclrtDestroyContext",
+        f"{place}: 1 int arrays left; release them with aclDestroyIntArray",
+    ]
 
 
 def test_reset_of_the_device_releases_what_is_on_it():

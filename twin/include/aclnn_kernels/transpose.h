@@ -8,6 +8,8 @@
 namespace l0op {
 /// A dense tensor whose dim i is dim perm[i] of `x`.
 const aclTensor* Transpose(const aclTensor* x, const aclIntArray* perm, aclOpExecutor* executor);
+/// Writes to `y` and returns it; `perm` is a host tensor of integers.
+const aclTensor* Transpose(const aclTensor* x, const aclTensor* y, const aclTensor* perm, aclOpExecutor* executor);
 }  // namespace l0op
 
 #endif  // ACLNN_KERNELS_TRANSPOSE_H

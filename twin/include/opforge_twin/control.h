@@ -37,6 +37,9 @@ void opforgeTwinDestroyCall(opforgeTwinCall* call);
    values: `valueBytes` bytes on the host that stay valid until the call ends, or null. */
 void opforgeTwinAddInput(opforgeTwinCall* call, const int64_t* dims, int64_t rank, int32_t dtype, const void* values,
                          uint64_t valueBytes);
+/* Between which shapes the last input lies, as many dims each as it has; without this call known dims are fixed and
+   unknown ones lie between 0 and -1, which is without end. */
+void opforgeTwinSetRange(opforgeTwinCall* call, const int64_t* lowest, const int64_t* highest);
 void opforgeTwinAddOutput(opforgeTwinCall* call, const int64_t* dims, int64_t rank, int32_t dtype);
 /* The next attribute; the default of the operator with opforgeTwinAddDefault. */
 void opforgeTwinAddInt(opforgeTwinCall* call, int64_t value);
@@ -48,6 +51,8 @@ void opforgeTwinAddDefault(opforgeTwinCall* call);
 /* JSON: {"outputs": [{"dims": [..], "dtype": n}]} or {"error": ".."}. Outputs need not be added: they get as many as
    the operator has. */
 const char* opforgeTwinInfer(opforgeTwinCall* call);
+/* JSON: {"outputs": [{"lowest": [..], "highest": [..]}]} or {"error": ".."}. */
+const char* opforgeTwinInferRange(opforgeTwinCall* call);
 /* JSON: {"tiling_key", "block_dim", "schedule_mode", "workspaces": [..], "data": "<hex>"} or {"error": ".."}. */
 const char* opforgeTwinTile(opforgeTwinCall* call);
 

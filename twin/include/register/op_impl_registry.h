@@ -8,6 +8,7 @@
 
 #include "exe_graph/runtime/infer_datatype_context.h"
 #include "exe_graph/runtime/infer_shape_context.h"
+#include "exe_graph/runtime/infer_shape_range_context.h"
 #include "exe_graph/runtime/tiling_context.h"
 #include "graph/types.h"
 
@@ -17,7 +18,6 @@ struct Implementation;
 
 namespace gert {
 class TilingParseContext;
-class InferShapeRangeContext;
 
 class OpImplRegisterV2 {
 public:

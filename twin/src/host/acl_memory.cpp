@@ -1,14 +1,13 @@
 // Memory of device and host, copies and fills.
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "acl/acl_rt.h"
 #include "host/device_memory.h"
 #include "host/errors.h"
+#include "host/pinned_memory.h"
 #include "host/process.h"
 #include "kernel/text.h"
 
@@ -16,64 +15,6 @@ using namespace opforge::twin::host;  // NOLINT: definitions of the C API follow
 using opforge::twin::kernel::Text;
 
 namespace {
-
-/// Host memory of aclrtMallocHost; a block lives until it is freed and no copy uses it.
-class PinnedMemory {
-    using Block = std::shared_ptr<void>;
-
-public:
-    static PinnedMemory& Instance()
-    {
-        static auto* memory = new PinnedMemory();
-        return *memory;
-    }
-
-    void* Allocate(size_t bytes)
-    {
-        const Block block(std::malloc(bytes), std::free);
-        if (block != nullptr) {
-            const std::lock_guard<std::mutex> guard(lock_);
-            live_.emplace(block.get(), Entry{bytes, block});
-        }
-        return block.get();
-    }
-
-    /// What is wrong with freeing `address`; empty when it is done.
-    std::string Free(void* address)
-    {
-        const std::lock_guard<std::mutex> guard(lock_);
-        const auto found = live_.find(address);
-        if (found == live_.end()) {
-            return "the pointer is not one of aclrtMallocHost, or it was freed before";
-        }
-        if (found->second.block.use_count() > 1) {
-            return "the memory is used by a copy that waits or runs; synchronise its stream before freeing";
-        }
-        live_.erase(found);
-        return "";
-    }
-
-    /// The block in which `address` lies, kept alive; null for other memory.
-    std::shared_ptr<void> Holding(const void* address)
-    {
-        const std::lock_guard<std::mutex> guard(lock_);
-        auto next = live_.upper_bound(const_cast<void*>(address));
-        if (next == live_.begin()) {
-            return nullptr;
-        }
-        const auto& [start, entry] = *--next;
-        return static_cast<const char*>(address) < static_cast<char*>(start) + entry.bytes ? entry.block : nullptr;
-    }
-
-private:
-    struct Entry {
-        size_t bytes = 0;
-        Block block;
-    };
-
-    std::mutex lock_;
-    std::map<void*, Entry> live_;
-};
 
 enum class Side { kHost, kDevice };
 
@@ -160,6 +101,12 @@ TaskResult Copy(const char* function, void* dst, const void* src, size_t count, 
     }
     std::memmove(to.data, from.data, count);
     return {};
+}
+
+/// Whether the memory stays until a copy is done: other host memory is the application's to free at any time.
+bool IsKept(const void* pointer, PinnedMemory& pinned)
+{
+    return DeviceMemory::Instance().IsDevice(pointer) || pinned.Holding(pointer) != nullptr;
 }
 
 TaskResult Fill(const char* function, void* target, int32_t value, size_t count)
@@ -263,16 +210,21 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
                           aclrtStream stream)
 {
     aclError status = ACL_SUCCESS;
-    Stream* const queue = RequireStream("aclrtMemcpyAsync", stream, status);
+    const std::shared_ptr<Stream> queue = RequireStream("aclrtMemcpyAsync", stream, status);
     if (queue == nullptr) {
         return status;
     }
     status = CheckCopy("aclrtMemcpyAsync", dst, destMax, src, count);
-    if (status == ACL_SUCCESS) {
-        PinnedMemory& pinned = PinnedMemory::Instance();
-        queue->Submit([=, to = pinned.Holding(dst), from = pinned.Holding(src)] {
-            return Copy("aclrtMemcpyAsync", dst, src, count, kind);
-        });
+    if (status != ACL_SUCCESS) {
+        return status;
+    }
+    PinnedMemory& pinned = PinnedMemory::Instance();
+    const bool isDirect = IsKept(dst, pinned) && IsKept(src, pinned);
+    queue->Submit([=, to = pinned.Holding(dst), from = pinned.Holding(src)] {
+        return Copy("aclrtMemcpyAsync", dst, src, count, kind);
+    });
+    if (!isDirect) {
+        queue->Wait(std::nullopt);  // the failure stays with the stream
     }
     return status;
 }
@@ -309,7 +261,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
 aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
 {
     aclError status = ACL_SUCCESS;
-    Stream* const queue = RequireStream("aclrtMemsetAsync", stream, status);
+    const std::shared_ptr<Stream> queue = RequireStream("aclrtMemsetAsync", stream, status);
     if (queue == nullptr) {
         return status;
     }

@@ -1,12 +1,16 @@
 // aclInit, aclFinalize, devices and contexts.
 #include <cstdio>
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "acl/acl.h"
 #include "host/device_memory.h"
 #include "host/errors.h"
+#include "host/pinned_memory.h"
 #include "host/handle_table.h"
 #include "host/platform.h"
 #include "host/process.h"
@@ -55,6 +59,18 @@ aclError CheckDevice(const char* function, int32_t deviceId)
                 Text(function, ": got device ", deviceId, ", expected 0 to ", kDeviceCount - 1));
 }
 
+/// Contexts of aclrtCreateContext: those of aclrtSetDevice end with their device.
+size_t OwnContexts()
+{
+    Process& process = TheProcess();
+    const std::lock_guard<std::mutex> guard(process.lock);
+    size_t count = Contexts::Instance().Count();
+    for (const auto& [device, primary] : process.primary) {
+        count -= Contexts::Instance().IsLive(primary) ? 1 : 0;
+    }
+    return count;
+}
+
 template <typename T>
 void ReportLeft(const char* function, const char* what, const char* remedy)
 {
@@ -77,6 +93,14 @@ void ReportDeviceLeaks(const char* function)
 
 void ReportObjectLeaks(const char* function)
 {
+    PinnedMemory& pinned = PinnedMemory::Instance();
+    if (const size_t count = pinned.LiveCount(); count != 0) {
+        std::fprintf(stderr, "%s: %zu host allocations (%zu bytes) left; release them with aclrtFreeHost\n", function,
+                     count, pinned.LiveBytes());
+    }
+    if (const size_t count = OwnContexts(); count != 0) {
+        std::fprintf(stderr, "%s: %zu contexts left; release them with aclrtDestroyContext\n", function, count);
+    }
     ReportLeft<aclOpExecutor>(function, "executors", "their second phase or aclDestroyAclOpExecutor");
     ReportLeft<aclTensor>(function, "tensors", "aclDestroyTensor");
     ReportLeft<aclTensorList>(function, "tensor lists", "aclDestroyTensorList");
@@ -87,46 +111,73 @@ void ReportObjectLeaks(const char* function)
     ReportLeft<aclScalarList>(function, "scalar lists", "aclDestroyScalarList");
 }
 
+/// What the streams do needs libraries and objects that end soon.
+void FinishStreams()
+{
+    for (const std::shared_ptr<Context>& context : Contexts::Instance().Live()) {
+        context->defaultStream.Wait(std::nullopt);
+    }
+    for (const std::shared_ptr<StreamHandle>& handle : Streams::Instance().Live()) {
+        handle->stream.Wait(std::nullopt);
+    }
+}
+
+void AtExit()
+{
+    FinishStreams();
+    Process& process = TheProcess();
+    {
+        const std::lock_guard<std::mutex> guard(process.lock);
+        if (!process.isInitialised) {
+            return;
+        }
+    }
+    std::fprintf(stderr, "exit: aclFinalize was not called; call it before the process ends\n");
+    ReportDeviceLeaks("exit");
+    ReportObjectLeaks("exit");
+}
+
 }  // namespace
 
-Context* RequireContext(const char* function, aclError& status)
+std::shared_ptr<Context> RequireContext(const char* function, aclError& status)
 {
     status = CheckInitialised(function);
     if (status != ACL_SUCCESS) {
         return nullptr;
     }
-    if (!Contexts::Instance().IsLive(current)) {
+    std::shared_ptr<Context> context = Contexts::Instance().Share(current);
+    if (context == nullptr) {
         status = Fail(ACL_ERROR_RT_CONTEXT_NULL, Text(function,
                                                       ": this thread has no context; call aclrtSetDevice or "
                                                       "aclrtSetCurrentContext in it first"));
         return nullptr;
     }
-    return current;
+    return context;
 }
 
-Stream* RequireStream(const char* function, aclrtStream stream, aclError& status)
+std::shared_ptr<Stream> RequireStream(const char* function, aclrtStream stream, aclError& status)
 {
-    Context* const context = RequireContext(function, status);
+    const std::shared_ptr<Context> context = RequireContext(function, status);
     if (context == nullptr) {
         return nullptr;
     }
     if (stream == nullptr) {
-        return context->defaultStream.get();
+        return {context, &context->defaultStream};
     }
-    if (!Streams::Instance().IsLive(stream)) {
+    const std::shared_ptr<StreamHandle> handle = Streams::Instance().Share(stream);
+    if (handle == nullptr) {
         status = Fail(ACL_ERROR_RT_PARAM_INVALID,
                       Text(function, ": the stream is not one that aclrtCreateStream made, or it was destroyed"));
         return nullptr;
     }
-    auto* const handle = static_cast<StreamHandle*>(stream);
-    if (handle->context != context) {
+    if (handle->context != context.get()) {
         status =
             Fail(ACL_ERROR_RT_STREAM_CONTEXT, Text(function,
                                                    ": the stream belongs to another context than this thread's; call "
                                                    "aclrtSetCurrentContext with the context it was created in"));
         return nullptr;
     }
-    return &handle->stream;
+    return {handle, &handle->stream};
 }
 
 }  // namespace opforge::twin::host
@@ -149,6 +200,8 @@ aclError aclInit(const char* configPath)
         return Fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: called before; a process initialises once");
     }
     process.isInitialised = true;
+    static const bool isWatched = std::atexit(AtExit) == 0;
+    (void)isWatched;
     return ACL_SUCCESS;
 }
 
@@ -203,8 +256,8 @@ aclError aclrtResetDevice(int32_t deviceId)
                     Text("aclrtResetDevice: device ", deviceId, " is not in use; aclrtSetDevice comes first"));
     }
     ReportDeviceLeaks("aclrtResetDevice");
-    for (StreamHandle* stream : Streams::Instance().Live()) {
-        Streams::Instance().Destroy(stream);
+    for (const std::shared_ptr<StreamHandle>& stream : Streams::Instance().Live()) {
+        Streams::Instance().Destroy(stream.get());
     }
     Contexts::Instance().Destroy(primary);
     DeviceMemory::Instance().Clear();
@@ -215,7 +268,7 @@ aclError aclrtResetDevice(int32_t deviceId)
 aclError aclrtGetDevice(int32_t* deviceId)
 {
     aclError status = ACL_SUCCESS;
-    const Context* const context = RequireContext("aclrtGetDevice", status);
+    const std::shared_ptr<Context> context = RequireContext("aclrtGetDevice", status);
     if (context == nullptr) {
         return status;
     }
@@ -310,13 +363,13 @@ aclError aclrtSetCurrentContext(aclrtContext context)
 aclError aclrtGetCurrentContext(aclrtContext* context)
 {
     aclError status = ACL_SUCCESS;
-    Context* const own = RequireContext("aclrtGetCurrentContext", status);
+    const std::shared_ptr<Context> own = RequireContext("aclrtGetCurrentContext", status);
     if (own == nullptr) {
         return status;
     }
     if (context == nullptr) {
         return Fail(ACL_ERROR_INVALID_PARAM, "aclrtGetCurrentContext: context is null");
     }
-    *context = own;
+    *context = own.get();
     return ACL_SUCCESS;
 }

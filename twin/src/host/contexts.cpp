@@ -2,6 +2,7 @@
 #include "exe_graph/runtime/extended_kernel_context.h"
 #include "exe_graph/runtime/infer_datatype_context.h"
 #include "exe_graph/runtime/infer_shape_context.h"
+#include "exe_graph/runtime/infer_shape_range_context.h"
 #include "exe_graph/runtime/tiling_context.h"
 #include "host/errors.h"
 #include "host/operator_call.h"
@@ -54,6 +55,16 @@ const StorageShape* StorageShapeOf(const TensorSlot* slot)
 const Shape* ShapeOf(const TensorSlot* slot)
 {
     return slot == nullptr ? nullptr : &slot->tensor.GetOriginShape();
+}
+
+const Range<Shape>* ShapeRangeOf(const TensorSlot* slot)
+{
+    return slot == nullptr ? nullptr : &slot->ranges->shape;
+}
+
+const TensorRange* TensorRangeOf(const TensorSlot* slot)
+{
+    return slot == nullptr ? nullptr : &slot->ranges->tensor;
 }
 
 ge::DataType DtypeOf(const TensorSlot* slot)
@@ -164,6 +175,53 @@ const void* RuntimeAttrs::FindList(size_t index) const
         return nullptr;
     }
     return slot.Pointer();
+}
+
+const Range<Shape>* InferShapeRangeContext::GetInputShapeRange(const size_t index) const
+{
+    return ShapeRangeOf(InputOf(call_, index));
+}
+
+const TensorRange* InferShapeRangeContext::GetInputTensorRange(const size_t index) const
+{
+    return TensorRangeOf(InputOf(call_, index));
+}
+
+const TensorRange* InferShapeRangeContext::GetOptionalInputTensorRange(const size_t ir_index) const
+{
+    return GetDynamicInputTensorRange(ir_index, 0);
+}
+
+const Range<Shape>* InferShapeRangeContext::GetRequiredInputShapeRange(const size_t ir_index) const
+{
+    return GetDynamicInputShapeRange(ir_index, 0);
+}
+
+const TensorRange* InferShapeRangeContext::GetRequiredInputTensorRange(const size_t ir_index) const
+{
+    return GetDynamicInputTensorRange(ir_index, 0);
+}
+
+const TensorRange* InferShapeRangeContext::GetDynamicInputTensorRange(const size_t ir_index,
+                                                                      const size_t relative_index) const
+{
+    return TensorRangeOf(IrInputOf(call_, ir_index, relative_index));
+}
+
+const Range<Shape>* InferShapeRangeContext::GetOptionalInputShapeRange(const size_t ir_index) const
+{
+    return GetDynamicInputShapeRange(ir_index, 0);
+}
+
+const Range<Shape>* InferShapeRangeContext::GetDynamicInputShapeRange(const size_t ir_index,
+                                                                      const size_t relative_index) const
+{
+    return ShapeRangeOf(IrInputOf(call_, ir_index, relative_index));
+}
+
+Range<Shape>* InferShapeRangeContext::GetOutputShapeRange(const size_t index)
+{
+    return index < call_.outputs.size() ? &call_.outputs[index].ranges->shape : nullptr;
 }
 
 const Shape* InferShapeContext::GetInputShape(const size_t index) const

@@ -55,6 +55,16 @@ std::optional<Registered> Find(const std::string& opType, std::string& problem)
     return operation;
 }
 
+/// Those of the call, and one for each output of the operator that is not among them.
+std::vector<Instances> OutputsOf(const opforgeTwinCall& call, const Registered& operation)
+{
+    std::vector<Instances> outputs = call.outputs;
+    for (size_t i = outputs.size(); i < operation.definition->outputs.size(); ++i) {
+        outputs.push_back({Instance()});
+    }
+    return outputs;
+}
+
 std::string InferText(const opforgeTwinCall& call)
 {
     std::string problem;
@@ -62,11 +72,8 @@ std::string InferText(const opforgeTwinCall& call)
     if (!operation) {
         return Error(problem);
     }
-    std::vector<Instances> outputs = call.outputs;
-    for (size_t i = outputs.size(); i < operation->definition->outputs.size(); ++i) {
-        outputs.push_back({Instance()});
-    }
-    const auto built = MakeCall(*operation, call.inputs, outputs, call.attributes, CurrentSoc(), problem);
+    const auto built =
+        MakeCall(*operation, call.inputs, OutputsOf(call, *operation), call.attributes, CurrentSoc(), problem);
     if (built == nullptr || !RunInferShape(*operation, *built, problem) ||
         !RunInferDataType(*operation, *built, problem)) {
         return Error(problem);
@@ -75,6 +82,30 @@ std::string InferText(const opforgeTwinCall& call)
     for (const TensorSlot& output : built->outputs) {
         list += Text(list.empty() ? "" : ", ", "{\"dims\": ", DimsText(output.tensor.GetOriginShape()),
                      ", \"dtype\": ", static_cast<int>(output.description.GetDataType()), "}");
+    }
+    return Text("{\"outputs\": [", list, "]}");
+}
+
+std::string InferRangeText(const opforgeTwinCall& call)
+{
+    std::string problem;
+    const std::optional<Registered> operation = Find(call.opType, problem);
+    if (!operation) {
+        return Error(problem);
+    }
+    const auto built =
+        MakeCall(*operation, call.inputs, OutputsOf(call, *operation), call.attributes, CurrentSoc(), problem);
+    if (built == nullptr || !RunInferShapeRange(*operation, *built, problem)) {
+        return Error(problem);
+    }
+    std::string list;
+    for (const TensorSlot& output : built->outputs) {
+        const gert::Range<gert::Shape>& range = output.ranges->shape;
+        if (range.GetMin() == nullptr || range.GetMax() == nullptr) {
+            return Error(Text(call.opType, ": the shape range function set an end of a range to null"));
+        }
+        list += Text(list.empty() ? "" : ", ", "{\"lowest\": ", DimsText(*range.GetMin()),
+                     ", \"highest\": ", DimsText(*range.GetMax()), "}");
     }
     return Text("{\"outputs\": [", list, "]}");
 }
@@ -125,6 +156,15 @@ void opforgeTwinAddInput(opforgeTwinCall* call, const int64_t* dims, int64_t ran
     call->inputs.push_back(InstancesOf(dims, rank, dtype, values, valueBytes));
 }
 
+void opforgeTwinSetRange(opforgeTwinCall* call, const int64_t* lowest, const int64_t* highest)
+{
+    for (Instance& instance : call->inputs.back()) {
+        const size_t rank = instance.origin.GetDimNum();
+        instance.lowest = ShapeOf(lowest, rank);
+        instance.highest = ShapeOf(highest, rank);
+    }
+}
+
 void opforgeTwinAddOutput(opforgeTwinCall* call, const int64_t* dims, int64_t rank, int32_t dtype)
 {
     call->outputs.push_back(InstancesOf(dims, rank, dtype, nullptr, 0));
@@ -161,6 +201,13 @@ const char* opforgeTwinInfer(opforgeTwinCall* call)
 {
     thread_local std::string answer;
     answer = InferText(*call);
+    return answer.c_str();
+}
+
+const char* opforgeTwinInferRange(opforgeTwinCall* call)
+{
+    thread_local std::string answer;
+    answer = InferRangeText(*call);
     return answer.c_str();
 }
 

@@ -6,6 +6,7 @@
 #include "graph/operator.h"
 #include "graph/operator_factory.h"
 #include "host/access.h"
+#include "host/errors.h"
 #include "host/names.h"
 #include "host/operator_node.h"
 #include "host/plugins.h"
@@ -103,10 +104,14 @@ std::string ParseText(const std::string& key, ge::Operator& source)
         if (plugin->parseOperator == nullptr) {
             return Error(Text(key, ": the plugin has no ParseParamsByOperatorFn"));
         }
+        const size_t before = ErrorLength();
         const domi::Status status = plugin->parseOperator(source, target);
-        return status == domi::SUCCESS ? OperatorText(target)
-                                       : Error(Text(key, ": the plugin refused the node (status ", status,
-                                                    "); what it has to say is on stderr"));
+        if (status == domi::SUCCESS) {
+            return OperatorText(target);
+        }
+        const std::string said = TakeErrorsBehind(before);
+        return Error(Text(key, ": the plugin refused the node (status ", status,
+                          "): ", said.empty() ? "it logged no reason; what it prints is on stderr" : said));
     }
     return Error(Text("E13010: No operator plugin is registered for Op ", source.GetName(), ", optype ", key));
 }

@@ -1,5 +1,6 @@
 #include "host/errors.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -67,6 +68,19 @@ void AddError(const std::string& text)
 void ClearErrors()
 {
     recent.clear();
+}
+
+size_t ErrorLength()
+{
+    return recent.size();
+}
+
+std::string TakeErrorsBehind(size_t length)
+{
+    const size_t start = length == 0 ? 0 : length + 1;  // behind the end of the line before
+    const std::string taken = start < recent.size() ? recent.substr(start) : "";
+    recent.resize(std::min(length, recent.size()));
+    return taken;
 }
 
 void ReportMisuse(const std::string& text)

@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_HOST_ERRORS_H
 #define OPFORGE_TWIN_HOST_ERRORS_H
 
+#include <cstddef>
 #include <string>
 
 #include "acl/acl_base.h"
@@ -15,6 +16,12 @@ aclError Fail(aclError status, const std::string& text);
 void AddError(const std::string& text);
 
 void ClearErrors();
+
+/// Where the error of this thread ends now.
+size_t ErrorLength();
+
+/// Takes back what was added to the error of this thread behind `length`.
+std::string TakeErrorsBehind(size_t length);
 
 /// Host code of an operator did what would read garbage on CANN. It goes on, and its call fails with this text.
 void ReportMisuse(const std::string& text);

@@ -469,6 +469,9 @@ OpDefRegistration::OpDefRegistration(const char* opType, ops::OpDef&& definition
     if (kind != LibraryKind::kTiling && definition.GetInferShape() != nullptr) {
         implementation.inferShape = definition.GetInferShape();
     }
+    if (kind != LibraryKind::kTiling && definition.GetInferShapeRange() != nullptr) {
+        implementation.inferShapeRange = definition.GetInferShapeRange();
+    }
     if (kind != LibraryKind::kTiling && definition.GetInferDataType() != nullptr) {
         implementation.inferDataType = definition.GetInferDataType();
     }

@@ -19,7 +19,7 @@ OpImplRegisterV2& OpImplRegisterV2::InferShape(InferShapeKernelFunc infer_shape_
 
 OpImplRegisterV2& OpImplRegisterV2::InferShapeRange(InferShapeRangeKernelFunc infer_shape_range_func)
 {
-    (void)infer_shape_range_func;  // only graphs with shape ranges call it
+    implementation_->inferShapeRange = infer_shape_range_func;
     return *this;
 }
 

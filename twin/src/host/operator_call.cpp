@@ -33,6 +33,18 @@ std::unique_ptr<uint8_t[]> Bytes(const void* data, size_t size)
     return block;
 }
 
+/// One end of a shape's range: where it is not given, known dims are fixed, and unknown ones are `unknown`.
+void SetRange(const gert::Shape& shape, const std::optional<gert::Shape>& given, gert::StorageShape& end,
+              int64_t unknown)
+{
+    gert::Shape dims = given.value_or(shape);
+    for (size_t i = 0; !given && i < dims.GetDimNum(); ++i) {
+        dims.SetDim(i, dims.GetDim(i) == ge::UNKNOWN_DIM ? unknown : dims.GetDim(i));
+    }
+    end.MutableOriginShape() = dims;
+    end.MutableStorageShape() = dims;
+}
+
 bool AddInstances(const Parameter& parameter, const Instances& instances, bool isReadable,
                   std::deque<TensorSlot>& slots, std::vector<gert::AnchorInstanceInfo>& anchors, std::string& problem)
 {
@@ -60,6 +72,15 @@ bool AddInstances(const Parameter& parameter, const Instances& instances, bool i
         slot.tensor.SetPlacement(hasValues ? gert::kOnHost : gert::kOnDeviceHbm);
         slot.tensor.MutableTensorData().SetAddr(hasValues ? const_cast<void*>(instance.values) : nullptr, nullptr);
         slot.tensor.SetSize(instance.valueBytes);
+        slot.ranges = std::make_unique<TensorRanges>();
+        for (gert::Tensor* end : {&slot.ranges->lowest, &slot.ranges->highest}) {
+            end->SetDataType(instance.dtype);
+            end->SetPlacement(slot.tensor.GetPlacement());
+            end->MutableTensorData().SetAddr(slot.tensor.GetAddr(), nullptr);
+            end->SetSize(instance.valueBytes);
+        }
+        SetRange(instance.origin, instance.lowest, slot.ranges->lowest.GetShape(), 0);
+        SetRange(instance.origin, instance.highest, slot.ranges->highest.GetShape(), ge::UNKNOWN_DIM);
     }
     return true;
 }
@@ -89,16 +110,23 @@ bool AddAttributes(const Definition& definition, const std::vector<std::optional
     return true;
 }
 
-bool Judge(const char* what, const std::string& opType, ge::graphStatus status, std::string& problem)
+/// Calls a host function of the operator. False, with the reason, when it refuses the call or misbehaves.
+template <typename Context>
+bool Run(const char* what, ge::graphStatus (*function)(Context*), OperatorCall& call, std::string& problem)
 {
+    auto context = Access::MakeContext<Context>(call);
+    TakeMisuse();
+    const size_t before = ErrorLength();
+    const ge::graphStatus status = function(&context);
     const std::string misuse = TakeMisuse();
     if (!misuse.empty()) {
-        problem = Text(opType, ": the ", what, " function made a mistake: ", misuse);
+        problem = Text(call.opType, ": the ", what, " function made a mistake: ", misuse);
         return false;
     }
     if (status != ge::GRAPH_SUCCESS) {
-        problem = Text(opType, ": the ", what, " function refused the call (status ", status,
-                       "); what it has to say is on stderr");
+        const std::string said = TakeErrorsBehind(before);
+        problem = Text(call.opType, ": the ", what, " function refused the call (status ", status,
+                       "): ", said.empty() ? "it logged no reason; what it prints is on stderr" : said);
         return false;
     }
     return true;
@@ -202,19 +230,28 @@ bool RunInferShape(const Registered& operation, OperatorCall& call, std::string&
         problem = Text(call.opType, ": no shape inference is registered (IMPL_OP_INFERSHAPE)");
         return false;
     }
-    TakeMisuse();
-    auto context = Access::MakeContext<gert::InferShapeContext>(call);
-    return Judge("shape inference", call.opType, operation.implementation->inferShape(&context), problem);
+    return Run("shape inference", operation.implementation->inferShape, call, problem);
+}
+
+bool RunInferShapeRange(const Registered& operation, OperatorCall& call, std::string& problem)
+{
+    if (operation.implementation->inferShapeRange == nullptr) {
+        problem = Text(call.opType, ": no inference of shape ranges is registered (InferShapeRange)");
+        return false;
+    }
+    for (TensorSlot& output : call.outputs) {
+        output.ranges = std::make_unique<TensorRanges>();
+    }
+    return Run("shape range inference", operation.implementation->inferShapeRange, call, problem);
 }
 
 bool RunInferDataType(const Registered& operation, OperatorCall& call, std::string& problem)
 {
-    TakeMisuse();
-    auto context = Access::MakeContext<gert::InferDataTypeContext>(call);
     if (operation.implementation->inferDataType != nullptr) {
-        return Judge("dtype inference", call.opType, operation.implementation->inferDataType(&context), problem);
+        return Run("dtype inference", operation.implementation->inferDataType, call, problem);
     }
     if (operation.implementation->hasDtypeOfFirstInput && !call.inputs.empty()) {
+        auto context = Access::MakeContext<gert::InferDataTypeContext>(call);
         for (size_t index = 0; index < call.outputs.size(); ++index) {
             context.SetOutputDataType(index, context.GetInputDataType(0));
         }
@@ -230,11 +267,8 @@ bool RunTiling(const Registered& operation, OperatorCall& call, std::string& pro
         problem = Text(call.opType, ": no tiling function is registered (IMPL_OP_OPTILING)");
         return false;
     }
-    TakeMisuse();
     call.tiling.buffer = gert::TilingData::CreateCap(operation.implementation->tilingDataCapacity);
-    auto context = Access::MakeContext<gert::TilingContext>(call);
-    return Judge("tiling", call.opType, operation.implementation->tiling(&context), problem) &&
-           CheckTiling(call, problem);
+    return Run("tiling", operation.implementation->tiling, call, problem) && CheckTiling(call, problem);
 }
 
 }  // namespace opforge::twin::host

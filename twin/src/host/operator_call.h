@@ -11,6 +11,7 @@
 
 #include "exe_graph/runtime/compute_node_info.h"
 #include "exe_graph/runtime/continuous_vector.h"
+#include "exe_graph/runtime/infer_shape_range_context.h"
 #include "exe_graph/runtime/runtime_attrs.h"
 #include "exe_graph/runtime/tensor.h"
 #include "exe_graph/runtime/tiling_data.h"
@@ -29,6 +30,8 @@ struct Instance {
     ge::Format format = ge::FORMAT_ND;
     const void* values = nullptr;  ///< on the host, if they are known there
     size_t valueBytes = 0;
+    std::optional<gert::Shape> lowest;   ///< of the shape's range, where a graph knows it
+    std::optional<gert::Shape> highest;  ///< -1 is without end
 };
 
 /// The instances of one IR parameter: none for an absent optional one.
@@ -48,9 +51,18 @@ private:
     std::unique_ptr<gert::ContinuousVectorVector> lists_;
 };
 
+/// The ends of what the shape of a tensor may be, as inference of ranges sees and sets them.
+struct TensorRanges {
+    gert::Tensor lowest;
+    gert::Tensor highest;
+    gert::Range<gert::Shape> shape{&lowest.MutableOriginShape(), &highest.MutableOriginShape()};
+    gert::TensorRange tensor{&lowest, &highest};
+};
+
 struct TensorSlot {
     gert::Tensor tensor;
     gert::CompileTimeTensorDesc description;
+    std::unique_ptr<TensorRanges> ranges;
 };
 
 struct TilingOutcome {
@@ -87,6 +99,7 @@ std::unique_ptr<OperatorCall> MakeCall(const Registered& operation, const std::v
 
 /// Run the registered function on the call. False, with the reason, when there is none, it refuses or misbehaves.
 bool RunInferShape(const Registered& operation, OperatorCall& call, std::string& problem);
+bool RunInferShapeRange(const Registered& operation, OperatorCall& call, std::string& problem);
 bool RunInferDataType(const Registered& operation, OperatorCall& call, std::string& problem);
 bool RunTiling(const Registered& operation, OperatorCall& call, std::string& problem);
 

@@ -22,6 +22,7 @@ namespace opforge::twin::host {
 /// The host functions of an operator type; null where none is registered.
 struct Implementation {
     gert::OpImplRegisterV2::InferShapeKernelFunc inferShape = nullptr;
+    gert::OpImplRegisterV2::InferShapeRangeKernelFunc inferShapeRange = nullptr;
     gert::OpImplRegisterV2::InferDataTypeKernelFunc inferDataType = nullptr;
     gert::OpImplRegisterV2::TilingKernelFunc tiling = nullptr;
     size_t tilingDataCapacity = 2048;

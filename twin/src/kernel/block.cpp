@@ -433,7 +433,9 @@ void Block::EndDma(Pipe onPipe, const Call& call)
     dma_.isAtomic = onPipe == Pipe::kMte3 && atomic != AtomicOp::kNone;
     dma_.phase = static_cast<uint32_t>(timeline.Phases().size());
     timeline.RunDma(dma_, call);
-    traffic.push_back(dma_);
+    if (launch.dmaCount.fetch_add(1, std::memory_order_relaxed) < LaunchState::kMostRecords) {
+        traffic.push_back(dma_);
+    }
     dma_ = {};
 }
 

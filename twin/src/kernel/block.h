@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "kernel/scalar_cache.h"
 #include "kernel/sites.h"
 #include "kernel/soc.h"
+#include "kernel/stack_guard.h"
 #include "kernel/text.h"
 #include "kernel/timeline.h"
 #include "opforge_twin/launch.h"
@@ -42,6 +44,10 @@ struct LaunchState {
     uint32_t tilingRegion = 0;
     Scheduler* scheduler = nullptr;
     std::string tracePath;  ///< empty: no trace
+    std::atomic<uint64_t> dmaCount{0};
+
+    /// DMA instructions whose traffic is remembered until the launch has ended: 150 MB of records.
+    static constexpr uint64_t kMostRecords = uint64_t{2} << 20;
 };
 
 /// Flags and event ids, one set for each HardEvent.
@@ -144,7 +150,7 @@ public:
     uint64_t bytesRead = 0;
     uint64_t bytesWritten = 0;
     uint64_t dmaCount = 0;
-    std::vector<DmaRecord> traffic;
+    std::deque<DmaRecord> traffic;
     std::vector<Finding> findings;
     bool stopped = false;
 
@@ -154,6 +160,7 @@ public:
     volatile std::sig_atomic_t inKernel = 0;  ///< in the kernel's own code, which may be left by a jump
     sigjmp_buf escape{};
     Fault fault;
+    StackGuard stackGuard;     ///< between the twin's frames and the kernel's
     uintptr_t stackBase = 0;   ///< where the kernel's frames begin; they grow downwards
     uintptr_t stackLimit = 0;  ///< what they must not come below
     Call lastCall{"", {}};

@@ -51,19 +51,19 @@ std::vector<double> Estimate::Spent(uint32_t block) const
     return spent;
 }
 
-void Estimate::Add(uint32_t block, const std::vector<Phase>& phases, const std::vector<DmaRecord>& traffic)
+void Estimate::Add(uint32_t block, const std::vector<Phase>& phases, std::deque<DmaRecord>& traffic)
 {
     const size_t core = CoreOf(block);
     while (phases_.size() < phases.size()) {
         phases_.emplace_back().shares.resize(cores_);
     }
-    for (const DmaRecord& record : traffic) {
-        Share& share = phases_[record.phase].shares[core];
-        traffic_.push_back(record);
+    for (; !traffic.empty(); traffic.pop_front()) {
+        Share& share = phases_[traffic.front().phase].shares[core];
+        traffic_.push_back(traffic.front());
         traffic_.back().core = static_cast<uint32_t>(core);
         traffic_.back().clock = share.bytes;
         traffic_.back().turn = Turn(core, share.bytes);
-        share.bytes += record.Bytes();
+        share.bytes += traffic_.back().Bytes();
     }
     for (size_t index = 0; index < phases.size(); ++index) {
         Share& share = phases_[index].shares[core];
@@ -71,11 +71,18 @@ void Estimate::Add(uint32_t block, const std::vector<Phase>& phases, const std::
         share.cycles = share.scheduled;
         AddTo(share.path, phases[index].path);
         AddTo(share.busy, phases[index].busy);
+        phases_[index].moved += phases[index].charged;
     }
 }
 
-void Estimate::Settle(const GlobalMemory& memory)
+void Estimate::Settle(const GlobalMemory& memory, bool hasAllTraffic)
 {
+    if (!hasAllTraffic) {
+        return;
+    }
+    for (PhaseSum& phase : phases_) {
+        phase.moved = {};
+    }
     std::sort(traffic_.begin(), traffic_.end(), [](const DmaRecord& a, const DmaRecord& b) {
         return std::tie(a.phase, a.clock, a.turn, a.core) < std::tie(b.phase, b.clock, b.turn, b.core);
     });
@@ -83,8 +90,7 @@ void Estimate::Settle(const GlobalMemory& memory)
     L2Cache cache(memory, static_cast<uint64_t>(soc_.l2Bytes));
     for (const DmaRecord& record : traffic_) {
         const Transfer transfer = cache.Move(record);
-        phases_[record.phase].firstTouchBytes += transfer.firstTouchBytes;
-        phases_[record.phase].l2Bytes += transfer.l2Bytes;
+        phases_[record.phase].moved += transfer;
         changes[record.phase][record.core][static_cast<size_t>(record.pipe)] +=
             MovingCycles(record, transfer) - MovingCycles(record, record.charged);
     }
@@ -117,8 +123,8 @@ PhaseTime Estimate::TimeOf(const PhaseSum& phase) const
     time.core = static_cast<uint32_t>(slowest - phase.shares.begin());
     time.coreUs = slowest->cycles / CyclesPerMicro();
     time.path = SharesOf(slowest->path, CyclesPerMicro());
-    time.gmUs = static_cast<double>(phase.firstTouchBytes) / time_model::kGmBandwidthBytesPerS * kMicro;
-    time.l2Us = static_cast<double>(phase.l2Bytes) / time_model::kL2BandwidthBytesPerS * kMicro;
+    time.gmUs = static_cast<double>(phase.moved.firstTouchBytes) / time_model::kGmBandwidthBytesPerS * kMicro;
+    time.l2Us = static_cast<double>(phase.moved.l2Bytes) / time_model::kL2BandwidthBytesPerS * kMicro;
     return time;
 }
 
@@ -151,7 +157,7 @@ void Estimate::Write(uint64_t minimalBytes, LaunchReport& report) const
     for (size_t index = 0; index < phases_.size(); ++index) {
         PhaseTime time = TimeOf(phases_[index]);
         time.syncUs = index == 0 ? 0.0 : time_model::kSyncAllCycles / CyclesPerMicro();
-        report.firstTouchBytes += phases_[index].firstTouchBytes;
+        report.firstTouchBytes += phases_[index].moved.firstTouchBytes;
         report.estimateUs += time.Us() + time.syncUs;
         report.phases.push_back(std::move(time));
     }

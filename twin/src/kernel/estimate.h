@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_ESTIMATE_H
 #define OPFORGE_TWIN_KERNEL_ESTIMATE_H
 
+#include <deque>
 #include <vector>
 
 #include "kernel/l2_cache.h"
@@ -18,11 +19,12 @@ public:
     size_t CoreOf(uint32_t block) const { return block % cores_; }
     /// Cycles that the core of a block has spent on earlier ones, by phase.
     std::vector<double> Spent(uint32_t block) const;
-    void Add(uint32_t block, const std::vector<Phase>& phases, const std::vector<DmaRecord>& traffic);
+    /// `traffic` moves to the estimate record by record: there may be very many.
+    void Add(uint32_t block, const std::vector<Phase>& phases, std::deque<DmaRecord>& traffic);
     /// Decides what came from L2, now that the traffic of all cores is known, and corrects the schedules: they were
     /// made block after block, but cores run side by side. They are taken to keep pace, byte for byte of a phase, and a
-    /// schedule grows or shrinks with its busiest pipe.
-    void Settle(const GlobalMemory& memory);
+    /// schedule grows or shrinks with its busiest pipe. Without records of all traffic the schedules stay as they are.
+    void Settle(const GlobalMemory& memory, bool hasAllTraffic);
     /// Times and balance of the launch; `minimalBytes`: each input and each output once.
     void Write(uint64_t minimalBytes, LaunchReport& report) const;
     /// Cycles from the start of the kernel to the start of each phase.
@@ -42,8 +44,7 @@ private:
     /// A phase of all cores.
     struct PhaseSum {
         std::vector<Share> shares;  ///< by core
-        uint64_t firstTouchBytes = 0;
-        uint64_t l2Bytes = 0;
+        Transfer moved;
     };
 
     PhaseTime TimeOf(const PhaseSum& phase) const;
@@ -53,7 +54,7 @@ private:
     const SocFigures& soc_;
     size_t cores_;
     std::vector<PhaseSum> phases_;
-    std::vector<DmaRecord> traffic_;
+    std::deque<DmaRecord> traffic_;
 };
 
 }  // namespace opforge::twin::kernel

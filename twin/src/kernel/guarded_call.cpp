@@ -1,6 +1,9 @@
 #include "kernel/guarded_call.h"
 
+#include <alloca.h>
+
 #include <csetjmp>
+#include <cstdlib>
 #include <exception>
 #include <string>
 
@@ -31,6 +34,13 @@ std::string After(const Block& block)
                                        : Text(" after ", block.lastCall.name, " at this place");
 }
 
+void ReportOverrun(Block& block, const char* what)
+{
+    block.Report("stack_overrun", Pipe::kScalar, {"kernel code", block.lastCall.at},
+                 Text("a function of the kernel ", what, After(block),
+                      ": a local array is written behind its end or before its start; check the index"));
+}
+
 void ReportAddress(Block& block)
 {
     const Call call{"kernel code", block.lastCall.at};
@@ -42,6 +52,8 @@ void ReportAddress(Block& block)
         block.Report("raw_gm_access", Pipe::kScalar, call,
                      Text("a GM pointer into ", name, " was dereferenced", After(block),
                           "; use GlobalTensor::GetValue and SetValue"));
+    } else if (block.stackGuard.Contains(address)) {
+        ReportOverrun(block, "wrote or read beyond its own stack frames");
     } else if (address + 2 * kStackReserve >= block.stackLimit && address < block.stackLimit) {
         block.Report("stack_overflow", Pipe::kScalar, call,
                      Text("the stack ran out", After(block), "; the device has ", kDeviceStackBytes,
@@ -85,15 +97,31 @@ void ReportThrow(Block& block, const char* what)
                       "; the device has no exceptions"));
 }
 
+/// Calls the kernel with a guard between its frames and those of the callers.
+__attribute__((noinline)) void CallBelowGuard(Block& block, const std::function<void()>& kernel)
+{
+    struct Lifted {
+        StackGuard& guard;
+        ~Lifted() { guard.Lift(); }
+    };
+    void* room = alloca(StackGuard::kBytes);
+    block.stackBase = reinterpret_cast<uintptr_t>(room);
+    block.stackGuard.Raise(room);
+    const Lifted lifted{block.stackGuard};
+    block.inKernel = 1;
+    kernel();
+    block.inKernel = 0;
+}
+
 /// Calls the kernel; returns 0, or why it had to be left.
 int Enter(Block& block, const std::function<void()>& kernel)
 {
     const int left = sigsetjmp(block.escape, 1);
-    if (left == 0) {
+    if (left != 0) {
+        block.stackGuard.Lift();
+    } else {
         try {
-            block.inKernel = 1;
-            kernel();
-            block.inKernel = 0;
+            CallBelowGuard(block, kernel);
         } catch (const Stopped&) {
             block.stopped = true;  // its finding is in the block
         } catch (const std::exception& error) {
@@ -109,11 +137,43 @@ int Enter(Block& block, const std::function<void()>& kernel)
     return left;
 }
 
+/// The block whose kernel is to be left without running through its frames; its finding is made by the caller.
+Block& Left()
+{
+    Block* block = CurrentBlock();
+    if (block == nullptr) {
+        std::abort();  // kernel code outside of a launch
+    }
+    block->inKernel = 0;
+    return *block;
+}
+
+[[noreturn]] void Leave(Block& block)
+{
+    block.stopped = true;
+    siglongjmp(block.escape, kFaulted);
+}
+
 }  // namespace
+
+void LeaveArray(const Location& at, const char* array, int64_t index)
+{
+    Block& block = Left();
+    block.Report("array_bounds", Pipe::kScalar, {"kernel code", at},
+                 Text("element ", index, " of an array of type ", array,
+                      "; arrays of kernels are on a stack of 32 KiB and nothing on the device checks the index"));
+    Leave(block);
+}
+
+void LoseFrame()
+{
+    Block& block = Left();
+    ReportOverrun(block, "has written over the end of its stack frame, at the latest");
+    Leave(block);
+}
 
 void CallGuarded(Block& block, const std::function<void()>& kernel)
 {
-    block.stackBase = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
     block.stackLimit = LowestStackAddress() + kStackReserve;
     CurrentBlock() = &block;
     const int left = Enter(block, kernel);

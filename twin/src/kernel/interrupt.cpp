@@ -18,13 +18,14 @@ int InterruptSignal()
     return SIGRTMIN + 7;
 }
 
-bool IsOurs(const Block* block, int signal, const siginfo_t& info)
+bool IsOurs(const Block* block, const siginfo_t& info)
 {
     if (block == nullptr || info.si_code == SI_USER) {
         return false;
     }
-    // A finding that has to leave a noexcept function of the kernel ends in abort().
-    return block->inKernel != 0 || (signal == SIGABRT && block->stopped);
+    // A finding that has to leave a noexcept function of the kernel ends in abort(), one that has to leave frames which
+    // the kernel has overwritten may end anyhow.
+    return block->inKernel != 0 || block->stopped;
 }
 
 /// Whoever handled it before does, or the process dies of it as it would have.
@@ -46,7 +47,7 @@ void PassOn(int signal, siginfo_t* info, void* context)
 void OnFault(int signal, siginfo_t* info, void* context)
 {
     Block* block = CurrentBlock();
-    if (!IsOurs(block, signal, *info)) {
+    if (!IsOurs(block, *info)) {
         PassOn(signal, info, context);
         return;
     }

@@ -165,8 +165,8 @@ LaunchReport Launch(const LaunchRequest& request, const Options& options)
         report.findings.push_back({"launch", -1, "", "", Text(request.opType, ": ", refusal), true});
         return report;
     }
-    LaunchState launch{request, options, *soc,       options.seed != 0 ? options.seed : FreshSeed(), {}, {}, 0,
-                       0,       nullptr, TracePath()};
+    LaunchState launch{request, options,     *soc, options.seed != 0 ? options.seed : FreshSeed(), {}, {}, 0, 0,
+                       nullptr, TracePath(), 0};
     std::vector<uint8_t> tiling = request.tiling;
     const std::vector<GmPointer> pointers = MapArguments(launch, tiling);
     kernel::InstallHandlers();

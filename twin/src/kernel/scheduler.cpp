@@ -17,6 +17,7 @@ namespace {
 // A block that issues nothing for this long, or runs for this long in all, will not end.
 constexpr double kQuietSeconds = 20.0;
 constexpr double kBlockSeconds = 600.0;
+constexpr size_t kMostPhases = 10000;  // each takes 7 KB; a kernel with so many would do nothing but meet
 constexpr std::chrono::milliseconds kWatchInterval{250};
 
 double TimeLimit()
@@ -109,7 +110,7 @@ void Scheduler::Run(LaunchReport& report)
         const auto busiest = static_cast<double>(*std::max_element(coreBytes_.begin(), coreBytes_.end()));
         report.trafficBalance = busiest * static_cast<double>(coreBytes_.size()) / static_cast<double>(moved);
     }
-    estimate_.Settle(launch_.memory);
+    estimate_.Settle(launch_.memory, launch_.dmaCount <= LaunchState::kMostRecords);
     if (!launch_.tracePath.empty() && !trace_.Write(launch_.tracePath, estimate_, launch_.soc.mhz)) {
         report.findings.push_back({"trace", -1, "", "", Text("cannot write the trace ", launch_.tracePath), false});
     }
@@ -228,10 +229,20 @@ void Scheduler::Arrive(std::vector<Meeting>& meetings, uint32_t number, const Bl
     }
 }
 
+void Scheduler::BeginPhase(Block& block, const Call& call)
+{
+    block.timeline.EndPhase();
+    if (block.timeline.Phases().size() > kMostPhases) {
+        block.Fail("endless_loop", Pipe::kScalar, call,
+                   Text("the cores have met or waited for each other ", kMostPhases,
+                        " times before; a loop that does not end, or let each core do more between two meetings"));
+    }
+}
+
 void Scheduler::Meet(Block& block, const Call& call)
 {
     block.PassBarrier(Pipe::kAll);
-    block.timeline.EndPhase();
+    BeginPhase(block, call);
     std::unique_lock<std::mutex> lock(mutex_);
     const uint32_t mine = block.syncs++;
     Arrive(meetings_, mine, block, Pipe::kAll);
@@ -255,7 +266,7 @@ void Scheduler::SetShared(Block& block, Pipe pipe, int64_t flag, const Location&
 
 void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
 {
-    block.timeline.EndPhase();
+    BeginPhase(block, call);
     std::unique_lock<std::mutex> lock(mutex_);
     const std::vector<Meeting>& sets = sharedSets_[static_cast<size_t>(flag)];
     const uint32_t mine = block.crossCoreWaits[static_cast<size_t>(flag)]++;

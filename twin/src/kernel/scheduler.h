@@ -33,6 +33,8 @@ public:
     void WaitShared(Block& block, int64_t flag, const Call& call);
 
 private:
+    static void BeginPhase(Block& block, const Call& call);
+
     using Ready = std::function<bool()>;
     struct Watched {
         Block* block;

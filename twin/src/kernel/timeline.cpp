@@ -55,6 +55,7 @@ void Timeline::RunDma(const DmaRecord& dma, const Call& call)
 {
     constexpr double rowCycles = 2.0;  // stated in the note of dma_issue_cycles
     const double issuing = time_model::kDmaIssueCycles + rowCycles * static_cast<double>(dma.rows - 1);
+    phase_.charged += dma.charged;
     Run(dma.pipe, issuing + MovingCycles(dma, dma.charged), time_model::kDmaLatencyCycles, call);
 }
 

@@ -28,11 +28,24 @@ struct Moment {
     Moment After(size_t cause, double cycles) const;
 };
 
+/// Bytes of DMA instructions, in whole sectors.
+struct Transfer {
+    uint64_t firstTouchBytes = 0;
+    uint64_t l2Bytes = 0;
+
+    void operator+=(const Transfer& more)
+    {
+        firstTouchBytes += more.firstTouchBytes;
+        l2Bytes += more.l2Bytes;
+    }
+};
+
 /// What a block did between two meetings of the cores.
 struct Phase {
     double cycles = 0.0;  ///< of its schedule
     PathCycles path{};    ///< the critical path: what the cycles went into
     PipeCycles busy{};
+    Transfer charged;  ///< of all its DMA
 };
 
 /// An instruction on a pipe, for a trace.
@@ -43,12 +56,6 @@ struct Span {
     double end;
     const char* name;
     Location at;
-};
-
-/// Bytes of a DMA instruction, in whole sectors.
-struct Transfer {
-    uint64_t firstTouchBytes = 0;
-    uint64_t l2Bytes = 0;
 };
 
 /// A DMA instruction and what it was charged for while its block ran.

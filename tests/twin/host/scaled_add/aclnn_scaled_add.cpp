@@ -5,7 +5,9 @@
 #include "aclnn_kernels/cast.h"
 #include "aclnn_kernels/common/op_error_check.h"
 #include "aclnn_kernels/contiguous.h"
+#include "aclnn_kernels/pad.h"
 #include "aclnn_kernels/reshape.h"
+#include "aclnn_kernels/slice.h"
 #include "aclnn_kernels/transpose.h"
 #include "opdev/make_op_executor.h"
 #include "opdev/op_dfx.h"
@@ -46,6 +48,29 @@ bool CheckDtypes(const aclTensor* x, const aclTensor* bias, const aclTensor* out
     return true;
 }
 
+/// Row i, column j is row i - 1, column j + 1 of `x`, zero where `x` has none; in both forms of the functions.
+const aclTensor* Shifted(const aclTensor* x, bool isIntoTensors, aclOpExecutor* executor)
+{
+    const int64_t widths[] = {1, 0, 0, 2};
+    const int64_t offsets[] = {0, 1};
+    const int64_t order[] = {1, 0};
+    const op::Shape shape = x->GetViewShape();
+    const int64_t sizes[] = {shape.GetDim(0), shape.GetDim(1)};
+    const aclTensor* padded = l0op::Pad(x, executor->AllocHostTensor(widths, 4, ge::DT_INT32), executor);
+    if (!isIntoTensors) {
+        return l0op::Slice(padded, executor->AllocIntArray(offsets, 2), executor->AllocIntArray(sizes, 2), executor);
+    }
+    const aclTensor* perm = executor->ConvertToTensor(executor->AllocIntArray(order, 2), ge::DT_INT64);
+    const aclTensor* turned = l0op::Transpose(
+        padded, executor->AllocTensor(op::Shape{sizes[1] + 2, sizes[0] + 1}, x->GetDataType()), perm, executor);
+    const int64_t turnedOffsets[] = {1, 0};
+    const int64_t turnedSizes[] = {sizes[1], sizes[0]};
+    const aclTensor* part = l0op::Slice(turned, executor->AllocTensor(op::Shape{sizes[1], sizes[0]}, x->GetDataType()),
+                                        executor->AllocHostTensor(turnedOffsets, 2, ge::DT_INT64),
+                                        executor->AllocHostTensor(turnedSizes, 2, ge::DT_INT64), executor);
+    return l0op::Transpose(part, executor->AllocIntArray(order, 2), executor);
+}
+
 }  // namespace
 
 aclnnStatus aclnnScaledAddGetWorkspaceSize(const aclTensor* x, const aclTensor* biasOptional,
@@ -69,6 +94,20 @@ aclnnStatus aclnnScaledAddGetWorkspaceSize(const aclTensor* x, const aclTensor* 
         bias = l0op::Contiguous(bias, uniqueExecutor.get());
         bias = bias == nullptr ? nullptr : l0op::Cast(bias, x->GetDataType(), uniqueExecutor.get());
         CHECK_RET(bias != nullptr, ACLNN_ERR_INNER_NULLPTR);
+    }
+    if (std::strncmp(mode, "shifted", 7) == 0) {
+        dense = Shifted(dense, std::strcmp(mode, "shifted into tensors") == 0, uniqueExecutor.get());
+        CHECK_RET(dense != nullptr, ACLNN_ERR_INNER_NULLPTR);
+    }
+    if (std::strcmp(mode, "slice too much") == 0) {
+        const int64_t zeros[] = {0, 0};
+        const int64_t sizes[] = {-1, dense->GetViewShape().GetDim(1) + 1};
+        dense = l0op::Slice(dense, uniqueExecutor->AllocIntArray(zeros, 2), uniqueExecutor->AllocIntArray(sizes, 2),
+                            uniqueExecutor.get());
+        CHECK_RET(dense != nullptr, ACLNN_ERR_INNER_NULLPTR);
+    }
+    if (std::strcmp(mode, "pad with device values") == 0) {
+        CHECK_RET(l0op::Pad(dense, dense, uniqueExecutor.get()) != nullptr, ACLNN_ERR_INNER_NULLPTR);
     }
     const bool isTransposed = std::strcmp(mode, "transposed") == 0;
     if (isTransposed) {

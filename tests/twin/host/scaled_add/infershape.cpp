@@ -2,6 +2,7 @@
 
 #include "exe_graph/runtime/infer_datatype_context.h"
 #include "exe_graph/runtime/infer_shape_context.h"
+#include "exe_graph/runtime/infer_shape_range_context.h"
 #include "register/op_impl_registry.h"
 
 namespace {
@@ -28,6 +29,21 @@ ge::graphStatus InferDataType(gert::InferDataTypeContext* context)
     return context->SetOutputDataType(0, context->GetRequiredInputDataType(0));
 }
 
-IMPL_OP_INFERSHAPE(ScaledAdd).InferShape(InferShape).InferDataType(InferDataType);
+/// One row less than x at least, and at most as many as x: as if rows could be dropped.
+ge::graphStatus InferShapeRange(gert::InferShapeRangeContext* context)
+{
+    const gert::Range<gert::Shape>* x = context->GetRequiredInputShapeRange(0);
+    gert::Range<gert::Shape>* out = context->GetOutputShapeRange(0);
+    if (context->GetOptionalInputTensorRange(2) != nullptr || context->GetInputShapeRange(1) != nullptr ||
+        context->GetOutputShapeRange(1) != nullptr) {
+        return ge::GRAPH_FAILED;
+    }
+    *out->GetMin() = *x->GetMin();
+    out->GetMin()->SetDim(0, x->GetMin()->GetDim(0) - 1);
+    out->SetMax(const_cast<gert::Shape*>(x->GetMax()));
+    return ge::GRAPH_SUCCESS;
+}
+
+IMPL_OP_INFERSHAPE(ScaledAdd).InferShape(InferShape).InferShapeRange(InferShapeRange).InferDataType(InferDataType);
 
 }  // namespace

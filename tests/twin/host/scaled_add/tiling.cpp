@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "acl/acl.h"
 #include "exe_graph/runtime/tiling_context.h"
 #include "register/op_impl_registry.h"
 #include "tiling/platform/platform_ascendc.h"
@@ -43,6 +44,11 @@ ge::graphStatus Tiling(gert::TilingContext* context)
     data.vectorCores = platform.GetCoreNumAiv();
     data.isOverrun = std::strcmp(mode, "overrun") == 0 ? 1 : 0;
     if (std::strcmp(mode, "refuse") == 0) {
+        return ge::GRAPH_FAILED;
+    }
+    if (std::strcmp(mode, "refuse with a reason") == 0) {
+        aclAppLog(ACL_ERROR, __func__, __FILE__, __LINE__, "rows: got %ld, expected more",
+                  static_cast<long>(data.rows));
         return ge::GRAPH_FAILED;
     }
     if (std::strcmp(mode, "read a dim behind the last") == 0) {

@@ -262,6 +262,12 @@ void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, 
 void SetCrossCore(int64_t mode, pipe_t pipe, int64_t flag, const Call& call);
 void WaitCrossCore(int64_t flag, const Call& call);
 
+// --- the kernel's own stack ---
+/// The kernel took element `index` of an array that has no such element.
+[[noreturn]] void LeaveArray(const Location& at, const char* array, int64_t index);
+/// A function of the kernel has written over the end of its frame.
+[[noreturn]] void LoseFrame();
+
 // --- launch ---
 int64_t BlockIndex();
 int64_t BlockCount();

@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_SORT_H
 #define OPFORGE_TWIN_KERNEL_SORT_H
 
+#include "opforge_twin/kernel/params.h"
 #include "opforge_twin/kernel/tensor.h"
 
 namespace opforge::twin::kernel {
@@ -20,15 +21,16 @@ namespace AscendC {
 struct MrgSort4Info {
     uint16_t elementLengths[4] = {0};
     bool ifExhaustedSuspension = false;
-    uint16_t validBit = 0;
-    int64_t repeatTimes = 1;
+    twin::Given16 validBit = 0;
+    twin::Given8 repeatTimes = 1;
 
     MrgSort4Info() = default;
-    MrgSort4Info(const uint16_t lengths[4], const bool suspension, const uint16_t valid, const int64_t repeats)
+    MrgSort4Info(const uint16_t lengths[4], const bool suspension, const twin::Given16 valid,
+                 const twin::Given16 repeats)
         : elementLengths{lengths[0], lengths[1], lengths[2], lengths[3]},
           ifExhaustedSuspension(suspension),
           validBit(valid),
-          repeatTimes(repeats)
+          repeatTimes(static_cast<twin::Given8>(repeats))
     {
     }
 };

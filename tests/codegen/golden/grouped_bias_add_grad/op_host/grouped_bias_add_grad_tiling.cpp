@@ -34,6 +34,10 @@ ge::graphStatus TilingOfGroupedBiasAddGrad(gert::TilingContext* context)
     if (const Verdict broken = CheckGroupedBiasAddGrad(call, true, symbols)) {
         return Refuse(context, broken->message);
     }
+    if (!AreShapesKnown({&call.gradY, &call.groupIdx, &call.gradBias})) {
+        return Refuse(context,
+                      "GroupedBiasAddGrad: shapes: got a dimension that is not known, expected those of a run");
+    }
 
     GroupedBiasAddGradProblem problem;
     problem.shapeCase = symbols.shapeCase;

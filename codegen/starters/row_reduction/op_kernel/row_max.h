@@ -1,5 +1,5 @@
-#ifndef SPECIMENS_OP_KERNEL_ROW_MAX_H
-#define SPECIMENS_OP_KERNEL_ROW_MAX_H
+#ifndef OP_KERNEL_ROW_MAX_H
+#define OP_KERNEL_ROW_MAX_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
@@ -97,4 +97,4 @@ private:
 
 }  // namespace opforge
 
-#endif  // SPECIMENS_OP_KERNEL_ROW_MAX_H
+#endif  // OP_KERNEL_ROW_MAX_H

@@ -1,5 +1,5 @@
-#ifndef SPECIMENS_OP_KERNEL_SCALED_ADD_H
-#define SPECIMENS_OP_KERNEL_SCALED_ADD_H
+#ifndef OP_KERNEL_SCALED_ADD_H
+#define OP_KERNEL_SCALED_ADD_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
@@ -85,4 +85,4 @@ private:
 
 }  // namespace opforge
 
-#endif  // SPECIMENS_OP_KERNEL_SCALED_ADD_H
+#endif  // OP_KERNEL_SCALED_ADD_H

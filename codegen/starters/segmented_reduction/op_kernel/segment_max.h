@@ -1,5 +1,5 @@
-#ifndef SPECIMENS_OP_KERNEL_SEGMENT_MAX_H
-#define SPECIMENS_OP_KERNEL_SEGMENT_MAX_H
+#ifndef OP_KERNEL_SEGMENT_MAX_H
+#define OP_KERNEL_SEGMENT_MAX_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
@@ -184,4 +184,4 @@ private:
 
 }  // namespace opforge
 
-#endif  // SPECIMENS_OP_KERNEL_SEGMENT_MAX_H
+#endif  // OP_KERNEL_SEGMENT_MAX_H

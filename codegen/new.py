@@ -1,0 +1,103 @@
+"""`opforge new`: a project of one's own with an operator that works, from one of the starters."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import typer
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.names import op_type_refusal, snake_case, suggest
+
+_STARTERS = Path(__file__).resolve().parent / "starters"
+_COMMON = "project"  # what every project has, written for an operator called OpName
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+
+
+def starters() -> list[str]:
+    """The shapes of kernels to begin with."""
+    return sorted(path.name for path in _STARTERS.iterdir() if path.name != _COMMON)
+
+
+def new_command(name: str, folder: Path | None, starter: str) -> int:
+    """Write the project, say what to do next; returns the exit code."""
+    target = new_project(name, folder or Path(snake_case(name)), starter)
+    typer.echo(f"{target}: {name}, which begins as {_operator(starter)} ({starter})")
+    typer.echo(f"next: cd {target} && bash build.sh -u")
+    return 0
+
+
+def new_project(name: str, folder: Path, starter: str) -> Path:
+    """Write a project folder, all of it or nothing; returns it.
+
+    Args:
+        name: Operator type.
+        folder: The folder to make; its parent exists.
+        starter: One of `starters()`.
+
+    Raises:
+        UserError: The name or starter cannot be used, the folder exists or cannot be written.
+    """
+    texts = project_texts(name, starter)
+    if os.path.lexists(folder):
+        raise UserError(f"{folder}: it exists already, expected a new folder; choose another one or remove it")
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}")
+    try:
+        try:
+            partial.mkdir()
+            for path, text in texts.items():
+                file = partial / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8")
+            (partial / "build.sh").chmod(0o755)
+            partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        raise UserError(
+            f"{folder}: got '{error.strerror}', expected a new folder in one that can be written to; choose another one"
+        ) from error
+    return folder
+
+
+def project_texts(name: str, starter: str) -> dict[str, str]:
+    """The files of a project by path: those of the starter with its operator called `name`, and what all projects have.
+
+    Raises:
+        UserError: The name or starter cannot be used.
+    """
+    if starter not in starters():
+        raise UserError(f"--starter: got {starter!r}; {suggest(starter, starters())}")
+    if refusal := op_type_refusal(name):
+        raise UserError(f"NAME: {refusal}")
+    own = _texts(_STARTERS / starter)
+    original = _operator(starter)
+    if name != original and name in {word for text in own.values() for word in _IDENTIFIER.findall(text)}:
+        raise UserError(
+            f"NAME: got {name!r}, which the files of {starter} use; expected another name, as in 'My{name}'"
+        )
+    spelt = {original: name, "OpName": name}
+    spelt |= {snake_case(old): snake_case(new) for old, new in spelt.items()}
+    spelt |= {old.upper(): new.upper() for old, new in spelt.items() if old.islower()}
+    old = re.compile("|".join(spelt))
+    return {
+        old.sub(lambda found: spelt[found[0]], path): old.sub(lambda found: spelt[found[0]], text)
+        for path, text in (own | _texts(_STARTERS / _COMMON)).items()
+    }
+
+
+def _operator(starter: str) -> str:
+    """The operator type that a starter is written for, as the name of its spec says."""
+    (spec,) = (_STARTERS / starter / "op_proto").glob("*.yaml")
+    return "".join(word.capitalize() for word in spec.stem.split("_"))
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix != ".pyc"
+    }

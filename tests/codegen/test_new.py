@@ -1,0 +1,102 @@
+"""`opforge new`: what it writes, and what it refuses without writing anything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opforge.codegen.loader import load_spec
+from opforge.codegen.new import new_project, project_texts, starters
+
+
+def new(*arguments, cwd):
+    command = [str(Path(sys.executable).with_name("opforge")), "new", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("starter", starters())
+def test_project_speaks_of_its_own_operator_only(starter, tmp_path):
+    (was,) = (path for path in project_texts("LeakyClip", starter) if path.startswith("op_proto/"))
+    assert was == "op_proto/leaky_clip.yaml"
+    project = new_project("LeakyClip", tmp_path / "leaky_clip", starter)
+    spec = load_spec(project / "op_proto" / "leaky_clip.yaml")
+    assert (spec.op_type, spec.aclnn[0].function) == ("LeakyClip", "aclnnLeakyClip")
+    starter_type = "".join(word.capitalize() for word in _stem(starter).split("_"))
+    for path in project.rglob("*"):
+        text = f"{path} {path.read_text() if path.is_file() else ''}"
+        assert not any(name in text for name in (starter_type, _stem(starter), _stem(starter).upper(), "OpName"))
+    for file in (f"op_kernel/{spec.name}.h", f"tests/reference/{spec.name}.py", f"tests/test_{spec.name}.py"):
+        assert (project / file).is_file()
+    assert spec.own_plan is None or (project / spec.own_plan).is_file()
+    assert os.access(project / "build.sh", os.X_OK)
+
+
+def _stem(starter):
+    from opforge.codegen import new as module
+
+    (spec,) = (module._STARTERS / starter / "op_proto").glob("*.yaml")
+    return spec.stem
+
+
+def test_command_says_what_to_do_next(tmp_path):
+    result = new("LeakyClip", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "cd leaky_clip && bash build.sh -u" in result.stdout
+    assert (tmp_path / "leaky_clip" / "build.sh").is_file()
+
+
+def test_help_names_every_starter(tmp_path):
+    shown = " ".join(new("--help", cwd=tmp_path).stdout.split())
+    assert all(starter in shown for starter in starters())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["leaky_clip"], "NAME: got 'leaky_clip', expected CamelCase"),
+        (["Leaky_Clip"], "NAME: got 'Leaky_Clip', expected CamelCase"),
+        (["../Clip"], "NAME: got '../Clip', expected CamelCase"),
+        (["Class", "folder"], "NAME: got 'Class', whose kernel would be called 'class'"),
+        (["Init"], "NAME: got 'Init', which the files of elementwise use; expected another name, as in 'MyInit'"),
+        (["T"], "NAME: got 'T', which the files of elementwise use"),
+        (["Clip", "--starter", "elementwize"], "--starter: got 'elementwize'; did you mean 'elementwise'?"),
+        (["Clip", "taken"], "taken: it exists already"),
+        (["Clip", "file"], "file: it exists already"),
+        (["Clip", "link"], "link: it exists already"),
+        (["Clip", "absent/clip"], "absent/clip: got 'No such file or directory'"),
+        (["Clip", "file/clip"], "file/clip: got 'Not a directory'"),
+        (["Clip", "/proc/clip"], "/proc/clip: got"),
+        (["Clip", "x" * 300], "got 'File name too long'"),
+        (["Clip", ""], ".: it exists already"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_in_one_line_and_leaves_nothing(arguments, said, tmp_path):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to("nowhere")
+    before = sorted(tmp_path.rglob("*"))
+    result = new(*arguments, cwd=tmp_path)
+    assert result.returncode == 2, result.stdout
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_project_that_cannot_be_finished_leaves_nothing(tmp_path, monkeypatch):
+    written = []
+
+    def fail_later(path, *arguments, **options):
+        written.append(path)
+        if len(written) == 4:
+            raise OSError(28, "No space left on device")
+        return original(path, *arguments, **options)
+
+    original = Path.write_text
+    monkeypatch.setattr(Path, "write_text", fail_later)
+    with pytest.raises(Exception, match="No space left"):
+        new_project("Clip", tmp_path / "clip", "elementwise")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,67 @@
+"""Fixtures of all tests."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+# What a checkout holds besides its files.
+MADE = (".git", ".venv", ".*_cache", ".hypothesis", "build", "build_out", "*.egg-info", "__pycache__")
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A virtual environment that holds nothing but the wheel and its dependencies, and a cache of its own."""
+
+    folder: Path
+
+    @property
+    def wheel(self) -> Path:
+        """The wheel that it was made of."""
+        (wheel,) = self.folder.glob("opforge-*.whl")
+        return wheel
+
+    @property
+    def bin(self) -> Path:
+        """The folder of its programs."""
+        return self.folder / "venv" / "bin"
+
+    def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run a command as a user would who has activated the environment."""
+        variables = {key: value for key, value in os.environ.items() if not key.startswith(("PY", "OPFORGE", "ASCEND"))}
+        variables |= {"XDG_CACHE_HOME": str(self.folder / "cache"), "PATH": f"{self.bin}:{os.environ['PATH']}"}
+        return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory):
+    """The wheel, installed; all workers of a run share it, as making it takes a minute."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "wheel"
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "done").exists():
+            _install(folder)
+            (folder / "done").touch()
+    return Installed(folder)
+
+
+def _install(folder: Path) -> None:
+    sources = shutil.copytree(ROOT, folder / "sources", ignore=shutil.ignore_patterns(*MADE))
+    # As an earlier `pip wheel` leaves it, of a module that is no more.
+    stale = sources / "build" / "lib" / "opforge" / "codegen" / "removed.py"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("")
+    pip = ("-m", "pip", "--disable-pip-version-check", "--quiet")
+    subprocess.run([sys.executable, *pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(sources)], check=True)
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
+    python = folder / "venv" / "bin" / "python"
+    subprocess.run([str(python), *pip, "install", str(Installed(folder).wheel)], check=True)

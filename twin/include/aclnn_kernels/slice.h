@@ -1,0 +1,16 @@
+// A part of a tensor.
+#ifndef ACLNN_KERNELS_SLICE_H
+#define ACLNN_KERNELS_SLICE_H
+
+#include "opdev/op_executor.h"
+
+/// All functions return null, with a message, for an impossible call. A size of -1 reaches to the end of its dim.
+namespace l0op {
+const aclTensor* Slice(const aclTensor* x, const aclIntArray* offsets, const aclIntArray* size,
+                       aclOpExecutor* executor);
+/// Writes to `y` and returns it; `offset` and `size` are host tensors of integers.
+const aclTensor* Slice(const aclTensor* x, const aclTensor* y, const aclTensor* offset, const aclTensor* size,
+                       aclOpExecutor* executor);
+}  // namespace l0op
+
+#endif  // ACLNN_KERNELS_SLICE_H

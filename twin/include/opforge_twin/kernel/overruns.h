@@ -1,0 +1,42 @@
+// What the host's compiler calls when a kernel leaves an array or overwrites its own frame (KERNEL_FLAGS of
+// compiler.py). Weak and hidden, so that each kernel library has its own instead of the one that would end the process.
+#ifndef OPFORGE_TWIN_KERNEL_OVERRUNS_H
+#define OPFORGE_TWIN_KERNEL_OVERRUNS_H
+
+#include "opforge_twin/kernel/runtime.h"
+
+namespace opforge::twin::kernel {
+
+/// What the compiler says of an index: the layout is that of its sanitizer's runtime.
+struct TypeDescription {
+    uint16_t kind;
+    uint16_t info;
+    char name[1];  ///< goes on behind the structure
+};
+struct IndexedArray {
+    const char* file;
+    uint32_t line;
+    uint32_t column;
+    const TypeDescription* array;
+    const TypeDescription* index;
+};
+
+}  // namespace opforge::twin::kernel
+
+extern "C" {
+
+__attribute__((weak, visibility("hidden"))) void __ubsan_handle_out_of_bounds(
+    opforge::twin::kernel::IndexedArray* access, uintptr_t index)
+{
+    opforge::twin::kernel::LeaveArray({access->file, static_cast<int>(access->line)}, access->array->name,
+                                      static_cast<int64_t>(index));
+}
+
+[[noreturn]] __attribute__((weak, visibility("hidden"))) void __stack_chk_fail()
+{
+    opforge::twin::kernel::LoseFrame();
+}
+
+}  // extern "C"
+
+#endif  // OPFORGE_TWIN_KERNEL_OVERRUNS_H
