@@ -281,7 +281,7 @@ class _Reader:
         waiting, known = [name], {name}
         while waiting:
             new = [part for part in self._condition(waiting.pop(), mask, negated=False) if part not in known]
-            waiting += new
+            waiting += reversed(new)
             known.update(new)
 
     def _condition(self, name: str, mask: _Mask, *, negated: bool) -> Sequence[str]:
