@@ -205,7 +205,7 @@ def _skeleton(model: ModelProto) -> ModelProto:
     """A copy of a model without its weights: large initializers become graph inputs of the same type."""
     graph = model.graph
     copy = ModelProto(ir_version=max(model.ir_version, 4), opset_import=model.opset_import)
-    copy.graph.name = "skeleton"  # that of the model may be no text
+    copy.graph.name = graph.name
     copy.graph.node.extend(graph.node)
     copy.graph.output.extend(graph.output)
     copy.graph.value_info.extend(graph.value_info)
