@@ -163,4 +163,5 @@ def _transpose(scope: Scope, number: int | None, perm: list[int]) -> int | None:
     node: NodeProto = scope.node(number)
     is_transpose = (normal_domain(node.domain), node.op_type) == ("", "Transpose")
     found = [list(attribute.ints) for attribute in node.attribute if attribute.name == "perm"]
-    return number if is_transpose and found == [perm] else None
+    is_whole = len(node.input) == len(node.output) == 1
+    return number if is_transpose and is_whole and found == [perm] else None

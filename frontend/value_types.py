@@ -213,13 +213,30 @@ def _skeleton(model: ModelProto) -> ModelProto:
     copy.graph.sparse_initializer.extend(graph.sparse_initializer)
     names = {value.name for value in graph.input}
     for tensor in graph.initializer:
-        if not is_external(tensor) and tensor.ByteSize() <= _INFERENCE_BYTES:
+        is_small = not is_external(tensor) and tensor.ByteSize() <= _INFERENCE_BYTES
+        if is_small and min(tensor.dims, default=0) >= 0:
             copy.graph.initializer.append(tensor)
         elif tensor.name not in names:
             copy.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
     if expanded_nodes(model) <= MAX_EXPANDED_NODES:
         copy.functions.extend(model.functions)
+    _forget_negative_dims(copy)
     return copy
+
+
+def _forget_negative_dims(model: ModelProto) -> None:
+    """Make negative sizes unknown ones: onnx's inference of `Slice` ends the whole process at them."""
+    bodies: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
+    while bodies:
+        body = bodies.pop()
+        values = list(body.value_info)
+        if isinstance(body, GraphProto):
+            values += [*body.input, *body.output]
+        for value in values:
+            for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+                if dim.dim_value < 0:
+                    dim.Clear()
+        bodies += [graph for node in body.node for a in node.attribute for graph in (a.g, *a.graphs) if graph.node]
 
 
 def expanded_nodes(model: ModelProto) -> int:
