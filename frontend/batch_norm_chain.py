@@ -261,7 +261,7 @@ class _Reader:
         if number < 0 or self.context.types.of(self.scope, name).dtype != "float32":
             return -1
         node = self.scope.node(number)
-        is_cast = node.op_type == "Cast" and normal_domain(node.domain) == ""
+        is_cast = node.op_type == "Cast" and normal_domain(node.domain) == "" and len(node.input) == 1
         return number if is_cast and self.context.types.of(self.scope, node.input[0]).dtype in _NARROW else -1
 
 
