@@ -53,6 +53,12 @@ public:
     std::vector<Queue> queues;
     int64_t used = 0;
 
+    // Tensors and queues of a TPipe that has ended must not be taken for those of a later one.
+    uint32_t generation = 0;        ///< last one given to a buffer
+    uint32_t oldestGeneration = 1;  ///< of the live TPipe
+    uint32_t firstQueue = 0;        ///< number of queues[0]
+    Location endedAt;               ///< of the last TPipe
+
 private:
     bool shadowed_;
     uint8_t poison_;

@@ -264,6 +264,7 @@ void ReduceRepeats(ReduceOp op, const LocalView& dst, const LocalView& src, cons
     const int64_t bytes = ResultBytes(order, dst.size);
     const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * bytes;
     block->Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
+    RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
     (src.dtype == Dtype::kHalf ? ReduceEach<half> : ReduceEach<float>)(*block, op, dst, src, shape, stride, dstStride,
                                                                        order, call);
 }
@@ -282,6 +283,7 @@ void ReduceGroups(int64_t group, const LocalView& dst, const LocalView& src, con
     const int64_t bytes = shape.perRepeat / group * dst.size;
     const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * bytes;
     block->Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
+    RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
     (src.dtype == Dtype::kHalf ? SumGroups<half> : SumGroups<float>)(*block, group, dst, src, shape, stride, dstStride,
                                                                      call);
 }
@@ -299,6 +301,8 @@ void BroadcastBlocks(const LocalView& dst, const LocalView& src, int64_t repeats
     const int64_t lastBlock = ((repeats - 1) * dstStride.repeat + (perRepeat - 1) * dstStride.block) * kBlockBytes;
     block->Use(src, repeats * perRepeat * src.size, Pipe::kVector, AccessKind::kRead, src.size, "src", call);
     block->Use(dst, lastBlock + kBlockBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    RequireApart(*block, dst.address, lastBlock + kBlockBytes, src.address, repeats * perRepeat * src.size, "src",
+                 call);
     block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
     for (int64_t element = 0; element < repeats * perRepeat; ++element) {
         const int64_t from = src.address + element * src.size;
