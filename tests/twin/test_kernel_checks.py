@@ -147,6 +147,14 @@ PLANTED = [
         "ub_misaligned",
         "multiple of 32",
     ),
+    *(
+        Planted(name, HERE, HERE + more, "ub_misaligned", "round the offset")
+        for name, more in {
+            "broadcast_of_odd_address": " Brcb(out, work[1], 2, {1, 8});",
+            "pairs_to_odd_address": " PairReduceSum(out[1], work, 1, 64, 1, 1, 8);",
+            "cast_to_odd_address": " Cast(narrow[8], in, RoundMode::CAST_RINT, 64);",
+        }.items()
+    ),
     Planted(
         "vector_too_long", "Duplicate(work, 0.0f, 1024);", "Duplicate(work, 0.0f, 1025);", "ub_out_of_range", "4100"
     ),
@@ -449,8 +457,8 @@ PLANTED = [
             name,
             HERE,
             HERE + " Duplicate(out, 0.0f, 1024); LocalTensor<uint32_t> bits = out.ReinterpretCast<uint32_t>();"
-            " PipeBarrier<PIPE_V>(); uint64_t kept = 0; GatherMaskParams once; once.repeatTimes = 1; (void)kept; (void)bits; "
-            + more,
+            " PipeBarrier<PIPE_V>(); uint64_t kept = 0; GatherMaskParams once; once.repeatTimes = 1;"
+            " (void)kept; (void)bits; " + more,
             "overlap",
             says,
         )

@@ -106,6 +106,16 @@ PLANTED = [
             "no_effect", "repeat count is 0"),
     Planted("reduce_repeat_0", ADDS, ADDS + " WholeReduceSum(a[192], a[64], 64, static_cast<int32_t>(block), 1, 1, 8);",
             "no_effect", "repeat count is 0"),
+    *(
+        Planted(f"{name}_repeat_0", ADDS, ADDS + f" {more};", "no_effect", "repeat count is 0")
+        for name, more in {
+            "select": "Select(a[192], meeting.Get<uint8_t>(), a[64], 1.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64, block,"
+                      " {1, 1, 1, 8, 8, 8})",
+            "sum": "ReduceSum(a[192], a[64], a[256], 64, static_cast<int32_t>(block), 8)",
+            "merge": "uint16_t lengths[4] = {8, 8, 0, 0}; MrgSort(a[192], MrgSortSrcList<float>(a, a[32], a, a),"
+                     " MrgSort4Info(lengths, false, 3, block))",
+        }.items()
+    ),
     Planted("no_rows", ADDS, ADDS + " DataCopyPad(a[192], xGm, DataCopyExtParams(block, 256, 0, 0, 0), noPadding);",
             "no_effect", "blockCount is 0"),
     Planted("rows_of_nothing", ADDS, ADDS + " DataCopyPad(yGm, a, DataCopyExtParams(1, block, 0, 0, 0));",

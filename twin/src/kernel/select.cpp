@@ -201,7 +201,7 @@ void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, 
     }
     const Shape shape = Resolve(*block, lanes, dst.size, call);
     const int64_t elements = shape.contiguous ? shape.total : shape.repeats * shape.leading;
-    if (elements == 0) {
+    if (shape.contiguous ? elements == 0 : HasNoRepeats(*block, shape.repeats, call)) {
         return;
     }
     const int64_t bits = isPerInstruction ? std::min(elements, shape.perRepeat) : elements;

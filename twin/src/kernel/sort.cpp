@@ -157,6 +157,9 @@ void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call)
 {
     const Entry block(call);
     const size_t lists = CheckMerge(*block, dst, merge, call);
+    if (HasNoRepeats(*block, merge.repeats, call)) {
+        return;
+    }
     int64_t to = dst.address;
     for (int64_t repeat = 0; repeat < merge.repeats; ++repeat) {
         std::array<std::vector<SortEntry>, kLists> entries;
