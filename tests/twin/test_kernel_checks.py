@@ -495,6 +495,24 @@ PLANTED = [
             ("block_reduce_in_place", "BlockReduceSum(work, work, 16, 64, 1, 1, 8);", "the result of repeat 0"),
             ("pair_reduce_in_place", "PairReduceSum(work, work, 2, 64, 1, 1, 8);", "the result of repeat 0"),
             (
+                "compare_in_place",
+                "CompareScalar(work.ReinterpretCast<uint8_t>(), work, 1.0f, CMPMODE::LT, 1024);",
+                "read as src0",
+            ),
+            (
+                "compare_over_second_tensor",
+                "Compare(work[64].ReinterpretCast<uint8_t>(), in, work, CMPMODE::LT, 1024);",
+                "read as src1",
+            ),
+            (
+                "select_over_mask",
+                ("Select(out, bits.ReinterpretCast<uint8_t>(), work, 1.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 512);"),
+                "read as selMask",
+            ),
+            ("copy_over_itself", "DataCopy(work[8], work, 64);", "block 0 of the copy"),
+            ("copy_over_later_rows", "DataCopy(work[40], work, DataCopyParams(3, 1, 4, 1));", "block 0 of the copy"),
+            ("scratch_in_source", "ReduceMax(out, work, work[1000 - 8], 1024);", "sharedTmpBuffer and src"),
+            (
                 "narrowing_cast_in_place",
                 "Cast(work.ReinterpretCast<half>(), work, RoundMode::CAST_RINT, 1024);",
                 "not in the same place",

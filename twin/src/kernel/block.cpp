@@ -272,6 +272,9 @@ void Block::Touch(const Access& access)
     if (access.memory == Memory::kUnifiedBuffer) {
         CheckContents(access);
     }
+    if (access.memory == Memory::kGlobal && access.pipe != Pipe::kScalar && cache.DirtyLines() != 0) {
+        CheckUnflushed(access);
+    }
     if (launch.options.strict) {
         if (access.memory == Memory::kGlobal) {
             CheckGlobalContents(access);
@@ -332,6 +335,26 @@ void Block::CheckGlobalContents(const Access& access)
         }
     }
     region->written->Mark(begin, end);
+}
+
+/// DMA goes by the scalar unit's cache: it does not see what SetValue has left there, and what it writes to such a line
+/// is lost when the line is written back.
+void Block::CheckUnflushed(const Access& access)
+{
+    const auto begin = static_cast<uint64_t>(access.begin);
+    const bool isRead = access.kind == AccessKind::kRead;
+    const ScalarCache::DirtyLine* line = cache.FindDirty(begin, begin + static_cast<uint64_t>(access.bytes), !isRead);
+    if (line == nullptr) {
+        return;
+    }
+    const Region* region = launch.memory.Find(begin);
+    const uint64_t offset = begin - region->base;
+    Report("cache_not_flushed", access.pipe, access.call,
+           Text(access.operand, isRead ? " reads" : " writes", " bytes [", offset, ", ",
+                offset + static_cast<uint64_t>(access.bytes), ") of '", region->name, "', of which SetValue at ",
+                Where(line->at), isRead ? " has left some in the scalar unit's cache" : " has changed a cache line of 64 "
+                "bytes that will be written back over them",
+                "; call DataCacheCleanAndInvalid behind the SetValue and let this pipe wait for the scalar unit"));
 }
 
 void Block::SpreadUndefined(uint64_t address, int64_t bytes, int64_t to)

@@ -175,6 +175,7 @@ private:
     int64_t BufferAt(int64_t address) const;
     void CheckContents(const Access& access);
     void CheckGlobalContents(const Access& access);
+    void CheckUnflushed(const Access& access);
     void Note(const char* kind, Pipe pipe, const Call& call, const std::string& message, bool isWarning);
     void CheckOrder(const Access& access);
 

@@ -242,6 +242,10 @@ void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const Local
     const int64_t scratch = ScratchElements(shape, op, withIndex, src.size) * src.size;
     block->Use(tmp, scratch, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "sharedTmpBuffer", call);
     if (op != ReduceOp::kSum || !shape.contiguous) {
+        if (tmp.address < src.address + Extent(shape, src.size, stride) && src.address < tmp.address + scratch) {
+            block->Fail("overlap", Pipe::kVector, call,
+                        "sharedTmpBuffer and src overlap; give the instruction scratch of its own");
+        }
         block->NoteUse(
             {Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
     }
