@@ -18,7 +18,8 @@ options:
   --soc=a,b              SoC directories of the package, default: all that the specs name
   --vendor_name=v        vendor directory of the package, default: opforge
   --ops=A,B              operator types, default: all
-  --cann=DIR             package with libraries built by the CANN toolkit in DIR: not part of this version, exits 3
+  --cann=DIR             package with libraries and kernels built by the CANN toolkit in DIR, default: $ASCEND_HOME_PATH;
+                         not run with a real toolkit
   -j N                   jobs at once, default: one per core
 
 exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool is missing
@@ -53,9 +54,10 @@ done
 [ "$all" = 0 ] || [ "$what" = -u ] || refuse "--all goes with -u"
 if [ -n "$cann" ]; then
     [ "$what" = --pkg ] || refuse "--cann goes with --pkg"
-    [ -d "$cann" ] && found="" || found="there is no folder '$cann', and "
-    echo "build.sh: --cann: ${found}a build with a CANN toolkit is not part of this version; --pkg alone makes a source release" >&2
-    exit 3
+    [ -f "$cann/compiler/version.info" ] || {
+        echo "build.sh: --cann: got '$cann', expected the folder of a CANN toolkit; without one, --pkg alone makes a source release" >&2
+        exit 3
+    }
 fi
 [ -n "$what" ] || [ "$install_deps" = 1 ] || { usage; exit 2; }
 
@@ -103,7 +105,8 @@ export PATH="$PWD/.venv/bin:$PATH"
 case "$what" in
     --run_example) exec .venv/bin/python examples/run_example.py --jobs "$jobs" ;;
     --pkg)
-        exec .venv/bin/opforge pack ${soc:+"--soc=$soc"} ${ops:+"--ops=$ops"} ${vendor:+"--vendor-name=$vendor"}
+        exec .venv/bin/opforge pack ${soc:+"--soc=$soc"} ${ops:+"--ops=$ops"} ${vendor:+"--vendor-name=$vendor"} \
+            ${cann:+"--cann=$cann"} --jobs "$jobs"
         ;;
     --lint) exec .venv/bin/python -m pytest -q tests/test_style.py ;;
     -u)

@@ -119,12 +119,24 @@ def pack(
     vendor_name: Annotated[str, typer.Option("--vendor-name", help="Vendor directory of the package.")] = "opforge",
     out: Annotated[Path | None, typer.Option(help="Folder of the package; default: build_out.")] = None,
     op_suffix: Annotated[str, _OP_SUFFIX] = "",
+    cann: Annotated[
+        Path | None,
+        typer.Option(
+            "--cann",
+            metavar="DIR",
+            envvar="ASCEND_HOME_PATH",
+            help="CANN toolkit that builds libraries and kernels into the package (not run with a real toolkit).",
+        ),
+    ] = None,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Pack the sources only; they are built later.")] = False,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Compilers at once; 0: one per core.")] = 0,
 ) -> None:
     """Pack the operators into custom_opp_<os>_<arch>.run."""
     from opforge.package.pack import pack_command
 
     socs, chosen = soc.split(",") if soc else None, ops.split(",") if ops else None
-    raise typer.Exit(pack_command(socs, chosen, vendor_name, out, op_suffix=op_suffix))
+    toolkit = None if no_build else cann
+    raise typer.Exit(pack_command(socs, chosen, vendor_name, out, op_suffix=op_suffix, toolkit=toolkit, jobs=jobs))
 
 
 @app.command()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.resources import files
 from typing import Literal
 
 import onnx.defs
 from onnx import NodeProto
 
+from opforge.frontend.atc_types import is_registered
 from opforge.frontend.conversion import Search
 from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_keys
@@ -186,7 +184,7 @@ def _node(
     if key in view.functions:
         yield Finding(name, "E13010", "is a call of a local function, which ATC does not expand", "inline it")
         return
-    if not _is_registered(*key, version):
+    if not is_registered(*key, version):
         spelled = f"{key[0] or 'ai.onnx'}::{version}::{key[1]}"
         yield Finding(name, "E13010", f"no parser for {spelled} is known", "express it in operators that ATC has")
         return
@@ -195,26 +193,6 @@ def _node(
         for position in range(schema.min_input):
             if position >= len(node.input) or not node.input[position]:
                 yield Finding(name, "E19999", f"input {position} is required and not linked", "connect it")
-
-
-@lru_cache(maxsize=1)
-def _registered() -> dict[tuple[str, str], set[int]]:
-    """Versions by domain and type that parsers of CANN are known for."""
-    found: dict[tuple[str, str], set[int]] = {}
-    table: dict[str, dict[str, str]] = json.loads(files("opforge.frontend").joinpath("atc_types.json").read_text())
-    for domain, spans in table.items():
-        for text, names in spans.items():
-            versions: set[int] = set()
-            for span in text.split(","):
-                first, _, last = span.partition("-")
-                versions.update(range(int(first), int(last or first) + 1))
-            for name in names.split():
-                found[normal_domain(domain), name] = versions
-    return found
-
-
-def _is_registered(domain: str, op_type: str, version: int) -> bool:
-    return version in _registered().get((domain, op_type), ())
 
 
 def _vanishing(view: GraphView) -> Iterator[Finding]:

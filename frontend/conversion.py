@@ -14,6 +14,7 @@ from onnx import ModelProto
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
+from opforge.frontend.atc_types import is_registered
 from opforge.frontend.aten import MapTorch
 from opforge.frontend.batch_norm_chain import FuseBatchNormChain
 from opforge.frontend.emit import Emitter, Placement
@@ -28,7 +29,7 @@ from opforge.frontend.mapping import MapByName
 from opforge.frontend.names import path_text, shown
 from opforge.frontend.operators import project_specs
 from opforge.frontend.opset import ATC_OPSETS, current_opset, opset_problem, write_opset
-from opforge.frontend.parser_safe import foldable, make_safe
+from opforge.frontend.parser_safe import foldable, is_read_by_atc, make_safe
 from opforge.frontend.reduce_sum import FuseEqualGroups
 from opforge.frontend.rules import Context, Refusal, Rule
 from opforge.frontend.scatter_add import FuseScatterAdd
@@ -143,8 +144,8 @@ def convert(
         model: A model, which is not changed, or the path of one.
         patterns: Also rewrite groups of standard nodes that compute the same as one of our operators.
         lower_training: Also rewrite gradient nodes of onnxruntime that do more than one of our operators.
-        opset: Version of ai.onnx for the result; None: the newest that ATC knows, when the model has a newer one and
-            something is rewritten.
+        opset: Version of ai.onnx for the result; None: 18, the newest that ATC knows, when something is rewritten and
+            every node can be written in it; a warning names the node that cannot.
         domain: Domain of our nodes in the result: "opforge", with function bodies, "npu" or "ai.onnx".
         specs: The operators; default: those of the project.
 
@@ -175,13 +176,13 @@ def convert(
     if search.placements and (inlined := without_functions(source)):
         base = inlined
         search = search_in(base)
-    target = _target_opset(base, opset, where, warnings, is_rewritten=bool(search.placements))
+    target = _target_opset(search.context, opset, where, warnings, is_rewritten=bool(search.placements))
     if not search.placements and target is None:
         return Conversion(source, [], search.left, nodes, nodes, changed=False)
     copy = ModelProto()
     copy.CopyFrom(base)
     if target is not None:
-        write_opset(copy, target)
+        write_opset(copy, search.context.types, target)
         search = search_in(copy)
         base = ModelProto()
         base.CopyFrom(copy)
@@ -223,29 +224,43 @@ def convert(
 
 
 def _target_opset(
-    model: ModelProto, opset: int | None, where: str, warnings: list[str], *, is_rewritten: bool
+    context: Context, opset: int | None, where: str, warnings: list[str], *, is_rewritten: bool
 ) -> int | None:
     """The version that the result is to be written in; None when it stays as it is.
 
     Raises:
         UserError: A version was asked for in which the model cannot be written.
     """
-    current = current_opset(model)
+    view = context.view
+    current = current_opset(view.model)
     if opset is not None:
         if opset not in ATC_OPSETS:
             raise UserError(
                 f"--opset: got {opset}, expected {ATC_OPSETS.start} to {ATC_OPSETS.stop - 1}, which ATC knows"
             )
-        if problem := opset_problem(model, opset):
+        if problem := opset_problem(view, context.types, opset):
             raise UserError(f"{where}: cannot be written in opset {opset}: {problem}; export it with that opset")
         return opset if current not in (None, opset) else None
     newest = ATC_OPSETS.stop - 1
-    if not is_rewritten or current is None or current <= newest:
+    if not is_rewritten or current in (None, newest):
         return None
-    if problem := opset_problem(model, newest):
-        warnings.append(f"the model stays in opset {current}, of which ATC knows little: {problem}")
+    if problem := opset_problem(view, context.types, newest) or _loss(view, newest):
+        warnings.append(f"the model stays in opset {current} and is not written in {newest}: {problem}")
         return None
     return newest
+
+
+def _loss(view: GraphView, target: int) -> str:
+    """What ATC knows in the opset of a model and not in another one; "" if nothing."""
+    for scope in view.scopes:
+        version = scope.opsets.get("", target)
+        for node in scope.body.node if is_read_by_atc(scope) else ():
+            if normal_domain(node.domain) or not is_registered("", node.op_type, version):
+                continue
+            if not is_registered("", node.op_type, target):
+                name = shown(node.name or next(filter(None, node.output), ""))
+                return f"ATC has a parser for node {name} ({node.op_type}) in that opset only"
+    return ""
 
 
 def _hidden(scope: Scope | None) -> str:

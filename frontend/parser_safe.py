@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from onnx import NodeProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from opforge.frontend.constants import Constant, Constants, NotConstant
 from opforge.frontend.graph import INITIALIZER, GraphView, Scope, normal_domain
@@ -68,7 +68,7 @@ def foldable(view: GraphView, constants: Constants) -> Iterator[tuple[Scope, int
 
 
 def make_safe(view: GraphView, value_names: FreshNames) -> None:
-    """Unique node names, no empty output names, no empty inputs at the end, constants with `value`.
+    """Unique node names, no empty output names, no empty inputs at the end, constants with `value`, no idle imports.
 
     Args:
         view: The model; its scopes may have other nodes by now than the view has seen.
@@ -93,6 +93,16 @@ def make_safe(view: GraphView, value_names: FreshNames) -> None:
                     del node.input[-1]
             if is_constant(node):
                 _spell_as_tensor(node)
+    _drop_imports(view.model, {normal_domain(node.domain) for scope in view.scopes for node in scope.body.node})
+
+
+def _drop_imports(model: ModelProto, used: set[str]) -> None:
+    """Drop operator sets that no node uses, and repeated ones: some versions of ATC stop at more than one."""
+    last = {normal_domain(entry.domain): entry for entry in model.opset_import}
+    kept = [(entry.domain, entry.version) for domain, entry in last.items() if domain in {"", *used}]
+    if len(kept) < len(model.opset_import):
+        del model.opset_import[:]
+        model.opset_import.extend(helper.make_opsetid(*entry) for entry in kept)
 
 
 def _name_outputs(node: NodeProto, names: FreshNames) -> None:

@@ -46,7 +46,8 @@ def print_conversion(conversion: Conversion) -> None:
         console.print(table)
     if conversion.without_body:
         names = ", ".join(map(shown, conversion.without_body))
-        console.print(Text(f"without ONNX function body, because the model's opset is too old: {names}"))
+        why = "the operator has none, or none for an opset as old as the model's"
+        console.print(Text(f"without ONNX function body, as {why}: {names}"))
     for warning in conversion.warnings:
         console.print(Text(f"warning: {warning}"))
     kind = "" if conversion.changed else ", the model is unchanged"

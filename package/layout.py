@@ -1,11 +1,11 @@
-"""The content of a package: which file goes where in the tree that CANN expects of a vendor. Pure."""
+"""The content of a package: which file goes where in the tree that CANN expects of a vendor."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from opforge.package.builtin import hidden_op_types, hidden_symbols
@@ -18,19 +18,30 @@ if TYPE_CHECKING:
     from opforge.codegen.model import OpSpec
 
 TBE = "op_impl/ai_core/tbe"
-NOTE = "source release: no compiled libraries or kernels; aclnn calls need a binary release, built with CANN"
-NOT_INCLUDED = (
+# Scripts that run before there is a vendor folder.
+_OF_ARCHIVE = ("header.sh", "install.sh")
+# The first and the last CANN with whose public headers the sources compile.
+CANN_VERSIONS = ("8.1", "9.1")
+NOT_TRIED = "not run with a real toolkit"
+NOTE = (
+    "source release: a CANN toolkit where it is installed builds its libraries and kernels "
+    f"({NOT_TRIED}); without that, aclnn calls do not work"
+)
+_BUILT_ON_TARGET = (
     "op_proto/lib/linux/<arch>/libcust_opsproto_rt2.0.so (shape inference)",
     f"{TBE}/op_tiling/lib/linux/<arch>/libcust_opmaster_rt2.0.so (tiling)",
     f"{TBE}/kernel/<soc> (kernel binaries)",
     "op_api/lib/libcust_opapi.so (aclnn functions)",
     "framework/onnx/libcust_onnx_parsers.so (ONNX plugin)",
     "compiler_version and custom_opp_compiler_version in version.info (no CANN compiler was used)",
+)
+_NEVER = (
+    f"{TBE}/op_tiling/liboptiling.so (a link to the tiling library, for toolkits before 8.0)",
     "upgrade.sh and help.info beside install.sh (use --upgrade and --help of the .run file)",
 )
 SOURCES_README = f"""\
-Sources of the parts that need CANN to compile. They were not compiled when this package was made, and the build that
-compiles them is not in this package. They were not tried with a CANN toolkit.
+Sources of the parts that need CANN to compile. Where it finds a toolkit the installer builds them with ../scripts/cann,
+by hand, in ../scripts: python3 -m cann --package .. --work <folder> --toolkit <CANN>. This was {NOT_TRIED}.
 
 op_proto, op_host   prototypes and shape inference -> libcust_opsproto_rt2.0.so; tiling -> libcust_opmaster_rt2.0.so
 op_api              aclnn functions -> op_api/lib/libcust_opapi.so; their headers are in ../op_api/include
@@ -48,10 +59,12 @@ class Contents:
         columns: op type -> tensor -> dtype word of each supported combination.
         generated: Generated texts by path below the output folder of `opforge generate`.
         sources: Hand-written headers by path below the project folder (op_host/, op_kernel/, op_plugin/).
-        scripts: The installer's scripts by file name.
+        scripts: The installer's scripts by path: those of the archive, and cann/, which builds on the target.
         vendor: Vendor folder.
         version: Version of the package.
         socs: SoC directories.
+        toolkit: Version of the CANN that built `products`; empty for a source release.
+        products: Libraries and kernels by path below the vendor folder.
     """
 
     specs: Sequence[OpSpec]
@@ -62,10 +75,18 @@ class Contents:
     vendor: str
     version: str
     socs: Sequence[str]
-    not_included: Sequence[str] = field(default=NOT_INCLUDED)
+    toolkit: str = ""
+    products: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def note(self) -> str:
+        """What kind of package it is, in a sentence."""
+        if not self.toolkit:
+            return NOTE
+        return f"binary release, built with CANN {self.toolkit} (opforge's own build; {NOT_TRIED} by its authors)"
 
 
-def is_executable(path: str) -> bool:
+def _is_executable(path: str) -> bool:
     """Whether a file of the archive may be run by its name; the others are only read."""
     return path.endswith(("install.sh", "uninstall.sh"))
 
@@ -80,17 +101,28 @@ def layout(contents: Contents) -> dict[str, bytes]:
     return dict(sorted(archive.items()))
 
 
+def write_tree(root: Path, archive: Mapping[str, bytes]) -> None:
+    """Write the files of an archive below a folder, with the modes that they have in it."""
+    for name, data in archive.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o755 if _is_executable(name) else 0o644)
+
+
 def _facts(contents: Contents) -> dict[str, object]:
     return {
         "vendor": contents.vendor,
         "version": contents.version,
-        "note": NOTE,
-        "release": "source",
+        "note": contents.note,
+        "release": "built" if contents.toolkit else "source",
+        # What was compiled goes with the libraries of one release; sources with all that have the same interface.
+        "cann": [contents.toolkit, contents.toolkit] if contents.toolkit else list(CANN_VERSIONS),
         "operators": sorted(spec.op_type for spec in contents.specs),
         "socs": sorted(contents.socs),
         "builtin_op_types": hidden_op_types(contents.specs),
         "builtin_aclnn": hidden_symbols(contents.specs),
-        "not_included": list(contents.not_included),
+        "not_included": list(_NEVER if contents.toolkit else _BUILT_ON_TARGET + _NEVER),
     }
 
 
@@ -107,8 +139,8 @@ def _vendor_tree(contents: Contents) -> dict[str, bytes]:
     tree["framework/tensorflow/npu_supported_ops.json"] = _supported_ops(contents).encode()
     tree["version.info"] = f"package_version={contents.version}\nrelease=source\n".encode()
     tree["src/README"] = SOURCES_README.replace("<vendor>", contents.vendor).encode()
-    tree |= {f"scripts/{name}": contents.scripts[name] for name in ("uninstall.sh", "vendor_tree.sh")}
-    return tree
+    tree |= {f"scripts/{name}": data for name, data in contents.scripts.items() if name not in _OF_ARCHIVE}
+    return tree | dict(contents.products)
 
 
 def _place_generated(path: str, dynamic: str) -> str:

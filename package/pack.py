@@ -9,32 +9,49 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.names import suggest
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
-from opforge.package.layout import NOTE, Contents, is_executable, layout
+from opforge.package import cann
+from opforge.package.layout import Contents, layout, write_tree
 from opforge.package.socs import choose_socs
 
 if TYPE_CHECKING:
     from opforge.codegen.model import OpSpec
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
+BUILDER = Path(cann.__file__).resolve().parent
 _VENDOR = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 def pack_command(
-    socs: Sequence[str] | None, ops: Sequence[str] | None, vendor: str, out: Path | None, *, op_suffix: str
+    socs: Sequence[str] | None,
+    ops: Sequence[str] | None,
+    vendor: str,
+    out: Path | None,
+    *,
+    op_suffix: str,
+    toolkit: Path | None,
+    jobs: int,
 ) -> int:
     """Write the package, say where it is and what it holds; returns the exit code."""
     project = Project(find_project().root, op_suffix)
-    path = pack(socs, ops, vendor, out, project)
-    left_out = [] if ops else incomplete(project)
-    print("\n".join([str(path), NOTE, *left_out]))  # noqa: T201  # what the command is for
+    contents = gather(project, socs, ops, vendor)
+    if toolkit is not None:
+        from opforge.package.built import built
+
+        contents = built(contents, toolkit, project.build_dir / "cann" / vendor, jobs or os.cpu_count() or 1, _print)
+    path = make_package(contents, (out or _default_out(project)) / package_name())
+    _print("\n".join([str(path), contents.note, *([] if ops else incomplete(project))]))
     return 0
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)  # noqa: T201  # what the command is for
 
 
 def incomplete(project: Project) -> list[str]:
@@ -66,14 +83,16 @@ def pack(
         MissingToolError: makeself is not installed.
     """
     project = project or find_project()
-    contents = gather(project, socs, ops, vendor)
-    folder = out if out is not None else _default_out(project)
-    path = folder / package_name()
+    return make_package(gather(project, socs, ops, vendor), (out or _default_out(project)) / package_name())
+
+
+def make_package(contents: Contents, path: Path) -> Path:
+    """Write a package of `contents` to `path`; raises as `pack`."""
     try:
         with tempfile.TemporaryDirectory(prefix="opforge-pack-") as work:
             stage = Path(work) / "custom_opp"
-            _write_tree(stage, layout(contents))
-            built = _make_self_extracting(stage, f"{vendor} {contents.version} ({NOTE})", Path(work))
+            write_tree(stage, layout(contents))
+            built = _make_self_extracting(stage, f"{contents.vendor} {contents.version} ({contents.note})", Path(work))
             _place(built, path)
     except OSError as error:  # of the temporary folder
         raise UserError(
@@ -119,7 +138,7 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
         UserError: As `pack`.
     """
     from opforge.codegen.loader import load_project
-    from opforge.codegen.render import render
+    from opforge.codegen.render import render, render_project
     from opforge.codegen.views import dtype_columns
 
     if not _VENDOR.fullmatch(vendor):
@@ -132,16 +151,24 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
         if needed := _missing(project, spec):
             raise UserError(f"{spec.op_type}: {needed} is missing; write it or leave the operator out with --ops")
         generated |= dict(render(spec))
+    exports = "op_api/exports.map"
+    generated[exports] = dict(render_project(specs, []))[exports]
     return Contents(
         specs=specs,
         columns={spec.op_type: dtype_columns(spec) for spec in specs},
         generated=generated,
         sources=_sources(project, {spec.source_name for spec in every} - {spec.source_name for spec in specs}),
-        scripts={path.name: path.read_bytes() for path in sorted(SCRIPTS.glob("*.sh"))},
+        scripts={path.name: path.read_bytes() for path in sorted(SCRIPTS.glob("*.sh"))} | _builder(),
         vendor=vendor,
         version=importlib.metadata.version("opforge"),
         socs=choose_socs(specs, socs),
     )
+
+
+def _builder() -> dict[str, bytes]:
+    """The program that builds the package where it is installed."""
+    paths = sorted([*BUILDER.glob("*.py"), *BUILDER.glob("cmake/**/*.*")])
+    return {f"cann/{path.relative_to(BUILDER).as_posix()}": path.read_bytes() for path in paths if path.is_file()}
 
 
 def _missing(project: Project, spec: OpSpec) -> str:
@@ -173,14 +200,6 @@ def _sources(project: Project, left_out: set[str]) -> dict[str, bytes]:
 
 def _default_out(project: Project) -> Path:
     return (Path.cwd() if project.is_installed else project.root) / "build_out"
-
-
-def _write_tree(root: Path, archive: Mapping[str, bytes]) -> None:
-    for name, data in archive.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        path.chmod(0o755 if is_executable(name) else 0o644)
 
 
 def _make_self_extracting(stage: Path, label: str, work: Path) -> Path:

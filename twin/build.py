@@ -271,10 +271,12 @@ def build_command(socs: Sequence[str], ops: Sequence[str] | None, jobs: int, op_
     built = build_project(
         project, socs, ops, jobs, progress=lambda line: console.print(line, highlight=False, markup=False)
     )
+    operators = f"{len(built.op_types)} operator{'s' if len(built.op_types) != 1 else ''}"
     console.print(
-        f"{len(built.op_types)} operators, {built.compiled} files compiled: {built.vendor_dir}",
+        f"{operators}, {built.compiled} files compiled: {built.vendor_dir}",
         highlight=False,
         markup=False,
+        soft_wrap=True,
     )
     for op_type in built.without_kernel:
         console.print(f"{op_type}: no kernel in op_kernel/, host side only", highlight=False, markup=False)

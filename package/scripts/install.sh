@@ -19,8 +19,11 @@ usage: custom_opp_<os>_<arch>.run [options]
   --install-path=FOLDER  install into FOLDER/vendors/<vendor>; FOLDER is absolute; used by processes that source
                          FOLDER/vendors/<vendor>/bin/set_env.bash, by no others
   --install-for-all      let every user of the machine read the files; default: owner and group
+  --cann=FOLDER          the toolkit that builds the libraries and kernels of a source release before it is installed;
+                         default: $ASCEND_HOME_PATH, else where toolkits usually lie (not run with a real toolkit)
+  --no-build             install the sources only; aclnn calls do not work until they are built
   --replace-builtin      agree to hide operators that CANN itself has, for all processes that use $ASCEND_OPP_PATH
-  --force                replace an installed package of the same vendor
+  --force                replace an installed package of the same vendor; take a CANN for which the package is not made
   --upgrade              replace an installed older version of the same vendor that has no operator this package lacks
   --rollback             put the version back that the last installation replaced; takes --install-path
   --uninstall            remove the package from the same place, and the version kept for --rollback; takes --install-path
@@ -30,7 +33,7 @@ usage: custom_opp_<os>_<arch>.run [options]
   --quiet                print errors only
   --help                 print this text
 
-exit codes: 0 ok, 1 damaged files, 2 bad option or target (nothing was changed), 3 a tool is missing
+exit codes: 0 ok, 1 damaged files or a failed build, 2 bad option or target (nothing was changed), 3 a tool is missing
 TEXT
 }
 
@@ -45,7 +48,7 @@ choose() {
     action="$1"
 }
 
-action=install quiet=0 for_all=0 force=0 upgrade=0 replace_builtin=0 install_path= extract_to=
+action=install quiet=0 for_all=0 force=0 upgrade=0 replace_builtin=0 no_build=0 cann='' install_path='' extract_to=''
 for option in "$@"; do
     case "$option" in
         --quiet) quiet=1 ;;
@@ -53,6 +56,12 @@ for option in "$@"; do
         --force) force=1 ;;
         --upgrade) upgrade=1 ;;
         --replace-builtin) replace_builtin=1 ;;
+        --no-build) no_build=1 ;;
+        --cann=*)
+            cann="${option#*=}"
+            [ -n "$(toolkit_version "$cann")" ] ||
+                refuse "--cann: got '$cann', expected the folder of a CANN toolkit, as in --cann=/usr/local/Ascend/ascend-toolkit/latest"
+            ;;
         --install-path=*)
             [ -z "$install_path" ] || refuse "got --install-path twice, expected it once"
             install_path="${option#*=}"
@@ -74,9 +83,10 @@ for option in "$@"; do
         *) refuse "unknown option '$option'; nothing was done; --help lists the options" ;;
     esac
 done
-if [ "$action" != install ] && [ "$for_all$force$upgrade$replace_builtin" != 0000 ]; then
-    refuse "--install-for-all, --force, --upgrade and --replace-builtin go with an installation, not with --$action"
+if [ "$action" != install ] && [ "$for_all$force$upgrade$replace_builtin$no_build$cann" != 00000 ]; then
+    refuse "--install-for-all, --force, --upgrade, --replace-builtin, --cann and --no-build go with an installation, not with --$action"
 fi
+[ "$no_build" = 0 ] || [ -z "$cann" ] || refuse "got --no-build and --cann, expected one of them"
 
 vendor="$(manifest_value "$package" vendor)"
 version="$(manifest_value "$package" version)"
@@ -85,6 +95,7 @@ operators="$(manifest_list "$package" operators | tr '\n' ' ')"
 list() {
     printf 'vendor: %s\nversion: %s\noperators: %s\n' "$vendor" "$version" "${operators% }"
     printf 'SoCs: %s\n' "$(manifest_list "$package" socs | tr '\n' ' ' | sed 's/ $//')"
+    printf 'CANN: %s\n' "$(manifest_list "$package" cann | tr '\n' ' ' | sed -e 's/ $//' -e 's/ / to /')"
     printf 'note: %s\n' "$(manifest_value "$package" note)"
     printf 'files:\n'
     manifest_files "$package" | cut -c67- | sed 's/^/  /'
@@ -133,7 +144,8 @@ else
     fi
     vendors="$target/vendors"
     installed="$vendors/$vendor"
-    for path in "$vendors" "$installed"; do
+    build="$(build_folder "$vendors" "$vendor")"
+    for path in "$vendors" "$installed" "$build"; do
         [ ! -h "$path" ] || refuse "$path is a link and may lead out of the target; remove it or choose another folder"
     done
     readable "$target" "$vendors" "$installed"
@@ -174,6 +186,12 @@ case "$action" in
         ;;
     uninstall)
         say_recovered
+        if [ ! -d "$installed" ] && [ -d "$build" ]; then
+            rm -rf -- "$build"
+            rmdir -- "$vendors" 2>/dev/null || :
+            say "$vendor was not installed in $target; what an unfinished build had left is removed"
+            exit 0
+        fi
         [ ! -d "$installed" ] || [ -f "$installed/manifest.json" ] ||
             refuse "$installed has no manifest.json, which lists what may be removed; nothing was removed; delete the folder yourself, or replace it with --force"
         [ -f "$installed/manifest.json" ] || refuse "$vendor is not installed in $target; nothing was removed"
@@ -204,6 +222,23 @@ $hidden_symbols
 Give --replace-builtin to agree, or --install-path=FOLDER to keep them for chosen processes"
 fi
 
+# The toolkit that the operators will meet: the one that builds them, or for which they were built.
+toolkit="$cann" toolkit_is=
+for folder in "${ASCEND_HOME_PATH:-}" "${ASCEND_OPP_PATH:+${ASCEND_OPP_PATH%/}/..}" \
+    /usr/local/Ascend/ascend-toolkit/latest /usr/local/Ascend/cann /usr/local/Ascend/latest; do
+    if [ -z "$toolkit" ] && [ -n "$folder" ] && [ -n "$(toolkit_version "$folder")" ]; then toolkit="$folder"; fi
+done
+if [ -n "$toolkit" ]; then
+    toolkit_is="$(toolkit_version "$toolkit")"
+    first="$(manifest_list "$package" cann | head -n 1)"
+    last="$(manifest_list "$package" cann | tail -n 1)"
+    [ "$force" = 1 ] || is_within "$toolkit_is" "$first" "$last" ||
+        refuse "the CANN in $toolkit is $toolkit_is, expected $first to $last, for which this package is made; nothing was done; use another toolkit, or give --force"
+fi
+is_built=0 will_build=0
+[ "$(manifest_value "$package" release)" = source ] || is_built=1
+[ "$is_built$no_build" != 00 ] || [ -z "$toolkit" ] || will_build=1
+
 # Modes are set by name below; this one is for folders above the package and for config.ini.
 umask 027
 [ "$for_all" = 0 ] || umask 022
@@ -212,9 +247,13 @@ say_recovered
 disappears= is_first=1
 [ "$upgrade" = 0 ] || [ -f "$installed/manifest.json" ] ||
     refuse "$vendor is not installed in $target, so there is nothing to upgrade; install it without --upgrade"
+same=0
 if [ -e "$installed" ]; then
     is_first=0
     if [ "$force" = 0 ] && cmp -s "$package/manifest.json" "$installed/manifest.json" && verify_tree "$installed" >/dev/null; then
+        same=1
+    fi
+    if [ "$same" = 1 ] && { [ "$will_build" = 0 ] || [ "$(built_with "$installed")" = "$toolkit_is" ]; }; then
         if [ "$machine_wide" = 1 ] && ! is_preferred "$vendors/config.ini" "$vendor"; then
             prefer_vendor "$vendors/config.ini" "$vendor"
             say "$vendor $version is already installed in $installed; $vendors/config.ini did not name it and does now, first"
@@ -244,7 +283,7 @@ if [ -e "$installed" ]; then
         [ -z "$disappears" ] || refuse "--upgrade: $installed holds what this package lacks: ${disappears% }; --force replaces it all the same"
         [ "$(printf '%s\n' "$before" "$version" | sort -V | tail -n 1)" = "$version" ] ||
             refuse "--upgrade: got version $version, expected one that is not older than $before; --force installs it all the same"
-    elif [ "$force" = 0 ]; then
+    elif [ "$force$same" = 00 ]; then
         refuse "$installed already holds $old; $repair${disappears:+; with --force disappears: ${disappears% }}"
     fi
 fi
@@ -252,6 +291,27 @@ fi
 mkdir -p -- "$vendors" 2>/dev/null || refuse "$vendors cannot be made; choose a folder that you may write, with --install-path=FOLDER"
 lock "$vendors"
 [ "$is_first" = 0 ] || [ ! -e "$installed" ] || refuse "another installer has just installed $vendor in $vendors; run this again"
+
+# The build goes before everything that others see. What it has done stays beside the target for the next run.
+if [ "$will_build" = 1 ]; then
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 7))' 2>/dev/null || {
+        printf '%s\n' "python3 (3.7 or later) is missing, which builds the package; install it, or give --no-build" >&2
+        exit 3
+    }
+    mkdir -p -- "$build" 2>/dev/null || refuse "$vendors cannot be written; choose another folder with --install-path=FOLDER"
+    say "building $vendor with CANN $toolkit_is in $toolkit (this was not run with a real toolkit); logs in $build/logs"
+    status=0
+    set -- --package "$package" --work "$build" --toolkit "$toolkit"
+    [ "$quiet" = 0 ] || set -- "$@" --quiet
+    (cd -- "$package/scripts" && exec python3 -B -m cann "$@") || status=$?
+    if [ "$status" != 0 ]; then
+        rmdir -- "$build" "$vendors" 2>/dev/null || :
+        [ ! -d "$build" ] || kept="; what is done stays in $build for the next try, with its logs in $build/logs"
+        printf '%s\n' "nothing was installed${kept:-}; --no-build installs the sources only" >&2
+        exit "$status"
+    fi
+fi
+
 stage="$vendors/.$vendor.new.$$"
 previous="$vendors/.$vendor.old.$$"
 mkdir -- "$stage" 2>/dev/null || refuse "$vendors cannot be written; choose another folder with --install-path=FOLDER"
@@ -271,6 +331,10 @@ trap 'exit 143' TERM
 
 problem="$(cp -R -- "$package/." "$stage/" 2>&1)" ||
     refuse "copying to $vendors failed; nothing was installed: $(printf '%s\n' "$problem" | head -n 1)"
+if [ "$will_build" = 1 ]; then
+    problem="$(cp -R -- "$build/tree/." "$build/built.json" "$stage/" 2>&1)" ||
+        refuse "copying to $vendors failed; nothing was installed: $(printf '%s\n' "$problem" | head -n 1)"
+fi
 if [ "$machine_wide" = 0 ]; then
     # Any shell can source it; every entry comes once, and none is empty.
     mkdir -- "$stage/bin"
@@ -303,7 +367,20 @@ switched=1
 trap - EXIT HUP INT TERM
 [ ! -e "$previous" ] || keep_version "$vendors" "$vendor" "$previous"
 
-say "$vendor $version (${operators% }) is installed in $installed. It is a source release: it holds no compiled library or kernel, so aclnn calls, ATC and torch_npu cannot use the operators. For that a binary release, built with CANN, is needed; this package does not contain that build, and it was not tried with a toolkit."
+[ "$will_build" = 0 ] || rm -rf -- "$build"
+
+later="install it again with --cann=FOLDER"
+if [ "$will_build" = 1 ]; then
+    state="It was built with CANN $toolkit_is; opforge's own build was not run with a real toolkit. The log is $installed/build.log."
+elif [ "$is_built" = 1 ]; then
+    state="It is a $(manifest_value "$package" note)."
+else
+    [ "$no_build" = 0 ] || later="install it again without --no-build"
+    why=
+    [ -n "$toolkit" ] || why=", since no CANN toolkit was found"
+    state="These are the sources only$why: aclnn calls, ATC and torch_npu cannot use the operators until they are built; for that, $later."
+fi
+say "$vendor $version (${operators% }) is installed in $installed. $state"
 [ -z "$disappears" ] || say "No longer there: ${disappears% }."
 if [ "$machine_wide" = 1 ]; then
     say "$vendor comes first in $vendors/config.ini."

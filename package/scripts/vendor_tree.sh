@@ -24,10 +24,31 @@ manifest_list() {
     sed -n "s/^  \"$2\": \[\(.*\)\],\{0,1\}\$/\1/p" "$1/manifest.json" | tr ',' '\n' | sed -n 's/^ *"\(.*\)" *$/\1/p'
 }
 
-# manifest_files TREE: "<sha256>  <path>" of each file. A path that could leave the tree is none of ours.
+# manifest_files TREE: "<sha256>  <path>" of each file; what was built where the package is installed replaces what was
+# packed under the same name. A path that could leave the tree is none of ours.
 manifest_files() {
-    sed -n 's/^    "\([A-Za-z0-9_][A-Za-z0-9_./-]*\)": "\([0-9a-f]\{64\}\)",\{0,1\}$/\2  \1/p' "$1/manifest.json" |
-        sed -e '/\/\.\.\//d' -e '/\/\.\.$/d'
+    for list in "$1/built.json" "$1/manifest.json"; do
+        [ ! -f "$list" ] || sed -n 's/^    "\([A-Za-z0-9_][A-Za-z0-9_./-]*\)": "\([0-9a-f]\{64\}\)",\{0,1\}$/\2  \1/p' "$list"
+    done | sed -e '/\/\.\.\//d' -e '/\/\.\.$/d' | sort -s -u -k 2
+}
+
+# built_with TREE: the version of the toolkit that built it where it is installed; nothing for a source release.
+built_with() { [ ! -f "$1/built.json" ] || sed -n 's/^  "toolkit": "\(.*\)",$/\1/p' "$1/built.json"; }
+
+# toolkit_version TOOLKIT: as its users call it, 8.1.RC1; nothing if the folder is no toolkit.
+toolkit_version() {
+    for key in version_dir Version; do
+        sed -n "s/^$key=\"\{0,1\}\([0-9][^\"]*\).*/\1/p" "$1/compiler/version.info" 2>/dev/null
+    done | head -n 1
+}
+
+# release VERSION: 8.1.RC1 -> 8.1
+release() { printf '%s\n' "$1" | sed 's/^\([0-9]*\.[0-9]*\).*/\1/'; }
+
+# is_within VERSION FIRST LAST: neither RC nor patch counts.
+is_within() {
+    sorted="$(printf '%s\n' "$(release "$2")" "$(release "$1")" "$(release "$3")")"
+    [ "$sorted" = "$(printf '%s\n' "$sorted" | sort -V)" ]
 }
 
 sha256_of() {
@@ -55,7 +76,7 @@ verify_tree() (
 # unlisted_files TREE: what lies in the tree without being in its manifest.
 unlisted_files() (
     cd "$1" || exit 1
-    own="$(manifest_files . | cut -c67-; printf 'manifest.json\nbin/set_env.bash')"
+    own="$(manifest_files . | cut -c67-; printf 'manifest.json\nbuilt.json\nbin/set_env.bash')"
     find . ! -type d | sed 's/^\.\///' | grep -Fxv -e "$own" | sort || :
 )
 
@@ -98,6 +119,9 @@ lock() {
 
 # kept_version VENDORS VENDOR: where the version before the installed one stays for a rollback.
 kept_version() { printf '%s\n' "$1/.$2.previous"; }
+
+# build_folder VENDORS VENDOR: where a build keeps what is done until it is installed.
+build_folder() { printf '%s\n' "$1/.$2.build"; }
 
 # keep_version VENDORS VENDOR TREE: TREE takes the place of what was kept.
 keep_version() {
@@ -145,8 +169,8 @@ remove_tree() {
     root="$(CDPATH='' cd -- "$1" && pwd -P)"
     # Consumers stop looking before the first file goes; the manifest goes last, so that a broken removal can be repeated.
     forget_vendor "${root%/*}/config.ini" "${root##*/}"
-    rm -rf -- "$(kept_version "${root%/*}" "${root##*/}")"
-    { manifest_files "$root" | cut -c67-; printf 'bin/set_env.bash\nmanifest.json\n'; } | while IFS= read -r path; do
+    rm -rf -- "$(kept_version "${root%/*}" "${root##*/}")" "$(build_folder "${root%/*}" "${root##*/}")"
+    { manifest_files "$root" | cut -c67-; printf 'bin/set_env.bash\nbuilt.json\nmanifest.json\n'; } | while IFS= read -r path; do
         folder="$(CDPATH='' cd -- "$root/$(dirname -- "$path")" 2>/dev/null && pwd -P)" || continue
         case "$folder/" in
             "$root"/*) rm -f -- "$root/$path" ;;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 from pathlib import Path
@@ -28,6 +29,21 @@ def contents(project):
 def package(project, tmp_path_factory):
     """A .run file with one operator."""
     return pack(out=tmp_path_factory.mktemp("package"), project=project, ops=["GroupedBiasAddGrad"])
+
+
+@pytest.fixture(scope="session")
+def small(project):
+    """One operator with sources that compile at once: they hold one function each, named after the file."""
+    found = gather(project, ["ascend910b"], ["GroupedBiasAddGrad"], "opforge")
+    paths = [path for path in found.generated if path.endswith(".cpp")]
+    return dataclasses.replace(found, generated={**found.generated, **{path: _one_function(path) for path in paths}})
+
+
+def _one_function(path):
+    stem = Path(path).stem
+    if stem.startswith("aclnn_"):
+        stem = "aclnn" + "".join(word.capitalize() for word in stem.split("_")[1:])
+    return f'extern "C" __attribute__((visibility("default"))) int {stem}() {{ return 0; }}\n'
 
 
 @pytest.fixture

@@ -101,8 +101,9 @@ def test_manifest_says_what_is_in_and_what_is_not(members):
     assert manifest["operators"] == ["GroupedBiasAddGrad"]
     assert manifest["socs"] == ["ascend910_93", "ascend910b"]
     assert manifest["release"] == "source"
-    assert manifest["note"].startswith("source release: no compiled libraries or kernels; ")
-    assert "aclnn calls need a binary release, built with CANN" in manifest["note"]
+    assert manifest["note"].startswith("source release: a CANN toolkit where it is installed builds its libraries")
+    assert "not run with a real toolkit" in manifest["note"]
+    assert manifest["cann"] == ["8.1", "9.1"]
     for missing in ("libcust_opapi.so", "kernel binaries", "upgrade.sh", "help.info", "compiler_version"):
         assert any(missing in line for line in manifest["not_included"])
     assert not any(path.endswith((".so", ".o", ".a")) for path in data)
@@ -135,7 +136,11 @@ def test_vendor_layout_is_complete(members):
         TREE + "src/op_api/aclnn_grouped_bias_add_grad.cpp",
         TREE + "src/op_plugin/grouped_bias_add_grad_onnx_plugin.cpp",
         TREE + "src/op_plugin/onnx_node.h",
+        TREE + "src/op_api/exports.map",
         TREE + "scripts/uninstall.sh",
+        TREE + "scripts/cann/__main__.py",
+        TREE + "scripts/cann/cmake/8.x/CMakeLists.txt",
+        TREE + "scripts/cann/cmake/2026/CMakeLists.txt",
     }
     assert expected - set(data) == set()
     assert b"compiler_version" not in data[TREE + "version.info"]  # nothing was compiled with any CANN

@@ -1,17 +1,22 @@
-// The first statement of every aclnn and level 0 function.
+// The first statement of every aclnn and level 0 function. Phase 1 ends at once with parameters that are no live
+// objects.
 #ifndef OPDEV_OP_DFX_H
 #define OPDEV_OP_DFX_H
 
 #include "opdev/op_log.h"
 #include "opforge_twin/host/api_scope.h"
 
-#define DFX_IN(...) opforge::twin::host::TensorsOf(__VA_ARGS__)
-#define DFX_OUT(...) opforge::twin::host::TensorsOf(__VA_ARGS__)
+#define DFX_IN(...) opforge::twin::host::HandlesOf(__VA_ARGS__)
+#define DFX_OUT(...) opforge::twin::host::HandlesOf(__VA_ARGS__)
 
-#define L2_DFX_PHASE_1(APIName, IN, OUT)                                                     \
-    static_assert(opforge::twin::host::IsSameText(__func__, #APIName "GetWorkspaceSize"),    \
-                  "L2_DFX_PHASE_1(" #APIName ") belongs into " #APIName "GetWorkspaceSize"); \
-    opforge::twin::host::BeginPlanning(#APIName, IN, OUT)
+#define L2_DFX_PHASE_1(APIName, IN, OUT)                                                         \
+    static_assert(opforge::twin::host::IsSameText(__func__, #APIName "GetWorkspaceSize"),        \
+                  "L2_DFX_PHASE_1(" #APIName ") belongs into " #APIName "GetWorkspaceSize");     \
+    if (const aclnnStatus opforgeStatus = opforge::twin::host::BeginPlanning(#APIName, IN, OUT); \
+        opforgeStatus != ACLNN_SUCCESS) {                                                        \
+        return opforgeStatus;                                                                    \
+    }                                                                                            \
+    static_assert(true, "a semicolon follows")
 
 #define L2_DFX_PHASE_2(APIName)                                           \
     static_assert(opforge::twin::host::IsSameText(__func__, #APIName),    \

@@ -103,6 +103,12 @@ TaskResult Copy(const char* function, void* dst, const void* src, size_t count, 
     return {};
 }
 
+/// Whether the memory stays until a copy is done: other host memory is the application's to free at any time.
+bool IsKept(const void* pointer, PinnedMemory& pinned)
+{
+    return DeviceMemory::Instance().IsDevice(pointer) || pinned.Holding(pointer) != nullptr;
+}
+
 TaskResult Fill(const char* function, void* target, int32_t value, size_t count)
 {
     DeviceSpan span;
@@ -204,16 +210,21 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
                           aclrtStream stream)
 {
     aclError status = ACL_SUCCESS;
-    Stream* const queue = RequireStream("aclrtMemcpyAsync", stream, status);
+    const std::shared_ptr<Stream> queue = RequireStream("aclrtMemcpyAsync", stream, status);
     if (queue == nullptr) {
         return status;
     }
     status = CheckCopy("aclrtMemcpyAsync", dst, destMax, src, count);
-    if (status == ACL_SUCCESS) {
-        PinnedMemory& pinned = PinnedMemory::Instance();
-        queue->Submit([=, to = pinned.Holding(dst), from = pinned.Holding(src)] {
-            return Copy("aclrtMemcpyAsync", dst, src, count, kind);
-        });
+    if (status != ACL_SUCCESS) {
+        return status;
+    }
+    PinnedMemory& pinned = PinnedMemory::Instance();
+    const bool isDirect = IsKept(dst, pinned) && IsKept(src, pinned);
+    queue->Submit([=, to = pinned.Holding(dst), from = pinned.Holding(src)] {
+        return Copy("aclrtMemcpyAsync", dst, src, count, kind);
+    });
+    if (!isDirect) {
+        queue->Wait(std::nullopt);  // the failure stays with the stream
     }
     return status;
 }
@@ -250,7 +261,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
 aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
 {
     aclError status = ACL_SUCCESS;
-    Stream* const queue = RequireStream("aclrtMemsetAsync", stream, status);
+    const std::shared_ptr<Stream> queue = RequireStream("aclrtMemsetAsync", stream, status);
     if (queue == nullptr) {
         return status;
     }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "host/access.h"
+#include "host/device_memory.h"
 #include "host/errors.h"
 #include "host/executor.h"
 #include "host/handle_table.h"
@@ -47,12 +48,21 @@ bool RequireLive(const char* function, const T* object, aclnnStatus& status)
     return status == ACLNN_SUCCESS;
 }
 
+/// Whether the host could not read what lies there.
+bool IsDeviceMemory(const void* pointer)
+{
+    return DeviceMemory::Instance().IsDevice(pointer);
+}
+
 /// Why these arguments make no tensor; "" when they do.
 std::string TensorProblem(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t* stride,
                           int64_t offset, const int64_t* storageDims, uint64_t storageDimsNum)
 {
     if ((viewDims == nullptr && viewDimsNum != 0) || (storageDims == nullptr && storageDimsNum != 0)) {
         return viewDims == nullptr && viewDimsNum != 0 ? "viewDims is null" : "storageDims is null";
+    }
+    if (IsDeviceMemory(viewDims) || IsDeviceMemory(stride) || IsDeviceMemory(storageDims)) {
+        return "viewDims, stride or storageDims is device memory, expected memory of the host";
     }
     if (viewDimsNum > op::MAX_DIM_NUM || storageDimsNum > op::MAX_DIM_NUM) {
         return Text("got ", std::max(viewDimsNum, storageDimsNum), " dims, expected at most ", op::MAX_DIM_NUM);
@@ -101,6 +111,10 @@ T* CreateArray(const char* function, const Value* value, uint64_t size)
         Fail(ACLNN_ERR_PARAM_NULLPTR, Text(function, ": value is null"));
         return nullptr;
     }
+    if (IsDeviceMemory(value)) {
+        Fail(ACLNN_ERR_PARAM_INVALID, Text(function, ": value is device memory, expected memory of the host"));
+        return nullptr;
+    }
     // No list of numbers of a program is longer; what is, would be read beyond its end.
     constexpr uint64_t kMaxBytes = uint64_t{1} << 32;
     if (size > kMaxBytes / sizeof(Value)) {
@@ -115,7 +129,7 @@ T* CreateArray(const char* function, const Value* value, uint64_t size)
 template <typename List, typename Member>
 List* CreateList(const char* function, const Member* const* value, uint64_t size)
 {
-    for (uint64_t i = 0; value != nullptr && i < size; ++i) {
+    for (uint64_t i = 0; value != nullptr && !IsDeviceMemory(value) && i < size; ++i) {
         if (value[i] == nullptr || !HandleTable<Member>::Instance().IsLive(value[i])) {
             Fail(ACLNN_ERR_PARAM_INVALID, Text(function, ": member ", i, " is null or was destroyed"));
             return nullptr;
@@ -245,9 +259,12 @@ aclBoolArray* aclCreateBoolArray(const bool* value, uint64_t size)
 
 aclScalar* aclCreateScalar(void* value, aclDataType dataType)
 {
-    if (value == nullptr || aclDataTypeSize(dataType) == 0) {
-        Fail(ACLNN_ERR_PARAM_INVALID, value == nullptr ? "aclCreateScalar: value is null"
-                                                       : "aclCreateScalar: dataType has no whole number of bytes");
+    if (value == nullptr || IsDeviceMemory(value) || aclDataTypeSize(dataType) == 0) {
+        Fail(ACLNN_ERR_PARAM_INVALID, value == nullptr        ? "aclCreateScalar: value is null"
+                                      : IsDeviceMemory(value) ? "aclCreateScalar: value is device memory, expected "
+                                                                "memory of the host"
+                                                              : "aclCreateScalar: dataType has no whole number of "
+                                                                "bytes");
         return nullptr;
     }
     return HandleTable<aclScalar>::Instance().Create(value, op::ToOpDataType(dataType));

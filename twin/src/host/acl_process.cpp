@@ -2,7 +2,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "acl/acl.h"
@@ -109,8 +111,20 @@ void ReportObjectLeaks(const char* function)
     ReportLeft<aclScalarList>(function, "scalar lists", "aclDestroyScalarList");
 }
 
-void ReportUnfinished()
+/// What the streams do needs libraries and objects that end soon.
+void FinishStreams()
 {
+    for (const std::shared_ptr<Context>& context : Contexts::Instance().Live()) {
+        context->defaultStream.Wait(std::nullopt);
+    }
+    for (const std::shared_ptr<StreamHandle>& handle : Streams::Instance().Live()) {
+        handle->stream.Wait(std::nullopt);
+    }
+}
+
+void AtExit()
+{
+    FinishStreams();
     Process& process = TheProcess();
     {
         const std::lock_guard<std::mutex> guard(process.lock);
@@ -125,44 +139,45 @@ void ReportUnfinished()
 
 }  // namespace
 
-Context* RequireContext(const char* function, aclError& status)
+std::shared_ptr<Context> RequireContext(const char* function, aclError& status)
 {
     status = CheckInitialised(function);
     if (status != ACL_SUCCESS) {
         return nullptr;
     }
-    if (!Contexts::Instance().IsLive(current)) {
+    std::shared_ptr<Context> context = Contexts::Instance().Share(current);
+    if (context == nullptr) {
         status = Fail(ACL_ERROR_RT_CONTEXT_NULL, Text(function,
                                                       ": this thread has no context; call aclrtSetDevice or "
                                                       "aclrtSetCurrentContext in it first"));
         return nullptr;
     }
-    return current;
+    return context;
 }
 
-Stream* RequireStream(const char* function, aclrtStream stream, aclError& status)
+std::shared_ptr<Stream> RequireStream(const char* function, aclrtStream stream, aclError& status)
 {
-    Context* const context = RequireContext(function, status);
+    const std::shared_ptr<Context> context = RequireContext(function, status);
     if (context == nullptr) {
         return nullptr;
     }
     if (stream == nullptr) {
-        return context->defaultStream.get();
+        return {context, &context->defaultStream};
     }
-    if (!Streams::Instance().IsLive(stream)) {
+    const std::shared_ptr<StreamHandle> handle = Streams::Instance().Share(stream);
+    if (handle == nullptr) {
         status = Fail(ACL_ERROR_RT_PARAM_INVALID,
                       Text(function, ": the stream is not one that aclrtCreateStream made, or it was destroyed"));
         return nullptr;
     }
-    auto* const handle = static_cast<StreamHandle*>(stream);
-    if (handle->context != context) {
+    if (handle->context != context.get()) {
         status =
             Fail(ACL_ERROR_RT_STREAM_CONTEXT, Text(function,
                                                    ": the stream belongs to another context than this thread's; call "
                                                    "aclrtSetCurrentContext with the context it was created in"));
         return nullptr;
     }
-    return &handle->stream;
+    return {handle, &handle->stream};
 }
 
 }  // namespace opforge::twin::host
@@ -185,7 +200,7 @@ aclError aclInit(const char* configPath)
         return Fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: called before; a process initialises once");
     }
     process.isInitialised = true;
-    static const bool isWatched = std::atexit(ReportUnfinished) == 0;
+    static const bool isWatched = std::atexit(AtExit) == 0;
     (void)isWatched;
     return ACL_SUCCESS;
 }
@@ -241,8 +256,8 @@ aclError aclrtResetDevice(int32_t deviceId)
                     Text("aclrtResetDevice: device ", deviceId, " is not in use; aclrtSetDevice comes first"));
     }
     ReportDeviceLeaks("aclrtResetDevice");
-    for (StreamHandle* stream : Streams::Instance().Live()) {
-        Streams::Instance().Destroy(stream);
+    for (const std::shared_ptr<StreamHandle>& stream : Streams::Instance().Live()) {
+        Streams::Instance().Destroy(stream.get());
     }
     Contexts::Instance().Destroy(primary);
     DeviceMemory::Instance().Clear();
@@ -253,7 +268,7 @@ aclError aclrtResetDevice(int32_t deviceId)
 aclError aclrtGetDevice(int32_t* deviceId)
 {
     aclError status = ACL_SUCCESS;
-    const Context* const context = RequireContext("aclrtGetDevice", status);
+    const std::shared_ptr<Context> context = RequireContext("aclrtGetDevice", status);
     if (context == nullptr) {
         return status;
     }
@@ -348,13 +363,13 @@ aclError aclrtSetCurrentContext(aclrtContext context)
 aclError aclrtGetCurrentContext(aclrtContext* context)
 {
     aclError status = ACL_SUCCESS;
-    Context* const own = RequireContext("aclrtGetCurrentContext", status);
+    const std::shared_ptr<Context> own = RequireContext("aclrtGetCurrentContext", status);
     if (own == nullptr) {
         return status;
     }
     if (context == nullptr) {
         return Fail(ACL_ERROR_INVALID_PARAM, "aclrtGetCurrentContext: context is null");
     }
-    *context = own;
+    *context = own.get();
     return ACL_SUCCESS;
 }

@@ -1,5 +1,6 @@
 // Streams and events.
 #include <chrono>
+#include <memory>
 #include <optional>
 
 #include "acl/acl_rt.h"
@@ -16,23 +17,23 @@ namespace {
 using Streams = HandleTable<StreamHandle>;
 using Events = HandleTable<Event>;
 
-Event* RequireEvent(const char* function, aclrtEvent event, aclError& status)
+std::shared_ptr<Event> RequireEvent(const char* function, aclrtEvent event, aclError& status)
 {
     if (RequireContext(function, status) == nullptr) {
         return nullptr;
     }
-    if (!Events::Instance().IsLive(event)) {
+    std::shared_ptr<Event> found = Events::Instance().Share(event);
+    if (found == nullptr) {
         status = Fail(ACL_ERROR_RT_PARAM_INVALID,
                       Text(function, ": the event is not one that aclrtCreateEvent made, or it was destroyed"));
-        return nullptr;
     }
-    return static_cast<Event*>(event);
+    return found;
 }
 
 aclError Synchronize(const char* function, aclrtStream stream, std::optional<std::chrono::milliseconds> timeout)
 {
     aclError status = ACL_SUCCESS;
-    Stream* const queue = RequireStream(function, stream, status);
+    const std::shared_ptr<Stream> queue = RequireStream(function, stream, status);
     if (queue == nullptr) {
         return status;
     }
@@ -49,14 +50,14 @@ aclError Synchronize(const char* function, aclrtStream stream, std::optional<std
 aclError aclrtCreateStream(aclrtStream* stream)
 {
     aclError status = ACL_SUCCESS;
-    Context* const context = RequireContext("aclrtCreateStream", status);
+    const std::shared_ptr<Context> context = RequireContext("aclrtCreateStream", status);
     if (context == nullptr) {
         return status;
     }
     if (stream == nullptr) {
         return Fail(ACL_ERROR_INVALID_PARAM, "aclrtCreateStream: stream is null");
     }
-    *stream = Streams::Instance().Create(context);
+    *stream = Streams::Instance().Create(context.get());
     return ACL_SUCCESS;
 }
 
@@ -77,9 +78,11 @@ aclError aclrtDestroyStream(aclrtStream stream)
     if (stream == nullptr) {
         return Fail(ACL_ERROR_INVALID_PARAM, "aclrtDestroyStream: stream is null");
     }
-    if (RequireStream("aclrtDestroyStream", stream, status) == nullptr) {
+    const std::shared_ptr<Stream> queue = RequireStream("aclrtDestroyStream", stream, status);
+    if (queue == nullptr) {
         return status;
     }
+    queue->Wait(std::nullopt);
     Streams::Instance().Destroy(static_cast<StreamHandle*>(stream));
     return ACL_SUCCESS;
 }
@@ -105,12 +108,12 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
 aclError aclrtSynchronizeDevice()
 {
     aclError status = ACL_SUCCESS;
-    const Context* const context = RequireContext("aclrtSynchronizeDevice", status);
+    const std::shared_ptr<Context> context = RequireContext("aclrtSynchronizeDevice", status);
     if (context == nullptr) {
         return status;
     }
-    TaskResult failure = *context->defaultStream->Wait(std::nullopt);
-    for (StreamHandle* handle : Streams::Instance().Live()) {
+    TaskResult failure = *context->defaultStream.Wait(std::nullopt);
+    for (const std::shared_ptr<StreamHandle>& handle : Streams::Instance().Live()) {
         TaskResult result = *handle->stream.Wait(std::nullopt);
         failure = failure.code == 0 ? std::move(result) : std::move(failure);
     }
@@ -139,8 +142,8 @@ aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag)
 aclError aclrtDestroyEvent(aclrtEvent event)
 {
     aclError status = ACL_SUCCESS;
-    if (Event* const found = RequireEvent("aclrtDestroyEvent", event, status)) {
-        Events::Instance().Destroy(found);
+    if (const std::shared_ptr<Event> found = RequireEvent("aclrtDestroyEvent", event, status)) {
+        Events::Instance().Destroy(found.get());
     }
     return status;
 }
@@ -148,8 +151,9 @@ aclError aclrtDestroyEvent(aclrtEvent event)
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 {
     aclError status = ACL_SUCCESS;
-    Event* const found = RequireEvent("aclrtRecordEvent", event, status);
-    Stream* const queue = found == nullptr ? nullptr : RequireStream("aclrtRecordEvent", stream, status);
+    const std::shared_ptr<Event> found = RequireEvent("aclrtRecordEvent", event, status);
+    const std::shared_ptr<Stream> queue =
+        found == nullptr ? nullptr : RequireStream("aclrtRecordEvent", stream, status);
     if (queue != nullptr) {
         found->Record(*queue);
     }
@@ -159,8 +163,9 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 {
     aclError status = ACL_SUCCESS;
-    const Event* const found = RequireEvent("aclrtStreamWaitEvent", event, status);
-    Stream* const queue = found == nullptr ? nullptr : RequireStream("aclrtStreamWaitEvent", stream, status);
+    const std::shared_ptr<Event> found = RequireEvent("aclrtStreamWaitEvent", event, status);
+    const std::shared_ptr<Stream> queue =
+        found == nullptr ? nullptr : RequireStream("aclrtStreamWaitEvent", stream, status);
     if (queue != nullptr) {
         found->LetWait(*queue);
     }
@@ -170,7 +175,7 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 aclError aclrtSynchronizeEvent(aclrtEvent event)
 {
     aclError status = ACL_SUCCESS;
-    if (const Event* const found = RequireEvent("aclrtSynchronizeEvent", event, status)) {
+    if (const std::shared_ptr<Event> found = RequireEvent("aclrtSynchronizeEvent", event, status)) {
         found->Wait();
     }
     return status;
@@ -179,7 +184,7 @@ aclError aclrtSynchronizeEvent(aclrtEvent event)
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status)
 {
     aclError problem = ACL_SUCCESS;
-    const Event* const found = RequireEvent("aclrtQueryEventStatus", event, problem);
+    const std::shared_ptr<Event> found = RequireEvent("aclrtQueryEventStatus", event, problem);
     if (found == nullptr) {
         return problem;
     }
@@ -193,8 +198,9 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* statu
 aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent)
 {
     aclError status = ACL_SUCCESS;
-    const Event* const start = RequireEvent("aclrtEventElapsedTime", startEvent, status);
-    const Event* const end = start == nullptr ? nullptr : RequireEvent("aclrtEventElapsedTime", endEvent, status);
+    const std::shared_ptr<Event> start = RequireEvent("aclrtEventElapsedTime", startEvent, status);
+    const std::shared_ptr<Event> end =
+        start == nullptr ? nullptr : RequireEvent("aclrtEventElapsedTime", endEvent, status);
     if (end == nullptr) {
         return status;
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "host/access.h"
@@ -28,8 +29,8 @@ constexpr uint64_t kSlotAlignment = 512;
 /// The aclnn function that this thread is in, for the executor it creates.
 struct CurrentApi {
     const char* function = "";
-    Tensors inputs;
-    Tensors outputs;
+    Handles inputs;
+    Handles outputs;
 };
 
 thread_local CurrentApi api;
@@ -135,6 +136,25 @@ uint64_t View::ExtentBytes() const
     return static_cast<uint64_t>(last + 1) * ItemBytes();
 }
 
+bool View::SharesElements() const
+{
+    std::vector<std::pair<int64_t, int64_t>> axes;  // stride and dim
+    for (size_t i = 0; i < dims.size(); ++i) {
+        if (dims[i] > 1) {
+            axes.emplace_back(strides[i], dims[i]);
+        }
+    }
+    std::sort(axes.begin(), axes.end());
+    int64_t reach = 1;
+    for (const auto& [stride, dim] : axes) {
+        if (stride < reach) {
+            return Elements() != 0;
+        }
+        reach += stride * (dim - 1);
+    }
+    return false;
+}
+
 View ViewOf(const aclTensor& tensor, std::string name)
 {
     View view;
@@ -186,10 +206,71 @@ void AddTask(aclOpExecutor& executor, std::unique_ptr<PlannedTask> task)
     Access::State(executor)->tasks.push_back(std::move(task));
 }
 
-void BeginPlanning(const char* function, Tensors inputs, Tensors outputs)
+template <typename T>
+bool Handles::Hold(const T* object)
+{
+    if (object == nullptr) {
+        return false;
+    }
+    std::shared_ptr<const void> held = HandleTable<T>::Instance().Share(object);
+    if (held == nullptr) {
+        dead_.push_back(count_);
+        return false;
+    }
+    held_.push_back(std::move(held));
+    return true;
+}
+
+void Handles::Add(const aclTensor* tensor)
+{
+    tensors_.push_back(tensor);
+    Hold(tensor);
+}
+
+void Handles::Add(const aclTensorList* list)
+{
+    for (uint64_t i = 0; Hold(list) && i < list->Size(); ++i) {
+        Add((*list)[i]);
+    }
+}
+
+void Handles::Add(const aclScalar* scalar)
+{
+    Hold(scalar);
+}
+
+void Handles::Add(const aclScalarList* list)
+{
+    for (uint64_t i = 0; Hold(list) && i < list->Size(); ++i) {
+        Hold((*list)[i]);
+    }
+}
+
+void Handles::Add(const aclIntArray* array)
+{
+    Hold(array);
+}
+void Handles::Add(const aclFloatArray* array)
+{
+    Hold(array);
+}
+void Handles::Add(const aclBoolArray* array)
+{
+    Hold(array);
+}
+
+aclnnStatus BeginPlanning(const char* function, Handles inputs, Handles outputs)
 {
     ClearErrors();
     api = {function, std::move(inputs), std::move(outputs)};
+    const bool isInput = !api.inputs.Dead().empty();
+    if (!isInput && api.outputs.Dead().empty()) {
+        return ACLNN_SUCCESS;
+    }
+    const size_t position = isInput ? api.inputs.Dead().front() : api.inputs.Count() + api.outputs.Dead().front();
+    return Fail(ACLNN_ERR_PARAM_INVALID,
+                Text(function, "GetWorkspaceSize: parameter ", position,
+                     " (from 0), or a member of it, was destroyed or never created; expected a live object or null"));
 }
 
 void BeginLaunch(const char* function)
@@ -206,11 +287,11 @@ using opforge::twin::kernel::Text;
 aclOpExecutor::aclOpExecutor() : state_(std::make_unique<ExecutorState>())
 {
     state_->function = api.function;
-    state_->inputs = api.inputs;
-    state_->outputs = api.outputs;
-    for (const Tensors* tensors : {&api.inputs, &api.outputs}) {
-        for (const aclTensor* tensor : *tensors) {
-            if (HandleTable<aclTensor>::Instance().IsLive(tensor)) {
+    state_->inputs = api.inputs.Tensors();
+    state_->outputs = api.outputs.Tensors();
+    for (const Handles* handles : {&api.inputs, &api.outputs}) {
+        for (const aclTensor* tensor : handles->Tensors()) {
+            if (tensor != nullptr) {
                 state_->userStorages.push_back(Access::Storage(*tensor));
             }
         }
@@ -435,19 +516,9 @@ std::vector<const aclTensor*>& aclOpExecutor::GetOutputTensors()
     return state_->outputs;
 }
 
-UniqueExecutor::UniqueExecutor(const char* funcName) : executor_(nullptr)
+UniqueExecutor::UniqueExecutor(const char* funcName) : executor_(HandleTable<aclOpExecutor>::Instance().Create())
 {
-    size_t index = 0;
-    for (const Tensors* tensors : {&api.inputs, &api.outputs}) {
-        for (const aclTensor* tensor : *tensors) {
-            if (tensor != nullptr && !HandleTable<aclTensor>::Instance().IsLive(tensor)) {
-                AddError(Text(funcName, ": tensor ", index, " of the call was destroyed, or never created"));
-                return;
-            }
-            ++index;
-        }
-    }
-    executor_ = HandleTable<aclOpExecutor>::Instance().Create();
+    (void)funcName;  // the first statement of the function said it
 }
 
 UniqueExecutor::~UniqueExecutor()
@@ -473,12 +544,22 @@ aclnnStatus CommonOpExecutorRun(void* workspace, uint64_t workspaceSize, aclOpEx
     if (executor == nullptr) {
         return Fail(ACLNN_ERR_PARAM_NULLPTR, Text(function, ": executor is null"));
     }
-    if (!HandleTable<aclOpExecutor>::Instance().IsLive(executor)) {
+    HandleTable<aclOpExecutor>& executors = HandleTable<aclOpExecutor>::Instance();
+    const auto usedBefore = [function] {
         return Fail(ACLNN_ERR_PARAM_INVALID,
                     Text(function, ": the executor was used before, or its first phase did not succeed; call ",
                          function, "GetWorkspaceSize again (aclSetAclOpExecutorRepeatable allows several runs)"));
+    };
+    const std::shared_ptr<aclOpExecutor> held = executors.Share(executor);
+    if (held == nullptr) {
+        return usedBefore();
     }
     ExecutorState& state = *Access::State(*executor);
+    const std::lock_guard<std::mutex> guard(state.lock);
+    if (state.function != function) {
+        return Fail(ACLNN_ERR_PARAM_INVALID,
+                    Text(function, ": the executor is one of ", state.function, "GetWorkspaceSize"));
+    }
     const uint64_t needed = state.Plan();
     if (const std::string problem = WorkspaceProblem(workspace, workspaceSize, needed); !problem.empty()) {
         return Fail(workspace == nullptr ? ACLNN_ERR_PARAM_NULLPTR : ACLNN_ERR_PARAM_INVALID,
@@ -491,7 +572,7 @@ aclnnStatus CommonOpExecutorRun(void* workspace, uint64_t workspaceSize, aclOpEx
         }
     }
     aclError status = ACL_SUCCESS;
-    Stream* const queue = RequireStream(function, stream, status);
+    const std::shared_ptr<Stream> queue = RequireStream(function, stream, status);
     if (queue == nullptr) {
         return ACLNN_ERR_RUNTIME_ERROR;
     }
@@ -500,11 +581,11 @@ aclnnStatus CommonOpExecutorRun(void* workspace, uint64_t workspaceSize, aclOpEx
     if (!PlaceTasks(state, workspace, tasks, problem)) {
         return Fail(ACLNN_ERR_PARAM_INVALID, Text(function, ": ", problem));
     }
+    if (!state.repeatable && !executors.Destroy(executor)) {
+        return usedBefore();  // in another thread, a moment ago
+    }
     for (Task& task : tasks) {
         queue->Submit(std::move(task));
-    }
-    if (!state.repeatable) {
-        HandleTable<aclOpExecutor>::Instance().Destroy(executor);
     }
     return ACLNN_SUCCESS;
 }

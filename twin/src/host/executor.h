@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <variant>
 #include <vector>
@@ -27,6 +28,8 @@ struct View {
     uint64_t ItemBytes() const;
     /// Bytes from the first element to behind the last one.
     uint64_t ExtentBytes() const;
+    /// Whether several elements lie in one place, or may do so: what is written to such a view is lost.
+    bool SharesElements() const;
 };
 
 View ViewOf(const aclTensor& tensor, std::string name);
@@ -50,6 +53,7 @@ public:
 };
 
 struct ExecutorState {
+    std::mutex lock;  ///< one second phase at a time
     std::string function;
     std::vector<const aclTensor*> inputs;
     std::vector<const aclTensor*> outputs;

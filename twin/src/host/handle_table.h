@@ -4,9 +4,10 @@
 
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <new>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -27,44 +28,42 @@ public:
     template <typename... Arguments>
     T* Create(Arguments&&... arguments)
     {
-        void* memory = ::operator new(sizeof(T));
-        T* object = new (memory) T(std::forward<Arguments>(arguments)...);
+        T* const object = new (::operator new(sizeof(T))) T(std::forward<Arguments>(arguments)...);
         const std::lock_guard<std::mutex> guard(lock_);
-        live_.insert(object);
+        live_.emplace(object, std::shared_ptr<T>(object, [this](T* ended) { Retire(ended); }));
         return object;
     }
 
-    bool IsLive(const void* object) const
+    bool IsLive(const void* object) const { return Share(object) != nullptr; }
+
+    /// The object, alive until the last user lets go of it even if it is destroyed; null when it is not live.
+    std::shared_ptr<T> Share(const void* object) const
     {
         const std::lock_guard<std::mutex> guard(lock_);
-        return live_.count(object) != 0;
+        const auto found = live_.find(object);
+        return found == live_.end() ? nullptr : found->second;
     }
 
     /// False when the object is not live: it was destroyed before, or never was one.
     bool Destroy(const T* object)
     {
-        {
-            const std::lock_guard<std::mutex> guard(lock_);
-            if (live_.erase(object) == 0) {
-                return false;
-            }
-        }
-        object->~T();
+        std::shared_ptr<T> last;  // ends outside of the lock
         const std::lock_guard<std::mutex> guard(lock_);
-        retired_.push_back(const_cast<T*>(object));
-        if (retired_.size() > kRetired) {
-            ::operator delete(retired_.front());
-            retired_.pop_front();
+        const auto found = live_.find(object);
+        if (found == live_.end()) {
+            return false;
         }
+        last = std::move(found->second);
+        live_.erase(found);
         return true;
     }
 
-    std::vector<T*> Live() const
+    std::vector<std::shared_ptr<T>> Live() const
     {
         const std::lock_guard<std::mutex> guard(lock_);
-        std::vector<T*> objects;
-        for (const void* object : live_) {
-            objects.push_back(static_cast<T*>(const_cast<void*>(object)));
+        std::vector<std::shared_ptr<T>> objects;
+        for (const auto& item : live_) {
+            objects.push_back(item.second);
         }
         return objects;
     }
@@ -78,8 +77,19 @@ public:
 private:
     static constexpr size_t kRetired = 4096;
 
+    void Retire(T* object)
+    {
+        object->~T();
+        const std::lock_guard<std::mutex> guard(lock_);
+        retired_.push_back(object);
+        if (retired_.size() > kRetired) {
+            ::operator delete(retired_.front());
+            retired_.pop_front();
+        }
+    }
+
     mutable std::mutex lock_;
-    std::unordered_set<const void*> live_;
+    std::unordered_map<const void*, std::shared_ptr<T>> live_;
     std::deque<void*> retired_;
 };
 

@@ -116,6 +116,11 @@ const aclTensor* CopyTo(const char* operation, View from, const aclTensor* y, ac
                       DtypeName(to.dtype), " ", DimsText(to.dims), "; expected the same"));
         return nullptr;
     }
+    if (to.SharesElements()) {
+        AddError(Text(operation, ": got a tensor of shape ", DimsText(to.dims), " with strides ", DimsText(to.strides),
+                      ", several of whose elements lie in one place; expected one to write to"));
+        return nullptr;
+    }
     AddElementTask(*executor, operation, std::move(from), std::move(to));
     return y;
 }

@@ -14,7 +14,7 @@ namespace opforge::twin::host {
 
 struct Context {
     int32_t device = 0;
-    std::unique_ptr<Stream> defaultStream = std::make_unique<Stream>();
+    Stream defaultStream;
 };
 
 /// A stream of the application, and the context it was created in.
@@ -27,10 +27,10 @@ struct StreamHandle {
 
 /// The context of this thread. Null, with the error set and `status` filled, when acl was not initialised or the thread
 /// has none.
-Context* RequireContext(const char* function, aclError& status);
+std::shared_ptr<Context> RequireContext(const char* function, aclError& status);
 
 /// The stream behind a handle (null is the default stream of the context); null with error and `status` otherwise.
-Stream* RequireStream(const char* function, aclrtStream stream, aclError& status);
+std::shared_ptr<Stream> RequireStream(const char* function, aclrtStream stream, aclError& status);
 
 }  // namespace opforge::twin::host
 

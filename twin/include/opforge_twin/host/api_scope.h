@@ -2,9 +2,13 @@
 #ifndef OPFORGE_TWIN_HOST_API_SCOPE_H
 #define OPFORGE_TWIN_HOST_API_SCOPE_H
 
+#include <cstddef>
+#include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "opdev/common_types.h"
+#include "opdev/op_errno.h"
 
 namespace opforge::twin::host {
 
@@ -17,44 +21,59 @@ constexpr bool IsSameText(const char* left, const char* right)
     return *left == *right;
 }
 
-using Tensors = std::vector<const aclTensor*>;
-
-inline void Collect(Tensors& tensors, const aclTensor* tensor)
-{
-    tensors.push_back(tensor);
-}
-inline void Collect(Tensors& tensors, aclTensor* tensor)
-{
-    tensors.push_back(tensor);
-}
-inline void Collect(Tensors& tensors, const aclTensorList* list)
-{
-    for (uint64_t i = 0; list != nullptr && i < list->Size(); ++i) {
-        tensors.push_back((*list)[i]);
+/// The parameters of an aclnn function that are objects of acl, kept alive for as long as it plans.
+class Handles {
+public:
+    void Add(const aclTensor* tensor);
+    void Add(const aclTensorList* list);
+    void Add(const aclScalar* scalar);
+    void Add(const aclScalarList* list);
+    void Add(const aclIntArray* array);
+    void Add(const aclFloatArray* array);
+    void Add(const aclBoolArray* array);
+    /// Anything else among the parameters has no memory.
+    template <typename T>
+    void AddAny(const T& value)
+    {
+        if constexpr (std::is_pointer_v<T>) {
+            using Object = std::remove_cv_t<std::remove_pointer_t<T>>;
+            constexpr bool kIsHandle = std::is_same_v<Object, aclTensor> || std::is_same_v<Object, aclTensorList> ||
+                                       std::is_same_v<Object, aclScalar> || std::is_same_v<Object, aclScalarList> ||
+                                       std::is_same_v<Object, aclIntArray> || std::is_same_v<Object, aclFloatArray> ||
+                                       std::is_same_v<Object, aclBoolArray>;
+            if constexpr (kIsHandle) {
+                Add(value);
+            }
+        }
+        ++count_;
     }
-}
-inline void Collect(Tensors& tensors, aclTensorList* list)
-{
-    Collect(tensors, static_cast<const aclTensorList*>(list));
-}
-/// Anything else among the parameters has no memory.
-template <typename T>
-void Collect(Tensors& tensors, const T& value)
-{
-    (void)tensors;
-    (void)value;
-}
+
+    const std::vector<const aclTensor*>& Tensors() const { return tensors_; }
+    size_t Count() const { return count_; }
+    /// Positions of parameters that are not live.
+    const std::vector<size_t>& Dead() const { return dead_; }
+
+private:
+    template <typename T>
+    bool Hold(const T* object);
+
+    std::vector<const aclTensor*> tensors_;
+    std::vector<std::shared_ptr<const void>> held_;
+    std::vector<size_t> dead_;
+    size_t count_ = 0;
+};
 
 template <typename... Parameters>
-Tensors TensorsOf(const Parameters&... parameters)
+Handles HandlesOf(const Parameters&... parameters)
 {
-    Tensors tensors;
-    (Collect(tensors, parameters), ...);
-    return tensors;
+    Handles handles;
+    (handles.AddAny(parameters), ...);
+    return handles;
 }
 
-/// Starts the first phase: forgets older errors of the thread, remembers the tensors for the executor.
-void BeginPlanning(const char* function, Tensors inputs, Tensors outputs);
+/// Starts the first phase: forgets older errors of the thread, remembers the tensors for the executor. Refuses objects
+/// that were destroyed: CANN reads what is left of them.
+aclnnStatus BeginPlanning(const char* function, Handles inputs, Handles outputs);
 /// Starts the second phase.
 void BeginLaunch(const char* function);
 

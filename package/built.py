@@ -1,0 +1,51 @@
+"""`opforge pack --cann`: what a toolkit builds goes into the package. Not run with a real toolkit."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from opforge.codegen.errors import MissingToolError, UserError
+from opforge.package.cann.build import LOG, Build, MissingProgramError, StepError
+from opforge.package.cann.toolkit import ToolkitError, check_version, read_toolkit
+from opforge.package.layout import CANN_VERSIONS, Contents, layout, write_tree
+
+
+class BuildError(UserError):
+    """A step of a build with CANN ended with an error; the text names its log."""
+
+    exit_code = 1
+
+
+def built(contents: Contents, toolkit: Path, work: Path, jobs: int, say: Callable[[str], None]) -> Contents:
+    """The same package with its libraries and kernels, built as the installer builds them on its target.
+
+    Args:
+        contents: A source release.
+        toolkit: Folder of the toolkit.
+        work: Folder that keeps what is done; the next run for the same package goes on there.
+        jobs: Commands at once.
+        say: Gets one line per step.
+
+    Raises:
+        MissingToolError: There is no toolkit, it is too old or too new, or a program is missing.
+        BuildError: A step failed.
+    """
+    try:
+        found = read_toolkit(toolkit.resolve())
+        check_version(found.version, CANN_VERSIONS)
+        with tempfile.TemporaryDirectory(prefix="opforge-pack-") as folder:
+            write_tree(Path(folder), layout(contents))
+            package = Path(folder) / "packages" / "vendors" / contents.vendor
+            tree = Build(package, work.resolve(), found, os.environ, jobs, say).run()
+    except (ToolkitError, MissingProgramError) as error:
+        raise MissingToolError(str(error)) from error
+    except StepError as error:
+        raise BuildError(str(error)) from error
+    # The log names folders of this machine.
+    paths = [path for path in sorted(tree.rglob("*")) if path.is_file() and path.name != LOG]
+    products = {path.relative_to(tree).as_posix(): path.read_bytes() for path in paths}
+    return replace(contents, toolkit=found.version, products=products)

@@ -1,0 +1,300 @@
+"""The build itself: steps, the stamps that finished ones leave, the log, and what the steps made.
+
+Below the work folder: `key` (of what), `stamps/` and `logs/` (one file a step), `package/` (a copy), `tree/` (the
+products, where they belong below the vendor folder) and `built.json` (their SHA-256), which is written last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import commands
+from .kernels import Kernel, KernelError, described, kernels_of, operator_list, soc_list
+from .listing import listing
+from .toolkit import CANN_8, Toolkit, tool_environment
+
+BUILT, LOG = "built.json", "build.log"
+TBE = "op_impl/ai_core/tbe"
+_PROJECT = Path(__file__).resolve().parent / "cmake"
+
+
+class MissingProgramError(Exception):
+    """A program that the build calls is not there; the text names it."""
+
+
+class StepError(Exception):
+    """A step ended with an error; the text names the step, the end of its output and its log."""
+
+
+class Step(NamedTuple):
+    """One piece of work that is done as a whole or again.
+
+    Attributes:
+        name: Of its stamp and its log.
+        argv: The command.
+        prepare: What has to be there for it.
+        collect: Puts what it made into `tree/`; returns the paths there.
+        cwd: Where the command runs; made if it is not there.
+        variables: Variables of this command alone.
+    """
+
+    name: str
+    argv: Sequence[str]
+    collect: Callable[[], Sequence[str]]
+    prepare: Callable[[], None] = lambda: None
+    cwd: str = "."
+    variables: Mapping[str, str] = {}
+
+
+class Build(NamedTuple):
+    """What is built, with what, where.
+
+    Attributes:
+        package: Vendor folder of the package, as its author packed it.
+        work: Folder that keeps what was done for the next run.
+        toolkit: The toolkit.
+        environment: Variables of this process.
+        jobs: Commands at once.
+        say: Gets one line per step.
+    """
+
+    package: Path
+    work: Path
+    toolkit: Toolkit
+    environment: Mapping[str, str]
+    jobs: int
+    say: Callable[[str], None]
+
+    def run(self) -> Path:
+        """Build what an earlier run did not; returns the folder of the products.
+
+        Raises:
+            MissingProgramError: A program is not there; nothing was done.
+            StepError: A step failed; the others' results stay for the next run.
+        """
+        environment = tool_environment(self.toolkit, self.environment)
+        tools = ("cmake", "c++", "opc") if self.toolkit.generation == CANN_8 else ("cmake", "c++", "make", "bash")
+        for tool in tools:
+            wanted = environment.get("CXX", "g++") if tool == "c++" else tool
+            if shutil.which(wanted, path=environment["PATH"]) is None:
+                raise MissingProgramError(
+                    f"{wanted!r} is missing, which builds the package; install it, or give --no-build"
+                )
+        vendor = json.loads((self.package / "manifest.json").read_text(encoding="utf-8"))["vendor"]
+        self._begin(vendor)
+        folders = commands.Folders(str(_PROJECT), str(self.work / "package" / vendor), vendor, str(self.work))
+        operators = _operators(self.package)
+        stages = (
+            self._stages_8(folders, operators)
+            if self.toolkit.generation == CANN_8
+            else self._stages_asc(folders, operators)
+        )
+        total = sum(len(steps) for steps in stages)
+        digests: dict[str, str] = {}
+        number = 0
+        for steps in stages:
+            with ThreadPoolExecutor(max_workers=self.jobs) as pool:
+                runs = []
+                for step in steps:
+                    number += 1
+                    runs.append(pool.submit(self._step, step, environment, f"{number}/{total}"))
+                try:
+                    for run in runs:
+                        digests.update(run.result())
+                except BaseException:
+                    for run in runs:
+                        run.cancel()
+                    raise
+        self._finish(digests, operators)
+        return self.work / "tree"
+
+    def _begin(self, vendor: str) -> None:
+        """Keep what was built of the same package with the same toolkit, and nothing else."""
+        manifest = (self.package / "manifest.json").read_bytes()
+        key = f"{hashlib.sha256(manifest).hexdigest()} {self.toolkit.compiler_version} {self.toolkit.root}\n"
+        if not (self.work / "key").is_file() or (self.work / "key").read_text(encoding="utf-8") != key:
+            shutil.rmtree(str(self.work), ignore_errors=True)
+            shutil.copytree(str(self.package), str(self.work / "package" / vendor))
+            _write(self.work / "key", key)
+        for name in ("stamps", "logs", "tree"):
+            (self.work / name).mkdir(parents=True, exist_ok=True)
+
+    def _step(self, step: Step, environment: Mapping[str, str], place: str) -> Mapping[str, str]:
+        """Digests of the products, by their path below the vendor folder."""
+        stamp = self.work / "stamps" / step.name
+        if stamp.is_file():
+            kept = json.loads(stamp.read_text(encoding="utf-8"))
+            if all(_digest(self.work / "tree" / path) == digest for path, digest in kept.items()):
+                self.say(f"[{place}] {step.name}: done before")
+                return dict(kept)
+        self.say(f"[{place}] {step.name}")
+        cwd = self.work / step.cwd
+        cwd.mkdir(parents=True, exist_ok=True)
+        log = self.work / "logs" / f"{step.name}.log"
+        step.prepare()
+        with log.open("w", encoding="utf-8") as stream:
+            stream.write(f"{' '.join(step.argv)}\n")
+            stream.flush()
+            variables = {**environment, **step.variables}
+            status = subprocess.call(  # the words of commands.py
+                step.argv, cwd=str(cwd), env=variables, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
+            )
+        if status != 0:
+            raise StepError(_failure(step.name, f"exit code {status}", log))
+        try:
+            products = {path: _digest(self.work / "tree" / path) for path in step.collect()}
+        except (OSError, ValueError, KernelError) as error:
+            raise StepError(_failure(step.name, str(error), log)) from error
+        _write(stamp, json.dumps(products))
+        return products
+
+    def _stages_8(
+        self, folders: commands.Folders, operators: Mapping[str, Mapping[str, Any]]
+    ) -> Sequence[Sequence[Step]]:
+        """Host libraries one after the other, since CMake itself works at several sources at once; then kernels."""
+
+        def library(target: str, path: str) -> Step:
+            built = Path(folders.host) / f"lib{target}.so"
+
+            def collect() -> Sequence[str]:
+                if target == commands.TILING:
+                    # opc calls the tiling functions through a folder like a vendor's, in which they have this name.
+                    _write(Path(folders.package) / TBE / "op_tiling" / "liboptiling.so", built.read_bytes())
+                return [self._place(built, path.format(machine=self.toolkit.machine))]
+
+            return Step(f"lib{target}.so", commands.build_target(folders, target, self.jobs), collect)
+
+        return [
+            [Step("configure", commands.configure(self.toolkit, folders), list)],
+            *([library(target, path)] for target, path in commands.LIBRARIES.items()),
+            [self._kernel(folders, kernel) for kernel in kernels_of(operators)],
+        ]
+
+    def _kernel(self, folders: commands.Folders, kernel: Kernel) -> Step:
+        scratch = Path(folders.scratch(kernel))
+
+        def prepare() -> None:
+            shutil.rmtree(str(scratch), ignore_errors=True)
+            (scratch / "out").mkdir(parents=True)
+            _write(Path(folders.parameters(kernel)), json.dumps(kernel.parameters, indent=2))
+
+        def collect() -> Sequence[str]:
+            written = json.loads((scratch / "out" / f"{kernel.name}.json").read_text(encoding="utf-8"))
+            products = []
+            for soc in kernel.socs:
+                place = f"{TBE}/kernel/{soc}/{kernel.op_file}/{kernel.name}"
+                products.append(self._place(scratch / "out" / f"{kernel.name}.o", f"{place}.o"))
+                text = json.dumps(described(written, soc, kernel.op_file), indent=1)
+                _write(self.work / "tree" / f"{place}.json", text)
+                products.append(f"{place}.json")
+            return products
+
+        return Step(
+            kernel.name,
+            commands.compile_kernel(folders, kernel),
+            collect,
+            prepare,
+            cwd=f"kernels/{kernel.name}",
+            variables={"ASCEND_CUSTOM_OPP_PATH": folders.package, "HI_PYTHON": "python3", "TILINGKEY_PAR_COMPILE": "1"},
+        )
+
+    def _stages_asc(
+        self, folders: commands.Folders, operators: Mapping[str, Mapping[str, Any]]
+    ) -> Sequence[Sequence[Step]]:
+        """Everything through the toolkit's own CMake functions."""
+        vendor = Path(folders.installed) / "packages" / "vendors" / folders.vendor
+
+        def collect() -> Sequence[str]:
+            products = []
+            for path in commands.LIBRARIES.values():
+                place = path.format(machine=self.toolkit.machine)
+                products.append(self._place(vendor / place, place))
+            kernels = [path for path in sorted((vendor / TBE / "kernel").rglob("*")) if path.is_file()]
+            products += [self._place(path, path.relative_to(vendor).as_posix()) for path in kernels]
+            return products
+
+        return [
+            [Step("configure", commands.configure_asc(self.toolkit, folders, sorted(operators)), list)],
+            [Step("libraries", commands.build_target(folders, "all", self.jobs), list)],
+            [Step("kernels", commands.build_target(folders, "binary", self.jobs), list)],
+            [Step("install", commands.install_asc(folders), collect)],
+        ]
+
+    def _place(self, source: Path, path: str) -> str:
+        """Copy a product to where it belongs; returns that path."""
+        _write(self.work / "tree" / path, source.read_bytes())
+        return path
+
+    def _finish(self, digests: Mapping[str, str], operators: Mapping[str, Mapping[str, Any]]) -> None:
+        """The lists of the kernels, the version of the compiler, the log; then `built.json`."""
+        texts = {} if self.toolkit.generation != CANN_8 else self._lists(operators)
+        for soc in operators:
+            path = f"{TBE}/kernel/config/{soc}/binary_info_config.json"
+            listed = json.loads(texts.get(path) or (self.work / "tree" / path).read_text(encoding="utf-8"))
+            missing = sorted(set(operators[soc]) - set(listed))
+            if missing:
+                raise StepError(
+                    f"lists: no kernel of {', '.join(missing)} for {soc} was made; see {self.work / 'logs'}"
+                )
+        version = (self.package / "version.info").read_text(encoding="utf-8").replace("release=source", "release=built")
+        for key in ("compiler_version", "custom_opp_compiler_version"):
+            version += f"{key}={self.toolkit.compiler_version}\n"
+        texts["version.info"] = version
+        logs = sorted((self.work / "logs").glob("*.log"))
+        texts[LOG] = "".join(f"== {log.stem}\n{log.read_text(encoding='utf-8', errors='replace')}" for log in logs)
+        all_digests = dict(digests)
+        for path, text in texts.items():
+            _write(self.work / "tree" / path, text)
+            all_digests[path] = _digest(self.work / "tree" / path)
+        _write(self.work / BUILT, listing({"toolkit": self.toolkit.version}, all_digests))
+
+    def _lists(self, operators: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        texts = {}
+        for soc in operators:
+            root = self.work / "tree" / TBE / "kernel" / soc
+            found = {
+                folder.name: [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+                for folder in sorted(root.iterdir())
+            }
+            for op_file, kernels in found.items():
+                path = f"{TBE}/kernel/config/{soc}/{op_file}.json"
+                texts[path] = json.dumps(operator_list(soc, op_file, kernels), indent=1)
+            path = f"{TBE}/kernel/config/{soc}/binary_info_config.json"
+            texts[path] = json.dumps(soc_list(soc, found), indent=1)
+        return texts
+
+
+def _operators(package: Path) -> Mapping[str, Mapping[str, Any]]:
+    """SoC directory -> operator type -> its description."""
+    paths = sorted((package / TBE / "config").glob("*/aic-*-ops-info.json"))
+    return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def _failure(name: str, cause: str, log: Path) -> str:
+    last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
+    return "\n".join([f"the step {name!r} failed: {cause}; its output, whose end follows, is in {log}", *last])
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file; empty when there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
+def _write(path: Path, content: Any) -> None:
+    """Whoever looks sees no file or the whole one, also after a power cut."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    with beside.open("wb") as stream:
+        stream.write(content.encode("utf-8") if isinstance(content, str) else content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    beside.replace(path)

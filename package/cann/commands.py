@@ -1,0 +1,103 @@
+"""The command lines that build a package, as lists of words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .kernels import Kernel
+from .toolkit import Toolkit
+
+TILING = "cust_opmaster_rt2.0"
+# Target of the 8.x project -> where its library goes below the vendor folder.
+LIBRARIES = {
+    "cust_opsproto_rt2.0": "op_proto/lib/linux/{machine}/libcust_opsproto_rt2.0.so",
+    TILING: "op_impl/ai_core/tbe/op_tiling/lib/linux/{machine}/libcust_opmaster_rt2.0.so",
+    "cust_opapi": "op_api/lib/libcust_opapi.so",
+    "cust_onnx_parsers": "framework/onnx/libcust_onnx_parsers.so",
+}
+
+
+class Folders(NamedTuple):
+    """Where a build works.
+
+    Attributes:
+        project: The folder cmake/ beside this module.
+        package: A copy of the vendor folder of the package, under the vendor's name.
+        vendor: That name.
+        work: Everything that the build writes.
+    """
+
+    project: str
+    package: str
+    vendor: str
+    work: str
+
+    @property
+    def host(self) -> str:
+        """Where CMake builds."""
+        return f"{self.work}/host"
+
+    @property
+    def installed(self) -> str:
+        """Where find_package(ASC) installs."""
+        return f"{self.work}/installed"
+
+    def scratch(self, kernel: Kernel) -> str:
+        """Where opc works on one kernel; it takes a folder for itself."""
+        return f"{self.work}/kernels/{kernel.name}"
+
+    def parameters(self, kernel: Kernel) -> str:
+        """The file that tells opc the dtypes of one kernel."""
+        return f"{self.scratch(kernel)}/{kernel.name}_param.json"
+
+
+def configure(toolkit: Toolkit, folders: Folders) -> Sequence[str]:
+    """CMake for the host libraries of an 8.x toolkit."""
+    return [*_configure(toolkit, folders), f"-DASCEND_CANN_PACKAGE_PATH={toolkit.root}"]
+
+
+def configure_asc(toolkit: Toolkit, folders: Folders, socs: Sequence[str]) -> Sequence[str]:
+    """CMake for everything, with a toolkit that has find_package(ASC)."""
+    return [
+        *_configure(toolkit, folders),
+        f"-DASC_DIR={toolkit.asc_dir}",
+        f"-DASCEND_CANN_PACKAGE_PATH={toolkit.root}",
+        f"-DASCEND_COMPUTE_UNIT={';'.join(socs)}",
+        f"-DCMAKE_INSTALL_PREFIX={folders.installed}",
+    ]
+
+
+def _configure(toolkit: Toolkit, folders: Folders) -> Sequence[str]:
+    return [
+        "cmake",
+        *("-S", f"{folders.project}/{toolkit.generation}", "-B", folders.host),
+        "-DCMAKE_BUILD_TYPE=Release",
+        f"-DOPFORGE_PACKAGE={folders.package}",
+        f"-DOPFORGE_VENDOR={folders.vendor}",
+    ]
+
+
+def build_target(folders: Folders, target: str, jobs: int) -> Sequence[str]:
+    """One target of a configured project; `all` is what CMake builds unasked."""
+    return ["cmake", "--build", folders.host, "--target", target, "--parallel", str(jobs)]
+
+
+def install_asc(folders: Folders) -> Sequence[str]:
+    """What a toolkit with find_package(ASC) built, put together below `Folders.installed`."""
+    return ["cmake", "--install", folders.host]
+
+
+def compile_kernel(folders: Folders, kernel: Kernel) -> Sequence[str]:
+    """Opc of an 8.x toolkit for one kernel."""
+    return [
+        "opc",
+        f"{folders.package}/op_impl/ai_core/tbe/{folders.vendor}_impl/dynamic/{kernel.op_file}.py",
+        f"--main_func={kernel.op_file}",
+        f"--input_param={folders.parameters(kernel)}",
+        f"--soc_version={kernel.chip}",
+        f"--output={folders.scratch(kernel)}/out",
+        "--impl_mode=high_performance,optional",
+        "--simplified_key_mode=0",
+        "--op_mode=dynamic",
+    ]

@@ -1,0 +1,191 @@
+"""Kernel binaries: what is compiled for an operator, and the lists by which CANN's programs find the results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+# SoC directory -> architecture of its cores and the chip that stands for it in opc.
+CHIPS = {"ascend910b": ("2201", "Ascend910B1"), "ascend910_93": ("2201", "Ascend910_9391")}
+# A kernel is compiled for every value of its attributes; opc wants one of their type.
+ANY_VALUE: Mapping[str, Any] = {"int": 0, "float": 0.0, "bool": False, "str": ""}
+CORE_TYPES = {"MIX": 0, "AiCore": 1, "VectorCore": 2, "MIX_AICORE": 3, "MIX_VECTOR_CORE": 4, "MIX_AIV": 4}
+# Of a kernel's own description, what the list of its operator repeats.
+_LISTED = (
+    "implMode",
+    "int64Mode",
+    "simplifiedKeyMode",
+    "simplifiedKey",
+    "optionalInputMode",
+    "optionalOutputMode",
+    "dynamicParamMode",
+    "staticKey",
+    "inputs",
+    "outputs",
+    "attrs",
+    "opMode",
+    "deterministic",
+)
+_FORMAT_MODES = {"FormatDefault": "nd_agnostic", "FormatAgnostic": "static_nd_agnostic", "FormatFixed": "normal"}
+
+
+class KernelError(Exception):
+    """What opc wrote cannot be listed."""
+
+
+class Kernel(NamedTuple):
+    """One binary: an operator with one dtype for each tensor, for one architecture.
+
+    Attributes:
+        op_file: Stem of the operator's files.
+        name: Stem of the binary.
+        chip: The chip that opc compiles for.
+        socs: The SoC directories that get the binary.
+        parameters: What opc reads of it.
+    """
+
+    op_file: str
+    name: str
+    chip: str
+    socs: Sequence[str]
+    parameters: Mapping[str, Any]
+
+
+def kernels_of(operators: Mapping[str, Mapping[str, Any]]) -> Sequence[Kernel]:
+    """The binaries of a package; SoCs of one architecture share them.
+
+    Args:
+        operators: SoC directory -> operator type -> entry of aic-<soc>-ops-info.json.
+    """
+    architectures = sorted({CHIPS[soc][0] for soc in operators})
+    found = []
+    for architecture in architectures:
+        socs = [soc for soc in sorted(operators) if CHIPS[soc][0] == architecture]
+        for op_type in sorted({op_type for soc in socs for op_type in operators[soc]}):
+            own = [soc for soc in socs if op_type in operators[soc]]
+            entry = operators[own[0]][op_type]
+            for parameters in parameters_of(op_type, entry):
+                name = parameters["op_list"][0]["bin_filename"]
+                # The chip that most toolkits know stands for all of its architecture.
+                chip = CHIPS["ascend910b" if "ascend910b" in own else own[0]][1]
+                found.append(Kernel(entry["opFile"]["value"], name, chip, own, parameters))
+    return found
+
+
+def parameters_of(op_type: str, entry: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """One text for opc per column of dtypes; columns that differ in an optional tensor only select one binary."""
+    found, keys = [], set()
+    for column in range(len(entry["input0"]["dtype"].split(","))):
+        inputs = _tensors(entry, "input", column)
+        outputs = _tensors(entry, "output", column)
+        key = tuple((t["dtype"], t["format"]) for t in [*inputs, *outputs] if t["paramType"] == "required")
+        if key in keys:
+            continue
+        keys.add(key)
+        names = [name for name in entry.get("attr", {}).get("list", "").split(",") if name]
+        types = [(name, entry["attr_" + name]["type"]) for name in names]
+        node = {"bin_filename": "", "inputs": inputs, "outputs": outputs}
+        if types:
+            node["attrs"] = [{"name": name, "dtype": kind, "value": ANY_VALUE[kind]} for name, kind in types]
+        parameters = {"op_type": op_type, "op_list": [node]}
+        digest = hashlib.md5(json.dumps(parameters).encode()).hexdigest()  # noqa: S324  # a name, no protection
+        node["bin_filename"] = op_type + "_" + digest
+        found.append(parameters)
+    return found
+
+
+def _tensors(entry: Mapping[str, Any], kind: str, column: int) -> Sequence[Mapping[str, Any]]:
+    tensors: list[Mapping[str, Any]] = []
+    while kind + str(len(tensors)) in entry:
+        fields = entry[kind + str(len(tensors))]
+        tensors.append(
+            {
+                "name": fields["name"],
+                "index": len(tensors),
+                "dtype": fields["dtype"].split(",")[column],
+                "format": fields["format"].split(",")[column],
+                "paramType": fields["paramType"],
+                "shape": [-2],
+                "format_match_mode": "FormatAgnostic",
+            }
+        )
+    return tensors
+
+
+def described(written: Mapping[str, Any], soc: str, op_file: str) -> Mapping[str, Any]:
+    """The description that opc wrote of a kernel, with its place in the package.
+
+    Raises:
+        KernelError: It lacks what the lists need.
+    """
+    name = written.get("binFileName")
+    support = written.get("supportInfo")
+    if not name or not isinstance(support, dict) or "simplifiedKey" not in support:
+        raise KernelError(f"{op_file}: opc wrote no binFileName or simplifiedKey, by which a kernel is found")
+    if written.get("coreType") not in CORE_TYPES:
+        raise KernelError(f"{name}: opc wrote coreType {written.get('coreType')!r}, expected one of {list(CORE_TYPES)}")
+    return {**written, "filePath": f"{soc}/{op_file}/{name}.json"}
+
+
+def operator_list(soc: str, op_file: str, kernels: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """kernel/config/<soc>/<op>.json: by it an operator's own functions find the binaries."""
+    entries = []
+    for kernel in kernels:
+        support = kernel["supportInfo"]
+        entry = {key: support[key] for key in _LISTED if key in support}
+        entry["binInfo"] = {"jsonFilePath": f"{soc}/{op_file}/{kernel['binFileName']}.json"}
+        entries.append(entry)
+    return {"binList": entries}
+
+
+def soc_list(soc: str, kernels: Mapping[str, Sequence[Mapping[str, Any]]]) -> Mapping[str, Any]:
+    """kernel/config/<soc>/binary_info_config.json: by it the runtime finds the binaries of all operators.
+
+    Args:
+        soc: SoC directory.
+        kernels: Stem of the operator's files -> descriptions of its kernels.
+    """
+    operators: dict[str, Any] = {}
+    for op_file in sorted(kernels):
+        for kernel in kernels[op_file]:
+            support, name = kernel["supportInfo"], kernel["binFileName"]
+            # An operator type holds no '_', so it ends where the digest begins.
+            entry = operators.setdefault(name.split("_")[0], _operator(support))
+            binary = {"coreType": CORE_TYPES[kernel["coreType"]], "simplifiedKey": support["simplifiedKey"]}
+            if binary["coreType"] == CORE_TYPES["MIX"] and kernel.get("taskRation") == "tilingKey":
+                binary["multiKernelType"] = 1
+            binary["binPath"] = f"{soc}/{op_file}/{name}{kernel.get('binFileSuffix', '.o')}"
+            binary["jsonPath"] = f"{soc}/{op_file}/{name}.json"
+            entry["binaryList"].append(binary)
+    return operators
+
+
+def _operator(support: Mapping[str, Any]) -> Mapping[str, Any]:
+    entry: dict[str, Any] = {"dynamicRankSupport": True}
+    modes = ("simplifiedKeyMode", "optionalInputMode", "optionalOutputMode")
+    entry.update({key: support[key] for key in modes if support.get(key) is not None})
+    entry["params"] = {kind: [_parameter(p) for p in support.get(kind) or ()] for kind in ("inputs", "outputs")}
+    if support.get("attrs") is not None:
+        entry["params"]["attrs"] = [
+            {key: attr[key] for key in ("name", "mode") if attr.get(key) is not None} for attr in support["attrs"]
+        ]
+    entry["binaryList"] = []
+    return entry
+
+
+def _parameter(tensor: Any) -> Any:
+    """A tensor of a kernel's description, as the list of the SoC has it; a dynamic one is a list of one."""
+    if isinstance(tensor, list):
+        return [_parameter(tensor[0])]
+    dtype_mode = tensor.get("dtype_match_mode")
+    format_mode = tensor.get("format_match_mode")
+    fields = {
+        "name": tensor.get("name"),
+        "index": tensor.get("index"),
+        "paramType": tensor.get("paramType"),
+        "dtypeMode": "bit" if dtype_mode == "DtypeByte" else dtype_mode,
+        "formatMode": _FORMAT_MODES.get(format_mode, format_mode),
+    }
+    return {key: value for key, value in fields.items() if value is not None}

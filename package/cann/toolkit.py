@@ -1,0 +1,121 @@
+"""The CANN toolkit that a package is built with: where it lies, which generation it is, what its programs need.
+
+The folder of this module goes along in every package and runs where opforge is not installed: only the standard
+library, no syntax beyond Python 3.7.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+# Older toolkits come with what a project needs to build; newer ones are found with find_package(ASC).
+CANN_8, CANN_2026 = "8.x", "2026"
+# Where the newer ones keep the file that find_package(ASC) reads.
+_ASC_CONFIG = ("lib64/cmake/asc-config.cmake", "lib64/cmake/asc/asc-config.cmake", "cmake/asc-config.cmake")
+
+
+class ToolkitError(Exception):
+    """The folder is no toolkit, or lacks what a build needs; the text has place, got, expected and repair."""
+
+
+class Toolkit(NamedTuple):
+    """An installed toolkit.
+
+    Attributes:
+        root: Its folder: ASCEND_HOME_PATH.
+        generation: CANN_8 or CANN_2026.
+        version: As its users call it: 8.1.RC1.
+        compiler_version: As GE compares it with the version of a package: 7.7.0.1.238.
+        asc_dir: Folder of asc-config.cmake; empty for CANN_8.
+        machine: Processor of its host libraries: x86_64, aarch64.
+    """
+
+    root: str
+    generation: str
+    version: str
+    compiler_version: str
+    asc_dir: str
+    machine: str
+
+
+def read_toolkit(root: Path) -> Toolkit:
+    """What a folder says of itself.
+
+    Raises:
+        ToolkitError: It is no toolkit.
+    """
+    facts = key_values(root / "compiler" / "version.info")
+    compiler_version = facts.get("Version", "")
+    version = facts.get("version_dir", compiler_version)
+    if not re.match(r"\d+\.\d+", version):
+        raise ToolkitError(
+            f"{root}: compiler/version.info names no version, expected the folder of a CANN toolkit, as in "
+            "/usr/local/Ascend/ascend-toolkit/latest"
+        )
+    config = next((root / path for path in _ASC_CONFIG if (root / path).is_file()), None)
+    scene = key_values(root / "opp" / "scene.info")
+    return Toolkit(
+        root=str(root),
+        generation=CANN_8 if config is None else CANN_2026,
+        version=version,
+        compiler_version=compiler_version,
+        asc_dir="" if config is None else str(config.parent),
+        machine=scene.get("arch", platform.machine()),
+    )
+
+
+def key_values(path: Path) -> Mapping[str, str]:
+    """The lines `key=value` of a file; empty when it cannot be read."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    pairs = [line.partition("=") for line in lines]
+    return {key.strip(): value.strip().strip('"') for key, separator, value in pairs if separator}
+
+
+def check_version(version: str, supported: Sequence[str]) -> None:
+    """Refuse a toolkit outside of the first and last version that a package was made for; RC and patch do not count.
+
+    Raises:
+        ToolkitError: It is older or newer.
+    """
+    first, last = supported
+    if not release(first) <= release(version) <= release(last):
+        raise ToolkitError(
+            f"CANN: got {version}, expected {first} to {last}, for which the package is made; use another toolkit"
+        )
+
+
+def release(version: str) -> tuple[int, ...]:
+    """8.1.RC1 -> (8, 1)."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def tool_environment(toolkit: Toolkit, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Variables for the toolkit's programs: those that its set_env.sh sets, in front of what is there."""
+    root = toolkit.root
+    folders = {
+        "PATH": ("bin", "compiler/ccec_compiler/bin", "tools/ccec_compiler/bin"),
+        "LD_LIBRARY_PATH": ("lib64", "lib64/plugin/opskernel", "lib64/plugin/nnengine"),
+        "PYTHONPATH": ("python/site-packages", "opp/built-in/op_impl/ai_core/tbe"),
+    }
+    found = dict(environment)
+    for variable, paths in folders.items():
+        before = [path for path in environment.get(variable, "").split(":") if path]
+        own = [f"{root}/{path}" for path in paths]
+        found[variable] = ":".join([*own, *(path for path in before if path not in own)])
+    found.update(
+        {
+            "ASCEND_HOME_PATH": root,
+            "ASCEND_TOOLKIT_HOME": root,
+            "ASCEND_OPP_PATH": f"{root}/opp",
+            "ASCEND_AICPU_PATH": root,
+            "TOOLCHAIN_HOME": f"{root}/toolkit",
+        }
+    )
+    return found

@@ -1,0 +1,90 @@
+"""Pages as programs: their files, changes of files, and commands with what these print, in the order of the page.
+
+A fence behind a line "`path`:" is a file, or with the language `diff` a change of one. A fence `console` holds commands
+behind `$ ` and what they print, where `...` stands for any text; `exit=N` behind the word is the exit code of the last.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_FENCE = re.compile(
+    r"(?:^`(?P<path>[\w./-]+)`:\n\n)?^```(?P<language>\w+)(?: exit=(?P<code>\d))?\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+_LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A fenced block of a page."""
+
+    path: str | None
+    language: str
+    code: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, what the page says it prints, and the exit code."""
+
+    text: str
+    prints: str
+    code: int
+
+
+def fences(page: Path) -> list[Fence]:
+    """All fenced blocks that have a language."""
+    found = _FENCE.finditer(page.read_text(encoding="utf-8"))
+    return [Fence(m["path"], m["language"], int(m["code"] or 0), m["text"]) for m in found]
+
+
+def commands(fence: Fence) -> Iterator[Command]:
+    """The commands of a console; only the last one may fail."""
+    first, *parts = re.split(r"^\$ ", fence.text, flags=re.MULTILINE)
+    assert first == "", f"got {first!r} before the first command"
+    for number, part in enumerate(parts, 1):
+        text, _, prints = part.partition("\n")
+        yield Command(text, prints, fence.code if number == len(parts) else 0)
+
+
+def follow(steps: list[Fence], folder: Path, run: Callable[[str, Path], tuple[int, str]]) -> int:
+    """Do what a page says, beginning in `folder`; returns the number of commands.
+
+    Args:
+        steps: Blocks of the page.
+        folder: Where the reader begins.
+        run: Runs a command in a folder; gives its exit code and what it printed.
+    """
+    place, count = folder, 0
+    for fence in steps:
+        if fence.language == "console":
+            for command in commands(fence):
+                count += 1
+                if change := re.fullmatch(r"cd (\S+)", command.text):
+                    place /= change[1]
+                    continue
+                code, printed = run(command.text, place)
+                assert code == command.code, f"$ {command.text}\n{printed}"
+                same = doctest.OutputChecker().check_output(command.prints, printed, _LENIENT)
+                assert same, f"$ {command.text}\nprinted\n{printed}\nthe page says\n{command.prints}"
+        elif fence.path is None:
+            raise AssertionError(f"a block of {fence.language} without a file: {fence.text[:80]!r}")
+        elif fence.language == "diff":
+            _change(place / fence.path, fence.text)
+        else:
+            (place / fence.path).write_text(fence.text, encoding="utf-8")
+    return count
+
+
+def _change(file: Path, diff: str) -> None:
+    lines = diff.splitlines(keepends=True)
+    old, new = ("".join(line[1:] for line in lines if line[0] != sign) for sign in "+-")
+    text = file.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{file.name} has the lines of the diff {text.count(old)} times"
+    file.write_text(text.replace(old, new), encoding="utf-8")

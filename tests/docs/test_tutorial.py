@@ -1,0 +1,20 @@
+"""The tutorial, done as it is written, with the installed wheel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shown import commands, fences, follow
+
+TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
+
+
+def test_tutorial_does_what_it_says(installed, tmp_path):
+    install, *steps = fences(TUTORIAL)
+    assert [command.text for command in commands(install)] == [f"pip install {installed.wheel.name}"]
+
+    def run(command, folder):
+        result = installed.run("bash", "-c", f"exec 2>&1; {command}", cwd=folder)
+        return result.returncode, result.stdout
+
+    assert follow(steps, tmp_path, run) > 10

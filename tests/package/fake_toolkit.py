@@ -1,0 +1,160 @@
+"""A folder with the shape of a CANN toolkit. Its programs record how they are called and write files of the right form.
+
+Its libraries are empty but for the registry's symbols: what compiles here was not compiled with CANN.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+SHARED = ("exe_graph", "register", "tiling_api", "platform", "opapi", "nnopbase", "ascendcl", "graph")
+OPC = r"""#!/usr/bin/env python3
+import hashlib, json, os, pathlib, sys
+root = pathlib.Path(__file__).resolve().parent.parent
+options = dict(word[2:].split("=", 1) for word in sys.argv[2:])
+parameters = json.loads(pathlib.Path(options["input_param"]).read_text())
+shown = pathlib.Path(os.environ["ASCEND_CUSTOM_OPP_PATH"])
+call = {
+    "program": "opc", "argv": sys.argv[1:], "cwd": os.getcwd(), "parameters": parameters,
+    "tiling": (shown / "op_impl/ai_core/tbe/op_tiling/liboptiling.so").is_file(),
+    "described": sorted(path.name for path in shown.glob("op_impl/ai_core/tbe/config/*/*.json")),
+    "variables": {name: os.environ.get(name, "") for name in ("ASCEND_HOME_PATH", "TILINGKEY_PAR_COMPILE")},
+}
+with (root / "calls").open("a") as calls:
+    calls.write(json.dumps(call) + "\n")
+node = parameters["op_list"][0]
+print("opc: compiling", node["bin_filename"])
+if (root / "opc-fails").exists() and node["inputs"][0]["dtype"] in (root / "opc-fails").read_text().split():
+    print("error: made to fail")
+    sys.exit(1)
+out = pathlib.Path(options["output"]) / node["bin_filename"]
+out.with_suffix(".o").write_bytes(json.dumps(call["parameters"]).encode())
+key = "/".join("%s,%s" % (t["dtype"], t["format"]) for t in node["inputs"])
+support = {
+    "implMode": "high_performance", "int64Mode": False, "simplifiedKeyMode": 0, "optionalInputMode": "gen_placeholder",
+    "simplifiedKey": ["%s/d=0,p=1/%s" % (parameters["op_type"], key)], "staticKey": "0", "opMode": "dynamic",
+    "inputs": node["inputs"], "outputs": node["outputs"], "attrs": node.get("attrs", []), "deterministic": "ignore",
+}
+text = {
+    "binFileName": node["bin_filename"], "binFileSuffix": ".o", "coreType": "MIX", "taskRation": "tilingKey",
+    "kernelName": node["bin_filename"], "supportInfo": support,
+}
+out.with_suffix(".json").write_text(json.dumps(text))
+"""
+# The CMake functions of the newer generation: they record their arguments, compile, and install where CANN's would.
+ASC_CONFIG = r"""
+if(NOT DEFINED ENV{ASCEND_HOME_PATH})
+    message(FATAL_ERROR "ASCEND_HOME_PATH is not set")
+endif()
+set(ASCEND_AUTOGEN_PATH "${CMAKE_BINARY_DIR}/autogen")
+file(MAKE_DIRECTORY "${ASCEND_AUTOGEN_PATH}")
+function(record)
+    string(REPLACE "${CMAKE_INSTALL_PREFIX}" "PREFIX" words "${ARGN}")
+    file(APPEND "$ENV{ASCEND_HOME_PATH}/calls" "{\"program\": \"cmake\", \"argv\": \"${words}\"}\n")
+endfunction()
+function(npu_op_package name)
+    record(npu_op_package ${name} ${ARGN})
+    set_property(GLOBAL PROPERTY vendor "${CMAKE_INSTALL_PREFIX}/packages/vendors/${name}")
+endfunction()
+function(npu_op_code_gen)
+    record(npu_op_code_gen ${ARGN})
+    cmake_parse_arguments(GEN "" "PACKAGE;OUT_DIR" "SRC;OPTIONS" ${ARGN})
+    list(GET GEN_OPTIONS 0 name)
+    list(GET GEN_OPTIONS 1 value)
+    execute_process(COMMAND "${CMAKE_COMMAND}" -E env ${name}=${value}
+        "${ASCEND_CANN_PACKAGE_PATH}/tools/opbuild/op_build" "${GEN_OUT_DIR}/libascend_all_ops.so" "${GEN_OUT_DIR}"
+        COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+function(npu_op_library name type)
+    record(npu_op_library ${name} ${type} ${ARGN})
+    get_property(vendor GLOBAL PROPERTY vendor)
+    set(machine linux/${CMAKE_SYSTEM_PROCESSOR})
+    if(type STREQUAL "ONNX_PLUGIN")
+        add_library(${name} SHARED ${ARGN})
+        install(TARGETS ${name} DESTINATION "${vendor}/framework/onnx")
+        return()
+    endif()
+    add_library(${name} OBJECT ${ARGN})
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    add_library(${name}_so SHARED "$<TARGET_OBJECTS:${name}>")
+    set_target_properties(${name}_so PROPERTIES LINKER_LANGUAGE CXX)
+    target_link_libraries(${name}_so PRIVATE ${name})
+    set(GRAPH_place cust_opsproto_rt2.0 op_proto/lib/${machine})
+    set(TILING_place cust_opmaster_rt2.0 op_impl/ai_core/tbe/op_tiling/lib/${machine})
+    set(ACLNN_place cust_opapi op_api/lib)
+    list(GET ${type}_place 0 output)
+    list(GET ${type}_place 1 place)
+    set_target_properties(${name}_so PROPERTIES OUTPUT_NAME ${output})
+    install(TARGETS ${name}_so DESTINATION "${vendor}/${place}")
+endfunction()
+function(npu_op_kernel_library name)
+    record(npu_op_kernel_library ${name} ${ARGN})
+endfunction()
+function(npu_op_package_add name)
+    record(npu_op_package_add ${name} ${ARGN})
+    file(GLOB generated RELATIVE "${ASCEND_AUTOGEN_PATH}" "${ASCEND_AUTOGEN_PATH}/*")
+    record(autogen ${generated})
+    get_property(vendor GLOBAL PROPERTY vendor)
+    set(kernels "${CMAKE_BINARY_DIR}/kernels")
+    set(compile "${ASCEND_CANN_PACKAGE_PATH}/tools/kernels")
+    add_custom_target(binary COMMAND "${compile}" "${kernels}" ${ASCEND_COMPUTE_UNIT} VERBATIM)
+    install(DIRECTORY "${kernels}/" DESTINATION "${vendor}/op_impl/ai_core/tbe/kernel")
+endfunction()
+"""
+OP_BUILD = """#!/bin/sh
+touch "$2/aic-ascend910b-ops-info.ini"
+for end in h cpp; do echo "OPS_ACLNN_GEN=${OPS_ACLNN_GEN:-}" >"$2/aclnn_grouped_bias_add_grad.$end"; done
+"""
+KERNELS = """#!/bin/sh
+out="$1"; shift
+for soc in "$@"; do
+    mkdir -p "$out/$soc/x" "$out/config/$soc"
+    echo kernel >"$out/$soc/x/GroupedBiasAddGrad_1.o"
+    echo '{"GroupedBiasAddGrad": {}}' >"$out/config/$soc/binary_info_config.json"
+done
+"""
+
+
+class FakeToolkit:
+    """See the module; `generation` is 8.x or 2026."""
+
+    def __init__(self, root: Path, generation: str = "8.x", version: str = "8.1.RC1") -> None:
+        self.root, self.generation = root, generation
+        self.write("compiler/version.info", f"Version=7.7.0.1.238\nversion_dir={version}\n")
+        self.write("opp/scene.info", "os=linux\narch=x86_64\n")
+        self.write("opp/built-in/x", "")
+        self.write("bin/opc", OPC, executable=True)
+        (root / "include").mkdir()
+        if generation == "2026":
+            self.write("compiler/version.info", "Version=9.1.0\n")
+            self.write("lib64/cmake/asc-config.cmake", ASC_CONFIG)
+            self.write("tools/opbuild/op_build", OP_BUILD, executable=True)
+            self.write("tools/kernels", KERNELS, executable=True)
+        self._libraries()
+
+    def write(self, path: str, text: str, *, executable: bool = False) -> None:
+        """Write a file of the toolkit."""
+        place = self.root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+        place.chmod(0o755 if executable else 0o644)
+
+    def _libraries(self) -> None:
+        lib = self.root / "lib64"
+        lib.mkdir(exist_ok=True)
+        (lib / "registry.c").write_text("int GetRegisteredOpNum(void) { return 1; }")
+        subprocess.run(["gcc", "-c", "-fPIC", "registry.c", "-o", "registry.o"], cwd=lib, check=True)
+        subprocess.run(["ar", "rc", "librt2_registry.a", "registry.o"], cwd=lib, check=True)
+        (lib / "empty.c").write_text("")
+        names = (*SHARED, "opapi_math") if self.generation == "2026" else SHARED
+        subprocess.run(["gcc", "-shared", "-fPIC", "empty.c", "-o", f"lib{names[0]}.so"], cwd=lib, check=True)
+        for name in names[1:]:
+            (lib / f"lib{name}.so").hardlink_to(lib / f"lib{names[0]}.so")
+
+    def calls(self, program: str) -> list[dict]:
+        """How a program was called, in order."""
+        recorded = self.root / "calls"
+        lines = recorded.read_text().splitlines() if recorded.exists() else []
+        return [call for call in map(json.loads, lines) if call["program"] == program]

@@ -1,0 +1,196 @@
+"""A source release that the installer builds where it finds a toolkit; `fake_toolkit.py` plays the toolkit."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+from fake_toolkit import FakeToolkit
+
+from opforge.package.pack import make_package
+
+
+@pytest.fixture(scope="module")
+def small_package(small, tmp_path_factory):
+    return make_package(small, tmp_path_factory.mktemp("small") / "package.run")
+
+
+@pytest.fixture
+def toolkit(tmp_path):
+    return FakeToolkit(tmp_path / "cann täger")
+
+
+@pytest.fixture
+def vendors(tmp_path):
+    return tmp_path / "opp dir" / "vendors"
+
+
+def content(vendor):
+    return {path.relative_to(vendor).as_posix() for path in vendor.rglob("*") if path.is_file()}
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+def test_a_toolkit_builds_the_package_before_it_is_installed(small_package, run, toolkit, vendors):
+    place = f"--install-path={vendors.parent}"
+    sources = run(small_package, place)
+    assert sources.returncode == 0, sources.stderr
+    assert "the sources only, since no CANN toolkit was found: aclnn calls, ATC and torch_npu cannot" in sources.stdout
+    assert "install it again with --cann=FOLDER" in sources.stdout
+
+    built = run(small_package, place, ASCEND_HOME_PATH=str(toolkit.root))
+    assert built.returncode == 0, built.stderr
+    assert (
+        f"building opforge with CANN 8.1.RC1 in {toolkit.root} (this was not run with a real toolkit)" in built.stdout
+    )
+    assert "[1/8] configure" in built.stdout
+    vendor = vendors / "opforge"
+    assert {"op_api/lib/libcust_opapi.so", "build.log", "built.json"} <= content(vendor)
+    assert "compiler_version=7.7.0.1.238" in (vendor / "version.info").read_text()
+    assert names(vendors) == {"opforge", ".opforge.previous"}
+    assert run(small_package, "--verify", place).returncode == 0
+
+    again = run(small_package, f"--cann={toolkit.root}", place)
+    assert "nothing was done" in again.stdout
+    (vendor / "op_api/lib/libcust_opapi.so").write_bytes(b"changed")
+    damaged = run(small_package, "--verify", place)
+    assert (damaged.returncode, "libcust_opapi.so" in damaged.stdout) == (1, True)
+    assert run(small_package, "--rollback", place).returncode == 0
+    assert "op_api/lib/libcust_opapi.so" not in content(vendor)
+    assert run(small_package, "--uninstall", place).returncode == 0
+    assert not vendors.exists()
+
+
+def test_newer_generation_and_uninstall_of_what_was_built(small_package, run, tmp_path, vendors):
+    toolkit = FakeToolkit(tmp_path / "new", "2026")
+    place = f"--install-path={vendors.parent}"
+    built = run(small_package, "--quiet", f"--cann={toolkit.root}", place)
+    assert (built.returncode, built.stdout) == (0, ""), built.stderr
+    assert {"framework/onnx/libcust_onnx_parsers.so", "built.json"} <= content(vendors / "opforge")
+    assert run(small_package, "--uninstall", place).returncode == 0
+    assert not vendors.exists()
+
+
+def test_no_build_installs_the_sources(small_package, run, toolkit, vendors):
+    result = run(small_package, "--no-build", f"--install-path={vendors.parent}", ASCEND_HOME_PATH=str(toolkit.root))
+    assert result.returncode == 0, result.stderr
+    assert "aclnn calls, ATC and torch_npu cannot use the operators until they are built" in result.stdout
+    assert "install it again without --no-build" in result.stdout
+    assert not (toolkit.root / "calls").exists()
+    assert "built.json" not in content(vendors / "opforge")
+
+
+def test_failed_build_leaves_the_old_state_and_names_the_log(small_package, run, toolkit, vendors):
+    place = f"--install-path={vendors.parent}"
+    run(small_package, place)
+    before = content(vendors / "opforge")
+    toolkit.write("opc-fails", "bfloat16")
+    failed = run(small_package, f"--cann={toolkit.root}", place)
+    assert failed.returncode == 1
+    assert "failed: exit code 1" in failed.stderr
+    assert "error: made to fail" in failed.stderr
+    assert f"nothing was installed; what is done stays in {vendors}/.opforge.build" in failed.stderr
+    (log,) = (path for path in (vendors / ".opforge.build/logs").iterdir() if "made to fail" in path.read_text())
+    assert str(log) in failed.stderr
+    assert content(vendors / "opforge") == before
+
+    (toolkit.root / "opc-fails").unlink()
+    resumed = run(small_package, f"--cann={toolkit.root}", place)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "[1/8] configure: done before" in resumed.stdout
+    assert "libcust_opapi.so: done before" in resumed.stdout
+    assert names(vendors) == {"opforge", ".opforge.previous"}
+
+
+def test_uninstall_removes_what_an_unfinished_build_left(small_package, run, toolkit, vendors):
+    toolkit.write("opc-fails", "float32")
+    place = f"--install-path={vendors.parent}"
+    assert run(small_package, f"--cann={toolkit.root}", place).returncode == 1
+    assert names(vendors) == {".opforge.build"}
+    removed = run(small_package, "--uninstall", place)
+    assert (removed.returncode, "an unfinished build had left is removed" in removed.stdout) == (0, True)
+    assert not vendors.exists()
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "said"),
+    [
+        ("8.0.RC3", [], "is 8.0.RC3, expected 8.1 to 9.1, for which this package is made; nothing was done"),
+        ("9.2.0", ["--no-build"], "is 9.2.0, expected 8.1 to 9.1"),
+    ],
+)
+def test_a_toolkit_outside_of_the_range_is_refused(small_package, run, tmp_path, vendors, version, options, said):
+    toolkit = FakeToolkit(tmp_path / "cann", version=version)
+    place = f"--install-path={vendors.parent}"
+    refused = run(small_package, place, *options, ASCEND_HOME_PATH=str(toolkit.root))
+    assert refused.returncode == 2
+    assert said in refused.stderr
+    assert "--force" in refused.stderr
+    assert not vendors.exists()
+    forced = run(small_package, place, "--no-build", "--force", ASCEND_HOME_PATH=str(toolkit.root))
+    assert forced.returncode == 0, forced.stderr
+
+
+def test_missing_program_is_named_and_nothing_is_done(small_package, run, toolkit, vendors):
+    (toolkit.root / "bin/opc").unlink()
+    missing = run(small_package, f"--cann={toolkit.root}", f"--install-path={vendors.parent}", PATH="/usr/bin:/bin")
+    assert missing.returncode == 3
+    assert "'opc' is missing, which builds the package; install it, or give --no-build" in missing.stderr
+    assert not vendors.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--cann=/nowhere"], "--cann: got '/nowhere', expected the folder of a CANN toolkit"),
+        (["--no-build", "--cann=/"], "expected the folder of a CANN toolkit"),
+        (["--uninstall", "--no-build"], "go with an installation"),
+    ],
+)
+def test_options_of_the_build_are_checked(small_package, run, vendors, options, said):
+    result = run(small_package, *options, f"--install-path={vendors.parent}")
+    assert result.returncode == 2
+    assert said in result.stderr
+
+
+def test_a_build_that_is_killed_goes_on_where_it_was(small_package, run, toolkit, vendors, tmp_path):
+    """The whole process group dies at every step of the build; the next run takes up all that was finished."""
+    place = f"--install-path={vendors.parent}"
+    run(small_package, place)
+    before = content(vendors / "opforge")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    real = toolkit.root / "bin/opc-real"
+    (toolkit.root / "bin/opc").rename(real)
+    stamps = vendors / ".opforge.build/stamps"
+    table = []
+    for steps in range(1, 9):
+        # The first command that starts when so many steps are done kills everything.
+        for wrapper, program in ((tools / "cmake", shutil.which("cmake")), (toolkit.root / "bin/opc", real)):
+            check = f'[ "$(ls "{stamps}" | wc -l)" -lt {steps} ] || kill -KILL 0'
+            wrapper.write_text(f'#!/bin/sh\n{check}\nexec "{program}" "$@"\n')
+            wrapper.chmod(0o755)
+        killed = subprocess.run(
+            [str(small_package), f"--cann={toolkit.root}", place],
+            env={"PATH": f"{tools}:/usr/bin:/bin", "TMPDIR": str(tools)},
+            start_new_session=True,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        table.append((steps, killed.returncode, len(names(stamps))))
+        if killed.returncode == 0:
+            break
+        assert killed.returncode == -9, killed.stderr
+        assert content(vendors / "opforge") == before, "nothing goes live before all is built"
+    print("\nkilled when so many steps were done, exit code, steps kept:", *table, sep="\n")  # noqa: T201  # for -s
+    kept = [finished for _, _, finished in table[:-1]]
+    assert kept[:5] == [1, 2, 3, 4, 5]
+    assert kept == sorted(kept)
+    assert all(finished >= steps for steps, _, finished in table[:-1])
+    assert table[-1][1] == 0
+    assert killed.stdout.count(": done before") == kept[-1]
+    assert {"built.json", "op_api/lib/libcust_opapi.so"} <= content(vendors / "opforge")
