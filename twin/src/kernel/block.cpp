@@ -352,8 +352,10 @@ void Block::CheckUnflushed(const Access& access)
     Report("cache_not_flushed", access.pipe, access.call,
            Text(access.operand, isRead ? " reads" : " writes", " bytes [", offset, ", ",
                 offset + static_cast<uint64_t>(access.bytes), ") of '", region->name, "', of which SetValue at ",
-                Where(line->at), isRead ? " has left some in the scalar unit's cache" : " has changed a cache line of 64 "
-                "bytes that will be written back over them",
+                Where(line->at),
+                isRead ? " has left some in the scalar unit's cache"
+                       : " has changed a cache line of 64 "
+                         "bytes that will be written back over them",
                 "; call DataCacheCleanAndInvalid behind the SetValue and let this pipe wait for the scalar unit"));
 }
 
