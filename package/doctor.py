@@ -10,10 +10,12 @@ from dataclasses import asdict
 from typing import Any
 
 from opforge.package.builtin import OP_TYPES
+from opforge.package.cann.toolkit import key_values, toolkit_version
+from opforge.package.device import find_device
 from opforge.package.faults import Fault, find_faults
 from opforge.package.layout import TBE
 from opforge.package.socs import soc_directory
-from opforge.package.surroundings import Surroundings, Vendor, key_values
+from opforge.package.surroundings import Surroundings, Vendor
 
 CANN_OWN = "CANN's own"
 NOTHING = "nothing"
@@ -23,16 +25,18 @@ def doctor_command(soc: str | None, *, as_json: bool) -> int:
     """Print what the variables of this process lead to, and every fault; returns 1 when there is one, else 0.
 
     Args:
-        soc: Chip or SoC directory that the operators are to run on; None takes every one that a vendor lists.
+        soc: Chip or SoC directory that the operators are to run on; None takes the chip of this machine, or where
+            nothing tells it, every one that a vendor lists.
         as_json: Print one JSON object.
 
     Raises:
         UserError: The SoC is unknown.
     """
     surroundings = Surroundings(os.environ)
-    directory = soc_directory(soc) if soc else None
+    device = None if soc else find_device(os.environ, surroundings.toolkits)
+    directory = soc_directory(soc) if soc else (device.directory if device else "") or None
     faults = find_faults(surroundings, directory)
-    found = diagnosis(surroundings, directory)
+    found = diagnosis(surroundings, directory) | {"device": device._asdict() if device else None}
     if as_json:
         print(json.dumps(found | {"faults": [asdict(fault) for fault in faults]}, indent=2))  # noqa: T201  # the answer
     else:
@@ -46,8 +50,7 @@ def diagnosis(surroundings: Surroundings, soc: str | None) -> dict[str, Any]:
     operators = sorted({name for vendor in surroundings.vendors for name in vendor.operators})
     return {
         "toolkits": [
-            {"path": str(path), "version": key_values(path / "compiler/version.info").get("Version", "unknown")}
-            for path in surroundings.toolkits
+            {"path": str(path), "version": toolkit_version(path) or "unknown"} for path in surroundings.toolkits
         ],
         "machine": surroundings.machine,
         "soc": soc or "any",
@@ -56,6 +59,7 @@ def diagnosis(surroundings: Surroundings, soc: str | None) -> dict[str, Any]:
                 "path": str(vendor.path),
                 "found_by": vendor.origin,
                 "version": key_values(vendor.path / "version.info").get("package_version", "unknown"),
+                "built_with": vendor.built.get("toolkit", ""),
                 "socs": sorted(vendor.ops_info),
             }
             for vendor in surroundings.vendors
@@ -109,6 +113,13 @@ _PROGRAMS: dict[str, Callable[[Vendor, str, list[str]], bool]] = {
 }
 
 
+def _told(device: dict[str, str] | None) -> str:
+    if device is None:
+        return ""
+    unknown = "" if device["directory"] else ", whose SoC directory neither the toolkit nor opforge knows"
+    return f" ({device['origin']} says {device['chip']}{unknown})"
+
+
 def _print(found: dict[str, Any], faults: list[Fault]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -117,7 +128,7 @@ def _print(found: dict[str, Any], faults: list[Fault]) -> None:
     console = Console(soft_wrap=True)
     for toolkit in found["toolkits"] or [{"path": "none found", "version": "-"}]:
         console.print(Text(f"toolkit  {toolkit['path']} (version {toolkit['version']})"))
-    console.print(Text(f"machine  {found['machine']}, SoC {found['soc']}"))
+    console.print(Text(f"machine  {found['machine']}, SoC {found['soc']}{_told(found['device'])}"))
     for vendor in found["vendors"]:
         facts = f"version {vendor['version']}, {', '.join(vendor['socs']) or 'no SoC'}, by {vendor['found_by']}"
         console.print(Text(f"vendor   {vendor['path']} ({facts})"))

@@ -7,7 +7,9 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from opforge.package.cann.toolkit import ToolkitError, check_version, key_values
 from opforge.package.layout import TBE
 from opforge.package.libraries import OTHER_MACHINE, load
 from opforge.package.manifest import NAME as MANIFEST
@@ -21,7 +23,6 @@ from opforge.package.surroundings import (
     Surroundings,
     Vendor,
     is_vendor,
-    key_values,
     priorities,
     read_json,
 )
@@ -30,6 +31,7 @@ from opforge.package.surroundings import (
 OTHER_SOC_DIRECTORIES = {"ascend310b", "ascend310p", "ascend610", "ascend950"}
 # What the whole archive librt2_registry.a brings; without it GE registers nothing from a library.
 REGISTRY_SYMBOLS = ("GetRegisteredOpNum",)
+BUILD_IT = "install the package again with --cann=<toolkit>, which builds it"
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,24 @@ def _version(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
         yield Fault("compiler-version", str(vendor.path / "version.info"), cause, "build the package with this toolkit")
 
 
+def _range(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
+    if vendor.cann and surroundings.version:
+        try:
+            check_version(surroundings.version, vendor.cann)
+        except ToolkitError:
+            first, last = vendor.cann
+            cause = f"is made for CANN {first} to {last}, but the toolkit is {surroundings.version}"
+            yield Fault("cann-version", str(vendor.path), cause, "pack or build it again for this toolkit")
+
+
+def _unfinished(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
+    del surroundings
+    left = vendor.path.with_name(f".{vendor.name}.build")
+    if left.is_dir():
+        cause = "holds a build that did not come to its end, so the version before it is in use"
+        yield Fault("build-unfinished", str(left), cause, f"see {left / 'logs'} and install the package again")
+
+
 def is_version_accepted(version: str, required: str) -> bool:
     """Whether a toolkit that requires `>=6.3,<=6.4,7.0` takes a package built with `version`.
 
@@ -224,6 +244,7 @@ def is_version_accepted(version: str, required: str) -> bool:
 
 
 def _libraries(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
+    wanted: dict[Path, tuple[str, ...]] = {}
     for purpose, path in vendor.libraries.items():
         if not path.is_file():
             elsewhere = sorted(vendor.path.glob(f"**/{path.name}"))
@@ -232,19 +253,21 @@ def _libraries(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
                 yield Fault(OTHER_MACHINE, str(path), cause, f"install the package for {vendor.machine}")
             elif vendor.operators:
                 cause = f"does not exist: no {purpose}"
-                yield Fault("library-missing", str(path), cause, "build a binary release with CANN and install it")
-        elif surroundings.toolkits:
-            wanted: tuple[str, ...] = REGISTRY_SYMBOLS if purpose in {"shape inference", "tiling"} else ()
-            if purpose == "aclnn":
-                wanted = tuple(f"aclnn{op_type}" for op_type in sorted(vendor.operators))
-            for check, cause, repair in load(path, wanted, surroundings.environment):
-                yield Fault(check, str(path), cause, repair)
+                yield Fault("library-missing", str(path), cause, BUILD_IT)
+        elif purpose == "aclnn":
+            wanted[path] = tuple(f"aclnn{op_type}" for op_type in sorted(vendor.operators))
+        else:
+            wanted[path] = REGISTRY_SYMBOLS if purpose in {"shape inference", "tiling"} else ()
+    if surroundings.toolkits and wanted:
+        for path, check, cause, repair in load(wanted, surroundings.environment):
+            yield Fault(check, str(path), cause, repair)
 
 
 def _changed(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     del surroundings
-    files = read_json(vendor.path / MANIFEST).get("files", {})
-    for name, digest in sorted(files.items()) if isinstance(files, dict) else ():
+    packed, built = (listed.get("files") for listed in (read_json(vendor.path / MANIFEST), vendor.built))
+    files = {**(packed if isinstance(packed, dict) else {}), **(built if isinstance(built, dict) else {})}
+    for name, digest in sorted(files.items()):
         path = vendor.path / name
         if not path.is_file():
             yield Fault("file-missing", str(path), "the manifest lists it", "install the package again with --force")
@@ -276,7 +299,7 @@ def _binaries(vendor: Vendor, soc: str) -> Iterator[Fault]:
     missing = sorted(set(vendor.ops_info[soc]) - set(binaries))
     if missing:
         cause = f"has no kernel of {', '.join(missing)}: aclnn calls end with 561003; ATC compiles from the sources"
-        yield Fault("binaries-missing", str(info), cause, "build a binary release with CANN and install it")
+        yield Fault("binaries-missing", str(info), cause, BUILD_IT)
     for op_type, entry in sorted(binaries.items()):
         for binary in entry.get("binaryList", []) if isinstance(entry, dict) else ():
             for key in ("binPath", "jsonPath"):
@@ -299,6 +322,8 @@ VENDOR_CHECKS: tuple[Callable[[Surroundings, Vendor], Iterator[Fault]], ...] = (
     _implementation,
     _descriptions,
     _version,
+    _range,
+    _unfinished,
     _libraries,
     _changed,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,44 +12,62 @@ from pathlib import Path
 OTHER_MACHINE = "other-machine"
 # A library that does not come to an end of its loading is faulty too.
 SECONDS = 60
+# One process for each library, none of which finds what another one brought; they come of one that has Python ready.
 _SCRIPT = """
-import ctypes, os, sys
-path, *names = sys.argv[1:]
-try:
-    library = ctypes.CDLL(path, os.RTLD_NOW | os.RTLD_LOCAL)
-except OSError as error:
-    print("load", error)
-else:
-    for name in names:
-        if not hasattr(library, name):
-            print("lacks", name)
+import ctypes, json, os, signal, sys
+out = os.dup(1)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+answers = []
+for path, names in json.load(sys.stdin):
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(sys.argv[1]))
+        try:
+            library = ctypes.CDLL(path, os.RTLD_NOW | os.RTLD_LOCAL)
+        except OSError as error:
+            answer = ["load", str(error)]
+        else:
+            answer = ["lacks", *[name for name in names if not hasattr(library, name)]]
+        os.write(write, json.dumps(answer).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as stream:
+        answer = stream.read().decode()
+    status = os.waitpid(child, 0)[1]
+    if answer:
+        answers.append(json.loads(answer))
+    else:
+        answers.append(["ends", -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)])
+os.write(out, json.dumps(answers).encode())
 """
 
 
-def load(path: Path, symbols: Sequence[str], environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Open a library as CANN does, every symbol at once; yields (check, cause, repair) for what is wrong.
+def load(wanted: Mapping[Path, Sequence[str]], environment: Mapping[str, str]) -> Iterator[tuple[Path, str, str, str]]:
+    """Open libraries as CANN does, every symbol at once; yields (library, check, cause, repair) for what is wrong.
 
     Args:
-        path: The library.
-        symbols: Functions that it must export.
-        environment: Variables of the program that would open it.
+        wanted: Library -> functions that it must export.
+        environment: Variables of the program that would open them.
     """
-    command = [sys.executable, "-I", "-c", _SCRIPT, str(path), *symbols]
-    try:
-        result = subprocess.run(
-            command, env=dict(environment), capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        yield "cannot-load", f"was not loaded after {SECONDS} s", "build the package again"
-        return
-    if result.returncode:
-        yield "cannot-load", f"ends the program that loads it (exit code {result.returncode})", "build it again"
-    for line in result.stdout.splitlines():
-        kind, _, text = line.partition(" ")
+    result = subprocess.run(
+        [sys.executable, "-I", "-c", _SCRIPT, str(SECONDS)],
+        input=json.dumps([[str(path), list(names)] for path, names in wanted.items()]),
+        env=dict(environment),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for path, (kind, *texts) in zip(wanted, json.loads(result.stdout), strict=True):
         if kind == "load":
-            yield _explain(text.removeprefix(f"{path}: "))
+            yield path, *_explain(texts[0].removeprefix(f"{path}: "))
+        elif kind == "ends" and texts[0] == -signal.SIGALRM:
+            yield path, "cannot-load", f"was not loaded after {SECONDS} s", "build the package again"
+        elif kind == "ends":
+            yield path, "cannot-load", f"ends the program that loads it (exit code {texts[0]})", "build it again"
         else:
-            yield "symbol-missing", f"does not export {text}", _repair_symbol(text)
+            for name in texts:
+                yield path, "symbol-missing", f"does not export {name}", _repair_symbol(name)
 
 
 def _repair_symbol(name: str) -> str:

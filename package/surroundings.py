@@ -10,7 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from opforge.package.cann.build import BUILT
+from opforge.package.cann.toolkit import key_values, toolkit_version
 from opforge.package.layout import TBE
+from opforge.package.manifest import NAME as MANIFEST
 
 HOME_PATH, OPP_PATH, CUSTOM_PATH = "ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH"
 LIBRARY_PATH = "LD_LIBRARY_PATH"
@@ -18,6 +21,7 @@ PRIORITY = "load_priority"
 # Where installers of CANN put a toolkit unless they are told otherwise.
 USUAL_TOOLKITS = (
     Path("/usr/local/Ascend/ascend-toolkit/latest"),
+    Path("/usr/local/Ascend/cann"),
     Path("/usr/local/Ascend/latest"),
     Path.home() / "Ascend/ascend-toolkit/latest",
 )
@@ -51,7 +55,7 @@ class Vendor:
     @cached_property
     def operators(self) -> frozenset[str]:
         """Types of its operators, as its files say."""
-        listed = read_json(self.path / "manifest.json").get("operators", [])
+        listed = read_json(self.path / MANIFEST).get("operators", [])
         return frozenset(listed if isinstance(listed, list) else []).union(*self.ops_info.values())
 
     def binaries(self, soc: str) -> dict[str, Any]:
@@ -61,6 +65,19 @@ class Vendor:
     def binary_info(self, soc: str) -> Path:
         """The file that lists the kernel binaries for a SoC directory."""
         return self.path / TBE / "kernel/config" / soc / "binary_info_config.json"
+
+    @cached_property
+    def built(self) -> dict[str, Any]:
+        """What a toolkit built where the package was installed: its version, and the SHA-256 of files; may be empty."""
+        return read_json(self.path / BUILT)
+
+    @cached_property
+    def cann(self) -> list[str]:
+        """First and last version of CANN for which it is made; empty when it does not say."""
+        if version := self.built.get("toolkit"):
+            return [version, version]
+        versions = read_json(self.path / MANIFEST).get("cann", [])
+        return versions if isinstance(versions, list) and len(versions) == 2 else []
 
     @property
     def libraries(self) -> dict[str, Path]:
@@ -101,6 +118,11 @@ class Surroundings:
         return list(dict.fromkeys(path for path in places if path.is_dir()))
 
     @cached_property
+    def version(self) -> str:
+        """Version of the toolkit that programs use: 8.1.RC1; empty when there is none."""
+        return toolkit_version(self.toolkits[0]) if self.toolkits else ""
+
+    @cached_property
     def machine(self) -> str:
         """`<os>/<arch>` of the libraries: of the toolkit's scene.info, else of this machine."""
         opp = self.folder(OPP_PATH)
@@ -129,16 +151,6 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def key_values(path: Path) -> dict[str, str]:
-    """The lines `key=value` of a file; empty when it cannot be read."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return {}
-    pairs = [line.partition("=") for line in lines]
-    return {key.strip(): value.strip().strip('"') for key, separator, value in pairs if separator}
 
 
 def priorities(config: Path) -> list[str] | None:

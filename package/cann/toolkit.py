@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 # Older toolkits come with what a project needs to build; newer ones are found with find_package(ASC).
 CANN_8, CANN_2026 = "8.x", "2026"
+_VERSION = "compiler/version.info"
 # Where the newer ones keep the file that find_package(ASC) reads.
 _ASC_CONFIG = ("lib64/cmake/asc-config.cmake", "lib64/cmake/asc/asc-config.cmake", "cmake/asc-config.cmake")
 
@@ -48,10 +49,8 @@ def read_toolkit(root: Path) -> Toolkit:
     Raises:
         ToolkitError: It is no toolkit.
     """
-    facts = key_values(root / "compiler" / "version.info")
-    compiler_version = facts.get("Version", "")
-    version = facts.get("version_dir", compiler_version)
-    if not re.match(r"\d+\.\d+", version):
+    version = toolkit_version(root)
+    if not version:
         raise ToolkitError(
             f"{root}: compiler/version.info names no version, expected the folder of a CANN toolkit, as in "
             "/usr/local/Ascend/ascend-toolkit/latest"
@@ -62,10 +61,17 @@ def read_toolkit(root: Path) -> Toolkit:
         root=str(root),
         generation=CANN_8 if config is None else CANN_2026,
         version=version,
-        compiler_version=compiler_version,
+        compiler_version=key_values(root / _VERSION).get("Version", version),
         asc_dir="" if config is None else str(config.parent),
         machine=scene.get("arch", platform.machine()),
     )
+
+
+def toolkit_version(root: Path) -> str:
+    """As its users call it, 8.1.RC1; empty if the folder is no toolkit."""
+    facts = key_values(root / _VERSION)
+    version = facts.get("version_dir", facts.get("Version", ""))
+    return version if re.match(r"\d+\.\d+", version) else ""
 
 
 def key_values(path: Path) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
+from opforge.package.device import chip_of, directory_of, find_device
 from opforge.package.faults import find_faults, is_version_accepted
 from opforge.package.libraries import OTHER_MACHINE
 from opforge.package.surroundings import Surroundings
@@ -29,6 +30,7 @@ SOURCES = {
     "plain": "int value = 1;",
     "registry": "int GetRegisteredOpNum(void) { return 1; }",
     "opapi": f"int aclnn{OP_TYPE}(void) {{ return 0; }}",
+    "ends": "void _exit(int); __attribute__((constructor)) void end(void) { _exit(3); }",
     "undefined": "int missing_function(void); int value(void) { return missing_function(); }",
     "protobuf": "int _ZN6google8protobuf7MessageC2Ev(void); int f(void) { return _ZN6google8protobuf7MessageC2Ev(); }",
     "new_abi": "int _ZN2ge3AddERKNSt7__cxx1112basic_stringE(void); "
@@ -55,7 +57,8 @@ class Tree:
         self.opp = self.toolkit / "opp"
         self.write(self.opp / "built-in/x", "")
         self.write(self.opp / "scene.info", "os=linux\narch=x86_64\n")
-        self.write(self.toolkit / "compiler/version.info", 'Version=8.1\nrequired_opp_abi_version=">=8.0,<=8.3"\n')
+        versions = 'Version=8.1\nversion_dir=8.1.RC1\nrequired_opp_abi_version=">=8.0,<=8.3"\n'
+        self.write(self.toolkit / "compiler/version.info", versions)
         self.vendor = root / "Täger's opp/vendors/acme"
         self.install(self.vendor)
         self.environment = {
@@ -310,6 +313,33 @@ def file_missing(tree):
     (tree.vendor / "manifest.json").write_text(json.dumps(manifest))
 
 
+@fault("cann-version", "is made for CANN 8.2 to 9.1, but the toolkit is 8.1.RC1")
+def made_for_a_newer_toolkit(tree):
+    manifest = {"operators": [OP_TYPE], "files": {}, "cann": ["8.2", "9.1"]}
+    (tree.vendor / "manifest.json").write_text(json.dumps(manifest))
+
+
+@fault("cann-version", "is made for CANN 9.1.0 to 9.1.0")
+def built_with_a_newer_toolkit(tree):
+    (tree.vendor / "built.json").write_text(json.dumps({"toolkit": "9.1.0", "files": {}}))
+
+
+@fault("file-changed", "differs from what was installed")
+def built_file_changed(tree):
+    built = {"toolkit": "8.1.RC1", "files": {"op_api/lib/libcust_opapi.so": "0" * 64}}
+    (tree.vendor / "built.json").write_text(json.dumps(built))
+
+
+@fault("build-unfinished", "did not come to its end, so the version before it is in use")
+def build_was_killed(tree):
+    tree.vendor.with_name(".acme.build").mkdir()
+
+
+@fault("cannot-load", "ends the program that loads it (exit code 3)")
+def library_ends_its_program(tree):
+    tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "ends")
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named(tree, name):
     change, check, says, follows = FAULTS[name]
@@ -323,7 +353,7 @@ def test_a_fault_is_named(tree, name):
 def test_every_check_has_a_fault_tree():
     package = Path(__file__).resolve().parents[2] / "package"
     names = re.findall(r'(?:Fault\(|yield|return)\s*"([a-z-]+)"', (package / "faults.py").read_text())
-    names += re.findall(r'(?:yield|return)\s*"([a-z-]+)"', (package / "libraries.py").read_text())
+    names += re.findall(r'(?:yield path,|return)\s*"([a-z-]+)"', (package / "libraries.py").read_text())
     assert {*names, OTHER_MACHINE} == {check for _, check, _, _ in FAULTS.values()}
 
 
@@ -361,3 +391,54 @@ def test_the_command_answers_for_each_program(tree, monkeypatch):
     assert answer["operators"][OP_TYPE]["FE and ATC"] == str(tree.vendor)
     shown = CliRunner().invoke(app, ["doctor"])
     assert "binaries-missing" in shown.output
+
+
+TABLE = """\
++---------------------------+---------------+
+| NPU   Name                | Health        |
+| Chip                      | Bus-Id        |
++===========================+===============+
+| 3     {name:<20}| OK            |
+| 0                         | 0000:9D:00.0  |
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "board", "chip"),
+    [
+        ("910B3", "", "Ascend910B3"),
+        ("310P3", "", "Ascend310P3"),
+        ("Ascend910", "    NPU ID    : 3\n    Chip Name    : Ascend910\n    NPU Name    : 9362\n", "Ascend910_9362"),
+        ("Ascend910", "", ""),
+    ],
+)
+def test_chip_of_the_machine(name, board, chip):
+    asked = []
+    assert chip_of(TABLE.format(name=name), lambda npu: asked.append(npu) or board) == chip
+    assert asked == (["3"] if name == "Ascend910" else [])
+    assert chip_of("no device was found", str) == ""
+
+
+def test_directory_of_a_chip_is_what_the_toolkit_says(tmp_path):
+    ini = tmp_path / "x86_64-linux/data/platform_config/Ascend310P3.ini"
+    ini.parent.mkdir(parents=True)
+    ini.write_text("[version]\nShort_SoC_version=Ascend310P\n")
+    assert directory_of("Ascend310P3", [tmp_path]) == "ascend310p"
+    assert directory_of("Ascend310P3", []) == ""
+    assert directory_of("Ascend910_9362", [tmp_path]) == "ascend910_93"
+    assert find_device({"PATH": "/nowhere"}, []) is None
+    assert find_device({"SOC_VERSION": "Ascend910B2"}, []) == ("Ascend910B2", "ascend910b", "SOC_VERSION")
+
+
+def test_the_driver_is_asked_for_the_soc(tree, monkeypatch, tmp_path):
+    program = tmp_path / "npu-smi"
+    program.write_text(f"#!/bin/sh\ncat <<'E'\n{TABLE.format(name='Ascend910')}    NPU Name : 9391\nE\n")
+    program.chmod(0o755)
+    monkeypatch.delenv("SOC_VERSION", raising=False)
+    for name, value in (tree.environment | {"PATH": f"{tmp_path}:/usr/bin:/bin"}).items():
+        monkeypatch.setenv(name, value)
+    answer = CliRunner().invoke(app, ["doctor", "--json"])
+    found = json.loads(answer.output)
+    assert found["device"] == {"chip": "Ascend910_9391", "directory": "ascend910_93", "origin": "npu-smi"}
+    assert [fault["check"] for fault in found["faults"]] == ["wrong-soc"]
+    assert "SoC ascend910_93 (npu-smi says Ascend910_9391)" in CliRunner().invoke(app, ["doctor"]).output

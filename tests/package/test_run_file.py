@@ -7,6 +7,7 @@ import io
 import json
 import os
 import platform
+import shutil
 import stat
 import subprocess
 import sys
@@ -45,12 +46,17 @@ def test_folder_date_umask_and_locale_do_not_change_the_bytes(package, project, 
     folder = tmp_path / "a folder"
     folder.mkdir()
     time.sleep(1.1)  # gzip and tar count in seconds
+    elsewhere = tmp_path / "the project elsewhere"
+    for name in ("op_proto", "op_host", "op_kernel", "op_plugin"):
+        shutil.copytree(project.root / name, elsewhere / name)
+    for path in elsewhere.rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
     program = "import sys; from pathlib import Path; from opforge.package.pack import pack; "
     program += "pack(ops=sys.argv[2:], out=Path(sys.argv[1]))"
     surroundings = {"LC_ALL": "C.UTF-8", "TZ": "Asia/Tokyo", "TMPDIR": str(folder), "GZIP": "-1", "PYTHONHASHSEED": "7"}
     subprocess.run(
         [sys.executable, "-c", program, str(folder), "GroupedBiasAddGrad"],
-        cwd=project.root,
+        cwd=elsewhere,
         env=os.environ | surroundings,
         umask=0o077,
         check=True,

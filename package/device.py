@@ -1,0 +1,92 @@
+"""Which chip this machine has, as the driver's npu-smi or a variable tells it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from opforge.codegen.errors import UserError
+from opforge.package.cann.toolkit import key_values
+from opforge.package.socs import soc_directory
+
+# By which builds of operators are told the chip.
+VARIABLE = "SOC_VERSION"
+# The driver answers at once, or it hangs.
+SECONDS = 10
+_ROW = re.compile(r"^\|\s*(\d+)\s+([A-Za-z]*\d\S*)\s*\|\s*[A-Z]", re.MULTILINE)
+
+
+class Device(NamedTuple):
+    """The chip of this machine.
+
+    Attributes:
+        chip: Its name: Ascend910B3.
+        directory: Its SoC directory: ascend910b; empty when neither toolkit nor we know the chip.
+        origin: What told it.
+    """
+
+    chip: str
+    directory: str
+    origin: str
+
+
+def find_device(environment: Mapping[str, str], toolkits: Sequence[Path]) -> Device | None:
+    """The chip that SOC_VERSION names, else the first one of npu-smi; None when nothing tells it."""
+    origin = VARIABLE
+    chip = environment.get(VARIABLE, "")
+    program = shutil.which("npu-smi", path=environment.get("PATH"))
+    if not chip and program:
+        origin = "npu-smi"
+        chip = chip_of(_answer([program, "info"], environment), lambda npu: _board(program, npu, environment))
+    return Device(chip, directory_of(chip, toolkits), origin) if chip else None
+
+
+def chip_of(table: str, board: Callable[[str], str]) -> str:
+    """The chip in the table of `npu-smi info`; empty when there is none.
+
+    Args:
+        table: What the program printed.
+        board: What it prints of one NPU's board; asked when the table names the family alone, as for Ascend910_9391.
+    """
+    row = _ROW.search(table)
+    if row is None:
+        return ""
+    npu, name = row.groups()
+    chip = name if name.startswith("Ascend") else f"Ascend{name}"
+    if chip == "Ascend910":
+        number = re.search(r"^\s*NPU Name\s*:\s*(\d{4})\s*$", board(npu), re.MULTILINE)
+        chip = f"{chip}_{number[1]}" if number else ""
+    return chip
+
+
+def directory_of(chip: str, toolkits: Sequence[Path]) -> str:
+    """The SoC directory of a chip: what the toolkit's platform configuration says, else what we know."""
+    for toolkit in toolkits:
+        for path in sorted(toolkit.glob(f"*-linux/data/platform_config/{chip}.ini")):
+            if family := key_values(path).get("Short_SoC_version"):
+                return family.lower()
+    if chip.startswith("Ascend910_93"):  # its other digits count cores
+        return "ascend910_93"
+    try:
+        return soc_directory(chip)
+    except UserError:
+        return ""
+
+
+def _board(program: str, npu: str, environment: Mapping[str, str]) -> str:
+    return _answer([program, "info", "-t", "board", "-i", npu, "-c", "0"], environment)
+
+
+def _answer(command: list[str], environment: Mapping[str, str]) -> str:
+    """What a program prints; nothing when it fails, for then this machine has no chip that can be asked."""
+    try:
+        result = subprocess.run(
+            command, env=dict(environment), capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return result.stdout if result.returncode == 0 else ""
