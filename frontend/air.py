@@ -5,58 +5,24 @@ ATC reads them with `--framework=1`; no ONNX plugin takes part, so names, types 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
+from opforge.frontend.air_operators import SPELLINGS, Attributes, Facts, Spelled
 from opforge.frontend.attributes import AttributeProblem, read_attributes
-from opforge.frontend.constants import Constants, NotConstant, int_attribute
-from opforge.frontend.ge_ir import CPP_TYPES, LIST_KINDS, PROTO_TYPES, message
+from opforge.frontend.constants import Constants, NotConstant
+from opforge.frontend.ge_ir import LIST_KINDS, PROTO_TYPES, message
 from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, normal_domain
 from opforge.frontend.keys import onnx_keys
 from opforge.frontend.names import FreshNames
 from opforge.frontend.operators import project_specs
-from opforge.frontend.value_types import DTYPE_WORDS, ValueType, ValueTypes
-
-_Attributes = Mapping[str, tuple[str, Any]]
-
-
-@dataclass(frozen=True)
-class _Standard:
-    """How a standard operator is spelled as an operator of GE.
-
-    Attributes:
-        om_type: Its type there.
-        inputs: Names of its inputs; a name that ends with `*` takes all that follow.
-        outputs: Names of its outputs.
-        attrs: Attributes from the node, each as (kind, value).
-    """
-
-    om_type: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...] = ("y",)
-    attrs: Callable[[NodeProto], _Attributes] = field(default=lambda _node: {})
-
-
-def _cast(node: NodeProto) -> _Attributes:
-    return {"dst_type": ("i", CPP_TYPES[DTYPE_WORDS[int_attribute(node, "to") or 0]])}
-
-
-_ONE = ("x",)
-_TWO = ("x1", "x2")
-_STANDARD: Mapping[str, _Standard] = {
-    **{name: _Standard(name, _ONE) for name in ("Abs", "Exp", "Identity", "Neg", "Relu", "Sigmoid", "Sqrt", "Tanh")},
-    **{name: _Standard(name, _TWO) for name in ("Add", "Mul", "Sub")},
-    "Div": _Standard("RealDiv", _TWO),
-    "Cast": _Standard("Cast", _ONE, attrs=_cast),
-    "Reshape": _Standard("Reshape", ("x", "shape")),
-    "Shape": _Standard("Shape", _ONE, attrs=lambda _node: {"dtype": ("dt", CPP_TYPES["int64"])}),
-}
+from opforge.frontend.value_types import ValueType, ValueTypes
 
 
 def air_model(model: ModelProto) -> bytes:
@@ -81,6 +47,9 @@ class _Writer:
         self._graph = message("GraphDef", name=model.graph.name or "opforge")
         # `node:index` by value name.
         self._places: dict[str, str] = {}
+        self._values = FreshNames(self._main.makers)
+        # Lists that are attributes in ONNX and constants here.
+        self._lists: dict[str, NDArray[np.int64]] = {}
 
     @property
     def _main(self) -> Scope:
@@ -127,7 +96,10 @@ class _Writer:
         found = self._main.find(name)
         tensor = self._main.initializer(name) if found and found[1] == INITIALIZER else None
         try:
-            value = numpy_helper.to_array(tensor) if tensor is not None else self._constants.value(self._main, name)
+            if name in self._lists:
+                value: NDArray[np.generic] = self._lists[name]
+            else:
+                value = numpy_helper.to_array(tensor) if tensor is not None else self._constants.value(self._main, name)
         except (NotConstant, ValueError, TypeError) as reason:
             raise UserError(f".air: constant {name!r}: {reason}; write the model as .onnx") from reason
         known = ValueType(value.dtype.name, value.shape)
@@ -146,12 +118,37 @@ class _Writer:
         if key in self._specs:
             self._ours(node, self._specs[key])
             return
-        standard = _STANDARD.get(node.op_type) if not key[0] else None
-        if standard is None or len(node.input) != len(standard.inputs) or not all(node.input):
+        spelled = self._spelled(node) if not key[0] else None
+        if spelled is None:
             raise UserError(
                 f".air: {self._main.label(number)} has no counterpart in the table; write the model as .onnx"
             )
-        self._call(node, standard.om_type, standard.inputs, standard.outputs, standard.attrs(node))
+        sources = [(port, self._listed(node, port, source)) for port, source in spelled.inputs]
+        self._call(node, spelled.om_type, sources, spelled.outputs, spelled.attrs)
+
+    def _spelled(self, node: NodeProto) -> Spelled | None:
+        """A standard node as an operator of GE; None when it is not in the table, or more than the table says."""
+        spelling = SPELLINGS.get(node.op_type)
+        if spelling is None or not node.input or not node.input[0]:
+            return None
+        shape = self._types.of(self._main, node.input[0]).shape
+        facts = Facts(
+            node,
+            lambda name, position: self._constants.numbers(self._main, node, name, position),
+            None if shape is None else len(shape),
+        )
+        try:
+            return spelling(facts)
+        except (NotConstant, KeyError):
+            return None
+
+    def _listed(self, node: NodeProto, port: str, source: str | NDArray[np.int64]) -> str:
+        """The value that a port gets; lists that are attributes in ONNX become constants."""
+        if isinstance(source, str):
+            return source
+        name = self._values.fresh(f"{node.output[0]}_{port}")
+        self._lists[name] = source
+        return name
 
     def _ours(self, node: NodeProto, spec: OpSpec) -> None:
         try:
@@ -160,26 +157,32 @@ class _Writer:
             raise UserError(f".air: node {node.name!r} ({node.op_type}): {problem}") from problem
         kinds = {"int": "i", "float": "f", "bool": "b", "string": "s"}
         attrs = {attr.ir or attr.name: (kinds[attr.type], given[attr.name]) for attr in spec.attrs}
-        inputs = [tensor.ir or tensor.name for tensor in spec.inputs]
+        given_inputs = [*node.input, *[""] * (len(spec.inputs) - len(node.input))]
+        inputs = [(tensor.ir or tensor.name, value) for tensor, value in zip(spec.inputs, given_inputs, strict=True)]
         self._call(node, spec.op_type, inputs, [tensor.ir or tensor.name for tensor in spec.outputs], attrs)
 
     def _call(
-        self, node: NodeProto, om_type: str, inputs: Sequence[str], outputs: Sequence[str], attrs: _Attributes
+        self,
+        node: NodeProto,
+        om_type: str,
+        inputs: Sequence[tuple[str, str]],
+        outputs: Sequence[str],
+        attrs: Attributes,
     ) -> None:
         name = node.name or self._names.fresh(om_type)
-        given = [*node.input, *[""] * (len(inputs) - len(node.input))]
-        sources = [(self._places.get(value) or self._const(value)) if value else "" for value in given]
+        sources = [(self._places.get(value) or self._const(value)) if value else "" for _, value in inputs]
         unfed = message("TensorDescriptor")
-        descriptors = [
-            self._descriptor(self._types.of(self._main, value), value, port) if value else unfed
-            for port, value in zip(inputs, given, strict=True)
-        ]
+        descriptors = [self._descriptor(self._type(value), value, port) if value else unfed for port, value in inputs]
         results = [
             self._descriptor(self._types.of(self._main, value), value, port)
             for port, value in zip(outputs, node.output, strict=False)
         ]
-        self._add(name, om_type, sources, descriptors, results, attrs, inputs, outputs)
+        self._add(name, om_type, sources, descriptors, results, attrs, [port for port, _ in inputs], outputs)
         self._places |= {value: f"{name}:{index}" for index, value in enumerate(node.output) if value}
+
+    def _type(self, value: str) -> ValueType:
+        listed = self._lists.get(value)
+        return self._types.of(self._main, value) if listed is None else ValueType("int64", listed.shape)
 
     def _outputs(self) -> None:
         names = [value.name for value in self._view.model.graph.output]
@@ -199,12 +202,15 @@ class _Writer:
         sources: Sequence[str],
         inputs: Sequence[Any],
         outputs: Sequence[Any],
-        attrs: _Attributes,
+        attrs: Attributes,
         input_names: Sequence[str] = (),
         output_names: Sequence[str] = (),
     ) -> None:
         op = self._graph.op.add(name=name, type=om_type, input=sources, input_desc=inputs, output_desc=outputs)
         for key, (kind, value) in attrs.items():
+            if kind == "ints":
+                self._list(op, key, "i", value)
+                continue
             encoded = value.encode() if kind == "s" else value
             op.attr.append(message("Attr", key=key, value=message("AttrDef", **{kind: encoded})))
         # Without these, ports are named by position, and an absent input in the middle shifts the rest.

@@ -42,11 +42,14 @@ class ReadCounts:
             if by < 0:
                 self._dropped.append((owner, name))
 
-    def dead(self, absorbed: Collection[tuple[int, int]] = ()) -> DeadConstants:
+    def dead(
+        self, absorbed: Collection[tuple[int, int]] = (), replaced: Collection[tuple[int, int]] = ()
+    ) -> DeadConstants:
         """Initializers and constant-making nodes that lost their last reader, and those that only these read.
 
         Args:
             absorbed: (scope number, node number) of other nodes that may go too.
+            replaced: Nodes whose reads do not count any more.
         """
         dead = DeadConstants()
         while self._dropped:
@@ -56,7 +59,11 @@ class ReadCounts:
             maker = scope.makers[name]
             if maker == INITIALIZER:
                 dead.initializers.setdefault(scope.number, set()).add(name)
-            elif maker >= 0 and maker not in dead.nodes.setdefault(scope.number, set()):
+            elif (
+                maker >= 0
+                and (scope.number, maker) not in replaced
+                and maker not in dead.nodes.setdefault(scope.number, set())
+            ):
                 node = scope.node(maker)
                 is_foldable = normal_domain(node.domain) == "" and node.op_type in FOLDABLE
                 if len(node.output) == 1 and (is_foldable or (scope.number, maker) in absorbed):

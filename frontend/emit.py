@@ -90,7 +90,10 @@ class Emitter:
             self._embed()
         else:
             self._drop_bodies()
-        dead = self._reads.dead({(p.scope.number, number) for p in placements for number in p.absorbed})
+        dead = self._reads.dead(
+            {(p.scope.number, number) for p in placements for number in p.absorbed},
+            {(p.scope.number, number) for p in placements for number in p.nodes},
+        )
         for scope in self._view.scopes:
             self._drop(scope, self._removed.get(scope.number, set()) | dead.nodes.get(scope.number, set()))
             _drop_initializers(scope.body, dead.initializers.get(scope.number, set()))

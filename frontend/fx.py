@@ -21,6 +21,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
 from opforge.frontend.aten import ATEN_DOMAIN
 from opforge.frontend.conversion import Conversion, Left, convert
+from opforge.frontend.fx_patterns import is_pattern, pattern_nodes
 from opforge.frontend.keys import OPFORGE_DOMAIN
 from opforge.frontend.operators import project_specs
 from opforge.frontend.standard import constant
@@ -31,13 +32,22 @@ from opforge.frontend.value_types import ELEMENT_TYPES, ValueType
 _TARGET = re.compile(r"(\w+)\.(\w+)(?:\.(\w+))?\Z")
 _OPSET = 18
 _IR_VERSION = 10
+# Larger tensors of a module are inputs of the model.
+_MAX_ELEMENTS = 1 << 16
 
 
-def from_fx(graph_module: Any, *, domain: str = OPFORGE_DOMAIN, specs: Sequence[OpSpec] | None = None) -> Conversion:
+def from_fx(
+    graph_module: Any,
+    *,
+    patterns: bool = False,
+    domain: str = OPFORGE_DOMAIN,
+    specs: Sequence[OpSpec] | None = None,
+) -> Conversion:
     """Find our operators in a graph of torch.fx.
 
     Args:
         graph_module: A GraphModule, a Graph or an ExportedProgram; not changed.
+        patterns: Also look at sums over dims and at scatters that add.
         domain: Domain of our nodes in the model: "opforge", with function bodies, "npu" or "ai.onnx".
         specs: The operators; default: those of the project.
 
@@ -51,22 +61,27 @@ def from_fx(graph_module: Any, *, domain: str = OPFORGE_DOMAIN, specs: Sequence[
     specs = project_specs() if specs is None else specs
     nodes = _nodes_of(graph_module)
     forms = torch_forms(specs)
-    candidates = [node for node in nodes if _key(node) in forms]
     left: list[Left] = []
-    known: list[Any] = []
-    for node in candidates:
+    known: list[tuple[Any, _Bound | None]] = []
+    for node in nodes:
+        if patterns and is_pattern(node):
+            known.append((node, None))
+        if _key(node) not in forms:
+            continue
         op_type = forms[_key(node)][0].operator
         bound = _bind(node, forms[_key(node)], next(spec for spec in specs if spec.op_type == op_type))
         if isinstance(bound, str):
             left.append(Left(node.name, op_type, bound))
         else:
             known.append((node, bound))
-    conversion = convert(_model(known), domain=domain, specs=specs)
-    if conversion.left:
-        left += conversion.left
-        refused = {entry.node for entry in conversion.left}
-        known = [(node, bound) for node, bound in known if node.name not in refused]
-        conversion = convert(_model(known), domain=domain, specs=specs)
+    tensors = _tensors(graph_module, nodes)
+    importer = _Importer(known, tensors)
+    conversion = convert(importer.model(), patterns=patterns, domain=domain, specs=specs)
+    if conversion.left or importer.left:
+        left += [*importer.left, *conversion.left]
+        refused = {entry.node for entry in left}
+        importer = _Importer([entry for entry in known if entry[0].name not in refused], tensors)
+        conversion = convert(importer.model(), patterns=patterns, domain=domain, specs=specs)
     names = {node.name for node in nodes}
     mapped = [replace(e, inputs=[name if name in names else None for name in e.inputs]) for e in conversion.mapped]
     calls = sum(node.op.startswith("call_") for node in nodes)
@@ -82,6 +97,24 @@ def _nodes_of(graph_module: Any) -> list[Any]:
             " model with torch.export.export, make_fx or torch.fx.symbolic_trace"
         )
     return list(nodes)
+
+
+def _tensors(graph_module: Any, nodes: Iterable[Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """Tensors that a module, or an exported program, holds itself, by name of the node that reads them."""
+    lifted = getattr(getattr(graph_module, "graph_signature", None), "inputs_to_lifted_tensor_constants", {})
+    found = {name: graph_module.constants[target] for name, target in lifted.items()}
+    for node in nodes:
+        value = graph_module
+        for word in str(node.target).split(".") if node.op == "get_attr" else ():
+            value = getattr(value, word, None)
+        if node.op == "get_attr" and hasattr(value, "detach"):
+            found[node.name] = value
+    return {name: value.detach().cpu().numpy() for name, value in found.items() if _is_small(value)}
+
+
+def _is_small(value: Any) -> bool:
+    """Whether a tensor can be a list of groups or rows, which numpy knows the type of."""
+    return str(value.dtype) in ("torch.int32", "torch.int64") and value.numel() <= _MAX_ELEMENTS
 
 
 def _key(node: Any) -> tuple[str, str]:
@@ -143,7 +176,8 @@ def _traced(node: Any) -> Any:
 class _Importer:
     """Writes bound calls as ONNX nodes."""
 
-    def __init__(self, calls: Sequence[tuple[Any, _Bound]]) -> None:
+    def __init__(self, calls: Sequence[tuple[Any, _Bound | None]], tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        self.left: list[Left] = []
         self.inputs: dict[str, ValueInfoProto] = {}
         self.nodes: list[NodeProto] = []
         self.outputs: list[ValueInfoProto] = []
@@ -151,7 +185,27 @@ class _Importer:
         self._values: dict[str, str] = {}
         self._calls = {node.name for node, _ in calls}
         for node, bound in calls:
-            self._add(node, bound)
+            if bound is None:
+                self._add_pattern(node, tensors)
+            else:
+                self._add(node, bound)
+
+    def model(self) -> ModelProto:
+        """All calls, in the order of the graph."""
+        graph = helper.make_graph(self.nodes, "fx", list(self.inputs.values()), self.outputs)
+        domains: Collection[str] = dict.fromkeys(filter(None, (node.domain for node in self.nodes)))
+        opsets = [helper.make_opsetid("", _OPSET), *(helper.make_opsetid(domain, 1) for domain in domains)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+
+    def _add_pattern(self, node: Any, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        made = pattern_nodes(node, self._value, lambda read: _type_of(_traced(read)), tensors)
+        if isinstance(made, str):
+            self.left.append(Left(node.name, "GroupedBiasAddGrad", made))
+            return
+        made[-1].name = node.name
+        self.nodes += made
+        self._values[node.name] = node.name
+        self._leave(node, node.name, _type_of(_traced(node)))
 
     def _add(self, node: Any, bound: _Bound) -> None:
         form = bound.form
@@ -177,9 +231,11 @@ class _Importer:
             return self._input(f"{node.name}.{name}", ValueType("int64", (len(numbers),)))
         if not _is_node(value):
             return self._constant(f"{node.name}.{name}", np.array(str(value)))
-        if value.name in self._values:
-            return self._values[value.name]
-        return self._input(value.name, _type_of(_traced(value)))
+        return self._value(value)
+
+    def _value(self, node: Any) -> str:
+        """The value that a node of the graph is in the model."""
+        return self._values.get(node.name) or self._input(node.name, _type_of(_traced(node)))
 
     def _constant(self, name: str, value: np.ndarray[Any, Any]) -> str:
         self.nodes.append(constant(name, value))
@@ -220,11 +276,3 @@ def _declaration(name: str, known: ValueType) -> ValueInfoProto:
     if known.dtype is None:
         return ValueInfoProto(name=name)
     return helper.make_tensor_value_info(name, ELEMENT_TYPES[known.dtype], known.shape)
-
-
-def _model(calls: Sequence[tuple[Any, _Bound]]) -> ModelProto:
-    importer = _Importer(calls)
-    graph = helper.make_graph(importer.nodes, "fx", list(importer.inputs.values()), importer.outputs)
-    domains: Collection[str] = dict.fromkeys(filter(None, (node.domain for node in importer.nodes)))
-    opsets = [helper.make_opsetid("", _OPSET), *(helper.make_opsetid(domain, 1) for domain in domains)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)

@@ -13,14 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.model import TASK_TYPES
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.acl import Array, one_at_a_time, runtime
 from opforge.twin.build import INCLUDE, build_runtime, soc_properties
 from opforge.twin.compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, locked, preprocessed
 from opforge.twin.results import Finding, findings_of
-
-# The twin has vector cores only; task types with cube cores come with them.
-TASK_TYPES = ("AIV_ONLY", "MIX_AIV_1_0")
 
 
 def launch(
@@ -43,12 +41,12 @@ def launch(
     Args:
         source: A kernel source: a file, or the text itself.
         symbol: The kernel function. Its parameters are the buffers, then, if it has them, workspace and tiling.
-        blocks: Cores to launch.
+        blocks: Cores to launch; with a task type of both kinds, cube cores, each with its vector cores.
         buffers: Arrays, changed in place, in the order of the kernel's parameters.
         tiling: The tiling data.
         tiling_key: Selects the branch of TILING_KEY_IS.
         soc: SoC that the twin plays.
-        task_type: Task type of a kernel that declares none: AIV_ONLY, MIX_AIV_1_0, ...
+        task_type: Task type of a kernel that declares none: AIV_ONLY, MIX_AIC_1_2, ...
         strict: Keep the shadow state that finds uninitialised reads and races; False is faster.
         seed: Order of the blocks and poison; 0 differs from call to call.
         threads: Blocks that run at once; 0 means one per core.

@@ -90,9 +90,52 @@ def test_a_bool_attribute_and_a_constant():
     assert (ops["i"].type, tensor.data, tensor.desc.dtype) == ("Const", np.arange(4).tobytes(), 8)
 
 
+# Node, version, type there, ports, and what becomes constants or attributes.
+SPELLED = [
+    ("y = Transpose <perm = [1, 0, 2]> (x)", 18, "Transpose", ["x", "perm"], {"y_perm": [1, 0, 2]}),
+    ("y = Transpose (x)", 18, "Transpose", ["x", "perm"], {"y_perm": [2, 1, 0]}),
+    ("y = Unsqueeze <axes = [-1]> (x)", 11, "Unsqueeze", ["x"], {"axes": [3]}),
+    ("y = Squeeze <axes = [-2]> (x)", 11, "Squeeze", ["x"], {"axis": [1]}),
+    ("y = ReduceSum <axes = [-1], keepdims = 0> (x)", 11, "ReduceSum", ["x", "axes"], {"y_axes": [2]}),
+    ("y = ReduceMean <axes = [0, 2]> (x)", 17, "ReduceMean", ["x", "axes"], {"y_axes": [0, 2]}),
+    ("y = Concat <axis = 1> (x, x)", 18, "ConcatV2", ["x0", "x1", "concat_dim"], {"y_concat_dim": [1]}),
+    ("y = Gather <axis = 1> (x, i)", 18, "GatherV2", ["x", "indices", "axis"], {"y_axis": [1]}),
+    ("y = Max (x, x)", 18, "Maximum", ["x1", "x2"], {}),
+    ("y = Sqrt (x)", 18, "Sqrt", ["x"], {}),
+]
+
+
+@pytest.mark.parametrize(("node", "opset", "om_type", "names", "lists"), SPELLED)
+def test_standard_operators(node, opset, om_type, names, lists):
+    text = f"g (float[4, 1, 3] x, int64[2] i) => (float[N] y) {{[n] {node}}}"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {text}')
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    _, ops = read(air_model(model))
+    assert ops["n"].type == om_type
+    assert list(ports(ops["n"], "input").values()) == names
+    for name, numbers in lists.items():
+        if name in ops:
+            assert np.frombuffer(attributes(ops[name])["value"].t.data, np.int64).tolist() == numbers
+            assert f"{name}:0" in ops["n"].input
+        else:
+            found = attributes(ops["n"])[name].list
+            assert (list(found.i), found.val_type) == (numbers, 2)
+
+
+def test_a_kept_axis_is_a_bool():
+    for keepdims in (0, 1):
+        model = parse(f"(float[4, 3] x, int64[1] i) => (y) {{[n] y = ReduceSum <keepdims = {keepdims}> (x)}}")
+        model.graph.output[0].type.CopyFrom(model.graph.input[0].type)
+        _, ops = read(air_model(model))
+        assert attributes(ops["n"])["keep_dims"].b == bool(keepdims)
+        assert np.frombuffer(attributes(ops["y_axes"])["value"].t.data, np.int64).tolist() == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ("(float[2, 3] x, int64[1] a) => (float[2] y) {[n] y = ReduceSum (x, a)}", "no counterpart"),
+        ("(float[2, 2, 2] x) => (float[2, 2, 2] y) {[n] y = MatMul (x, x)}", "no counterpart"),
         ("(float[2] x) => (float[2] y) {[n] y = Softmax (x)}", "'n' \\(Softmax\\) has no counterpart"),
         ("(float[2] x) => (y) {t = npu.Foo (x) y = Relu (t)}", "no counterpart"),
         ("(x) => (y) {y = Relu (x)}", "unknown type"),

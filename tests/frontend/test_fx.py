@@ -189,6 +189,57 @@ def test_what_is_no_graph_is_refused():
         from_fx(3)
 
 
+# Functions that are ours in some surroundings.
+
+
+def index_add(zeros="aten.zeros.default", ids="aten.repeat_interleave.Tensor", dim=0):
+    graph = Graph()
+    g, counts = graph.inputs(g=tensor("float32", 6, 5), c=tensor("int64", 3 if ids else 6))
+    base = graph.add("call_function", "zeros", zeros, [3, 5], val=tensor("float32", 3, 5))
+    if ids:
+        counts = graph.add("call_function", "ids", ids, counts, val=tensor("int64", symbol()))
+    node = graph.add("call_function", "sums", "aten.index_add.default", base, dim, counts, g)
+    graph.add("output", "output", "output", node)
+    return graph
+
+
+def test_rows_added_by_repeated_ids(rng):
+    conversion = from_fx(index_add(), patterns=True)
+    (entry,) = conversion.mapped
+    assert (entry.op, entry.inputs, entry.outputs) == ("GroupedBiasAddGrad", ["g", "c"], ["sums"])
+    assert entry.attrs == {"group_idx_type": 1}
+    g = rng.normal(size=(6, 5)).astype(np.float32)
+    got = execute(conversion.model, {"g": g, "c": np.array([2, 0, 4])}, operators="function")
+    np.testing.assert_allclose(got["sums"], [g[:2].sum(0), 0 * g[0], g[2:].sum(0)], rtol=1e-5, atol=1e-6)
+    assert not from_fx(index_add()).mapped
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"zeros": "aten.ones.default"}, "not known to be zero"), ({"dim": 1}, "along dim 1")],
+)
+def test_other_additions_of_rows_are_left(changes, words):
+    conversion = from_fx(index_add(**changes), patterns=True)
+    (left,) = conversion.left
+    assert (left.node, conversion.mapped) == ("sums", [])
+    assert words in left.reason
+
+
+def test_ids_in_any_order_go_to_the_operator_for_any_order():
+    (entry,) = from_fx(index_add(ids=""), patterns=True).mapped
+    assert entry.op == "EmbeddingDenseBackward"
+
+
+@pytest.mark.parametrize(("dims", "mapped"), [([1], 1), ([-2], 1), ([0], 0), ([0, 1], 0)])
+def test_sums_over_the_middle_dim(dims, mapped):
+    graph = Graph()
+    (x,) = graph.inputs(x=tensor("float16", 3, 4, 5))
+    graph.add("call_function", "s", "aten.sum.dim_IntList", x, dims)
+    conversion = from_fx(graph, patterns=True)
+    assert [entry.outputs for entry in conversion.mapped] == [["s"]] * mapped
+    assert len(conversion.left) == 1 - mapped
+
+
 # PyTorch's own graphs.
 
 

@@ -114,6 +114,23 @@ def test_the_gradient_of_onnxruntime_of_what_pytorch_unrolls(feed):
     fused(model, feed, "FuseSplitGroups")
 
 
+def test_axes_that_others_read_stay(feed):
+    each = "t{n} = ReduceSum <keepdims = 1> (r{n}, middle) s{n} = Squeeze (t{n}, middle)"
+    body = f"r{{n}} = Unsqueeze (p{{n}}, rows) {each}"
+    model = split(
+        SPLIT,
+        body,
+        18,
+        "Concat <axis = 0> (s0, s1, s2) z = Unsqueeze (g, middle)",
+        HEAD.replace("y)", "y, float[6, 1, 5] z)"),
+    )
+    conversion = convert(model, patterns=True)
+    assert [entry.rule for entry in conversion.mapped] == ["FuseSplitGroups"]
+    names = {tensor.name for tensor in conversion.model.graph.initializer}
+    assert names & {"middle", "rows", "sizes"} == {"middle"}
+    onnx.checker.check_model(conversion.model)
+
+
 def test_an_empty_part_is_a_group_without_rows(feed):
     fused(split(*PARTS[0], sizes=[0, 2, 4]), feed, "FuseSplitGroups", runtime=False)
 

@@ -163,7 +163,7 @@ def test_a_kernel_that_does_not_compile_says_why():
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"task_type": "AIC_ONLY"}, "AIC_ONLY"),
+        ({"task_type": "AICORE"}, "AICORE"),
         ({"buffers": [np.zeros(64, np.float32)]}, "buffers"),
         ({"buffers": []}, "buffers"),
         ({"buffers": [np.zeros(64, object), np.zeros(64, np.float32)]}, "buffers[0]"),

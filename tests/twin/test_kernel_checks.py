@@ -593,7 +593,8 @@ PLANTED = [
         3,
     ),
     Planted("sync_of_vector_only", "KERNEL_TYPE_MIX_AIV_1_0", "KERNEL_TYPE_AIV_ONLY", "sync_task_type", "MIX_AIV_1_0"),
-    Planted("cube_kernel", "KERNEL_TYPE_MIX_AIV_1_0", "KERNEL_TYPE_MIX_AIC_1_2", "task_type", "vector cores only"),
+    Planted("other_kind", "KERNEL_TYPE_MIX_AIV_1_0", "KERNEL_TYPE_MIX_AICORE", "task_type", "expected AIV_ONLY"),
+    Planted("cube_kernel", "KERNEL_TYPE_MIX_AIV_1_0", "KERNEL_TYPE_AIC_ONLY", "core_kind", "ASCEND_IS_AIV"),
     Planted("sync_of_too_many", "SyncAll();", "SyncAll();", "sync_block_num", "48 vector cores", 49),
     Planted(
         "atomic_left_on", "SetAtomicNone();\n        DataCopy(yGm", "DataCopy(yGm", "atomic_left_on", "SetAtomicNone"

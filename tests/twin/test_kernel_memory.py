@@ -143,7 +143,7 @@ PLANTED = [
     Planted("hard_sync_once_more", LAST, LAST + " if (block == 0) { SyncAll(); }", "deadlock",
             "SyncAll number 2", 2),
     Planted("flag_between_cores_left", LAST, "", "flag_left_set", "flag 3 between cores"),
-    Planted("flag_between_cores_waited_twice", LAST, LAST + LAST, "deadlock", "flag 3 was set 2 times", 3),
+    Planted("flag_between_cores_waited_twice", LAST, LAST + LAST, "deadlock", "flag 3 is not set", 3),
     Planted("flag_of_sync_all", "CrossCoreSetFlag<0, PIPE_MTE3>(3);", "CrossCoreSetFlag<0, PIPE_MTE3>(11);",
             "field_range", "flagId (SyncAll uses 11..14) is 11"),
 ]  # fmt: skip

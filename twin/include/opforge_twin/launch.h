@@ -32,9 +32,9 @@ struct LaunchRequest {
     bool passTiling = true;
     std::vector<uint8_t> tiling;
     uint64_t tilingKey = 0;
-    uint32_t blockNum = 0;
-    std::string taskType;  ///< "AIV_ONLY", "MIX_AIV_1_0", ...; the kernel's KERNEL_TASK_TYPE_DEFAULT wins
-    std::string soc;       ///< "Ascend910B1", ...
+    uint32_t blockNum = 0;  ///< with both kinds of cores: AI cores
+    std::string taskType;   ///< "AIV_ONLY", "MIX_AIC_1_2", ...; the kernel's KERNEL_TASK_TYPE_DEFAULT wins
+    std::string soc;        ///< "Ascend910B1", ...
 };
 
 struct Finding {
@@ -67,10 +67,11 @@ struct PhaseTime {
 struct PipeTime {
     std::string pipe;
     double criticalUs = 0.0;  ///< busy on the critical core
-    double meanUs = 0.0;      ///< busy, mean of all cores of the SoC
+    double meanUs = 0.0;      ///< busy, mean of all such cores of the SoC that have the pipe
 };
 
 struct CoreTime {
+    std::string name;
     double us = 0.0;  ///< its schedules of all phases
     std::vector<PipeShare> busy;
 };
@@ -83,20 +84,23 @@ struct LaunchReport {
     uint64_t gmBytesWritten = 0;
     uint64_t firstTouchBytes = 0;  ///< 128-byte sectors that DMA moved to or from GM and not L2, in bytes
     uint64_t dmaCount = 0;
-    double balance = 0.0;         ///< time of the busiest core / mean over all vector cores of the SoC
+    uint64_t macs = 0;            ///< products that the kernel asked the cube units for, padding of fractals left out
+    double balance = 0.0;         ///< time of the busiest core / mean over all cores of its kind of the SoC
     double trafficBalance = 0.0;  ///< the same of DMA bytes
     double estimateUs = 0.0;      ///< launch overhead included
     double launchUs = 0.0;
-    double boundUs = 0.0;  ///< of the problem: each input and each output once, at the bandwidth of global memory
+    /// Of the problem: each input and each output once at the bandwidth of global memory, or, if that is longer, its
+    /// products at the peak of all cube cores.
+    double boundUs = 0.0;
     uint32_t criticalCore = 0;
     std::vector<PhaseTime> phases;
     std::vector<PipeTime> pipes;
-    std::vector<CoreTime> cores;  ///< all vector cores of the SoC
+    std::vector<CoreTime> cores;  ///< all of the SoC of the kinds that the launch uses, cube cores first
     std::vector<Finding> findings;
 };
 
 struct Options {
-    bool strict = true;    ///< false: no shadow state of the unified buffer; extents are still checked
+    bool strict = true;    ///< false: no shadow state of the memories of a core; extents are still checked
     uint32_t threads = 0;  ///< blocks that run at once; 0 = as many as the machine has cores
     uint64_t seed = 0;     ///< order of blocks and poison pattern; 0 = different on each launch
 };

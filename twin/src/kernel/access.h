@@ -3,22 +3,38 @@
 #define OPFORGE_TWIN_KERNEL_ACCESS_H
 
 #include <cstdint>
+#include <string>
 
 #include "opforge_twin/kernel/runtime.h"
 
 namespace opforge::twin::kernel {
 
 enum class Pipe : uint8_t { kScalar, kVector, kCube, kMte1, kMte2, kMte3, kFix, kAll };
-enum class Memory : uint8_t { kGlobal, kUnifiedBuffer };
+enum class Memory : uint8_t { kGlobal, kOnChip };
 enum class AccessKind : uint8_t { kRead, kWrite, kAtomic };
 
 const char* Name(Pipe pipe);
+
+/// Some pipes.
+struct PipeSet {
+    uint32_t bits = 0;
+
+    template <typename... Pipes>
+    static constexpr PipeSet Of(Pipes... pipes)
+    {
+        return {((1U << static_cast<uint32_t>(pipes)) | ...)};
+    }
+    constexpr bool Has(Pipe pipe) const { return (bits >> static_cast<uint32_t>(pipe) & 1U) != 0; }
+};
+
+/// "MTE2 or FIX".
+std::string Names(PipeSet pipes);
 
 struct Access {
     Pipe pipe;
     Memory memory;
     AccessKind kind;
-    int64_t begin;  ///< byte address in the unified buffer, or address in the launch's global memory
+    int64_t begin;  ///< address on the core, or address in the launch's global memory
     int64_t bytes;
     const char* operand;
     const Call& call;

@@ -35,6 +35,17 @@ const char* Name(AscendC::HardEvent event)
     return kEventNames[static_cast<size_t>(event)];
 }
 
+std::string Names(PipeSet pipes)
+{
+    std::string names;
+    for (size_t pipe = 0; pipe < kPipes; ++pipe) {
+        if (pipes.Has(static_cast<Pipe>(pipe))) {
+            names += Text(names.empty() ? "" : " or ", Name(static_cast<Pipe>(pipe)));
+        }
+    }
+    return names;
+}
+
 std::string Where(const Location& at)
 {
     return at.line == 0 ? std::string() : Text(at.file, ":", at.line);
@@ -67,11 +78,51 @@ Entry::Entry(const Call& call)
 Block::Block(LaunchState& launchState, uint32_t blockIndex)
     : launch(launchState),
       index(blockIndex),
-      local(launchState.options.strict, std::array<uint8_t, 4>{0xFF, 0x7F, 0xFE, 0x7E}[launchState.seed % 4]),
-      localOrder(launchState.options.strict),
+      seat(launchState.layout.At(blockIndex)),
+      local(seat.kind, launchState.soc, launchState.options.strict,
+            std::array<uint8_t, 4>{0xFF, 0x7F, 0xFE, 0x7E}[launchState.seed % 4]),
+      localOrder(seat.kind, local.Bytes(), launchState.options.strict),
       timeline(!launchState.tracePath.empty()),
       sites_(launchState.sites)
 {
+}
+
+void Block::Require(CoreKind kind, const Call& call)
+{
+    if (seat.kind != kind) {
+        Fail("core_kind", Pipe::kScalar, call,
+             Text("this is for ", Name(kind), " cores, the block runs on an ", Name(seat.kind),
+                  " core; put it under `if ASCEND_IS_", Name(kind), "`"));
+    }
+}
+
+void Block::RequirePipe(Pipe wanted, const Call& call)
+{
+    constexpr PipeSet vector = PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3, Pipe::kAll);
+    constexpr PipeSet cube = PipeSet::Of(Pipe::kScalar, Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kFix, Pipe::kAll);
+    if (!(seat.kind == CoreKind::kCube ? cube : vector).Has(wanted)) {
+        Fail("core_kind", wanted, call,
+             Text(Name(seat.kind), " cores have no pipe ", Name(wanted),
+                  seat.kind == CoreKind::kCube ? "; put it under `if ASCEND_IS_AIV`"
+                                               : "; put it under `if ASCEND_IS_AIC`"));
+    }
+}
+
+void Block::Declare(const TaskType& type, const Call& call)
+{
+    const TaskType& running = launch.layout.Type();
+    taskType = &type;
+    if (type.cubes == running.cubes && type.vectors == running.vectors) {
+        return;
+    }
+    if (launch.isDeclared) {
+        Fail("task_type", Pipe::kScalar, call,
+             Text("got ", type.name, ", but another block or branch has declared ", running.name,
+                  "; all blocks of a launch declare one type"));
+    }
+    launch.declared = &type;
+    stopped = true;
+    throw Stopped{};
 }
 
 void Block::Report(const char* kind, Pipe onPipe, const Call& call, const std::string& message)
@@ -96,9 +147,10 @@ void Block::Note(const char* kind, Pipe onPipe, const Call& call, const std::str
         }
     }
     std::string text =
-        Text(launch.request.opType, " (tiling key ", launch.request.tilingKey, "): ", call.name, ": ", message);
-    findings.push_back(
-        {kind, static_cast<int64_t>(index), Name(onPipe), std::move(where), std::move(text), false, isWarning});
+        Text(launch.request.opType, " (tiling key ", launch.request.tilingKey,
+             launch.layout.IsMixed() ? Text(", ", Name(seat.kind)) : std::string(), "): ", call.name, ": ", message);
+    findings.push_back({kind, static_cast<int64_t>(seat.blockIndex), Name(onPipe), std::move(where), std::move(text),
+                        false, isWarning});
 }
 
 void Block::Fail(const char* kind, Pipe onPipe, const Call& call, const std::string& message)
@@ -176,6 +228,17 @@ void Block::CheckState(const Buffer& buffer, Pipe onPipe, AccessKind kind, const
                       : "use a queue of the right position (TQueBind copies through)"));
 }
 
+void Block::CheckUnit(const LocalUnit& unit, Pipe onPipe, AccessKind kind, const char* operand, const Call& call)
+{
+    RequirePipe(onPipe, call);
+    const bool reads = kind == AccessKind::kRead;
+    if (!(reads ? unit.readers : unit.writers).Has(onPipe)) {
+        Fail("position", onPipe, call,
+             Text(operand, " is in ", unit.name, ", which pipe ", Name(onPipe), " does not ", reads ? "read" : "write",
+                  ": it is written by ", Names(unit.writers), " and read by ", Names(unit.readers)));
+    }
+}
+
 Buffer& Block::LiveBuffer(const LocalView& view, Pipe onPipe, const char* operand, const Call& call)
 {
     if (view.buffer == LocalView::kNoBuffer) {
@@ -201,17 +264,19 @@ void Block::Use(const LocalView& view, int64_t bytes, Pipe onPipe, AccessKind ki
                 const char* operand, const Call& call)
 {
     const Buffer& buffer = LiveBuffer(view, onPipe, operand, call);
+    const LocalUnit& unit = local.UnitOf(buffer.begin);
+    CheckUnit(unit, onPipe, kind, operand, call);
     CheckState(buffer, onPipe, kind, operand, call);
     if (view.address < view.begin || view.address + bytes > view.end) {
-        Fail("ub_out_of_range", onPipe, call,
+        Fail(unit.rangeKind, onPipe, call,
              Text(operand, kind == AccessKind::kRead ? " reads" : " writes", " bytes [", view.address - view.begin,
                   ", ", view.address - view.begin + bytes, ") of a tensor that has ", view.end - view.begin,
                   " bytes; shorten the instruction or give InitBuffer more"));
     }
-    if (view.address % alignment != 0) {
-        Fail("ub_misaligned", onPipe, call,
-             Text(operand, " starts at byte ", view.address - view.begin, " of its tensor (unified buffer address ",
-                  view.address, "), which is not a multiple of ", alignment,
+    if ((view.address - unit.begin) % alignment != 0) {
+        Fail(unit.alignmentKind, onPipe, call,
+             Text(operand, " starts at byte ", view.address - view.begin, " of its tensor (", unit.name, " address ",
+                  view.address - unit.begin, "), which is not a multiple of ", alignment,
                   "; round the offset or the row pitch up to it"));
     }
 }
@@ -269,7 +334,7 @@ void Block::Touch(const Access& access)
     if (access.bytes == 0) {
         return;
     }
-    if (access.memory == Memory::kUnifiedBuffer) {
+    if (access.memory == Memory::kOnChip) {
         CheckContents(access);
     }
     if (access.memory == Memory::kGlobal && access.pipe != Pipe::kScalar && cache.DirtyLines() != 0) {
@@ -305,10 +370,11 @@ void Block::CheckContents(const Access& access)
     }
     const int64_t unwritten = local.FirstUnwritten(access.begin, access.bytes);
     if (unwritten >= 0) {
+        const LocalUnit& unit = local.UnitOf(access.begin);
         local.MarkWritten(access.begin, access.bytes);
         Report("uninitialised_read", access.pipe, access.call,
                Text(access.operand, " reads ", access.bytes, " bytes from byte ", access.begin - BufferAt(access.begin),
-                    " of its buffer on, but byte ", unwritten - access.begin,
+                    " of its buffer in the ", unit.name, " on, but byte ", unwritten - access.begin,
                     " of them was never written since the buffer was allocated (the padding behind a row of "
                     "DataCopyPad, and what came from global memory that nobody has written, are undefined too); write "
                     "it, or leave it out by count or mask"));
@@ -392,7 +458,7 @@ void Block::CheckCachedLoad(const GlobalView& view, uint64_t address, const Call
             Report("stale_cache", Pipe::kScalar, call,
                    Text("reads bytes [", begin, ", ", end, ") of '", region->name, "', which ", site.name, " at ",
                         Where(site.at), " wrote on pipe ", Name(write.pipe),
-                        write.core == index ? std::string() : Text(" of block ", write.core),
+                        write.core == index ? std::string() : Text(" of ", launch.layout.NameOf(write.core)),
                         ": the scalar unit may still have the old line in its cache; call DataCacheCleanAndInvalid "
                         "after that write and before this read"));
         }
@@ -414,8 +480,8 @@ void Block::CheckCachedStore(const GlobalView& view, uint64_t address, const Cal
             const Site site = launch.sites.At(write.site);
             Report("shared_cache_line", Pipe::kScalar, call,
                    Text("writes byte ", address - region->base, " of '", region->name,
-                        "' into a cache line of 64 bytes that block ", write.core, " writes too, with ", site.name,
-                        " at ", Where(site.at),
+                        "' into a cache line of 64 bytes that ", launch.layout.NameOf(write.core), " writes too, with ",
+                        site.name, " at ", Where(site.at),
                         ": the line that is written back last undoes the other; give each core lines of its own, or "
                         "write through DataCopyPad"));
         }
@@ -433,31 +499,30 @@ void Block::DropCache(const GlobalView& view, bool whole)
 
 void Block::CheckOrder(const Access& access)
 {
-    const auto siteOf = [&] { return sites_.NumberOf({access.call.name, access.call.at, access.operand}); };
-    std::optional<Conflict> conflict;
-    std::string memory = "the unified buffer";
-    uint64_t base = 0;
-    if (access.memory == Memory::kUnifiedBuffer) {
-        conflict = localOrder.Note(access, Now(), siteOf(), order_);
-    } else {
-        const Region* region = launch.memory.Find(static_cast<uint64_t>(access.begin));
-        if (region->order == nullptr) {
-            return;  // nobody writes there
+    const uint32_t site = sites_.NumberOf({access.call.name, access.call.at, access.operand});
+    if (access.memory == Memory::kOnChip) {
+        if (auto conflict = localOrder.Note(access, Now(), site, order_)) {
+            const LocalUnit& unit = local.UnitOf(access.begin);
+            conflict->block = index;
+            ReportRace(access, *conflict, Text("the ", unit.name), unit.begin);
         }
-        base = region->base;
-        conflict =
-            region->order->Note(access, access.begin - static_cast<int64_t>(base), index, Now(), siteOf(), order_);
-        memory = Text("'", region->name, "'");
-    }
-    if (!conflict) {
         return;
     }
-    if (access.memory == Memory::kUnifiedBuffer) {
-        conflict->block = index;
+    const Region* region = launch.memory.Find(static_cast<uint64_t>(access.begin));
+    if (region->order == nullptr) {
+        return;  // nobody writes there
     }
+    const auto base = static_cast<int64_t>(region->base);
+    if (const auto conflict = region->order->Note(access, access.begin - base, index, Now(), site, order_)) {
+        ReportRace(access, *conflict, Text("'", region->name, "'"), base);
+    }
+}
+
+void Block::ReportRace(const Access& access, const Conflict& conflict, const std::string& memory, int64_t base)
+{
     Report("race", access.pipe, access.call,
-           DescribeRace(access, *conflict, launch.sites.At(conflict->site), index, memory,
-                        conflict->begin - static_cast<int64_t>(base)));
+           DescribeRace(access, conflict, launch.sites.At(conflict.site), conflict.block == index,
+                        launch.layout.NameOf(conflict.block), memory, conflict.begin - base));
 }
 
 void Block::CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, bool written)
@@ -481,11 +546,12 @@ void Block::CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, b
         (sectors * GlobalMemory::kSectorBytes - fresh) / GlobalMemory::kSectorBytes * GlobalMemory::kSectorBytes;
 }
 
-void Block::EndDma(Pipe onPipe, const Call& call)
+void Block::EndDma(Pipe onPipe, const Call& call, double leastCycles)
 {
     ++dmaCount;
     dma_.pipe = onPipe;
-    dma_.isAtomic = onPipe == Pipe::kMte3 && atomic != AtomicOp::kNone;
+    dma_.leastCycles = leastCycles;
+    dma_.isAtomic = onPipe != Pipe::kMte2 && atomic != AtomicOp::kNone;
     dma_.phase = static_cast<uint32_t>(timeline.Phases().size());
     timeline.RunDma(dma_, call);
     if (launch.dmaCount.fetch_add(1, std::memory_order_relaxed) < LaunchState::kMostRecords) {
@@ -496,6 +562,8 @@ void Block::EndDma(Pipe onPipe, const Call& call)
 
 void Block::SetEvent(AscendC::HardEvent event, int64_t id, const Call& call)
 {
+    RequirePipe(EndsOf(event).from, call);
+    RequirePipe(EndsOf(event).to, call);
     EventState& state = Event(event);
     const auto slot = static_cast<size_t>(id);
     if (state.set[slot]) {
@@ -543,7 +611,7 @@ CoreClocks Block::Publish(Pipe onPipe) const
     } else {
         own = order_.After(onPipe, Now());
     }
-    return order_.Publish(index, launch.request.blockNum, own);
+    return order_.Publish(index, launch.layout.Count(), own);
 }
 
 void Block::Hear(const CoreClocks& published)
@@ -552,6 +620,17 @@ void Block::Hear(const CoreClocks& published)
         order_.Hear(published, index);
         order_.Wait(Pipe::kScalar, published[index]);
     }
+}
+
+Signal Block::SignalAfter(Pipe onPipe, double delay, const Location& at) const
+{
+    return {launch.options.strict ? Publish(onPipe) : CoreClocks{}, timeline.Told(onPipe), delay, at};
+}
+
+void Block::Hear(const Signal& signal)
+{
+    Hear(signal.published);
+    timeline.Hear(signal.time, signal.delay);
 }
 
 void Block::OrderInside(Pipe from, Pipe to)

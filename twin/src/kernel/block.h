@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "kernel/access.h"
+#include "kernel/core_layout.h"
+#include "kernel/cross_core.h"
 #include "kernel/global_memory.h"
 #include "kernel/interrupt.h"
 #include "kernel/l2_cache.h"
@@ -23,6 +25,7 @@
 #include "kernel/stack_guard.h"
 #include "kernel/text.h"
 #include "kernel/timeline.h"
+#include "kernel/unit_flags.h"
 #include "opforge_twin/launch.h"
 
 namespace opforge::twin::kernel {
@@ -37,13 +40,16 @@ struct LaunchState {
     const LaunchRequest& request;
     const Options& options;
     const SocFigures& soc;
+    CoreLayout layout;
     uint64_t seed;
-    GlobalMemory memory;
-    Sites sites;
+    GlobalMemory memory{};
+    Sites sites{};
     uint32_t workspaceRegion = 0;
     uint32_t tilingRegion = 0;
     Scheduler* scheduler = nullptr;
-    std::string tracePath;  ///< empty: no trace
+    std::string tracePath{};                         ///< empty: no trace
+    bool isDeclared = false;                         ///< the layout is that of the type which the kernel has declared
+    std::atomic<const TaskType*> declared{nullptr};  ///< with other cores than the layout has: the launch starts anew
     std::atomic<uint64_t> dmaCount{0};
 
     /// DMA instructions whose traffic is remembered until the launch has ended: 150 MB of records.
@@ -64,6 +70,11 @@ struct EventState {
 class Block {
 public:
     Block(LaunchState& launch, uint32_t index);
+
+    /// Ends the block unless it runs on a core of this kind.
+    void Require(CoreKind kind, const Call& call);
+    /// Ends the block unless its core has this pipe.
+    void RequirePipe(Pipe pipe, const Call& call);
 
     /// Notes a mistake and goes on.
     void Report(const char* kind, Pipe pipe, const Call& call, const std::string& message);
@@ -90,12 +101,14 @@ public:
     void CheckCachedStore(const GlobalView& view, uint64_t address, const Call& call);
     /// DataCacheCleanAndInvalid of a line, or of all.
     void DropCache(const GlobalView& view, bool whole);
+    /// The contents of an access that was noted as a whole.
+    void CheckContents(const Access& access);
     /// An access whose contents do not matter: scratch.
     void NoteUse(const Access& access);
     /// A row of a DMA instruction between global memory and the core.
     void CountDma(const GlobalView& view, uint64_t address, uint64_t bytes, bool written);
     /// The end of a DMA instruction whose rows were counted.
-    void EndDma(Pipe pipe, const Call& call);
+    void EndDma(Pipe pipe, const Call& call, double leastCycles = 0.0);
 
     /// Every order between pipes.
     void SetEvent(AscendC::HardEvent event, int64_t id, const Call& call);
@@ -105,8 +118,13 @@ public:
     /// The order that a flag makes, once it is set.
     void PassEvent(AscendC::HardEvent event, int32_t id);
     void PassBarrier(Pipe pipe);
+    /// Orders the instructions of a pipe that waits for its earlier ones without a barrier.
+    void OrderOwn(Pipe pipe) { order_.Barrier(pipe, Now()); }
     /// The core comes to a meeting with everything finished that `pipe` (or all of them) was given.
     CoreClocks Publish(Pipe pipe) const;
+    /// What another core is to know when `pipe` (or all of them) has finished; seen `delay` cycles later.
+    Signal SignalAfter(Pipe pipe, double delay, const Location& at) const;
+    void Hear(const Signal& signal);
     void Hear(const CoreClocks& published);
     /// Orders `to` behind all that `from` was given, as an instruction that needs no flag for it does.
     void OrderInside(Pipe from, Pipe to);
@@ -116,11 +134,15 @@ public:
     /// Checks the stack of the kernel, whose innermost frame is at `frame`.
     void CheckStack(uintptr_t frame, const Call& running);
 
+    /// KERNEL_TASK_TYPE_DEFAULT; ends the block when the launch has other cores than the type.
+    void Declare(const TaskType& type, const Call& call);
+
     /// What must hold when the kernel function has returned.
     void Finish();
 
     LaunchState& launch;
-    const uint32_t index;
+    const uint32_t index;  ///< core of the launch
+    const CoreSeat seat;
     LocalMemory local;
     LocalOrder localOrder;
     Timeline timeline;
@@ -135,24 +157,27 @@ public:
     Dtype atomicDtype = Dtype::kOther;
     Location atomicAt;
     const Region* atomicRegion = nullptr;  ///< what the atomic mode was used for first
+    bool isHf32 = false;                   ///< float factors are rounded to HF32
+    bool truncatesToHf32 = false;          ///< towards zero, else to nearest even
+    Location hf32At;
+    UnitFlags unitFlags;
     bool hasDequantScale = false;
     float dequantScale = 1.0F;
     bool hasCompareMask = false;
     std::array<uint8_t, 16> compareMask{};   ///< CMPMASK: a bit for each element of a repeat
     int64_t compactedCount = 0;              ///< elements that the last GatherMask kept
     std::array<uint16_t, 4> mergedCounts{};  ///< entries that the last MrgSort took from each list
-    std::string taskType;
+    const TaskType* taskType = nullptr;      ///< declared by the kernel
     bool askedForKey = false;
     bool foundKey = false;
     ScalarCache cache;
-    uint32_t syncs = 0;
-    std::array<uint32_t, 16> crossCoreSets{};
-    std::array<uint32_t, 16> crossCoreWaits{};
-    std::array<Location, 16> crossCoreSetAt{};
+    std::array<uint32_t, 2> syncs{};  ///< SyncAlls of the vector cores, and of all
 
     uint64_t bytesRead = 0;
     uint64_t bytesWritten = 0;
     uint64_t dmaCount = 0;
+    uint64_t macs = 0;        ///< products that the kernel asked the cube unit for, padding left out
+    double cubeCycles = 0.0;  ///< of them at the peak of the unit
     std::deque<DmaRecord> traffic;
     std::vector<Finding> findings;
     bool stopped = false;
@@ -169,15 +194,17 @@ public:
     Call lastCall{"", {}};
 
 private:
+    void CheckUnit(const LocalUnit& unit, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
     const char* DescribeState(const Buffer& buffer) const;
     void CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
     /// Where the buffer begins that holds `address`.
     int64_t BufferAt(int64_t address) const;
-    void CheckContents(const Access& access);
     void CheckGlobalContents(const Access& access);
     void CheckUnflushed(const Access& access);
     void Note(const char* kind, Pipe pipe, const Call& call, const std::string& message, bool isWarning);
     void CheckOrder(const Access& access);
+    /// `memory` begins at address `base`.
+    void ReportRace(const Access& access, const Conflict& conflict, const std::string& memory, int64_t base);
 
     CoreOrder order_;
     DmaRecord dma_;  ///< the instruction that runs

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernel/block.h"
+#include "opforge_twin/kernel/pipe.h"
 
 namespace opforge::twin::kernel {
 
@@ -17,36 +18,66 @@ int64_t RoundUp(int64_t value, int64_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-HardEvent EventBetween(Pipe from, Pipe to)
-{
-    if (from == Pipe::kMte2) {
-        return to == Pipe::kVector ? HardEvent::MTE2_V : HardEvent::MTE2_MTE3;
-    }
-    if (from == Pipe::kMte3) {
-        return to == Pipe::kVector ? HardEvent::MTE3_V : HardEvent::MTE3_MTE2;
-    }
-    return to == Pipe::kMte2 ? HardEvent::V_MTE2 : to == Pipe::kMte3 ? HardEvent::V_MTE3 : HardEvent::V_V;
-}
-
 Pipe ProducerOf(TPosition source)
 {
-    return source == TPosition::GM || source == TPosition::VECIN ? Pipe::kMte2 : Pipe::kVector;
+    switch (source) {
+        case TPosition::GM:
+        case TPosition::VECIN:
+            return Pipe::kMte2;
+        case TPosition::A1:
+        case TPosition::B1:
+        case TPosition::C1:
+            return Pipe::kMte1;
+        case TPosition::CO1:
+            return Pipe::kCube;
+        default:
+            return Pipe::kVector;
+    }
 }
 
 Pipe ConsumerOf(TPosition destination)
 {
-    return destination == TPosition::GM || destination == TPosition::VECOUT ? Pipe::kMte3 : Pipe::kVector;
+    switch (destination) {
+        case TPosition::GM:
+        case TPosition::VECOUT:
+            return Pipe::kMte3;
+        case TPosition::A1:
+        case TPosition::B1:
+        case TPosition::C1:
+            return Pipe::kMte1;
+        case TPosition::A2:
+        case TPosition::B2:
+        case TPosition::C2:
+            return Pipe::kCube;
+        case TPosition::CO2:
+            return Pipe::kFix;
+        default:
+            return Pipe::kVector;
+    }
 }
 
-uint32_t AddBuffer(Block& block, int64_t bytes, BufferState state, uint32_t queue, const Call& call)
+/// The memory behind a position of the kernel.
+LocalUnit& UnitAt(Block& block, TPosition position, const Call& call)
+{
+    LocalUnit* unit = block.local.UnitAt(position);
+    if (unit == nullptr) {
+        const bool isCube = block.seat.kind == CoreKind::kCube;
+        block.Fail(
+            "core_kind", Pipe::kScalar, call,
+            Text("the position is in a memory that ", Name(block.seat.kind), " cores do not have; put it under `if ",
+                 isCube ? "ASCEND_IS_AIV" : "ASCEND_IS_AIC", "`, or declare a task type with such cores"));
+    }
+    return *unit;
+}
+
+uint32_t AddBuffer(Block& block, LocalUnit& unit, int64_t bytes, BufferState state, uint32_t queue, const Call& call)
 {
     LocalMemory& local = block.local;
-    const int64_t budget = block.launch.soc.ubBytes;
     const int64_t rounded = RoundUp(bytes, kBlockBytes);
-    if (local.used + rounded > budget) {
-        block.Fail("ub_budget", Pipe::kScalar, call,
-                   Text("the buffers need ", local.used + rounded, " bytes with this one of ", rounded,
-                        ", the unified buffer has ", budget, "; make the tile shorter, or share a buffer"));
+    if (rounded > unit.Left()) {
+        block.Fail(unit.budgetKind, Pipe::kScalar, call,
+                   Text("the buffers need ", unit.used + rounded, " bytes with this one of ", rounded, ", the ",
+                        unit.name, " has ", unit.budget, "; make the tile shorter, or share a buffer"));
     }
     if (static_cast<int64_t>(local.buffers.size()) >= LocalMemory::kMaxBuffers) {
         block.Fail("buffer_count", Pipe::kScalar, call,
@@ -54,13 +85,13 @@ uint32_t AddBuffer(Block& block, int64_t bytes, BufferState state, uint32_t queu
                         LocalMemory::kMaxBuffers, "; take parts of one with TBuf::GetWithOffset"));
     }
     Buffer buffer;
-    buffer.begin = local.used;
-    buffer.end = local.used + rounded;
+    buffer.begin = unit.begin + unit.used;
+    buffer.end = buffer.begin + rounded;
     buffer.state = state;
     buffer.queue = queue;
     buffer.generation = ++local.generation;
     buffer.changedAt = call.at;
-    local.used += rounded;
+    unit.used += rounded;
     local.Poison(buffer.begin, rounded);
     local.buffers.push_back(buffer);
     return static_cast<uint32_t>(local.buffers.size() - 1);
@@ -120,7 +151,7 @@ bool HasFlags(const Queue& queue)
 
 int32_t SetReserved(Block& block, Pipe from, Pipe to, const Call& call)
 {
-    const HardEvent event = EventBetween(from, to);
+    const HardEvent event = EventOf(from, to);
     const int32_t id = block.FreeEvent(event, call);
     block.Event(event).reserved[static_cast<size_t>(id)] = true;
     block.SetEvent(event, id, call);
@@ -132,7 +163,7 @@ void WaitReserved(Block& block, Pipe from, Pipe to, int32_t& id, const Call& cal
     if (id < 0) {
         return;
     }
-    const HardEvent event = EventBetween(from, to);
+    const HardEvent event = EventOf(from, to);
     block.WaitEvent(event, id, call);
     block.Event(event).reserved[static_cast<size_t>(id)] = false;
     id = -1;
@@ -141,8 +172,8 @@ void WaitReserved(Block& block, Pipe from, Pipe to, int32_t& id, const Call& cal
 void ClearReserved(Block& block, Pipe from, Pipe to, int32_t id)
 {
     if (id >= 0) {
-        EventState& state = block.Event(EventBetween(from, to));
-        block.PassEvent(EventBetween(from, to), id);
+        EventState& state = block.Event(EventOf(from, to));
+        block.PassEvent(EventOf(from, to), id);
         state.set[static_cast<size_t>(id)] = false;
         state.reserved[static_cast<size_t>(id)] = false;
     }
@@ -167,12 +198,7 @@ void ReleaseAll(Block& block, const Call& call, bool checked)
         ClearReserved(block, queue.producer, queue.consumer, buffer.filledEvent);
         ClearReserved(block, queue.consumer, queue.producer, buffer.freedEvent);
     }
-    block.local.oldestGeneration = block.local.generation + 1;
-    block.local.firstQueue += static_cast<uint32_t>(block.local.queues.size());
-    block.local.endedAt = call.at;
-    block.local.buffers.clear();
-    block.local.queues.clear();
-    block.local.used = 0;
+    block.local.FreeAll(call.at);
 }
 
 }  // namespace
@@ -217,6 +243,7 @@ uint32_t AddQueue(TPosition source, TPosition destination, int64_t depth, int64_
     RequirePipe(*block, call);
     Field("num", buffers, 1, LocalMemory::kMaxBuffers, call);
     Field("len", bytes, 1, 4294967295, call);
+    LocalUnit& unit = UnitAt(*block, PositionOf(source, destination), call);
     const auto id = static_cast<uint32_t>(block->local.firstQueue + block->local.queues.size());
     Queue queue;
     queue.source = source;
@@ -226,18 +253,19 @@ uint32_t AddQueue(TPosition source, TPosition destination, int64_t depth, int64_
     queue.depth = std::max<int64_t>(depth, 1);
     block->local.queues.push_back(queue);
     for (int64_t count = 0; count < buffers; ++count) {
-        const uint32_t buffer = AddBuffer(*block, bytes, BufferState::kFree, id, call);
+        const uint32_t buffer = AddBuffer(*block, unit, bytes, BufferState::kFree, id, call);
         block->local.queues.back().buffers.push_back(buffer);
     }
     return id;
 }
 
-LocalView AddScratch(TPosition /*position*/, int64_t bytes, const Call& call)
+LocalView AddScratch(TPosition position, int64_t bytes, const Call& call)
 {
     const Entry block(call);
     RequirePipe(*block, call);
     Field("len", bytes, 1, 4294967295, call);
-    return ViewOf(block->local, AddBuffer(*block, bytes, BufferState::kScratch, LocalView::kNoBuffer, call));
+    LocalUnit& unit = UnitAt(*block, position, call);
+    return ViewOf(block->local, AddBuffer(*block, unit, bytes, BufferState::kScratch, LocalView::kNoBuffer, call));
 }
 
 LocalView AllocateFrom(uint32_t queue, const Call& call)
@@ -346,7 +374,7 @@ LocalView Slice(const LocalView& view, int64_t offsetBytes, int64_t bytes, const
         block->Fail("no_buffer", Pipe::kScalar, call, "the TBuf has no memory; call TPipe::InitBuffer for it first");
     }
     if (offsetBytes < 0 || bytes < 0 || offsetBytes + bytes > view.end - view.begin) {
-        block->Fail("ub_out_of_range", Pipe::kScalar, call,
+        block->Fail(block->local.UnitOf(view.begin).rangeKind, Pipe::kScalar, call,
                     Text("bytes [", offsetBytes, ", ", offsetBytes + bytes, ") of a TBuf that has ",
                          view.end - view.begin, " bytes"));
     }

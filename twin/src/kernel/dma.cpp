@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernel/block.h"
+#include "kernel/dma.h"
 #include "kernel/numbers.h"
 #include "kernel/time_model.h"
 
@@ -59,7 +59,7 @@ void PadRow(Block& block, int64_t row, int64_t bytes, const Padding& padding, in
     const int64_t right = padding.right * size;
     const int64_t end = left + bytes + right;
     const int64_t whole = RoundUp(end, kBlockBytes);
-    block.Touch({Pipe::kMte2, Memory::kUnifiedBuffer, AccessKind::kWrite, row, whole, "dst", call});
+    block.Touch({Pipe::kMte2, Memory::kOnChip, AccessKind::kWrite, row, whole, "dst", call});
     if (padding.enabled) {
         FillPadding(block.local.At(row), padding.left, size, padding.value);
         FillPadding(block.local.At(row + left + bytes), padding.right, size, padding.value);
@@ -116,17 +116,18 @@ void AtomicRow(Block& block, uint64_t address, uint8_t* to, const uint8_t* from,
     }
 }
 
-void RequireAtomicDtype(Block& block, Dtype dtype, const Call& call)
+}  // namespace
+
+void RequireAtomicDtype(Block& block, Dtype dtype, Pipe pipe, const Call& call)
 {
     if (block.atomic != AtomicOp::kNone && dtype != block.atomicDtype) {
-        block.Fail("atomic_dtype", Pipe::kMte3, call,
+        block.Fail("atomic_dtype", pipe, call,
                    Text("the atomic mode set at ", Where(block.atomicAt),
                         " is for another dtype than the one stored here; call SetAtomicNone() before this store"));
     }
 }
 
-/// The mode holds for every store of the core: a second tensor is seldom meant.
-void WatchAtomicMode(Block& block, const GlobalView& dst, const Call& call)
+void WatchAtomicMode(Block& block, const GlobalView& dst, Pipe pipe, const Call& call)
 {
     if (block.atomic == AtomicOp::kNone) {
         return;
@@ -135,29 +136,37 @@ void WatchAtomicMode(Block& block, const GlobalView& dst, const Call& call)
     if (block.atomicRegion == nullptr) {
         block.atomicRegion = region;
     } else if (region != nullptr && region != block.atomicRegion) {
-        block.Warn("atomic_second_tensor", Pipe::kMte3, call,
+        block.Warn("atomic_second_tensor", pipe, call,
                    Text("'", region->name, "' is stored to in the atomic mode set at ", Where(block.atomicAt),
                         ", which was used for '", block.atomicRegion->name,
                         "'; call SetAtomicNone() between them, and the mode again if it is meant"));
     }
 }
 
-void StoreRows(Block& block, const GlobalView& dst, int64_t src, const Rows& rows, int64_t srcPitch, const Call& call)
+void StoreRow(Block& block, const GlobalView& dst, uint64_t address, const uint8_t* from, int64_t bytes, Pipe pipe,
+              const Call& call)
 {
     const AccessKind kind = block.atomic == AtomicOp::kNone ? AccessKind::kWrite : AccessKind::kAtomic;
-    WatchAtomicMode(block, dst, call);
+    uint8_t* to = block.Resolve(dst, address, static_cast<uint64_t>(bytes), pipe, kind, "dst", call);
+    block.Touch({pipe, Memory::kGlobal, kind, static_cast<int64_t>(address), bytes, "dst", call});
+    if (kind == AccessKind::kAtomic) {
+        AtomicRow(block, address, to, from, bytes);
+    } else {
+        std::memcpy(to, from, static_cast<size_t>(bytes));
+    }
+    block.CountDma(dst, address, static_cast<uint64_t>(bytes), true);
+}
+
+namespace {
+
+void StoreRows(Block& block, const GlobalView& dst, int64_t src, const Rows& rows, int64_t srcPitch, const Call& call)
+{
+    WatchAtomicMode(block, dst, Pipe::kMte3, call);
     for (int64_t row = 0; row < rows.count; ++row) {
         const int64_t from = src + row * srcPitch;
         const uint64_t address = dst.address + static_cast<uint64_t>(row * (rows.bytes + rows.dstGap));
-        uint8_t* to = block.Resolve(dst, address, static_cast<uint64_t>(rows.bytes), Pipe::kMte3, kind, "dst", call);
-        block.Touch({Pipe::kMte3, Memory::kUnifiedBuffer, AccessKind::kRead, from, rows.bytes, "src", call});
-        block.Touch({Pipe::kMte3, Memory::kGlobal, kind, static_cast<int64_t>(address), rows.bytes, "dst", call});
-        if (kind == AccessKind::kAtomic) {
-            AtomicRow(block, address, to, block.local.At(from), rows.bytes);
-        } else {
-            std::memcpy(to, block.local.At(from), static_cast<size_t>(rows.bytes));
-        }
-        block.CountDma(dst, address, static_cast<uint64_t>(rows.bytes), true);
+        block.Touch({Pipe::kMte3, Memory::kOnChip, AccessKind::kRead, from, rows.bytes, "src", call});
+        StoreRow(block, dst, address, block.local.At(from), rows.bytes, Pipe::kMte3, call);
     }
     block.EndDma(Pipe::kMte3, call);
 }
@@ -170,7 +179,7 @@ void CheckRowsApart(Block& block, const LocalView& dst, const Layout& to, const 
     if (isSame || dst.address >= src.address + from.extent || src.address >= dst.address + to.extent) {
         return;
     }
-    std::vector<bool> isRead(LocalMemory::kPhysicalBytes / kBlockBytes);
+    std::vector<bool> isRead(LocalMemory::kUnifiedBufferBytes / kBlockBytes);
     const auto forBlocks = [&](int64_t begin, int64_t pitch, auto&& apply) {
         for (int64_t row = 0; row < rows.count; ++row) {
             for (int64_t offset = 0; offset < rows.bytes; offset += kBlockBytes) {
@@ -213,6 +222,7 @@ void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const
     int64_t rowBytes = rows.bytes;
     int64_t left = 0;
     if (padding != nullptr) {
+        block->Require(CoreKind::kVector, call);
         CheckPadding(*block, *padding, dst.size, call);
         left = padding->left * dst.size;
         rowBytes = RoundUp(left + rows.bytes + padding->right * dst.size, kBlockBytes);
@@ -230,7 +240,7 @@ void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const
         if (padding != nullptr) {
             PadRow(*block, to, rows.bytes, *padding, dst.size, call);
         } else {
-            block->Touch({Pipe::kMte2, Memory::kUnifiedBuffer, AccessKind::kWrite, to, rows.bytes, "dst", call});
+            block->Touch({Pipe::kMte2, Memory::kOnChip, AccessKind::kWrite, to, rows.bytes, "dst", call});
         }
         block->SpreadUndefined(address, rows.bytes, to + left);
         block->CountDma(src, address, bytes, false);
@@ -244,7 +254,7 @@ void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool
     if (IsNothing(*block, rows, !padded && rows.count == 1, Pipe::kMte3, call)) {
         return;
     }
-    RequireAtomicDtype(*block, dst.dtype, call);
+    RequireAtomicDtype(*block, dst.dtype, Pipe::kMte3, call);
     const Layout layout = LayOut(rows.count, padded ? RoundUp(rows.bytes, kBlockBytes) : rows.bytes, rows.srcGap);
     // The end of the last row is read to the byte, not to the block.
     const int64_t extent = (rows.count - 1) * layout.pitch + rows.bytes;
@@ -255,6 +265,9 @@ void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool
 void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call)
 {
     const Entry block(call);
+    if (block->seat.kind == CoreKind::kCube) {
+        return CopyToBias(*block, dst, src, rows, call);
+    }
     if (IsNothing(*block, rows, rows.count == 1, Pipe::kVector, call)) {
         return;
     }
@@ -266,9 +279,9 @@ void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, con
     for (int64_t row = 0; row < rows.count; ++row) {
         const int64_t source = src.address + row * from.pitch;
         const int64_t target = dst.address + row * to.pitch;
-        block->Touch({Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kRead, source, rows.bytes, "src", call});
+        block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, source, rows.bytes, "src", call});
         std::memmove(block->local.At(target), block->local.At(source), static_cast<size_t>(rows.bytes));
-        block->Touch({Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kWrite, target, rows.bytes, "dst", call});
+        block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, target, rows.bytes, "dst", call});
     }
     const int64_t repeats = rows.count * ((rows.bytes + kRepeatBytes - 1) / kRepeatBytes);
     block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
@@ -277,23 +290,24 @@ void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, con
 void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call& call)
 {
     const Entry block(call);
+    block->Require(CoreKind::kVector, call);
     Field("size", count, 0, 4294967295, call);
     if (count == 0) {
         return;
     }
-    RequireAtomicDtype(*block, dst.dtype, call);
-    const int64_t room = block->launch.soc.ubBytes - block->local.used;
+    RequireAtomicDtype(*block, dst.dtype, Pipe::kMte3, call);
+    const int64_t room = block->local.UnifiedBuffer().Left();
     if (room < kFillScratchBytes) {
         block->Fail("no_scratch", Pipe::kVector, call,
                     Text("InitOutput works through free memory at the end of the unified buffer; ", room,
                          " bytes are left, expected at least ", kFillScratchBytes));
     }
-    const int64_t begin = block->local.used;
+    const int64_t begin = block->local.UnifiedBuffer().used;
     const int64_t bytes = count * dst.size;
     const int64_t piece = std::min(room / kBlockBytes * kBlockBytes, bytes);
     block->localOrder.Forget(begin, piece);
     FillPadding(block->local.At(begin), piece / dst.size, dst.size, value);
-    block->Touch({Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kWrite, begin, piece, "scratch", call});
+    block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, begin, piece, "scratch", call});
     block->timeline.RunVector(static_cast<double>(piece / kRepeatBytes + 1) * time_model::kVectorCyclesPerRepeat, call);
     block->timeline.Wait(Pipe::kMte3, block->timeline.FlagTime(Pipe::kVector));
     GlobalView part = dst;
@@ -354,8 +368,7 @@ uint64_t ReadLocal(const LocalView& view, int64_t index, const Call& call)
     LocalView element = view;
     element.address += index * view.size;
     block->Use(element, view.size, Pipe::kScalar, AccessKind::kRead, view.size, "tensor", call);
-    block->Touch(
-        {Pipe::kScalar, Memory::kUnifiedBuffer, AccessKind::kRead, element.address, view.size, "tensor", call});
+    block->Touch({Pipe::kScalar, Memory::kOnChip, AccessKind::kRead, element.address, view.size, "tensor", call});
     uint64_t bits = 0;
     std::memcpy(&bits, block->local.At(element.address), static_cast<size_t>(view.size));
     return bits;
@@ -368,8 +381,7 @@ void WriteLocal(const LocalView& view, int64_t index, uint64_t value, const Call
     LocalView element = view;
     element.address += index * view.size;
     block->Use(element, view.size, Pipe::kScalar, AccessKind::kWrite, view.size, "tensor", call);
-    block->Touch(
-        {Pipe::kScalar, Memory::kUnifiedBuffer, AccessKind::kWrite, element.address, view.size, "tensor", call});
+    block->Touch({Pipe::kScalar, Memory::kOnChip, AccessKind::kWrite, element.address, view.size, "tensor", call});
     std::memcpy(block->local.At(element.address), &value, static_cast<size_t>(view.size));
 }
 

@@ -369,8 +369,8 @@ void Progression(const LocalView& dst, uint64_t first, uint64_t step, const Lane
     if (bytes > 0) {
         // The scalar unit writes the first block, and no header waits for it on both sides.
         block->Use(dst, bytes, Pipe::kScalar, AccessKind::kWrite, kBlockBytes, "dst", call);
-        block->Touch({Pipe::kScalar, Memory::kUnifiedBuffer, AccessKind::kWrite, dst.address, bytes,
-                      "first block of dst", call});
+        block->Touch(
+            {Pipe::kScalar, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "first block of dst", call});
     }
     Sweep(*block, shape, {{&dst, "dst", dstStride, false, true}}, body, 0, &steps, false, call);
 }

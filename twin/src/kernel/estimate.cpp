@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "kernel/text.h"
 #include "kernel/time_model.h"
 
 namespace opforge::twin::kernel {
@@ -40,7 +41,17 @@ std::vector<PipeShare> SharesOf(const std::array<double, count>& cycles, double 
 
 }  // namespace
 
-Estimate::Estimate(const SocFigures& soc) : soc_(soc), cores_(static_cast<size_t>(soc.vectorCores)) {}
+Estimate::Estimate(const SocFigures& soc, const CoreLayout& layout)
+    : soc_(soc), layout_(layout), cores_(layout.PhysicalCount(soc))
+{
+}
+
+std::string Estimate::NameOf(size_t core) const
+{
+    const bool isBehindCubes = layout_.IsMixed() && KindOf(core) == CoreKind::kVector;
+    const size_t number = core - (isBehindCubes ? static_cast<size_t>(soc_.cubeCores) : 0);
+    return Text(layout_.IsMixed() ? Name(KindOf(core)) : "core", " ", number);
+}
 
 std::vector<double> Estimate::Spent(uint32_t block) const
 {
@@ -149,10 +160,21 @@ Estimate::Share Estimate::TotalOf(size_t core) const
     return total;
 }
 
-void Estimate::Write(uint64_t minimalBytes, LaunchReport& report) const
+double Estimate::CoresWith(Pipe pipe) const
+{
+    constexpr PipeSet cubeOnly = PipeSet::Of(Pipe::kCube, Pipe::kMte1, Pipe::kFix);
+    constexpr PipeSet vectorOnly = PipeSet::Of(Pipe::kVector, Pipe::kMte3);
+    return static_cast<double>(!layout_.IsMixed()     ? cores_
+                               : cubeOnly.Has(pipe)   ? static_cast<size_t>(soc_.cubeCores)
+                               : vectorOnly.Has(pipe) ? static_cast<size_t>(soc_.vectorCores)
+                                                      : cores_);
+}
+
+void Estimate::Write(uint64_t minimalBytes, double cubeCycles, LaunchReport& report) const
 {
     report.launchUs = time_model::kLaunchSeconds * kMicro;
-    report.boundUs = static_cast<double>(minimalBytes) / time_model::kGmBandwidthBytesPerS * kMicro;
+    report.boundUs = std::max(static_cast<double>(minimalBytes) / time_model::kGmBandwidthBytesPerS * kMicro,
+                              cubeCycles / static_cast<double>(soc_.cubeCores) / CyclesPerMicro());
     report.estimateUs = report.launchUs;
     for (size_t index = 0; index < phases_.size(); ++index) {
         PhaseTime time = TimeOf(phases_[index]);
@@ -164,23 +186,26 @@ void Estimate::Write(uint64_t minimalBytes, LaunchReport& report) const
     PipeCycles all{};
     for (size_t core = 0; core < cores_; ++core) {
         const Share total = TotalOf(core);
-        report.cores.push_back({total.cycles / CyclesPerMicro(), SharesOf(total.busy, CyclesPerMicro())});
+        report.cores.push_back({NameOf(core), total.cycles / CyclesPerMicro(), SharesOf(total.busy, CyclesPerMicro())});
         AddTo(all, total.busy);
     }
     const auto slowest = std::max_element(report.cores.begin(), report.cores.end(),
                                           [](const CoreTime& a, const CoreTime& b) { return a.us < b.us; });
-    double sum = 0.0;
-    for (const CoreTime& core : report.cores) {
-        sum += core.us;
-    }
-    const auto cores = static_cast<double>(cores_);
-    report.balance = sum == 0.0 ? 0.0 : slowest->us * cores / sum;
     report.criticalCore = static_cast<uint32_t>(slowest - report.cores.begin());
+    double sum = 0.0;
+    double peers = 0.0;
+    for (size_t core = 0; core < cores_; ++core) {
+        if (KindOf(core) == KindOf(report.criticalCore)) {
+            sum += report.cores[core].us;
+            ++peers;
+        }
+    }
+    report.balance = sum == 0.0 ? 0.0 : slowest->us * peers / sum;
     const PipeCycles critical = TotalOf(report.criticalCore).busy;
     for (size_t pipe = 0; pipe < kPipes; ++pipe) {
         if (all[pipe] > 0.0) {
             report.pipes.push_back({Name(static_cast<Pipe>(pipe)), critical[pipe] / CyclesPerMicro(),
-                                    all[pipe] / CyclesPerMicro() / cores});
+                                    all[pipe] / CyclesPerMicro() / CoresWith(static_cast<Pipe>(pipe))});
         }
     }
 }

@@ -11,12 +11,15 @@
 
 namespace opforge::twin::kernel {
 
-/// Gathers the schedules of the blocks: block b runs on core b modulo the number of cores, one after the other.
+/// Gathers the schedules of the blocks; those on the same core of the SoC run one after the other.
 class Estimate {
 public:
-    explicit Estimate(const SocFigures& soc);
+    Estimate(const SocFigures& soc, const CoreLayout& layout);
 
-    size_t CoreOf(uint32_t block) const { return block % cores_; }
+    size_t CoreOf(uint32_t block) const { return layout_.PhysicalOf(block, soc_); }
+    CoreKind KindOf(size_t core) const { return layout_.PhysicalKind(static_cast<uint32_t>(core), soc_); }
+    /// "core 3", or "AIC 3" where both kinds run.
+    std::string NameOf(size_t core) const;
     /// Cycles that the core of a block has spent on earlier ones, by phase.
     std::vector<double> Spent(uint32_t block) const;
     /// `traffic` moves to the estimate record by record: there may be very many.
@@ -25,8 +28,9 @@ public:
     /// made block after block, but cores run side by side. They are taken to keep pace, byte for byte of a phase, and a
     /// schedule grows or shrinks with its busiest pipe. Without records of all traffic the schedules stay as they are.
     void Settle(const GlobalMemory& memory, bool hasAllTraffic);
-    /// Times and balance of the launch; `minimalBytes`: each input and each output once.
-    void Write(uint64_t minimalBytes, LaunchReport& report) const;
+    /// Times and balance of the launch; `minimalBytes`: each input and each output once; `cubeCycles`: what one cube
+    /// core would need for all products.
+    void Write(uint64_t minimalBytes, double cubeCycles, LaunchReport& report) const;
     /// Cycles from the start of the kernel to the start of each phase.
     std::vector<double> PhaseStarts() const;
     /// What settling made of a cycle of the schedule of a core.
@@ -49,9 +53,12 @@ private:
 
     PhaseTime TimeOf(const PhaseSum& phase) const;
     Share TotalOf(size_t core) const;
+    /// How many cores of the launch have a pipe.
+    double CoresWith(Pipe pipe) const;
     double CyclesPerMicro() const { return static_cast<double>(soc_.mhz); }
 
     const SocFigures& soc_;
+    const CoreLayout& layout_;
     size_t cores_;
     std::vector<PhaseSum> phases_;
     std::deque<DmaRecord> traffic_;

@@ -12,7 +12,7 @@ constexpr int64_t kOffsetBytes = 4;
 
 void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
 {
-    block.Touch({Pipe::kVector, Memory::kUnifiedBuffer, kind, address, bytes, operand, call});
+    block.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
 }
 
 /// The offset at `index`, checked against src.

@@ -61,13 +61,26 @@ uint64_t FreshSeed()
     return (static_cast<uint64_t>(now) ^ (count.fetch_add(1) * 0x9E3779B97F4A7C15ULL)) | 1U;
 }
 
-std::string Refusal(const LaunchRequest& request, const SocFigures* soc)
+LaunchReport Titled(const LaunchRequest& request)
+{
+    LaunchReport report;
+    report.opType = request.opType;
+    report.tilingKey = request.tilingKey;
+    report.blocks = request.blockNum;
+    return report;
+}
+
+std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const kernel::TaskType* type)
 {
     if (soc == nullptr) {
         return Text("soc is '", request.soc, "', expected a name of twin/npu_model.json");
     }
     if (soc->arch != kKernelArch) {
         return Text(request.soc, " has arch ", soc->arch, "; the twin runs kernels of arch ", kKernelArch, " only");
+    }
+    if (type == nullptr) {
+        return Text("task type is '", request.taskType,
+                    "', expected AIV_ONLY, AIC_ONLY, MIX_AIV_1_0, MIX_AIC_1_0, MIX_AIC_1_1 or MIX_AIC_1_2");
     }
     if (request.function == nullptr) {
         return "the kernel function is a null pointer";
@@ -156,24 +169,30 @@ std::string TracePath()
 
 LaunchReport Launch(const LaunchRequest& request, const Options& options)
 {
-    LaunchReport report;
-    report.opType = request.opType;
-    report.tilingKey = request.tilingKey;
-    report.blocks = request.blockNum;
+    LaunchReport refused = Titled(request);
     const SocFigures* soc = FindSoc(request.soc);
-    if (const std::string refusal = Refusal(request, soc); !refusal.empty()) {
-        report.findings.push_back({"launch", -1, "", "", Text(request.opType, ": ", refusal), true});
-        return report;
+    const kernel::TaskType* type = kernel::FindTaskType(request.taskType.empty() ? "AIV_ONLY" : request.taskType);
+    if (const std::string refusal = Refusal(request, soc, type); !refusal.empty()) {
+        refused.findings.push_back({"launch", -1, "", "", Text(request.opType, ": ", refusal), true});
+        return refused;
     }
-    LaunchState launch{request, options,     *soc, options.seed != 0 ? options.seed : FreshSeed(), {}, {}, 0, 0,
-                       nullptr, TracePath(), 0};
-    std::vector<uint8_t> tiling = request.tiling;
-    const std::vector<GmPointer> pointers = MapArguments(launch, tiling);
     kernel::InstallHandlers();
-    kernel::Scheduler scheduler(launch, [&](Block& block) { RunBlock(block, pointers); });
-    launch.scheduler = &scheduler;
-    scheduler.Run(report);
-    return report;
+    const uint64_t seed = options.seed != 0 ? options.seed : FreshSeed();
+    for (bool isDeclared = false;; isDeclared = true) {
+        LaunchReport report = Titled(request);
+        LaunchState launch{request, options, *soc, {*type, request.blockNum}, seed};
+        launch.tracePath = TracePath();
+        launch.isDeclared = isDeclared;
+        std::vector<uint8_t> tiling = request.tiling;
+        const std::vector<GmPointer> pointers = MapArguments(launch, tiling);
+        kernel::Scheduler scheduler(launch, [&](Block& block) { RunBlock(block, pointers); });
+        launch.scheduler = &scheduler;
+        scheduler.Run(report);
+        if (launch.declared == nullptr) {
+            return report;
+        }
+        type = launch.declared;
+    }
 }
 
 }  // namespace opforge::twin

@@ -2,19 +2,13 @@
 
 #include <algorithm>
 
-#include "kernel/local_memory.h"
-
 namespace opforge::twin::kernel {
 
 namespace {
 
 constexpr int64_t kBlockBytes = 32;
-constexpr std::array kUserPipes{Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3};
-
-size_t UserOf(Pipe pipe)
-{
-    return static_cast<size_t>(std::find(kUserPipes.begin(), kUserPipes.end(), pipe) - kUserPipes.begin());
-}
+constexpr LocalOrder::UserPipes kVectorPipes{Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3};
+constexpr LocalOrder::UserPipes kCubePipes{Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kFix};
 
 /// Whether any of the times is behind `known`: a plain loop, for the sake of vector registers.
 bool AnyLater(const uint32_t* times, int64_t count, uint32_t known)
@@ -26,18 +20,6 @@ bool AnyLater(const uint32_t* times, int64_t count, uint32_t known)
     return later != 0;
 }
 
-/// Up to which instruction of `pipe` nobody can be in conflict with it any more.
-uint32_t SettledTime(Pipe pipe, const CoreOrder& order)
-{
-    uint32_t settled = ~uint32_t{0};
-    for (const Pipe user : kUserPipes) {
-        if (pipe != Pipe::kScalar || user != Pipe::kScalar) {
-            settled = std::min(settled, order.Before(user).Of(pipe));
-        }
-    }
-    return settled;
-}
-
 }  // namespace
 
 uint32_t BytesIn(int64_t block, int64_t begin, int64_t end)
@@ -47,16 +29,34 @@ uint32_t BytesIn(int64_t block, int64_t begin, int64_t end)
     return (~uint32_t{0} >> (kBlockBytes - (high - low))) << low;
 }
 
-LocalOrder::LocalOrder(bool isOn) : isOn_(isOn)
+LocalOrder::LocalOrder(CoreKind kind, int64_t bytes, bool isOn)
+    : isOn_(isOn), pipes_(kind == CoreKind::kCube ? kCubePipes : kVectorPipes)
 {
     if (isOn_) {
-        const auto blocks = static_cast<size_t>(LocalMemory::kPhysicalBytes / kBlockBytes);
+        const auto blocks = static_cast<size_t>(bytes / kBlockBytes);
         for (Uses& uses : uses_) {
             uses.time.resize(blocks);
             uses.bytes.resize(blocks);
             uses.site.resize(blocks);
         }
     }
+}
+
+size_t LocalOrder::UserOf(Pipe pipe) const
+{
+    return static_cast<size_t>(std::find(pipes_.begin(), pipes_.end(), pipe) - pipes_.begin());
+}
+
+/// Up to which instruction of `pipe` nobody can be in conflict with it any more.
+uint32_t LocalOrder::SettledTime(Pipe pipe, const CoreOrder& order) const
+{
+    uint32_t settled = ~uint32_t{0};
+    for (const Pipe user : pipes_) {
+        if (pipe != Pipe::kScalar || user != Pipe::kScalar) {
+            settled = std::min(settled, order.Before(user).Of(pipe));
+        }
+    }
+    return settled;
 }
 
 std::optional<Conflict> LocalOrder::Find(const Access& access, size_t user, bool isWrite, uint32_t known)
@@ -78,7 +78,7 @@ std::optional<Conflict> LocalOrder::Find(const Access& access, size_t user, bool
         if (isLater) {
             const int64_t begin = std::max(access.begin, block * kBlockBytes);
             found = {0,
-                     kUserPipes[user],
+                     pipes_[user],
                      isWrite ? AccessKind::kWrite : AccessKind::kRead,
                      uses.time[at],
                      uses.site[at],
@@ -103,13 +103,13 @@ std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uin
     std::optional<Conflict> found;
     // The latest one says best what is missing: it may hide others.
     const auto consider = [&](size_t user, bool isWrite) {
-        const auto conflict = Find(access, user, isWrite, before.Of(kUserPipes[user]));
+        const auto conflict = Find(access, user, isWrite, before.Of(pipes_[user]));
         if (conflict && (!found || conflict->time > found->time)) {
             found = conflict;
         }
     };
     for (size_t user = 0; user < kUsers; ++user) {
-        if (access.pipe == Pipe::kScalar && kUserPipes[user] == Pipe::kScalar) {
+        if (access.pipe == Pipe::kScalar && pipes_[user] == Pipe::kScalar) {
             continue;  // the one unit that finishes an instruction before the next
         }
         consider(user, true);

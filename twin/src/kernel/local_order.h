@@ -1,10 +1,12 @@
-// Who used the unified buffer last: for each 32-byte block the last write and the last read of every pipe.
+// Who used the memories of a core last: for each 32-byte block the last write and the last read of every pipe.
 #ifndef OPFORGE_TWIN_KERNEL_LOCAL_ORDER_H
 #define OPFORGE_TWIN_KERNEL_LOCAL_ORDER_H
 
+#include <array>
 #include <optional>
 #include <vector>
 
+#include "kernel/core_layout.h"
 #include "kernel/order.h"
 
 namespace opforge::twin::kernel {
@@ -16,7 +18,7 @@ struct Conflict {
     AccessKind kind;
     uint32_t time;  ///< number of its instruction
     uint32_t site;
-    int64_t begin;  ///< the bytes that both use, unified buffer address or address of the launch
+    int64_t begin;  ///< the bytes that both use, address on the core or address of the launch
     int64_t end;
 };
 
@@ -25,16 +27,18 @@ uint32_t BytesIn(int64_t block, int64_t begin, int64_t end);
 
 class LocalOrder {
 public:
-    explicit LocalOrder(bool isOn);
+    /// `bytes`: of all memories of a core of this kind.
+    LocalOrder(CoreKind kind, int64_t bytes, bool isOn);
 
     /// Notes an access; returns an earlier one that conflicts with it. Accesses of one instruction do not.
     std::optional<Conflict> Note(const Access& access, uint32_t now, uint32_t site, const CoreOrder& order);
     /// The next use of these bytes is ordered by the API that used them last.
     void Forget(int64_t begin, int64_t bytes);
 
-private:
-    static constexpr size_t kUsers = 4;  ///< pipes that reach the unified buffer
+    static constexpr size_t kUsers = 4;  ///< pipes that reach these memories
+    using UserPipes = std::array<Pipe, kUsers>;
 
+private:
     /// By block.
     struct Uses {
         std::vector<uint32_t> time;
@@ -52,11 +56,14 @@ private:
     };
 
     Uses& Of(size_t user, bool isWrite) { return uses_[2 * user + (isWrite ? 1 : 0)]; }
+    size_t UserOf(Pipe pipe) const;
+    uint32_t SettledTime(Pipe pipe, const CoreOrder& order) const;
     std::optional<Conflict> Find(const Access& access, size_t user, bool isWrite, uint32_t known);
 
     void RecordPending();
 
     bool isOn_;
+    const UserPipes& pipes_;
     uint32_t now_ = 0;
     std::vector<Use> pending_;  ///< of instruction `now_`: its read must not hide an earlier one from its write
     std::array<Uses, 2 * kUsers> uses_;

@@ -36,15 +36,14 @@ const char* Verb(AccessKind kind)
 
 }  // namespace
 
-std::string DescribeRace(const Access& access, const Conflict& conflict, const Site& earlier, uint32_t block,
-                         const std::string& memory, int64_t begin)
+std::string DescribeRace(const Access& access, const Conflict& conflict, const Site& earlier, bool isSameCore,
+                         const std::string& other, const std::string& memory, int64_t begin)
 {
-    const bool isSameCore = conflict.block == block;
     return Text(access.operand, " ", Verb(access.kind), " bytes [", begin, ", ", begin + conflict.end - conflict.begin,
                 ") of ", memory, " on pipe ", Name(access.pipe), ", which ", earlier.operand, " of ", earlier.name,
                 " at ", Where(earlier.at), " ", Verb(conflict.kind), " on pipe ", Name(conflict.pipe),
-                isSameCore ? std::string() : Text(" of block ", conflict.block), " (",
-                NameOf(conflict.kind, access.kind), "): ", Repair(conflict.pipe, access.pipe, isSameCore));
+                isSameCore ? std::string() : Text(" of ", other), " (", NameOf(conflict.kind, access.kind),
+                "): ", Repair(conflict.pipe, access.pipe, isSameCore));
 }
 
 }  // namespace opforge::twin::kernel

@@ -9,9 +9,9 @@
 
 namespace opforge::twin::kernel {
 
-/// `memory` names what the bytes of the conflict, which start at `begin`, belong to.
-std::string DescribeRace(const Access& access, const Conflict& conflict, const Site& earlier, uint32_t block,
-                         const std::string& memory, int64_t begin);
+/// `other` names the block of the conflict, `memory` what its bytes, which start at `begin`, belong to.
+std::string DescribeRace(const Access& access, const Conflict& conflict, const Site& earlier, bool isSameCore,
+                         const std::string& other, const std::string& memory, int64_t begin);
 
 }  // namespace opforge::twin::kernel
 

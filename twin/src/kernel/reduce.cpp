@@ -29,7 +29,7 @@ void LoadRepeat(Block& block, const Shape& shape, const LocalView& src, int64_t 
     const Stride natural{1, shape.perRepeat * src.size / kBlockBytes, 255, 255};
     const Stride& step = shape.contiguous ? natural : stride;
     if (shape.active.empty() && step.block == 1) {
-        block.Touch({Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kRead,
+        block.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead,
                      src.address + repeat * step.repeat * kBlockBytes, loaded.count * src.size, "src", call});
     }
     for (int64_t index = 0; index < loaded.count; ++index) {
@@ -37,7 +37,7 @@ void LoadRepeat(Block& block, const Shape& shape, const LocalView& src, int64_t 
             shape.active.empty() ? static_cast<int32_t>(index) : shape.active[static_cast<size_t>(index)];
         const int64_t at = src.address + OffsetOf(repeat, lane, src.size, step);
         if (!shape.active.empty() || step.block != 1) {
-            block.Touch({Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kRead, at, src.size, "src", call});
+            block.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, at, src.size, "src", call});
         }
         loaded.values[static_cast<size_t>(lane)] = Load<T>(block.local.At(at));
         loaded.lanes[static_cast<size_t>(index)] = lane;
@@ -88,7 +88,7 @@ void StoreIndex(uint8_t* to, int64_t index)
 
 void TouchWrite(Block& block, int64_t address, int64_t bytes, const Call& call)
 {
-    block.Touch({Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kWrite, address, bytes, "dst", call});
+    block.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, address, bytes, "dst", call});
 }
 
 template <typename T>
@@ -247,7 +247,7 @@ void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const Local
                         "sharedTmpBuffer and src overlap; give the instruction scratch of its own");
         }
         block->NoteUse(
-            {Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
+            {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
     }
     block->Use(dst, dst.size * (withIndex ? 2 : 1), Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
     (src.dtype == Dtype::kHalf ? ReduceAll<half> : ReduceAll<float>)(*block, op, dst, src, shape, stride, withIndex,
@@ -315,11 +315,11 @@ void BroadcastBlocks(const LocalView& dst, const LocalView& src, int64_t repeats
         const int64_t to =
             dst.address +
             (element / perRepeat * dstStride.repeat + element % perRepeat * dstStride.block) * kBlockBytes;
-        block->Touch({Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kRead, from, src.size, "src", call});
+        block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, from, src.size, "src", call});
         for (int64_t offset = 0; offset < kBlockBytes; offset += src.size) {
             std::memcpy(block->local.At(to + offset), block->local.At(from), static_cast<size_t>(src.size));
         }
-        block->Touch({Pipe::kVector, Memory::kUnifiedBuffer, AccessKind::kWrite, to, kBlockBytes, "dst", call});
+        block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, to, kBlockBytes, "dst", call});
     }
 }
 

@@ -52,8 +52,8 @@ std::string TimesOf(const LaunchReport& report)
     }
     std::string cores;
     for (const CoreTime& core : report.cores) {
-        cores +=
-            kernel::Text(cores.empty() ? "" : ", ", "{\"us\": ", core.us, ", \"busy\": ", SharesOf(core.busy), "}");
+        cores += kernel::Text(cores.empty() ? "" : ", ", "{\"name\": ", Quoted(core.name), ", \"us\": ", core.us,
+                              ", \"busy\": ", SharesOf(core.busy), "}");
     }
     return kernel::Text(", \"estimate_us\": ", report.estimateUs, ", \"launch_us\": ", report.launchUs,
                         ", \"bound_us\": ", report.boundUs, ", \"critical_core\": ", report.criticalCore,
@@ -71,12 +71,12 @@ std::string ToJson(const LaunchReport& report)
                                  ", \"where\": ", Quoted(finding.where), ", \"message\": ", Quoted(finding.message),
                                  ", \"warning\": ", finding.warning ? "true" : "false", "}");
     }
-    return kernel::Text("{\"op_type\": ", Quoted(report.opType), ", \"tiling_key\": ", report.tilingKey,
-                        ", \"blocks\": ", report.blocks, ", \"gm_bytes_read\": ", report.gmBytesRead,
-                        ", \"gm_bytes_written\": ", report.gmBytesWritten,
-                        ", \"first_touch_bytes\": ", report.firstTouchBytes, ", \"dma_count\": ", report.dmaCount,
-                        ", \"balance\": ", report.balance, ", \"traffic_balance\": ", report.trafficBalance,
-                        TimesOf(report), ", \"findings\": [", findings, "]}");
+    return kernel::Text(
+        "{\"op_type\": ", Quoted(report.opType), ", \"tiling_key\": ", report.tilingKey,
+        ", \"blocks\": ", report.blocks, ", \"gm_bytes_read\": ", report.gmBytesRead,
+        ", \"gm_bytes_written\": ", report.gmBytesWritten, ", \"first_touch_bytes\": ", report.firstTouchBytes,
+        ", \"dma_count\": ", report.dmaCount, ", \"macs\": ", report.macs, ", \"balance\": ", report.balance,
+        ", \"traffic_balance\": ", report.trafficBalance, TimesOf(report), ", \"findings\": [", findings, "]}");
 }
 
 }  // namespace opforge::twin

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
-#include <map>
 #include <numeric>
 #include <random>
 
 #include "kernel/interrupt.h"
+#include "kernel/time_model.h"
 
 namespace opforge::twin::kernel {
 
@@ -19,6 +19,10 @@ constexpr double kQuietSeconds = 20.0;
 constexpr double kBlockSeconds = 600.0;
 constexpr size_t kMostPhases = 10000;  // each takes 7 KB; a kernel with so many would do nothing but meet
 constexpr std::chrono::milliseconds kWatchInterval{250};
+
+// What takes part in a SyncAll.
+constexpr size_t kVectors = 0;
+constexpr size_t kAll = 1;
 
 double TimeLimit()
 {
@@ -75,10 +79,10 @@ std::vector<Finding> Merge(std::vector<Finding> findings)
 Scheduler::Scheduler(LaunchState& launch, std::function<void(Block&)> body)
     : launch_(launch),
       body_(std::move(body)),
-      order_(launch.request.blockNum),
-      endedAfter_(launch.request.blockNum, -1),
-      coreBytes_(static_cast<size_t>(launch.soc.vectorCores)),
-      estimate_(launch.soc)
+      order_(launch.layout.Count()),
+      flags_(launch.layout),
+      coreBytes_(launch.layout.PhysicalCount(launch.soc)),
+      estimate_(launch.soc, launch.layout)
 {
     std::iota(order_.begin(), order_.end(), 0U);
     std::mt19937_64 random(launch.seed);
@@ -102,9 +106,11 @@ void Scheduler::Run(LaunchReport& report)
     for (std::thread& thread : threads_) {
         thread.join();
     }
+    ReportLeftFlags();
     report.gmBytesRead = totals_.gmBytesRead;
     report.gmBytesWritten = totals_.gmBytesWritten;
     report.dmaCount = totals_.dmaCount;
+    report.macs = totals_.macs;
     const uint64_t moved = totals_.gmBytesRead + totals_.gmBytesWritten;
     if (moved != 0) {
         const auto busiest = static_cast<double>(*std::max_element(coreBytes_.begin(), coreBytes_.end()));
@@ -114,7 +120,7 @@ void Scheduler::Run(LaunchReport& report)
     if (!launch_.tracePath.empty() && !trace_.Write(launch_.tracePath, estimate_, launch_.soc.mhz)) {
         report.findings.push_back({"trace", -1, "", "", Text("cannot write the trace ", launch_.tracePath), false});
     }
-    estimate_.Write(MinimalBytes(launch_.request), report);
+    estimate_.Write(MinimalBytes(launch_.request), cubeCycles_, report);
     std::vector<Finding> merged = Merge(std::move(findings_));
     report.findings.insert(report.findings.end(), merged.begin(), merged.end());
 }
@@ -135,6 +141,9 @@ void Scheduler::Work()
         lock.unlock();
         RunOne(index);
         lock.lock();
+        if (launch_.declared != nullptr) {
+            next_ = order_.size();
+        }
     }
     --running_;
     --alive_;
@@ -169,7 +178,9 @@ void Scheduler::Collect(Block& block)
     totals_.gmBytesRead += block.bytesRead;
     totals_.gmBytesWritten += block.bytesWritten;
     totals_.dmaCount += block.dmaCount;
-    coreBytes_[block.index % coreBytes_.size()] += block.bytesRead + block.bytesWritten;
+    totals_.macs += block.macs;
+    cubeCycles_ += block.cubeCycles;
+    coreBytes_[estimate_.CoreOf(block.index)] += block.bytesRead + block.bytesWritten;
 }
 
 void Scheduler::ReleaseIfStuck()
@@ -177,6 +188,7 @@ void Scheduler::ReleaseIfStuck()
     const bool idle = running_ == 0 && next_ == order_.size() && !waiting_.empty();
     if (idle && std::none_of(waiting_.begin(), waiting_.end(), [](const Ready* ready) { return (*ready)(); })) {
         stuck_ = true;
+        isAftermath_ = someoneStopped_;
     }
 }
 
@@ -208,25 +220,19 @@ void Scheduler::GiveUp(Block& block, const Call& call, const std::string& messag
     block.Fail("deadlock", Pipe::kScalar, call, message);
 }
 
-std::string Scheduler::Laggards(uint32_t meetings) const
+std::string Scheduler::Laggards(size_t scope, uint32_t meetings) const
 {
     std::string names;
     size_t count = 0;
-    for (size_t index = 0; index < endedAfter_.size(); ++index) {
-        if (endedAfter_[index] >= 0 && endedAfter_[index] < static_cast<int64_t>(meetings) && ++count <= 4) {
-            names += Text(names.empty() ? "" : ", ", index, " (after ", endedAfter_[index], ")");
+    for (const auto& [core, ended] : endedAfter_) {
+        const bool isExpected = scope == kAll || launch_.layout.At(core).kind == CoreKind::kVector;
+        if (isExpected && ended[scope] < meetings && ++count <= 4) {
+            const CoreSeat seat = launch_.layout.At(core);
+            names += Text(names.empty() ? "" : ", ", launch_.layout.IsMixed() ? Text(Name(seat.kind), " ") : "",
+                          seat.blockIndex, " (after ", ended[scope], ")");
         }
     }
     return names.empty() ? "no block has ended" : Text("ended without it: block ", names, count > 4 ? ", ..." : "");
-}
-
-void Scheduler::Arrive(std::vector<Meeting>& meetings, uint32_t number, const Block& block, Pipe pipe) const
-{
-    meetings.resize(std::max<size_t>(meetings.size(), number + 1));
-    ++meetings[number].blocks;
-    if (launch_.options.strict) {
-        Join(meetings[number].published, block.Publish(pipe));
-    }
 }
 
 void Scheduler::BeginPhase(Block& block, const Call& call)
@@ -239,45 +245,72 @@ void Scheduler::BeginPhase(Block& block, const Call& call)
     }
 }
 
-void Scheduler::Meet(Block& block, const Call& call)
+void Scheduler::Meet(Block& block, bool isAivOnly, const Call& call)
 {
     block.PassBarrier(Pipe::kAll);
-    BeginPhase(block, call);
-    std::unique_lock<std::mutex> lock(mutex_);
-    const uint32_t mine = block.syncs++;
-    Arrive(meetings_, mine, block, Pipe::kAll);
-    if (!WaitUntil(lock, [&] { return meetings_[mine].blocks == order_.size(); })) {
-        GiveUp(block, call,
-               Text("SyncAll number ", mine + 1, " has seen ", meetings_[mine].blocks, " of ", order_.size(),
-                    " blocks and the others will not come; ", Laggards(mine + 1),
-                    ". Every block must call it equally often, idle ones too"),
-               someoneStopped_);
+    const Signal own = block.SignalAfter(Pipe::kAll, time_model::kSyncAllCycles, call.at);
+    if (EndsPhase(isAivOnly)) {
+        BeginPhase(block, call);
     }
-    block.Hear(meetings_[mine].published);
+    const size_t scope = isAivOnly ? kVectors : kAll;
+    const size_t expected = isAivOnly ? launch_.layout.CoresOf(CoreKind::kVector).size() : order_.size();
+    std::unique_lock<std::mutex> lock(mutex_);
+    const uint32_t mine = block.syncs[scope]++;
+    std::vector<Meeting>& meetings = meetings_[scope];
+    meetings.resize(std::max<size_t>(meetings.size(), mine + 1));
+    ++meetings[mine].blocks;
+    Join(meetings[mine].signal, own);
+    if (!WaitUntil(lock, [&] { return meetings[mine].blocks == expected; })) {
+        GiveUp(block, call,
+               Text("SyncAll number ", mine + 1, " has seen ", meetings[mine].blocks, " of ", expected,
+                    " blocks and the others will not come; ", Laggards(scope, mine + 1),
+                    ". Every block must call it equally often, idle ones too"),
+               isAftermath_);
+    }
+    block.Hear(meetings[mine].signal);
 }
 
-void Scheduler::SetShared(Block& block, Pipe pipe, int64_t flag, const Location& at)
+void Scheduler::SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, const Call& call)
 {
-    block.crossCoreSetAt[static_cast<size_t>(flag)] = at;
+    const double delay = mode == 0 ? time_model::kSyncAllCycles : time_model::kDmaLatencyCycles;
+    const Signal own = block.SignalAfter(pipe, delay, call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
-    Arrive(sharedSets_[static_cast<size_t>(flag)], block.crossCoreSets[static_cast<size_t>(flag)]++, block, pipe);
+    if (const auto listener = flags_.Set(block.index, mode, flag, own)) {
+        block.Fail(
+            "flag_overflow", Pipe::kScalar, call,
+            Text("flag ", flag, " was set more than ", CrossCoreFlags::kMostPending, " times without a wait of ",
+                 launch_.layout.NameOf(*listener), ": its counter runs over; wait for it before setting it again"));
+    }
     changed_.notify_all();
 }
 
 void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
 {
-    BeginPhase(block, call);
-    std::unique_lock<std::mutex> lock(mutex_);
-    const std::vector<Meeting>& sets = sharedSets_[static_cast<size_t>(flag)];
-    const uint32_t mine = block.crossCoreWaits[static_cast<size_t>(flag)]++;
-    if (!WaitUntil(lock, [&] { return mine < sets.size() && sets[mine].blocks == order_.size(); })) {
-        GiveUp(
-            block, call,
-            Text("flag ", flag, " was set ", mine + 1, " times by ", mine < sets.size() ? sets[mine].blocks : 0, " of ",
-                 order_.size(), " blocks only and nobody will set it; CrossCoreSetFlag of mode 0 needs every block"),
-            someoneStopped_);
+    if (EndsPhase(true)) {
+        BeginPhase(block, call);
     }
-    block.Hear(sets[mine].published);
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!WaitUntil(lock, [&] { return flags_.IsSet(block.index, flag); })) {
+        GiveUp(block, call,
+               Text("flag ", flag, " is not set and nobody will set it: the core would hang",
+                    flags_.DescribeMissing(block.index, flag)),
+               isAftermath_);
+    }
+    block.Hear(flags_.Take(block.index, flag));
+}
+
+void Scheduler::ReportLeftFlags()
+{
+    if (someoneStopped_) {
+        return;
+    }
+    for (const CrossCoreFlags::Left& left : flags_.LeftSet()) {
+        findings_.push_back({"flag_left_set", static_cast<int64_t>(launch_.layout.At(left.core).blockIndex),
+                             Name(Pipe::kScalar), Where(left.setAt),
+                             Text(launch_.request.opType, " (tiling key ", launch_.request.tilingKey, "): flag ",
+                                  left.flag, " between cores is set here and not waited for by ",
+                                  launch_.layout.NameOf(left.core), "; it would break the next kernel")});
+    }
 }
 
 void Scheduler::WatchOver()

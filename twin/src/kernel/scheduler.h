@@ -5,6 +5,7 @@
 #include <array>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -26,10 +27,10 @@ public:
     void Run(LaunchReport& report);
 
     // For blocks, on their own threads:
-    /// The block's next SyncAll: returns when every block of the launch has come to it.
-    void Meet(Block& block, const Call& call);
-    /// CrossCoreSetFlag of mode 0 and its wait: the n-th wait passes when every block has set the flag n times.
-    void SetShared(Block& block, Pipe pipe, int64_t flag, const Location& at);
+    /// The block's next SyncAll: returns when every block of the launch, or every one on a vector core, has come to it.
+    void Meet(Block& block, bool isAivOnly, const Call& call);
+    /// CrossCoreSetFlag and CrossCoreWaitFlag.
+    void SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, const Call& call);
     void WaitShared(Block& block, int64_t flag, const Call& call);
 
 private:
@@ -47,10 +48,13 @@ private:
     /// How many blocks have come, and what they have finished by then.
     struct Meeting {
         uint32_t blocks = 0;
-        CoreClocks published;
+        Signal signal;
     };
+    using Meetings = std::array<uint32_t, 2>;  ///< SyncAlls of the vector cores, and of all
 
-    void Arrive(std::vector<Meeting>& meetings, uint32_t number, const Block& block, Pipe pipe) const;
+    /// What parts the times of all cores ends their phase; what some of them do holds up those.
+    bool EndsPhase(bool isAivOnly) const { return !isAivOnly || !launch_.layout.IsMixed(); }
+    void ReportLeftFlags();
     void Work();
     void RunOne(uint32_t index);
     void Collect(Block& block);
@@ -59,7 +63,7 @@ private:
     bool WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready);
     void ReleaseIfStuck();
     [[noreturn]] static void GiveUp(Block& block, const Call& call, const std::string& message, bool silent);
-    std::string Laggards(uint32_t meetings) const;
+    std::string Laggards(size_t scope, uint32_t meetings) const;
     void WatchOver();
 
     LaunchState& launch_;
@@ -74,17 +78,19 @@ private:
     uint32_t running_ = 0;
     uint32_t alive_ = 0;
     bool stuck_ = false;
+    bool isAftermath_ = false;  ///< of a mistake that was named: nothing more to say
     bool someoneStopped_ = false;
     std::vector<const Ready*> waiting_;
     std::vector<Watched> watched_;
     std::vector<std::thread> threads_;
-    std::vector<Meeting> meetings_;                    ///< the n-th SyncAll
-    std::array<std::vector<Meeting>, 16> sharedSets_;  ///< the n-th time that a flag is set
-    std::vector<int64_t> endedAfter_;                  ///< SyncAlls of each ended block, -1 while it runs
+    std::array<std::vector<Meeting>, 2> meetings_;  ///< the n-th SyncAll
+    CrossCoreFlags flags_;
+    std::map<uint32_t, Meetings> endedAfter_;  ///< SyncAlls of each ended block
 
     std::vector<Finding> findings_;
     std::vector<uint64_t> coreBytes_;
     LaunchReport totals_;
+    double cubeCycles_ = 0.0;  ///< that one cube core would need for all products
     Estimate estimate_;
     Trace trace_;
 };

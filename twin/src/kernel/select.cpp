@@ -32,7 +32,7 @@ bool Holds(CMPMODE mode, W a, W b)
 
 void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
 {
-    block.Touch({Pipe::kVector, Memory::kUnifiedBuffer, kind, address, bytes, operand, call});
+    block.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
 }
 
 /// All elements of the repeats count: on this architecture comparisons ignore the mask.
@@ -197,7 +197,7 @@ void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, 
                     "a scalar src1 needs VSEL_TENSOR_SCALAR_MODE, a tensor one of the other two modes");
     }
     const bool isPerInstruction = mode == SELMODE::VSEL_CMPMASK_SPR;
-    const int64_t room = block->launch.soc.ubBytes - block->local.used;
+    const int64_t room = block->local.UnifiedBuffer().Left();
     if (!isPerInstruction && room < kSelectScratchBytes) {
         block->Fail("no_scratch", Pipe::kVector, call,
                     Text("this mode of Select uses the last ", kSelectScratchBytes, " bytes of the unified buffer, ",

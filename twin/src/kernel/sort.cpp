@@ -38,7 +38,7 @@ void RequireNumber(Block& block, float value, const Call& call)
 
 void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
 {
-    block.Touch({Pipe::kVector, Memory::kUnifiedBuffer, kind, address, bytes, operand, call});
+    block.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
 }
 
 /// Entries [first, first + count) of a list.

@@ -77,8 +77,7 @@ bool IsOneRun(const Shape& shape, const std::vector<Operand>& operands)
 void TouchOperand(Block& block, const Operand& operand, int64_t offset, int64_t bytes, AccessKind kind,
                   const Call& call)
 {
-    block.Touch(
-        {Pipe::kVector, Memory::kUnifiedBuffer, kind, operand.view->address + offset, bytes, operand.name, call});
+    block.Touch({Pipe::kVector, Memory::kOnChip, kind, operand.view->address + offset, bytes, operand.name, call});
 }
 
 void TouchRun(Block& block, const std::vector<Operand>& operands, const int64_t* offsets, int64_t count,
@@ -152,7 +151,7 @@ void BlocksOf(const Shape& shape, int64_t repeat, const Operand& operand, std::v
 /// In place means exactly in place, and no repeat may read what an earlier one wrote.
 void CheckOverlap(Block& block, const Shape& shape, const Operand& dst, const Operand& src, const Call& call)
 {
-    std::vector<int32_t> writtenBy(LocalMemory::kPhysicalBytes / kBlockBytes, -1);
+    std::vector<int32_t> writtenBy(static_cast<size_t>(block.local.Bytes() / kBlockBytes), -1);
     std::vector<int64_t> dstBlocks;
     std::vector<int64_t> srcBlocks;
     for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
@@ -319,7 +318,7 @@ void RequireResultsApart(Block& block, const Shape& shape, const LocalView& dst,
     if (dst.address >= src.view->address + Extent(shape, src.view->size, src.stride) || src.view->address >= dstEnd) {
         return;
     }
-    std::vector<bool> isRead(LocalMemory::kPhysicalBytes / kBlockBytes);
+    std::vector<bool> isRead(LocalMemory::kUnifiedBufferBytes / kBlockBytes);
     std::vector<int64_t> blocks;
     for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
         BlocksOf(shape, repeat, src, blocks);

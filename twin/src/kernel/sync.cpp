@@ -15,6 +15,7 @@ constexpr Call kKernelEnd{"end of the kernel", {}};
 
 constexpr const char* kTaskTypes[] = {"AIV_ONLY",    "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1",
                                       "MIX_AIC_1_2", "AICORE",   "VECTORCORE",  "MIX_AICORE",  "MIX_VECTOR_CORE"};
+constexpr int64_t kLastUserFlag = 10;  // SyncAll uses 11..14
 
 Pipe PipeOf(pipe_t pipe)
 {
@@ -38,19 +39,30 @@ Pipe PipeOf(pipe_t pipe)
     }
 }
 
+/// All cores that are to meet must run at once.
+void RequireCores(Block& block, const Call& call)
+{
+    const LaunchState& launch = block.launch;
+    if (!launch.layout.FitsOn(launch.soc)) {
+        const bool hasCubes = launch.layout.Type().cubes > 0;
+        block.Fail("sync_block_num", Pipe::kScalar, call,
+                   Text(launch.request.blockNum, " blocks are to meet, but ", launch.request.soc, " has ",
+                        hasCubes ? launch.soc.cubeCores : launch.soc.vectorCores, hasCubes ? " cube" : " vector",
+                        " cores: the others would never start"));
+    }
+}
+
 void RequireMeeting(Block& block, const Call& call)
 {
-    const std::string& type = block.taskType.empty() ? block.launch.request.taskType : block.taskType;
-    if (type == "AIV_ONLY" || type.empty()) {
+    const TaskType& type = block.taskType == nullptr ? block.launch.layout.Type() : *block.taskType;
+    if (!type.meets) {
         block.Fail("sync_task_type", Pipe::kScalar, call,
-                   "a kernel of type AIV_ONLY has no scheduler between cores; declare "
-                   "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0)");
+                   Text("a kernel of type ", type.name,
+                        " has no scheduler between cores; declare "
+                        "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_",
+                        type.cubes > 0 ? "MIX_AIC_1_2)" : "MIX_AIV_1_0)"));
     }
-    if (block.launch.request.blockNum > block.launch.soc.vectorCores) {
-        block.Fail("sync_block_num", Pipe::kScalar, call,
-                   Text(block.launch.request.blockNum, " blocks are to meet, but ", block.launch.request.soc, " has ",
-                        block.launch.soc.vectorCores, " vector cores: the others would never start"));
-    }
+    RequireCores(block, call);
 }
 
 }  // namespace
@@ -104,14 +116,23 @@ void Barrier(pipe_t pipe, const Call& call)
     if (pipe == PIPE_S) {
         block->Fail("field_range", Pipe::kScalar, call, "a barrier on PIPE_S does not exist");
     }
+    block->RequirePipe(PipeOf(pipe), call);
     block->PassBarrier(PipeOf(pipe));
 }
 
-void SyncCores(const Call& call)
+void SyncCores(bool isAivOnly, const Call& call)
 {
     const Entry block(call);
     RequireMeeting(*block, call);
-    block->launch.scheduler->Meet(*block, call);
+    const bool isMixed = block->launch.layout.IsMixed();
+    if (isAivOnly ? block->seat.kind == CoreKind::kCube : !isMixed) {
+        block->Fail(
+            "sync_task_type", Pipe::kScalar, call,
+            isAivOnly ? "SyncAll<true>, the default, is a meeting of AIV cores; all cores of a MIX_AIC launch meet in "
+                        "SyncAll<false>, cube cores alone with CrossCoreSetFlag of mode 0"
+                      : "SyncAll<false> is a meeting of AIC and AIV cores; with one kind of cores it hangs");
+    }
+    block->launch.scheduler->Meet(*block, isAivOnly, call);
 }
 
 void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int64_t usedCores, const Call& call)
@@ -123,11 +144,11 @@ void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, 
                     Text("usedCores is ", usedCores, ", expected 0 or all ", block->launch.request.blockNum,
                          " blocks of the launch"));
     }
-    if (cores > block->launch.soc.vectorCores) {
-        block->Fail("sync_block_num", Pipe::kScalar, call,
-                    Text(cores, " blocks are to meet, but ", block->launch.request.soc, " has ",
-                         block->launch.soc.vectorCores, " vector cores: the others would never start"));
+    if (block->launch.layout.Type().cubes > 0) {
+        block->Fail("sync_task_type", Pipe::kScalar, call,
+                    "the soft SyncAll is for launches without cube cores; use SyncAll<true>() or SyncAll<false>()");
     }
+    RequireCores(*block, call);
     const int64_t bytes = cores * kSoftSyncBytes;
     block->Use(ubWorkspace, bytes, Pipe::kVector, AccessKind::kWrite, kSoftSyncBytes, "ubWorkspace", call);
     const uint8_t* counters = block->Resolve(gmWorkspace, gmWorkspace.address, static_cast<uint64_t>(bytes),
@@ -135,37 +156,59 @@ void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, 
     const uint8_t* own = counters + block->index * kSoftSyncBytes;
     uint64_t left = 0;
     std::memcpy(&left, own, sizeof(left));
-    if (block->syncs == 0 && left != 0) {
+    if (block->syncs[0] == 0 && left != 0) {
         block->Fail("sync_workspace", Pipe::kScalar, call,
                     "gmWorkspace is not zero; clear blocks * 32 bytes of it on the host or before another SyncAll");
     }
-    block->launch.scheduler->Meet(*block, call);
+    block->launch.scheduler->Meet(*block, true, call);
 }
 
 void SetCrossCore(int64_t mode, pipe_t pipe, int64_t flag, const Call& call)
 {
     const Entry block(call);
     RequireMeeting(*block, call);
-    Field("mode (cores of other kinds are not there yet)", mode, 0, 0, call);
-    block->launch.scheduler->SetShared(*block, PipeOf(pipe), Field("flagId (SyncAll uses 11..14)", flag, 0, 10, call),
-                                       call.at);
+    const CoreLayout& layout = block->launch.layout;
+    Field("mode", mode, 0, layout.IsMixed() ? 2 : 0, call);
+    if (mode == 1) {
+        block->Require(CoreKind::kVector, call);
+    }
+    block->RequirePipe(PipeOf(pipe), call);
+    block->launch.scheduler->SetShared(*block, mode, PipeOf(pipe),
+                                       Field("flagId (SyncAll uses 11..14)", flag, 0, kLastUserFlag, call), call);
 }
 
 void WaitCrossCore(int64_t flag, const Call& call)
 {
     const Entry block(call);
     RequireMeeting(*block, call);
-    block->launch.scheduler->WaitShared(*block, Field("flagId (SyncAll uses 11..14)", flag, 0, 10, call), call);
+    block->launch.scheduler->WaitShared(*block, Field("flagId (SyncAll uses 11..14)", flag, 0, kLastUserFlag, call),
+                                        call);
 }
 
 int64_t BlockIndex()
 {
-    return static_cast<int64_t>(Entry({"GetBlockIdx", {}})->index);
+    return static_cast<int64_t>(Entry({"GetBlockIdx", {}})->seat.blockIndex);
 }
 
 int64_t BlockCount()
 {
     return static_cast<int64_t>(Entry({"GetBlockNum", {}})->launch.request.blockNum);
+}
+
+bool IsCubeCore()
+{
+    return Entry({"ASCEND_IS_AIC", {}})->seat.kind == CoreKind::kCube;
+}
+
+int64_t SubBlockIndex()
+{
+    return static_cast<int64_t>(Entry({"GetSubBlockIdx", {}})->seat.subBlock);
+}
+
+int64_t SubBlockCount()
+{
+    const Entry block({"GetSubBlockNum", {}});
+    return block->seat.kind == CoreKind::kCube ? 1 : static_cast<int64_t>(block->launch.layout.Type().vectors);
 }
 
 volatile uint8_t* UserWorkspace()
@@ -184,13 +227,15 @@ volatile uint8_t* SystemWorkspace()
 void DeclareTaskType(KernelMetaType type, const Call& call)
 {
     const Entry block(call);
-    if (type != KERNEL_TYPE_AIV_ONLY && type != KERNEL_TYPE_MIX_AIV_1_0) {
+    const char* name = type < std::size(kTaskTypes) ? kTaskTypes[type] : "an unknown type";
+    const TaskType* declared = FindTaskType(name);
+    if (declared == nullptr) {
         block->Fail("task_type", Pipe::kScalar, call,
-                    Text("the twin has vector cores only, expected KERNEL_TYPE_AIV_ONLY or KERNEL_TYPE_MIX_AIV_1_0, "
-                         "got ",
-                         type < std::size(kTaskTypes) ? kTaskTypes[type] : "an unknown type"));
+                    Text("got ", name,
+                         ", expected AIV_ONLY, AIC_ONLY, MIX_AIV_1_0, MIX_AIC_1_0, MIX_AIC_1_1 or "
+                         "MIX_AIC_1_2: the types of Ascend 910B"));
     }
-    block->taskType = kTaskTypes[type];
+    block->Declare(*declared, call);
 }
 
 uint64_t TilingKey()
@@ -245,12 +290,16 @@ void Block::Finish()
             }
         }
     }
-    for (size_t flag = 0; flag < crossCoreSets.size(); ++flag) {
-        if (crossCoreSets[flag] > crossCoreWaits[flag]) {
-            Report("flag_left_set", Pipe::kScalar, {kKernelEnd.name, crossCoreSetAt[flag]},
-                   Text("flag ", flag, " between cores was set ", crossCoreSets[flag], " times and waited for ",
-                        crossCoreWaits[flag], " times; it would break the next kernel"));
+    for (const auto& [address, tile] : unitFlags) {
+        if (tile.flag != kUnitFlagOff) {
+            Report("unit_flag", Pipe::kScalar, {kKernelEnd.name, tile.at},
+                   "the tile of this product with a unit flag was not stored by a Fixpipe with unitFlag 3; the next "
+                   "kernel that uses it would hang");
         }
+    }
+    if (isHf32 || truncatesToHf32) {
+        Report("hf32_left", Pipe::kScalar, {kKernelEnd.name, hf32At},
+               "the mode of HF32 set here is still on; call SetHF32Mode(false) and SetHF32TransMode(false)");
     }
     if (atomic != AtomicOp::kNone) {
         Report("atomic_left_on", Pipe::kScalar, {kKernelEnd.name, atomicAt},

@@ -30,7 +30,7 @@ double MovingCycles(const DmaRecord& dma, const Transfer& transfer)
     const double cycles =
         static_cast<double>(transfer.firstTouchBytes) / time_model::kPortFirstTouchBytesPerCyclePerCore +
         static_cast<double>(transfer.l2Bytes) / l2Rate;
-    return cycles * (dma.isAtomic ? time_model::kAtomicDmaFactor : 1.0);
+    return std::max(cycles * (dma.isAtomic ? time_model::kAtomicDmaFactor : 1.0), dma.leastCycles);
 }
 
 void Timeline::Run(Pipe pipe, double cycles, double latency, const Call& call)
@@ -64,6 +64,11 @@ void Timeline::RunScalar(double cycles, const Call& call)
     Run(Pipe::kScalar, cycles, 0.0, call);
 }
 
+void Timeline::RunCube(Pipe pipe, double cycles, const Call& call)
+{
+    Run(pipe, cycles, 0.0, call);
+}
+
 Moment Timeline::Drained(Pipe pipe) const
 {
     const auto index = static_cast<size_t>(pipe);
@@ -85,6 +90,28 @@ void Timeline::Wait(Pipe to, const Moment& moment)
         Free(to) = moment;
     } else {  // set before the meeting, and still not seen when the phase began
         Free(to) = Moment{phaseBegin_, {}, phaseBegin_}.After(kWaiting, moment.at - phaseBegin_);
+    }
+}
+
+PhaseMoment Timeline::Told(Pipe from) const
+{
+    Moment moment = free_[static_cast<size_t>(Pipe::kScalar)];
+    for (size_t pipe = 0; pipe < kPipes; ++pipe) {
+        if (from == Pipe::kAll || from == static_cast<Pipe>(pipe)) {
+            moment = Later(moment, Drained(static_cast<Pipe>(pipe)));
+        }
+    }
+    moment.at -= phaseBegin_;
+    return {moment, phases_.size()};
+}
+
+void Timeline::Hear(const PhaseMoment& told, double delay)
+{
+    if (told.phase == phases_.size()) {
+        Moment moment = told.moment.After(kWaiting, delay);
+        moment.at += phaseBegin_;
+        moment.phaseBegin = phaseBegin_;
+        Wait(Pipe::kScalar, moment);
     }
 }
 

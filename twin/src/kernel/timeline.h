@@ -28,6 +28,12 @@ struct Moment {
     Moment After(size_t cause, double cycles) const;
 };
 
+/// A moment counted from the beginning of a phase, which all cores have in common.
+struct PhaseMoment {
+    Moment moment;
+    size_t phase = 0;
+};
+
 /// Bytes of DMA instructions, in whole sectors.
 struct Transfer {
     uint64_t firstTouchBytes = 0;
@@ -71,6 +77,7 @@ struct DmaRecord {
     uint32_t turn = 0;  ///< of cores with the same clock the least comes first, now this one, now that
     Pipe pipe = Pipe::kMte2;
     bool isAtomic = false;
+    double leastCycles = 0.0;  ///< that the other end takes
     Transfer charged;
 
     uint64_t Bytes() const { return uint64_t{rows} * rowBytes; }
@@ -86,10 +93,16 @@ public:
     void RunVector(double cycles, const Call& call);
     void RunDma(const DmaRecord& dma, const Call& call);
     void RunScalar(double cycles, const Call& call);
+    /// MTE1 or the cube unit.
+    void RunCube(Pipe pipe, double cycles, const Call& call);
 
     /// When a flag that `from` sets now is seen.
     Moment FlagTime(Pipe from) const;
     void Wait(Pipe to, const Moment& moment);
+    /// When all that `from` (or all pipes) was given has finished, for another core.
+    PhaseMoment Told(Pipe from) const;
+    /// The core goes on `delay` cycles after what another one told, at the earliest.
+    void Hear(const PhaseMoment& told, double delay);
     void PassBarrier(Pipe pipe);
     /// The core meets others: everything it was given has finished.
     void EndPhase();

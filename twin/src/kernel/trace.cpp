@@ -39,7 +39,7 @@ bool Trace::Write(const std::string& path, const Estimate& estimate, int64_t mhz
                      << "}}";
                 separator = ",\n";
             };
-            name("process_name", Text("core ", entry.core));
+            name("process_name", estimate.NameOf(entry.core));
             name("thread_name", Name(span.pipe));
         }
         file << separator << "{\"ph\": \"X\", \"pid\": " << entry.core << ", \"tid\": " << static_cast<int>(span.pipe)

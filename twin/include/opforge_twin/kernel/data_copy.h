@@ -35,6 +35,15 @@ inline Rows RowsOf(const AscendC::DataCopyParams& params, const Call& call)
             Field("dstGap (32-byte blocks)", params.dstGap, 0, kFieldMax16, call) * kBlockBytes};
 }
 
+/// The bias table counts in blocks of 64 bytes.
+inline Rows BiasRowsOf(const AscendC::DataCopyParams& params, const Call& call)
+{
+    Rows rows = RowsOf(params, call);
+    rows.bytes *= 2;
+    rows.dstGap *= 2;
+    return rows;
+}
+
 /// Rows of a DataCopyPad: byte gaps on the GM side, 32-byte blocks on the UB side.
 inline Rows PadRowsOf(const AscendC::DataCopyExtParams& params, int64_t size, bool toLocal, const Call& call)
 {
@@ -108,7 +117,9 @@ void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCo
 {
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopy", at};
-    twin::CopyLocal(dst.View(), src.View(), twin::RowsOf(repeatParams, call), call);
+    const bool isBias = dst.GetPosition() == static_cast<int32_t>(TPosition::C2);
+    twin::CopyLocal(dst.View(), src.View(),
+                    isBias ? twin::BiasRowsOf(repeatParams, call) : twin::RowsOf(repeatParams, call), call);
 }
 
 template <typename T>

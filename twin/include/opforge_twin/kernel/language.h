@@ -10,7 +10,6 @@
 #define __NPU_ARCH__ 2201
 #define __CCE_AICORE__ 220
 #define __DAV_C220__
-#define __DAV_C220_VEC__
 
 #define __global__ __attribute__((visibility("default")))
 #define __aicore__
@@ -21,9 +20,10 @@
 
 #define GM_ADDR __gm__ uint8_t*
 
-// On the device both expand to `constexpr (..)`: write `if ASCEND_IS_AIV { }` without parentheses.
-#define ASCEND_IS_AIV constexpr(true)
-#define ASCEND_IS_AIC constexpr(false)
+// On the device both expand to `constexpr (..)`, in two programs: write `if ASCEND_IS_AIV { }` without parentheses.
+// Here one program serves both kinds of cores, and the core decides; the declaration keeps the parentheses out.
+#define ASCEND_IS_AIC (const bool opforgeIsAic = opforge::twin::kernel::IsCubeCore(); opforgeIsAic)
+#define ASCEND_IS_AIV (const bool opforgeIsAiv = !opforge::twin::kernel::IsCubeCore(); opforgeIsAiv)
 
 namespace opforge::twin::kernel {
 

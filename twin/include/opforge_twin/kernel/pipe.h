@@ -6,10 +6,19 @@
 
 namespace opforge::twin::kernel {
 
-constexpr bool IsUnifiedBuffer(AscendC::TPosition position)
+/// Whether buffers may lie there: the unified buffer, L1, L0A, L0B, L0C, the bias table.
+constexpr bool HasBuffers(AscendC::TPosition position)
 {
-    return position == AscendC::TPosition::VECIN || position == AscendC::TPosition::VECOUT ||
-           position == AscendC::TPosition::VECCALC;
+    using AscendC::TPosition;
+    return (position >= TPosition::A1 && position <= TPosition::CO1) || position == TPosition::VECIN ||
+           position == TPosition::VECOUT || position == TPosition::VECCALC;
+}
+
+/// Where the buffers of a queue lie.
+constexpr AscendC::TPosition PositionOf(AscendC::TPosition source, AscendC::TPosition destination)
+{
+    using AscendC::TPosition;
+    return destination == TPosition::GM || destination == TPosition::CO2 ? source : destination;
 }
 
 }  // namespace opforge::twin::kernel
@@ -21,13 +30,25 @@ using TEventID = int8_t;
 /// Where the data of a queue at `pos` come from (isSrc) and go to.
 constexpr TPosition GetBufferLogicPos(TPosition pos, bool isSrc)
 {
-    if (pos == TPosition::VECIN) {
-        return isSrc ? TPosition::GM : TPosition::VECIN;
+    switch (pos) {
+        case TPosition::VECIN:
+        case TPosition::A1:
+        case TPosition::B1:
+        case TPosition::C1:
+            return isSrc ? TPosition::GM : pos;
+        case TPosition::A2:
+            return isSrc ? TPosition::A1 : pos;
+        case TPosition::B2:
+            return isSrc ? TPosition::B1 : pos;
+        case TPosition::C2:
+            return isSrc ? TPosition::C1 : pos;
+        case TPosition::CO1:
+            return isSrc ? pos : TPosition::CO2;
+        case TPosition::VECOUT:
+            return isSrc ? pos : TPosition::GM;
+        default:
+            return pos;
     }
-    if (pos == TPosition::VECOUT) {
-        return isSrc ? TPosition::VECOUT : TPosition::GM;
-    }
-    return pos;
 }
 
 class TPipe;
@@ -35,9 +56,8 @@ class TPipe;
 template <TPosition src, TPosition dst, int32_t depth, auto mask = 0>
 class TQueBind {
 public:
-    static constexpr TPosition kPosition = twin::IsUnifiedBuffer(src) ? src : dst;
-    static_assert(twin::IsUnifiedBuffer(kPosition),
-                  "the twin has VECIN, VECOUT and VECCALC; cube positions are not there yet");
+    static constexpr TPosition kPosition = twin::PositionOf(src, dst);
+    static_assert(twin::HasBuffers(kPosition), "queues lie on VECIN, VECOUT, VECCALC, A1, B1, C1, A2, B2, C2 and CO1");
 
     template <typename T>
     LocalTensor<T> AllocTensor(twin::Location at = twin::Location::Here())
@@ -63,7 +83,7 @@ public:
     template <typename T>
     LocalTensor<T> DeQue(twin::Location at = twin::Location::Here())
     {
-        return LocalTensor<T>(twin::Dequeue(queue_, {"DeQue", at}), dst == TPosition::GM ? kPosition : dst);
+        return LocalTensor<T>(twin::Dequeue(queue_, {"DeQue", at}), kPosition);
     }
     template <typename T>
     void DeQue(LocalTensor<T>& tensor, twin::Location at = twin::Location::Here())
@@ -96,8 +116,7 @@ class TQue : public TQueBind<GetBufferLogicPos(pos, true), GetBufferLogicPos(pos
 template <TPosition pos = TPosition::LCM>
 class TBuf {
 public:
-    static_assert(twin::IsUnifiedBuffer(pos),
-                  "the twin has VECIN, VECOUT and VECCALC; cube positions are not there yet");
+    static_assert(twin::HasBuffers(pos), "a TBuf lies on VECIN, VECOUT, VECCALC, A1, B1, C1, A2, B2, C2 or CO1");
 
     template <typename T>
     LocalTensor<T> Get() const

@@ -227,6 +227,74 @@ enum class AtomicOp : uint8_t { kNone, kAdd, kMax, kMin };
 void SetAtomic(AtomicOp op, Dtype dtype, const Call& call);
 void CleanCache(const GlobalView& view, bool whole, const Call& call);
 
+// --- cube cores ---
+/// Matrices of global memory to fractals. Source strides and `dstMatrixStride` in elements, the others in 32 bytes.
+struct NzCopy {
+    int64_t matrices;
+    int64_t rows;
+    int64_t columns;
+    int64_t srcMatrixStride;
+    int64_t srcRowStride;
+    int64_t dstColumnStride;
+    int64_t dstRowStride;
+    int64_t dstMatrixStride;
+};
+/// Pieces from L1 to L0: fractals of 512 bytes, or, transposed, squares of one (2-byte types) or two fractals. `start`
+/// and `srcStride` count pieces, gaps count fractals.
+struct FractalLoad {
+    int64_t start;
+    int64_t repeats;
+    int64_t srcStride;
+    int64_t dstGap;
+    int64_t dstFractalGap;
+    bool isTransposed;
+};
+/// Part of a matrix of `rows` x `columns` in L1.
+struct WindowLoad {
+    int64_t rows;
+    int64_t columns;
+    int64_t firstRow;
+    int64_t rowCount;
+    int64_t firstColumn;
+    int64_t columnCount;
+    bool isTransposed;  ///< to L0A; to L0B always
+};
+/// Blocks of 32 (L1) or 512 bytes (L0).
+struct BlockRuns {
+    int64_t repeats;
+    int64_t blocks;
+    int64_t gap;
+};
+struct Product {
+    int64_t m;
+    int64_t n;
+    int64_t k;
+    int64_t unitFlag;
+    bool hasWideK;  ///< float: k of L0A is padded to 16, not to 8
+    bool startsAtBias;
+    bool startsAtZero;
+};
+struct ProductStore {
+    int64_t rows;
+    int64_t columns;
+    int64_t srcStride;  ///< 16 elements of L0C: rows of a column of fractals
+    int64_t dstStride;  ///< elements: pitch of rows
+    uint32_t quantMode;
+    bool relu;
+    int64_t unitFlag;
+};
+void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, const Call& call);
+void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad& load, const Call& call);
+void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& load, const Call& call);
+void FillConstant(const LocalView& dst, const BlockRuns& runs, uint64_t value, const Call& call);
+/// `bias` may be null.
+void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, const LocalView* bias,
+              const Product& product, const Call& call);
+void SetHf32(bool isOn, const Call& call);
+void SetHf32Truncation(bool isOn, const Call& call);
+void RequireCubeCore(const Call& call);
+void StoreProduct(const GlobalView& dst, const LocalView& src, const ProductStore& store, const Call& call);
+
 // --- scalar unit ---
 uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call);
 void WriteGlobal(const GlobalView& view, uint64_t index, uint64_t value, const Call& call);
@@ -257,7 +325,7 @@ void ReleaseEvent(AscendC::HardEvent event, int64_t id, const Call& call);
 void Set(AscendC::HardEvent event, int64_t id, const Call& call);
 void Wait(AscendC::HardEvent event, int64_t id, const Call& call);
 void Barrier(pipe_t pipe, const Call& call);
-void SyncCores(const Call& call);
+void SyncCores(bool isAivOnly, const Call& call);
 void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int64_t usedCores, const Call& call);
 void SetCrossCore(int64_t mode, pipe_t pipe, int64_t flag, const Call& call);
 void WaitCrossCore(int64_t flag, const Call& call);
@@ -271,6 +339,10 @@ void WaitCrossCore(int64_t flag, const Call& call);
 // --- launch ---
 int64_t BlockIndex();
 int64_t BlockCount();
+bool IsCubeCore();
+int64_t SubBlockIndex();
+/// Cores of this kind of an AI core.
+int64_t SubBlockCount();
 volatile uint8_t* UserWorkspace();
 volatile uint8_t* SystemWorkspace();
 void DeclareTaskType(KernelMetaType type, const Call& call);

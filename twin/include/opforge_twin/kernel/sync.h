@@ -56,7 +56,7 @@ void PipeBarrier(twin::Location at = twin::Location::Here())
 template <bool isAIVOnly = true>
 void SyncAll(twin::Location at = twin::Location::Here())
 {
-    twin::SyncCores({"SyncAll", at});
+    twin::SyncCores(isAIVOnly, {"SyncAll", at});
 }
 
 template <bool isAIVOnly = true>
@@ -69,6 +69,7 @@ void SyncAll(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t
 template <uint8_t modeId, pipe_t pipe>
 void CrossCoreSetFlag(int64_t flagId, twin::Location at = twin::Location::Here())
 {
+    static_assert(modeId <= 2, "CrossCoreSetFlag: the modes are 0, 1 and 2");
     static_assert(pipe != PIPE_S && pipe != PIPE_ALL, "CrossCoreSetFlag: name the pipe whose work must be finished");
     twin::SetCrossCore(modeId, pipe, flagId, {"CrossCoreSetFlag", at});
 }
@@ -89,20 +90,20 @@ inline int64_t GetBlockNum()
     return twin::BlockCount();
 }
 
-/// Vector cores of a vector-only launch have no sub-blocks.
+/// Of the vector cores of an AI core.
 inline int64_t GetSubBlockIdx()
 {
-    return 0;
+    return twin::SubBlockIndex();
 }
 
 inline int64_t GetSubBlockNum()
 {
-    return 1;
+    return twin::SubBlockCount();
 }
 
 inline int64_t GetTaskRation()
 {
-    return 1;
+    return twin::SubBlockCount();
 }
 
 /// As on the device, the argument is ignored: the user part starts 16 MiB into the launch's workspace.

@@ -1,0 +1,90 @@
+"""Training graphs that onnxruntime builds; they need onnxruntime-training, which cannot stand beside onnxruntime.
+
+In an environment of its own: pip install onnxruntime-training torch, and this project.
+"""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from opforge.frontend import convert
+
+artifacts = pytest.importorskip(
+    "onnxruntime.training.artifacts", reason="onnxruntime-training is not installed, or PyTorch, which it imports"
+)
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+# Forward graph, shapes of the parameters, and the operators of the result.
+GRAPHS = {
+    "gather": (
+        "(int64[4, 6] x) => (float[4, 6, 8] y) {y = Gather <axis = 0> (p, x)}",
+        {"p": (20, 8)},
+        ["EmbeddingDenseBackward"],
+    ),
+    "equal groups": (
+        "(float[3, 4, 5] x) => (float[3, 4, 5] y) {y = Add (x, p)}",
+        {"p": (3, 1, 5)},
+        ["GroupedBiasAddGrad"],
+    ),
+    "groups of constant size": (
+        """(float[6, 5] x) => (float[6, 5] y) {
+            s = Constant <value = int64[3] {1, 1, 1}> () a, b, c = Split <axis = 0> (p, s)
+            k = Constant <value = int64[2] {2, 5}> () m = Constant <value = int64[2] {3, 5}> ()
+            d = Expand (a, k) e = Expand (c, m) f = Concat <axis = 0> (d, b, e) y = Add (x, f)}""",
+        {"p": (3, 5)},
+        ["GroupedBiasAddGrad"],
+    ),
+    "groups that PyTorch unrolls": (
+        """(float[5, 4] x) => (float[5, 4] y) {
+            s = Constant <value = int64[2] {1, 1}> () a, b = Split <axis = 0> (p, s)
+            o = Constant <value = int64[1] {1}> () c = Unsqueeze (a, o) d = Unsqueeze (b, o)
+            k = Constant <value = int64[3] {1, 2, 4}> () m = Constant <value = int64[3] {1, 3, 4}> ()
+            e = Expand (c, k) f = Expand (d, m)
+            q = Constant <value = int64[2] {2, 4}> () r = Constant <value = int64[2] {3, 4}> ()
+            g = Reshape (e, q) h = Reshape (f, r) i = Concat <axis = 0> (g, h) y = Add (x, i)}""",
+        {"p": (2, 4)},
+        ["GroupedBiasAddGrad"],
+    ),
+    "conv_tbc": (
+        """(float[6, 2, 3] x) => (float[6, 2, 4] y) {
+            a = Add (x, i) t = Transpose <perm = [1, 2, 0]> (a) u = Transpose <perm = [2, 1, 0]> (w)
+            c = Conv <pads = [1, 1], kernel_shape = [3]> (t, u, b) y = Transpose <perm = [2, 0, 1]> (c)}""",
+        {"i": (6, 2, 3), "w": (3, 3, 4), "b": (4,)},
+        ["ConvTbcBackward"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_gradients(name, tmp_path):
+    text, shapes, expected = GRAPHS[name]
+    generator = np.random.default_rng(7)
+    values = {key: generator.normal(size=shape).astype(np.float32) for key, shape in shapes.items()}
+    forward = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {text}')
+    forward.graph.initializer.extend(numpy_helper.from_array(value, key) for key, value in values.items())
+    artifacts.generate_artifacts(
+        onnx.shape_inference.infer_shapes(forward),
+        requires_grad=list(shapes),
+        loss=artifacts.LossType.MSELoss,
+        artifact_directory=str(tmp_path),
+    )
+    model = onnx.load(tmp_path / "training_model.onnx")
+    gradients = [f"{key}_grad" for key in shapes]
+    model.graph.output.extend(helper.make_tensor_value_info(key, TensorProto.FLOAT, None) for key in gradients)
+    conversion = convert(model, patterns=True, lower_training=True)
+    assert [entry.op for entry in conversion.mapped] == expected, conversion.left
+    feed = {}
+    for value in model.graph.input:
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        kind = value.type.tensor_type.elem_type
+        numbers = generator.normal(size=shape).astype(np.float32)
+        feed[value.name] = (
+            numbers if kind == TensorProto.FLOAT else np.ones(shape, helper.tensor_dtype_to_np_dtype(kind))
+        )
+    before, after = (
+        onnxruntime.InferenceSession(m.SerializeToString()).run(gradients, feed) for m in (model, conversion.model)
+    )
+    for got, wanted in zip(after, before, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)

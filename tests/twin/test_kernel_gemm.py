@@ -1,0 +1,68 @@
+"""Products on the cube cores of the twin, against sums of exact products in double."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+TYPES = {"half": np.float16, "bfloat16_t": ml_dtypes.bfloat16, "float": np.float32}
+PAIRS = [("half", "half"), ("half", "float"), ("bfloat16_t", "bfloat16_t"), ("bfloat16_t", "float"), ("float", "float")]
+KERNEL = """
+extern "C" __global__ __aicore__ void gemm_{factor}_{out}(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c,
+                                                          GM_ADDR workspace, GM_ADDR tiling)
+{{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(GemmTiling, data, tiling);
+    (void)workspace;
+    TPipe pipe;
+    Gemm<{factor}, {out}> gemm;
+    gemm.Init(a, b, bias, c, data, &pipe);
+    gemm.Process();
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def kernels(compile_kernels):
+    text = Path(__file__).with_name("gemm_kernel.h").read_text(encoding="utf-8")
+    return compile_kernels(text + "".join(KERNEL.format(factor=factor, out=out) for factor, out in PAIRS))
+
+
+def gemm(kernels: Any, factor: str, out: str, m: int, n: int, k: int, **options: Any) -> tuple[Any, Any, Any]:
+    """Run a GEMM that must be clean; returns the result, the sum of products and that of absolute products."""
+    flags = ("transpose_a", "transpose_b", "by_window", "hf32", "unit_flag", "has_bias")
+    base = options.pop("base", (64, 64, 64))
+    given = [int(options.pop(flag, 0)) for flag in flags]
+    random = np.random.default_rng(m * 7 + n * 5 + k)
+    a = random.standard_normal((k, m) if given[0] else (m, k)).astype(TYPES[factor])
+    b = random.standard_normal((n, k) if given[1] else (k, n)).astype(TYPES[factor])
+    bias = random.standard_normal(n).astype(np.float32)
+    c = np.zeros((m, n), TYPES[out])
+    tiling = struct.pack("12i", m, n, k, *base, *given)
+    kernels.run(f"gemm_{factor}_{out}", a, b, bias, c, tiling=tiling, task_type="AIV_ONLY", **options)
+    left = (a.T if given[0] else a).astype(np.float64)
+    right = (b.T if given[1] else b).astype(np.float64)
+    start = bias.astype(np.float64) * given[5]
+    return c, left @ right + start, np.abs(left) @ np.abs(right) + np.abs(start)
+
+
+def assert_close(result: Any, expected: Any, absolute: Any, k: int) -> None:
+    """Each of k sums in float rounds, and the result once more to its type."""
+    unit = 2.0 ** -{np.dtype(np.float16): 11, np.dtype(ml_dtypes.bfloat16): 8, np.dtype(np.float32): 24}[result.dtype]
+    budget = (k + 2) * 2.0**-24 * absolute + unit * np.abs(expected) + 1e-7
+    error = np.abs(result.astype(np.float64) - expected)
+    assert np.all(error <= budget), float(np.max(error / budget))
+
+
+@pytest.mark.parametrize(("factor", "out"), PAIRS)
+@pytest.mark.parametrize("transpose_a", [0, 1])
+@pytest.mark.parametrize("transpose_b", [0, 1])
+def test_layouts(kernels, factor, out, transpose_a, transpose_b):
+    k = 150
+    result = gemm(kernels, factor, out, 97, 83, k, transpose_a=transpose_a, transpose_b=transpose_b, blocks=3)
+    assert_close(*result, k)

@@ -1,0 +1,190 @@
+// The instructions of cube cores: GM to L1, L1 to L0A, L0B and the bias table, products, and L0C to GM.
+#ifndef OPFORGE_TWIN_KERNEL_CUBE_H
+#define OPFORGE_TWIN_KERNEL_CUBE_H
+
+#include "opforge_twin/kernel/cube_params.h"
+#include "opforge_twin/kernel/data_copy.h"
+
+namespace opforge::twin::kernel {
+
+/// What the cube unit multiplies; int8_t and int4b_t are not modelled.
+template <typename T>
+inline constexpr bool kIsFactor = kIsAnyOf<T, half, bfloat16_t, float>;
+
+inline Product ProductOf(const AscendC::MmadParams& params, const Call& call)
+{
+    Field("isBias, enSsparse, enWinogradA, enWinogradB, fmOffset",
+          (params.isBias || params.enSsparse || params.enWinogradA || params.enWinogradB ? 1 : 0) + params.fmOffset, 0,
+          0, call);
+    return {Field("m", params.m, 0, 4095, call),
+            Field("n", params.n, 0, 4095, call),
+            Field("k", params.k, 0, 4095, call),
+            Field("unitFlag", params.unitFlag, 0, 3, call),
+            params.kDirectionAlign,
+            !params.cmatrixInitVal && params.cmatrixSource,
+            params.cmatrixInitVal};
+}
+
+}  // namespace opforge::twin::kernel
+
+namespace AscendC {
+
+/// ND to Nz; columns are filled up to a fractal with zeros, rows are not.
+template <typename T>
+void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& intriParams,
+              twin::Location at = twin::Location::Here())
+{
+    static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4, "Nd2Nz moves elements of 1, 2 or 4 bytes");
+    const twin::Call call{"DataCopy", at};
+    const twin::NzCopy copy{
+        twin::Field("ndNum", intriParams.ndNum, 0, 4095, call),
+        twin::Field("nValue", intriParams.nValue, 0, 16384, call),
+        twin::Field("dValue", intriParams.dValue, 0, twin::kFieldMax16, call),
+        twin::Field("srcNdMatrixStride", intriParams.srcNdMatrixStride, 0, twin::kFieldMax16, call),
+        twin::Field("srcDValue", intriParams.srcDValue, 1, twin::kFieldMax16, call),
+        twin::Field("dstNzC0Stride", intriParams.dstNzC0Stride, 1, 16384, call),
+        twin::Field("dstNzNStride", intriParams.dstNzNStride, 1, 16384, call),
+        twin::Field("dstNzMatrixStride", intriParams.dstNzMatrixStride, 0, twin::kFieldMax16, call)};
+    twin::CopyInNz(dst.View(), src.View(), copy, call);
+}
+
+template <typename T>
+void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParams& loadDataParams,
+              twin::Location at = twin::Location::Here())
+{
+    static_assert(twin::kIsFactor<T>, "LoadData: the twin has half, bfloat16_t and float");
+    const twin::Call call{"LoadData", at};
+    twin::Field("sid", loadDataParams.sid, 0, 0, call);
+    twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
+    twin::Field("ifTranspose (2-byte types only)", loadDataParams.ifTranspose && sizeof(T) != 2 ? 1 : 0, 0, 0, call);
+    twin::LoadFractals(
+        dst.View(), src.View(),
+        {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
+         twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
+         twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
+         twin::Field("dstGap", loadDataParams.dstGap, 0, twin::kFieldMax16, call), 0, loadDataParams.ifTranspose},
+        call);
+}
+
+template <typename T>
+void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                           const LoadData2dTransposeParams& loadDataParams, twin::Location at = twin::Location::Here())
+{
+    static_assert(twin::kIsFactor<T>, "LoadDataWithTranspose: the twin has half, bfloat16_t and float");
+    const twin::Call call{"LoadDataWithTranspose", at};
+    twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
+    twin::LoadFractals(dst.View(), src.View(),
+                       {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
+                        twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
+                        twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
+                        twin::Field("dstGap", loadDataParams.dstGap, 0, twin::kFieldMax16, call),
+                        twin::Field("dstFracGap", loadDataParams.dstFracGap, 0, twin::kFieldMax16, call), true},
+                       call);
+}
+
+/// A window of a matrix; other convolutions are not modelled.
+template <typename T>
+void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData3DParamsV2<T>& loadDataParams,
+              twin::Location at = twin::Location::Here())
+{
+    static_assert(twin::kIsFactor<T>, "LoadData: the twin has half, bfloat16_t and float");
+    const twin::Call call{"LoadData", at};
+    const LoadData3DParamsV2<T>& params = loadDataParams;
+    twin::Field("l1H (the twin loads windows of matrices)", params.l1H, 1, 1, call);
+    for (const int64_t one : {params.strideW, params.strideH, params.filterW, params.filterH, params.dilationFilterW,
+                              params.dilationFilterH}) {
+        twin::Field("stride, filter and dilation (the twin loads windows of matrices)", one, 1, 1, call);
+    }
+    for (const uint8_t padding : params.padList) {
+        twin::Field("padList (the twin loads windows of matrices)", padding, 0, 0, call);
+    }
+    const bool isOther = params.enSmallK || params.filterSizeW || params.filterSizeH || params.fMatrixCtrl;
+    twin::Field("enSmallK, filterSizeW, filterSizeH, fMatrixCtrl", isOther ? 1 : 0, 0, 0, call);
+    twin::LoadWindow(dst.View(), src.View(),
+                     {twin::Field("l1W", params.l1W, 1, twin::kFieldMax16, call),
+                      twin::Field("channelSize", params.channelSize, 1, twin::kFieldMax16, call),
+                      twin::Field("mStartPt", params.mStartPt, 0, twin::kFieldMax16, call),
+                      twin::Field("mExtension", params.mExtension, 1, twin::kFieldMax16, call),
+                      twin::Field("kStartPt", params.kStartPt, 0, twin::kFieldMax16, call),
+                      twin::Field("kExtension", params.kExtension, 1, twin::kFieldMax16, call), params.enTranspose},
+                     call);
+}
+
+template <typename T>
+void InitConstValue(const LocalTensor<T>& dst, const InitConstValueParams<T>& initConstValueParams,
+                    twin::Location at = twin::Location::Here())
+{
+    static_assert(twin::kIsAnyOf<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>,
+                  "InitConstValue: Ascend 910B has int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float");
+    const twin::Call call{"InitConstValue", at};
+    twin::FillConstant(dst.View(),
+                       {twin::Field("repeatTimes", initConstValueParams.repeatTimes, 0, 32767, call),
+                        twin::Field("blockNum", initConstValueParams.blockNum, 0, 32767, call),
+                        twin::Field("dstGap", initConstValueParams.dstGap, 0, 32767, call)},
+                       twin::ScalarBits(initConstValueParams.initValue), call);
+}
+
+template <typename T, typename U, typename S>
+void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
+          const MmadParams& mmadParams, twin::Location at = twin::Location::Here())
+{
+    static_assert(std::is_same_v<T, float> && std::is_same_v<U, S> && twin::kIsFactor<U>,
+                  "Mmad: the twin has (float, half, half), (float, bfloat16_t, bfloat16_t) and (float, float, float)");
+    const twin::Call call{"Mmad", at};
+    twin::Multiply(dst.View(), fm.View(), filter.View(), nullptr, twin::ProductOf(mmadParams, call), call);
+}
+
+template <typename T, typename U, typename S, typename V>
+void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter, const LocalTensor<V>& bias,
+          const MmadParams& mmadParams, twin::Location at = twin::Location::Here())
+{
+    static_assert(std::is_same_v<T, float> && std::is_same_v<U, S> && twin::kIsFactor<U> && std::is_same_v<V, float>,
+                  "Mmad: the twin has (float, half, half), (float, bfloat16_t, bfloat16_t) and (float, float, float), "
+                  "with a bias of float");
+    const twin::Call call{"Mmad", at};
+    twin::Product product = twin::ProductOf(mmadParams, call);
+    twin::Field("cmatrixInitVal (a bias is added with false only)", product.startsAtZero ? 1 : 0, 0, 0, call);
+    product.startsAtBias = true;
+    twin::Multiply(dst.View(), fm.View(), filter.View(), &bias.View(), product, call);
+}
+
+inline void SetHF32Mode(bool hf32Mode, twin::Location at = twin::Location::Here())
+{
+    twin::SetHf32(hf32Mode, {"SetHF32Mode", at});
+}
+
+/// true: towards zero, false: to nearest, ties to even.
+inline void SetHF32TransMode(bool hf32TransMode, twin::Location at = twin::Location::Here())
+{
+    twin::SetHf32Truncation(hf32TransMode, {"SetHF32TransMode", at});
+}
+
+/// The order in which the cube unit makes the fractals of L0C: without effect on results.
+inline void SetMMLayoutTransform(bool /*mmLayoutMode*/, twin::Location at = twin::Location::Here())
+{
+    twin::RequireCubeCore({"SetMMLayoutTransform", at});
+}
+
+template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
+void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& intriParams,
+             twin::Location at = twin::Location::Here())
+{
+    static_assert(std::is_same_v<U, float> && twin::kIsFactor<T>,
+                  "Fixpipe: the twin stores float of L0C as float, half or bfloat16_t");
+    static_assert(config.format == CO2Layout::ROW_MAJOR, "Fixpipe: the twin has CFG_ROW_MAJOR");
+    const twin::Call call{"Fixpipe", at};
+    twin::Field("ndNum (the twin stores one matrix)", intriParams.ndNum, 1, 1, call);
+    twin::Field("isChannelSplit (for Nz only)", intriParams.isChannelSplit ? 1 : 0, 0, 0, call);
+    twin::StoreProduct(
+        dst.View(), src.View(),
+        {twin::Field("mSize", intriParams.mSize, 0, 8192, call), twin::Field("nSize", intriParams.nSize, 0, 4095, call),
+         twin::Field("srcStride", intriParams.srcStride, 0, twin::kFieldMax16, call),
+         twin::Field("dstStride", intriParams.dstStride, 1, twin::kFieldMax32, call),
+         static_cast<uint32_t>(intriParams.quantPre), intriParams.reluEn,
+         twin::Field("unitFlag", intriParams.unitFlag, 0, 3, call)},
+        call);
+}
+
+}  // namespace AscendC
+
+#endif  // OPFORGE_TWIN_KERNEL_CUBE_H

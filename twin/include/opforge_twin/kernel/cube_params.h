@@ -1,0 +1,203 @@
+// Parameter structures of the instructions of cube cores, wider than the device's like those of params.h.
+#ifndef OPFORGE_TWIN_KERNEL_CUBE_PARAMS_H
+#define OPFORGE_TWIN_KERNEL_CUBE_PARAMS_H
+
+#include "opforge_twin/kernel/params.h"
+
+enum QuantMode_t : unsigned int {
+    NoQuant = 0,
+    F322F16 = 1,
+    F322BF16 = 16,
+};
+
+namespace AscendC {
+
+enum class CO2Layout : uint8_t { NZ = 0, ROW_MAJOR = 1, COLUMN_MAJOR = 2 };
+
+/// Rows of GM to fractals of L1. Strides of the source and
+/// dstNzMatrixStride in elements, the others in 32-byte blocks.
+struct Nd2NzParams {
+    twin::Given16 ndNum = 0;
+    twin::Given16 nValue = 0;
+    twin::Given16 dValue = 0;
+    twin::Given16 srcNdMatrixStride = 0;
+    twin::Given16 srcDValue = 0;
+    twin::Given16 dstNzC0Stride = 0;
+    twin::Given16 dstNzNStride = 0;
+    twin::Given16 dstNzMatrixStride = 0;
+
+    Nd2NzParams() = default;
+    Nd2NzParams(twin::Given16 matrices, twin::Given16 rows, twin::Given16 columns, twin::Given16 srcMatrixStride,
+                twin::Given16 srcPitch, twin::Given16 c0Stride, twin::Given16 rowStride, twin::Given16 dstMatrixStride)
+        : ndNum(matrices),
+          nValue(rows),
+          dValue(columns),
+          srcNdMatrixStride(srcMatrixStride),
+          srcDValue(srcPitch),
+          dstNzC0Stride(c0Stride),
+          dstNzNStride(rowStride),
+          dstNzMatrixStride(dstMatrixStride)
+    {
+    }
+};
+
+/// Fractals of 512 bytes from L1 to L0: all in fractals, srcStride from start to start, dstGap from end to start.
+struct LoadData2DParams {
+    twin::Given16 startIndex = 0;
+    twin::Given16 dstGap = 0;
+    twin::Given16 srcStride = 0;
+    bool ifTranspose = false;
+    twin::Given8 repeatTimes = 0;
+    twin::Given8 sid = 0;
+    twin::Given8 addrMode = 0;
+
+    LoadData2DParams() = default;
+    LoadData2DParams(twin::Given16 start, twin::Given8 repeats, twin::Given16 stride, twin::Given8 sidIn,
+                     twin::Given16 gap, bool transpose, twin::Given8 mode)
+        : startIndex(start),
+          dstGap(gap),
+          srcStride(stride),
+          ifTranspose(transpose),
+          repeatTimes(repeats),
+          sid(sidIn),
+          addrMode(mode)
+    {
+    }
+};
+
+/// Squares of one (2-byte types) or two (float) fractals from L1 to L0, transposed.
+struct LoadData2dTransposeParams {
+    twin::Given16 startIndex = 0;
+    twin::Given8 repeatTimes = 0;
+    twin::Given16 srcStride = 0;
+    twin::Given16 dstGap = 0;
+    twin::Given16 dstFracGap = 0;
+    twin::Given8 addrMode = 0;
+
+    LoadData2dTransposeParams() = default;
+    LoadData2dTransposeParams(twin::Given16 start, twin::Given8 repeats, twin::Given16 stride, twin::Given16 gap,
+                              twin::Given16 fractalGap, twin::Given8 mode = 0)
+        : startIndex(start),
+          repeatTimes(repeats),
+          srcStride(stride),
+          dstGap(gap),
+          dstFracGap(fractalGap),
+          addrMode(mode)
+    {
+    }
+};
+
+/// A window of a matrix in L1 to L0, as a convolution with a 1 x 1 filter over an image of one row.
+template <typename T>
+struct LoadData3DParamsV2 {
+    uint8_t padList[4] = {0, 0, 0, 0};
+    twin::Given16 l1H = 0;
+    twin::Given16 l1W = 0;
+    twin::Given16 channelSize = 0;
+    twin::Given16 kExtension = 0;
+    twin::Given16 mExtension = 0;
+    twin::Given16 kStartPt = 0;
+    twin::Given16 mStartPt = 0;
+    twin::Given8 strideW = 1;
+    twin::Given8 strideH = 1;
+    twin::Given8 filterW = 1;
+    twin::Given8 filterH = 1;
+    twin::Given8 dilationFilterW = 1;
+    twin::Given8 dilationFilterH = 1;
+    bool enTranspose = false;
+    bool enSmallK = false;
+    T padValue = 0;
+    bool filterSizeW = false;
+    bool filterSizeH = false;
+    bool fMatrixCtrl = false;
+
+    LoadData3DParamsV2() {}
+};
+
+/// Blocks of 32 bytes in L1, of 512 bytes in L0A and L0B.
+template <typename T>
+struct InitConstValueParams {
+    twin::Given16 repeatTimes = 0;
+    twin::Given16 blockNum = 0;
+    twin::Given16 dstGap = 0;
+    T initValue = 0;
+
+    InitConstValueParams() = default;
+    InitConstValueParams(twin::Given16 repeats, twin::Given16 blocks, twin::Given16 gap, T value)
+        : repeatTimes(repeats), blockNum(blocks), dstGap(gap), initValue(value)
+    {
+    }
+};
+
+struct MmadParams {
+    twin::Given16 m = 0;
+    twin::Given16 n = 0;
+    twin::Given16 k = 0;
+    bool isBias = false;
+    twin::Given<int32_t> fmOffset = 0;
+    bool enSsparse = false;
+    bool enWinogradA = false;
+    bool enWinogradB = false;
+    twin::Given8 unitFlag = 0;
+    bool kDirectionAlign = false;
+    bool cmatrixSource = false;
+    bool cmatrixInitVal = true;
+
+    MmadParams() = default;
+    MmadParams(twin::Given16 mIn, twin::Given16 nIn, twin::Given16 kIn, twin::Given8 unitFlagIn, bool source,
+               bool initVal)
+        : m(mIn), n(nIn), k(kIn), unitFlag(unitFlagIn), cmatrixSource(source), cmatrixInitVal(initVal)
+    {
+    }
+};
+
+/// srcStride in 16 elements of L0C; dstStride in elements (rows of GM) or 32-byte blocks (fractals).
+struct FixpipeParamsV220 {
+    twin::Given16 nSize = 0;
+    twin::Given16 mSize = 0;
+    twin::Given16 srcStride = 0;
+    twin::Given32 dstStride = 0;
+    QuantMode_t quantPre = NoQuant;
+    uint64_t deqScalar = 0;
+    twin::Given16 ndNum = 1;
+    twin::Given16 srcNdStride = 0;
+    twin::Given16 dstNdStride = 0;
+    bool reluEn = false;
+    twin::Given8 unitFlag = 0;
+    bool isChannelSplit = false;
+
+    FixpipeParamsV220() = default;
+    FixpipeParamsV220(twin::Given16 n, twin::Given16 m, twin::Given16 srcPitch, twin::Given32 dstPitch, bool relu)
+        : nSize(n), mSize(m), srcStride(srcPitch), dstStride(dstPitch), reluEn(relu)
+    {
+    }
+    FixpipeParamsV220(twin::Given16 n, twin::Given16 m, twin::Given16 srcPitch, twin::Given32 dstPitch, bool relu,
+                      QuantMode_t quant, twin::Given<int64_t> scalar, twin::Given16 matrices,
+                      twin::Given16 srcMatrixStride, twin::Given16 dstMatrixStride, twin::Given8 unitFlagIn,
+                      bool channelSplit = false)
+        : nSize(n),
+          mSize(m),
+          srcStride(srcPitch),
+          dstStride(dstPitch),
+          quantPre(quant),
+          deqScalar(static_cast<uint64_t>(scalar)),
+          ndNum(matrices),
+          srcNdStride(srcMatrixStride),
+          dstNdStride(dstMatrixStride),
+          reluEn(relu),
+          unitFlag(unitFlagIn),
+          isChannelSplit(channelSplit)
+    {
+    }
+};
+
+struct FixpipeConfig {
+    CO2Layout format;
+};
+
+inline constexpr FixpipeConfig CFG_NZ{CO2Layout::NZ};
+inline constexpr FixpipeConfig CFG_ROW_MAJOR{CO2Layout::ROW_MAJOR};
+
+}  // namespace AscendC
+
+#endif  // OPFORGE_TWIN_KERNEL_CUBE_PARAMS_H
