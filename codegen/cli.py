@@ -141,16 +141,41 @@ def pack(
 
 @app.command()
 def convert(
-    model: Annotated[Path, typer.Argument(metavar="IN", help="ONNX model.")],
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where the converted model goes.")],
-    patterns: Annotated[bool, typer.Option("--patterns", help="Also rewrite groups of standard nodes.")] = False,
+    model: Annotated[Path, typer.Argument(metavar="IN", help="ONNX model of opset 8 to 23.")],
+    out: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="OUT", help="The converted model: ONNX, or GE's own format for .air."),
+    ],
+    patterns: Annotated[
+        bool,
+        typer.Option(
+            "--patterns",
+            help="Also rewrite groups of standard nodes: scatters that add, sums over groups, batch normalisation"
+            " backward written out.",
+        ),
+    ] = False,
     lower_training: Annotated[
-        bool, typer.Option("--lower-training", help="Also rewrite gradient nodes of onnxruntime's training graphs.")
+        bool,
+        typer.Option(
+            "--lower-training",
+            help="Also rewrite ConvGrad and BatchNormalizationGrad of onnxruntime's training graphs.",
+        ),
     ] = False,
     opset: Annotated[
-        int | None, typer.Option(metavar="N", help="Version of ai.onnx, 8 to 18; default: 18 at most.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Version of ai.onnx for the result, 8 to 18; refused, naming the node, if one has no counterpart."
+            " Default: 18, or the model's own with a warning.",
+        ),
     ] = None,
-    domain: Annotated[str, typer.Option(help="Domain of our nodes: opforge, npu or ai.onnx.")] = "opforge",
+    domain: Annotated[
+        str,
+        typer.Option(
+            help="Domain of our nodes: opforge, which runs everywhere by function bodies; npu, as torch_npu exports;"
+            " ai.onnx, for versions of ATC that take one domain only (E16005)."
+        ),
+    ] = "opforge",
     verify_numbers: Annotated[
         bool,
         typer.Option("--verify", help="Run both models on the same arrays; exit 1, writing nothing, if they differ."),
@@ -158,7 +183,7 @@ def convert(
     report: Annotated[Path | None, typer.Option(metavar="R.html", help="Write the report as a page.")] = None,
     json_out: Annotated[Path | None, typer.Option("--json", metavar="R.json", help="Write the report as JSON.")] = None,
 ) -> None:
-    """Rewrite the nodes of an ONNX model onto our operators."""
+    """Rewrite the nodes of an ONNX model onto our operators; one without any comes out byte for byte."""
     from opforge.frontend.commands import ConvertOptions, convert_command
 
     options = ConvertOptions(patterns, lower_training, opset, domain, verify_numbers, report, json_out)

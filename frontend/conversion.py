@@ -173,9 +173,11 @@ def convert(
     nodes = _count(search.context.view)
     warnings: list[str] = []
     base = source
-    if search.placements and (inlined := without_functions(source)):
-        base = inlined
-        search = search_in(base)
+    # The body of a function has no types, which patterns need.
+    if (search.placements or groups) and (inlined := without_functions(source)):
+        found = search_in(inlined)
+        if found.placements:
+            base, search = inlined, found
     target = _target_opset(search.context, opset, where, warnings, is_rewritten=bool(search.placements))
     if not search.placements and target is None:
         return Conversion(source, [], search.left, nodes, nodes, changed=False)

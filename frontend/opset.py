@@ -12,6 +12,7 @@ from onnx.defs import OpSchema
 
 from opforge.frontend.constants import int_attribute
 from opforge.frontend.graph import GraphView, Scope, key_text, normal_domain
+from opforge.frontend.keys import OPFORGE_DOMAIN
 from opforge.frontend.names import FreshNames, shown
 from opforge.frontend.standard import constant
 from opforge.frontend.value_types import ValueType, ValueTypes
@@ -65,6 +66,8 @@ def opset_problem(view: GraphView, types: ValueTypes, target: int) -> str:
     current = current_opset(view.model)
     if current is None or current == target:
         return ""
+    if others := [function for function in view.model.functions if function.domain != OPFORGE_DOMAIN]:
+        return f"the local function {shown(f'{others[0].domain}::{others[0].name}')} cannot be written out"
     step = _Step(current, target, types, FreshNames(()))
     for scope in view.scopes:
         if scope.function is not None:

@@ -129,13 +129,17 @@ def _print(found: dict[str, Any], faults: list[Fault]) -> None:
     for toolkit in found["toolkits"] or [{"path": "none found", "version": "-"}]:
         console.print(Text(f"toolkit  {toolkit['path']} (version {toolkit['version']})"))
     console.print(Text(f"machine  {found['machine']}, SoC {found['soc']}{_told(found['device'])}"))
-    for vendor in found["vendors"]:
+    numbers: dict[str, str] = {}
+    for number, vendor in enumerate(found["vendors"], 1):
+        numbers.setdefault(vendor["path"], f"vendor {number}")
         facts = f"version {vendor['version']}, {', '.join(vendor['socs']) or 'no SoC'}, by {vendor['found_by']}"
-        console.print(Text(f"vendor   {vendor['path']} ({facts})"))
+        built = f", built with CANN {vendor['built_with']}" if vendor["built_with"] else ""
+        console.print(Text(f"vendor {number} {vendor['path']} ({facts}{built})"))
     if found["operators"]:
         table = Table("operator", *_PROGRAMS)
+        table.columns[0].no_wrap = True
         for name, programs in found["operators"].items():
-            table.add_row(Text(name), *(Text(programs[program]) for program in _PROGRAMS))
+            table.add_row(Text(name), *(Text(numbers.get(folder, folder)) for folder in programs.values()))
         console.print(table)
     for fault in faults:
         console.print(Text(f"fault    {fault}"))

@@ -267,13 +267,15 @@ def _changed(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     del surroundings
     packed, built = (listed.get("files") for listed in (read_json(vendor.path / MANIFEST), vendor.built))
     files = {**(packed if isinstance(packed, dict) else {}), **(built if isinstance(built, dict) else {})}
+    repair = "install the package again with --force"
+    missing = [name for name in sorted(files) if not (vendor.path / name).is_file()]
+    if missing:
+        others = f"; {len(missing) - 1} more missing" if len(missing) > 1 else ""
+        yield Fault("file-missing", str(vendor.path / missing[0]), f"the manifest lists it{others}", repair)
     for name, digest in sorted(files.items()):
         path = vendor.path / name
-        if not path.is_file():
-            yield Fault("file-missing", str(path), "the manifest lists it", "install the package again with --force")
-        elif hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-            cause = "differs from what was installed"
-            yield Fault("file-changed", str(path), cause, "install the package again with --force")
+        if name not in missing and hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            yield Fault("file-changed", str(path), "differs from what was installed", repair)
 
 
 def _soc_directory(vendor: Vendor, soc: str | None) -> Iterator[Fault]:

@@ -58,7 +58,7 @@ def verify(package: Path) -> tuple[dict[str, Any], list[str]]:
     try:
         manifest = json.loads(files[manifests[0]])
         listed = {str(path): str(digest) for path, digest in manifest["files"].items()}
-        facts = {key: manifest[key] for key in ("vendor", "version", "release", "operators", "socs")}
+        facts = {key: manifest[key] for key in ("vendor", "version", "release", "cann", "operators", "socs")}
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}, [*problems, f"{manifests[0]} is no manifest of a package"]
     for path in sorted(listed):

@@ -34,6 +34,9 @@ def main() -> int:
     except (ToolkitError, MissingProgramError, StepError) as error:
         print(error, file=sys.stderr)  # noqa: T201
         return {ToolkitError: 2, MissingProgramError: 3, StepError: 1}[type(error)]
+    except OSError as error:
+        print(f"the build stopped: {error}; what is done stays for the next try", file=sys.stderr)  # noqa: T201
+        return 1
     return 0
 
 

@@ -303,7 +303,8 @@ if [ "$will_build" = 1 ]; then
     status=0
     set -- --package "$package" --work "$build" --toolkit "$toolkit"
     [ "$quiet" = 0 ] || set -- "$@" --quiet
-    (cd -- "$package/scripts" && exec python3 -B -m cann "$@") || status=$?
+    # Python finds the module in the current folder unless this variable forbids it.
+    (unset PYTHONSAFEPATH && cd -- "$package/scripts" && exec python3 -B -m cann "$@") || status=$?
     if [ "$status" != 0 ]; then
         rmdir -- "$build" "$vendors" 2>/dev/null || :
         [ ! -d "$build" ] || kept="; what is done stays in $build for the next try, with its logs in $build/logs"
@@ -367,7 +368,7 @@ switched=1
 trap - EXIT HUP INT TERM
 [ ! -e "$previous" ] || keep_version "$vendors" "$vendor" "$previous"
 
-[ "$will_build" = 0 ] || rm -rf -- "$build"
+rm -rf -- "$build"
 
 later="install it again with --cann=FOLDER"
 if [ "$will_build" = 1 ]; then

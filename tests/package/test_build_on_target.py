@@ -8,6 +8,8 @@ import subprocess
 import pytest
 from fake_toolkit import FakeToolkit
 
+from opforge.package.cann.__main__ import main
+from opforge.package.layout import layout, write_tree
 from opforge.package.pack import make_package
 
 
@@ -47,6 +49,7 @@ def test_a_toolkit_builds_the_package_before_it_is_installed(small_package, run,
         f"building opforge with CANN 8.1.RC1 in {toolkit.root} (this was not run with a real toolkit)" in built.stdout
     )
     assert "[1/8] configure" in built.stdout
+    assert "CANN: 8.1 to 9.1\n" in run(small_package, "--list").stdout
     vendor = vendors / "opforge"
     assert {"op_api/lib/libcust_opapi.so", "build.log", "built.json"} <= content(vendor)
     assert "compiler_version=7.7.0.1.238" in (vendor / "version.info").read_text()
@@ -132,6 +135,18 @@ def test_a_toolkit_outside_of_the_range_is_refused(small_package, run, tmp_path,
     assert not vendors.exists()
     forced = run(small_package, place, "--no-build", "--force", ASCEND_HOME_PATH=str(toolkit.root))
     assert forced.returncode == 0, forced.stderr
+
+
+def test_a_build_that_cannot_write_is_one_message(small, tmp_path, capfd, toolkit, monkeypatch):
+    write_tree(tmp_path / "unpacked", layout(small))
+    (tmp_path / "file").write_text("in the way")
+    vendor = tmp_path / "unpacked/packages/vendors/opforge"
+    words = ["--package", str(vendor), "--work", str(tmp_path / "file/work"), "--toolkit", str(toolkit.root)]
+    monkeypatch.setattr("sys.argv", ["cann", *words])
+    assert main() == 1
+    said = capfd.readouterr().err
+    assert said.startswith("the build stopped: ")
+    assert len(said.splitlines()) == 1
 
 
 def test_missing_program_is_named_and_nothing_is_done(small_package, run, toolkit, vendors):

@@ -313,6 +313,12 @@ def file_missing(tree):
     (tree.vendor / "manifest.json").write_text(json.dumps(manifest))
 
 
+@fault("file-missing", "op_api/include/aclnn_x.h: the manifest lists it; 1 more missing")
+def files_missing(tree):
+    manifest = {"operators": [OP_TYPE], "files": {f"op_api/include/aclnn_{name}.h": "0" * 64 for name in "xy"}}
+    (tree.vendor / "manifest.json").write_text(json.dumps(manifest))
+
+
 @fault("cann-version", "is made for CANN 8.2 to 9.1, but the toolkit is 8.1.RC1")
 def made_for_a_newer_toolkit(tree):
     manifest = {"operators": [OP_TYPE], "files": {}, "cann": ["8.2", "9.1"]}
@@ -391,6 +397,8 @@ def test_the_command_answers_for_each_program(tree, monkeypatch):
     assert answer["operators"][OP_TYPE]["FE and ATC"] == str(tree.vendor)
     shown = CliRunner().invoke(app, ["doctor"])
     assert "binaries-missing" in shown.output
+    assert f"vendor 1 {tree.vendor}" in shown.output
+    assert re.search(rf"{OP_TYPE} .* vendor 1 ", shown.output)
 
 
 TABLE = """\

@@ -23,7 +23,7 @@ def test_a_package_is_as_its_manifest_says(package):
     facts, problems = verify(package)
     assert problems == []
     assert facts["operators"] == ["GroupedBiasAddGrad"]
-    assert facts["release"] == "source"
+    assert (facts["release"], facts["cann"]) == ("source", ["8.1", "9.1"])
     answer = CliRunner().invoke(app, ["verify", str(package), "--json"])
     assert answer.exit_code == 0
     assert json.loads(answer.output)["problems"] == []

@@ -127,6 +127,11 @@ def test_two_installers_at_once(versions, run, vendors, tmp_path):
     assert version_of(vendors / "opforge") == "1.10"
 
 
+def content_name(vendors):
+    """What someone who looks now finds in the vendor's place."""
+    return version_of(vendors / "opforge") if (vendors / "opforge").exists() else "set aside, the next run restores it"
+
+
 def interrupted(package, vendors, tools, number, moment):
     """Run an upgrade that is killed before or after its command of that number; True when it came to its end."""
     count = tools / "count"
@@ -163,7 +168,7 @@ def test_killed_at_every_step(versions, run, vendors, tmp_path, moment):
     for version in ("1.10", "1.9"):
         assert run(versions[version], "--replace-builtin", "--force", **opp).returncode == 0
         complete[version] = content(vendors / "opforge")
-    number, done, steps = 0, False, []
+    number, done, steps, table = 0, False, [], []
     while not done:
         number += 1
         done = interrupted(versions["1.10"], vendors, tools, number, moment)
@@ -171,6 +176,7 @@ def test_killed_at_every_step(versions, run, vendors, tmp_path, moment):
             found = content(vendors / "opforge")
             assert found in complete.values(), f"step {number}: a mix"
             steps.append(version_of(vendors / "opforge"))
+        table.append((number, "ran to its end" if done else "killed", content_name(vendors)))
         assert config.read_text() == "load_priority=opforge,other\n"
         # The next run, whatever it is, finds its way from there.
         after = run(versions["1.9"], "--replace-builtin", "--force", **opp)
@@ -178,6 +184,7 @@ def test_killed_at_every_step(versions, run, vendors, tmp_path, moment):
         assert content(vendors / "opforge") == complete["1.9"]
         left = {path.name for path in vendors.iterdir()}
         assert left <= {"opforge", ".opforge.previous", "config.ini"}, f"step {number}: {left}"
+    print(f"\nkilled {moment} command number, outcome, what is installed:", *table, sep="\n")  # noqa: T201  # for -s
     assert steps == sorted(steps, reverse=True), "once the new version is there, it stays"
     assert {"1.9", "1.10"} == set(steps)
     assert number > 6
