@@ -34,6 +34,7 @@ LAUNCH_FIGURES = (
     "op_type",
     "tiling_key",
     "first_touch_bytes",
+    "macs",
     "balance",
     "critical_core",
     "phases",
@@ -207,9 +208,15 @@ def _tables(figures: Mapping[str, Any]) -> Iterator[Table]:
         names = list(dict.fromkeys(name for phase in launch["phases"] for name in phase["path"]))
         path = Table("phase", "core", *names, title="Critical path, us")
         for number, phase in enumerate(launch["phases"], 1):
-            path.add_row(str(number), str(phase["core"]), *(f"{phase['path'].get(name, 0.0):.2f}" for name in names))
+            name = launch["cores"][phase["core"]]["name"]
+            path.add_row(str(number), name, *(f"{phase['path'].get(name, 0.0):.2f}" for name in names))
         yield path
-        pipes = Table("pipe", f"core {launch['critical_core']} (critical)", "mean of all cores", title="Busy, us")
+        pipes = Table(
+            "pipe",
+            f"{launch['cores'][launch['critical_core']]['name']} (critical)",
+            "mean of all cores",
+            title="Busy, us",
+        )
         for name, busy in launch["pipes"].items():
             pipes.add_row(name, f"{busy['critical_us']:.2f}", f"{busy['mean_us']:.2f}")
         yield pipes

@@ -24,9 +24,9 @@ LIMITS = {"core": "the slowest core", "gm": "the bandwidth of global memory", "l
 MEANINGS = {
     "estimate_us": "estimated time, launch included, us",
     "launch_us": "launch overhead in it, us",
-    "bound_us": "minimal bytes at the bandwidth of global memory, us",
+    "bound_us": "minimal bytes at the bandwidth of global memory, or products at the peak of the cube cores, us",
     "eff": "bound / (estimate - launch)",
-    "bal": "time of the busiest core / mean of all vector cores",
+    "bal": "time of the busiest core / mean of all of its kind",
     "bytes": "first-touch bytes / minimal bytes",
     "minimal_bytes": "every input and every output once",
     "first_touch_bytes": "128-byte sectors that came from or went to global memory",
@@ -35,7 +35,7 @@ MEANINGS = {
     "dma_count": "DMA instructions",
     "blocks": "blocks launched",
 }
-VECTOR_BYTES_PER_KB = 1024
+BYTES_PER_KB = 1024
 # Charts: the plot of the two small ones in their viewBox, and of the wide ones.
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 524.0, 16.0, 282.0
 WIDE_LEFT, WIDE_RIGHT = 58.0, 1084.0
@@ -94,7 +94,7 @@ def _phases(launch: Mapping[str, Any]) -> list[dict[str, Any]]:
             **phase,
             "limit": _held_by(phase),
             "held_by": LIMITS[_held_by(phase)],
-            "slowest": phase["core"],
+            "slowest": launch["cores"][phase["core"]]["name"],
             "path": _path(phase),
         }
         for phase in sorted(longest, key=lambda phase: phase["number"])
@@ -131,16 +131,16 @@ def _verdict(launch: Mapping[str, Any], launch_us: float) -> str:
 def _roofline(
     launch: Mapping[str, Any], soc: Mapping[str, Any], first_touch: float, running_us: float
 ) -> dict[str, Any]:
-    """Vector units at work (y) over vector cycles for each KB of global memory traffic (x), both logarithmic."""
-    units = soc["aiv"]
+    """Vector or cube units at work (y) over their cycles for each KB of global memory traffic (x), both logarithmic."""
+    word, pipe, units = ("cube", "M", soc["aic"]) if launch["macs"] else ("vector", "V", soc["aiv"])
     # Units that one cycle per KB keeps at work when global memory gives all it can.
     gm = npu_model()["constants"]["gm_bandwidth_bytes_per_s"]["value"]
-    slope = gm / VECTOR_BYTES_PER_KB / (soc["mhz"] * 1e6)
-    cycles = sum(core["busy"].get("V", 0.0) for core in launch["cores"]) * soc["mhz"]
+    slope = gm / BYTES_PER_KB / (soc["mhz"] * 1e6)
+    cycles = sum(core["busy"].get(pipe, 0.0) for core in launch["cores"]) * soc["mhz"]
     x_range, y_range = [1.0, 1000.0], [0.1, 100.0]
     point = None
     if cycles and first_touch and running_us:
-        x, y = cycles / first_touch * VECTOR_BYTES_PER_KB, cycles / running_us / soc["mhz"]
+        x, y = cycles / first_touch * BYTES_PER_KB, cycles / running_us / soc["mhz"]
         x_range = [
             min(x_range[0], 10.0 ** math.floor(math.log10(x))),
             max(x_range[1], 10.0 ** math.ceil(math.log10(x))),
@@ -166,6 +166,8 @@ def _roofline(
         "y_ticks": [{"at": at_y(value), "label": f"{value:g}"} for value in _decades(y_range)],
         "roof": f"{at_x(begin)},{at_y(begin * slope)} {at_x(knee)},{at_y(units)} {RIGHT},{at_y(units)}",
         "ceiling_y": at_y(units),
+        "word": word,
+        "units": units,
         "slope_label": f"global memory, {gm / 1e12:g} TB/s",
         "slope_x": at_x(middle) - 8,
         "slope_y": at_y(middle * slope) - 8,
@@ -184,7 +186,7 @@ def _roofline(
             "text_y": at_y(y) + 5,
             "anchor": "end" if is_right else "start",
             "label": f"{_number(y)} of {_number(roof)} possible",
-            "title": f"{_number(x)} vector cycles per KB, {_number(y)} vector units at work",
+            "title": f"{_number(x)} {word} cycles per KB, {_number(y)} {word} units at work",
         }
     return chart
 
@@ -199,8 +201,15 @@ def _core_ticks(cores: int, begin: float, pitch: float) -> list[dict[str, Any]]:
     return [{"at": round(begin + (core + 0.5) * pitch, 1), "label": core} for core in range(0, cores, step)]
 
 
+def _kind(core: Mapping[str, Any]) -> str:
+    return str(core["name"]).split()[0]
+
+
 def _load(launch: Mapping[str, Any]) -> dict[str, Any]:
-    times = [core["us"] for core in launch["cores"]]
+    cores = launch["cores"]
+    times = [core["us"] for core in cores]
+    critical = _kind(cores[launch["critical_core"]])
+    peers = [core["us"] for core in cores if _kind(core) == critical]
     top = max(times) * 1.05 or 1.0
     pitch = (RIGHT - LEFT) / len(times)
 
@@ -210,7 +219,7 @@ def _load(launch: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "bars": [
             {
-                "core": core,
+                "name": cores[core]["name"],
                 "us": us,
                 "x": round(LEFT + core * pitch + pitch * 0.12, 2),
                 "width": round(pitch * 0.76, 2),
@@ -222,7 +231,8 @@ def _load(launch: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "x_ticks": _core_ticks(len(times), LEFT, pitch),
         "y_ticks": [{"at": at(us), "label": _number(us)} for us in _linear_ticks(top)],
-        "mean_y": at(sum(times) / len(times)),
+        "mean_y": at(sum(peers) / len(peers)),
+        "peers": len(peers),
     }
 
 
@@ -234,7 +244,8 @@ def _heat(launch: Mapping[str, Any], running_us: float) -> dict[str, Any]:
     for number, pipe in enumerate(used):
         shares = [min(core["busy"].get(pipe, 0.0) / running_us, 1.0) if running_us else 0.0 for core in cores]
         cells = [
-            {"core": core, "share": share, "x": round(WIDE_LEFT + core * pitch, 2)} for core, share in enumerate(shares)
+            {"name": cores[core]["name"], "share": share, "x": round(WIDE_LEFT + core * pitch, 2)}
+            for core, share in enumerate(shares)
         ]
         rows.append({"pipe": pipe, "y": 30 * number, "cells": cells, "mean": sum(shares) / len(shares)})
     ticks = _core_ticks(len(cores), WIDE_LEFT, pitch)
@@ -290,7 +301,7 @@ def _lanes(launch: Mapping[str, Any], events: Sequence[Mapping[str, Any]], runni
         bands.append({"x": round(WIDE_LEFT + start * scale, 2), "width": round(_phase_us(phase) * scale, 2)})
         start += _phase_us(phase)
     return {
-        "core": core,
+        "core": launch["cores"][core]["name"],
         "rows": rows,
         "bands": bands,
         "height": 30 * len(used) + 22,
@@ -313,6 +324,7 @@ def _launch(
     used = [name for name in PIPE_WORDS if any(name in phase["path"] for phase in launch["phases"])]
     return {
         "title": f"{launch['op_type']}: " if len(launches) > 1 else "",
+        "core_kinds": len({_kind(core) for core in launch["cores"]}),
         "verdict": _verdict(launch, launch_us),
         "timeline": _stretches(launch, launch_us),
         "timeline_legend": [

@@ -68,11 +68,12 @@ class Report:
         minimal_bytes: Every input once and every output once.
         dma_count: DMA instructions.
         blocks: Cores of the largest launch.
-        balance: Estimated time of the busiest core over the mean of all vector cores.
+        balance: Estimated time of the busiest core over the mean of all cores of its kind.
         traffic_balance: The same of DMA bytes.
         estimate_us: Time by the model of npu_model.json, launch overhead included; an estimate, nothing is measured.
         launch_us: The launch overhead in it.
-        bound_us: Roofline bound of the problem: the minimal bytes at the bandwidth of global memory.
+        bound_us: Roofline bound of the problem: the minimal bytes at the bandwidth of global memory, or, if that takes
+            longer, its products at the peak of all cube cores.
     """
 
     gm_bytes_read: int

@@ -24,7 +24,6 @@ from .toolkit import CANN_8, Toolkit, tool_environment
 
 BUILT, LOG = "built.json", "build.log"
 TBE = "op_impl/ai_core/tbe"
-_PROJECT = Path(__file__).resolve().parent / "cmake"
 
 
 class MissingProgramError(Exception):
@@ -91,7 +90,7 @@ class Build(NamedTuple):
                 )
         vendor = json.loads((self.package / "manifest.json").read_text(encoding="utf-8"))["vendor"]
         self._begin(vendor)
-        folders = commands.Folders(str(_PROJECT), str(self.work / "package" / vendor), vendor, str(self.work))
+        folders = commands.Folders(str(self.work / "package" / vendor), vendor, str(self.work))
         operators = _operators(self.package)
         stages = (
             self._stages_8(folders, operators)

@@ -317,7 +317,7 @@ CUBE_PLANTED = [
         "filter reads",
         "uninitialised_read",
     ),
-    Planted("m_rounded_up", FIRST, FIRST.replace("20, 24", "32, 24"), "uninitialised_read", "fm reads"),
+    Planted("rows_rounded_up", STORE, STORE.replace("24, 20", "24, 32"), "uninitialised_read", "src reads"),
     Planted("bias_missing", "DataCopy(c1, biasGm, 24);", "", "uninitialised_read", "bias reads"),
     Planted("sums_not_started", FIRST, "", "uninitialised_read", "dst reads"),
     Planted("store_rounded_up", STORE, STORE.replace("24, 20", "32, 20"), "uninitialised_read", "src reads"),

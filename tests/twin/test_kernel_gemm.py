@@ -66,3 +66,64 @@ def test_layouts(kernels, factor, out, transpose_a, transpose_b):
     k = 150
     result = gemm(kernels, factor, out, 97, 83, k, transpose_a=transpose_a, transpose_b=transpose_b, blocks=3)
     assert_close(*result, k)
+
+
+@pytest.mark.parametrize("factor", ["half", "bfloat16_t"])
+@pytest.mark.parametrize("transpose", [0, 1])
+def test_windows_load_what_fractals_load(kernels, factor, transpose):
+    shape = (kernels, factor, "float", 50, 70, 90)
+    by_fractals = gemm(*shape, transpose_a=transpose)
+    by_windows = gemm(*shape, transpose_a=transpose, by_window=1)
+    np.testing.assert_array_equal(by_windows[0], by_fractals[0])
+    assert_close(*by_windows, 90)
+
+
+@pytest.mark.parametrize("has_bias", [0, 1])
+def test_unit_flags_and_bias(kernels, has_bias):
+    assert_close(*gemm(kernels, "half", "half", 40, 200, 300, unit_flag=1, has_bias=has_bias, blocks=2), 300)
+
+
+def sequential(left: Any, right: Any) -> Any:
+    """The sum in the order of k, each product and each sum rounded to float."""
+    sums = np.zeros((left.shape[0], right.shape[1]), np.float32)
+    for index in range(left.shape[1]):
+        sums = sums + np.outer(left[:, index], right[index]).astype(np.float32)
+    return sums
+
+
+def hf32(values: Any, mode: int) -> Any:
+    """Eleven bits of mantissa: to nearest even (1) or towards zero (2)."""
+    bits = values.view(np.uint32).astype(np.uint64)
+    if mode == 1:
+        bits = bits + 0x7FF + (bits >> 12 & 1)
+    return (bits & 0xFFFFF000).astype(np.uint32).view(np.float32)
+
+
+@pytest.mark.parametrize(("factor", "mode"), [("half", 0), ("bfloat16_t", 0), ("float", 0), ("float", 1), ("float", 2)])
+@pytest.mark.parametrize("strict", [True, False])
+def test_sums_are_made_in_the_order_of_k(kernels, factor, mode, strict):
+    random = np.random.default_rng(5)
+    m, n, k = 23, 37, 100
+    a, b = (random.standard_normal(shape).astype(TYPES[factor]) for shape in ((m, k), (k, n)))
+    a[0, 0] = b[0, 0] = np.inf
+    c = np.zeros((m, n), np.float32)
+    tiling = struct.pack("12i", m, n, k, 32, 32, 48, 0, 0, 0, mode, 0, 0)
+    kernels.run(f"gemm_{factor}_float", a, b, np.zeros(n, np.float32), c, tiling=tiling, strict=strict)
+    left, right = a.astype(np.float32), b.astype(np.float32)
+    if mode:
+        left, right = hf32(left, mode), hf32(right, mode)
+    np.testing.assert_array_equal(c, sequential(left, right))
+
+
+@pytest.mark.parametrize("case", range(30))
+def test_random_shapes(kernels, case):
+    random = np.random.default_rng(case)
+    factor, out = PAIRS[random.integers(len(PAIRS))]
+    m, n, k = (int(size) for size in random.integers(1, 150, 3))
+    base = tuple(int(size) * 16 for size in random.integers(1, 6, 3))
+    flags = {name: int(random.integers(2)) for name in ("transpose_a", "transpose_b", "by_window", "unit_flag")}
+    has_bias = int(random.integers(2))
+    result = gemm(
+        kernels, factor, out, m, n, k, base=base, has_bias=has_bias, blocks=int(random.integers(1, 5)), **flags
+    )
+    assert_close(*result, k)

@@ -49,16 +49,23 @@ void ScatterRow(Block& block, const uint8_t* from, uint64_t address, int64_t byt
     }
 }
 
-/// Element-wise dst[j][i] = src[i][j] for the rows i and columns j of a square of 16 x 16.
-void TransposeSquare(uint8_t* dst[2], const uint8_t* src[2], int64_t size)
+/// `rows` rows of 32 bytes to columns.
+template <typename T>
+void TransposeRows(uint8_t* dst, const uint8_t* src, int64_t rows)
 {
-    const int64_t c0 = kBlockBytes / size;
-    for (int64_t row = 0; row < kFractalRows; ++row) {
-        for (int64_t column = 0; column < kFractalRows; ++column) {
-            std::memcpy(dst[row / c0] + (column * c0 + row % c0) * size,
-                        src[column / c0] + (row * c0 + column % c0) * size, static_cast<size_t>(size));
+    constexpr auto size = static_cast<int64_t>(sizeof(T));
+    constexpr int64_t c0 = kBlockBytes / size;
+    for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t column = 0; column < c0; ++column) {
+            std::memcpy(dst + (column * c0 + row) * size, src + (row * c0 + column) * size, sizeof(T));
         }
     }
+}
+
+/// At most as many rows as 32 bytes have elements: the part of a matrix that stays together when it is transposed.
+void Transpose(uint8_t* dst, const uint8_t* src, int64_t rows, int64_t size)
+{
+    size == 2 ? TransposeRows<uint16_t>(dst, src, rows) : TransposeRows<uint32_t>(dst, src, rows);
 }
 
 }  // namespace
@@ -142,9 +149,14 @@ void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad&
                 std::memcpy(bytes + target, bytes + source, static_cast<size_t>(kFractalBytes));
                 return;
             }
-            uint8_t* to[2] = {bytes + target, bytes + target + fractalPitch};
-            const uint8_t* squares[2] = {bytes + source, bytes + source + kFractalBytes};
-            TransposeSquare(to, squares, src.size);
+            // One part of 2-byte types; of float four, two of each fractal.
+            const int64_t partBytes = kFractalBytes / pieces;
+            for (int64_t from = 0; from < pieces; ++from) {
+                for (int64_t to = 0; to < pieces; ++to) {
+                    Transpose(bytes + target + to * fractalPitch + from * partBytes,
+                              bytes + source + from * kFractalBytes + to * partBytes, kBlockBytes / src.size, src.size);
+                }
+            }
         });
     }
     ChargeLoad(*block, dst, load.repeats * pieceBytes, call);
@@ -159,8 +171,7 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
     const int64_t c0 = kBlockBytes / size;
     const int64_t lastRow = load.firstRow + load.rowCount;
     const int64_t lastColumn = load.firstColumn + load.columnCount;
-    if (load.columns % c0 != 0 || load.firstColumn % c0 != 0 ||
-        (load.columnCount % c0 != 0 && lastColumn != load.columns)) {
+    if (load.columns % c0 != 0 || load.firstColumn % c0 != 0 || load.columnCount % c0 != 0) {
         block->Fail("window", Pipe::kMte1, call,
                     Text("channelSize is ", load.columns, ", kStartPt ", load.firstColumn, ", kExtension ",
                          load.columnCount, ", expected multiples of ", c0));
@@ -171,7 +182,7 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
             Text("rows [", load.firstRow, ", ", lastRow, ") and columns [", load.firstColumn, ", ", lastColumn,
                  ") of a matrix of ", load.rows, " rows (l1W) and ", load.columns, " columns (channelSize) in L1"));
     }
-    // Element (row, column) of the matrix goes to element (major, minor) of an array of fractals.
+    // Rows of the matrix are rows of fractals, or, transposed, their columns.
     const bool isTransposed = isL0B || load.isTransposed;
     const int64_t majors = isTransposed ? load.columnCount : load.rowCount;
     const int64_t minors = isTransposed ? load.rowCount : load.columnCount;
@@ -181,7 +192,7 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
     const int64_t columnBytes = load.rows * kBlockBytes;
     LocalView from = src;
     from.address += load.firstColumn / c0 * columnBytes + load.firstRow * kBlockBytes;
-    const int64_t columnFractals = CeilDiv(load.columnCount, c0);
+    const int64_t columnFractals = load.columnCount / c0;
     block->Use(from, (columnFractals - 1) * columnBytes + load.rowCount * kBlockBytes, Pipe::kMte1, AccessKind::kRead,
                kBlockBytes, "src", call);
     block->Use(dst, bytes, Pipe::kMte1, AccessKind::kWrite, kFractalBytes, "dst", call);
@@ -191,16 +202,21 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
     block->NoteUse({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "dst", call});
     block->local.Poison(dst.address, bytes);
     block->local.Rearrange([&](uint8_t* memory) {
-        for (int64_t row = 0; row < load.rowCount; ++row) {
-            for (int64_t column = 0; column < load.columnCount; ++column) {
+        const int64_t step = isTransposed ? c0 : kFractalRows;
+        for (int64_t column = 0; column < load.columnCount; column += c0) {
+            for (int64_t row = 0; row < load.rowCount; row += step) {
                 const int64_t major = isTransposed ? column : row;
                 const int64_t minor = isTransposed ? row : column;
                 const int64_t fractal = isL0B ? minor / c0 * majorFractals + major / kFractalRows
                                               : major / kFractalRows * minorFractals + minor / c0;
-                std::memcpy(
-                    memory + dst.address + fractal * kFractalBytes + (major % kFractalRows * c0 + minor % c0) * size,
-                    memory + from.address + column / c0 * columnBytes + (row * c0 + column % c0) * size,
-                    static_cast<size_t>(size));
+                uint8_t* to = memory + dst.address + fractal * kFractalBytes + major % kFractalRows * kBlockBytes;
+                const uint8_t* source = memory + from.address + column / c0 * columnBytes + row * kBlockBytes;
+                const int64_t rows = std::min(step, load.rowCount - row);
+                if (isTransposed) {
+                    Transpose(to, source, rows, size);
+                } else {
+                    std::memcpy(to, source, static_cast<size_t>(rows * kBlockBytes));
+                }
             }
         }
     });

@@ -40,11 +40,36 @@ struct Factor {
     int64_t kBytes;
     int64_t rowStride;     ///< from fractal to fractal, downwards
     int64_t columnStride;  ///< and to the right
+    bool mayEnd;           ///< rows at the end may be undefined
     const char* name;
+
+    int64_t AddressOf(int64_t row, int64_t column) const
+    {
+        return view.address + row / kFractalRows * rowStride + column * columnStride + row % kFractalRows * kRowBytes;
+    }
 };
 
-/// The cube unit leaves out what lies beyond the real rows and k; all else must have been written.
-void ReadFactor(Block& block, const Factor& factor, const Call& call)
+/// Rows up to the last one of which anything was written: m may count padding, whose sums are undefined then.
+int64_t DefinedRows(const Block& block, const Factor& factor)
+{
+    int64_t rows = factor.rows;
+    const auto isDefined = [&](int64_t row) {
+        for (int64_t column = 0; column < CeilDiv(factor.kBytes, kRowBytes); ++column) {
+            if (block.local.HasWritten(factor.AddressOf(row, column), kRowBytes)) {
+                return true;
+            }
+        }
+        return false;
+    };
+    while (rows > 1 && !isDefined(rows - 1)) {
+        --rows;
+    }
+    return rows;
+}
+
+/// The cube unit leaves out what lies beyond the real rows and k; all else must have been written, but for rows at the
+/// end of the left factor. Returns how many rows are defined.
+int64_t ReadFactor(Block& block, const Factor& factor, const Call& call)
 {
     const int64_t rowFractals = CeilDiv(factor.rows, kFractalRows);
     const int64_t columns = CeilDiv(factor.kBytes, kRowBytes);
@@ -53,16 +78,16 @@ void ReadFactor(Block& block, const Factor& factor, const Call& call)
     block.Use(factor.view, bytes, Pipe::kCube, AccessKind::kRead, kFractalBytes, factor.name, call);
     block.NoteUse({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, begin, bytes, factor.name, call});
     if (block.local.FirstUnwritten(begin, bytes) < 0) {
-        return;
+        return factor.rows;
     }
-    for (int64_t row = 0; row < factor.rows; ++row) {
+    const int64_t rows = factor.mayEnd ? DefinedRows(block, factor) : factor.rows;
+    for (int64_t row = 0; row < rows; ++row) {
         for (int64_t column = 0; column < columns; ++column) {
-            const int64_t at = begin + row / kFractalRows * factor.rowStride + column * factor.columnStride +
-                               row % kFractalRows * kRowBytes;
-            block.CheckContents({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, at,
+            block.CheckContents({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, factor.AddressOf(row, column),
                                  std::min(kRowBytes, factor.kBytes - column * kRowBytes), factor.name, call});
         }
     }
+    return rows;
 }
 
 /// With one row the left factor is a plain vector.
@@ -75,11 +100,11 @@ void ReadVector(Block& block, const LocalView& view, int64_t kBytes, const Call&
 /// The sums a Mmad starts from, and what it leaves: the padding of its fractals is undefined.
 class Sums {
 public:
-    Sums(Block& block, const LocalView& view, const Product& product, const Call& call)
+    Sums(Block& block, const LocalView& view, const Product& product, int64_t definedRows, const Call& call)
         : block_(block),
           call_(call),
           begin_(view.address),
-          m_(product.m),
+          definedRows_(definedRows),
           n_(product.n),
           columnBytes_(RoundUp(product.m, kFractalRows) * kSumRowBytes),
           columns_(CeilDiv(product.n, kFractalRows))
@@ -121,13 +146,11 @@ public:
     void MarkResult()
     {
         ForRows([&](int64_t at, int64_t bytes) { block_.local.MarkWritten(at, bytes); });
-        if (block_.local.FirstUnwritten(begin_, Bytes()) >= 0) {
-            PoisonPadding();
-        }
+        PoisonPadding();
     }
 
 private:
-    /// The real part of the tile in dense pieces.
+    /// The defined part of the tile in dense pieces.
     template <typename Do>
     void ForRows(const Do& act)
     {
@@ -135,10 +158,10 @@ private:
             const int64_t at = begin_ + column * columnBytes_;
             const int64_t width = std::min(kFractalRows, n_ - column * kFractalRows);
             if (width == kFractalRows) {
-                act(at, m_ * kSumRowBytes);
+                act(at, definedRows_ * kSumRowBytes);
                 continue;
             }
-            for (int64_t row = 0; row < m_; ++row) {
+            for (int64_t row = 0; row < definedRows_; ++row) {
                 act(at + row * kSumRowBytes, width * static_cast<int64_t>(sizeof(float)));
             }
         }
@@ -148,10 +171,10 @@ private:
     {
         for (int64_t column = 0; column < columns_; ++column) {
             const int64_t at = begin_ + column * columnBytes_;
-            block_.local.Poison(at + m_ * kSumRowBytes, columnBytes_ - m_ * kSumRowBytes);
+            block_.local.Poison(at + definedRows_ * kSumRowBytes, columnBytes_ - definedRows_ * kSumRowBytes);
             const int64_t width =
                 std::min(kFractalRows, n_ - column * kFractalRows) * static_cast<int64_t>(sizeof(float));
-            for (int64_t row = 0; row < m_ && width < kSumRowBytes; ++row) {
+            for (int64_t row = 0; row < definedRows_ && width < kSumRowBytes; ++row) {
                 block_.local.Poison(at + row * kSumRowBytes + width, kSumRowBytes - width);
             }
         }
@@ -160,7 +183,7 @@ private:
     Block& block_;
     const Call& call_;
     int64_t begin_;
-    int64_t m_;
+    int64_t definedRows_;
     int64_t n_;
     int64_t columnBytes_;
     int64_t columns_;
@@ -218,13 +241,15 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
     const int64_t kBytes = product.k * a.size;
     const int64_t kFractals = RoundUp(kBytes, product.hasWideK && a.size == 4 ? 2 * kRowBytes : kRowBytes) / kRowBytes;
     const int64_t columns = CeilDiv(product.n, kFractalRows);
+    int64_t definedRows = 1;
     if (product.m == 1) {
         ReadVector(*block, a, kBytes, call);
     } else {
-        ReadFactor(*block, {a, product.m, kBytes, kFractals * kFractalBytes, kFractalBytes, "fm"}, call);
+        definedRows =
+            ReadFactor(*block, {a, product.m, kBytes, kFractals * kFractalBytes, kFractalBytes, true, "fm"}, call);
     }
-    ReadFactor(*block, {b, product.n, kBytes, kFractalBytes, columns * kFractalBytes, "filter"}, call);
-    Sums sums(*block, dst, product, call);
+    ReadFactor(*block, {b, product.n, kBytes, kFractalBytes, columns * kFractalBytes, false, "filter"}, call);
+    Sums sums(*block, dst, product, definedRows, call);
     PassUnitFlag(*block, dst, sums.Bytes(), product, call);
     if (CeilDiv(product.m, kFractalRows) * columns >= kOrderedFractals) {
         block->OrderOwn(Pipe::kCube);

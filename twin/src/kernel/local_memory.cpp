@@ -94,6 +94,11 @@ int64_t LocalMemory::FirstUnwritten(int64_t begin, int64_t bytes) const
     return found == nullptr ? -1 : static_cast<const uint8_t*>(found) - written_.data();
 }
 
+bool LocalMemory::HasWritten(int64_t begin, int64_t bytes) const
+{
+    return !shadowed_ || std::memchr(written_.data() + begin, 1, static_cast<size_t>(bytes)) != nullptr;
+}
+
 LocalUnit* LocalMemory::UnitAt(TPosition position)
 {
     const std::optional<Id> id = IdOf(position);

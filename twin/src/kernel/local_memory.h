@@ -69,6 +69,7 @@ public:
     void MarkWritten(int64_t begin, int64_t bytes);
     /// Address of the first byte of the range that nobody has written, -1 when there is none.
     int64_t FirstUnwritten(int64_t begin, int64_t bytes) const;
+    bool HasWritten(int64_t begin, int64_t bytes) const;
 
     /// Calls `change` for the bytes and for what is known of them, so that it moves both alike.
     template <typename Change>

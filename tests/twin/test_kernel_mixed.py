@@ -1,0 +1,218 @@
+"""Launches with cube cores, alone and with vector cores: who runs, GEMV, and what the time model says of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opforge.twin.build import npu_model
+from opforge.twin.profile import summary
+from opforge.twin.profile_page import render
+from opforge.twin.results import Result
+
+SOURCE = """
+#include "kernel_operator.h"
+using namespace AscendC;
+
+struct Type {
+    int32_t type = 0;
+};
+
+/// Every core notes who it is in a line of 64 bytes: cube cores in the first rows, vector cores behind.
+template <int type>
+__aicore__ inline void Note(GM_ADDR y)
+{
+    GlobalTensor<int32_t> yGm;
+    yGm.SetGlobalBuffer((__gm__ int32_t*)y);
+    int64_t row = GetBlockIdx();
+    if ASCEND_IS_AIV {
+        row += 8;
+    }
+    yGm.SetValue(row * 16, 1);
+    yGm.SetValue(row * 16 + 1, GetSubBlockIdx());
+    yGm.SetValue(row * 16 + 2, GetTaskRation());
+    yGm.SetValue(row * 16 + 3, GetBlockNum());
+    DataCacheCleanAndInvalid<int32_t, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(yGm[row * 16]);
+}
+
+#define WHO(name)                                                           \
+    extern "C" __global__ __aicore__ void who_##name(GM_ADDR y, GM_ADDR, GM_ADDR) \
+    {                                                                       \
+        KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_##name);                       \
+        Note<0>(y);                                                         \
+    }
+WHO(AIV_ONLY)
+WHO(AIC_ONLY)
+WHO(MIX_AIV_1_0)
+WHO(MIX_AIC_1_0)
+WHO(MIX_AIC_1_1)
+WHO(MIX_AIC_1_2)
+
+#define ORDER(event) SetFlag<HardEvent::event>(EVENT_ID0); WaitFlag<HardEvent::event>(EVENT_ID0)
+
+/// One row times a matrix: L0A holds a plain vector of 48, or, `dense` false, the first rows of fractals.
+template <bool dense>
+__aicore__ inline void Row(GM_ADDR a, GM_ADDR b, GM_ADDR c)
+{
+    TPipe pipe;
+    TBuf<TPosition::A1> a1Buffer;
+    TBuf<TPosition::B1> b1Buffer;
+    TBuf<TPosition::A2> a2Buffer;
+    TBuf<TPosition::B2> b2Buffer;
+    TBuf<TPosition::CO1> co1Buffer;
+    pipe.InitBuffer(a1Buffer, 1536);
+    pipe.InitBuffer(b1Buffer, 1536);
+    pipe.InitBuffer(a2Buffer, 1536);
+    pipe.InitBuffer(b2Buffer, 1536);
+    pipe.InitBuffer(co1Buffer, 1024);
+    GlobalTensor<half> aGm, bGm;
+    GlobalTensor<float> cGm;
+    aGm.SetGlobalBuffer((__gm__ half*)a);
+    bGm.SetGlobalBuffer((__gm__ half*)b);
+    cGm.SetGlobalBuffer((__gm__ float*)c);
+    LocalTensor<half> a1 = a1Buffer.Get<half>();
+    LocalTensor<half> b1 = b1Buffer.Get<half>();
+    InitConstValue(a1, InitConstValueParams<half>(1, 48, 0, half(0)));
+    PipeBarrier<PIPE_MTE2>();
+    if (dense) {
+        DataCopy(a1, aGm, 48);
+    } else {
+        DataCopy(a1, aGm, Nd2NzParams(1, 1, 48, 0, 48, 16, 1, 0));
+    }
+    DataCopy(b1, bGm, Nd2NzParams(1, 48, 16, 0, 16, 48, 1, 0));
+    ORDER(MTE2_MTE1);
+    LoadData(a2Buffer.Get<half>(), a1, LoadData2DParams(0, 3, 1, 0, 0, false, 0));
+    LoadData(b2Buffer.Get<half>(), b1, LoadData2DParams(0, 3, 1, 0, 0, true, 0));
+    ORDER(MTE1_M);
+    MmadParams product(dense ? 1 : 16, 16, 48, 0, false, true);
+    Mmad(co1Buffer.Get<float>(), a2Buffer.Get<half>(), b2Buffer.Get<half>(), product);
+    ORDER(M_FIX);
+    Fixpipe<float, float>(cGm, co1Buffer.Get<float>(), FixpipeParamsV220(16, 1, 16, 16, false));
+}
+
+extern "C" __global__ __aicore__ void vector_row(GM_ADDR a, GM_ADDR b, GM_ADDR c, GM_ADDR, GM_ADDR)
+{
+    Row<true>(a, b, c);
+}
+
+extern "C" __global__ __aicore__ void fractal_row(GM_ADDR a, GM_ADDR b, GM_ADDR c, GM_ADDR, GM_ADDR)
+{
+    Row<false>(a, b, c);
+}
+
+/// The cube core multiplies for a while, then tells its vector cores.
+extern "C" __global__ __aicore__ void handover(GM_ADDR y, GM_ADDR, GM_ADDR)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
+    TPipe pipe;
+    if ASCEND_IS_AIC {
+        TBuf<TPosition::A2> a2Buffer;
+        TBuf<TPosition::B2> b2Buffer;
+        TBuf<TPosition::CO1> co1Buffer;
+        pipe.InitBuffer(a2Buffer, 32768);
+        pipe.InitBuffer(b2Buffer, 32768);
+        pipe.InitBuffer(co1Buffer, 65536);
+        InitConstValue(a2Buffer.Get<half>(), InitConstValueParams<half>(1, 64, 0, half(1)));
+        InitConstValue(b2Buffer.Get<half>(), InitConstValueParams<half>(1, 64, 0, half(1)));
+        ORDER(MTE1_M);
+        for (int32_t i = 0; i < 8; ++i) {
+            MmadParams product(128, 120, 128, 0, false, i == 0);
+            Mmad(co1Buffer.Get<float>(), a2Buffer.Get<half>(), b2Buffer.Get<half>(), product);
+        }
+        CrossCoreSetFlag<2, PIPE_M>(0);
+    }
+    if ASCEND_IS_AIV {
+        TBuf<TPosition::VECCALC> buffer;
+        pipe.InitBuffer(buffer, 256);
+        CrossCoreWaitFlag(0);
+        Duplicate(buffer.Get<float>(), 1.0f, 64);
+        ORDER(V_MTE3);
+        GlobalTensor<float> yGm;
+        yGm.SetGlobalBuffer((__gm__ float*)y + GetBlockIdx() * 64);
+        DataCopy(yGm, buffer.Get<float>(), 64);
+    }
+}
+"""
+CYCLES_PER_US = 1850
+
+
+@pytest.fixture(scope="module")
+def kernels(compile_kernels):
+    return compile_kernels(SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("name", "cubes", "vectors"),
+    [
+        ("AIV_ONLY", 0, 1),
+        ("AIC_ONLY", 1, 0),
+        ("MIX_AIV_1_0", 0, 1),
+        ("MIX_AIC_1_0", 1, 0),
+        ("MIX_AIC_1_1", 1, 1),
+        ("MIX_AIC_1_2", 1, 2),
+    ],
+)
+@pytest.mark.parametrize("assumed", ["AIV_ONLY", "MIX_AIC_1_2"])
+def test_the_cores_of_a_task_type(kernels, name, cubes, vectors, assumed):
+    groups = 3
+    rows = np.zeros((14, 16), np.int32)
+    kernels.run(f"who_{name}", rows, blocks=groups, task_type=assumed)
+    expected = np.zeros_like(rows)
+    for group in range(groups * cubes):
+        expected[group, :4] = 1, 0, 1, groups
+    for block in range(groups * vectors):
+        expected[8 + block, :4] = 1, block % vectors, vectors, groups
+    np.testing.assert_array_equal(rows, expected)
+
+
+def test_a_single_row_reads_a_plain_vector(kernels):
+    random = np.random.default_rng(3)
+    a, b = random.integers(-4, 5, 48).astype(np.float16), random.integers(-4, 5, (48, 16)).astype(np.float16)
+    for name in ("vector_row", "fractal_row"):
+        c = np.zeros(16, np.float32)
+        kernels.run(name, a, b, c, task_type="AIC_ONLY")
+        np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+def test_the_cube_unit_takes_its_cycles_and_vector_cores_wait_for_it(kernels):
+    y = np.zeros((3, 2, 64), np.float32)
+    report = kernels.run("handover", y, blocks=3)
+    np.testing.assert_array_equal(y, 1)
+    cores = {core["name"]: core for core in report["cores"]}
+    assert [*cores] == [*(f"AIC {core}" for core in range(24)), *(f"AIV {core}" for core in range(48))]
+    products = 8 * 8 * 8 * 8  # of fractals, one a cycle
+    for group in range(3):
+        assert cores[f"AIC {group}"]["busy"]["M"] == pytest.approx(products / CYCLES_PER_US, rel=1e-5)
+    assert cores["AIC 3"]["us"] == 0
+    # The vector cores go on when the cube core has told them, and no later.
+    constants = npu_model()["constants"]
+    delay = constants["dma_latency_cycles"]["value"]
+    for core in range(6):
+        behind = cores[f"AIV {core}"]["us"] - cores[f"AIC {core // 2}"]["us"]
+        assert delay / CYCLES_PER_US <= behind < 3 * delay / CYCLES_PER_US
+    assert cores["AIV 6"]["us"] == 0
+    assert report["macs"] == 3 * 8 * 128 * 120 * 128
+    peak = constants["cube_macs_per_cycle"]["value"]["fp16"] * 24 * CYCLES_PER_US
+    assert report["bound_us"] == pytest.approx(max(report["macs"] / peak, 2 * y.nbytes / 1.6e6), rel=1e-5)
+    busiest = max(core["us"] for core in report["cores"])
+    vector_us = [core["us"] for name, core in cores.items() if name.startswith("AIV")]
+    assert report["balance"] == pytest.approx(busiest * 48 / sum(vector_us), rel=1e-5)
+
+
+def test_too_many_cubes_follow_each_other(kernels):
+    rows = np.zeros((64, 16), np.int32)
+    report = kernels.run("who_AIC_ONLY", rows, blocks=30, task_type="AIC_ONLY")
+    assert len(report["cores"]) == 24
+    assert sum(rows[:, 0]) == 30
+
+
+def test_a_page_shows_both_kinds_of_cores(kernels):
+    report = kernels.run("handover", np.zeros((3, 2, 64), np.float32), blocks=3)
+    figures = summary(Result({}, [{**report, "minimal_bytes": 1536}]))
+    case = {"operator": "handover", "soc": "Ascend910B1", "shapes": {}, "dtypes": {}, "attrs": {}}
+    page = render(case, figures, [])
+    for core in report["cores"]:
+        assert f"{core['name']}: {core['us']:.3f} us" in page
+    assert "all 24 cube units" in page
+    assert "AIC 2, M: " in page
+    assert "The dashed line is the mean of all 48 of its kind" in page
