@@ -304,6 +304,9 @@ def verify(
 
 def main() -> None:
     """Run the command line; a user's mistake is one message on stderr, never a traceback."""
+    from opforge.frontend.limits import supervise
+
+    supervise()
     try:
         app()
     except UserError as error:

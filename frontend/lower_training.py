@@ -45,6 +45,8 @@ class LowerBatchNormalizationGrad(Rule):
             return Refusal("the model does not import ai.onnx, which the sums need")
         dims_known = [dim for dim in known.shape if dim is not None]
         count_of = prod(dims_known) // max(dims_known[1], 1)
+        if count_of >= 1 << 31:
+            return Refusal(f"counts {count_of} elements of a channel, expected a number that fits int32")
         fresh = context.value_names.fresh
         _, d_scale, d_bias = [*node.output, "", ""][:3]
         axes = [0, *range(2, len(known.shape))]
