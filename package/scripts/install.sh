@@ -309,8 +309,9 @@ if [ "$will_build" = 1 ]; then
     (unset PYTHONSAFEPATH && cd -- "$package/scripts" && exec python3 -B -m cann "$@") || status=$?
     if [ "$status" != 0 ]; then
         rmdir -- "$build" "$vendors" 2>/dev/null || :
-        [ ! -d "$build" ] || kept="; what is done stays in $build for the next try, with its logs in $build/logs"
-        printf '%s\n' "nothing was installed${kept:-}; --no-build installs the sources only" >&2
+        stays=
+        [ ! -d "$build" ] || stays="; what is done stays in $build for the next try, with its logs in $build/logs"
+        printf '%s\n' "nothing was installed$stays; --no-build installs the sources only" >&2
         exit "$status"
     fi
 fi
