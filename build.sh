@@ -12,6 +12,7 @@ what:
   --run_example          the main job: generate, build for the CPU twin, pack, install, convert and run a model
   -u [--all]             the tests; --all adds what is slower
   --pkg                  custom_opp_<os>_<arch>.run in build_out/
+  --docs                 the pages as a site with search, in build/site/
   --lint                 ruff, mypy and clang-format alone
   --make_clean           remove build/, build_out/ and .venv/
 options:
@@ -34,7 +35,7 @@ choose() { [ -z "$what" ] || refuse "got $what and $1, expected one of them"; wh
 while [ $# -gt 0 ]; do
     case "$1" in
         --install-deps) install_deps=1 ;;
-        --run_example | -u | --pkg | --lint | --make_clean) choose "$1" ;;
+        --run_example | -u | --pkg | --docs | --lint | --make_clean) choose "$1" ;;
         --all) all=1 ;;
         --soc=?*) soc="${1#*=}" ;;
         --vendor_name=?*) vendor="${1#*=}" ;;
@@ -108,6 +109,7 @@ case "$what" in
         exec .venv/bin/opforge pack ${soc:+"--soc=$soc"} ${ops:+"--ops=$ops"} ${vendor:+"--vendor-name=$vendor"} \
             ${cann:+"--cann=$cann"} --jobs "$jobs"
         ;;
+    --docs) exec .venv/bin/python docs/site.py ;;
     --lint) exec .venv/bin/python -m pytest -q tests/test_style.py ;;
     -u)
         .venv/bin/opforge build -j "$jobs"

@@ -66,5 +66,16 @@ def test_folder_that_is_no_toolkit_is_refused(folder):
 
 def test_help_lists_every_option():
     text = build_sh("--help").stdout
-    for option in ("--install-deps", "--run_example", "-u", "--all", "--pkg", "--soc", "--vendor_name", "--ops", "-j"):
+    for option in (
+        "--install-deps",
+        "--run_example",
+        "-u",
+        "--all",
+        "--pkg",
+        "--docs",
+        "--soc",
+        "--vendor_name",
+        "--ops",
+        "-j",
+    ):
         assert option in text

@@ -22,16 +22,19 @@ class Folders(NamedTuple):
     """Where a build works.
 
     Attributes:
-        project: The folder cmake/ beside this module.
         package: A copy of the vendor folder of the package, under the vendor's name.
         vendor: That name.
         work: Everything that the build writes.
     """
 
-    project: str
     package: str
     vendor: str
     work: str
+
+    @property
+    def project(self) -> str:
+        """The CMake projects, of the copy: a next run finds them there, wherever it was unpacked."""
+        return f"{self.package}/scripts/cann/cmake"
 
     @property
     def host(self) -> str:

@@ -15,8 +15,6 @@ from typing import NamedTuple
 # Older toolkits come with what a project needs to build; newer ones are found with find_package(ASC).
 CANN_8, CANN_2026 = "8.x", "2026"
 _VERSION = "compiler/version.info"
-# Where the newer ones keep the file that find_package(ASC) reads.
-_ASC_CONFIG = ("lib64/cmake/asc-config.cmake", "lib64/cmake/asc/asc-config.cmake", "cmake/asc-config.cmake")
 
 
 class ToolkitError(Exception):
@@ -55,7 +53,7 @@ def read_toolkit(root: Path) -> Toolkit:
             f"{root}: compiler/version.info names no version, expected the folder of a CANN toolkit, as in "
             "/usr/local/Ascend/ascend-toolkit/latest"
         )
-    config = next((root / path for path in _ASC_CONFIG if (root / path).is_file()), None)
+    config = next(iter(sorted((root / "lib64" / "cmake").glob("**/asc-config.cmake"))), None)
     scene = key_values(root / "opp" / "scene.info")
     return Toolkit(
         root=str(root),

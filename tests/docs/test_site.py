@@ -1,0 +1,82 @@
+"""The site: every page is there, every link leads somewhere, nothing is loaded from elsewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Page(HTMLParser):
+    """The ids of a page, where it leads, and what it loads."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.ids, self.links, self.loaded = set(), [], []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if "id" in given:
+            self.ids.add(given["id"])
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+        elif tag in {"link", "script", "img"}:
+            self.loaded.append(given.get("src") or given.get("href") or "")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    out = tmp_path_factory.mktemp("site") / "site"
+    command = [sys.executable, str(ROOT / "docs" / "site.py"), "--out", str(out)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return {path: Page(path) for path in out.rglob("*.html")}, out
+
+
+def test_every_operator_and_page_is_there(site):
+    pages, out = site
+    names = {str(path.relative_to(out)) for path in pages}
+    operators = {f"operators/aclnn{name}.html" for name in ("GroupedBiasAddGrad", "NsaCompressGrad", "ConvTbcBackward")}
+    assert names >= operators | {"README.html", "docs/tutorial.html", "docs/commands.html", "twin/README.html"}
+    assert "opforge profile" in (out / "docs" / "commands.html").read_text()
+    assert "<math" in (out / "operators" / "aclnnGroupedBiasAddGrad.html").read_text()
+
+
+def test_no_link_is_dead_and_nothing_is_loaded_from_elsewhere(site):
+    pages, _ = site
+    dead, count = [], 0
+    for path, page in pages.items():
+        for link in page.links + page.loaded:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                dead += [(path.name, link)] if link in page.loaded and parts.scheme != "data" else []
+                continue
+            count += 1
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            is_there = target.is_file() and (not parts.fragment or parts.fragment in pages[target].ids)
+            dead += [] if is_there or not link else [(path.name, link)]
+    assert dead == []
+    assert count > 200
+
+
+def test_search_knows_the_words_of_the_pages(site):
+    _, out = site
+    index = (out / "searchindex.js").read_text()
+    assert '"deadlock"' in index or "deadlock:" in index
+
+
+def test_link_to_nowhere_is_refused():
+    found = importlib.util.spec_from_file_location("site_of_docs", ROOT / "docs" / "site.py")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    with pytest.raises(module.DeadLinkError, match=r"a\.md: got a link to gone\.md"):
+        module._with_links("docs/a.md", "See [this](gone.md).", {})
+    assert module._with_links("docs/a.md", "See [it](../LICENSE), `[x](y)`.", {}) == "See it (`LICENSE`), `[x](y)`."
