@@ -133,6 +133,7 @@ struct StepWork {
     int64_t products = 0;
     int64_t leftUses = 1;  // steps that a side stays in L1 for
     int64_t rightUses = 1;
+    int64_t firstBytes = 0;  // of global memory that all steps together read first; self is the vector cores'
 };
 
 /// Of a tile in one or two steps, each has a half of L1, where what the next tile needs too can stay: for so many of
@@ -177,7 +178,8 @@ constexpr int64_t CyclesOf(const Shape& shape, const Platform& platform, const T
 {
     const int64_t bytes = shape.OperandBytes();
     const int64_t loading =
-        SaturatingAdd(work.left.LoadCycles(bytes) / work.leftUses, work.right.LoadCycles(bytes) / work.rightUses);
+        SaturatingAdd(work.left.LoadCycles(bytes) / work.leftUses, work.right.LoadCycles(bytes) / work.rightUses) +
+        cube::FirstTouchCycles(work.firstBytes) / std::max<int64_t>(tile.Steps(), 1);
     const int64_t depthBytes = work.products * tile.depth * bytes;
     const int64_t feeding = depthBytes * tile.cellRows / cube::kL0aRate + depthBytes * tile.columns / cube::kL0bRate;
     const int64_t multiplying = work.products * cube::CyclesOf(shape.operand, tile.cellRows, tile.columns, tile.depth);
@@ -199,7 +201,7 @@ constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, co
     const int64_t wholeCycles = SaturatingAdd(SaturatingMul(groups - 1, CyclesOf(shape, platform, tile, full)),
                                               CyclesOf(shape, platform, tile, last));
     tile.stepCycles = CeilDiv(wholeCycles, groups);
-    const int64_t storing = tile.tileFloats * shape.elementBytes / cube::kStoreRate;
+    const int64_t storing = tile.tileFloats * shape.elementBytes / cube::kFirstRate;
     // The next tile begins in other cells of L0C, if there is room, or waits for the first one to be stored.
     const bool isOverlapped =
         2 * full.cells <= cube::kMaxCells && 2 * tile.tileFloats * kFloatBytes <= platform.l0cBytes;
@@ -207,7 +209,7 @@ constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, co
     const int64_t tileCycles =
         std::max(SaturatingAdd(SaturatingMul(tile.tileSteps, tile.stepCycles), waiting), storing);
     // The shares of the cores differ by a step; each core parks parts of two tiles, unless they are whole steps.
-    const int64_t parking = tile.tileSteps == 1 ? 0 : 2 * tile.tileFloats * kFloatBytes / cube::kStoreRate;
+    const int64_t parking = tile.tileSteps == 1 ? 0 : 2 * tile.tileFloats * kFloatBytes / cube::kFirstRate;
     tile.cost = SaturatingAdd(SaturatingMul(tile.tiles, tileCycles) / platform.cubeCoreNum, tile.stepCycles + parking);
     return tile;
 }
@@ -241,6 +243,7 @@ constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile
     tile.tileSteps = SaturatingMul(groups, CeilDiv(shape.outChannels, tile.depth));
     StepWork last = InputWork(shape, tile, LastTaps(shape, tile.taps));
     full.rightUses = last.rightUses = UsesOf(tile, std::max<int64_t>(down, 1), platform);
+    full.firstBytes = last.firstBytes = shape.WeightElements() * bytes;
     return Rated(tile, shape, platform, full, last);
 }
 
@@ -261,6 +264,7 @@ constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile til
     tile.tileSteps = shape.inputRows == 0 ? 1 : CeilDiv(shape.gradRows, tile.depth);
     StepWork last = WeightWork(shape, tile, LastTaps(shape, tile.taps));
     full.leftUses = last.leftUses = UsesOf(tile, across, platform);
+    full.firstBytes = last.firstBytes = shape.InputElements() * bytes;
     return Rated(tile, shape, platform, full, last);
 }
 
