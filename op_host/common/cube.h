@@ -59,6 +59,12 @@ constexpr int64_t LoadCycles(int64_t rows, int64_t rowBytes)
     return kDmaCycles + kRowCycles * rows + SaturatingMul(rows, RoundUp(rowBytes, kGmSectorBytes)) / kL2Rate;
 }
 
+/// Cycles of storing `rows` rows of `rowBytes` for the first time.
+constexpr int64_t StoreCycles(int64_t rows, int64_t rowBytes)
+{
+    return kDmaCycles + rows * (kRowCycles + RoundUp(rowBytes, kGmSectorBytes) / kFirstRate);
+}
+
 /// Cycles that bytes take longer when they come from global memory, not L2.
 constexpr int64_t FirstTouchCycles(int64_t bytes)
 {
