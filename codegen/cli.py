@@ -212,7 +212,12 @@ def atc(
     soc: Annotated[str, typer.Option(help="Value of --soc_version.")] = "Ascend910B1",
     input_shape: Annotated[str, typer.Option(metavar="x:2,3;y:4", help="Sizes of inputs; default: the model's.")] = "",
     patterns: Annotated[bool, typer.Option("--patterns", help="Also rewrite groups of standard nodes.")] = False,
-    opset: Annotated[int | None, typer.Option(metavar="N", help="Version of ai.onnx, 8 to 18.")] = None,
+    lower_training: Annotated[
+        bool, typer.Option("--lower-training", help="Also rewrite gradient nodes of onnxruntime's training graphs.")
+    ] = False,
+    opset: Annotated[
+        int | None, typer.Option(metavar="N", help="Version of ai.onnx, 8 to 18; default: as convert.")
+    ] = None,
     domain: Annotated[str, typer.Option(help="Domain of our nodes: opforge, npu or ai.onnx.")] = "opforge",
     more: Annotated[list[str] | None, typer.Option("--atc", metavar="OPTION", help="A further option of atc.")] = None,
 ) -> None:
@@ -222,7 +227,7 @@ def atc(
 
     name = out or model.with_suffix("")
     converted = name.with_name(f"{name.name}_converted.onnx")
-    options = ConvertOptions(patterns=patterns, opset=opset, domain=domain)
+    options = ConvertOptions(patterns, lower_training, opset, domain)
     raise typer.Exit(atc_command(model, converted, options, AtcOptions(soc, name, input_shape, more or ())))
 
 
@@ -299,6 +304,9 @@ def verify(
 
 def main() -> None:
     """Run the command line; a user's mistake is one message on stderr, never a traceback."""
+    from opforge.frontend.limits import supervise
+
+    supervise()
     try:
         app()
     except UserError as error:

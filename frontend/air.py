@@ -6,42 +6,46 @@ ATC reads them with `--framework=1`; no ONNX plugin takes part, so names, types 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
 from opforge.frontend.air_operators import SPELLINGS, Attributes, Facts, Spelled
 from opforge.frontend.attributes import AttributeProblem, read_attributes
-from opforge.frontend.constants import Constants, NotConstant
+from opforge.frontend.constants import Constant, Constants, NotConstant
+from opforge.frontend.external import with_data
 from opforge.frontend.ge_ir import LIST_KINDS, PROTO_TYPES, message
 from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, normal_domain
 from opforge.frontend.keys import onnx_keys
 from opforge.frontend.names import FreshNames
 from opforge.frontend.operators import project_specs
+from opforge.frontend.tensor_data import data_problem
 from opforge.frontend.value_types import ValueType, ValueTypes
 
 
-def air_model(model: ModelProto) -> bytes:
-    """The bytes of an `.air` file for a converted model.
+def air_model(model: ModelProto, folder: Path | None = None) -> bytes:
+    """The bytes of an `.air` file for a converted model, external data of the model in `folder` included.
 
     Raises:
         UserError: The model has subgraphs, or a node that is neither ours nor in the table of standard ones.
     """
-    return _Writer(model).write()
+    return _Writer(model, folder).write()
 
 
 class _Writer:
     """Writes one graph."""
 
-    def __init__(self, model: ModelProto) -> None:
+    def __init__(self, model: ModelProto, folder: Path | None) -> None:
         specs = project_specs()
         self._view = GraphView(model)
         self._types = ValueTypes(self._view, specs)
-        self._constants = Constants(self._types)
+        self._constants = Constants(self._types, folder)
+        self._folder = folder
         self._specs = {(key.domain, key.op_type): spec for spec in specs for key in onnx_keys(spec)}
         self._names = FreshNames(node.name for node in model.graph.node)
         self._graph = message("GraphDef", name=model.graph.name or "opforge")
@@ -99,8 +103,8 @@ class _Writer:
             if name in self._lists:
                 value: NDArray[np.generic] = self._lists[name]
             else:
-                value = numpy_helper.to_array(tensor) if tensor is not None else self._constants.value(self._main, name)
-        except (NotConstant, ValueError, TypeError) as reason:
+                value = self._tensor(tensor) if tensor is not None else self._constants.value(self._main, name)
+        except (NotConstant, ValueError, TypeError, UserError) as reason:
             raise UserError(f".air: constant {name!r}: {reason}; write the model as .onnx") from reason
         known = ValueType(value.dtype.name, value.shape)
         node = self._names.fresh(name)
@@ -110,6 +114,11 @@ class _Writer:
         self._add(node, "Const", [], [], [descriptor], {"value": ("t", tensor_def)})
         self._places[name] = f"{node}:0"
         return self._places[name]
+
+    def _tensor(self, tensor: TensorProto) -> Constant:
+        if problem := data_problem(tensor):
+            raise ValueError(problem)
+        return numpy_helper.to_array(with_data(tensor, self._folder))
 
     def _node(self, node: NodeProto, number: int) -> None:
         key = normal_domain(node.domain), node.op_type

@@ -156,6 +156,8 @@ class Algebra:
             return self._power(scope, node.input[0], first, Fraction(-1))
         if node.op_type == "Sqrt":
             return self._power(scope, node.input[0], first, Fraction(1, 2))
+        if len(node.input) != 2:
+            return None
         second = self.terms(scope, node.input[1], depth)
         if node.op_type == "Pow":
             exponent = second.get(_NOTHING, 0.0) if set(second) == {_NOTHING} else 0.0

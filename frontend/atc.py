@@ -18,8 +18,10 @@ from opforge.codegen.errors import UserError
 from opforge.frontend.check import Finding, check_model
 from opforge.frontend.commands import ConvertOptions, convert_command
 from opforge.frontend.files import NewFile, write_files
+from opforge.frontend.limits import claimed
 from opforge.frontend.load import load_model
 from opforge.frontend.names import path_text
+from opforge.frontend.save import require_targets
 
 _ONNX, _GE_IR = 5, 1
 
@@ -47,7 +49,11 @@ def check_command(model: Path, *, json_out: Path | None) -> int:
     Raises:
         UserError: The model is unusable.
     """
-    findings = check_model(load_model(model), os.environ)
+    source = load_model(model)
+    if json_out is not None:
+        require_targets(source.model, model, [(json_out, "report")])
+    with claimed(path_text(model), len(source.data)):
+        findings = check_model(source, os.environ)
     if json_out is not None:
         text = json.dumps({"model": path_text(model), "findings": [asdict(finding) for finding in findings]}, indent=2)
         write_files([NewFile(json_out, lambda file: file.write(f"{text}\n".encode()), "report")])

@@ -174,13 +174,17 @@ class _Reader:
             divisors: Symbols that it may be divided by, beside those that the formula divides by.
         """
         known = self.context.algebra.name_of(self.scope, product)
-        if known is not None and _long(self.context.types.of(self.scope, known)) in ([self._shape[1]], []):
+        if known is not None and _long(self.context.types.of(self.scope, known)) == self._channels:
             return self._flat(known, role)
         result = None
-        for symbol, power in sorted(product.exponents, key=lambda entry: (-entry[1], entry[0].name)):
+        for symbol, power in sorted(product.exponents, key=lambda entry: (entry[0].axis == SCALAR, -entry[1])):
             if abs(power) not in (1, _HALF) or (power < 0 and symbol not in {*divisors, *self._divisors}):
                 raise _NoMatchError(f"{role} would be {shown(symbol.name)} to the power of {power}")
-            factor = symbol.name if symbol.axis == SCALAR and self._shape[1] != 1 else self._flat(symbol.name, role)
+            # One vector comes first: what it is multiplied by may be one number.
+            is_number = result is not None and symbol.axis == SCALAR
+            if is_number and len(self._known_type(symbol.name).shape or ()) > 1:
+                raise _NoMatchError(f"{role} would have the axes of {shown(symbol.name)}")
+            factor = symbol.name if is_number else self._flat(symbol.name, role)
             if abs(power) == _HALF:
                 factor = self._made("Sqrt", factor)
             if result is None:
@@ -189,7 +193,15 @@ class _Reader:
                 result = self._made("Mul" if power > 0 else "Div", result, factor)
         if result is None or not np.isfinite(product.coefficient):
             raise _NoMatchError(f"{role} would be the number {product.coefficient:g}")
-        return result if _is(product.coefficient, 1) else self._made("Mul", result, self._number(product.coefficient))
+        return result if _is(product.coefficient, 1) else self._times(result, product.coefficient)
+
+    @property
+    def _channels(self) -> list[int]:
+        """The dims of a vector over the channels that are not 1."""
+        return [] if self._shape[1] == 1 else [self._shape[1]]
+
+    def _known_type(self, name: str) -> ValueType:
+        return self.types.get(name) or self.context.types.of(self.scope, name)
 
     def number(self, value: float) -> str:
         """A constant counter; whole numbers are kept exactly."""
@@ -201,18 +213,17 @@ class _Reader:
         self.types[name] = ValueType(array.dtype.name, (1,))
         return name
 
-    def _number(self, value: float) -> str:
-        name = self.context.value_names.fresh("factor")
-        self.before.append(constant(name, np.array(value, np.float32)))
-        return name
+    def _times(self, name: str, value: float) -> str:
+        if self._known_type(name).dtype != "float32":
+            raise _NoMatchError(f"{shown(name)} is {self._known_type(name)}, expected float32 where it has a factor")
+        factor = self.context.value_names.fresh("factor")
+        self.before.append(constant(factor, np.array(value, np.float32)))
+        return self._made("Mul", name, factor)
 
     def _flat(self, name: str, role: str) -> str:
         """A vector over the channels without axes of size 1."""
-        known = self.types.get(name) or self.context.types.of(self.scope, name)
-        if known.shape is None or _long(known) not in (
-            [self._shape[1]],
-            [] if self._shape[1] == 1 else [self._shape[1]],
-        ):
+        known = self._known_type(name)
+        if known.shape is None or _long(known) != self._channels:
             raise _NoMatchError(f"{role} would be {shown(name)}, which is {known}; expected one value per channel")
         if len(known.shape) == 1:
             return name
@@ -223,8 +234,7 @@ class _Reader:
     def _made(self, op_type: str, *inputs: str) -> str:
         name = self.context.value_names.fresh(op_type.lower())
         self.before.append(helper.make_node(op_type, inputs, [name]))
-        dtype = (self.types.get(inputs[0]) or self.context.types.of(self.scope, inputs[0])).dtype
-        self.types[name] = ValueType(dtype, (self._shape[1],))
+        self.types[name] = ValueType(self._known_type(inputs[0]).dtype, (self._shape[1],))
         return name
 
     def _finish(self, values: dict[str, str]) -> Match:
@@ -261,7 +271,7 @@ class _Reader:
         if number < 0 or self.context.types.of(self.scope, name).dtype != "float32":
             return -1
         node = self.scope.node(number)
-        is_cast = node.op_type == "Cast" and normal_domain(node.domain) == ""
+        is_cast = node.op_type == "Cast" and normal_domain(node.domain) == "" and len(node.input) == 1
         return number if is_cast and self.context.types.of(self.scope, node.input[0]).dtype in _NARROW else -1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -83,7 +84,7 @@ def _name(node: NodeProto, number: int) -> str:
 
 def _imports(view: GraphView) -> Iterator[Finding]:
     domains = [normal_domain(entry.domain) for entry in view.model.opset_import]
-    for domain in sorted({domain for domain in domains if domains.count(domain) > 1}):
+    for domain in sorted(domain for domain, count in Counter(domains).items() if count > 1):
         yield Finding("model", "silent", f"{domain or 'ai.onnx'} is imported twice, the last version counts", CONVERT)
     version = view.main.opsets.get("")
     if version is not None and version not in ATC_OPSETS:

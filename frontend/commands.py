@@ -8,16 +8,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from onnx import ModelProto
 from rich.console import Console
 from rich.text import Text
 
 from opforge.frontend.conversion import convert
 from opforge.frontend.files import NewFile, require_writable, write_files
 from opforge.frontend.keys import OPFORGE_DOMAIN
-from opforge.frontend.load import load_model
+from opforge.frontend.limits import claimed
+from opforge.frontend.load import SourceModel, load_model
 from opforge.frontend.names import path_text
 from opforge.frontend.report import print_comparisons, print_conversion, print_execution
-from opforge.frontend.save import data_files, write_model
+from opforge.frontend.save import data_files, require_targets, write_model
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,14 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
         UserError: The model, an option or a path is unusable; nothing was written.
     """
     source = load_model(model)
+    others = ((options.json, "report"), (options.html, "page"))
+    require_targets(source.model, model, [(out, "model"), *((path, what) for path, what in others if path)])
+    size = len(source.data) + (source.external_bytes if options.verify or out.suffix == ".air" else 0)
+    with claimed(path_text(model), size):
+        return _convert(source, out, options)
+
+
+def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
     conversion = convert(
         source,
         patterns=options.patterns,
@@ -59,28 +69,30 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     )
     comparisons = None
     if options.verify:
-        from opforge.frontend.verify import verify
+        from opforge.frontend.verify import verify_within
 
-        comparisons = verify(source.model, conversion, model.parent)
+        comparisons = verify_within(source, conversion)
         print_comparisons(comparisons)
         if not all(comparison.same for comparison in comparisons):
             print_conversion(conversion)
             return 1
     data = conversion.model.SerializeToString() if conversion.changed else source.data
+    carried = conversion.model
     reports = []
     if out.suffix == ".air":
         from opforge.frontend.air import air_model
 
-        data = air_model(conversion.model)
+        data = air_model(conversion.model, source.path.parent)
+        carried = ModelProto()  # an .air file holds all its data
     if options.json is not None:
         compared = {} if comparisons is None else {"verified": [asdict(comparison) for comparison in comparisons]}
         reports.append(_json_file(options.json, conversion.report() | compared))
     if options.html is not None:
         from opforge.frontend.html_report import html_report
 
-        page = html_report(path_text(model), conversion, comparisons).encode()
+        page = html_report(path_text(source.path), conversion, comparisons).encode()
         reports.append(NewFile(options.html, lambda file: file.write(page), "page"))
-    write_model(data, conversion.model, model, out, *reports)
+    write_model(data, carried, source.path, out, *reports)
     print_conversion(conversion)
     return 0
 

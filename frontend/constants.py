@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
 from opforge.codegen.errors import UserError
-from opforge.frontend.external import is_external, read_external
+from opforge.frontend.external import is_external, with_data
 from opforge.frontend.graph import Scope, normal_domain
 from opforge.frontend.names import first_line, shown
 from opforge.frontend.tensor_data import data_problem, element_count
@@ -22,6 +22,7 @@ Constant = NDArray[np.generic]
 
 # Shapes, axes and group ends are small; nobody may make the evaluator build large arrays.
 _MAX_ELEMENTS = 1 << 16
+_MAX_BYTES = 32 << 20
 _MAX_CHAIN = 64
 
 
@@ -45,6 +46,7 @@ class Constants:
         self._types = types
         self._folder = folder
         self._known: dict[tuple[int, str], Constant | NotConstant] = {}
+        self._held = 0
 
     def value(self, scope: Scope, name: str, depth: int = 0) -> Constant:
         """The value of a name that `scope` can see.
@@ -62,10 +64,11 @@ class Constants:
             try:
                 self._known[key] = self._evaluate(owner, maker, name, depth)
             except NotConstant as reason:
-                self._known[key] = reason
+                self._known[key] = reason.with_traceback(None)
         known = self._known[key]
         if isinstance(known, NotConstant):
-            raise known
+            # One answer is given many times; each time Python would add to the traceback that it carries.
+            raise known.with_traceback(None)
         return known
 
     def _evaluate(self, scope: Scope, maker: int, name: str, depth: int) -> Constant:
@@ -86,6 +89,9 @@ class Constants:
             raise NotConstant(f"comes from a malformed {node.op_type}: {first_line(error)}") from error
         if value.size > _MAX_ELEMENTS:
             raise NotConstant(f"has {value.size} elements, more than {_MAX_ELEMENTS}")
+        self._held += value.nbytes
+        if self._held > _MAX_BYTES:
+            raise NotConstant(f"is one of too many constants, which have more than {_MAX_BYTES >> 20} MB in all")
         return value
 
     def _tensor(self, tensor: TensorProto) -> Constant:
@@ -97,13 +103,9 @@ class Constants:
         if tensor.data_type == TensorProto.STRING:
             raise NotConstant("has strings")
         try:
-            if is_external(tensor):
-                if self._folder is None:
-                    raise NotConstant("is external data of a model without a folder")
-                tensor = TensorProto(
-                    dims=tensor.dims, data_type=tensor.data_type, raw_data=read_external(tensor, self._folder)
-                )
-            return numpy_helper.to_array(tensor)
+            if is_external(tensor) and self._folder is None:
+                raise NotConstant("is external data of a model without a folder")
+            return numpy_helper.to_array(with_data(tensor, self._folder))
         except (ValueError, TypeError, UserError) as error:
             raise MalformedConstant(f"is a malformed tensor: {first_line(error)}") from error
 

@@ -19,7 +19,7 @@ from opforge.codegen.model import OpSpec
 from opforge.codegen.semantics import Call, check
 from opforge.frontend.arrays import Array, check_inputs, input_types
 from opforge.frontend.attributes import AttributeProblem, AttrValue, read_attributes
-from opforge.frontend.external import is_external, read_external, tensors_of
+from opforge.frontend.external import is_external, tensors_of, with_data
 from opforge.frontend.functions import function_body
 from opforge.frontend.graph import GraphView, key_text
 from opforge.frontend.keys import OPFORGE_DOMAIN, OnnxKey, source_keys
@@ -168,15 +168,11 @@ def _with_data(model: ModelProto, folder: Path | None) -> ModelProto:
     """The model itself, or a copy that holds its external data."""
     if not any(is_external(tensor) for tensor in tensors_of(model)):
         return model
-    if folder is None:
-        raise UserError("model: has external data; load it with onnx.load, or say in which folder it lies")
     copy = ModelProto()
     copy.CopyFrom(model)
     for tensor in tensors_of(copy):
         if is_external(tensor):
-            tensor.raw_data = read_external(tensor, folder)
-            tensor.ClearField("external_data")
-            tensor.ClearField("data_location")
+            tensor.CopyFrom(with_data(tensor, folder))
     return copy
 
 

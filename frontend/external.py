@@ -6,16 +6,18 @@ refused, as is anything but a regular file. `onnx.load` refuses linked data file
 
 from __future__ import annotations
 
-import stat
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path, PurePosixPath
+from shutil import disk_usage
+from typing import BinaryIO
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from opforge.codegen.errors import UserError
-from opforge.frontend.files import NewFile, stream, write_files
+from opforge.frontend.files import NewFile, open_inside, stream, write_files
 from opforge.frontend.names import path_text, shown
 from opforge.frontend.tensor_data import BITS, element_count
 
@@ -39,7 +41,8 @@ class ExternalData:
 
 def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
     """Every tensor of a model: initializers and attributes, in subgraphs and functions too."""
-    yield from _graph_tensors(model.graph)
+    for graph in (model.graph, *(g for info in model.training_info for g in (info.initialization, info.algorithm))):
+        yield from _graph_tensors(graph)
     for function in model.functions:
         yield from _node_tensors(function.node)
 
@@ -73,22 +76,30 @@ def external_data(tensor: TensorProto, where: str) -> ExternalData:
     """Read the entries of an external tensor.
 
     Raises:
-        UserError: There is no location, or a number is none.
+        UserError: There is no location, a number is none, or an entry is there twice.
     """
     entries = {entry.key: entry.value for entry in tensor.external_data}
+    if len(entries) < len(tensor.external_data):
+        raise UserError(f"{where}: external data has an entry twice, expected each once")
     numbers = {}
     for key in ("offset", "length"):
         text = entries.get(key)
-        if text is not None and not (text.isascii() and text.isdecimal() and len(text) < 20):
+        if text is not None and not (isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 20):
             raise UserError(f"{where}: external data has {key} {shown(text)}, expected a number of bytes from 0")
         numbers[key] = None if text is None else int(text)
-    if not entries.get("location"):
-        raise UserError(f"{where}: external data has no location, expected a file name in the model's folder")
-    return ExternalData(entries["location"], numbers["offset"] or 0, numbers["length"])
+    location = entries.get("location")
+    # protobuf hands out bytes when a string is no UTF-8.
+    if not location or not isinstance(location, str):
+        got = "no location" if not location else f"the location {shown(location)}, which is not UTF-8 text"
+        raise UserError(f"{where}: external data has {got}, expected a file name in the model's folder")
+    return ExternalData(location, numbers["offset"] or 0, numbers["length"])
 
 
-def check_external_data(model: ModelProto, path: Path) -> None:
+def check_external_data(model: ModelProto, path: Path) -> int:
     """Check that all external data of the model at `path` is complete and inside the model's folder; read nothing.
+
+    Returns:
+        Bytes of the files that hold it.
 
     Raises:
         UserError: A file is missing, too short, outside the folder, or no regular file.
@@ -100,23 +111,26 @@ def check_external_data(model: ModelProto, path: Path) -> None:
         where = f"{path_text(path)}: tensor {shown(tensor.name)}"
         data = external_data(tensor, where)
         if data.location not in sizes:
-            sizes[data.location] = _checked_size(path.parent, data.location, where)
+            with _open(path.parent, data.location, where) as file:
+                sizes[data.location] = os.fstat(file.fileno()).st_size
         _check_extent(tensor, data, sizes[data.location], where)
+    return sum(sizes.values())
 
 
-def _checked_size(folder: Path, location: str, where: str) -> int:
+def _open(folder: Path, location: str, where: str) -> BinaryIO:
+    """Open an external file; what its descriptor says and gives is that very file's, whatever happens to the name."""
     relative = PurePosixPath(location)
     place = f"{where}: external data {shown(location)}"
-    if "\0" in location or "\\" in location or relative.is_absolute() or ".." in relative.parts:
+    is_plain = not relative.is_absolute() and ".." not in relative.parts and relative.parts
+    if not is_plain or "\0" in location or "\\" in location:
         raise UserError(f"{place} lies outside the model's folder; expected a relative path without '..'")
     try:
-        found = (folder / relative).lstat()
-        links = (folder / relative).resolve(strict=True) != folder.resolve(strict=True) / relative
-    except (OSError, RuntimeError) as error:
+        file = open_inside(folder, location)
+    except (OSError, ValueError) as error:
         raise UserError(f"{place} cannot be read from {path_text(folder)}; put the file beside the model") from error
-    if links or not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+    if file is None:
         raise UserError(f"{place} is a link or no regular file; expected the file itself in the model's folder")
-    return found.st_size
+    return file
 
 
 def _check_extent(tensor: TensorProto, data: ExternalData, size: int, where: str) -> None:
@@ -141,10 +155,25 @@ def read_external(tensor: TensorProto, folder: Path) -> bytes:
     """
     where = f"tensor {shown(tensor.name)}"
     data = external_data(tensor, where)
-    _check_extent(tensor, data, _checked_size(folder, data.location, where), where)
-    with (folder / data.location).open("rb") as file:
+    with _open(folder, data.location, where) as file:
+        _check_extent(tensor, data, os.fstat(file.fileno()).st_size, where)
         file.seek(data.offset)
         return file.read((prod(tensor.dims) * BITS[tensor.data_type] + 7) // 8)
+
+
+def with_data(tensor: TensorProto, folder: Path | None) -> TensorProto:
+    """A tensor that holds its data: itself, or a copy that read it from `folder`.
+
+    Raises:
+        UserError: As `check_external_data`, or there is no folder.
+    """
+    if not is_external(tensor):
+        return tensor
+    if folder is None:
+        raise UserError("model: has external data; load it with onnx.load, or say in which folder it lies")
+    return TensorProto(
+        name=tensor.name, dims=tensor.dims, data_type=tensor.data_type, raw_data=read_external(tensor, folder)
+    )
 
 
 def locations(model: ModelProto) -> list[str]:
@@ -173,32 +202,34 @@ def carry_external_data(model: ModelProto, source: Path, target: Path) -> list[P
 
 
 def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path]:
-    source, target = source_folder / location, target_folder / location
-    place = shown(str(target))
+    target = target_folder / location
+    place = path_text(target)
     # A link in the target folder could lead the copy out of it.
     if target.parent.resolve() != (target_folder.resolve() / location).parent:
         raise UserError(f"{place}: lies behind a link, the model's external data must go there; choose another folder")
     if target.is_symlink() or (target.exists() and not target.is_file()):
         raise UserError(f"{place}: is a link or no regular file, the model's external data must go there; remove it")
-    if target.exists():
-        if not _same_bytes(source, target):
-            raise UserError(
-                f"{place}: holds other data than {shown(str(source))}, which must go there; choose another folder"
-            )
-        return []
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with source.open("rb") as reader:
+    with _open(source_folder, location, path_text(target)) as reader:
+        if target.exists():
+            if not _same_bytes(reader, target):
+                raise UserError(
+                    f"{place}: holds other data than {path_text(source_folder / location)}, which must go there; choose"
+                    " another folder"
+                )
+            return []
+        target.parent.mkdir(parents=True, exist_ok=True)
+        size, free = os.fstat(reader.fileno()).st_size, disk_usage(target.parent).free
+        if size > free:
+            raise UserError(f"{place}: needs {size} bytes for the model's external data, {free} are free; make room")
         write_files([NewFile(target, lambda writer: stream(reader.fileno(), writer.fileno()), "external data")])
     return [target]
 
 
-def _same_bytes(first: Path, second: Path) -> bool:
-    if first.samefile(second):
-        return True
-    if first.stat().st_size != second.stat().st_size:
+def _same_bytes(first: BinaryIO, path: Path) -> bool:
+    if path.stat().st_size != os.fstat(first.fileno()).st_size:
         return False
-    with first.open("rb") as one, second.open("rb") as other:
-        while chunk := one.read(_CHUNK_BYTES):
-            if chunk != other.read(_CHUNK_BYTES):
+    with path.open("rb") as second:
+        while chunk := first.read(_CHUNK_BYTES):
+            if chunk != second.read(_CHUNK_BYTES):
                 return False
     return True

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from opforge.codegen.errors import UserError
@@ -31,19 +31,64 @@ def open_regular(path: Path, what: str) -> BinaryIO:
     """
     place = f"{path_text(path)}: cannot read the {what}"
     try:
-        mode = path.stat().st_mode
-        if stat.S_ISREG(mode):
-            # The file may have been exchanged since: without O_NONBLOCK, opening a pipe would wait for a writer.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            file = os.fdopen(descriptor, "rb")
-            mode = os.fstat(descriptor).st_mode
+        found = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            mode = os.fstat(found).st_mode
             if stat.S_ISREG(mode):
-                return file
-            file.close()
+                return _opened(found)
+        finally:
+            os.close(found)
     except (OSError, ValueError) as error:
         raise UserError(f"{place}: {_reason(error)}; expected a readable file") from error
     kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
     raise UserError(f"{place}: got {kind}, expected a regular file")
+
+
+def _opened(found: int) -> BinaryIO:
+    """The very file that a descriptor without access stands for, whatever has its name by now."""
+    return os.fdopen(os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+
+
+def read_regular(path: Path, what: str, most: int, repair: str) -> bytes:
+    """The bytes of a regular file of at most `most` bytes; what is appended meanwhile is not read.
+
+    Raises:
+        UserError: As `open_regular`, or the file is larger, which `repair` helps against, or cannot be read.
+    """
+    with open_regular(path, what) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise UserError(f"{path_text(path)}: the {what} has {size} bytes, expected at most {most}; {repair}")
+        try:
+            return file.read(size)
+        except OSError as error:
+            raise UserError(
+                f"{path_text(path)}: cannot read the {what}: {_reason(error)}; expected a readable file"
+            ) from error
+
+
+def open_inside(folder: Path, location: str) -> BinaryIO | None:
+    """Open a file in a folder by its relative path, which must lead through no link; None for what is no plain file.
+
+    A file with a second name is none: the other name may lie anywhere.
+
+    Raises:
+        OSError: The file is missing or not readable.
+    """
+    *parents, name = PurePosixPath(location).parts
+    flags = os.O_PATH | os.O_CLOEXEC
+    place = os.open(folder, flags | os.O_DIRECTORY)
+    try:
+        for part in (*parents, name):
+            inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=place)
+            os.close(place)
+            place = inner
+            if stat.S_ISLNK(os.fstat(place).st_mode):
+                return None
+        found = os.fstat(place)
+        return _opened(place) if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 else None
+    finally:
+        os.close(place)
 
 
 def require_writable(target: Path, inputs: Iterable[Path], what: str) -> None:
@@ -151,5 +196,5 @@ def stream(source: int, target: int) -> None:
             # Not every pair of file systems can; the offsets stand after what was copied.
             copied = os.sendfile(target, source, None, min(remaining, 1 << 30))
         if copied == 0:
-            raise UserError("the file became shorter while it was copied; nobody may write to it meanwhile")
+            raise OSError(f"the file became {remaining} bytes shorter while it was copied")
         remaining -= copied

@@ -241,6 +241,7 @@ class GraphView:
             makers[name] = INPUT
         if isinstance(body, FunctionProto):
             return
+        self._require_text(scope, body.name)
         given = [t.name for t in body.initializer] + [t.values.name for t in body.sparse_initializer]
         for name in given:
             self._require_text(scope, name)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import onnx.checker
-import onnx.inliner
 from onnx import ModelProto
+from onnx.onnx_cpp2py_export import inliner
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.graph import GraphView
 from opforge.frontend.keys import OPFORGE_DOMAIN
+from opforge.frontend.limits import LimitError, in_child, limits_for
+from opforge.frontend.load import parse_model
 from opforge.frontend.value_types import MAX_EXPANDED_NODES, expanded_nodes
 
 
@@ -17,10 +19,18 @@ def without_functions(model: ModelProto) -> ModelProto | None:
     ours = [(function.domain, function.name) for function in model.functions if function.domain == OPFORGE_DOMAIN]
     if len(ours) == len(model.functions) or expanded_nodes(model) > MAX_EXPANDED_NODES:
         return None
+    data = model.SerializeToString()
+
+    def work() -> bytes:
+        try:
+            return inliner.inline_selected_functions(data, ours, True)
+        except (onnx.checker.ValidationError, RuntimeError, ValueError):
+            return b""
+
     try:
-        inlined = onnx.inliner.inline_selected_functions(model, ours, exclude=True)
+        inlined = parse_model(in_child(work, limits_for(len(data))), "model")
         GraphView(inlined)
-    except (onnx.checker.ValidationError, RuntimeError, ValueError, UserError):
+    except (LimitError, UserError):
         return None
     # onnx keeps a function that has another opset than the model.
     return inlined if all(function.domain == OPFORGE_DOMAIN for function in inlined.functions) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,8 @@ from google.protobuf.message import DecodeError
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.external import check_external_data
-from opforge.frontend.files import open_regular
+from opforge.frontend.files import read_regular
+from opforge.frontend.limits import MEMORY_VARIABLE, parsing
 from opforge.frontend.names import path_text, shown
 
 # protobuf cannot hold more in one message.
@@ -26,11 +26,13 @@ class SourceModel:
         path: The file.
         data: Its bytes.
         model: The same, parsed; external data stays external.
+        external_bytes: Size of the files that hold the external data.
     """
 
     path: Path
     data: bytes
     model: onnx.ModelProto
+    external_bytes: int = 0
 
 
 def parse_model(data: bytes, where: object) -> onnx.ModelProto:
@@ -42,8 +44,14 @@ def parse_model(data: bytes, where: object) -> onnx.ModelProto:
     if not data:
         raise UserError(f"{where}: the file is empty; expected an ONNX model")
     try:
-        model = onnx.ModelProto.FromString(data)
-    except DecodeError as error:
+        with parsing(len(data)):
+            model = onnx.ModelProto.FromString(data)
+    except (DecodeError, MemoryError) as error:
+        if isinstance(error, MemoryError) or "alloc failed" in str(error):
+            raise UserError(
+                f"{where}: the messages in its {len(data)} bytes take far more memory than those of exported models; if"
+                f" the model is what it should be, allow more with the variable {MEMORY_VARIABLE}"
+            ) from error
         raise UserError(
             f"{where}: {len(data)} bytes that do not parse as an ONNX model (not protobuf, cut off, or nested too"
             " deeply); expected a file as onnx.save writes it; export or copy it again"
@@ -83,14 +91,6 @@ def load_model(path: Path) -> SourceModel:
     Raises:
         UserError: The file or its external data is unusable.
     """
-    with open_regular(path, "model") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > _MAX_MODEL_BYTES:
-            raise UserError(
-                f"{path_text(path)}: the model has {size} bytes, expected at most {_MAX_MODEL_BYTES};"
-                " save it with external data"
-            )
-        data = file.read(_MAX_MODEL_BYTES + 1)
+    data = read_regular(path, "model", _MAX_MODEL_BYTES, "save it with external data")
     model = parse_model(data, path_text(path))
-    check_external_data(model, path)
-    return SourceModel(path, data, model)
+    return SourceModel(path, data, model, check_external_data(model, path))

@@ -45,6 +45,8 @@ class LowerBatchNormalizationGrad(Rule):
             return Refusal("the model does not import ai.onnx, which the sums need")
         dims_known = [dim for dim in known.shape if dim is not None]
         count_of = prod(dims_known) // max(dims_known[1], 1)
+        if count_of >= 1 << 31:
+            return Refusal(f"counts {count_of} elements of a channel, expected a number that fits int32")
         fresh = context.value_names.fresh
         _, d_scale, d_bias = [*node.output, "", ""][:3]
         axes = [0, *range(2, len(known.shape))]
@@ -161,4 +163,5 @@ def _transpose(scope: Scope, number: int | None, perm: list[int]) -> int | None:
     node: NodeProto = scope.node(number)
     is_transpose = (normal_domain(node.domain), node.op_type) == ("", "Transpose")
     found = [list(attribute.ints) for attribute in node.attribute if attribute.name == "perm"]
-    return number if is_transpose and found == [perm] else None
+    is_whole = len(node.input) == len(node.output) == 1
+    return number if is_transpose and is_whole and found == [perm] else None

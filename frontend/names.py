@@ -34,12 +34,14 @@ class FreshNames:
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
+        self._numbers: dict[str, int] = {}
 
     def fresh(self, stem: str) -> str:
         """`stem` itself when it is free, else `stem_1`, `stem_2`, ..."""
-        name, number = stem, 0
+        name, number = stem, self._numbers.get(stem, 0)
         while not name or name in self._taken:
             number += 1
             name = f"{stem}_{number}"
+        self._numbers[stem] = number
         self._taken.add(name)
         return name

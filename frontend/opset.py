@@ -152,6 +152,8 @@ class _Step:
             return []
         if new is None or new.deprecated:
             raise _ProblemError(f"does not exist in opset {self.target}")
+        if len(node.input) < old.min_input or not node.output:
+            raise _ProblemError(f"has {len(node.input)} inputs and {len(node.output)} outputs, too few for any opset")
         if any(self._crosses(version) for version in _CHANGED.get(node.op_type, ())):
             raise _ProblemError(f"means something else in opset {self.target}")
         if special := _SPECIAL.get(node.op_type):
@@ -198,7 +200,7 @@ class _Step:
         """Drop attributes that the other version lacks and that only say what it does anyway."""
         for attribute in list(node.attribute):
             known = old.attributes.get(attribute.name)
-            if attribute.name in new.attributes or known is None or not known.default_value.name:
+            if attribute.name in new.attributes or known is None or attribute.type != known.default_value.type:
                 continue
             if helper.get_attribute_value(attribute) == helper.get_attribute_value(known.default_value):
                 node.attribute.remove(attribute)

@@ -17,11 +17,23 @@ if TYPE_CHECKING:
     from opforge.frontend.execute import Execution
     from opforge.frontend.verify import Comparison
 
+# Rows of a table, and letters of a reason, that somebody reads on a terminal.
+_ROWS = 200
+_REASON_LENGTH = 1000
 
-def _text(name: object) -> Text:
-    """Text of a model: never markup, control characters escaped."""
+
+def _text(name: object, length: int = 80) -> Text:
+    """Text of a model: never markup, control characters escaped, cut when it is longer."""
     text = str(name)
-    return Text(text if text.isprintable() and len(text) <= 80 else shown(text))
+    if not text.isprintable():
+        text = repr(text)
+    return Text(text if len(text) <= length else f"{text[: length - 3]}...")
+
+
+def _print_cut(console: Console, table: Table, count: int) -> None:
+    console.print(table)
+    if count > table.row_count:
+        console.print(f"... and {count - table.row_count} more; --json and --report have all of them")
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -36,20 +48,24 @@ def print_conversion(conversion: Conversion) -> None:
     console = Console()
     if conversion.mapped:
         table = _table("mapped", "node", "operator", "recognised by", "outputs")
-        for entry in conversion.mapped:
+        for entry in conversion.mapped[:_ROWS]:
             table.add_row(_text(entry.node), entry.op, _text(entry.rule), _text(", ".join(entry.outputs)))
-        console.print(table)
+        _print_cut(console, table, len(conversion.mapped))
     if conversion.left:
         table = _table("left alone", "node", "candidate", "reason")
-        for left in conversion.left:
-            table.add_row(_text(left.node), left.candidate, Text(left.reason))
-        console.print(table)
+        for left in conversion.left[:_ROWS]:
+            table.add_row(_text(left.node), left.candidate, _text(left.reason, _REASON_LENGTH))
+        _print_cut(console, table, len(conversion.left))
     if conversion.without_body:
-        names = ", ".join(map(shown, conversion.without_body))
+        names = ", ".join(map(shown, conversion.without_body[:_ROWS]))
+        if more := len(conversion.without_body[_ROWS:]):
+            names += f" and {more} more"
         why = "the operator has none, or none for an opset as old as the model's"
         console.print(Text(f"without ONNX function body, as {why}: {names}"))
-    for warning in conversion.warnings:
+    for warning in conversion.warnings[:_ROWS]:
         console.print(Text(f"warning: {warning}"))
+    if more := len(conversion.warnings[_ROWS:]):
+        console.print(f"... and {more} more warnings")
     kind = "" if conversion.changed else ", the model is unchanged"
     console.print(
         f"{len(conversion.mapped)} mapped, {len(conversion.left)} left,"

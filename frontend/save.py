@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from onnx import ModelProto
@@ -17,6 +18,23 @@ def data_files(model: ModelProto, *folders: Path) -> list[Path]:
     return [folder / location for folder in folders for location in locations(model)]
 
 
+def require_targets(model: ModelProto, source: Path, targets: Sequence[tuple[Path, str]]) -> None:
+    """Check that files may be written beside a model: the result first, then what is written with it.
+
+    Args:
+        model: The model.
+        source: File that it came from.
+        targets: Each with its name in messages ("model", "report").
+
+    Raises:
+        UserError: One cannot be written, or is the model, its external data, or another of them.
+    """
+    used = [source, *data_files(model, source.parent, *(path.parent for path, what in targets[:1]))]
+    for target, what in targets:
+        require_writable(target, used, what)
+        used.append(target)
+
+
 def write_model(data: bytes, model: ModelProto, source: Path, target: Path, *others: NewFile) -> None:
     """Write a serialized model; its external files go along when the target is in another folder than the source.
 
@@ -30,10 +48,7 @@ def write_model(data: bytes, model: ModelProto, source: Path, target: Path, *oth
     Raises:
         UserError: Something cannot be written; neither the model nor new external files are left behind.
     """
-    require_writable(target, [source, *data_files(model, source.parent, target.parent)], "model")
-    for other in others:
-        used = [source, target, *data_files(model, source.parent, target.parent)]
-        require_writable(other.target, used, other.what)
+    require_targets(model, source, [(target, "model"), *((other.target, other.what) for other in others)])
     new: list[Path] = []
     try:
         if not target.parent.samefile(source.parent):

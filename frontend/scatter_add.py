@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,6 +44,19 @@ class FuseScatterAdd(Rule):
             found.seen,
             found.around,
         )
+
+
+# Nodes that are read have these inputs at least, the others one.
+_LEAST_INPUTS = {
+    "Div": 2,
+    "Equal": 2,
+    "Expand": 2,
+    "GatherND": 2,
+    "GreaterOrEqual": 2,
+    "Less": 2,
+    "ScatterND": 3,
+    "Where": 3,
+}
 
 
 class NoMatchError(Exception):
@@ -181,6 +195,8 @@ class _Reader:
         node = self.scope.node(number)
         if normal_domain(node.domain) != "" or node.op_type not in op_types or len(node.output) != 1:
             return None
+        if len(node.input) < _LEAST_INPUTS.get(node.op_type, 1):
+            return None
         self.seen.append(number)
         return node
 
@@ -257,19 +273,25 @@ class _Reader:
         if self._number(dropped) != fill:
             raise NoMatchError(f"masks with {shown(dropped)}, expected {fill:g}")
         mask = _Mask()
-        self._conditions(condition, mask, negated=False)
+        self._conditions(condition, mask)
         return kept, mask
 
-    def _conditions(self, name: str, mask: _Mask, *, negated: bool) -> None:
+    def _conditions(self, name: str, mask: _Mask) -> None:
+        """Enter the terms of a conjunction, each value once: few nodes can make very many paths."""
+        waiting, known = [name], {name}
+        while waiting:
+            new = [part for part in self._condition(waiting.pop(), mask, negated=False) if part not in known]
+            waiting += reversed(new)
+            known.update(new)
+
+    def _condition(self, name: str, mask: _Mask, *, negated: bool) -> Sequence[str]:
+        """Enter one term; return those of which it is the conjunction."""
         node = self._maker(name, "And", "Not", "Equal", "GreaterOrEqual", "Less")
         kind = None if node is None else node.op_type
         if node is not None and kind == "Not" and not negated:
-            self._conditions(node.input[0], mask, negated=True)
-            return
+            return self._condition(node.input[0], mask, negated=True)
         if node is not None and kind == "And" and not negated:
-            for part in node.input:
-                self._conditions(part, mask, negated=False)
-            return
+            return list(node.input)
         if node is None or negated != (kind == "Equal") or kind in ("And", "Not"):
             raise NoMatchError(
                 f"has a mask {shown(name)} of another form than index >= 0, index < rows, index != padding"
@@ -278,6 +300,8 @@ class _Reader:
         if mask.index not in ("", index):
             raise NoMatchError(f"masks by {shown(index)} and by {shown(mask.index)}")
         mask.index = index
+        if not number.is_integer():
+            raise NoMatchError(f"has a mask with {kind} {number:g}, expected a whole number")
         if kind == "Equal" and mask.padding == -1:
             mask.padding = int(number)
         elif kind == "GreaterOrEqual" and number == 0:
@@ -286,6 +310,7 @@ class _Reader:
             mask.limit = int(number)
         else:
             raise NoMatchError(f"has a mask with {kind} {number:g}, which is not understood")
+        return ()
 
     def _scaled(self, name: str, index: str, position: str) -> str:
         """The gradient before it was divided by how often its index occurs; "" when it was not."""

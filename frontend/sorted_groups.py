@@ -68,7 +68,8 @@ def _groups(context: Context, scope: Scope, found: Scatter) -> tuple[str, int, t
     reader = _Repeat(context, scope)
     try:
         lengths = reader.lengths(found.indices)
-    except NoMatchError:
+    except (NoMatchError, IndexError):
+        # A node with fewer inputs than it needs is none of the form.
         return None
     if context.types.of(scope, lengths).shape != (found.rows,):
         return None

@@ -149,6 +149,8 @@ class _Reader:
             axes = self.context.constants.numbers(self.scope, node, "axes", 1)
         except NotConstant as reason:
             raise _NoMatchError(f"the axes of a sum must be constant; {shown(node.input[1])} {reason}") from reason
+        if not shape:
+            raise _NoMatchError(f"sums {shown(source)}, which has no axes")
         summed = {axis % len(shape) for axis in axes or ()}
         others = {axis for axis, dim in enumerate(shape[:-1]) if dim != 1}
         if shape[-1:] != width or len(shape) - 1 in summed or not others <= summed:

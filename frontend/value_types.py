@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import onnx.checker
 import onnx.helper
-import onnx.shape_inference
+from google.protobuf.message import DecodeError
 from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, TypeProto
+from onnx.onnx_cpp2py_export import shape_inference
 
 from opforge.codegen.model import OpSpec
 from opforge.frontend.external import is_external
 from opforge.frontend.graph import GraphView, Scope, normal_domain
+from opforge.frontend.limits import LimitError, in_child, limits_for, parsing
 from opforge.frontend.names import first_line
 from opforge.frontend.tensor_data import data_problem
 
@@ -141,12 +144,36 @@ class ValueTypes:
 
         try:
             with registered(self._specs):
-                model = onnx.shape_inference.infer_shapes(_skeleton(self._view.model))
-        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+                model = _infer_shapes(_skeleton(self._view.model))
+        except _InferenceError as error:
             # A model that onnx cannot follow is still converted; what stays unknown for that reason says so.
             self.inference_error = first_line(error)
             return _Declarations(())
         return _Declarations(scope.body for scope in GraphView(model).scopes)
+
+
+class _InferenceError(Exception):
+    """Why onnx cannot infer the shapes of a model."""
+
+
+def _infer_shapes(model: ModelProto) -> ModelProto:
+    """What onnx infers, in a process of its own: some models crash it, others keep it busy for hours."""
+    data = model.SerializeToString()
+
+    def work() -> bytes:
+        try:
+            return b"=" + shape_inference.infer_shapes(data, False, False, False)
+        except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+            return first_line(error).encode(errors="backslashreplace")
+
+    try:
+        answer = in_child(work, limits_for(len(data)))
+        if not answer.startswith(b"="):
+            raise _InferenceError(answer.decode())
+        with parsing(len(answer)):
+            return ModelProto.FromString(answer[1:])
+    except (LimitError, DecodeError) as error:
+        raise _InferenceError(str(error)) from error
 
 
 class _Declarations:
@@ -186,26 +213,47 @@ def _skeleton(model: ModelProto) -> ModelProto:
     copy.graph.sparse_initializer.extend(graph.sparse_initializer)
     names = {value.name for value in graph.input}
     for tensor in graph.initializer:
-        if not is_external(tensor) and tensor.ByteSize() <= _INFERENCE_BYTES:
+        is_small = not is_external(tensor) and tensor.ByteSize() <= _INFERENCE_BYTES
+        if is_small and min(tensor.dims, default=0) >= 0:
             copy.graph.initializer.append(tensor)
         elif tensor.name not in names:
             copy.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
     if expanded_nodes(model) <= MAX_EXPANDED_NODES:
         copy.functions.extend(model.functions)
+    _forget_negative_dims(copy)
     return copy
+
+
+def _forget_negative_dims(model: ModelProto) -> None:
+    """Make negative sizes unknown ones: onnx's inference of `Slice` ends the whole process at them."""
+    bodies: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
+    while bodies:
+        body = bodies.pop()
+        values = list(body.value_info)
+        if isinstance(body, GraphProto):
+            values += [*body.input, *body.output]
+        for value in values:
+            for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+                if dim.dim_value < 0:
+                    dim.Clear()
+        bodies += [graph for node in body.node for a in node.attribute for graph in (a.g, *a.graphs) if graph.node]
 
 
 def expanded_nodes(model: ModelProto) -> int:
     """Nodes that the calls of local functions stand for, written out; recursion counts as more than the limit."""
-    calls = {(normal_domain(f.domain), f.name): _node_keys(f) for f in model.functions}
+    calls = {(normal_domain(f.domain), f.name): Counter(_node_keys(f)) for f in model.functions}
     sizes: dict[tuple[str, str], int] = {}
     entered: set[tuple[str, str]] = set()
     stack = list(calls)
     while stack:
         key = stack[-1]
+        if key in sizes:
+            stack.pop()
+            continue
         waiting = [callee for callee in calls[key] if callee in calls and callee not in sizes]
-        if key in sizes or not waiting:
-            sizes[key] = sum(1 + sizes.get(callee, 0) for callee in calls[key])
+        if not waiting:
+            size = sum(count * (1 + sizes.get(callee, 0)) for callee, count in calls[key].items())
+            sizes[key] = min(size, MAX_EXPANDED_NODES + 1)
             stack.pop()
         elif key in entered:
             return MAX_EXPANDED_NODES + 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto
 
+from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
 from opforge.frontend.arrays import InputType, input_types
 from opforge.frontend.conversion import Conversion, Mapped
 from opforge.frontend.execute import execute
 from opforge.frontend.graph import GraphView, Scope
+from opforge.frontend.limits import LimitError, in_child, limits_for
+from opforge.frontend.load import SourceModel
+from opforge.frontend.names import path_text
 from opforge.frontend.operators import project_specs
 
 Array = NDArray[Any]
@@ -62,6 +67,23 @@ def verify(source: ModelProto, conversion: Conversion, folder: Path | None = Non
     specs = {spec.op_type: spec for spec in project_specs()}
     used = [specs[op] for op in {entry.op for entry in conversion.mapped}]
     return [_compare(name, before[name], after[name], used) for name in before]
+
+
+def verify_within(source: SourceModel, conversion: Conversion) -> list[Comparison]:
+    """As `verify`, in a process with the limits of the model's files.
+
+    Raises:
+        UserError: As `verify`, or a limit was reached.
+    """
+
+    def work() -> bytes:
+        return json.dumps([astuple(entry) for entry in verify(source.model, conversion, source.path.parent)]).encode()
+
+    try:
+        answer = in_child(work, limits_for(len(source.data) + source.external_bytes))
+    except LimitError as reason:
+        raise UserError(f"{path_text(source.path)}: cannot be executed to compare: {reason}") from reason
+    return [Comparison(*entry) for entry in json.loads(answer)]
 
 
 def _compare(name: str, before: Array, after: Array, specs: Sequence[OpSpec]) -> Comparison:

@@ -42,7 +42,7 @@ def built(contents: Contents, toolkit: Path, work: Path, jobs: int, say: Callabl
             package = Path(folder) / "packages" / "vendors" / contents.vendor
             tree = Build(package, work.resolve(), found, os.environ, jobs, say).run()
     except (ToolkitError, MissingProgramError) as error:
-        raise MissingToolError(str(error)) from error
+        raise MissingToolError(f"{error}; --no-build packs the sources only") from error
     except StepError as error:
         raise BuildError(str(error)) from error
     # The log names folders of this machine.

@@ -65,6 +65,7 @@ RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
             POINTER(c_void_p),
             POINTER(c_uint64),
             c_uint64,
+            c_uint64,
             c_int,
             c_int,
         ],

@@ -196,6 +196,11 @@ def _compile(unit: Unit) -> Unit:
     return unit
 
 
+def preprocessed(unit: Unit) -> str:
+    """The source of a unit with its macros expanded."""
+    return _start([*_compile_command(unit), "-E", "-P"]).stdout
+
+
 def _link(library: Library) -> None:
     started = time.time_ns()
     objects = [str(unit.object) for unit in library.units]

@@ -17,7 +17,7 @@ from opforge.codegen.model import TASK_TYPES
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.acl import Array, one_at_a_time, runtime
 from opforge.twin.build import INCLUDE, build_runtime, soc_properties
-from opforge.twin.compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, locked
+from opforge.twin.compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, locked, preprocessed
 from opforge.twin.results import Finding, findings_of
 
 
@@ -34,6 +34,7 @@ def launch(
     strict: bool = True,
     seed: int = 0,
     threads: int = 0,
+    workspace_bytes: int = 16 << 20,
 ) -> list[Finding]:
     """Compile a kernel for the twin and run it.
 
@@ -49,6 +50,7 @@ def launch(
         strict: Keep the shadow state that finds uninitialised reads and races; False is faster.
         seed: Order of the blocks and poison; 0 differs from call to call.
         threads: Blocks that run at once; 0 means one per core.
+        workspace_bytes: The kernel's own part of the workspace, which begins at GetUserWorkspace.
 
     Returns:
         What the twin found; empty means clean.
@@ -75,13 +77,16 @@ def launch(
         if not isinstance(number, int) or not least <= number <= limit:
             raise UserError(f"{name}: got {number!r}, expected an integer from {least} to {limit}")
     library, text = _compile_kernel(source, int(properties["arch"]))
-    pass_workspace, pass_tiling = _trailing_parameters(text, symbol, len(arrays))
+    parameters = _parameters(text, symbol)
+    if parameters is None:  # declared by a macro, or not at all
+        parameters = _parameters(preprocessed(library.units[0]), symbol)
+    pass_workspace, pass_tiling = _trailing_parameters(parameters, symbol, len(arrays))
     pointers = (c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
     sizes = (c_uint64 * len(arrays))(*(array.nbytes for array in arrays))
     with one_at_a_time:
         runtime().set_options(strict=int(strict), seed=seed, threads=threads)
         answer = runtime().library.opforgeTwinLaunch(
-            str(library).encode(),
+            str(library.path).encode(),
             symbol.encode(),
             task_type.encode(),
             soc.encode(),
@@ -92,13 +97,14 @@ def launch(
             pointers,
             sizes,
             len(arrays),
+            workspace_bytes,
             int(pass_workspace),
             int(pass_tiling),
         )
     return findings_of([json.loads(answer)])
 
 
-def _compile_kernel(source: str | os.PathLike[str], arch: int) -> tuple[Path, str]:
+def _compile_kernel(source: str | os.PathLike[str], arch: int) -> tuple[Library, str]:
     is_text = isinstance(source, str) and ("\n" in source or "{" in source)
     path = None if is_text else Path(source)
     if path is not None and not path.is_file():
@@ -121,16 +127,22 @@ def _compile_kernel(source: str | os.PathLike[str], arch: int) -> tuple[Path, st
             (f"-L{runtime_library.parent}", f"-Wl,-rpath,{runtime_library.parent}", "-lopforge_twin"),
         )
         build([library])
-    return library.path, text
+    return library, text
 
 
-def _trailing_parameters(text: str, symbol: str, buffers: int) -> tuple[bool, bool]:
-    """Whether the kernel takes workspace and tiling behind its buffers."""
+def _parameters(text: str, symbol: str) -> str | None:
+    """The parameter list of a kernel function, in a source or in what the preprocessor made of it."""
     code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
-    found = re.search(rf"__global__[^;{{}}()]*\b{re.escape(symbol)}\s*\(([^)]*)\)", code)
-    if found is None:
+    is_global = r'(?:__global__|__attribute__\(\(visibility\("default"\)\)\))'
+    found = re.search(rf"{is_global}[^;{{}}()]*\b{re.escape(symbol)}\s*\(([^)]*)\)", code)
+    return found and found[1]
+
+
+def _trailing_parameters(parameters: str | None, symbol: str, buffers: int) -> tuple[bool, bool]:
+    """Whether the kernel takes workspace and tiling behind its buffers."""
+    if parameters is None:
         raise UserError(f"symbol: got {symbol!r}, expected the name of a __global__ function of the source")
-    names = [parameter.split()[-1].lstrip("*&").lower() for parameter in found[1].split(",") if parameter.strip()]
+    names = [parameter.split()[-1].lstrip("*&").lower() for parameter in parameters.split(",") if parameter.strip()]
     extra = names[buffers:]
     if len(extra) == 2 and buffers > 0:
         return True, True

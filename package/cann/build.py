@@ -14,8 +14,9 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import commands
 from .kernels import Kernel, KernelError, described, kernels_of, operator_list, soc_list
@@ -34,7 +35,8 @@ class StepError(Exception):
     """A step ended with an error; the text names the step, the end of its output and its log."""
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True)
+class Step:
     """One piece of work that is done as a whole or again.
 
     Attributes:
@@ -51,10 +53,11 @@ class Step(NamedTuple):
     collect: Callable[[], Sequence[str]]
     prepare: Callable[[], None] = lambda: None
     cwd: str = "."
-    variables: Mapping[str, str] = {}
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
-class Build(NamedTuple):
+@dataclass(frozen=True)
+class Build:
     """What is built, with what, where.
 
     Attributes:
@@ -85,9 +88,7 @@ class Build(NamedTuple):
         for tool in tools:
             wanted = environment.get("CXX", "g++") if tool == "c++" else tool
             if shutil.which(wanted, path=environment["PATH"]) is None:
-                raise MissingProgramError(
-                    f"{wanted!r} is missing, which builds the package; install it, or give --no-build"
-                )
+                raise MissingProgramError(f"{wanted!r} is missing, which builds the package; install it")
         vendor = json.loads((self.package / "manifest.json").read_text(encoding="utf-8"))["vendor"]
         self._begin(vendor)
         folders = commands.Folders(str(self.work / "package" / vendor), vendor, str(self.work))
@@ -144,7 +145,7 @@ class Build(NamedTuple):
             stream.write(f"{' '.join(step.argv)}\n")
             stream.flush()
             variables = {**environment, **step.variables}
-            status = subprocess.call(  # the words of commands.py
+            status = subprocess.call(
                 step.argv, cwd=str(cwd), env=variables, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
             )
         if status != 0:

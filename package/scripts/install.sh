@@ -178,9 +178,11 @@ case "$action" in
             refuse "$target keeps no earlier version of $vendor; nothing was done; install the one you want with --force"
         verify_tree "$kept" || refuse "the version kept in $kept is damaged; nothing was done; install the one you want with --force"
         set_aside="$vendors/.$vendor.old.$$"
-        [ ! -e "$installed" ] || mv -- "$installed" "$set_aside"
-        mv -- "$kept" "$installed"
-        [ ! -e "$set_aside" ] || mv -- "$set_aside" "$kept"
+        if [ ! -e "$installed" ] || ! exchange "$kept" "$installed"; then
+            [ ! -e "$installed" ] || mv -- "$installed" "$set_aside"
+            mv -- "$kept" "$installed"
+            [ ! -e "$set_aside" ] || mv -- "$set_aside" "$kept"
+        fi
         say "$vendor $(manifest_value "$installed" version) is back in $installed; --rollback again undoes this"
         exit 0
         ;;
@@ -307,8 +309,9 @@ if [ "$will_build" = 1 ]; then
     (unset PYTHONSAFEPATH && cd -- "$package/scripts" && exec python3 -B -m cann "$@") || status=$?
     if [ "$status" != 0 ]; then
         rmdir -- "$build" "$vendors" 2>/dev/null || :
-        [ ! -d "$build" ] || kept="; what is done stays in $build for the next try, with its logs in $build/logs"
-        printf '%s\n' "nothing was installed${kept:-}; --no-build installs the sources only" >&2
+        stays=
+        [ ! -d "$build" ] || stays="; what is done stays in $build for the next try, with its logs in $build/logs"
+        printf '%s\n' "nothing was installed$stays; --no-build installs the sources only" >&2
         exit "$status"
     fi
 fi
@@ -360,9 +363,13 @@ find "$stage" -type f -exec chmod "$read_mode" {} +
 chmod "$run_mode" "$stage/scripts/uninstall.sh"
 verify_tree "$stage" || refuse "the copy in $vendors differs from the package; is the disk full? Nothing was installed"
 
-# The switch: a folder cannot be replaced by one rename, so the old one steps aside first.
-[ ! -e "$installed" ] || mv -- "$installed" "$previous"
-mv -- "$stage" "$installed"
+# The switch. Where two folders cannot be exchanged in one step, the old one steps aside first.
+if [ -e "$installed" ] && exchange "$stage" "$installed"; then
+    mv -- "$stage" "$previous"
+else
+    [ ! -e "$installed" ] || mv -- "$installed" "$previous"
+    mv -- "$stage" "$installed"
+fi
 switched=1
 [ "$machine_wide" = 0 ] || prefer_vendor "$vendors/config.ini" "$vendor"
 trap - EXIT HUP INT TERM

@@ -117,6 +117,15 @@ lock() {
     locked=1
 }
 
+# exchange A B: each takes the other's place in one step; fails, and changes nothing, where the system has no such step.
+exchange() {
+    mv --exchange --no-copy -T -- "$1" "$2" 2>/dev/null ||
+        python3 -I -c 'import ctypes, os, sys
+here, exchange = -100, 2
+places = [os.fsencode(path) for path in sys.argv[1:]]
+sys.exit(ctypes.CDLL(None).renameat2(here, places[0], here, places[1], exchange) != 0)' "$1" "$2" 2>/dev/null
+}
+
 # kept_version VENDORS VENDOR: where the version before the installed one stays for a rollback.
 kept_version() { printf '%s\n' "$1/.$2.previous"; }
 

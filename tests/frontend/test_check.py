@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
+from opforge.frontend import convert
 from opforge.frontend.check import check_model
 from opforge.frontend.load import SourceModel
 
@@ -209,3 +210,14 @@ def test_an_output_that_is_an_initializer(tmp_path):
     model.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "w"))
     model.graph.output.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [2]))
     assert the_finding(model, tmp_path).node == "w"
+
+
+@pytest.mark.parametrize(("domain", "codes"), [("opforge", {"E16005"}), ("npu", {"E16005"}), ("ai.onnx", set())])
+def test_one_domain_is_what_every_version_takes(domain, codes, tmp_path):
+    model = parse(
+        f"{HEAD.replace('y)', 'w)')} {{[n] y = npu.NPUGroupedBiasAddGrad (x) w = Relu (x)}}", domains=["npu", "d"]
+    )
+    model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3]))
+    found = findings(convert(model, domain=domain).model, tmp_path)
+    assert {finding.code for finding in found} == codes
+    assert all(finding.level == "warning" and "--domain ai.onnx" in finding.fix for finding in found)

@@ -2,9 +2,12 @@
 
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -14,7 +17,7 @@ from typer.testing import CliRunner
 from opforge import twin
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
-from opforge.frontend import convert
+from opforge.frontend import convert, external, verify
 from opforge.frontend.execute import execute
 
 INDEXED = "g (float[T, 3] x, int64[G] i) => (float[G, 3] y) {y = npu.NPUGroupedBiasAddGrad (x, i)}"
@@ -183,6 +186,98 @@ def test_results_of_a_run_are_two_files(plain):
     text = opforge("run", plain, "--inputs", folder / "in.npz", "--outputs", new, "--json", new, code=2)
     assert "cannot write the report over" in text
     assert not new.exists()
+
+
+def test_check_replaces_neither_the_model_nor_its_weights(plain):
+    before = contents(plain.parent)
+    for target in ("m.onnx", "w.bin"):
+        text = opforge("check", plain, "--json", plain.parent / target, code=2)
+        assert f"{target}, which is used too" in text
+    assert contents(plain.parent) == before
+
+
+def test_the_reports_of_a_conversion_are_two_files(plain):
+    new = plain.parent.parent / "new"
+    before = contents(plain.parent)
+    text = opforge("convert", plain, "-o", plain.parent / "o.onnx", "--json", new, "--report", new, code=2)
+    assert "cannot write the page over" in text
+    assert contents(plain.parent) == before
+    assert not new.exists()
+
+
+@pytest.mark.parametrize("option", ["--json", "--report"])
+def test_a_report_that_cannot_be_written_is_told_before_the_model_runs(plain, monkeypatch, option):
+    monkeypatch.setattr(verify, "verify", lambda *_: pytest.fail("the model ran"))
+    target = plain.parent / "missing" / "r"
+    text = opforge("convert", plain, "-o", plain.parent / "o.onnx", "--verify", option, target, code=2)
+    assert "does not exist" in text
+
+
+def test_a_disk_that_is_too_small_is_one_line(plain, monkeypatch):
+    out = plain.parent.parent / "other" / "out.onnx"
+    out.parent.mkdir()
+    monkeypatch.setattr(external, "disk_usage", lambda _: SimpleNamespace(free=7))
+    assert "needs 8 bytes for the model's external data, 7 are free" in opforge("convert", plain, "-o", out, code=2)
+    assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["out.onnx", "out.air"])
+def test_a_file_size_limit_leaves_nothing(tmp_path, name):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    model = parse(INDEXED)
+    model.graph.node[0].name = "n" * 5000
+    onnx.save(model, tmp_path / "in" / "m.onnx")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    code, text = command("convert", tmp_path / "in" / "m.onnx", "-o", tmp_path / "out" / name, preexec_fn=limit)
+    assert (code, text.count("\n")) == (2, 1)
+    assert "File too large" in text
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_an_air_file_holds_external_data_of_the_models_folder_only(tmp_path, monkeypatch):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "here").mkdir()
+    model = parse("g (float[2] x) => (float[2] y) {y = Add (x, w)}")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.full(2, 5, np.float32), "w"))
+    onnx.save(model, tmp_path / "in" / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    (tmp_path / "here" / "w.bin").write_bytes(b"elsewher")
+    monkeypatch.chdir(tmp_path / "here")
+    opforge("convert", tmp_path / "in" / "m.onnx", "-o", "o.air")
+    data = (tmp_path / "here" / "o.air").read_bytes()
+    assert np.full(2, 5, np.float32).tobytes() in data
+    assert b"elsewher" not in data
+    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["o.air", "w.bin"]
+
+
+def test_the_end_of_a_command_is_that_of_its_child(plain):
+    code, text = command("convert", plain, "-o", plain.parent / "o.onnx", "--opset", "99")
+    assert (code, text.count("\n")) == (2, 1)
+    assert command("convert", plain, "-o", plain.parent / "o.onnx") == (0, "")
+
+
+def test_a_command_that_is_asked_to_stop_stops(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    script = "import os, sys; from opforge.frontend.limits import supervise; supervise(); open(sys.argv[1], 'w')"
+    process = subprocess.Popen([sys.executable, "-c", script, tmp_path / "pipe"])
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    process.terminate()
+    assert process.wait(30) in (128 + signal.SIGTERM, -signal.SIGTERM, 0)
+    os.close(reader)
+
+
+def test_long_reports_are_cut_on_the_terminal(tmp_path):
+    names = [f"y{number}" for number in range(300)]
+    nodes = " ".join(f"{name} = npu.NPUGroupedBiasAddGrad (x, x)" for name in names)
+    onnx.save(parse(f"g (float[6, 3] x) => ({', '.join(names)}) {{{nodes}}}"), tmp_path / "m.onnx")
+    text = opforge("convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", "--json", tmp_path / "r.json")
+    assert "y199" in text
+    assert "y200" not in text
+    assert "and 100 more; --json" in text
+    assert len(json.loads((tmp_path / "r.json").read_text())["left"]) == 300
 
 
 def test_run_writes_types_and_bytes_as_json(tmp_path, calls, feed):

@@ -184,6 +184,22 @@ def test_other_nodes_are_nothing_of_ours():
     assert (conversion.mapped, conversion.left, conversion.nodes_before) == ([], [], 3)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_gradient_of_an_embedding_that_may_be_sparse(sparse):
+    conversion = from_fx(embedding_backward(sparse))
+    assert [entry.attrs for entry in conversion.mapped] == (
+        [] if sparse else [{"num_weights": 7, "padding_idx": 2, "scale_grad_by_freq": True}]
+    )
+    assert [entry.reason for entry in conversion.left] == (["sparse is True, expected False"] if sparse else [])
+
+
+def embedding_backward(sparse):
+    graph = Graph()
+    grad, indices = graph.inputs(g=tensor("float32", 4, 5), i=tensor("int64", 4))
+    graph.add("call_function", "e", "aten.embedding_backward.default", grad, indices, 7, 2, True, sparse)
+    return graph
+
+
 def test_what_is_no_graph_is_refused():
     with pytest.raises(UserError, match="got int, expected a GraphModule"):
         from_fx(3)

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
+from opforge.frontend.external import carry_external_data, read_external
 from opforge.frontend.graph import GraphView
 from opforge.frontend.load import load_model
 
@@ -214,6 +215,50 @@ def test_external_link_out(external, kind):
 
         edit(external, change)
     refused(external, "a link")
+
+
+def test_external_data_that_becomes_a_link_after_the_check_is_not_read(external):
+    source = load_model(external)
+    (tensor,) = source.model.graph.initializer
+    assert read_external(tensor, external.parent) == np.ones(6, np.float32).tobytes()
+    outside = external.parent.parent / "secret"
+    (external.parent / "w.bin").rename(outside)
+    (external.parent / "w.bin").symlink_to(outside)
+    with pytest.raises(UserError, match="a link"):
+        read_external(tensor, external.parent)
+    with pytest.raises(UserError, match="a link"):
+        carry_external_data(source.model, external.parent, external.parent.parent)
+
+
+def test_external_folder_that_is_a_file(external):
+    edit(external, lambda tensor: setattr(entry(tensor, "location"), "value", "w.bin/w.bin"))
+    refused(external, "cannot be read")
+
+
+@pytest.mark.parametrize("location", ["", ".", "./", "w.bin\0", "a" * 5000])
+def test_external_locations_that_name_nothing(external, location):
+    edit(external, lambda tensor: setattr(entry(tensor, "location"), "value", location))
+    refused(external, "'w'")
+
+
+def test_external_entries_twice_or_not_text(external):
+    edit(external, lambda tensor: tensor.external_data.add(key="location", value="other.bin"))
+    refused(external, "twice")
+    external.write_bytes(external.read_bytes().replace(b"other.bin", b"oth\xff\xfe.bin").replace(b"w.bin", b"\xff.bin"))
+    refused(external, "'w'")
+    model = onnx.load(external, load_external_data=False)
+    del model.graph.initializer[0].external_data[1:]
+    external.write_bytes(model.SerializeToString())
+    refused(external, "not UTF-8")
+
+
+def test_external_data_of_training_is_found(external):
+    model = onnx.load(external, load_external_data=False)
+    entry(model.graph.initializer[0], "location").value = "../w.bin"
+    clean = model_of([relu()])
+    clean.training_info.add().algorithm.initializer.append(model.graph.initializer[0])
+    external.write_bytes(clean.SerializeToString())
+    refused(external, "outside the model's folder")
 
 
 def test_external_pipe_does_not_hang(external):

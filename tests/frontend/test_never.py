@@ -159,3 +159,11 @@ def test_an_intermediate_that_a_subgraph_reads_stays():
     conversion = convert(model, patterns=True)
     assert not conversion.changed
     assert any("'s1' is read elsewhere" in entry.reason for entry in conversion.left)
+
+
+def test_negative_sizes_are_unknown_ones():
+    model = parse(
+        "(float[-5, 4, 3] x) => (s) {p = Slice (x, axis0, axis1, axis0) s = ReduceSum <keepdims = 0> (p, axis1)}"
+    )
+    conversion = convert(model, patterns=True)
+    assert [entry.rule for entry in conversion.mapped] == ["FuseEqualGroups"]

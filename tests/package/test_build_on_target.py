@@ -151,10 +151,16 @@ def test_a_build_that_cannot_write_is_one_message(small, tmp_path, capfd, toolki
 
 def test_missing_program_is_named_and_nothing_is_done(small_package, run, toolkit, vendors):
     (toolkit.root / "bin/opc").unlink()
-    missing = run(small_package, f"--cann={toolkit.root}", f"--install-path={vendors.parent}", PATH="/usr/bin:/bin")
+    place = f"--install-path={vendors.parent}"
+    missing = run(small_package, f"--cann={toolkit.root}", place, PATH="/usr/bin:/bin")
     assert missing.returncode == 3
-    assert "'opc' is missing, which builds the package; install it, or give --no-build" in missing.stderr
+    assert "'opc' is missing, which builds the package; install it\nnothing was installed; --no-build" in missing.stderr
     assert not vendors.exists()
+    run(small_package, place)
+    before = content(vendors / "opforge")
+    again = run(small_package, f"--cann={toolkit.root}", place, PATH="/usr/bin:/bin")
+    assert (again.returncode, again.stderr) == (3, missing.stderr)
+    assert content(vendors / "opforge") == before
 
 
 @pytest.mark.parametrize(

@@ -144,8 +144,9 @@ case "$*" in *"{vendors}"*) ;; *) exec /bin/{name} "$@" ;; esac
 number=$(($(cat "{count}") + 1))
 echo $number >"{count}"
 [ $number != {number} ] || [ {moment} != before ] || kill -KILL 0
-/bin/{name} "$@" || exit $?
+/bin/{name} "$@" && status=0 || status=$?
 [ $number != {number} ] || [ {moment} != after ] || kill -KILL 0
+exit $status
 """
         )
         (tools / name).chmod(0o755)
@@ -156,14 +157,17 @@ echo $number >"{count}"
     return result.returncode == 0
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_killed_at_every_step(versions, run, vendors, tmp_path, moment):
+@pytest.mark.parametrize(("moment", "can_exchange"), [("before", True), ("after", True), ("after", False)])
+def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exchange):
     vendors.mkdir(parents=True)
     config = vendors / "config.ini"
     config.write_text("load_priority=other\n")
     tools = tmp_path / "tools"
     tools.mkdir()
     opp = {"ASCEND_OPP_PATH": str(vendors.parent)}
+    if not can_exchange:  # as on a system without python3
+        (tools / "python3").write_text("#!/bin/sh\nexit 1\n")
+        (tools / "python3").chmod(0o755)
     complete = {}
     for version in ("1.10", "1.9"):
         assert run(versions[version], "--replace-builtin", "--force", **opp).returncode == 0
@@ -176,6 +180,8 @@ def test_killed_at_every_step(versions, run, vendors, tmp_path, moment):
             found = content(vendors / "opforge")
             assert found in complete.values(), f"step {number}: a mix"
             steps.append(version_of(vendors / "opforge"))
+        else:
+            assert not can_exchange, f"step {number}: neither the old state nor the new"
         table.append((number, "ran to its end" if done else "killed", content_name(vendors)))
         assert config.read_text() == "load_priority=opforge,other\n"
         # The next run, whatever it is, finds its way from there.

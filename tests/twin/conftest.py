@@ -22,6 +22,7 @@ CACHE = Project(BUILTIN_ROOT).build_dir / "twin" / "tests"
 WORKSPACE_BYTES = (16 << 20) + 65536
 INPUT, OUTPUT = 1, 2
 PLANTED = "planted mistake"
+RULE = "rule of the device"
 
 
 def compile_library(name: str, source: Path, *flags: str) -> Path:
@@ -120,11 +121,30 @@ def record_planted(record_property: Callable[[str, object], None]) -> Callable[[
     return record
 
 
+@pytest.fixture
+def record_rule(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """A function that enters a rule, its check and what proves the check into the table of the test run."""
+
+    def record(rule: str, check: str, proof: str) -> None:
+        record_property(RULE, [rule, check, proof])
+
+    return record
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the table of planted mistakes: the bug, the check that named it, its message."""
+    """Print the rules with their checks, and the planted mistakes: the bug, the check that named it, its message."""
     passed = terminalreporter.stats.get("passed", [])
+    if terminalreporter.verbosity < 0:
+        return
+    proofs: dict[tuple[str, str], list[str]] = {}
+    for rule, check, proof in (v for report in passed for key, v in report.user_properties if key == RULE):
+        proofs.setdefault((rule, check), []).append(proof)
+    if proofs:
+        terminalreporter.section(f"{len({rule for rule, _ in proofs})} rules of the device, their checks and proofs")
+    for (rule, check), names in proofs.items():
+        terminalreporter.write_line(f"{rule}: {check}: {'; '.join(names)}")
     rows = [value for report in passed for key, value in report.user_properties if key == PLANTED]
-    if not rows or terminalreporter.verbosity < 0:
+    if not rows:
         return
     terminalreporter.section(f"{len(rows)} planted mistakes, each named by its check")
     for name, kind, message in rows:

@@ -196,3 +196,33 @@ def test_tiling_data_reach_the_kernel():
     findings, x, y = launch_add_one(source.replace("1.0f", "data.step"), tiling=struct.pack("f", 2.5))
     assert findings == []
     np.testing.assert_array_equal(y, x + np.float32(2.5))
+
+
+MACRO = """
+#include "kernel_operator.h"
+#define KERNEL(name) extern "C" __global__ __aicore__ void name(GM_ADDR x, GM_ADDR workspace)
+KERNEL(by_macro)
+{
+    AscendC::GlobalTensor<int32_t> own, xGm;
+    own.SetGlobalBuffer((__gm__ int32_t*)AscendC::GetUserWorkspace(workspace));
+    xGm.SetGlobalBuffer((__gm__ int32_t*)x);
+    own.SetValue(15, xGm.GetValue(0));
+    AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::SINGLE_CACHE_LINE,
+                                      AscendC::DcciDst::CACHELINE_OUT>(own);
+}
+"""
+
+
+def test_a_kernel_that_a_macro_declares():
+    assert launch(MACRO, "by_macro", 1, [np.zeros(8, np.int32)]) == []
+
+
+def test_a_kernel_that_is_not_there():
+    with pytest.raises(UserError, match="expected the name of a __global__ function"):
+        launch(MACRO, "by_nobody", 1, [np.zeros(8, np.int32)])
+
+
+def test_the_size_of_the_workspace():
+    assert launch(MACRO, "by_macro", 1, [np.zeros(8, np.int32)], workspace_bytes=64) == []
+    (found,) = launch(MACRO, "by_macro", 1, [np.zeros(8, np.int32)], workspace_bytes=60)
+    assert [found.kind, "'workspace', which has 16777276 bytes" in found.message] == ["gm_out_of_range", True]

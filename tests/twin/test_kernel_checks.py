@@ -36,6 +36,8 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR absent,
         in = inQueue.DeQue<float>();
         LocalTensor<float> work = scratch.Get<float>();
         LocalTensor<bfloat16_t> narrow = scratch.Get<bfloat16_t>();
+        const TEventID id = pipe.AllocEventID<HardEvent::V_S>();
+        pipe.ReleaseEventID<HardEvent::V_S>(id);
         Duplicate(work, 0.0f, 1024);
         PipeBarrier<PIPE_V>();
         Add(work, in, work, 64, 16, {1, 1, 1, 8, 8, 8});
@@ -87,6 +89,11 @@ class Planted:
 
 
 HERE = "UnaryRepeatParams repeats;"
+END = "inQueue.FreeTensor(in);\n    }"
+LATER = (
+    "pipe.Destroy(); TPipe later; TQue<TPosition::VECIN, 1> fresh; later.InitBuffer(fresh, 1, 4096);"
+    " TBuf<TPosition::VECCALC> other; later.InitBuffer(other, 512); "
+)
 PLANTED = [
     # alignment and extents
     Planted(
@@ -139,6 +146,14 @@ PLANTED = [
         "Duplicate(work[3], 0.0f, 1000);",
         "ub_misaligned",
         "multiple of 32",
+    ),
+    *(
+        Planted(name, HERE, HERE + more, "ub_misaligned", "round the offset")
+        for name, more in {
+            "broadcast_of_odd_address": " Brcb(out, work[1], 2, {1, 8});",
+            "pairs_to_odd_address": " PairReduceSum(out[1], work, 1, 64, 1, 1, 8);",
+            "cast_to_odd_address": " Cast(narrow[8], in, RoundMode::CAST_RINT, 64);",
+        }.items()
     ),
     Planted(
         "vector_too_long", "Duplicate(work, 0.0f, 1024);", "Duplicate(work, 0.0f, 1025);", "ub_out_of_range", "4100"
@@ -346,6 +361,28 @@ PLANTED = [
         "no_buffer",
         "InitBuffer",
     ),
+    # a TPipe that has ended
+    *(
+        Planted(name, END, f"inQueue.FreeTensor(in); {more}\n    }}", kind, "TPipe")
+        for name, kind, more in [
+            ("tensor_of_a_destroyed_pipe", "use_after_free", "pipe.Destroy(); Duplicate(work, 0.0f, 8);"),
+            ("slice_of_a_destroyed_pipe", "use_after_free", LATER + "Duplicate(work[8], 0.0f, 8);"),
+            (
+                "cast_of_a_destroyed_pipe",
+                "use_after_free",
+                LATER + "Duplicate(work.ReinterpretCast<half>(), half(0.0f), 8);",
+            ),
+            ("buffer_of_a_destroyed_pipe", "use_after_free", LATER + "Duplicate(scratch.Get<float>(8), 0.0f, 8);"),
+            ("freed_after_destroy", "use_after_free", LATER + "fresh.FreeTensor(in);"),
+            ("queue_of_a_destroyed_pipe", "no_buffer", LATER + "inQueue.AllocTensor<float>();"),
+            (
+                "tensor_of_a_reset_pipe",
+                "use_after_free",
+                "pipe.Reset(); pipe.InitBuffer(scratch, 512); Duplicate(work, 0.0f, 8);",
+            ),
+        ]
+    ),
+    Planted("pipe_destroyed_too_early", HERE, HERE + " pipe.Destroy();", "queue_unbalanced", "its TPipe ends at "),
     # contents
     Planted(
         "uninitialised_scratch",
@@ -413,6 +450,108 @@ PLANTED = [
         "pipe.InitBuffer(scratch, 196352 - 12288); InitOutput<float>(yGm, 64, 0.0f);",
         "no_scratch",
         "free memory at the end",
+    ),
+    # in place
+    *(
+        Planted(
+            name,
+            HERE,
+            HERE + " Duplicate(out, 0.0f, 1024); LocalTensor<uint32_t> bits = out.ReinterpretCast<uint32_t>();"
+            " PipeBarrier<PIPE_V>(); uint64_t kept = 0; GatherMaskParams once; once.repeatTimes = 1;"
+            " (void)kept; (void)bits; " + more,
+            "overlap",
+            says,
+        )
+        for name, more, says in [
+            ("gather_in_place", "Gather(work, work, bits, 0, 64);", "[0, 4) from the start of dst on are read as src"),
+            ("gather_over_later_source", "Gather(work[64], work, bits, 256, 64, 2, 8);", "read as src"),
+            ("gather_over_offsets", "Gather(out, in, bits, 0, 64);", "read as srcOffset"),
+            (
+                "gatherb_in_place",
+                (
+                    "LocalTensor<uint32_t> w = work.ReinterpretCast<uint32_t>(); Gatherb(w[32], w, bits, 1,"
+                    " {1, 8}); Gatherb(w, w, bits, 1, {1, 8});"
+                ),
+                "read as src",
+            ),
+            ("sort32_in_place", "Sort32(work, work, bits, 2);", "read as src0"),
+            ("sort32_over_indices", "Sort32(out, work, bits[64], 2);", "read as src1"),
+            ("brcb_in_place", "Brcb(work, work, 2, {1, 8});", "read as src"),
+            ("gather_mask_in_place", "GatherMask(work, work, 2, false, 0, once, kept);", "read as src0"),
+            (
+                "gather_mask_over_bits",
+                (
+                    "Duplicate(out.ReinterpretCast<int32_t>(), -1, 8); PipeBarrier<PIPE_V>();"
+                    " GatherMask(out, in, bits, true, 64, once, kept);"
+                ),
+                "src1Pattern",
+            ),
+            ("whole_reduce_in_place", "WholeReduceSum(work, work, 64, 16, 1, 1, 8);", "the result of repeat 0"),
+            (
+                "whole_reduce_into_second_repeat",
+                "WholeReduceSum(work[72], work, 64, 2, 1, 1, 8);",
+                "the result of repeat 0",
+            ),
+            ("block_reduce_in_place", "BlockReduceSum(work, work, 16, 64, 1, 1, 8);", "the result of repeat 0"),
+            ("pair_reduce_in_place", "PairReduceSum(work, work, 2, 64, 1, 1, 8);", "the result of repeat 0"),
+            (
+                "compare_in_place",
+                "CompareScalar(work.ReinterpretCast<uint8_t>(), work, 1.0f, CMPMODE::LT, 1024);",
+                "read as src0",
+            ),
+            (
+                "compare_over_second_tensor",
+                "Compare(work[64].ReinterpretCast<uint8_t>(), in, work, CMPMODE::LT, 1024);",
+                "read as src1",
+            ),
+            (
+                "select_over_mask",
+                ("Select(out, bits.ReinterpretCast<uint8_t>(), work, 1.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 512);"),
+                "read as selMask",
+            ),
+            ("copy_over_itself", "DataCopy(work[8], work, 64);", "block 0 of the copy"),
+            ("copy_over_later_rows", "DataCopy(work[40], work, DataCopyParams(3, 1, 4, 1));", "block 0 of the copy"),
+            ("scratch_in_source", "ReduceMax(out, work, work[1000 - 8], 1024);", "sharedTmpBuffer and src"),
+            (
+                "narrowing_cast_in_place",
+                "Cast(work.ReinterpretCast<half>(), work, RoundMode::CAST_RINT, 1024);",
+                "not in the same place",
+            ),
+            (
+                "widening_cast_in_place",
+                "Cast(work, work.ReinterpretCast<half>(), RoundMode::CAST_NONE, 512);",
+                "not in the same place",
+            ),
+        ]
+    ),
+    Planted(
+        "merge_of_an_unsorted_list",
+        HERE,
+        HERE + " Duplicate(work, 1.0f, 256); PipeBarrier<PIPE_V>();"
+        " uint64_t second[2] = {uint64_t(1) << 42, 0}; Duplicate(work, 2.0f, second, 1, 1, 8); PipeBarrier<PIPE_V>();"
+        " uint16_t lengths[4] = {16, 16, 0, 0};"
+        " MrgSort(out, MrgSortSrcList<float>(work, work[32], work, work), MrgSort4Info(lengths, false, 3, 1));",
+        "sort_order",
+        "list 2 is not in descending order: entry 4 is 1, the next one 2",
+    ),
+    Planted("event_id_kept", HERE, HERE + " pipe.AllocEventID<HardEvent::V_S>();", "event_ids", "never given back"),
+    Planted(
+        "event_id_of_nobody", HERE, HERE + " pipe.ReleaseEventID<HardEvent::V_S>(2);", "event_ids", "release what that"
+    ),
+    Planted(
+        "system_workspace",
+        "userGm.SetGlobalBuffer((__gm__ float*)user + GetBlockIdx() * 64);",
+        "userGm.SetGlobalBuffer((__gm__ float*)workspace + GetBlockIdx() * 64); (void)user;",
+        "system_workspace",
+        "take GetUserWorkspace",
+    ),
+    Planted(
+        "system_workspace_by_scalar",
+        HERE,
+        HERE + " GlobalTensor<int64_t> g; g.SetGlobalBuffer((__gm__ int64_t*)"
+        "GetSysWorkSpacePtr()); g.GetValue((16 << 20) / 8 - 1);",
+        "system_workspace",
+        "[16777208, 16777216)",
     ),
     # orders
     Planted(

@@ -80,8 +80,13 @@ struct Unexpected : std::exception {
 """
 # name -> (body, kind, what the message says)
 CRASHES = {
-    "divides": ("yGm.SetValue(0, 7 / zero);", "division_by_zero", "divided by zero after GlobalTensor::GetValue"),
+    "divides": ("yGm.SetValue(0, 7 / zero);", "division_by_zero", "the least one by -1, after GlobalTensor::GetValue"),
     "takes_remainder": ("yGm.SetValue(0, static_cast<int64_t>(7) % zero);", "division_by_zero", "divided by zero"),
+    "least_by_minus_one": (
+        "yGm.SetValue(0, (zero - 2147483647 - 1) / (zero - 1));",
+        "division_by_zero",
+        "or the least one by -1",
+    ),
     "null": ("*(volatile int32_t*)(uintptr_t)zero = 1;", "wild_pointer", "a null pointer"),
     "far": ("*(volatile int32_t*)(uintptr_t)(0x123456789000 + zero) = 1;", "wild_pointer", "address 20015998341120"),
     "not_an_address": (

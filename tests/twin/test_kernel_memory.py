@@ -49,6 +49,8 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
     zGm.SetValue(block * 16, value);
     CLEAN_LINE(zGm[block * 16]);
     zGm.SetValue(block * 16 + 15, value);
+    ORDER(S_MTE2);
+    DataCopyPad(a[960], zGm[block * 16], DataCopyExtParams(1, 4, 0, 0, 0), noPadding); // not what the cache holds
     CLEAN_LINE(zGm[block * 16 + 15]);
     CrossCoreSetFlag<0, PIPE_MTE3>(3);
     CrossCoreWaitFlag(3);
@@ -95,6 +97,16 @@ PLANTED = [
     Planted("another_line_dropped", OWN, "CLEAN_LINE(yGm[block * 64 + 16]);", "stale_cache", "bytes [0, 4) of '1'"),
     Planted("load_what_another_core_stored", "CLEAN_LINE(yGm[next * 64]); // of the next", "", "stale_cache",
             "of block ", 2),
+    *(
+        Planted(name, LAST, f"{LAST} ORDER(MTE3_S); zGm.SetValue(block * 16 + 3, 1.0f); ORDER({order}); {access}"
+                " CLEAN_LINE(zGm[block * 16]);", "cache_not_flushed", says)
+        for name, order, access, says in [
+            ("dma_reads_a_dirty_line", "S_MTE2", ("DataCopyPad(a[992], zGm[block * 16], DataCopyExtParams(1, 16,"
+             " 0, 0, 0), noPadding);"), "has left some in the scalar unit's cache"),
+            ("dma_writes_to_a_dirty_line", "S_MTE3", ("DataCopyPad(zGm[block * 16 + 8], a, DataCopyExtParams(1, 4,"
+             " 0, 0, 0));"), "written back over them"),
+        ]
+    ),
     Planted("cores_share_a_line", "zGm.SetValue(block * 16, value);", "zGm.SetValue(block, value); CLEAN_LINE(zGm);",
             "shared_cache_line", "a cache line of 64 bytes", 2),
     # atomic mode
@@ -106,6 +118,16 @@ PLANTED = [
             "no_effect", "repeat count is 0"),
     Planted("reduce_repeat_0", ADDS, ADDS + " WholeReduceSum(a[192], a[64], 64, static_cast<int32_t>(block), 1, 1, 8);",
             "no_effect", "repeat count is 0"),
+    *(
+        Planted(f"{name}_repeat_0", ADDS, ADDS + f" {more};", "no_effect", "repeat count is 0")
+        for name, more in {
+            "select": "Select(a[192], meeting.Get<uint8_t>(), a[64], 1.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64, block,"
+                      " {1, 1, 1, 8, 8, 8})",
+            "sum": "ReduceSum(a[192], a[64], a[256], 64, static_cast<int32_t>(block), 8)",
+            "merge": "uint16_t lengths[4] = {8, 8, 0, 0}; MrgSort(a[192], MrgSortSrcList<float>(a, a[32], a, a),"
+                     " MrgSort4Info(lengths, false, 3, block))",
+        }.items()
+    ),
     Planted("no_rows", ADDS, ADDS + " DataCopyPad(a[192], xGm, DataCopyExtParams(block, 256, 0, 0, 0), noPadding);",
             "no_effect", "blockCount is 0"),
     Planted("rows_of_nothing", ADDS, ADDS + " DataCopyPad(yGm, a, DataCopyExtParams(1, block, 0, 0, 0));",

@@ -359,7 +359,7 @@ void Threads()
             aclDestroyTensor(tensor.exchange(mine));
             aclrtStream fresh = nullptr;
             aclrtCreateStream(&fresh);
-            aclrtMemsetAsync(shared.source, kBytes, number, kBytes, passing);
+            aclrtMemsetAsync(OnDevice(), kBytes, number, kBytes, passing);
             aclrtSynchronizeStream(passing);
             aclrtDestroyStream(passing.exchange(fresh));
         }
@@ -429,12 +429,13 @@ void Pageable()
 /// Returns from main while streams work.
 void InFlight()
 {
-    Call call;
-    aclrtStream stream = NewStream();
-    void* const workspace = OnDevice(call.bytes);
-    for (int i = 0; i < 20; ++i) {
-        TAKEN(call.Plan(call.x, nullptr, nullptr, call.out));
-        TAKEN(aclnnScaledAdd(workspace, call.bytes, call.executor, i % 2 == 0 ? stream : nullptr));
+    for (aclrtStream stream : {NewStream(), aclrtStream{nullptr}}) {
+        Call call;
+        void* const workspace = OnDevice(call.bytes);
+        for (int i = 0; i < 10; ++i) {
+            TAKEN(call.Plan(call.x, nullptr, nullptr, call.out));
+            TAKEN(aclnnScaledAdd(workspace, call.bytes, call.executor, stream));
+        }
     }
 }
 

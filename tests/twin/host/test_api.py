@@ -111,24 +111,28 @@ LACKING = {
         "platform_ascendc::PlatformAscendC::GetResCubeGroupWorkSpaceSize",
         "platform_ascendc::PlatformAscendC::GetResGroupBarrierWorkSpaceSize",
     },
-    "functions that no operator here calls": {
-        "OP_CHECK_BROADCAST_AND_INFER_SHAPE",
-        "OP_CHECK_RESULT_DTYPE_CAST_FAILED",
+    "outputs whose shapes only the kernel knows": {
+        "OP_OUTSHAPE",
+    },
+    "what no public text says: how a workspace of the caller, an option or a mode reaches a kernel": {
         "OP_MODE",
         "OP_OPTION",
-        "OP_OUTSHAPE",
         "OP_WORKSPACE",
-        "TILING_DATA_FIELD_DEF_STRUCT",
-        "aclOpExecutor::ConvertToTensor",
-        "aclrtSetDeviceSatMode",
+        "op::OpImplMode",
+        "op::ToString",  # of an OpImplMode and of a SocVersion
+    },
+    "what no public text says: which dtypes are promoted and cast, what a view is picked from": {
+        "OP_CHECK_RESULT_DTYPE_CAST_FAILED",
         "l0op::PickViewAsContiguous",
         "l0op::ReViewToOut",
         "op::CanCast",
-        "op::OpImplMode",
+        "op::PromoteType",
+    },
+    "arrays of half types, and figures of the device that no operator here asks for": {
+        "aclOpExecutor::ConvertToTensor",
+        "aclrtSetDeviceSatMode",
         "op::PlatformInfo::CheckSupport",
         "op::PlatformInfo::GetFftsPlusMode",
-        "op::PromoteType",
-        "op::ToString",
     },
 }
 

@@ -96,6 +96,13 @@ TILING_DATA_FIELD_DEF_ARR(uint16_t, 3, list);
 END_TILING_DATA_DEF;
 REGISTER_TILING_DATA_CLASS(Types, Numbers)
 
+BEGIN_TILING_DATA_DEF(Nested)
+TILING_DATA_FIELD_DEF(int16_t, first);
+TILING_DATA_FIELD_DEF_STRUCT(Numbers, numbers);
+TILING_DATA_FIELD_DEF(int8_t, last);
+END_TILING_DATA_DEF;
+REGISTER_TILING_DATA_CLASS(NestedTypes, Nested)
+
 void TestTilingData()
 {
     Numbers numbers;
@@ -112,6 +119,20 @@ void TestTilingData()
     EXPECT(wide == int64_t{1} << 33 && numbers.get_small() == -5 && numbers.get_list()[2] == 3);
     EXPECT(raw->Append(wide) == ge::GRAPH_SUCCESS && raw->GetDataSize() == 8);
     EXPECT(raw->Append(list, 29) == ge::GRAPH_FAILED && raw->GetDataSize() == 8);
+}
+
+void TestNestedTilingData()
+{
+    Nested nested;
+    nested.numbers.set_wide(77);
+    nested.set_last(5);
+    EXPECT(nested.GetDataSize() == 40 && nested.numbers.get_wide() == 77);
+    uint8_t bytes[40] = {};
+    nested.SaveToBuffer(bytes, sizeof(bytes));
+    EXPECT(bytes[8 + 8] == 77 && bytes[32] == 5);
+    nested.SetDataPtr(bytes);
+    nested.numbers.set_small(3);
+    EXPECT(bytes[8] == 3 && nested.get_last() == 5);
 }
 
 bool CheckTensor(const aclTensor* tensor)
@@ -183,6 +204,7 @@ int main()
     TestOperatorAttributes();
     TestShapes();
     TestTilingData();
+    TestNestedTilingData();
     TestChecksAndViews();
     TestScalarsAndHostTensors();
     TestPlatform();

@@ -19,6 +19,9 @@ struct GmArgument {
     uint64_t misalignment = 0;  ///< bytes from the 512-byte boundary before it to `data` on the device
 };
 
+/// First part of the workspace, which belongs to the system; a kernel's own begins behind it.
+inline constexpr uint64_t kSystemWorkspaceBytes = uint64_t{16} << 20;
+
 struct LaunchRequest {
     std::string opType;
     void* function = nullptr;           ///< address of the `extern "C" __global__` kernel function

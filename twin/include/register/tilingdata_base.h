@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "graph/types.h"
@@ -25,11 +26,13 @@ public:
     size_t GetDataSize() const { return bytes_.size(); }
     const char* GetTilingClassName() const { return className_; }
     /// Moves the fields into memory of the caller; later setters write there.
-    void SetDataPtr(void* dataPtr) { outside_ = static_cast<uint8_t*>(dataPtr); }
+    void SetDataPtr(void* dataPtr);
 
 protected:
     /// Offset of a field of `count` elements of `size` bytes.
     size_t Place(size_t size, size_t alignment, size_t count);
+    /// Gives a struct of fields its place among those of this one.
+    size_t Place(TilingDef& inner);
     void Seal(const char* className, size_t alignment);
     uint8_t* At(size_t offset) { return (outside_ != nullptr ? outside_ : bytes_.data()) + offset; }
     const uint8_t* At(size_t offset) const { return (outside_ != nullptr ? outside_ : bytes_.data()) + offset; }
@@ -38,6 +41,7 @@ protected:
 
 private:
     std::vector<uint8_t> bytes_;
+    std::vector<std::pair<TilingDef*, size_t>> inner_;  ///< with their offsets
     uint8_t* outside_ = nullptr;
     const char* className_ = "";
 };
@@ -83,6 +87,14 @@ public:                                                                         
 private:                                                                                  \
     static_assert(std::is_arithmetic<arr_type>::value, #field_name " must hold numbers"); \
     size_t field_name##Offset_ = Place(sizeof(arr_type), alignof(arr_type), arr_size);
+
+#define TILING_DATA_FIELD_DEF_STRUCT(struct_type, field_name)                                                    \
+public:                                                                                                          \
+    struct_type field_name;                                                                                      \
+                                                                                                                 \
+private:                                                                                                         \
+    static_assert(std::is_base_of<optiling::TilingDef, struct_type>::value, #field_name " must be tiling data"); \
+    size_t field_name##Offset_ = Place(field_name);
 
 #define END_TILING_DATA_DEF \
     }                       \

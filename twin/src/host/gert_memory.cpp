@@ -159,10 +159,26 @@ size_t TilingDef::Place(size_t size, size_t alignment, size_t count)
     return offset;
 }
 
+size_t TilingDef::Place(TilingDef& inner)
+{
+    const size_t offset = Place(inner.bytes_.size(), inner.alignment_, 1);
+    inner_.emplace_back(&inner, offset);
+    return offset;
+}
+
 void TilingDef::Seal(const char* className, size_t alignment)
 {
     className_ = className;
     bytes_.resize((bytes_.size() + alignment - 1) / alignment * alignment);
+    SetDataPtr(nullptr);
+}
+
+void TilingDef::SetDataPtr(void* dataPtr)
+{
+    outside_ = static_cast<uint8_t*>(dataPtr);
+    for (const auto& [inner, offset] : inner_) {
+        inner->SetDataPtr(At(offset));
+    }
 }
 
 }  // namespace optiling

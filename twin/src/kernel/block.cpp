@@ -211,7 +211,7 @@ void Block::CheckState(const Buffer& buffer, Pipe onPipe, AccessKind kind, const
             "queue_order", onPipe, call,
             Text(operand, " was put into its queue by EnQue at ", Where(buffer.changedAt), "; use what DeQue returns"));
     }
-    const Queue& queue = local.queues[buffer.queue];
+    const Queue& queue = local.queues[buffer.queue - local.firstQueue];
     const bool filling = buffer.state == BufferState::kAllocated;
     const Pipe owner = filling ? queue.producer : queue.consumer;
     const bool isScalar = onPipe == Pipe::kScalar;  // the compiler orders the accessors of tensors
@@ -239,19 +239,31 @@ void Block::CheckUnit(const LocalUnit& unit, Pipe onPipe, AccessKind kind, const
     }
 }
 
-void Block::Use(const LocalView& view, int64_t bytes, Pipe onPipe, AccessKind kind, int64_t alignment,
-                const char* operand, const Call& call)
+Buffer& Block::LiveBuffer(const LocalView& view, Pipe onPipe, const char* operand, const Call& call)
 {
-    if (view.buffer >= local.buffers.size()) {
+    if (view.buffer == LocalView::kNoBuffer) {
         Fail("no_buffer", onPipe, call,
              Text(operand, " is a LocalTensor without memory; get it from AllocTensor, DeQue or TBuf::Get"));
     }
-    const Buffer& buffer = local.buffers[view.buffer];
+    if (view.generation < local.oldestGeneration) {
+        Fail("use_after_free", onPipe, call,
+             Text(operand, " comes from a TPipe that has ended (Destroy, Reset or the end of its scope)",
+                  local.endedAt.line == 0 ? "" : " at ", Where(local.endedAt),
+                  "; get a tensor from a buffer of the live TPipe"));
+    }
+    Buffer& buffer = local.buffers[view.buffer];
     if (buffer.generation != view.generation) {
         Fail("use_after_free", onPipe, call,
              Text(operand, " was given back by FreeTensor and its buffer was allocated again at ",
                   Where(buffer.changedAt), "; use a tensor between AllocTensor (or DeQue) and FreeTensor only"));
     }
+    return buffer;
+}
+
+void Block::Use(const LocalView& view, int64_t bytes, Pipe onPipe, AccessKind kind, int64_t alignment,
+                const char* operand, const Call& call)
+{
+    const Buffer& buffer = LiveBuffer(view, onPipe, operand, call);
     const LocalUnit& unit = local.UnitOf(buffer.begin);
     CheckUnit(unit, onPipe, kind, operand, call);
     CheckState(buffer, onPipe, kind, operand, call);
@@ -264,7 +276,8 @@ void Block::Use(const LocalView& view, int64_t bytes, Pipe onPipe, AccessKind ki
     if ((view.address - unit.begin) % alignment != 0) {
         Fail(unit.alignmentKind, onPipe, call,
              Text(operand, " starts at byte ", view.address - view.begin, " of its tensor (", unit.name, " address ",
-                  view.address - unit.begin, "), which is not a multiple of ", alignment));
+                  view.address - unit.begin, "), which is not a multiple of ", alignment,
+                  "; round the offset or the row pitch up to it"));
     }
 }
 
@@ -279,7 +292,8 @@ uint8_t* Block::Resolve(const GlobalView& view, uint64_t address, uint64_t bytes
     }
     Region* region = launch.memory.Find(view.address);
     if (region == nullptr) {
-        Fail("gm_out_of_range", onPipe, call, Text(operand, " points to no argument of the kernel"));
+        Fail("gm_out_of_range", onPipe, call,
+             Text(operand, " points to no argument of the kernel; SetGlobalBuffer takes what the kernel was given"));
     }
     const auto offset = static_cast<int64_t>(address - region->base);
     const auto end = offset + static_cast<int64_t>(bytes);
@@ -287,22 +301,30 @@ uint8_t* Block::Resolve(const GlobalView& view, uint64_t address, uint64_t bytes
     if (offset < 0 || end > static_cast<int64_t>(region->bytes)) {
         Fail("gm_out_of_range", onPipe, call,
              Text(operand, verb, " bytes [", offset, ", ", end, ") of '", region->name, "', which has ", region->bytes,
-                  " bytes"));
+                  " bytes; shorten the last tile or row, DataCopyPad takes any length"));
     }
     if (view.end != 0 && (address < view.begin || address + bytes > view.end)) {
         const auto start = static_cast<int64_t>(address - view.begin);
         Fail("gm_out_of_range", onPipe, call,
              Text(operand, verb, " bytes [", start, ", ", start + static_cast<int64_t>(bytes),
                   ") of a GlobalTensor that SetGlobalBuffer gave ", view.end - view.begin, " bytes of '", region->name,
-                  "'"));
+                  "'; shorten the last tile or row, or give SetGlobalBuffer the whole size"));
+    }
+    if (launch.memory.IndexOf(*region) == launch.workspaceRegion &&
+        offset < static_cast<int64_t>(kSystemWorkspaceBytes)) {
+        Fail("system_workspace", onPipe, call,
+             Text(operand, verb, " bytes [", offset, ", ", end, ") of the workspace, whose first ",
+                  kSystemWorkspaceBytes, " bytes belong to the system; take GetUserWorkspace(workspace)"));
     }
     if (address % static_cast<uint64_t>(view.size) != 0) {
         Fail("gm_misaligned", onPipe, call,
              Text(operand, " starts at byte ", offset, " of '", region->name, "', which is not a multiple of its ",
-                  view.size, "-byte elements"));
+                  view.size, "-byte elements; copy it as a type of fewer bytes"));
     }
     if (kind != AccessKind::kRead && !region->writable) {
-        Fail("input_written", onPipe, call, Text(operand, " writes to '", region->name, "', which is an input"));
+        Fail("input_written", onPipe, call,
+             Text(operand, " writes to '", region->name,
+                  "', which is an input; write to an output or to the workspace"));
     }
     return region->host + offset;
 }
@@ -314,6 +336,9 @@ void Block::Touch(const Access& access)
     }
     if (access.memory == Memory::kOnChip) {
         CheckContents(access);
+    }
+    if (access.memory == Memory::kGlobal && access.pipe != Pipe::kScalar && cache.DirtyLines() != 0) {
+        CheckUnflushed(access);
     }
     if (launch.options.strict) {
         if (access.memory == Memory::kGlobal) {
@@ -330,6 +355,13 @@ void Block::NoteUse(const Access& access)
     }
 }
 
+int64_t Block::BufferAt(int64_t address) const
+{
+    const auto holds = [&](const Buffer& buffer) { return address >= buffer.begin && address < buffer.end; };
+    const auto found = std::find_if(local.buffers.begin(), local.buffers.end(), holds);
+    return found == local.buffers.end() ? 0 : found->begin;
+}
+
 void Block::CheckContents(const Access& access)
 {
     if (access.kind == AccessKind::kWrite) {
@@ -341,10 +373,11 @@ void Block::CheckContents(const Access& access)
         const LocalUnit& unit = local.UnitOf(access.begin);
         local.MarkWritten(access.begin, access.bytes);
         Report("uninitialised_read", access.pipe, access.call,
-               Text(access.operand, " reads ", access.bytes, " bytes at ", unit.name, " address ",
-                    access.begin - unit.begin, ", but byte ", unwritten - access.begin,
-                    " of them was never written since its buffer was allocated (the padding behind a row of "
-                    "DataCopyPad, and what came from global memory that nobody has written, are undefined too)"));
+               Text(access.operand, " reads ", access.bytes, " bytes from byte ", access.begin - BufferAt(access.begin),
+                    " of its buffer in the ", unit.name, " on, but byte ", unwritten - access.begin,
+                    " of them was never written since the buffer was allocated (the padding behind a row of "
+                    "DataCopyPad, and what came from global memory that nobody has written, are undefined too); write "
+                    "it, or leave it out by count or mask"));
     }
 }
 
@@ -368,6 +401,28 @@ void Block::CheckGlobalContents(const Access& access)
         }
     }
     region->written->Mark(begin, end);
+}
+
+/// DMA goes by the scalar unit's cache: it does not see what SetValue has left there, and what it writes to such a line
+/// is lost when the line is written back.
+void Block::CheckUnflushed(const Access& access)
+{
+    const auto begin = static_cast<uint64_t>(access.begin);
+    const bool isRead = access.kind == AccessKind::kRead;
+    const ScalarCache::DirtyLine* line = cache.FindDirty(begin, begin + static_cast<uint64_t>(access.bytes), !isRead);
+    if (line == nullptr) {
+        return;
+    }
+    const Region* region = launch.memory.Find(begin);
+    const uint64_t offset = begin - region->base;
+    Report("cache_not_flushed", access.pipe, access.call,
+           Text(access.operand, isRead ? " reads" : " writes", " bytes [", offset, ", ",
+                offset + static_cast<uint64_t>(access.bytes), ") of '", region->name, "', of which SetValue at ",
+                Where(line->at),
+                isRead ? " has left some in the scalar unit's cache"
+                       : " has changed a cache line of 64 "
+                         "bytes that will be written back over them",
+                "; call DataCacheCleanAndInvalid behind the SetValue and let this pipe wait for the scalar unit"));
 }
 
 void Block::SpreadUndefined(uint64_t address, int64_t bytes, int64_t to)

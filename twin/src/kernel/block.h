@@ -61,6 +61,7 @@ struct EventState {
     static constexpr int32_t kIds = 8;
     std::array<bool, kIds> set{};
     std::array<bool, kIds> reserved{};
+    std::array<Location, kIds> reservedAt{};  ///< by AllocEventID; no place: by a queue
     std::array<Location, kIds> setAt{};
     std::array<Clock, kIds> clock{};  ///< what has finished when the flag is set
     std::array<Moment, kIds> time{};  ///< when it is seen
@@ -82,6 +83,8 @@ public:
     /// Notes a mistake after which nothing sensible can be done, and ends the block.
     [[noreturn]] void Fail(const char* kind, Pipe pipe, const Call& call, const std::string& message);
 
+    /// The buffer that `view` was taken from, if it still is that buffer.
+    Buffer& LiveBuffer(const LocalView& view, Pipe pipe, const char* operand, const Call& call);
     /// Checks that `view` may be used by `pipe` now, and that `bytes` from its address on are its own.
     void Use(const LocalView& view, int64_t bytes, Pipe pipe, AccessKind kind, int64_t alignment, const char* operand,
              const Call& call);
@@ -194,7 +197,10 @@ private:
     void CheckUnit(const LocalUnit& unit, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
     const char* DescribeState(const Buffer& buffer) const;
     void CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
+    /// Where the buffer begins that holds `address`.
+    int64_t BufferAt(int64_t address) const;
     void CheckGlobalContents(const Access& access);
+    void CheckUnflushed(const Access& access);
     void Note(const char* kind, Pipe pipe, const Call& call, const std::string& message, bool isWarning);
     void CheckOrder(const Access& access);
     /// `memory` begins at address `base`.

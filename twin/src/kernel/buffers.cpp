@@ -77,18 +77,19 @@ uint32_t AddBuffer(Block& block, LocalUnit& unit, int64_t bytes, BufferState sta
     if (rounded > unit.Left()) {
         block.Fail(unit.budgetKind, Pipe::kScalar, call,
                    Text("the buffers need ", unit.used + rounded, " bytes with this one of ", rounded, ", the ",
-                        unit.name, " has ", unit.budget));
+                        unit.name, " has ", unit.budget, "; make the tile shorter, or share a buffer"));
     }
     if (static_cast<int64_t>(local.buffers.size()) >= LocalMemory::kMaxBuffers) {
-        block.Fail(
-            "buffer_count", Pipe::kScalar, call,
-            Text("this would be buffer ", local.buffers.size() + 1, ", a kernel may have ", LocalMemory::kMaxBuffers));
+        block.Fail("buffer_count", Pipe::kScalar, call,
+                   Text("this would be buffer ", local.buffers.size() + 1, ", a kernel may have ",
+                        LocalMemory::kMaxBuffers, "; take parts of one with TBuf::GetWithOffset"));
     }
     Buffer buffer;
     buffer.begin = unit.begin + unit.used;
     buffer.end = buffer.begin + rounded;
     buffer.state = state;
     buffer.queue = queue;
+    buffer.generation = ++local.generation;
     buffer.changedAt = call.at;
     unit.used += rounded;
     local.Poison(buffer.begin, rounded);
@@ -108,6 +109,12 @@ LocalView ViewOf(const LocalMemory& local, uint32_t index)
     return view;
 }
 
+/// " at file:line", nothing when the place is not known.
+std::string Place(const Location& at)
+{
+    return at.line == 0 ? std::string() : Text(" at ", Where(at));
+}
+
 void RequirePipe(Block& block, const Call& call)
 {
     if (block.pipe == nullptr) {
@@ -117,25 +124,22 @@ void RequirePipe(Block& block, const Call& call)
 
 Queue& QueueOf(Block& block, uint32_t queue, const Call& call)
 {
-    if (queue >= block.local.queues.size()) {
-        block.Fail("no_buffer", Pipe::kScalar, call, "the queue has no buffers; call TPipe::InitBuffer for it first");
+    LocalMemory& local = block.local;
+    if (queue == LocalView::kNoBuffer || queue - local.firstQueue >= local.queues.size()) {
+        block.Fail("no_buffer", Pipe::kScalar, call,
+                   Text("the queue has no buffers",
+                        queue < local.firstQueue ? Text(" since its TPipe ended", Place(local.endedAt)) : std::string(),
+                        "; call TPipe::InitBuffer for it first"));
     }
-    return block.local.queues[queue];
+    return local.queues[queue - local.firstQueue];
 }
 
 Buffer& BufferOf(Block& block, uint32_t queue, const LocalView& view, const Call& call)
 {
-    if (view.buffer >= block.local.buffers.size()) {
-        block.Fail("no_buffer", Pipe::kScalar, call, "the tensor is a LocalTensor without memory");
-    }
-    Buffer& buffer = block.local.buffers[view.buffer];
+    Buffer& buffer = block.LiveBuffer(view, Pipe::kScalar, "the tensor", call);
     if (buffer.queue != queue) {
-        block.Fail("queue_order", Pipe::kScalar, call, "the tensor does not come from this queue");
-    }
-    if (buffer.generation != view.generation) {
-        block.Fail("use_after_free", Pipe::kScalar, call,
-                   Text("the tensor was given back by FreeTensor and its buffer was allocated again at ",
-                        Where(buffer.changedAt)));
+        block.Fail("queue_order", Pipe::kScalar, call,
+                   "the tensor does not come from this queue; give it to the queue whose AllocTensor or DeQue made it");
     }
     return buffer;
 }
@@ -182,19 +186,19 @@ void ReleaseAll(Block& block, const Call& call, bool checked)
         if (buffer.queue == LocalView::kNoBuffer) {
             continue;
         }
-        const Queue& queue = block.local.queues[buffer.queue];
+        const Queue& queue = block.local.queues[buffer.queue - block.local.firstQueue];
         if (checked && buffer.state != BufferState::kFree) {
             const char* missing = buffer.state == BufferState::kQueued     ? "DeQue and FreeTensor"
                                   : buffer.state == BufferState::kDequeued ? "FreeTensor"
                                                                            : "EnQue, DeQue and FreeTensor";
             block.Report("queue_unbalanced", Pipe::kScalar, {call.name, buffer.changedAt},
                          Text("a tensor of a queue ", Name(queue.producer), " -> ", Name(queue.consumer),
-                              " is not given back at the end of the kernel; missing: ", missing));
+                              " is not given back when its TPipe ends", Place(call.at), "; missing: ", missing));
         }
         ClearReserved(block, queue.producer, queue.consumer, buffer.filledEvent);
         ClearReserved(block, queue.consumer, queue.producer, buffer.freedEvent);
     }
-    block.local.FreeAll();
+    block.local.FreeAll(call.at);
 }
 
 }  // namespace
@@ -240,7 +244,7 @@ uint32_t AddQueue(TPosition source, TPosition destination, int64_t depth, int64_
     Field("num", buffers, 1, LocalMemory::kMaxBuffers, call);
     Field("len", bytes, 1, 4294967295, call);
     LocalUnit& unit = UnitAt(*block, PositionOf(source, destination), call);
-    const auto id = static_cast<uint32_t>(block->local.queues.size());
+    const auto id = static_cast<uint32_t>(block->local.firstQueue + block->local.queues.size());
     Queue queue;
     queue.source = source;
     queue.destination = destination;
@@ -250,7 +254,7 @@ uint32_t AddQueue(TPosition source, TPosition destination, int64_t depth, int64_
     block->local.queues.push_back(queue);
     for (int64_t count = 0; count < buffers; ++count) {
         const uint32_t buffer = AddBuffer(*block, unit, bytes, BufferState::kFree, id, call);
-        block->local.queues[id].buffers.push_back(buffer);
+        block->local.queues.back().buffers.push_back(buffer);
     }
     return id;
 }
@@ -277,7 +281,7 @@ LocalView AllocateFrom(uint32_t queue, const Call& call)
         }
         WaitReserved(*block, from.consumer, from.producer, buffer.freedEvent, call);
         buffer.state = BufferState::kAllocated;
-        ++buffer.generation;
+        buffer.generation = ++block->local.generation;
         buffer.changedAt = call.at;
         block->local.Poison(buffer.begin, buffer.end - buffer.begin);
         return ViewOf(block->local, index);
@@ -388,9 +392,9 @@ int64_t Field(const char* name, int64_t value, int64_t low, int64_t high, const 
     }
     const Entry block(call);
     block->Fail("field_range", Pipe::kScalar, call,
-                low == high ? Text(name, " is ", value, ", expected ", low)
-                            : Text(name, " is ", value, ", expected ", low, "..", high,
-                                   "; the device's field would wrap silently"));
+                low == high
+                    ? Text(name, " is ", value, ", expected ", low)
+                    : Text(name, " is ", value, ", expected ", low, "..", high, "; the device does not check it"));
 }
 
 }  // namespace opforge::twin::kernel

@@ -171,6 +171,32 @@ void StoreRows(Block& block, const GlobalView& dst, int64_t src, const Rows& row
     block.EndDma(Pipe::kMte3, call);
 }
 
+/// Rows that are copied within the unified buffer lie apart from each other: the unit reads while it writes.
+void CheckRowsApart(Block& block, const LocalView& dst, const Layout& to, const LocalView& src, const Layout& from,
+                    const Rows& rows, const Call& call)
+{
+    const bool isSame = dst.address == src.address && (to.pitch == from.pitch || rows.count == 1);
+    if (isSame || dst.address >= src.address + from.extent || src.address >= dst.address + to.extent) {
+        return;
+    }
+    std::vector<bool> isRead(LocalMemory::kUnifiedBufferBytes / kBlockBytes);
+    const auto forBlocks = [&](int64_t begin, int64_t pitch, auto&& apply) {
+        for (int64_t row = 0; row < rows.count; ++row) {
+            for (int64_t offset = 0; offset < rows.bytes; offset += kBlockBytes) {
+                apply(row, static_cast<size_t>((begin + row * pitch + offset) / kBlockBytes));
+            }
+        }
+    };
+    forBlocks(src.address, from.pitch, [&](int64_t /*row*/, size_t at) { isRead[at] = true; });
+    forBlocks(dst.address, to.pitch, [&](int64_t row, size_t at) {
+        if (isRead[at]) {
+            block.Fail("overlap", Pipe::kVector, call,
+                       Text("dst and src overlap: block ", row,
+                            " of the copy is written where the copy reads; copy by way of another buffer"));
+        }
+    });
+}
+
 void CheckPadding(Block& block, const Padding& padding, int64_t size, const Call& call)
 {
     for (const auto& [name, count] : {std::pair{"leftPadding", padding.left}, {"rightPadding", padding.right}}) {
@@ -249,6 +275,7 @@ void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, con
     const Layout to = LayOut(rows.count, rows.bytes, rows.dstGap);
     block->Use(src, from.extent, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
     block->Use(dst, to.extent, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    CheckRowsApart(*block, dst, to, src, from, rows, call);
     for (int64_t row = 0; row < rows.count; ++row) {
         const int64_t source = src.address + row * from.pitch;
         const int64_t target = dst.address + row * to.pitch;
@@ -331,7 +358,7 @@ void WriteGlobal(const GlobalView& view, uint64_t index, uint64_t value, const C
     block->CheckCachedStore(view, address, call);
     block->Touch(
         {Pipe::kScalar, Memory::kGlobal, AccessKind::kWrite, static_cast<int64_t>(address), view.size, "tensor", call});
-    block->cache.MarkDirty(address, call.at);
+    block->cache.MarkDirty(address, size, call.at);
 }
 
 uint64_t ReadLocal(const LocalView& view, int64_t index, const Call& call)

@@ -71,8 +71,11 @@ void GatherElements(const LocalView& dst, const LocalView& src, const LocalView&
     const Stride dense{1, shape.perRepeat * kOffsetBytes / kBlockBytes, 255, 255};
     block->Use(byteOffsets, Extent(shape, kOffsetBytes, dense), Pipe::kVector, AccessKind::kRead, kBlockBytes,
                "srcOffset", call);
-    block->Use(dst, Extent(shape, dst.size, stride), Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    const int64_t dstBytes = Extent(shape, dst.size, stride);
+    block->Use(dst, dstBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
     block->Use(src, src.size, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
+    RequireApart(*block, dst.address, dstBytes, byteOffsets.address, Extent(shape, kOffsetBytes, dense), "srcOffset",
+                 call);
     const int64_t elements = shape.contiguous ? shape.total : repeats * shape.leading;
     block->timeline.RunVector(static_cast<double>(elements) * time_model::kGatherCyclesPerElement, call);
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
@@ -81,6 +84,7 @@ void GatherElements(const LocalView& dst, const LocalView& src, const LocalView&
             const int64_t lane = shape.active.empty() ? index : shape.active[static_cast<size_t>(index)];
             const int64_t from =
                 OffsetAt(*block, byteOffsets, repeat * shape.perRepeat + lane, src, base, src.size, call);
+            RequireApart(*block, dst.address, dstBytes, from, src.size, "src", call);
             const int64_t to = dst.address + repeat * dstRepeatStride * kBlockBytes + lane * dst.size;
             Touched(*block, AccessKind::kRead, from, src.size, "src", call);
             std::memcpy(block->local.At(to), block->local.At(from), static_cast<size_t>(src.size));
@@ -104,9 +108,12 @@ void GatherBlocks(const LocalView& dst, const LocalView& src, const LocalView& b
                call);
     block->Use(dst, lastBlock + kBlockBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
     block->Use(src, kBlockBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
+    RequireApart(*block, dst.address, lastBlock + kBlockBytes, byteOffsets.address, repeats * perRepeat * kOffsetBytes,
+                 "offset", call);
     block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
     for (int64_t index = 0; index < repeats * perRepeat; ++index) {
         const int64_t from = OffsetAt(*block, byteOffsets, index, src, 0, kBlockBytes, call);
+        RequireApart(*block, dst.address, lastBlock + kBlockBytes, from, kBlockBytes, "src", call);
         const int64_t to =
             dst.address + (index / perRepeat * dstStride.repeat + index % perRepeat * dstStride.block) * kBlockBytes;
         Touched(*block, AccessKind::kRead, from, kBlockBytes, "src", call);
@@ -132,9 +139,9 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
     }
     const int64_t extent = OffsetOf(repeats - 1, count - 1, src.size, stride) + src.size;
     block->Use(src, extent, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src0", call);
+    const int64_t maskBytes = (repeats - 1) * how.maskRepeatStride * kBlockBytes + (count + 7) / 8;
     if (how.bits != nullptr) {
-        const int64_t bytes = (repeats - 1) * how.maskRepeatStride * kBlockBytes + (count + 7) / 8;
-        block->Use(*how.bits, bytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src1Pattern", call);
+        block->Use(*how.bits, maskBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src1Pattern", call);
     }
     const int64_t passes = repeats * ((count + perRepeat - 1) / perRepeat);
     block->timeline.RunVector(static_cast<double>(passes) * time_model::kVectorCyclesPerRepeat, call);
@@ -150,6 +157,10 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
             const int64_t from = src.address + OffsetOf(repeat, lane, src.size, stride);
             const int64_t to = dst.address + static_cast<int64_t>(kept) * dst.size;
             Touched(*block, AccessKind::kRead, from, src.size, "src0", call);
+            RequireApart(*block, to, dst.size, src.address, extent, "src0", call);
+            if (how.bits != nullptr) {
+                RequireApart(*block, to, dst.size, how.bits->address, maskBytes, "src1Pattern", call);
+            }
             block->Use(dst, static_cast<int64_t>(kept + 1) * dst.size, Pipe::kVector, AccessKind::kWrite, kBlockBytes,
                        "dst", call);
             std::memcpy(block->local.At(to), block->local.At(from), static_cast<size_t>(src.size));

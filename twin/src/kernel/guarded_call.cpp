@@ -73,7 +73,7 @@ void ReportFault(Block& block)
     switch (block.fault.signal) {
         case SIGFPE:
             return block.Report("division_by_zero", Pipe::kScalar, call,
-                                Text("an integer was divided by zero", After(block),
+                                Text("an integer was divided by zero, or the least one by -1,", After(block),
                                      "; check what comes from the tiling data before dividing by it"));
         case SIGABRT:
             return block.Report("abort", Pipe::kScalar, call,

@@ -14,7 +14,6 @@ namespace opforge::twin {
 
 namespace {
 
-constexpr uint64_t kWorkspaceBytes = uint64_t{32} << 20;  // 16 MiB system part, 16 MiB for the kernel
 constexpr uint8_t kPoison = 0xFE;
 
 LaunchReport Refused(const char* symbol, const std::string& message)
@@ -32,7 +31,7 @@ LaunchReport Refused(const char* symbol, const std::string& message)
 extern "C" __attribute__((visibility("default"))) const char* opforgeTwinLaunch(
     const char* libraryPath, const char* symbol, const char* taskType, const char* soc, uint32_t blocks,
     uint64_t tilingKey, const void* tiling, uint64_t tilingBytes, void** buffers, const uint64_t* bytes,
-    uint64_t bufferCount, int passWorkspace, int passTiling)
+    uint64_t bufferCount, uint64_t workspaceBytes, int passWorkspace, int passTiling)
 {
     using namespace opforge::twin;
     thread_local std::string answer;
@@ -52,7 +51,7 @@ extern "C" __attribute__((visibility("default"))) const char* opforgeTwinLaunch(
     for (uint64_t index = 0; index < bufferCount; ++index) {
         request.arguments.push_back({buffers[index], bytes[index], true, true, kernel::Text("buffer ", index)});
     }
-    const std::vector<uint8_t> workspace(passWorkspace != 0 ? kWorkspaceBytes : 0, kPoison);
+    const std::vector<uint8_t> workspace(passWorkspace != 0 ? kSystemWorkspaceBytes + workspaceBytes : 0, kPoison);
     request.workspace = const_cast<uint8_t*>(workspace.data());
     request.workspaceBytes = workspace.size();
     request.passWorkspace = passWorkspace != 0;

@@ -114,8 +114,11 @@ const LocalUnit& LocalMemory::UnitOf(int64_t address) const
     return *(next - 1);
 }
 
-void LocalMemory::FreeAll()
+void LocalMemory::FreeAll(const Location& at)
 {
+    oldestGeneration = generation + 1;
+    firstQueue += static_cast<uint32_t>(queues.size());
+    endedAt = at;
     buffers.clear();
     queues.clear();
     for (LocalUnit& unit : units_) {

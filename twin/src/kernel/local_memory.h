@@ -87,10 +87,17 @@ public:
     const LocalUnit& UnitOf(int64_t address) const;
     /// Of a vector core.
     LocalUnit& UnifiedBuffer() { return units_.front(); }
-    void FreeAll();
+    /// The TPipe ends at `at`, and its tensors and queues with it.
+    void FreeAll(const Location& at);
 
     std::vector<Buffer> buffers;
     std::vector<Queue> queues;
+
+    // Tensors and queues of a TPipe that has ended must not be taken for those of a later one.
+    uint32_t generation = 0;        ///< last one given to a buffer
+    uint32_t oldestGeneration = 1;  ///< of the live TPipe
+    uint32_t firstQueue = 0;        ///< number of queues[0]
+    Location endedAt;               ///< of the last TPipe
 
 private:
     bool shadowed_;

@@ -233,7 +233,7 @@ void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const Local
 {
     const Entry block(call);
     const Shape shape = Resolve(*block, lanes, src.size, call);
-    if (shape.Repeats() == 0) {
+    if (shape.contiguous ? shape.total == 0 : HasNoRepeats(*block, shape.repeats, call)) {
         return;
     }
     const Stride stride{1, srcRepeatStride, kStrideLimit, kStrideLimit};
@@ -242,6 +242,10 @@ void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const Local
     const int64_t scratch = ScratchElements(shape, op, withIndex, src.size) * src.size;
     block->Use(tmp, scratch, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "sharedTmpBuffer", call);
     if (op != ReduceOp::kSum || !shape.contiguous) {
+        if (tmp.address < src.address + Extent(shape, src.size, stride) && src.address < tmp.address + scratch) {
+            block->Fail("overlap", Pipe::kVector, call,
+                        "sharedTmpBuffer and src overlap; give the instruction scratch of its own");
+        }
         block->NoteUse(
             {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
     }
@@ -264,6 +268,7 @@ void ReduceRepeats(ReduceOp op, const LocalView& dst, const LocalView& src, cons
     const int64_t bytes = ResultBytes(order, dst.size);
     const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * bytes;
     block->Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
+    RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
     (src.dtype == Dtype::kHalf ? ReduceEach<half> : ReduceEach<float>)(*block, op, dst, src, shape, stride, dstStride,
                                                                        order, call);
 }
@@ -280,8 +285,11 @@ void ReduceGroups(int64_t group, const LocalView& dst, const LocalView& src, con
     UseSource(*block, src, shape, stride, call);
     Charge(*block, shape, call);
     const int64_t bytes = shape.perRepeat / group * dst.size;
+    const bool isBlock = group * src.size == kBlockBytes;  // whose results may lie at any element
     const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * bytes;
-    block->Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
+    block->Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite,
+               isBlock ? dst.size : kBlockBytes, "dst", call);
+    RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
     (src.dtype == Dtype::kHalf ? SumGroups<half> : SumGroups<float>)(*block, group, dst, src, shape, stride, dstStride,
                                                                      call);
 }
@@ -297,8 +305,10 @@ void BroadcastBlocks(const LocalView& dst, const LocalView& src, int64_t repeats
         return;
     }
     const int64_t lastBlock = ((repeats - 1) * dstStride.repeat + (perRepeat - 1) * dstStride.block) * kBlockBytes;
-    block->Use(src, repeats * perRepeat * src.size, Pipe::kVector, AccessKind::kRead, src.size, "src", call);
+    block->Use(src, repeats * perRepeat * src.size, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
     block->Use(dst, lastBlock + kBlockBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    RequireApart(*block, dst.address, lastBlock + kBlockBytes, src.address, repeats * perRepeat * src.size, "src",
+                 call);
     block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
     for (int64_t element = 0; element < repeats * perRepeat; ++element) {
         const int64_t from = src.address + element * src.size;

@@ -1,11 +1,32 @@
 #include "kernel/scalar_cache.h"
 
+#include <algorithm>
+
 namespace opforge::twin::kernel {
 
-void ScalarCache::MarkDirty(uint64_t address, const Location& at)
+void ScalarCache::MarkDirty(uint64_t address, uint64_t bytes, const Location& at)
 {
-    dirty_.insert(address / kLineBytes);
+    DirtyLine& line = dirty_[address / kLineBytes];
+    line.bytes |= ((uint64_t{1} << bytes) - 1) << address % kLineBytes;
+    line.at = at;
     dirtyAt_ = at;
+}
+
+const ScalarCache::DirtyLine* ScalarCache::FindDirty(uint64_t begin, uint64_t end, bool whole) const
+{
+    for (auto line = dirty_.lower_bound(begin / kLineBytes); line != dirty_.end(); ++line) {
+        const uint64_t start = line->first * kLineBytes;
+        if (start >= end) {
+            break;
+        }
+        const uint64_t first = begin > start ? begin - start : 0;
+        const uint64_t last = std::min(end - start, kLineBytes) - 1;
+        const uint64_t asked = ~uint64_t{0} >> (kLineBytes - 1 - (last - first)) << first;
+        if (whole || (line->second.bytes & asked) != 0) {
+            return &line->second;
+        }
+    }
+    return nullptr;
 }
 
 void ScalarCache::Drop(uint64_t address, uint64_t base, GlobalOrder* region)

@@ -4,7 +4,7 @@
 #define OPFORGE_TWIN_KERNEL_SCALAR_CACHE_H
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <unordered_map>
 
 #include "kernel/global_order.h"
@@ -15,9 +15,17 @@ class ScalarCache {
 public:
     static constexpr uint64_t kLineBytes = 64;
 
-    void MarkDirty(uint64_t address, const Location& at);
+    /// A line that is to be written back.
+    struct DirtyLine {
+        uint64_t bytes = 0;  ///< a bit for each that SetValue has changed
+        Location at;         ///< of the last SetValue
+    };
+
+    void MarkDirty(uint64_t address, uint64_t bytes, const Location& at);
     size_t DirtyLines() const { return dirty_.size(); }
     const Location& DirtyAt() const { return dirtyAt_; }
+    /// A line with changed bytes in [begin, end), or, with `whole`, any line there that is to be written back.
+    const DirtyLine* FindDirty(uint64_t begin, uint64_t end, bool whole) const;
 
     /// DataCacheCleanAndInvalid of the line at `address` of `region`, whose address is `base`.
     void Drop(uint64_t address, uint64_t base, GlobalOrder* region);
@@ -32,7 +40,7 @@ private:
         uint32_t time;
     };
 
-    std::set<uint64_t> dirty_;
+    std::map<uint64_t, DirtyLine> dirty_;  ///< by number
     Location dirtyAt_;
     std::unordered_map<uint64_t, Seen> seen_;  ///< by address of the 32-byte block
     uint32_t droppedAt_ = 0;

@@ -98,8 +98,12 @@ void CompareAny(Block& block, const LocalView* dst, const LocalView& src0, const
     }
     block.hasCompareMask = block.hasCompareMask || dst == nullptr;
     if (dst != nullptr) {
-        block.Use(*dst, shape.repeats * shape.perRepeat / 8, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst",
-                  call);
+        const int64_t bytes = shape.repeats * shape.perRepeat / 8;
+        block.Use(*dst, bytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+        RequireApart(block, dst->address, bytes, src0.address, Extent(shape, src0.size, stride0), "src0", call);
+        if (src1 != nullptr) {
+            RequireApart(block, dst->address, bytes, src1->address, Extent(shape, src1->size, stride1), "src1", call);
+        }
     }
     Charge(block, shape, call);
     const auto run = src0.dtype == Dtype::kHalf    ? CompareBits<half>
@@ -201,11 +205,13 @@ void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, 
     }
     const Shape shape = Resolve(*block, lanes, dst.size, call);
     const int64_t elements = shape.contiguous ? shape.total : shape.repeats * shape.leading;
-    if (elements == 0) {
+    if (shape.contiguous ? elements == 0 : HasNoRepeats(*block, shape.repeats, call)) {
         return;
     }
     const int64_t bits = isPerInstruction ? std::min(elements, shape.perRepeat) : elements;
     block->Use(mask, (bits + 7) / 8, Pipe::kVector, AccessKind::kRead, kBlockBytes, "selMask", call);
+    RequireApart(*block, dst.address, Extent(shape, dst.size, dstStride), mask.address, (bits + 7) / 8, "selMask",
+                 call);
     const Choice choice{&*block, &mask, isPerInstruction, shape.perRepeat, src1 == nullptr, &call, 0};
     std::vector<Operand> operands{{&dst, "dst", dstStride, false, true}, {&src0, "src0", src0Stride, true, false}};
     if (src1 != nullptr) {

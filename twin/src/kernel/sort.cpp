@@ -56,6 +56,18 @@ std::vector<SortEntry> ReadEntries(Block& block, const LocalView& list, int64_t 
     return entries;
 }
 
+void RequireDescending(Block& block, const std::vector<SortEntry>& entries, size_t list, const Call& call)
+{
+    const auto rises = std::adjacent_find(entries.begin(), entries.end(),
+                                          [](const SortEntry& a, const SortEntry& b) { return a.value < b.value; });
+    if (rises != entries.end()) {
+        block.Fail("sort_order", Pipe::kVector, call,
+                   Text("list ", list + 1, " is not in descending order: entry ", rises - entries.begin(), " is ",
+                        rises->value, ", the next one ", (rises + 1)->value,
+                        "; a merge takes lists that Sort32 or another merge has made"));
+    }
+}
+
 int64_t WriteEntry(Block& block, int64_t to, const SortEntry& entry)
 {
     std::copy(entry.bytes.begin(), entry.bytes.end(), block.local.At(to));
@@ -115,6 +127,8 @@ void SortRepeats(const LocalView& dst, const LocalView& values, const LocalView&
     block->Use(values, repeats * valueBytes, Pipe::kVector, AccessKind::kRead, valueBytes, "src0", call);
     block->Use(indices, repeats * indexBytes, Pipe::kVector, AccessKind::kRead, indexBytes, "src1", call);
     block->Use(dst, repeats * kRepeatBytes, Pipe::kVector, AccessKind::kWrite, kRepeatBytes, "dst", call);
+    RequireApart(*block, dst.address, repeats * kRepeatBytes, values.address, repeats * valueBytes, "src0", call);
+    RequireApart(*block, dst.address, repeats * kRepeatBytes, indices.address, repeats * indexBytes, "src1", call);
     block->timeline.RunVector(static_cast<double>(repeats) * time_model::kSort32CyclesPerRepeat, call);
     Touched(*block, AccessKind::kRead, values.address, repeats * valueBytes, "src0", call);
     Touched(*block, AccessKind::kRead, indices.address, repeats * indexBytes, "src1", call);
@@ -143,6 +157,9 @@ void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call)
 {
     const Entry block(call);
     const size_t lists = CheckMerge(*block, dst, merge, call);
+    if (HasNoRepeats(*block, merge.repeats, call)) {
+        return;
+    }
     int64_t to = dst.address;
     for (int64_t repeat = 0; repeat < merge.repeats; ++repeat) {
         std::array<std::vector<SortEntry>, kLists> entries;
@@ -152,6 +169,7 @@ void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call)
             entries[list] =
                 ReadEntries(*block, *merge.lists[list], repeat * merge.lengths[0] * static_cast<int64_t>(kLists),
                             merge.lengths[list], call);
+            RequireDescending(*block, entries[list], list, call);
             left += merge.lengths[list];
         }
         for (bool isSuspended = false; left > 0 && !isSuspended; --left) {
@@ -226,6 +244,8 @@ void SplitEntries(const LocalView& values, const LocalView& indices, const Local
     block->Use(sorted, count * kEntryBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "sorted", call);
     block->Use(values, count * values.size, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dstValue", call);
     block->Use(indices, indexRoom, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dstIndex", call);
+    RequireApart(*block, values.address, count * values.size, sorted.address, count * kEntryBytes, "sorted", call);
+    RequireApart(*block, indices.address, indexRoom, sorted.address, count * kEntryBytes, "sorted", call);
     block->timeline.RunVector(2.0 * static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
     Touched(*block, AccessKind::kRead, sorted.address, count * kEntryBytes, "sorted", call);
     for (int64_t entry = 0; entry < count; ++entry) {

@@ -22,7 +22,8 @@ int64_t CeilDiv(int64_t value, int64_t unit)
 void ResolveCounter(Shape& shape, uint64_t count, Block& block, const Call& call)
 {
     if (count > static_cast<uint64_t>(kMaxCount)) {
-        block.Fail("mask_range", Pipe::kVector, call, Text("in counter mode the mask is a count, got ", count));
+        block.Fail("mask_range", Pipe::kVector, call,
+                   Text("in counter mode the mask is a count, got ", count, ", expected at most ", kMaxCount));
     }
     shape.total = static_cast<int64_t>(count);
     shape.repeats = CeilDiv(shape.total, shape.perRepeat);
@@ -36,8 +37,9 @@ void ResolveBits(Shape& shape, uint64_t low, uint64_t high, Block& block, const 
                                               : (high == 0 && low >> shape.perRepeat == 0);
     if (!fits || (low == 0 && high == 0)) {
         block.Fail("mask_range", Pipe::kVector, call,
-                   fits ? Text("the bit mask is empty")
-                        : Text("the bit mask has bits beyond the ", shape.perRepeat, " elements of a repeat"));
+                   fits ? Text("the bit mask is empty; leave the instruction out")
+                        : Text("the bit mask has bits beyond the ", shape.perRepeat,
+                               " elements of a repeat; clear them, the second word is for 2-byte types only"));
     }
     for (int32_t element = 0; element < std::min<int64_t>(shape.perRepeat, 128); ++element) {
         if (((element < 64 ? low >> element : high >> (element - 64)) & 1U) != 0) {
@@ -156,7 +158,8 @@ void CheckOverlap(Block& block, const Shape& shape, const Operand& dst, const Op
         BlocksOf(shape, repeat, src, srcBlocks);
         BlocksOf(shape, repeat, dst, dstBlocks);
         const bool inPlace = OffsetOf(repeat, 0, dst.view->size, dst.stride) + dst.view->address ==
-                             OffsetOf(repeat, 0, src.view->size, src.stride) + src.view->address;
+                                 OffsetOf(repeat, 0, src.view->size, src.stride) + src.view->address &&
+                             dstBlocks == srcBlocks;
         for (const int64_t at : srcBlocks) {
             const bool isOld = writtenBy[static_cast<size_t>(at)] >= 0;
             const bool isOwn = !inPlace && std::find(dstBlocks.begin(), dstBlocks.end(), at) != dstBlocks.end();
@@ -262,7 +265,7 @@ Shape Resolve(Block& block, const Lanes& lanes, int64_t widest, const Call& call
         if (lanes.low < 1 || lanes.low > static_cast<uint64_t>(shape.perRepeat)) {
             block.Fail("mask_range", Pipe::kVector, call,
                        Text("mask is ", static_cast<int64_t>(lanes.low), ", expected 1..", shape.perRepeat,
-                            " elements of a repeat"));
+                            " elements of a repeat; take more repeats, or the count form"));
         }
         shape.leading = static_cast<int64_t>(lanes.low);
         const uint64_t all = ~uint64_t{0};
@@ -284,7 +287,7 @@ void CheckStride(Block& block, const Operand& operand, const Call& call)
         if (value < 0 || value > limit) {
             block.Fail("field_range", Pipe::kVector, call,
                        Text(what, " stride of ", operand.name, " is ", value, " blocks of 32 bytes, expected 0..",
-                            limit, "; the device's field would wrap silently"));
+                            limit, "; the device does not check it; go over the rows in several instructions"));
         }
     };
     check("block", operand.stride.block, operand.stride.blockLimit);
@@ -295,6 +298,44 @@ void Charge(Block& block, const Shape& shape, const Call& call)
 {
     const double each = shape.isSlow ? time_model::kVectorSlowCyclesPerRepeat : time_model::kVectorCyclesPerRepeat;
     block.timeline.RunVector(static_cast<double>(shape.Repeats()) * each, call);
+}
+
+void RequireApart(Block& block, int64_t dst, int64_t dstBytes, int64_t src, int64_t srcBytes, const char* name,
+                  const Call& call)
+{
+    if (dst < src + srcBytes && src < dst + dstBytes) {
+        block.Fail("overlap", Pipe::kVector, call,
+                   Text("dst and ", name, " overlap: bytes [", std::max(dst, src) - dst, ", ",
+                        std::min(dst + dstBytes, src + srcBytes) - dst, ") from the start of dst on are read as ", name,
+                        "; the instruction does not work in place, write to another buffer"));
+    }
+}
+
+void RequireResultsApart(Block& block, const Shape& shape, const LocalView& dst, int64_t bytes, int64_t pitch,
+                         const Operand& src, const Call& call)
+{
+    const int64_t dstEnd = dst.address + (shape.repeats - 1) * pitch + bytes;
+    if (dst.address >= src.view->address + Extent(shape, src.view->size, src.stride) || src.view->address >= dstEnd) {
+        return;
+    }
+    std::vector<bool> isRead(LocalMemory::kUnifiedBufferBytes / kBlockBytes);
+    std::vector<int64_t> blocks;
+    for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
+        BlocksOf(shape, repeat, src, blocks);
+        for (const int64_t at : blocks) {
+            isRead[static_cast<size_t>(at)] = true;
+        }
+    }
+    for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
+        const int64_t begin = dst.address + repeat * pitch;
+        for (int64_t at = begin / kBlockBytes; at * kBlockBytes < begin + bytes; ++at) {
+            if (isRead[static_cast<size_t>(at)]) {
+                block.Fail("overlap", Pipe::kVector, call,
+                           Text("dst and ", src.name, " overlap: the result of repeat ", repeat,
+                                " lies in a block of 32 bytes that the instruction reads; write to another buffer"));
+            }
+        }
+    }
 }
 
 bool HasNoRepeats(Block& block, int64_t repeats, const Call& call)

@@ -57,6 +57,14 @@ int64_t Extent(const Shape& shape, int64_t size, const Stride& stride);
 int64_t OffsetOf(int64_t repeat, int64_t element, int64_t size, const Stride& stride);
 void CheckStride(Block& block, const Operand& operand, const Call& call);
 
+/// Ends the block when an instruction that does not work in place writes where it reads: the `dstBytes` from dst on are
+/// to be apart from the `srcBytes` from src on.
+void RequireApart(Block& block, int64_t dst, int64_t dstBytes, int64_t src, int64_t srcBytes, const char* name,
+                  const Call& call);
+/// The same of the results of each repeat, `bytes` at a distance of `pitch`, and of all blocks that `src` reads.
+void RequireResultsApart(Block& block, const Shape& shape, const LocalView& dst, int64_t bytes, int64_t pitch,
+                         const Operand& src, const Call& call);
+
 }  // namespace opforge::twin::kernel
 
 #endif  // OPFORGE_TWIN_KERNEL_SWEEP_H

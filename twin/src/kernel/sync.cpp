@@ -10,7 +10,6 @@ namespace {
 
 using AscendC::HardEvent;
 
-constexpr uint64_t kSystemWorkspaceBytes = uint64_t{16} << 20;
 constexpr int64_t kSoftSyncBytes = 32;
 constexpr Call kKernelEnd{"end of the kernel", {}};
 
@@ -78,7 +77,9 @@ int32_t AllocateEvent(HardEvent event, const Call& call)
 {
     const Entry block(call);
     const int32_t id = block->FreeEvent(event, call);
-    block->Event(event).reserved[static_cast<size_t>(id)] = true;
+    EventState& state = block->Event(event);
+    state.reserved[static_cast<size_t>(id)] = true;
+    state.reservedAt[static_cast<size_t>(id)] = call.at;
     return id;
 }
 
@@ -87,11 +88,14 @@ void ReleaseEvent(HardEvent event, int64_t id, const Call& call)
     const Entry block(call);
     Field("event id", id, 0, EventState::kIds - 1, call);
     EventState& state = block->Event(event);
-    if (!state.reserved[static_cast<size_t>(id)]) {
+    Location& reservedAt = state.reservedAt[static_cast<size_t>(id)];
+    if (reservedAt.line == 0) {
         block->Fail("event_ids", Pipe::kScalar, call,
-                    Text("id ", id, " of ", Name(event), " was not given out by AllocEventID"));
+                    Text("id ", id, " of ", Name(event),
+                         " was not given out by AllocEventID; release what that returned, once"));
     }
     state.reserved[static_cast<size_t>(id)] = false;
+    reservedAt = {};
 }
 
 void Set(HardEvent event, int64_t id, const Call& call)
@@ -273,6 +277,12 @@ void Block::Finish()
     }
     for (size_t event = 0; event < events_.size(); ++event) {
         for (size_t id = 0; id < events_[event].set.size(); ++id) {
+            if (const Location& at = events_[event].reservedAt[id]; at.line != 0) {
+                Report("event_ids", Pipe::kScalar, {kKernelEnd.name, at},
+                       Text("id ", id, " of ", Name(static_cast<HardEvent>(event)),
+                            " from AllocEventID is never given back; call ReleaseEventID behind its last wait, or take "
+                            "FetchEventID"));
+            }
             if (events_[event].set[id]) {
                 Report("flag_left_set", Pipe::kScalar, {kKernelEnd.name, events_[event].setAt[id]},
                        Text("flag ", Name(static_cast<HardEvent>(event)), " id ", id,

@@ -100,6 +100,12 @@
         }                                                                                                        \
     } while (false)
 
+#define OP_CHECK_BROADCAST_AND_INFER_SHAPE(tensor1, tensor2, retShape, retExpr)                  \
+    do {                                                                                         \
+        OP_CHECK_BROADCAST(tensor1, tensor2, retExpr);                                           \
+        op::BroadcastInferShape((tensor1)->GetViewShape(), (tensor2)->GetViewShape(), retShape); \
+    } while (false)
+
 #define OP_CHECK_COMM_INPUT(workspaceSize, executor)                  \
     do {                                                              \
         OP_CHECK_NULL(workspaceSize, return ACLNN_ERR_PARAM_NULLPTR); \

@@ -1,0 +1,221 @@
+"""What a model file may cost: work goes on in a process of its own, which may crash, hang or grow without harm.
+
+Libraries in C++ crash on some models, and an allocation that fails inside protobuf ends the process or worse. So limits
+are set where a child can die of them, and its parent says in one line what happened.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import resource
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+
+from opforge.codegen.errors import UserError
+
+# Variable with which a user allows a model that is trusted more memory.
+MEMORY_VARIABLE = "OPFORGE_MEMORY_MB"
+_MIB = 1 << 20
+# A file of this size may be nodes alone; what larger ones have more are weights, held a few times at most.
+_SMALL_BYTES = 64 * _MIB
+_MEMORY_BYTES, _MEMORY_PER_BYTE = 850 * _MIB, 16
+_CPU_SECONDS, _CPU_SECONDS_PER_MIB = 120, 4
+# Bytes of messages per byte of a file: exporters' models take 2 to 4; messages without content take a hundred.
+_PARSED_BYTES, _PARSED_PER_BYTE = 192 * _MIB, 4
+_lock = Lock()
+# Where a supervised process says what it works on; -1 in any other.
+_claims = -1
+
+
+class LimitError(Exception):
+    """Why a process gave no answer: "needs more than 900 MB of memory"."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a process may use.
+
+    Attributes:
+        memory: Bytes of private memory.
+        seconds: CPU time.
+    """
+
+    memory: int
+    seconds: int
+
+    def reason(self, status: int) -> str:
+        """Why a process with these limits ended early; `status` is its exit code, negative for a signal."""
+        if -status == signal.SIGXCPU:
+            return f"takes more than {self.seconds} s of CPU time"
+        crash = f", or crashes ({signal.Signals(-status).name})" if status < 0 else ""
+        return (
+            f"needs more than {self.memory // _MIB} MB of memory{crash}; if the model is what it should be, allow more"
+            f" with the variable {MEMORY_VARIABLE}"
+        )
+
+
+def limits_for(size: int) -> Limits:
+    """The limits for files of `size` bytes in all.
+
+    Raises:
+        UserError: The variable that sets the memory holds no number.
+    """
+    excess = max(size - _SMALL_BYTES, 0)
+    memory = _granted() or _MEMORY_BYTES + _MEMORY_PER_BYTE * excess
+    return Limits(memory, _CPU_SECONDS + _CPU_SECONDS_PER_MIB * (excess // _MIB))
+
+
+def _granted() -> int:
+    """Bytes that the user allows; 0 when the user says nothing."""
+    text = os.environ.get(MEMORY_VARIABLE, "0")
+    if not (text.isascii() and text.isdecimal() and len(text) < 9):
+        raise UserError(f"{MEMORY_VARIABLE}: got {text[:20]!r}, expected a number of MB")
+    return int(text) * _MIB
+
+
+def _used_bytes() -> int:
+    """Private memory of this process, as the system counts it for its limit."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[5]) * resource.getpagesize()
+
+
+def _allow(memory: int) -> tuple[int, int]:
+    """Limit the private memory of this process; return the limits before, which stay where they are lower."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    bounds = [bound for bound in before if bound != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min([memory, *bounds]), before[1]))
+    return before
+
+
+@contextmanager
+def parsing(size: int) -> Iterator[None]:
+    """Let protobuf grow by what a file of `size` bytes can honestly need; beyond, it raises DecodeError."""
+    allowed = max(_PARSED_BYTES + _PARSED_PER_BYTE * size, _granted())
+    with _lock:
+        before = _allow(_used_bytes() + allowed)
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _restrict(limits: Limits, used_bytes: int) -> None:
+    _allow(used_bytes + limits.memory)
+    used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    seconds = int(used) + limits.seconds
+    if hard == resource.RLIM_INFINITY or seconds < hard:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, hard))
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Python warns of threads that a child lacks; the only ones here are those of BLAS, which starts new ones.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
+    """What `work` returns, computed in a child process within limits.
+
+    Raises:
+        LimitError: The child crashed or reached a limit.
+        UserError: As `work`.
+    """
+    source, target = os.pipe()
+    child = _fork()
+    if child == 0:
+        os.close(source)
+        _answer(work, limits, target)
+    os.close(target)
+    try:
+        with os.fdopen(source, "rb") as stream:
+            answer = stream.read()
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    kind, content = answer[:1], answer[1:]
+    if status != 0 or kind == b"":
+        raise LimitError(limits.reason(status))
+    if kind == b"u":
+        raise UserError(content.decode())
+    if kind == b"t":
+        raise RuntimeError(content.decode())
+    return content
+
+
+def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
+    """Write what `work` gives, or why it gives nothing, and end this process."""
+    status = 1
+    try:
+        # What a library in C++ says when it dies is not for the user, nor where it was.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        faulthandler.disable()
+        _restrict(limits, _used_bytes())
+        with os.fdopen(target, "wb") as stream:
+            try:
+                stream.write(b"=" + work())
+            except UserError as error:
+                stream.write(b"u" + str(error).encode(errors="backslashreplace"))
+            except MemoryError:
+                os._exit(status)
+            except Exception:  # noqa: BLE001  # raised again by the parent
+                stream.write(b"t" + traceback.format_exc().encode(errors="backslashreplace"))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def supervise() -> None:
+    """Go on in a child; the parent stays here, ends as the child does, and says why when that died of `claim`."""
+    global _claims  # noqa: PLW0603  # which process this is
+    source, target = os.pipe()
+    sys.stdout.flush()
+    child = _fork()
+    if child == 0:
+        os.close(source)
+        _claims = target
+        return
+    os.close(target)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _frame: os.kill(child, received))
+    # The terminal sends it to both; the child decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with os.fdopen(source, "rb") as stream:
+        memory, seconds, place = [*stream.read().decode(errors="replace").split(" ", 2), "", ""][:3]
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    is_asked = -status in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    if place and status not in range(4) and not is_asked:
+        reason = Limits(int(memory), int(seconds)).reason(status)
+        print(f"{place}: {reason}", file=sys.stderr, flush=True)  # noqa: T201  # the child, which should, is gone
+        status = UserError.exit_code
+    os._exit(status if status >= 0 else 128 - status)
+
+
+@contextmanager
+def claimed(place: str, size: int) -> Iterator[None]:
+    """Work within the limits of files of `size` bytes, which `place` names; a process that is not supervised has none.
+
+    Raises:
+        UserError: There was not enough memory.
+    """
+    from google.protobuf.message import DecodeError, EncodeError
+
+    limits = limits_for(size)
+    if _claims >= 0:
+        os.write(_claims, f"{limits.memory} {limits.seconds} {place}".encode(errors="backslashreplace"))
+        _restrict(limits, 0)
+    try:
+        yield
+    except (MemoryError, SystemError, DecodeError, EncodeError) as error:
+        # protobuf has no single way to say that an allocation failed.
+        raise UserError(f"{place}: {limits.reason(1)}") from error
