@@ -310,6 +310,13 @@ CUBE_PLANTED = [
         "bias_without_tensor", SECOND, SECOND.replace("0, false, false", "0, true, false"), "bias", "names no bias"
     ),
     Planted("bias_and_zero", FIRST, FIRST.replace("false, false", "false, true"), "field_range", "cmatrixInitVal"),
+    Planted(
+        "fractals_of_odd_width",
+        "Fixpipe<float, float, CFG_ROW_MAJOR>(dGm, co1, store);",
+        "Fixpipe<float, float, CFG_NZ>(dGm, co1, store);",
+        "field_range",
+        "nSize modulo 16",
+    ),
     # contents
     left_out(
         "no_fill",
@@ -336,6 +343,14 @@ CUBE_PLANTED = [
         "cGm.SetGlobalBuffer((__gm__ half*)c);",
         "race",
         "of block",
+    ),
+    Planted(
+        "kept_while_loaded",
+        "ORDER(MTE1_MTE2);",
+        "ORDER(M_FIX); FixpipeParamsV220 keep(16, 20, 32, 48, false, F322F16, 0, 1, 0, 0, 0);"
+        " Fixpipe<half, float>(b1, co1, keep); ORDER(MTE1_MTE2);",
+        "race",
+        "put SetFlag<HardEvent::MTE1_FIX>",
     ),
     # queues
     left_out("no_enque", "a1Queue.EnQue(a1);", "", "missing_enque"),
