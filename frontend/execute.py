@@ -139,8 +139,8 @@ class Loop(ReferenceLoop):
 
     def _run(self, M: Array | None, cond: Array | None = None, *args: Any, **options: Any) -> tuple[Array, ...]:  # noqa: N803  # the evaluator's name
         """Run the body until the condition is false or `M` turns are done."""
-        if M is not None and np.max(M) > _MAX_TURNS:
-            raise ValueError(f"a Loop of {np.max(M)} turns, expected at most {_MAX_TURNS}")
+        if M is not None and (turns := int(np.max(M))) > _MAX_TURNS:
+            raise ValueError(f"a Loop of {turns} turns, expected at most {_MAX_TURNS}")
         start = np.array(True) if cond is None else cond
         results: tuple[Array, ...] = super()._run(M, start, *args, **options)  # type: ignore[no-untyped-call]
         return results
