@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
@@ -26,13 +27,18 @@ class SourceModel:
         path: The file.
         data: Its bytes.
         model: The same, parsed; external data stays external.
-        external_bytes: Size of the files that hold the external data.
+        external: Size of each file that holds external data, by its place in the model's folder.
     """
 
     path: Path
     data: bytes
     model: onnx.ModelProto
-    external_bytes: int = 0
+    external: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the model and of its external data."""
+        return len(self.data) + sum(self.external.values())
 
 
 def parse_model(data: bytes, where: object) -> onnx.ModelProto:
@@ -93,4 +99,6 @@ def load_model(path: Path) -> SourceModel:
     """
     data = read_regular(path, "model", _MAX_MODEL_BYTES, "save it with external data")
     model = parse_model(data, path_text(path))
-    return SourceModel(path, data, model, check_external_data(model, path))
+    # Looking at each tensor is slow where there are many nodes; external data has an entry of this name.
+    external = check_external_data(model, path) if b"location" in data else {}
+    return SourceModel(path, data, model, external)

@@ -262,15 +262,23 @@ def application_flags(project: Project) -> list[str]:
     return ["-std=c++17", "-pthread", *(f"-I{folder}" for folder in includes), *links]
 
 
-def build_command(socs: Sequence[str], ops: Sequence[str] | None, jobs: int, op_suffix: str) -> int:
+def build_command(
+    socs: Sequence[str], ops: Sequence[str] | None, jobs: int, op_suffix: str, *, as_json: bool = False
+) -> int:
     """`opforge build`."""
     from rich.console import Console
 
     console = Console()
     project = Project(find_project().root, op_suffix)
-    built = build_project(
-        project, socs, ops, jobs, progress=lambda line: console.print(line, highlight=False, markup=False)
-    )
+
+    def progress(line: str) -> None:
+        console.print(line, highlight=False, markup=False)
+
+    built = build_project(project, socs, ops, jobs, progress=None if as_json else progress)
+    if as_json:
+        facts = {"folder": str(built.vendor_dir), "operators": built.op_types, "without_kernel": built.without_kernel}
+        print(json.dumps(facts | {"compiled": built.compiled}, indent=2))  # noqa: T201  # the answer
+        return 0
     operators = f"{len(built.op_types)} operator{'s' if len(built.op_types) != 1 else ''}"
     console.print(
         f"{operators}, {built.compiled} files compiled: {built.vendor_dir}",

@@ -21,7 +21,7 @@ from opforge.codegen.writer import replace_file
 from opforge.twin.acl import Array
 from opforge.twin.operator_run import run
 from opforge.twin.profile_page import render
-from opforge.twin.results import FindingsError, Result
+from opforge.twin.results import AclnnError, FindingsError, Result
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -261,6 +261,8 @@ def profile_command(
             figures = summary(result)
             if html is not None:
                 replace_file(html, render(case, figures, _events(written)))
+    except AclnnError as error:
+        raise UserError(str(error)) from error
     except FindingsError as error:
         console.print(str(error), highlight=False, markup=False)
         return 1

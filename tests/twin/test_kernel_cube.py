@@ -286,6 +286,8 @@ CUBE_PLANTED = [
     Planted(
         "barrier_of_others", "ORDER(MTE1_MTE2);", "ORDER(MTE1_MTE2); PipeBarrier<PIPE_V>();", "core_kind", "no pipe V"
     ),
+    Planted("tile_too_far", FIRST, FIRST.replace("co1", "co1[4096]"), "cube_out_of_range", "of a tensor that has 8192"),
+    Planted("no_memory", FIRST, FIRST.replace("co1", "LocalTensor<float>()"), "no_buffer", "dst is a LocalTensor"),
     # fields
     Planted("row_pitch", A_NZ, "Nd2NzParams(1, 20, 40, 0, 65576, 32, 1, 0)", "field_range", "srcDValue is 65576"),
     Planted("rows_of_nz", A_NZ, "Nd2NzParams(1, 16385, 40, 0, 40, 32, 1, 0)", "field_range", "nValue is 16385"),
@@ -310,6 +312,13 @@ CUBE_PLANTED = [
         "bias_without_tensor", SECOND, SECOND.replace("0, false, false", "0, true, false"), "bias", "names no bias"
     ),
     Planted("bias_and_zero", FIRST, FIRST.replace("false, false", "false, true"), "field_range", "cmatrixInitVal"),
+    Planted(
+        "fractals_of_odd_width",
+        "Fixpipe<float, float, CFG_ROW_MAJOR>(dGm, co1, store);",
+        "Fixpipe<float, float, CFG_NZ>(dGm, co1, store);",
+        "field_range",
+        "nSize modulo 16",
+    ),
     # contents
     left_out(
         "no_fill",
@@ -336,6 +345,14 @@ CUBE_PLANTED = [
         "cGm.SetGlobalBuffer((__gm__ half*)c);",
         "race",
         "of block",
+    ),
+    Planted(
+        "kept_while_loaded",
+        "ORDER(MTE1_MTE2);",
+        "ORDER(M_FIX); FixpipeParamsV220 keep(16, 20, 32, 48, false, F322F16, 0, 1, 0, 0, 0);"
+        " Fixpipe<half, float>(b1, co1, keep); ORDER(MTE1_MTE2);",
+        "race",
+        "put SetFlag<HardEvent::MTE1_FIX>",
     ),
     # queues
     left_out("no_enque", "a1Queue.EnQue(a1);", "", "missing_enque"),

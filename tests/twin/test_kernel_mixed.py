@@ -1,4 +1,4 @@
-"""Launches with cube cores, alone and with vector cores: who runs, GEMV, and what the time model says of them."""
+"""Launches with cube cores, alone and with vector cores: who runs, special loads, and what the time model says."""
 
 from __future__ import annotations
 
@@ -100,6 +100,114 @@ extern "C" __global__ __aicore__ void fractal_row(GM_ADDR a, GM_ADDR b, GM_ADDR 
     Row<false>(a, b, c);
 }
 
+/// A [16, 32] times B [32, 32], whose squares of 16 x 16 lie in L1 row by row and are transposed one by one.
+template <typename T>
+__aicore__ inline void Squares(GM_ADDR a, GM_ADDR b, GM_ADDR c)
+{
+    constexpr int32_t c0 = 32 / sizeof(T);
+    constexpr int32_t parts = 16 / c0;
+    TPipe pipe;
+    TQue<TPosition::A1, 1> a1Queue;
+    TQue<TPosition::B1, 1> b1Queue;
+    TQue<TPosition::A2, 1> a2Queue;
+    TQue<TPosition::B2, 1> b2Queue;
+    TQue<TPosition::CO1, 1> co1Queue;
+    pipe.InitBuffer(a1Queue, 1, 2048);
+    pipe.InitBuffer(b1Queue, 1, 4096);
+    pipe.InitBuffer(a2Queue, 1, 2048);
+    pipe.InitBuffer(b2Queue, 1, 4096);
+    pipe.InitBuffer(co1Queue, 1, 2048);
+    GlobalTensor<T> aGm, bGm;
+    GlobalTensor<float> cGm;
+    aGm.SetGlobalBuffer((__gm__ T*)a);
+    bGm.SetGlobalBuffer((__gm__ T*)b);
+    cGm.SetGlobalBuffer((__gm__ float*)c);
+    LocalTensor<T> a1 = a1Queue.AllocTensor<T>();
+    LocalTensor<T> b1 = b1Queue.AllocTensor<T>();
+    DataCopy(a1, aGm, Nd2NzParams(1, 16, 32, 0, 32, 16, 1, 0));
+    DataCopy(b1, bGm, Nd2NzParams(2, 16, 32, 16 * 32, 32, 16, 1, 16 * 32));
+    a1Queue.EnQue(a1);
+    b1Queue.EnQue(b1);
+    a1 = a1Queue.DeQue<T>();
+    b1 = b1Queue.DeQue<T>();
+    LocalTensor<T> a2 = a2Queue.AllocTensor<T>();
+    LocalTensor<T> b2 = b2Queue.AllocTensor<T>();
+    LoadData(a2, a1, LoadData2DParams(0, 32 / c0, 1, 0, 0, false, 0));
+    for (int32_t j = 0; j < 2; ++j) {
+        LoadDataWithTranspose(b2[j * 16 * 32], b1, LoadData2dTransposeParams(2 * j, 2, 1, 0, parts - 1));
+    }
+    a2Queue.EnQue(a2);
+    b2Queue.EnQue(b2);
+    a1Queue.FreeTensor(a1);
+    b1Queue.FreeTensor(b1);
+    a2 = a2Queue.DeQue<T>();
+    b2 = b2Queue.DeQue<T>();
+    LocalTensor<float> co1 = co1Queue.AllocTensor<float>();
+    Mmad(co1, a2, b2, MmadParams(16, 32, 32, 0, false, true));
+    a2Queue.FreeTensor(a2);
+    b2Queue.FreeTensor(b2);
+    co1Queue.EnQue(co1);
+    co1 = co1Queue.DeQue<float>();
+    Fixpipe<float, float>(cGm, co1, FixpipeParamsV220(32, 16, 16, 32, false));
+    co1Queue.FreeTensor(co1);
+}
+
+extern "C" __global__ __aicore__ void squares_half(GM_ADDR a, GM_ADDR b, GM_ADDR c, GM_ADDR, GM_ADDR)
+{
+    Squares<half>(a, b, c);
+}
+
+extern "C" __global__ __aicore__ void squares_float(GM_ADDR a, GM_ADDR b, GM_ADDR c, GM_ADDR, GM_ADDR)
+{
+    Squares<float>(a, b, c);
+}
+
+/// Y = X X in fractals of half, c = X Y by way of L1.
+extern "C" __global__ __aicore__ void chain(GM_ADDR x, GM_ADDR y, GM_ADDR c, GM_ADDR, GM_ADDR)
+{
+    TPipe pipe;
+    TBuf<TPosition::A1> l1Buffer;
+    TBuf<TPosition::A2> a2Buffer;
+    TBuf<TPosition::B2> b2Buffer;
+    TBuf<TPosition::CO1> co1Buffer;
+    pipe.InitBuffer(l1Buffer, 4096);
+    pipe.InitBuffer(a2Buffer, 2048);
+    pipe.InitBuffer(b2Buffer, 2048);
+    pipe.InitBuffer(co1Buffer, 4096);
+    GlobalTensor<half> xGm, yGm;
+    GlobalTensor<float> cGm;
+    xGm.SetGlobalBuffer((__gm__ half*)x);
+    yGm.SetGlobalBuffer((__gm__ half*)y);
+    cGm.SetGlobalBuffer((__gm__ float*)c);
+    LocalTensor<half> x1 = l1Buffer.Get<half>();
+    LocalTensor<half> y1 = x1[1024];
+    LocalTensor<half> a2 = a2Buffer.Get<half>();
+    LocalTensor<half> b2 = b2Buffer.Get<half>();
+    LocalTensor<float> co1 = co1Buffer.Get<float>();
+    DataCopy(x1, xGm, Nd2NzParams(1, 32, 32, 0, 32, 32, 1, 0));
+    ORDER(MTE2_MTE1);
+    LoadData3DParamsV2<half> window;
+    window.l1H = 1;
+    window.l1W = window.channelSize = window.mExtension = window.kExtension = 32;
+    LoadData(a2, x1, window);
+    LoadData(b2, x1, window);
+    ORDER(MTE1_M);
+    Mmad(co1, a2, b2, MmadParams(32, 32, 32, 0, false, true));
+    ORDER(M_FIX);
+    FixpipeParamsV220 keep(32, 32, 32, 32, false);
+    keep.quantPre = F322F16;
+    Fixpipe<half, float, CFG_NZ>(y1, co1, keep);
+    Fixpipe<half, float, CFG_NZ>(yGm, co1, keep);
+    ORDER(FIX_MTE1);
+    ORDER(M_MTE1);
+    LoadData(b2, y1, window);
+    ORDER(MTE1_M);
+    ORDER(FIX_M);
+    Mmad(co1, a2, b2, MmadParams(32, 32, 32, 0, false, true));
+    ORDER(M_FIX);
+    Fixpipe<float, float>(cGm, co1, FixpipeParamsV220(32, 32, 32, 32, false));
+}
+
 /// The cube core multiplies for a while, then tells its vector cores.
 extern "C" __global__ __aicore__ void handover(GM_ADDR y, GM_ADDR, GM_ADDR)
 {
@@ -172,6 +280,34 @@ def test_a_single_row_reads_a_plain_vector(kernels):
         c = np.zeros(16, np.float32)
         kernels.run(name, a, b, c, task_type="AIC_ONLY")
         np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("squares_half", np.float16), ("squares_float", np.float32)])
+def test_squares_are_transposed_between_queues(kernels, name, dtype):
+    random = np.random.default_rng(4)
+    a, b = (random.integers(-4, 5, shape).astype(dtype) for shape in ((16, 32), (32, 32)))
+    c = np.zeros((16, 32), np.float32)
+    report = kernels.run(name, a, b, c, task_type="AIC_ONLY")
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+    constants = npu_model()["constants"]
+    busy = report["cores"][0]["busy"]
+    rates = [constants[f"l1_to_{unit}_bytes_per_cycle"]["value"] for unit in ("l0a", "l0b")]
+    loads = a.nbytes / rates[0] + b.nbytes / rates[1]
+    assert busy["MTE1"] == pytest.approx(loads / CYCLES_PER_US, rel=1e-5)
+    # Rows of 128 bytes, touched for the first time, leave through the port, which is slower than L0C.
+    issue = constants["dma_issue_cycles"]["value"] + 2 * 15
+    port = c.nbytes / constants["port_first_touch_bytes_per_cycle_per_core"]["value"]
+    assert port > c.nbytes / constants["l0c_out_bytes_per_cycle"]["value"]
+    assert busy["FIX"] == pytest.approx((issue + port) / CYCLES_PER_US, rel=1e-5)
+
+
+def test_a_product_stays_in_l1_for_the_next(kernels):
+    x = np.random.default_rng(6).integers(-4, 5, (32, 32)).astype(np.float16)
+    y, c = np.zeros(1024, np.float16), np.zeros((32, 32), np.float32)
+    kernels.run("chain", x, y, c, task_type="AIC_ONLY")
+    square = x.astype(np.float32) @ x.astype(np.float32)
+    np.testing.assert_array_equal(y, square.reshape(32, 2, 16).transpose(1, 0, 2).ravel())
+    np.testing.assert_array_equal(c, x.astype(np.float32) @ square)
 
 
 def test_the_cube_unit_takes_its_cycles_and_vector_cores_wait_for_it(kernels):

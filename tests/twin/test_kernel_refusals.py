@@ -64,7 +64,7 @@ REFUSED = {
     "DataCopy(l, GlobalTensor<int64_t>(), Nd2NzParams());": "elements of 1, 2 or 4 bytes",
     "MmadParams p{n, 16, 16, 0, false, true}; (void)p;": "narrowing",
     "Fixpipe<half, half>(GlobalTensor<half>(), h, FixpipeParamsV220());": "Fixpipe: the twin stores float of L0C",
-    "Fixpipe<float, float, CFG_NZ>(g, f, FixpipeParamsV220());": "CFG_ROW_MAJOR",
+    "Fixpipe<float, float>(f, f, FixpipeParamsV220());": "to L1 as half or bfloat16_t",
     "InitConstValue(l, InitConstValueParams<int64_t>());": "InitConstValue: Ascend 910B has",
     "CrossCoreSetFlag<3, PIPE_FIX>(0);": "the modes are 0, 1 and 2",
     "CrossCoreSetFlag<2, PIPE_ALL>(0);": "name the pipe",

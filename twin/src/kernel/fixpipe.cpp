@@ -1,6 +1,6 @@
-// Fixpipe: sums of L0C to rows of global memory.
-#include <array>
-#include <cstring>
+// Fixpipe: sums of L0C to global memory or L1.
+#include <algorithm>
+#include <vector>
 
 #include "kernel/dma.h"
 #include "kernel/fractal.h"
@@ -13,6 +13,7 @@ namespace opforge::twin::kernel {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr int64_t kBlockBytes = 32;
 
 /// The mode of quantisation that stores float sums as `dtype`.
 uint32_t ModeFor(Dtype dtype)
@@ -21,7 +22,7 @@ uint32_t ModeFor(Dtype dtype)
 }
 
 template <typename T>
-void NarrowRow(const float* from, uint8_t* to, int64_t count, bool relu)
+void NarrowTo(const float* from, uint8_t* to, int64_t count, bool relu)
 {
     for (int64_t index = 0; index < count; ++index) {
         const float value = relu && from[index] < 0.0F ? 0.0F : from[index];
@@ -29,15 +30,15 @@ void NarrowRow(const float* from, uint8_t* to, int64_t count, bool relu)
     }
 }
 
-void NarrowRowAs(Dtype dtype, const float* from, uint8_t* to, int64_t count, bool relu)
+void NarrowAs(Dtype dtype, const float* from, uint8_t* to, int64_t count, bool relu)
 {
     switch (dtype) {
         case Dtype::kHalf:
-            return NarrowRow<half>(from, to, count, relu);
+            return NarrowTo<half>(from, to, count, relu);
         case Dtype::kBfloat16:
-            return NarrowRow<bfloat16_t>(from, to, count, relu);
+            return NarrowTo<bfloat16_t>(from, to, count, relu);
         default:
-            return NarrowRow<float>(from, to, count, relu);
+            return NarrowTo<float>(from, to, count, relu);
     }
 }
 
@@ -65,65 +66,138 @@ void PassUnitFlag(Block& block, const LocalView& src, const ProductStore& store,
     block.timeline.Wait(Pipe::kFix, known->second.done);
 }
 
+/// The tile of L0C that an instruction reads.
+class Tile {
+public:
+    Tile(Block& block, const LocalView& src, const ProductStore& store, const Call& call)
+        : block_(block), src_(src), store_(store), columnBytes_(store.srcStride * kSumRowBytes)
+    {
+        if (Columns() > 1 && store.srcStride < store.rows) {
+            block.Fail("field_range", Pipe::kFix, call,
+                       Text("srcStride is ", store.srcStride, ", expected the rows of the tile in L0C, at least mSize ",
+                            store.rows));
+        }
+        block.Use(src, (Columns() - 1) * columnBytes_ + store.rows * kSumRowBytes, Pipe::kFix, AccessKind::kRead,
+                  kAlignment, "src", call);
+        PassUnitFlag(block, src, store, call);
+        for (int64_t column = 0; column < Columns(); ++column) {
+            const int64_t at = src.address + column * columnBytes_;
+            const int64_t width = std::min(kFractalRows, store.columns - column * kFractalRows);
+            block.NoteUse({Pipe::kFix, Memory::kOnChip, AccessKind::kRead, at, store.rows * kSumRowBytes, "src", call});
+            for (int64_t row = 0; row < store.rows; ++row) {
+                block.CheckContents({Pipe::kFix, Memory::kOnChip, AccessKind::kRead, at + row * kSumRowBytes,
+                                     width * static_cast<int64_t>(sizeof(float)), "src", call});
+            }
+        }
+    }
+
+    int64_t Columns() const { return CeilDiv(store_.columns, kFractalRows); }
+    const float* Row(int64_t row, int64_t column) const
+    {
+        const int64_t at = src_.address + column * columnBytes_ + row * kSumRowBytes;
+        return reinterpret_cast<const float*>(block_.local.At(at));
+    }
+    /// Cycles that L0C takes to give it.
+    double Cycles() const
+    {
+        return static_cast<double>(store_.rows * Columns() * kSumRowBytes) / time_model::kL0cOutBytesPerCycle;
+    }
+    /// The tile may be used again.
+    void End() const
+    {
+        if (store_.unitFlag != kUnitFlagOff) {
+            FlaggedTile& tile = block_.unitFlags[src_.address];
+            tile.flag = kUnitFlagOff;
+            tile.done = block_.timeline.FlagTime(Pipe::kFix);
+        }
+    }
+
+private:
+    Block& block_;
+    const LocalView& src_;
+    const ProductStore& store_;
+    int64_t columnBytes_;
+};
+
+bool IsNothing(Block& block, const ProductStore& store, const Call& call)
+{
+    if (store.rows == 0 || store.columns == 0) {
+        block.Warn("no_effect", Pipe::kFix, call, "mSize or nSize is 0: the instruction does nothing");
+    }
+    return store.rows == 0 || store.columns == 0;
+}
+
+void RequireMode(Block& block, Dtype dtype, const ProductStore& store, const Call& call)
+{
+    if (store.quantMode != ModeFor(dtype)) {
+        block.Fail("quant_mode", Pipe::kFix, call,
+                   Text("quantPre is ", store.quantMode, ", dst needs ",
+                        dtype == Dtype::kHalf       ? "QuantMode_t::F322F16"
+                        : dtype == Dtype::kBfloat16 ? "QuantMode_t::F322BF16"
+                                                    : "QuantMode_t::NoQuant",
+                        "; it is not derived from the type of dst"));
+    }
+}
+
+/// A row of the matrix, or a column of fractals, as dst is to hold it.
+void Narrow(const Tile& tile, const ProductStore& store, bool asRow, int64_t index, Dtype dtype, int64_t size,
+            uint8_t* to)
+{
+    const int64_t pieces = asRow ? tile.Columns() : store.rows;
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+        const int64_t first = piece * kFractalRows;
+        const float* from = asRow ? tile.Row(index, piece) : tile.Row(piece, index);
+        const int64_t width = asRow ? std::min(kFractalRows, store.columns - first) : kFractalRows;
+        NarrowAs(dtype, from, to + first * size, width, store.relu);
+    }
+}
+
 }  // namespace
 
-void StoreProduct(const GlobalView& dst, const LocalView& src, const ProductStore& store, const Call& call)
+void StoreProduct(const GlobalView& dst, const LocalView& src, const ProductStore& store, bool asRows, const Call& call)
 {
     const Entry block(call);
     block->Require(CoreKind::kCube, call);
-    if (store.rows == 0 || store.columns == 0) {
-        block->Warn("no_effect", Pipe::kFix, call, "mSize or nSize is 0: the instruction does nothing");
+    if (IsNothing(*block, store, call)) {
         return;
     }
-    if (store.quantMode != ModeFor(dst.dtype)) {
-        block->Fail("quant_mode", Pipe::kFix, call,
-                    Text("quantPre is ", store.quantMode, ", dst needs ",
-                         dst.dtype == Dtype::kHalf       ? "QuantMode_t::F322F16"
-                         : dst.dtype == Dtype::kBfloat16 ? "QuantMode_t::F322BF16"
-                                                         : "QuantMode_t::NoQuant",
-                         "; it is not derived from the type of dst"));
-    }
-    const int64_t columns = CeilDiv(store.columns, kFractalRows);
-    const int64_t columnBytes = store.srcStride * kSumRowBytes;
-    if (columns > 1 && store.srcStride < store.rows) {
-        block->Fail("field_range", Pipe::kFix, call,
-                    Text("srcStride is ", store.srcStride, ", expected the rows of the tile in L0C, at least mSize ",
-                         store.rows));
-    }
+    RequireMode(*block, dst.dtype, store, call);
     RequireAtomicDtype(*block, dst.dtype, Pipe::kFix, call);
     WatchAtomicMode(*block, dst, Pipe::kFix, call);
-    block->Use(src, (columns - 1) * columnBytes + store.rows * kSumRowBytes, Pipe::kFix, AccessKind::kRead, kAlignment,
-               "src", call);
-    PassUnitFlag(*block, src, store, call);
-    for (int64_t column = 0; column < columns; ++column) {
-        const int64_t at = src.address + column * columnBytes;
-        const int64_t width = std::min(kFractalRows, store.columns - column * kFractalRows);
-        block->NoteUse({Pipe::kFix, Memory::kOnChip, AccessKind::kRead, at, store.rows * kSumRowBytes, "src", call});
-        for (int64_t row = 0; row < store.rows; ++row) {
-            block->CheckContents({Pipe::kFix, Memory::kOnChip, AccessKind::kRead, at + row * kSumRowBytes,
-                                  width * static_cast<int64_t>(sizeof(float)), "src", call});
-        }
+    const Tile tile(*block, src, store, call);
+    const int64_t lines = asRows ? store.rows : tile.Columns();
+    const int64_t lineBytes = (asRows ? store.columns : store.rows * kFractalRows) * dst.size;
+    const int64_t pitch = store.dstStride * (asRows ? dst.size : kBlockBytes);
+    std::vector<uint8_t> line(static_cast<size_t>(lineBytes));
+    for (int64_t index = 0; index < lines; ++index) {
+        Narrow(tile, store, asRows, index, dst.dtype, dst.size, line.data());
+        StoreRow(*block, dst, dst.address + static_cast<uint64_t>(index * pitch), line.data(), lineBytes, Pipe::kFix,
+                 call);
     }
-    const int64_t rowBytes = store.columns * dst.size;
-    std::vector<float> sums(static_cast<size_t>(columns * kFractalRows));
-    std::vector<uint8_t> line(static_cast<size_t>(rowBytes));
-    for (int64_t row = 0; row < store.rows; ++row) {
-        for (int64_t column = 0; column < columns; ++column) {
-            std::memcpy(sums.data() + column * kFractalRows,
-                        block->local.At(src.address + column * columnBytes + row * kSumRowBytes),
-                        static_cast<size_t>(kSumRowBytes));
-        }
-        NarrowRowAs(dst.dtype, sums.data(), line.data(), store.columns, store.relu);
-        StoreRow(*block, dst, dst.address + static_cast<uint64_t>(row * store.dstStride * dst.size), line.data(),
-                 rowBytes, Pipe::kFix, call);
+    block->EndDma(Pipe::kFix, call, tile.Cycles());
+    tile.End();
+}
+
+void KeepProduct(const LocalView& dst, const LocalView& src, const ProductStore& store, const Call& call)
+{
+    const Entry block(call);
+    block->Require(CoreKind::kCube, call);
+    if (IsNothing(*block, store, call)) {
+        return;
     }
-    const auto sumBytes = static_cast<double>(store.rows * columns * kSumRowBytes);
-    block->EndDma(Pipe::kFix, call, sumBytes / time_model::kL0cOutBytesPerCycle);
-    if (store.unitFlag != kUnitFlagOff) {
-        FlaggedTile& tile = block->unitFlags[src.address];
-        tile.flag = kUnitFlagOff;
-        tile.done = block->timeline.FlagTime(Pipe::kFix);
+    RequireMode(*block, dst.dtype, store, call);
+    const Tile tile(*block, src, store, call);
+    const int64_t columnBytes = store.rows * kBlockBytes;
+    const int64_t pitch = store.dstStride * kBlockBytes;
+    block->Use(dst, (tile.Columns() - 1) * pitch + columnBytes, Pipe::kFix, AccessKind::kWrite, kBlockBytes, "dst",
+               call);
+    for (int64_t column = 0; column < tile.Columns(); ++column) {
+        const int64_t to = dst.address + column * pitch;
+        block->Touch({Pipe::kFix, Memory::kOnChip, AccessKind::kWrite, to, columnBytes, "dst", call});
+        Narrow(tile, store, false, column, dst.dtype, dst.size, block->local.At(to));
     }
+    block->timeline.RunCube(Pipe::kFix, tile.Cycles(), call);
+    tile.End();
 }
 
 }  // namespace opforge::twin::kernel

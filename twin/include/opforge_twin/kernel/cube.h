@@ -25,6 +25,20 @@ inline Product ProductOf(const AscendC::MmadParams& params, const Call& call)
             params.cmatrixInitVal};
 }
 
+inline ProductStore ProductStoreOf(const AscendC::FixpipeParamsV220& params, bool asRows, const Call& call)
+{
+    Field("ndNum (the twin stores one matrix)", params.ndNum, 1, 1, call);
+    Field("isChannelSplit (the twin does not split)", params.isChannelSplit ? 1 : 0, 0, 0, call);
+    Field("nSize modulo 16 (fractals)", asRows ? 0 : params.nSize % 16, 0, 0, call);
+    return {Field("mSize", params.mSize, 0, asRows ? 8192 : kFieldMax16, call),
+            Field("nSize", params.nSize, 0, 4095, call),
+            Field("srcStride", params.srcStride, 0, kFieldMax16, call),
+            Field("dstStride", params.dstStride, 1, kFieldMax32, call),
+            static_cast<uint32_t>(params.quantPre),
+            params.reluEn,
+            Field("unitFlag", params.unitFlag, 0, 3, call)};
+}
+
 }  // namespace opforge::twin::kernel
 
 namespace AscendC {
@@ -171,18 +185,21 @@ void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const Fixpip
 {
     static_assert(std::is_same_v<U, float> && twin::kIsFactor<T>,
                   "Fixpipe: the twin stores float of L0C as float, half or bfloat16_t");
-    static_assert(config.format == CO2Layout::ROW_MAJOR, "Fixpipe: the twin has CFG_ROW_MAJOR");
+    static_assert(config.format != CO2Layout::COLUMN_MAJOR, "Fixpipe: Ascend 910B has CFG_ROW_MAJOR and CFG_NZ");
     const twin::Call call{"Fixpipe", at};
-    twin::Field("ndNum (the twin stores one matrix)", intriParams.ndNum, 1, 1, call);
-    twin::Field("isChannelSplit (for Nz only)", intriParams.isChannelSplit ? 1 : 0, 0, 0, call);
-    twin::StoreProduct(
-        dst.View(), src.View(),
-        {twin::Field("mSize", intriParams.mSize, 0, 8192, call), twin::Field("nSize", intriParams.nSize, 0, 4095, call),
-         twin::Field("srcStride", intriParams.srcStride, 0, twin::kFieldMax16, call),
-         twin::Field("dstStride", intriParams.dstStride, 1, twin::kFieldMax32, call),
-         static_cast<uint32_t>(intriParams.quantPre), intriParams.reluEn,
-         twin::Field("unitFlag", intriParams.unitFlag, 0, 3, call)},
-        call);
+    constexpr bool asRows = config.format == CO2Layout::ROW_MAJOR;
+    twin::StoreProduct(dst.View(), src.View(), twin::ProductStoreOf(intriParams, asRows, call), asRows, call);
+}
+
+/// To L1, always as fractals.
+template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
+void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& intriParams,
+             twin::Location at = twin::Location::Here())
+{
+    static_assert(std::is_same_v<U, float> && twin::kIsAnyOf<T, half, bfloat16_t>,
+                  "Fixpipe: the twin brings float of L0C to L1 as half or bfloat16_t");
+    const twin::Call call{"Fixpipe", at};
+    twin::KeepProduct(dst.View(), src.View(), twin::ProductStoreOf(intriParams, false, call), call);
 }
 
 }  // namespace AscendC

@@ -278,7 +278,7 @@ struct ProductStore {
     int64_t rows;
     int64_t columns;
     int64_t srcStride;  ///< 16 elements of L0C: rows of a column of fractals
-    int64_t dstStride;  ///< elements: pitch of rows
+    int64_t dstStride;  ///< rows: pitch in elements; columns of fractals: from one to the next in 32 bytes
     uint32_t quantMode;
     bool relu;
     int64_t unitFlag;
@@ -293,7 +293,11 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
 void SetHf32(bool isOn, const Call& call);
 void SetHf32Truncation(bool isOn, const Call& call);
 void RequireCubeCore(const Call& call);
-void StoreProduct(const GlobalView& dst, const LocalView& src, const ProductStore& store, const Call& call);
+/// To global memory as rows, or as columns of fractals of 16 x 16.
+void StoreProduct(const GlobalView& dst, const LocalView& src, const ProductStore& store, bool asRows,
+                  const Call& call);
+/// To L1 as columns of fractals.
+void KeepProduct(const LocalView& dst, const LocalView& src, const ProductStore& store, const Call& call);
 
 // --- scalar unit ---
 uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call);
