@@ -14,15 +14,19 @@ def _conv_grad(site: Site, dy: Value, x: Value, w: Value) -> list[Value | None]:
     """A transposed convolution of dY; a convolution of X by dY in which stride and dilation change places; a sum."""
     batch, channels, *size = x.shape
     kernel, rank = w.shape[2:], len(size)
+    if (given := site.attribute("kernel_shape", list(kernel))) != list(kernel):
+        raise NotLowered(f"has kernel_shape {given}, expected {list(kernel)}, the axes of W")
     if (auto := site.attribute("auto_pad", "NOTSET")) != "NOTSET":
         raise NotLowered(f"has auto_pad {shown(auto)}, expected NOTSET")
     group = site.attribute("group", 1)
     strides, dilations = (site.attribute(name, [1] * rank) for name in ("strides", "dilations"))
     pads = site.attribute("pads", [0] * 2 * rank)
+    room = [size[i] + pads[i] + pads[rank + i] - dilations[i] * (kernel[i] - 1) - 1 for i in range(rank)]
+    expected = (batch, w.shape[0], *(room[i] // strides[i] + 1 for i in range(rank)))
+    if dy.shape != expected or channels != group * w.shape[1]:
+        raise NotLowered(f"has a dY of {list(dy.shape)} for X {list(x.shape)} and W {list(w.shape)}, no result of Conv")
     # Elements of X behind the last window.
-    unread = [
-        (size[i] + pads[i] + pads[rank + i] - dilations[i] * (kernel[i] - 1) - 1) % strides[i] for i in range(rank)
-    ]
+    unread = [left % stride for left, stride in zip(room, strides, strict=True)]
     dx = site.op(
         "ConvTranspose",
         dy,
