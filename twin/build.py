@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TWIN = Path(__file__).resolve().parent
 INCLUDE = TWIN / "include"
 VENDOR = "opforge"
+L1_RESERVED_BYTES = 256  # of an AI core with two kinds of cores, for messages between them
 LINK_NAMES = ("ascendcl", "nnopbase", "opapi")
 # C++ type and GE enumerator of a dtype, as the op compiler passes them to a kernel (DTYPE_X, ORIG_DTYPE_X).
 KERNEL_TYPES = {
@@ -79,7 +80,9 @@ def _soc_table() -> str:
     rows = []
     for name, soc in npu_model()["soc"].items():
         cores = soc.get("cores", 0)
-        numbers = [soc.get("aic", cores), soc.get("aiv", cores), soc["mhz"], soc["ub"], soc["l1"]]
+        # What the platform reports of L1, as "ub" is what it reports of UB: both end with bytes that are not ours.
+        l1 = soc["l1"] - (L1_RESERVED_BYTES if soc["arch"] == 2201 else 0)
+        numbers = [soc.get("aic", cores), soc.get("aiv", cores), soc["mhz"], soc["ub"], l1]
         numbers += [soc.get(key, 0) for key in ("l0a", "l0b", "l0c", "l2")]
         rows.append(f'OPFORGE_SOC("{name}", "{soc["dir"]}", {soc["arch"]}, {", ".join(map(str, numbers))})\n')
     return "".join(rows)
