@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jinja2 import Undefined
-
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|")
 
 
@@ -26,7 +24,11 @@ class UnescapedTextError(TypeError):
 
 def printable(value: Any) -> Any:
     """What a template prints for a value; the hook behind every `${..}`."""
-    if isinstance(value, (Code, int, Undefined)) or (isinstance(value, str) and _IDENTIFIER.fullmatch(value)):
+    if isinstance(value, (Code, int)) or (isinstance(value, str) and _IDENTIFIER.fullmatch(value)):
+        return value
+    from jinja2 import Undefined
+
+    if isinstance(value, Undefined):
         return value
     raise UnescapedTextError(f"a template prints {value!r} without an escaping filter")
 

@@ -45,3 +45,8 @@ def inputs() -> dict[str, npt.NDArray[np.generic]]:
         # Small integers, so that the sums are exact in float16 too and must be equal.
         "expert_grad": generator.integers(-8, 9, size=(8, 64, 48)).astype(np.float16),
     }
+
+
+if __name__ == "__main__":
+    onnx.save(build(), "model.onnx")
+    np.savez("in.npz", **inputs())

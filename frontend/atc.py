@@ -51,7 +51,7 @@ def check_command(model: Path, *, json_out: Path | None) -> int:
     """
     source = load_model(model)
     if json_out is not None:
-        require_targets(source.model, model, [(json_out, "report")])
+        require_targets(source, [(json_out, "report")])
     with claimed(path_text(model), len(source.data)):
         findings = check_model(source, os.environ)
     if json_out is not None:

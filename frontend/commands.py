@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.text import Text
 
 from opforge.frontend.conversion import convert
-from opforge.frontend.files import NewFile, require_writable, write_files
+from opforge.frontend.files import NewFile, write_files
 from opforge.frontend.keys import OPFORGE_DOMAIN
 from opforge.frontend.limits import claimed
 from opforge.frontend.load import SourceModel, load_model
 from opforge.frontend.names import path_text
 from opforge.frontend.report import print_comparisons, print_conversion, print_execution
-from opforge.frontend.save import data_files, require_targets, write_model
+from opforge.frontend.save import require_targets, write_model
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,10 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     """
     source = load_model(model)
     others = ((options.json, "report"), (options.html, "page"))
-    require_targets(source.model, model, [(out, "model"), *((path, what) for path, what in others if path)])
-    size = len(source.data) + (source.external_bytes if options.verify or out.suffix == ".air" else 0)
-    with claimed(path_text(model), size):
+    targets = [(out, "model"), *((path, what) for path, what in others if path)]
+    require_targets(source, targets, carried=out.suffix != ".air")
+    is_read_whole = options.verify or out.suffix == ".air"
+    with claimed(path_text(model), source.size if is_read_whole else len(source.data)):
         return _convert(source, out, options)
 
 
@@ -92,7 +93,7 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
 
         page = html_report(path_text(source.path), conversion, comparisons).encode()
         reports.append(NewFile(options.html, lambda file: file.write(page), "page"))
-    write_model(data, carried, source.path, out, *reports)
+    write_model(data, carried, source, out, *reports)
     print_conversion(conversion)
     return 0
 
@@ -108,11 +109,8 @@ def run_command(model: Path, inputs: Path, outputs: Path | None, *, soc: str, js
     from opforge.twin import FindingsError
 
     source = load_model(model)
-    used = [model, inputs, *data_files(source.model, model.parent)]
-    for target, what in ((outputs, "outputs"), (json_out, "report")):
-        if target is not None:
-            require_writable(target, used, what)
-            used.append(target)
+    targets = [(target, what) for target, what in ((outputs, "outputs"), (json_out, "report")) if target is not None]
+    require_targets(source, targets, inputs)
     arrays = load_arrays(inputs, input_types(source.model))
     try:
         execution = run_model(source.model, arrays, soc=soc, folder=model.parent, where=path_text(inputs))

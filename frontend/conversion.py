@@ -6,7 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
@@ -186,9 +186,7 @@ def convert(
     if target is not None:
         write_opset(copy, search.context.types, target)
         search = search_in(copy)
-        base = ModelProto()
-        base.CopyFrom(copy)
-    view = GraphView(copy, where)
+    view = search.context.view.over(copy)
     placements = [replace(placement, scope=view.scopes[placement.scope.number]) for placement in search.placements]
     emitter = Emitter(view, domain, search.context.value_names)
     for scope, number, value in list(foldable(search.context.view, search.context.constants)):
@@ -323,8 +321,11 @@ class Search:
             # The body of an operator of ours says what it computes; it is not to be rewritten onto itself.
             if scope.function in bodies:
                 continue
-            for number, node in enumerate(scope.body.node):
-                for rule in self._rules.get((normal_domain(node.domain), node.op_type), ()):
+            keys = [(normal_domain(domain), op_type) for domain, op_type in scope.keys]
+            known = [numbers for key, numbers in zip(keys, scope.keys.values(), strict=True) if key in self._rules]
+            for number in sorted(chain.from_iterable(known)):
+                node = scope.node(number)
+                for rule in self._rules[normal_domain(node.domain), node.op_type]:
                     self._try(rule, scope, number)
         # What one rule left, a larger pattern may have taken.
         taken = self.claimed | {(p.scope.number, number) for p in self.placements for number in p.absorbed}

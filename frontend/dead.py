@@ -38,7 +38,7 @@ class ReadCounts:
                 continue
             owner = found[0]
             key = owner.number, name
-            self._counts[key] = self._counts.get(key, len(self._view.uses(owner, name))) + by
+            self._counts[key] = self._counts.get(key, self._view.count_uses(owner, name)) + by
             if by < 0:
                 self._dropped.append((owner, name))
 

@@ -95,11 +95,11 @@ def external_data(tensor: TensorProto, where: str) -> ExternalData:
     return ExternalData(location, numbers["offset"] or 0, numbers["length"])
 
 
-def check_external_data(model: ModelProto, path: Path) -> int:
+def check_external_data(model: ModelProto, path: Path) -> dict[str, int]:
     """Check that all external data of the model at `path` is complete and inside the model's folder; read nothing.
 
     Returns:
-        Bytes of the files that hold it.
+        Size of each file that holds it, by location.
 
     Raises:
         UserError: A file is missing, too short, outside the folder, or no regular file.
@@ -114,7 +114,7 @@ def check_external_data(model: ModelProto, path: Path) -> int:
             with _open(path.parent, data.location, where) as file:
                 sizes[data.location] = os.fstat(file.fileno()).st_size
         _check_extent(tensor, data, sizes[data.location], where)
-    return sum(sizes.values())
+    return sizes
 
 
 def _open(folder: Path, location: str, where: str) -> BinaryIO:
@@ -182,8 +182,8 @@ def locations(model: ModelProto) -> list[str]:
     return list(dict.fromkeys(places))
 
 
-def carry_external_data(model: ModelProto, source: Path, target: Path) -> list[Path]:
-    """Stream the external files of a model from folder `source` to folder `target`; return the files that are new.
+def carry_external_data(files: Iterable[str], source: Path, target: Path) -> list[Path]:
+    """Stream external files of a model from folder `source` to folder `target`; return the files that are new.
 
     A file that is there already is kept when it has the same bytes.
 
@@ -192,7 +192,7 @@ def carry_external_data(model: ModelProto, source: Path, target: Path) -> list[P
     """
     new: list[Path] = []
     try:
-        for location in locations(model):
+        for location in files:
             new += _carry(source, target, location)
     except BaseException:
         for path in new:

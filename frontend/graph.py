@@ -6,10 +6,12 @@ checks what every later step relies on: each name has one maker, every read name
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
@@ -21,6 +23,8 @@ INPUT = -1
 INITIALIZER = -2
 # protobuf stops at 100 messages inside each other, three per graph; a model built in memory can hold more.
 _MAX_DEPTH = 31
+_PLACE = 200
+_GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
 def normal_domain(domain: str) -> str:
@@ -49,6 +53,7 @@ class Scope:
         makers: Node number by value name, or INPUT or INITIALIZER.
         owner: op type of the node whose subgraph this is; "" for the main graph and for functions.
         captures: By number of a node with subgraphs: names that these read from outside.
+        keys: Node numbers by (domain, op type) as the nodes spell them.
     """
 
     body: GraphProto | FunctionProto
@@ -59,6 +64,7 @@ class Scope:
     owner: str = ""
     makers: dict[str, int] = field(default_factory=dict)
     captures: dict[int, set[str]] = field(default_factory=dict)
+    keys: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def node(self, number: int) -> NodeProto:
         """The node with this number in the original order."""
@@ -162,19 +168,65 @@ class GraphView:
         return frozenset((normal_domain(f.domain), f.name) for f in self.model.functions)
 
     @cached_property
-    def _uses(self) -> Mapping[tuple[int, str], list[Use]]:
-        uses: dict[tuple[int, str], list[Use]] = defaultdict(list)
+    def _uses(self) -> list[dict[str, list[tuple[Scope, int]]]]:
+        """By scope number and name: who reads."""
+        uses: list[dict[str, list[tuple[Scope, int]]]] = [{} for _ in self.scopes]
         for scope in self.scopes:
+            makers, own = scope.makers, uses[scope.number]
             for number, node in enumerate(scope.body.node):
                 for name in node.input:
-                    found = scope.find(name) if name else None
-                    if found:
-                        uses[id(found[0]), name].append(Use(scope, number))
+                    if name in makers:
+                        readers = own
+                    elif scope.parent is not None and (found := scope.parent.find(name)):
+                        readers = uses[found[0].number]
+                    else:
+                        continue
+                    if name in readers:
+                        readers[name].append((scope, number))
+                    else:
+                        readers[name] = [(scope, number)]
         return uses
 
     def uses(self, scope: Scope, name: str) -> list[Use]:
         """Every read of a value that `scope` makes, one entry per input position, reads in subgraphs included."""
-        return self._uses.get((id(scope), name), [])
+        return [Use(*reader) for reader in self._uses[scope.number].get(name, ())]
+
+    def count_uses(self, scope: Scope, name: str) -> int:
+        """How many reads `uses` has."""
+        if len(self.scopes) == 1:
+            return self._read_counts[name]
+        return len(self._uses[scope.number].get(name, ()))
+
+    @cached_property
+    def _read_counts(self) -> Mapping[str, int]:
+        """Reads by name where there is one graph only: no list of readers is needed."""
+        return Counter(chain.from_iterable(node.input for node in self.main.body.node))
+
+    def over(self, model: ModelProto) -> GraphView:
+        """The same index over a model that has the same nodes, such as a copy."""
+        view = copy(self)
+        # What is derived from the scopes is derived again.
+        view.__dict__ = {"model": model, "scopes": [], "_where": self._where}
+        for scope, body in zip(self.scopes, self.bodies(model), strict=True):
+            parent = None if scope.parent is None else view.scopes[scope.parent.number]
+            view.scopes.append(replace(scope, body=body, parent=parent))
+        return view
+
+    def bodies(self, model: ModelProto) -> list[GraphProto | FunctionProto]:
+        """The graphs and functions of a model that has the same nodes, by scope number."""
+        found: list[GraphProto | FunctionProto] = []
+
+        def enter(body: GraphProto | FunctionProto) -> None:
+            scope = self.scopes[len(found)]
+            found.append(body)
+            for number in scope.captures:
+                for _, graph in _subgraphs(body.node[number], scope, number):
+                    enter(graph)
+
+        enter(model.graph)
+        for function in model.functions:
+            enter(function)
+        return found
 
     @cached_property
     def _leaving(self) -> set[tuple[int, str]]:
@@ -205,24 +257,30 @@ class GraphView:
         self._enter_inputs(scope)
         makers = scope.makers
         early: dict[str, int] = {}
+        keys = scope.keys
+        # This loop is most of what a conversion costs; calls inside it are for what is rare.
         for number, node in enumerate(scope.body.node):
-            self._require_text(scope, node.op_type, node.domain, node.name, *node.output)
+            key = node.domain, node.op_type
+            if type(key[0]) is not str or type(key[1]) is not str or type(node.name) is not str:
+                self._require_text(scope, *key, node.name)
+            if key in keys:
+                keys[key].append(number)
+            else:
+                keys[key] = [number]
             for name in node.input:
-                if name and name not in makers:
+                if name not in makers and name:
                     early.setdefault(name, number)
-            for place, graph in _subgraphs(node, scope, number):
-                inner = Scope(graph, scope, scope.opsets, place, len(self.scopes), node.op_type)
-                captured = self._index(inner, depth + 1)
-                scope.captures.setdefault(number, set()).update(captured)
-                for name in captured:
-                    if name not in makers:
-                        early.setdefault(name, number)
+            for attribute in node.attribute:
+                if attribute.type in _GRAPHS:
+                    self._index_inside(scope, number, depth, early)
+                    break
             for name in node.output:
-                if not name:
-                    continue
-                if name in makers:
-                    raise self._duplicate(scope, name, number)
-                makers[name] = number
+                if name:
+                    if type(name) is not str:
+                        self._require_text(scope, name)
+                    if name in makers:
+                        raise self._duplicate(scope, name, number)
+                    makers[name] = number
         if any(name in makers for name in early):
             self._require_order(scope)
         missing = {name: number for name, number in early.items() if name not in makers}
@@ -230,6 +288,17 @@ class GraphView:
             if name and name not in makers:
                 missing.setdefault(name, -1)
         return missing
+
+    def _index_inside(self, scope: Scope, number: int, depth: int, early: dict[str, int]) -> None:
+        """Index the subgraphs of a node."""
+        node = scope.node(number)
+        for place, graph in _subgraphs(node, scope, number):
+            inner = Scope(graph, scope, scope.opsets, place, len(self.scopes), node.op_type)
+            captured = self._index(inner, depth + 1)
+            scope.captures.setdefault(number, set()).update(captured)
+            for name in captured:
+                if name not in scope.makers:
+                    early.setdefault(name, number)
 
     def _enter_inputs(self, scope: Scope) -> None:
         body, makers = scope.body, scope.makers
@@ -293,7 +362,13 @@ class GraphView:
 def _subgraphs(node: NodeProto, scope: Scope, number: int) -> Iterator[tuple[str, GraphProto]]:
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
-            yield f"{_label(node, number, scope.place)}.{attribute.name}", attribute.g
+            yield _place(node, number, scope, attribute), attribute.g
         elif attribute.type == AttributeProto.GRAPHS:
             for graph in attribute.graphs:
-                yield f"{_label(node, number, scope.place)}.{attribute.name}", graph
+                yield _place(node, number, scope, attribute), graph
+
+
+def _place(node: NodeProto, number: int, scope: Scope, attribute: AttributeProto) -> str:
+    """Where a subgraph is; of many levels the outermost and the innermost."""
+    text = f"{_label(node, number, scope.place)}.{attribute.name}"
+    return text if len(text) <= 2 * _PLACE else f"{text[:_PLACE]}...{text[-_PLACE:]}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
@@ -14,6 +15,8 @@ from opforge.frontend.files import read_regular
 from opforge.frontend.limits import MEMORY_VARIABLE, parsing
 from opforge.frontend.names import path_text, shown
 
+# onnx cannot look up operators of a later one.
+_MAX_VERSION = 2**31 - 1
 # protobuf cannot hold more in one message.
 _MAX_MODEL_BYTES = 2**31 - 1
 
@@ -26,13 +29,18 @@ class SourceModel:
         path: The file.
         data: Its bytes.
         model: The same, parsed; external data stays external.
-        external_bytes: Size of the files that hold the external data.
+        external: Size of each file that holds external data, by its place in the model's folder.
     """
 
     path: Path
     data: bytes
     model: onnx.ModelProto
-    external_bytes: int = 0
+    external: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the model and of its external data."""
+        return len(self.data) + sum(self.external.values())
 
 
 def parse_model(data: bytes, where: object) -> onnx.ModelProto:
@@ -78,7 +86,7 @@ def check_versions(model: onnx.ModelProto, where: object) -> None:
         )
     for imports in (model.opset_import, *(function.opset_import for function in model.functions)):
         for entry in imports:
-            if entry.version < 1:
+            if not 1 <= entry.version <= _MAX_VERSION:
                 raise UserError(
                     f"{where}: the model imports version {entry.version} of {shown(entry.domain or 'ai.onnx')},"
                     " expected one from 1; export or copy it again"
@@ -93,4 +101,6 @@ def load_model(path: Path) -> SourceModel:
     """
     data = read_regular(path, "model", _MAX_MODEL_BYTES, "save it with external data")
     model = parse_model(data, path_text(path))
-    return SourceModel(path, data, model, check_external_data(model, path))
+    # Looking at each tensor is slow where there are many nodes; external data has an entry of this name.
+    external = check_external_data(model, path) if b"location" in data else {}
+    return SourceModel(path, data, model, external)

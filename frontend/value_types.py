@@ -149,7 +149,8 @@ class ValueTypes:
             # A model that onnx cannot follow is still converted; what stays unknown for that reason says so.
             self.inference_error = first_line(error)
             return _Declarations(())
-        return _Declarations(scope.body for scope in GraphView(model).scopes)
+        # The functions of a model that is too large to follow are not in the skeleton, which ends before them.
+        return _Declarations(self._view.bodies(model))
 
 
 class _InferenceError(Exception):

@@ -80,7 +80,7 @@ def verify_within(source: SourceModel, conversion: Conversion) -> list[Compariso
         return json.dumps([astuple(entry) for entry in verify(source.model, conversion, source.path.parent)]).encode()
 
     try:
-        answer = in_child(work, limits_for(len(source.data) + source.external_bytes))
+        answer = in_child(work, limits_for(source.size))
     except LimitError as reason:
         raise UserError(f"{path_text(source.path)}: cannot be executed to compare: {reason}") from reason
     return [Comparison(*entry) for entry in json.loads(answer)]

@@ -43,7 +43,7 @@ def built(contents: Contents, toolkit: Path, work: Path, jobs: int, say: Callabl
             tree = Build(package, work.resolve(), found, os.environ, jobs, say).run()
     except (ToolkitError, MissingProgramError) as error:
         raise MissingToolError(f"{error}; --no-build packs the sources only") from error
-    except StepError as error:
+    except (StepError, OSError) as error:
         raise BuildError(str(error)) from error
     # The log names folders of this machine.
     paths = [path for path in sorted(tree.rglob("*")) if path.is_file() and path.name != LOG]

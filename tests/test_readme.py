@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from shown import fences, follow
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -41,3 +44,37 @@ def test_the_readme_of_an_operator_folder_leads_to_what_is_generated_from_it(fol
     by_hand = re.findall(r"^\| `((?:common/)?\w+\.h)`", text, re.MULTILINE)
     below = [ROOT / folder, ROOT / folder / "common"]
     assert all(any((place / name).exists() for place in below) for name in by_hand)
+
+
+# What `build.sh` starts once its environment is there; `-u` is what runs this test.
+THROUGH_BUILD_SH = {
+    "bash build.sh --install-deps --run_example": "python examples/run_example.py",
+    "bash build.sh --pkg": "opforge pack --out build_out",
+}
+
+
+def test_commands_of_the_readme_print_what_it_says(tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    removed = ("ASCEND", "COLUMNS")
+    variables = {key: value for key, value in os.environ.items() if not key.startswith(removed)}
+    variables |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+    def run(command, folder):
+        command = THROUGH_BUILD_SH.get(command, command.removeprefix(".venv/bin/"))
+        result = subprocess.run(
+            ["bash", "-c", f"exec 2>&1; {command}"],
+            cwd=folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return result.returncode, result.stdout
+
+    assert follow(fences(ROOT / "README.md"), tmp_path, run) >= 7
+
+
+def test_every_script_behind_build_sh_is_the_one_it_starts():
+    text = (ROOT / "build.sh").read_text()
+    for command in THROUGH_BUILD_SH.values():
+        assert command.split(" --")[0].removeprefix("python ") in text

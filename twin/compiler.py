@@ -95,6 +95,12 @@ def _start(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 @lru_cache(maxsize=1)
+def _ccache() -> tuple[str, ...]:
+    """What compilers are called through, if it is there; the object is the same with and without it."""
+    return (found,) if (found := shutil.which("ccache")) else ()
+
+
+@lru_cache(maxsize=1)
 def cpu_flags() -> tuple[str, ...]:
     """Instruction-set flags that this CPU supports; they change speed, never results."""
     cpuinfo = Path("/proc/cpuinfo")
@@ -176,7 +182,9 @@ def _compile(unit: Unit) -> Unit:
     os.close(handle)
     partial, dependencies = Path(name), Path(name + ".d")
     try:
-        _execute([*command, "-MMD", "-MF", str(dependencies)], partial, unit.label)
+        # ccache would take the target of the list, which is the temporary name else, for a difference.
+        listing = ("-MMD", "-MF", str(dependencies), "-MT", unit.object.name)
+        _execute([*_ccache(), *command, *listing], partial, unit.label)
         inputs = _read_depfile(dependencies)
         if unit.also:
             _execute([*command, *unit.also, "-fsyntax-only"], partial, unit.label)

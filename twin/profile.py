@@ -264,6 +264,8 @@ def profile_command(
             figures = summary(result)
             if html is not None:
                 replace_file(html, render(case, figures, _events(written)))
+    except AclnnError as error:
+        raise UserError(str(error)) from error
     except FindingsError as error:
         console.print(str(error), highlight=False, markup=False)
         return 1

@@ -35,6 +35,24 @@ struct Span {
     int64_t end = 0;
 };
 
+__aicore__ inline constexpr int64_t Size(const Span& span)
+{
+    return span.end - span.begin;
+}
+
+/// What two ranges have in common; empty, not negative, if that is nothing.
+__aicore__ inline constexpr Span Overlap(const Span& a, const Span& b)
+{
+    const int64_t begin = Larger(a.begin, b.begin);
+    return {begin, Larger(begin, Smaller(a.end, b.end))};
+}
+
+/// Piece `index` of `total` units in pieces of `size`, of which the last one may be smaller; behind it they are empty.
+__aicore__ inline constexpr Span PieceOf(int64_t total, int64_t size, int64_t index)
+{
+    return Overlap({index * size, (index + 1) * size}, {0, total});
+}
+
 /// Part `index` of `total` units in `parts` parts whose sizes differ by at most one.
 __aicore__ inline constexpr Span PartOf(int64_t total, int64_t parts, int64_t index)
 {

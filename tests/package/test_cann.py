@@ -319,6 +319,13 @@ def test_build_with_cann_2026(vendor, tmp_path):
     assert exported(tree / "op_api/lib/libcust_opapi.so") == {"aclnnGroupedBiasAddGrad", "aclnnGroupedBiasAddGradV2"}
 
 
+def test_a_toolkit_that_makes_no_kernels_is_noticed(vendor, tmp_path):
+    toolkit = FakeToolkit(tmp_path / "cann", "2026")
+    toolkit.write("tools/kernels", '#!/bin/sh\nmkdir -p "$1"\n', executable=True)
+    with pytest.raises(StepError, match="no kernel of GroupedBiasAddGrad for ascend910b was made"):
+        build(vendor, toolkit, tmp_path / "work")
+
+
 def test_a_failed_step_is_named_and_the_others_are_kept(vendor, tmp_path):
     toolkit, work, said = FakeToolkit(tmp_path / "cann"), tmp_path / "work", []
     toolkit.write("opc-fails", "float32")

@@ -52,6 +52,23 @@ def test_another_name_of_the_same_compiler_compiles_nothing(library, tmp_path, m
         compiler.compiler.cache_clear()
 
 
+def test_compilers_are_called_through_ccache_if_it_is_there(library, tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    ccache = tmp_path / "bin" / "ccache"
+    ccache.parent.mkdir()
+    ccache.write_text(f'#!/bin/sh\necho "$1" >>"{log}"\nexec "$@"\n')
+    ccache.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ccache.parent}:{os.environ['PATH']}")
+    compiler._ccache.cache_clear()
+    try:
+        assert build([library]) == 1
+    finally:
+        monkeypatch.undo()
+        compiler._ccache.cache_clear()
+    assert log.read_text().splitlines() == [compiler.compiler()[0]]
+    assert build([library]) == 0, "nothing is stale when ccache goes"
+
+
 def test_changed_flags_are_noticed(library):
     build([library])
     unit = library.units[0]

@@ -210,7 +210,7 @@ CUBE_PLANTED = [
         "pipe.InitBuffer(b1Buffer, 3072);",
         "pipe.InitBuffer(b1Buffer, 524288);",
         "cube_budget",
-        "the L1 has 524288",
+        "the L1 has 524032",
     ),
     Planted(
         "bias_budget",
@@ -286,6 +286,8 @@ CUBE_PLANTED = [
     Planted(
         "barrier_of_others", "ORDER(MTE1_MTE2);", "ORDER(MTE1_MTE2); PipeBarrier<PIPE_V>();", "core_kind", "no pipe V"
     ),
+    Planted("tile_too_far", FIRST, FIRST.replace("co1", "co1[4096]"), "cube_out_of_range", "of a tensor that has 8192"),
+    Planted("no_memory", FIRST, FIRST.replace("co1", "LocalTensor<float>()"), "no_buffer", "dst is a LocalTensor"),
     # fields
     Planted("row_pitch", A_NZ, "Nd2NzParams(1, 20, 40, 0, 65576, 32, 1, 0)", "field_range", "srcDValue is 65576"),
     Planted("rows_of_nz", A_NZ, "Nd2NzParams(1, 16385, 40, 0, 40, 32, 1, 0)", "field_range", "nValue is 16385"),

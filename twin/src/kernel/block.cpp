@@ -614,22 +614,17 @@ CoreClocks Block::Publish(Pipe onPipe) const
     return order_.Publish(index, launch.layout.Count(), own);
 }
 
-void Block::Hear(const CoreClocks& published)
-{
-    if (!published.empty()) {
-        order_.Hear(published, index);
-        order_.Wait(Pipe::kScalar, published[index]);
-    }
-}
-
 Signal Block::SignalAfter(Pipe onPipe, double delay, const Location& at) const
 {
     return {launch.options.strict ? Publish(onPipe) : CoreClocks{}, timeline.Told(onPipe), delay, at};
 }
 
-void Block::Hear(const Signal& signal)
+void Block::Hear(const Signal& signal, bool byAll)
 {
-    Hear(signal.published);
+    if (!signal.published.empty()) {
+        order_.Hear(signal.published, index, byAll);
+        order_.Wait(Pipe::kScalar, signal.published[index]);
+    }
     timeline.Hear(signal.time, signal.delay);
 }
 

@@ -85,6 +85,11 @@ public:
 
     /// The buffer that `view` was taken from, if it still is that buffer.
     Buffer& LiveBuffer(const LocalView& view, Pipe pipe, const char* operand, const Call& call);
+    /// The memory that a tensor lies in; ends the block when it has none.
+    const LocalUnit& UnitOf(const LocalView& view, Pipe pipe, const char* operand, const Call& call)
+    {
+        return local.UnitOf(LiveBuffer(view, pipe, operand, call).begin);
+    }
     /// Checks that `view` may be used by `pipe` now, and that `bytes` from its address on are its own.
     void Use(const LocalView& view, int64_t bytes, Pipe pipe, AccessKind kind, int64_t alignment, const char* operand,
              const Call& call);
@@ -124,8 +129,8 @@ public:
     CoreClocks Publish(Pipe pipe) const;
     /// What another core is to know when `pipe` (or all of them) has finished; seen `delay` cycles later.
     Signal SignalAfter(Pipe pipe, double delay, const Location& at) const;
-    void Hear(const Signal& signal);
-    void Hear(const CoreClocks& published);
+    /// `byAll`: all cores of the launch hear it.
+    void Hear(const Signal& signal, bool byAll);
     /// Orders `to` behind all that `from` was given, as an instruction that needs no flag for it does.
     void OrderInside(Pipe from, Pipe to);
     /// Number of the instruction that runs, over all pipes of the core.

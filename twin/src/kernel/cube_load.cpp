@@ -16,7 +16,7 @@ constexpr int64_t kBiasBlockBytes = 64;
 /// Ends the block unless `dst` is L0A or L0B; returns which.
 LocalUnit::Id RequireL0(Block& block, const LocalView& dst, const Call& call)
 {
-    const LocalUnit& unit = block.local.UnitOf(dst.address);
+    const LocalUnit& unit = block.UnitOf(dst, Pipe::kMte1, "dst", call);
     if (unit.id != LocalUnit::Id::kL0A && unit.id != LocalUnit::Id::kL0B) {
         block.Fail("position", Pipe::kMte1, call,
                    Text("dst is in ", unit.name, ", expected L0A (TPosition::A2) or L0B (TPosition::B2)"));
@@ -26,7 +26,7 @@ LocalUnit::Id RequireL0(Block& block, const LocalView& dst, const Call& call)
 
 void ChargeLoad(Block& block, const LocalView& dst, int64_t bytes, const Call& call)
 {
-    const bool isL0A = block.local.UnitOf(dst.address).id == LocalUnit::Id::kL0A;
+    const bool isL0A = block.local.UnitOf(dst.begin).id == LocalUnit::Id::kL0A;
     const double rate = isL0A ? time_model::kL1ToL0aBytesPerCycle : time_model::kL1ToL0bBytesPerCycle;
     block.timeline.RunCube(Pipe::kMte1, static_cast<double>(bytes) / rate, call);
 }
@@ -231,7 +231,7 @@ void FillConstant(const LocalView& dst, const BlockRuns& runs, uint64_t value, c
         block->Warn("no_effect", Pipe::kMte2, call, "repeatTimes or blockNum is 0: the instruction does nothing");
         return;
     }
-    const bool isL1 = block->local.UnitOf(dst.address).id == LocalUnit::Id::kL1;
+    const bool isL1 = block->UnitOf(dst, Pipe::kMte2, "dst", call).id == LocalUnit::Id::kL1;
     const Pipe pipe = isL1 ? Pipe::kMte2 : Pipe::kMte1;
     const int64_t unit = isL1 ? kBlockBytes : kFractalBytes;
     const int64_t bytes = runs.blocks * unit;

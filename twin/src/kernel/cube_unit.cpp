@@ -18,7 +18,7 @@ constexpr int64_t kOrderedFractals = 10;  // a Mmad of so many waits for the sum
 void RequireUnit(Block& block, const LocalView& view, LocalUnit::Id id, const char* position, const char* operand,
                  const Call& call)
 {
-    const LocalUnit& unit = block.local.UnitOf(view.address);
+    const LocalUnit& unit = block.UnitOf(view, Pipe::kCube, operand, call);
     if (unit.id != id) {
         block.Fail("position", Pipe::kCube, call,
                    Text(operand, " is in ", unit.name, ", expected TPosition::", position));

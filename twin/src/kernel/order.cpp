@@ -96,11 +96,13 @@ void CoreOrder::Barrier(Pipe pipe, uint32_t now)
     }
 }
 
-void CoreOrder::Hear(const CoreClocks& published, uint32_t block)
+void CoreOrder::Hear(const CoreClocks& published, uint32_t block, bool byAll)
 {
     Join(heard_, published);
-    const auto& own = published[block].finished;
-    metAt_ = std::max(metAt_, *std::min_element(own.begin(), own.end()));
+    if (byAll) {
+        const auto& own = published[block].finished;
+        metAt_ = std::max(metAt_, *std::min_element(own.begin(), own.end()));
+    }
 }
 
 CoreClocks CoreOrder::Publish(uint32_t block, uint32_t blocks, const Clock& own) const

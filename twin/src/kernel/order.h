@@ -53,8 +53,8 @@ public:
 
     /// What this core publishes when it comes to a meeting: its own clock after `own`, and all it has heard.
     CoreClocks Publish(uint32_t block, uint32_t blocks, const Clock& own) const;
-    /// What all pipes of this core, `block`, have heard at a meeting.
-    void Hear(const CoreClocks& published, uint32_t block);
+    /// What all pipes of this core, `block`, have heard at a meeting, of all cores or some.
+    void Hear(const CoreClocks& published, uint32_t block, bool byAll);
     /// Nobody can be in conflict any more with what this core did up to here: all have heard that it has finished.
     uint32_t MetAt() const { return metAt_; }
     uint32_t Heard(uint32_t block, Pipe pipe) const { return block < heard_.size() ? heard_[block].Of(pipe) : 0; }

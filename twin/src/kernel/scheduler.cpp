@@ -185,7 +185,7 @@ void Scheduler::Collect(Block& block)
 
 void Scheduler::ReleaseIfStuck()
 {
-    const bool idle = running_ == 0 && next_ == order_.size() && !waiting_.empty();
+    const bool idle = !stuck_ && running_ == 0 && next_ == order_.size() && !waiting_.empty();
     if (idle && std::none_of(waiting_.begin(), waiting_.end(), [](const Ready* ready) { return (*ready)(); })) {
         stuck_ = true;
         isAftermath_ = someoneStopped_;
@@ -267,7 +267,7 @@ void Scheduler::Meet(Block& block, bool isAivOnly, const Call& call)
                     ". Every block must call it equally often, idle ones too"),
                isAftermath_);
     }
-    block.Hear(meetings[mine].signal);
+    block.Hear(meetings[mine].signal, EndsPhase(isAivOnly));
 }
 
 void Scheduler::SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, const Call& call)
@@ -296,7 +296,7 @@ void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
                     flags_.DescribeMissing(block.index, flag)),
                isAftermath_);
     }
-    block.Hear(flags_.Take(block.index, flag));
+    block.Hear(flags_.Take(block.index, flag), EndsPhase(true));
 }
 
 void Scheduler::ReportLeftFlags()

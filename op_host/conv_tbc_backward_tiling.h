@@ -1,0 +1,438 @@
+// Plan of ConvTbcBackward: two matrix products on the cube cores, whose steps are shared out evenly, and the column
+// sums of self on the vector cores. Rows are (time, batch) pairs, so that a tap of the kernel is a shift by whole rows.
+#ifndef OPFORGE_OP_HOST_CONV_TBC_BACKWARD_TILING_H
+#define OPFORGE_OP_HOST_CONV_TBC_BACKWARD_TILING_H
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+#include "common/arithmetic.h"
+#include "common/cube.h"
+#include "common/plan.h"
+#include "common/segmented_rows.h"
+#include "common/tile.h"
+#include "conv_tbc_backward_problem.h"
+#include "conv_tbc_backward_tiling_data.h"
+
+namespace opforge {
+
+namespace conv_tbc_backward {
+
+using cube::kFloatBytes;
+
+// Buffers of a vector core: bursts of rows, the same as floats, their sum, results on their way out, and elements on
+// the way to their float16 copies.
+inline constexpr int64_t kBurstBytes = 16384;
+inline constexpr int64_t kBurstBuffers = 4;
+inline constexpr int64_t kWorkBytes = 2 * kBurstBytes;
+inline constexpr int64_t kStoreBuffers = 2;
+inline constexpr int64_t kCopyBuffers = 2;
+inline constexpr int64_t kMaxPackedElements = 2048;
+inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
+inline constexpr int64_t kCopyAlignment = 512;
+// Less than this does not pay for starting another core.
+inline constexpr int64_t kMinCoreCycles = 2048;
+// Sums of cycles stay far below 2^63.
+inline constexpr int64_t kMaxCycles = int64_t{1} << 58;
+
+/// Sizes of one problem.
+struct Shape {
+    int64_t batch = 0;
+    int64_t inputRows = 0;
+    int64_t gradRows = 0;
+    int64_t taps = 0;
+    int64_t inChannels = 0;
+    int64_t outChannels = 0;
+    int64_t elementBytes = 0;
+    cube::Operand operand = cube::Operand::kHalf;
+    bool isHalved = false;  // the cube multiplies float16 copies
+
+    constexpr int64_t OperandBytes() const { return cube::BytesOf(operand); }
+    constexpr int64_t SelfElements() const { return SaturatingMul(gradRows, outChannels); }
+    constexpr int64_t InputElements() const { return SaturatingMul(inputRows, inChannels); }
+    constexpr int64_t WeightElements() const { return SaturatingMul(SaturatingMul(taps, inChannels), outChannels); }
+};
+
+constexpr Shape ShapeOf(const ConvTbcBackwardProblem& problem)
+{
+    const int64_t gradSteps = SaturatingAdd(problem.T, SaturatingMul(problem.pad, 2)) + 1 - problem.K;
+    Shape shape;
+    shape.batch = problem.B;
+    shape.inputRows = SaturatingMul(problem.T, problem.B);
+    shape.gradRows = SaturatingMul(gradSteps, problem.B);
+    shape.taps = problem.K;
+    shape.inChannels = problem.Cin;
+    shape.outChannels = problem.Cout;
+    shape.elementBytes = SizeOf(problem.selfDtype);
+    const bool isFloat = problem.selfDtype == DataType::kFloat32;
+    const bool isRounded = problem.cubeMathType == 1 || problem.cubeMathType == 3;
+    shape.isHalved = problem.cubeMathType == 2 && problem.selfDtype != DataType::kFloat16;
+    shape.operand = !isFloat || shape.isHalved ? cube::Operand::kHalf
+                    : isRounded                ? cube::Operand::kHf32
+                                               : cube::Operand::kFloat;
+    return shape;
+}
+
+/// How one product is cut: cells of `cellRows` x `columns`, several to a tile, and the step by which they grow.
+/// grad_input: cells are below each other, a step has `taps` taps and `depth` columns of self.
+/// grad_weight: cells are of `taps` taps and of row blocks of input channels, a step has `depth` rows of self.
+struct Tile {
+    int64_t cellRows = 0;
+    int64_t cells = 0;  // for grad_weight of each tap
+    int64_t columns = 0;
+    int64_t taps = 0;
+    int64_t depth = 0;
+    int64_t panelBytes = 0;  // of the left operand in L1, in front of the right one
+    int64_t tiles = 0;
+    int64_t tileSteps = 0;
+    int64_t stepCycles = 0;
+    int64_t tileFloats = 0;
+    int64_t cost = -1;  // cycles of the busiest core; -1: does not fit
+
+    constexpr int64_t Steps() const { return SaturatingMul(tiles, tileSteps); }
+    constexpr int64_t Cycles() const { return SaturatingMul(Steps(), stepCycles); }
+};
+
+/// Columns or rows of a long side that a step has, at most `most`; whole multiples of `granule` unless it has all.
+constexpr int64_t DepthOf(int64_t total, int64_t most, int64_t granule)
+{
+    const int64_t balanced = cube::Balanced(total, most);
+    const bool isWhole = balanced >= total || balanced % granule == 0 || most < granule;
+    return isWhole ? balanced : std::min(RoundUp(balanced, granule), RoundDown(most, granule));
+}
+
+/// Rows that `taps` neighbouring taps of `rows` rows need.
+constexpr int64_t WindowOf(const Shape& shape, int64_t rows, int64_t taps)
+{
+    return SaturatingAdd(rows, SaturatingMul(taps - 1, shape.batch));
+}
+
+/// One side of a product as it lies in L1: `count` matrices whose rows have `width` elements in global memory.
+struct Side {
+    int64_t count = 0;
+    int64_t rows = 0;
+    int64_t columns = 0;
+    int64_t width = 0;
+
+    constexpr int64_t Bytes(int64_t elementBytes) const
+    {
+        return SaturatingMul(count, cube::BytesInL1(rows, columns, elementBytes));
+    }
+    constexpr int64_t LoadCycles(int64_t elementBytes) const
+    {
+        return SaturatingMul(count, cube::LoadCycles(rows, std::min(columns, width) * elementBytes));
+    }
+};
+
+/// What a step loads, and to how many cells it adds how many products.
+struct StepWork {
+    Side left;
+    Side right;
+    int64_t cells = 0;
+    int64_t products = 0;
+    int64_t leftUses = 1;  // steps that a side stays in L1 for
+    int64_t rightUses = 1;
+};
+
+/// Of a tile in one or two steps, each has a half of L1, where what the next tile needs too can stay: for so many of
+/// `tiles` neighbouring tiles.
+constexpr int64_t UsesOf(const Tile& tile, int64_t tiles, const Platform& platform)
+{
+    return tile.tileSteps > 2 ? 1 : std::clamp<int64_t>(tile.tiles / platform.cubeCoreNum, 1, tiles);
+}
+
+/// A step of grad_input of `taps` taps.
+constexpr StepWork InputWork(const Shape& shape, const Tile& tile, int64_t taps)
+{
+    const int64_t rows = tile.cells * tile.cellRows;
+    return {{1, WindowOf(shape, rows, taps), tile.depth, shape.outChannels},
+            {taps, tile.columns, tile.depth, shape.outChannels},
+            tile.cells,
+            taps * tile.cells};
+}
+
+/// A step of grad_weight of `taps` taps.
+constexpr StepWork WeightWork(const Shape& shape, const Tile& tile, int64_t taps)
+{
+    const int64_t columns = tile.cells * tile.cellRows;
+    return {{1, WindowOf(shape, tile.depth, taps), columns, shape.inChannels},
+            {1, tile.depth, tile.columns, shape.outChannels},
+            taps * tile.cells,
+            taps * tile.cells};
+}
+
+constexpr bool Fits(const Shape& shape, const Platform& platform, const Tile& tile, const StepWork& work)
+{
+    const int64_t bytes = shape.OperandBytes();
+    const int64_t fractalBytes = cube::kFractal * bytes;
+    return work.left.rows <= cube::kMaxPitch && work.right.rows <= cube::kMaxPitch &&
+           SaturatingAdd(work.left.Bytes(bytes), work.right.Bytes(bytes)) <= platform.l1Bytes / 2 - cube::kSlackBytes &&
+           tile.cellRows * fractalBytes <= platform.l0aBytes / 2 &&
+           tile.columns * fractalBytes <= platform.l0bBytes / 2;
+}
+
+/// Cycles of a step: of the busiest of the pipes that load, feed the cube and multiply at the same time.
+constexpr int64_t CyclesOf(const Shape& shape, const Platform& platform, const Tile& tile, const StepWork& work)
+{
+    const int64_t bytes = shape.OperandBytes();
+    const int64_t loading =
+        SaturatingAdd(work.left.LoadCycles(bytes) / work.leftUses, work.right.LoadCycles(bytes) / work.rightUses);
+    const int64_t depthBytes = work.products * tile.depth * bytes;
+    const int64_t feeding = depthBytes * tile.cellRows / cube::kL0aRate + depthBytes * tile.columns / cube::kL0bRate;
+    const int64_t multiplying = work.products * cube::CyclesOf(shape.operand, tile.cellRows, tile.columns, tile.depth);
+    // A half of L0 is fed, multiplied and fed again, with a flag in between, while the other one does the same.
+    const int64_t widest = std::max(tile.cellRows, tile.columns) * bytes;
+    const int64_t slices = work.products * CeilDiv(tile.depth * widest, platform.l0aBytes / 2);
+    const int64_t alternating = (feeding + multiplying + 2 * cube::kFlagCycles * slices) / 2;
+    return std::max({loading, feeding, multiplying, alternating, int64_t{1}});
+}
+
+/// Completes the costs of a tile: `full` and `last` are steps of all its taps and of those that are left at the end.
+constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, const StepWork& full,
+                     const StepWork& last)
+{
+    const int64_t bytes = shape.OperandBytes();
+    tile.panelBytes = full.left.Bytes(bytes);
+    tile.tileFloats = full.cells * tile.cellRows * tile.columns;
+    const int64_t groups = std::max<int64_t>(CeilDiv(shape.taps, tile.taps), 1);
+    const int64_t wholeCycles = SaturatingAdd(SaturatingMul(groups - 1, CyclesOf(shape, platform, tile, full)),
+                                              CyclesOf(shape, platform, tile, last));
+    tile.stepCycles = CeilDiv(wholeCycles, groups);
+    const int64_t storing = tile.tileFloats * shape.elementBytes / cube::kStoreRate;
+    // The next tile begins in other cells of L0C, if there is room, or waits for the first one to be stored.
+    const bool isOverlapped =
+        2 * full.cells <= cube::kMaxCells && 2 * tile.tileFloats * kFloatBytes <= platform.l0cBytes;
+    const int64_t waiting = isOverlapped ? 0 : storing / full.cells;
+    const int64_t tileCycles =
+        std::max(SaturatingAdd(SaturatingMul(tile.tileSteps, tile.stepCycles), waiting), storing);
+    // The shares of the cores differ by a step; each core parks parts of two tiles, unless they are whole steps.
+    const int64_t parking = tile.tileSteps == 1 ? 0 : 2 * tile.tileFloats * kFloatBytes / cube::kStoreRate;
+    tile.cost = SaturatingAdd(SaturatingMul(tile.tiles, tileCycles) / platform.cubeCoreNum, tile.stepCycles + parking);
+    return tile;
+}
+
+/// The taps of the last group; all of a group if there are none.
+constexpr int64_t LastTaps(const Shape& shape, int64_t taps)
+{
+    const int64_t rest = shape.taps % taps;
+    return rest == 0 ? taps : rest;
+}
+
+/// The tile with the deepest steps, or a `part`-th of that, that fit; its cost stays -1 if none does.
+constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile, int64_t part)
+{
+    const int64_t bytes = shape.OperandBytes();
+    const int64_t rows = tile.cells * tile.cellRows;
+    const int64_t depthBytes =
+        SaturatingAdd(RoundUp(std::min(WindowOf(shape, rows, tile.taps), 2 * cube::kMaxPitch), cube::kFractal),
+                      tile.taps * tile.columns) *
+        bytes;
+    const int64_t most = (platform.l1Bytes / 2 - cube::kSlackBytes) / depthBytes / part;
+    tile.depth =
+        DepthOf(shape.outChannels, std::max(RoundDown(most, cube::kFractal), cube::kFractal), kGmSectorBytes / bytes);
+    StepWork full = InputWork(shape, tile, tile.taps);
+    if (!Fits(shape, platform, tile, full)) {
+        return tile;
+    }
+    const int64_t groups = std::max<int64_t>(CeilDiv(shape.taps, tile.taps), 1);
+    const int64_t down = CeilDiv(shape.inputRows, rows);
+    tile.tiles = SaturatingMul(down, CeilDiv(shape.inChannels, tile.columns));
+    tile.tileSteps = SaturatingMul(groups, CeilDiv(shape.outChannels, tile.depth));
+    StepWork last = InputWork(shape, tile, LastTaps(shape, tile.taps));
+    full.rightUses = last.rightUses = UsesOf(tile, std::max<int64_t>(down, 1), platform);
+    return Rated(tile, shape, platform, full, last);
+}
+
+constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile tile, int64_t part)
+{
+    const int64_t bytes = shape.OperandBytes();
+    const int64_t rows = tile.cells * tile.cellRows;
+    const int64_t between = std::min(WindowOf(shape, cube::kFractal, tile.taps), 2 * cube::kMaxPitch);
+    const int64_t left = (platform.l1Bytes / 2 - cube::kSlackBytes) / bytes - between * rows;
+    const int64_t most = std::max<int64_t>(left, 0) / (rows + tile.columns) / part;
+    tile.depth = DepthOf(shape.gradRows, std::max(RoundDown(most, cube::kFractal), cube::kFractal), cube::kFractal);
+    StepWork full = WeightWork(shape, tile, tile.taps);
+    if (!Fits(shape, platform, tile, full)) {
+        return tile;
+    }
+    const int64_t across = CeilDiv(shape.outChannels, tile.columns);
+    tile.tiles = SaturatingMul(SaturatingMul(CeilDiv(shape.taps, tile.taps), CeilDiv(shape.inChannels, rows)), across);
+    tile.tileSteps = shape.inputRows == 0 ? 1 : CeilDiv(shape.gradRows, tile.depth);
+    StepWork last = WeightWork(shape, tile, LastTaps(shape, tile.taps));
+    full.leftUses = last.leftUses = UsesOf(tile, across, platform);
+    return Rated(tile, shape, platform, full, last);
+}
+
+inline constexpr int64_t kSides[] = {256, 192, 160, 128, 96, 80, 64, 32, 16};
+inline constexpr int64_t kCells[] = {1, 2, 4};
+inline constexpr int64_t kTaps[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32};
+inline constexpr int64_t kParts[] = {1, 2, 4};
+
+/// The cheapest of the tiles of a result of `rows` x `columns` that `rate` finds to fit; its cost is -1 if none does.
+/// `hasCellsOfTaps`: every tap of a tile has cells of its own.
+template <typename Rate>
+constexpr Tile Cheapest(const Shape& shape, const Platform& platform, int64_t rows, int64_t columns,
+                        bool hasCellsOfTaps, Rate rate)
+{
+    Tile best;
+    for (const int64_t side : kSides) {
+        for (const int64_t width : kSides) {
+            for (const int64_t cells : kCells) {
+                for (const int64_t taps : kTaps) {
+                    Tile tile;
+                    tile.cells = cells;
+                    tile.cellRows = cube::Balanced(CeilDiv(rows, cells), side);
+                    tile.columns = cube::Balanced(columns, width);
+                    tile.taps = taps;
+                    const int64_t allCells = hasCellsOfTaps ? taps * cells : cells;
+                    if ((taps > 1 && taps > shape.taps) || allCells > cube::kMaxCells ||
+                        allCells * tile.cellRows * tile.columns * kFloatBytes > platform.l0cBytes) {
+                        continue;
+                    }
+                    for (const int64_t part : kParts) {
+                        const Tile rated = rate(shape, platform, tile, part);
+                        if (rated.cost >= 0 && (best.cost < 0 || rated.cost < best.cost)) {
+                            best = rated;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    return best;
+}
+
+/// How a vector core sums columns of self: the buffers of its rows, and whether these stay unpadded.
+struct ColumnSums {
+    segmented_rows::Grid grid;
+    int64_t tileWidth = 0;
+    int64_t packedRows = 0;
+    int64_t offsetBytes = 0;
+
+    constexpr int64_t Blocks() const { return grid.rowBlocks * grid.columnSlices; }
+};
+
+constexpr ColumnSums ColumnSumsOf(const Shape& shape, const Platform& platform)
+{
+    ColumnSums sums;
+    sums.grid = segmented_rows::GridOf({shape.gradRows, shape.outChannels, 1, shape.elementBytes}, platform);
+    sums.tileWidth = std::min(sums.grid.sliceWidth, segmented_rows::kMaxTileWidth);
+    const int64_t packedRows = kFloatsPerBlock / std::gcd(kFloatsPerBlock, shape.outChannels);
+    const int64_t packed = SaturatingMul(packedRows, shape.outChannels);
+    if (sums.tileWidth == shape.outChannels && (packedRows == 1 || packed <= kMaxPackedElements)) {
+        sums.packedRows = packedRows;
+        sums.offsetBytes = RoundUp(packedRows / 2 * shape.outChannels * kFloatBytes, kUbBlockBytes);
+    }
+    return sums;
+}
+
+constexpr int64_t UbBytesOf(const ColumnSums& sums, int64_t copyBuffers)
+{
+    return (kBurstBuffers + kStoreBuffers + copyBuffers + 1) * kBurstBytes + kWorkBytes + sums.offsetBytes;
+}
+
+/// The first limit that the problem exceeds, if any: sums of cycles, offsets and rows of L1 must not overflow.
+constexpr Refusal RefusalOf(const Shape& shape, const Tile& input, const Tile& weight, const Platform& platform)
+{
+    if (input.cost < 0 || weight.cost < 0) {
+        const int64_t least =
+            2 * (2 * cube::BytesInL1(cube::kFractal, cube::kFractal, shape.OperandBytes()) + cube::kSlackBytes);
+        return {"bytes of L1", least, platform.l1Bytes};
+    }
+    const int64_t cycles = SaturatingAdd(input.Cycles(), weight.Cycles());
+    return {cycles > kMaxCycles ? "cycles of the cube" : nullptr, cycles, kMaxCycles};
+}
+
+}  // namespace conv_tbc_backward
+
+constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackwardProblem& problem,
+                                                              const Platform& platform)
+{
+    namespace self = conv_tbc_backward;
+    const self::Shape shape = self::ShapeOf(problem);
+    Plan<ConvTbcBackwardTilingData> plan;
+    plan.tilingKey = shape.isHalved ? CONV_TBC_BACKWARD_HALVED : CONV_TBC_BACKWARD_PLAIN;
+    const int64_t shift = SaturatingMul(problem.B, SaturatingAdd(problem.pad, problem.K));
+    const int64_t most =
+        std::max({shape.SelfElements(), shape.InputElements(), shape.WeightElements(), shape.inputRows, shift});
+    if (most > tile::kMaxElements) {
+        plan.refusal = {"elements, or rows between the first tap and the last", most, tile::kMaxElements};
+        return plan;
+    }
+    const int64_t bytes = shape.OperandBytes();
+    const self::Tile input = self::Cheapest(shape, platform, shape.inputRows, shape.inChannels, false, self::InputTile);
+    const self::Tile weight =
+        self::Cheapest(shape, platform, shape.inChannels, shape.outChannels, true, self::WeightTile);
+    plan.refusal = self::RefusalOf(shape, input, weight, platform);
+    if (plan.refusal.limit != nullptr) {
+        return plan;
+    }
+    const self::ColumnSums sums = self::ColumnSumsOf(shape, platform);
+    const int64_t copyBuffers = shape.isHalved ? self::kCopyBuffers : 0;
+    const int64_t ubBytes = self::UbBytesOf(sums, copyBuffers);
+    if (ubBytes > platform.ubBytes) {
+        plan.refusal = {"bytes of the unified buffer", ubBytes, platform.ubBytes};
+        return plan;
+    }
+    const int64_t cycles = input.Cycles() + weight.Cycles();
+    const int64_t vectorCores = platform.coreNum / platform.cubeCoreNum;
+    plan.blockNum = std::clamp<int64_t>(
+        std::max(CeilDiv(cycles, self::kMinCoreCycles), CeilDiv(sums.Blocks(), vectorCores)), 1, platform.cubeCoreNum);
+
+    ConvTbcBackwardTilingData& data = plan.data;
+    data.batch = shape.batch;
+    data.inputRows = shape.inputRows;
+    data.gradRows = shape.gradRows;
+    data.taps = shape.taps;
+    data.pad = problem.pad;
+    data.inChannels = shape.inChannels;
+    data.outChannels = shape.outChannels;
+    data.inputSteps = input.Steps();
+    data.weightSteps = weight.Steps();
+    data.inputStepCost = input.stepCycles;
+    data.weightStepCost = weight.stepCycles;
+    data.partFloats = std::max(input.tileFloats, weight.tileFloats);
+    data.inputCellRows = static_cast<int32_t>(input.cellRows);
+    data.inputCells = static_cast<int32_t>(input.cells);
+    data.inputColumns = static_cast<int32_t>(input.columns);
+    data.inputTaps = static_cast<int32_t>(input.taps);
+    data.inputDepth = static_cast<int32_t>(input.depth);
+    data.inputPanel = static_cast<int32_t>(input.panelBytes / bytes);
+    data.weightCellRows = static_cast<int32_t>(weight.cellRows);
+    data.weightCells = static_cast<int32_t>(weight.cells);
+    data.weightColumns = static_cast<int32_t>(weight.columns);
+    data.weightTaps = static_cast<int32_t>(weight.taps);
+    data.weightDepth = static_cast<int32_t>(weight.depth);
+    data.weightPanel = static_cast<int32_t>(weight.panelBytes / bytes);
+    data.biasSliceWidth = sums.grid.sliceWidth;
+    data.biasRowBlocks = static_cast<int32_t>(sums.grid.rowBlocks);
+    data.biasColumnSlices = static_cast<int32_t>(sums.grid.columnSlices);
+    data.biasTileWidth = static_cast<int32_t>(sums.tileWidth);
+    data.biasPackedRows = static_cast<int32_t>(sums.packedRows);
+    data.biasOffsetBytes = static_cast<int32_t>(sums.offsetBytes);
+    data.hf32 = shape.operand == cube::Operand::kHf32 ? 1 : 0;
+    data.burstBuffers = self::kBurstBuffers;
+    data.burstBytes = self::kBurstBytes;
+    data.workBytes = self::kWorkBytes;
+    data.storeBuffers = self::kStoreBuffers;
+    data.copyBuffers = static_cast<int32_t>(copyBuffers);
+    data.l1Half = static_cast<int32_t>(platform.l1Bytes / 2);
+    data.l0Half = static_cast<int32_t>(std::min(platform.l0aBytes, platform.l0bBytes) / 2);
+    data.l0cBytes = static_cast<int32_t>(platform.l0cBytes);
+
+    if (shape.isHalved) {
+        data.inputOffset = RoundUp(shape.SelfElements() * bytes, self::kCopyAlignment);
+        data.weightOffset = data.inputOffset + RoundUp(shape.InputElements() * bytes, self::kCopyAlignment);
+        data.partOffset = data.weightOffset + RoundUp(shape.WeightElements() * bytes, self::kCopyAlignment);
+    }
+    // A core parks at most two parts of tiles: of the tile it begins in, and of the one it ends in.
+    data.biasOffset = data.partOffset + 2 * plan.blockNum * data.partFloats * self::kFloatBytes;
+    data.biasPitch = RoundUp(shape.outChannels, kGmSectorBytes / self::kFloatBytes);
+    plan.workspaceBytes = data.biasOffset + sums.grid.rowBlocks * data.biasPitch * self::kFloatBytes;
+    return plan;
+}
+
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_HOST_CONV_TBC_BACKWARD_TILING_H

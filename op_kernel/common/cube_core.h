@@ -1,0 +1,320 @@
+// Matrix products on one cube core: operands go through halves of L1 and of L0A and L0B, sums grow in cells of L0C.
+#ifndef OPFORGE_OP_KERNEL_COMMON_CUBE_CORE_H
+#define OPFORGE_OP_KERNEL_COMMON_CUBE_CORE_H
+
+#include "kernel_operator.h"
+#include "common/arithmetic.h"
+
+namespace opforge {
+namespace kernel {
+
+/// How the left and the right operand lie in L1, and so in global memory: rows of [m, k] by rows of [n, k], which are
+/// multiplied as they are, or rows of [k, m] by rows of [k, n], which are transposed on their way into L0.
+enum class Operands : int32_t { kDepthInside, kDepthOutside };
+
+/// A matrix in L1: columns of 32 bytes, one behind the other, each of `pitch` rows.
+template <typename T>
+struct L1Matrix {
+    AscendC::LocalTensor<T> data;
+    int32_t pitch;
+
+    static constexpr int32_t kUnit = 32 / static_cast<int32_t>(sizeof(T));  // elements of a row of a column
+
+    /// The matrix from a row on, and from a column that is a multiple of kUnit on.
+    __aicore__ inline L1Matrix From(int64_t row, int64_t column) const
+    {
+        return {data[static_cast<uint32_t>(row * kUnit + column * pitch)], pitch};
+    }
+};
+
+/// Each half of L1 has room for both operands.
+enum class Operand : int32_t { kLeft, kRight };
+
+/// T: what is multiplied. An operand is loaded between BeginLoad and EndLoad, into one half of L1 while the other one
+/// is multiplied; it stays there from BeginUse to EndUse, for one product or many.
+template <typename T>
+class CubeCore {
+public:
+    struct Sizes {
+        int32_t l1Half;
+        int32_t l0Half;
+        int32_t l0cBytes;
+    };
+
+    static constexpr int32_t kUnit = L1Matrix<T>::kUnit;
+    static constexpr int32_t kFractal = 16;
+
+    __aicore__ inline void Init(AscendC::TPipe* pipe, const Sizes& sizes)
+    {
+        sizes_ = sizes;
+        pipe->InitBuffer(l1_, static_cast<uint32_t>(2 * sizes.l1Half));
+        pipe->InitBuffer(l0a_, static_cast<uint32_t>(2 * sizes.l0Half));
+        pipe->InitBuffer(l0b_, static_cast<uint32_t>(2 * sizes.l0Half));
+        pipe->InitBuffer(l0c_, static_cast<uint32_t>(sizes.l0cBytes));
+    }
+
+    /// Cells have `rows` x `columns` floats, multiples of 16, from here to End().
+    __aicore__ inline void Begin(int32_t rows, int32_t columns)
+    {
+        cellFloats_ = rows * columns;
+        cells_ = static_cast<int32_t>(
+            Smaller(kMaxCells, sizes_.l0cBytes / static_cast<int32_t>(sizeof(float)) / cellFloats_));
+        firstCell_ = 0;
+        for (int32_t half = 0; half < kHalves; ++half) {
+            EndUse(Operand::kLeft, half);
+            EndUse(Operand::kRight, half);
+            AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(half);
+        }
+        for (int32_t cell = 0; cell < cells_; ++cell) {
+            AscendC::SetFlag<AscendC::HardEvent::FIX_M>(cell);
+        }
+    }
+
+    __aicore__ inline void End()
+    {
+        for (int32_t half = 0; half < kHalves; ++half) {
+            BeginLoad(Operand::kLeft, half);
+            BeginLoad(Operand::kRight, half);
+            AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(half);
+        }
+        for (int32_t cell = 0; cell < cells_; ++cell) {
+            AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(cell);
+        }
+    }
+
+    __aicore__ inline void BeginLoad(Operand operand, int32_t half)
+    {
+        AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(EventOf(operand, half));
+    }
+    __aicore__ inline void EndLoad(Operand operand, int32_t half)
+    {
+        AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(EventOf(operand, half));
+    }
+    __aicore__ inline void BeginUse(Operand operand, int32_t half)
+    {
+        AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(EventOf(operand, half));
+    }
+    __aicore__ inline void EndUse(Operand operand, int32_t half)
+    {
+        AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(EventOf(operand, half));
+    }
+
+    /// A half of L1.
+    __aicore__ inline AscendC::LocalTensor<T> Half(int32_t half)
+    {
+        return l1_.Get<T>()[static_cast<uint32_t>(half * (sizes_.l1Half / static_cast<int32_t>(sizeof(T))))];
+    }
+
+    /// Loads `rows` x `columns` elements whose rows are `stride` elements apart; the last 32 bytes of a row are filled
+    /// up with zeros.
+    __aicore__ inline void LoadRows(const L1Matrix<T>& destination, const AscendC::GlobalTensor<T>& source,
+                                    int64_t rows, int64_t columns, int64_t stride)
+    {
+        // Rows further apart than the instruction can say are loaded one by one.
+        const int64_t burst = stride <= kMaxStride ? rows : 1;
+        for (int64_t row = 0; row < rows; row += burst) {
+            AscendC::Nd2NzParams matrix;
+            matrix.ndNum = 1;
+            matrix.nValue = static_cast<uint16_t>(burst);
+            matrix.dValue = static_cast<uint16_t>(columns);
+            matrix.srcDValue = static_cast<uint16_t>(burst == 1 ? columns : stride);
+            matrix.dstNzC0Stride = static_cast<uint16_t>(destination.pitch);
+            matrix.dstNzNStride = 1;
+            AscendC::DataCopy(destination.From(row, 0).data, source[static_cast<uint64_t>(row * stride)], matrix);
+        }
+    }
+
+    /// Fills `rows` rows of `columns` elements, and of the last 32 bytes, with zeros.
+    __aicore__ inline void ZeroRows(const L1Matrix<T>& destination, int64_t rows, int64_t columns)
+    {
+        if (rows > 0) {
+            AscendC::InitConstValueParams<half> zeros;
+            zeros.repeatTimes = static_cast<uint16_t>(CeilDiv(columns, kUnit));
+            zeros.blockNum = static_cast<uint16_t>(rows);
+            zeros.dstGap = static_cast<uint16_t>(destination.pitch - rows);
+            zeros.initValue = static_cast<half>(0.0f);
+            AscendC::InitConstValue(destination.data.template ReinterpretCast<half>(), zeros);
+        }
+    }
+
+    /// Takes the next `count` cells, which are empty; they are free again when they have been stored.
+    __aicore__ inline void OpenCells(int32_t count)
+    {
+        firstCell_ = (firstCell_ + openCells_) % cells_;
+        openCells_ = count;
+        filled_ = 0;
+    }
+
+    /// cell += left x right: `m` x `depth` by `depth` x `n` elements.
+    template <Operands operands>
+    __aicore__ inline void Multiply(int32_t cell, const L1Matrix<T>& left, const L1Matrix<T>& right, int32_t m,
+                                    int32_t n, int32_t depth)
+    {
+        const int32_t longest = SliceDepth(m, n);
+        for (int32_t done = 0; done < depth; done += longest) {
+            const int32_t k = static_cast<int32_t>(Smaller(longest, depth - done));
+            AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(feeding_);
+            LoadLeft<operands>(left, m, k, done);
+            LoadRight<operands>(right, n, k, done);
+            Add(cell, m, n, k, operands == Operands::kDepthOutside);
+        }
+    }
+
+    /// Makes the cell zeros, unless something was added to it.
+    __aicore__ inline void FillUp(int32_t cell, int32_t m, int32_t n)
+    {
+        if (IsFilled(cell)) {
+            return;
+        }
+        AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(feeding_);
+        Zero(L0a(), CeilDiv(m, kFractal));
+        Zero(L0b(), CeilDiv(n, kFractal));
+        Add(cell, m, n, kUnit, false);
+    }
+
+    /// Stores `rows` x `columns` elements of a cell of `m` rows; rows are `stride` elements apart.
+    template <typename D>
+    __aicore__ inline void Store(int32_t cell, const AscendC::GlobalTensor<D>& destination, int64_t rows,
+                                 int64_t columns, int64_t m, int64_t stride)
+    {
+        const int32_t slot = SlotOf(cell);
+        AscendC::SetFlag<AscendC::HardEvent::M_FIX>(slot);
+        AscendC::WaitFlag<AscendC::HardEvent::M_FIX>(slot);
+        AscendC::FixpipeParamsV220 store;
+        store.nSize = static_cast<uint16_t>(columns);
+        store.mSize = static_cast<uint16_t>(rows);
+        store.srcStride = static_cast<uint16_t>(RoundUp(m, kFractal));
+        store.dstStride = static_cast<uint32_t>(stride);
+        store.quantPre = Conversion(D());
+        store.deqScalar = 0;
+        AscendC::Fixpipe<D, float>(destination, Slot(slot), store);
+        AscendC::SetFlag<AscendC::HardEvent::FIX_M>(slot);
+    }
+
+private:
+    static constexpr int32_t kHalves = 2;
+    static constexpr int64_t kMaxCells = 8;
+    static constexpr int64_t kMaxStride = 65535;
+    // Fewer blocks than these can still be in flight when the next product reads the cell.
+    static constexpr int32_t kBlocksInFlight = 10;
+
+    static __aicore__ inline QuantMode_t Conversion(half) { return QuantMode_t::F322F16; }
+    static __aicore__ inline QuantMode_t Conversion(bfloat16_t) { return QuantMode_t::F322BF16; }
+    static __aicore__ inline QuantMode_t Conversion(float) { return QuantMode_t::NoQuant; }
+
+    __aicore__ inline static int32_t EventOf(Operand operand, int32_t half)
+    {
+        return kHalves * static_cast<int32_t>(operand) + half;
+    }
+    __aicore__ inline AscendC::LocalTensor<T> L0a()
+    {
+        return l0a_.Get<T>()[static_cast<uint32_t>(feeding_ * (sizes_.l0Half / static_cast<int32_t>(sizeof(T))))];
+    }
+    __aicore__ inline AscendC::LocalTensor<T> L0b()
+    {
+        return l0b_.Get<T>()[static_cast<uint32_t>(feeding_ * (sizes_.l0Half / static_cast<int32_t>(sizeof(T))))];
+    }
+    __aicore__ inline int32_t SlotOf(int32_t cell) const { return (firstCell_ + cell) % cells_; }
+    __aicore__ inline AscendC::LocalTensor<float> Slot(int32_t slot)
+    {
+        return l0c_.Get<float>()[static_cast<uint32_t>(slot * cellFloats_)];
+    }
+    __aicore__ inline bool IsFilled(int32_t cell) const { return (filled_ >> cell & 1) != 0; }
+
+    /// How much of the depth fits into a half of L0A and of L0B.
+    __aicore__ inline int32_t SliceDepth(int32_t m, int32_t n) const
+    {
+        const int64_t rows = RoundUp(Larger(m, n), kFractal);
+        const int64_t depth = sizes_.l0Half / static_cast<int64_t>(sizeof(T)) / rows;
+        return static_cast<int32_t>(depth / kFractal * kFractal);
+    }
+
+    template <Operands operands>
+    __aicore__ inline void LoadLeft(const L1Matrix<T>& left, int32_t m, int32_t k, int32_t done)
+    {
+        if constexpr (operands == Operands::kDepthInside) {
+            AscendC::LoadData(L0a(), left.From(0, done).data, Block(left.pitch, m, RoundUp(k, kUnit)));
+        } else {
+            AscendC::LoadData3DParamsV2<T> block = Block(left.pitch, k, RoundUp(m, kFractal));
+            block.enTranspose = true;
+            AscendC::LoadData(L0a(), left.From(done, 0).data, block);
+        }
+    }
+
+    template <Operands operands>
+    __aicore__ inline void LoadRight(const L1Matrix<T>& right, int32_t n, int32_t k, int32_t done)
+    {
+        if constexpr (operands == Operands::kDepthInside) {
+            // What is in L1 is what L0B needs: fractals of 16 rows, column by column.
+            AscendC::LoadData2DParams fractals;
+            fractals.repeatTimes = static_cast<uint8_t>(CeilDiv(n, kFractal) * CeilDiv(k, kUnit));
+            fractals.srcStride = 1;
+            AscendC::LoadData(L0b(), right.From(0, done).data, fractals);
+        } else {
+            AscendC::LoadData(L0b(), right.From(done, 0).data, Block(right.pitch, k, RoundUp(n, kFractal)));
+        }
+    }
+
+    /// `rows` x `columns` elements of L1 whose columns of 32 bytes have `pitch` rows, as the image of a convolution
+    /// with a single tap.
+    __aicore__ inline AscendC::LoadData3DParamsV2<T> Block(int32_t pitch, int64_t rows, int64_t columns) const
+    {
+        AscendC::LoadData3DParamsV2<T> block;
+        block.l1H = 1;
+        block.l1W = static_cast<uint16_t>(pitch);
+        block.channelSize = static_cast<uint16_t>(columns);
+        block.mExtension = static_cast<uint16_t>(RoundUp(rows, kFractal));
+        block.kExtension = static_cast<uint16_t>(columns);
+        return block;
+    }
+
+    __aicore__ inline void Zero(const AscendC::LocalTensor<T>& destination, int64_t fractals)
+    {
+        AscendC::InitConstValueParams<half> zeros;
+        zeros.repeatTimes = 1;
+        zeros.blockNum = static_cast<uint16_t>(fractals);
+        zeros.initValue = static_cast<half>(0.0f);
+        AscendC::InitConstValue(destination.template ReinterpretCast<half>(), zeros);
+    }
+
+    /// Multiplies what was loaded into L0, and hands its half back.
+    __aicore__ inline void Add(int32_t cell, int32_t m, int32_t n, int32_t k, bool isPadded)
+    {
+        const int32_t slot = SlotOf(cell);
+        AscendC::SetFlag<AscendC::HardEvent::MTE1_M>(feeding_);
+        AscendC::WaitFlag<AscendC::HardEvent::MTE1_M>(feeding_);
+        if (!IsFilled(cell)) {
+            AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(slot);
+        }
+        AscendC::MmadParams product;
+        product.m = static_cast<uint16_t>(m);
+        product.n = static_cast<uint16_t>(n);
+        product.k = static_cast<uint16_t>(k);
+        product.cmatrixInitVal = !IsFilled(cell);
+        product.kDirectionAlign = sizeof(T) == sizeof(float) && isPadded;
+        AscendC::Mmad(Slot(slot), L0a(), L0b(), product);
+        if (CeilDiv(m, kFractal) * CeilDiv(n, kFractal) < kBlocksInFlight) {
+            AscendC::PipeBarrier<PIPE_M>();
+        }
+        AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(feeding_);
+        feeding_ ^= 1;
+        filled_ |= 1 << cell;
+    }
+
+    Sizes sizes_;
+    AscendC::TBuf<AscendC::TPosition::A1> l1_;
+    AscendC::TBuf<AscendC::TPosition::A2> l0a_;
+    AscendC::TBuf<AscendC::TPosition::B2> l0b_;
+    AscendC::TBuf<AscendC::TPosition::CO1> l0c_;
+    int32_t feeding_ = 0;  // half of L0A and L0B that is loaded next
+    int32_t cellFloats_ = 0;
+    int32_t cells_ = 0;
+    int32_t firstCell_ = 0;
+    int32_t openCells_ = 0;
+    int32_t filled_ = 0;  // a bit for each open cell
+};
+
+}  // namespace kernel
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_KERNEL_COMMON_CUBE_CORE_H

@@ -1,0 +1,176 @@
+// The two products of a convolution over time as steps: where each is, which rows it needs, and which core has it. Rows
+// are (time, batch) pairs, so that a tap of the kernel is a shift by whole rows. Arithmetic alone, for host and device.
+#ifndef OPFORGE_OP_KERNEL_COMMON_TBC_STEPS_H
+#define OPFORGE_OP_KERNEL_COMMON_TBC_STEPS_H
+
+#include "common/arithmetic.h"
+#include "conv_tbc_backward_tiling_data.h"
+
+namespace opforge {
+namespace kernel {
+
+/// A block of a result: rows are rows of input for grad_input, input channels of each of the taps for grad_weight.
+struct TbcTile {
+    Span taps;  // of grad_weight; a single one for grad_input
+    Span rows;
+    Span columns;
+};
+
+/// What a core loads and multiplies at once.
+struct TbcStep {
+    TbcTile tile;
+    Span taps;
+    Span depth;    // columns of self for grad_input, rows of self for grad_weight
+    bool isFirst;  // of this core in the tile
+    bool isLast;
+    bool isAlone;  // this core has all steps of the tile
+    bool isHead;   // the tile begins in the share of another core
+    bool isInput;
+    bool isEmpty;  // there is nothing to multiply: all rows are padding
+    Span window;   // rows that all taps together need, of self for grad_input, of input for grad_weight; with padding
+    Span rows;     // those of them that exist
+};
+
+/// Whether two steps of a product multiply the same rows of the window, or the same other operand.
+__aicore__ inline bool HaveSameWindow(const TbcStep& a, const TbcStep& b)
+{
+    return a.tile.rows.begin == b.tile.rows.begin && a.taps.begin == b.taps.begin && a.depth.begin == b.depth.begin;
+}
+__aicore__ inline bool HaveSamePanel(const TbcStep& a, const TbcStep& b)
+{
+    return a.tile.columns.begin == b.tile.columns.begin && a.depth.begin == b.depth.begin &&
+           (!a.isInput || a.taps.begin == b.taps.begin);
+}
+
+/// The steps of grad_input, followed by those of grad_weight, are shared out by what they cost.
+class TbcSteps {
+public:
+    __aicore__ inline void Init(const ConvTbcBackwardTilingData& tiling, int64_t cores)
+    {
+        tiling_ = &tiling;
+        cores_ = cores;
+    }
+
+    __aicore__ inline int64_t Count() const { return tiling_->inputSteps + tiling_->weightSteps; }
+    __aicore__ inline bool IsInput(int64_t step) const { return step < tiling_->inputSteps; }
+
+    /// The steps of a core.
+    __aicore__ inline Span ShareOf(int64_t core) const { return {FirstOf(core), FirstOf(core + 1)}; }
+
+    /// The steps of the tile that a step belongs to.
+    __aicore__ inline Span StepsOfTile(int64_t step) const
+    {
+        const int64_t base = IsInput(step) ? 0 : tiling_->inputSteps;
+        const int64_t count = IsInput(step) ? InputTileSteps() : WeightTileSteps();
+        const int64_t first = base + (step - base) / count * count;
+        return {first, first + count};
+    }
+
+    /// The tile that a step belongs to.
+    __aicore__ inline TbcTile TileOf(int64_t step) const
+    {
+        if (IsInput(step)) {
+            const int64_t tile = step / InputTileSteps();
+            const int64_t down = CeilDiv(tiling_->inputRows, InputTileRows());
+            return {{0, 1},
+                    PieceOf(tiling_->inputRows, InputTileRows(), tile % down),
+                    PieceOf(tiling_->inChannels, tiling_->inputColumns, tile / down)};
+        }
+        const int64_t tile = (step - tiling_->inputSteps) / WeightTileSteps();
+        const int64_t across = CeilDiv(tiling_->outChannels, tiling_->weightColumns);
+        const int64_t down = CeilDiv(tiling_->inChannels, WeightTileRows());
+        return {PieceOf(tiling_->taps, tiling_->weightTaps, tile / across / down),
+                PieceOf(tiling_->inChannels, WeightTileRows(), tile / across % down),
+                PieceOf(tiling_->outChannels, tiling_->weightColumns, tile % across)};
+    }
+
+    /// A step as part of a core's share.
+    __aicore__ inline TbcStep At(int64_t step, const Span& share) const
+    {
+        const Span all = StepsOfTile(step);
+        const Span mine = Overlap(all, share);
+        const int64_t inner = step - all.begin;
+        TbcStep at;
+        at.tile = TileOf(step);
+        at.isFirst = step == mine.begin;
+        at.isLast = step + 1 == mine.end;
+        at.isAlone = mine.begin == all.begin && mine.end == all.end;
+        at.isHead = mine.begin != all.begin;
+        if (IsInput(step)) {
+            at.taps = PieceOf(tiling_->taps, tiling_->inputTaps, inner % InputTapGroups());
+            at.depth = PieceOf(tiling_->outChannels, tiling_->inputDepth, inner / InputTapGroups());
+        } else {
+            at.taps = at.tile.taps;
+            at.depth = PieceOf(tiling_->gradRows, tiling_->weightDepth, inner);
+        }
+        at.isInput = IsInput(step);
+        at.window = at.isInput ? InputWindow(at) : WeightWindow(at);
+        at.rows = Overlap(at.window, {0, at.isInput ? tiling_->gradRows : tiling_->inputRows});
+        at.isEmpty = Size(at.taps) == 0 || Size(at.rows) == 0;
+        return at;
+    }
+
+    __aicore__ inline int64_t InputTileRows() const { return tiling_->inputCells * tiling_->inputCellRows; }
+    __aicore__ inline int64_t WeightTileRows() const { return tiling_->weightCells * tiling_->weightCellRows; }
+
+    /// Row r of input and row r - ShiftOf(tap) of self meet in a tap.
+    __aicore__ inline int64_t ShiftOf(int64_t tap) const { return (tap - tiling_->pad) * tiling_->batch; }
+
+    /// Whether any of some rows of input meets one of self in a tap.
+    __aicore__ inline bool IsMet(const Span& rows, int64_t tap) const
+    {
+        return Size(Overlap({rows.begin - ShiftOf(tap), rows.end - ShiftOf(tap)}, {0, tiling_->gradRows})) > 0;
+    }
+
+    /// Rows of self of a step of grad_weight that meet a row of input in a tap.
+    __aicore__ inline Span Meeting(const TbcStep& step, int64_t tap) const
+    {
+        return Overlap(step.depth, {-ShiftOf(tap), tiling_->inputRows - ShiftOf(tap)});
+    }
+
+private:
+    /// Rows of self that a step of grad_input needs, padding included; a cell of a single row is multiplied as two.
+    __aicore__ inline Span InputWindow(const TbcStep& step) const
+    {
+        const Span& rows = step.tile.rows;
+        const int64_t end = Size(rows) % tiling_->inputCellRows == 1 ? rows.end + 1 : rows.end;
+        return {rows.begin - ShiftOf(step.taps.end - 1), end - ShiftOf(step.taps.begin)};
+    }
+
+    /// Rows of input that a step of grad_weight needs, padding included.
+    __aicore__ inline Span WeightWindow(const TbcStep& step) const
+    {
+        return {step.depth.begin + ShiftOf(step.taps.begin), step.depth.end + ShiftOf(step.taps.end - 1)};
+    }
+
+    /// The first step of a core.
+    __aicore__ inline int64_t FirstOf(int64_t core) const
+    {
+        if (core == cores_) {
+            return Count();
+        }
+        const int64_t inputCost = tiling_->inputSteps * tiling_->inputStepCost;
+        const int64_t cost = inputCost + tiling_->weightSteps * tiling_->weightStepCost;
+        const int64_t begin = PartOf(cost, cores_, core).begin;
+        return begin <= inputCost ? CeilDiv(begin, tiling_->inputStepCost)
+                                  : tiling_->inputSteps + CeilDiv(begin - inputCost, tiling_->weightStepCost);
+    }
+
+    __aicore__ inline int64_t InputTapGroups() const { return Larger(1, CeilDiv(tiling_->taps, tiling_->inputTaps)); }
+    __aicore__ inline int64_t InputTileSteps() const
+    {
+        return InputTapGroups() * CeilDiv(tiling_->outChannels, tiling_->inputDepth);
+    }
+    __aicore__ inline int64_t WeightTileSteps() const
+    {
+        return tiling_->inputRows == 0 ? 1 : CeilDiv(tiling_->gradRows, tiling_->weightDepth);
+    }
+
+    const ConvTbcBackwardTilingData* tiling_ = nullptr;
+    int64_t cores_ = 0;
+};
+
+}  // namespace kernel
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_KERNEL_COMMON_TBC_STEPS_H

@@ -1,0 +1,246 @@
+// Draws random problems and platforms and checks what every plan of ConvTbcBackward promises.
+// Usage: <program> COUNT SEED. Prints one line per broken promise (the first few) and exits 1 if there is any.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+
+#include "conv_tbc_backward_tiling.h"
+#include "plan_check.h"
+
+// The kernel's own steps, so that host and device are checked against each other.
+#define __aicore__
+#include "../../op_kernel/common/arithmetic.h"  // not what "common/arithmetic.h" is on the host
+#include "../../op_kernel/common/tbc_steps.h"
+
+namespace {
+
+using opforge::ConvTbcBackwardProblem;
+using opforge::DataType;
+using opforge::Platform;
+using opforge::RoundUp;
+using opforge::check::Dice;
+using opforge::kernel::Overlap;
+using opforge::kernel::Size;
+using opforge::kernel::Span;
+using opforge::kernel::TbcStep;
+using opforge::kernel::TbcSteps;
+
+opforge::check::Promises g_promises;
+
+constexpr int64_t kRealL1Bytes = 524032;
+// So many steps are looked at one by one; of more, some.
+constexpr int64_t kAllSteps = 3000;
+
+struct Drawn {
+    ConvTbcBackwardProblem problem;
+    Platform platform;
+
+    bool IsReal() const { return platform.ubBytes >= opforge::check::kRealUbBytes && platform.l1Bytes >= kRealL1Bytes; }
+};
+
+void Expect(bool holds, const char* promise, const Drawn& drawn)
+{
+    if (g_promises.Keeps(holds, promise)) {
+        return;
+    }
+    const ConvTbcBackwardProblem& p = drawn.problem;
+    std::printf("T=%lld B=%lld Cin=%lld Cout=%lld K=%lld pad=%lld type=%lld dtype=%d cores=%lld l1=%lld ub=%lld\n",
+                static_cast<long long>(p.T), static_cast<long long>(p.B), static_cast<long long>(p.Cin),
+                static_cast<long long>(p.Cout), static_cast<long long>(p.K), static_cast<long long>(p.pad),
+                static_cast<long long>(p.cubeMathType), static_cast<int>(p.selfDtype),
+                static_cast<long long>(drawn.platform.cubeCoreNum), static_cast<long long>(drawn.platform.l1Bytes),
+                static_cast<long long>(drawn.platform.ubBytes));
+}
+
+Drawn Draw(Dice& dice)
+{
+    constexpr DataType kDtypes[] = {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32};
+    constexpr int64_t kCores[] = {1, 2, 7, 20, 24, 32};
+    constexpr int64_t kL1Bytes[] = {kRealL1Bytes, kRealL1Bytes, kRealL1Bytes, 1048576, 65536, 16384};
+    Drawn drawn;
+    ConvTbcBackwardProblem& p = drawn.problem;
+    // Mostly shapes that exist, sometimes shapes that only a hostile caller writes down.
+    const bool isAbsurd = dice.Between(0, 19) == 0;
+    p.selfDtype = p.inputDtype = p.weightDtype = p.biasDtype = dice.OneOf(kDtypes);
+    p.cubeMathType = dice.Between(0, 3);
+    p.T = dice.Size(isAbsurd ? 61 : 14);
+    p.B = 1 + dice.Size(isAbsurd ? 61 : 12);
+    p.Cin = dice.Size(isAbsurd ? 61 : 13);
+    p.Cout = 1 + dice.Size(isAbsurd ? 61 : 13);
+    p.pad = dice.Size(isAbsurd ? 60 : 8);
+    p.K = std::min(dice.Size(isAbsurd ? 61 : 8), p.T + 2 * p.pad);
+    drawn.platform = dice.Device();
+    drawn.platform.cubeCoreNum = dice.OneOf(kCores);
+    drawn.platform.coreNum = 2 * drawn.platform.cubeCoreNum;
+    drawn.platform.l1Bytes = dice.OneOf(kL1Bytes);
+    drawn.platform.l0aBytes = drawn.platform.l0bBytes = 65536;
+    drawn.platform.l0cBytes = 131072;
+    return drawn;
+}
+
+void CheckRefusal(const Drawn& drawn, const opforge::Refusal& refusal)
+{
+    const ConvTbcBackwardProblem& p = drawn.problem;
+    Expect(refusal.got > refusal.allowed, "a refusal names a need above its limit", drawn);
+    int64_t product = 1;
+    for (const int64_t size : {p.T + 2 * p.pad, p.B, p.Cin, p.Cout, p.K}) {
+        product = opforge::SaturatingMul(product, std::max<int64_t>(size, 1));
+    }
+    const bool isHuge = product > (int64_t{1} << 57);
+    Expect(isHuge || !drawn.IsReal(), "a real device refuses no real problem", drawn);
+}
+
+/// Every step is in the share of exactly one core.
+void CheckShares(const Drawn& drawn, const TbcSteps& steps, int64_t cores)
+{
+    int64_t next = 0;
+    for (int64_t core = 0; core < cores; ++core) {
+        const Span share = steps.ShareOf(core);
+        Expect(share.begin == next && share.end >= share.begin, "shares follow each other", drawn);
+        next = share.end;
+    }
+    Expect(next == steps.Count(), "shares cover the steps", drawn);
+}
+
+/// The steps of every tile add up to the whole of its sums, the tiles to the whole of both results.
+void CheckCover(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const TbcSteps& steps)
+{
+    int64_t inputBlock = 0;
+    int64_t weightBlock = 0;
+    for (int64_t step = 0; step < steps.Count();) {
+        const Span all = steps.StepsOfTile(step);
+        const bool isInput = steps.IsInput(step);
+        int64_t summed = 0;
+        Span last{-1, -1};
+        for (int64_t index = all.begin; index < all.end; ++index) {
+            const TbcStep at = steps.At(index, {0, steps.Count()});
+            Expect(at.isFirst == (index == all.begin) && at.isLast == (index + 1 == all.end), "ends of a tile", drawn);
+            Expect(index == all.begin || at.taps.begin != last.begin || !isInput || data.inputTaps >= data.taps,
+                   "neighbouring steps differ", drawn);
+            summed += isInput ? Size(at.taps) * Size(at.depth) : Size(at.depth);
+            last = at.taps;
+        }
+        const int64_t whole = isInput ? data.taps * data.outChannels : data.gradRows;
+        Expect(summed == whole || data.inputRows == 0, "the steps of a tile are the whole sum", drawn);
+        const TbcStep at = steps.At(all.begin, {0, steps.Count()});
+        const int64_t block = Size(at.tile.rows) * Size(at.tile.columns);
+        Expect(block > 0 && Size(at.tile.taps) > 0, "a tile has elements", drawn);
+        (isInput ? inputBlock : weightBlock) += block * Size(at.tile.taps);
+        step = all.end;
+    }
+    Expect(inputBlock == data.inputRows * data.inChannels, "tiles cover grad_input", drawn);
+    Expect(weightBlock == data.taps * data.inChannels * data.outChannels, "tiles cover grad_weight", drawn);
+}
+
+/// What a step loads stays within its half of L1, what it multiplies within L0.
+void CheckStep(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const TbcSteps& steps, int64_t step,
+               int64_t bytes)
+{
+    const TbcStep at = steps.At(step, {0, steps.Count()});
+    const int64_t depth = RoundUp(Size(at.depth), 16);
+    const bool isInput = steps.IsInput(step);
+    if (at.isEmpty) {
+        return;
+    }
+    const Span& window = at.window;
+    const int64_t pitch = RoundUp(Size(window), 16);
+    const int64_t across = isInput ? depth : RoundUp(Size(at.tile.rows), 16);
+    const int64_t panel = isInput ? data.inputPanel : data.weightPanel;
+    const int64_t right = isInput ? Size(at.taps) * RoundUp(data.inputColumns, 16) * RoundUp(data.inputDepth, 16)
+                                  : depth * RoundUp(data.weightColumns, 16);
+    Expect(pitch * across <= panel, "the window fits in front of the right operand", drawn);
+    Expect((panel + right) * bytes + 480 <= data.l1Half, "both operands and what is read beyond fit into half of L1",
+           drawn);
+    Expect(pitch <= 16384 && depth <= 16384, "columns of L1 are as high as an instruction can say", drawn);
+    Expect(panel * bytes % 512 == 0, "the right operand is aligned", drawn);
+    for (int64_t tap = at.taps.begin; tap < at.taps.end; ++tap) {
+        if (isInput) {
+            const int64_t first = at.tile.rows.begin - steps.ShiftOf(tap) - window.begin;
+            Expect(first >= 0 && first + Size(at.tile.rows) <= Size(window), "a tap is within the window", drawn);
+        } else {
+            const Span met = steps.Meeting(at, tap);
+            const int64_t first = met.begin + steps.ShiftOf(tap) - window.begin;
+            Expect(Size(met) == 0 || (first >= 0 && first + Size(met) <= Size(window)), "a tap is within the window",
+                   drawn);
+        }
+    }
+}
+
+void CheckCells(const Drawn& drawn, int64_t rows, int64_t columns, int64_t cells, int64_t bytes,
+                const ConvTbcBackwardTilingData& data)
+{
+    Expect(rows >= 16 && rows % 16 == 0 && columns >= 16 && columns % 16 == 0, "cells are whole fractals", drawn);
+    Expect(cells >= 1 && cells <= 8 && cells * rows * columns * 4 <= data.l0cBytes, "the cells of a tile fit into L0C",
+           drawn);
+    Expect(std::max(rows, columns) * 16 * bytes <= data.l0Half, "a slice fits into half of L0", drawn);
+    Expect(rows * columns * cells <= data.partFloats, "a parked part holds a tile", drawn);
+    Expect(columns * 4 <= data.burstBytes, "a burst holds a row of a tile", drawn);
+}
+
+void CheckColumnSums(const Drawn& drawn, const ConvTbcBackwardTilingData& data, int64_t cores)
+{
+    const int64_t size = SizeOf(drawn.problem.selfDtype);
+    Expect(data.biasRowBlocks * data.biasColumnSlices <= cores, "column sums have a core each", drawn);
+    Expect((data.biasColumnSlices - 1) * data.biasSliceWidth < data.outChannels &&
+               data.biasColumnSlices * data.biasSliceWidth >= data.outChannels,
+           "slices cover the columns, and none is empty", drawn);
+    Expect(RoundUp(data.biasTileWidth, 8) * 4 <= data.burstBytes &&
+               RoundUp(data.biasTileWidth, 32 / size) * size <= data.burstBytes,
+           "a burst holds a row", drawn);
+    Expect(data.burstBytes / size * 4 <= data.workBytes || size == 4, "a burst can be widened", drawn);
+    const int64_t total = int64_t{data.burstBuffers + data.storeBuffers + data.copyBuffers + 1} * data.burstBytes +
+                          data.workBytes + data.biasOffsetBytes;
+    Expect(total <= drawn.platform.ubBytes, "buffers fit into UB", drawn);
+    if (data.biasPackedRows > 0) {
+        const int64_t stretch = data.biasPackedRows * data.outChannels;
+        Expect(data.biasTileWidth == data.outChannels && stretch % 8 == 0 && stretch * 4 <= data.burstBytes,
+               "packed rows are whole rows and end on a 32-byte border", drawn);
+        Expect(data.biasPackedRows / 2 * data.outChannels * 4 <= data.biasOffsetBytes, "offsets reach half of them",
+               drawn);
+    }
+}
+
+void CheckPlan(const Drawn& drawn, Dice& dice)
+{
+    const auto plan = opforge::PlanConvTbcBackward(drawn.problem, drawn.platform);
+    if (plan.refusal.limit != nullptr) {
+        CheckRefusal(drawn, plan.refusal);
+        return;
+    }
+    const ConvTbcBackwardTilingData& data = plan.data;
+    const bool isFloat = drawn.problem.selfDtype == DataType::kFloat32;
+    const bool isHalved = drawn.problem.cubeMathType == 2 && drawn.problem.selfDtype != DataType::kFloat16;
+    const int64_t bytes = isFloat && !isHalved ? 4 : 2;
+    Expect(plan.tilingKey == (isHalved ? 2 : 1), "the key says whether copies are multiplied", drawn);
+    Expect(data.hf32 == (isFloat && drawn.problem.cubeMathType % 2 == 1), "float32 is HF32 for 1 and 3", drawn);
+    Expect(plan.blockNum >= 1 && plan.blockNum <= drawn.platform.cubeCoreNum, "blocks are cores", drawn);
+    Expect(data.partOffset >= 0 && data.biasOffset - data.partOffset == 2 * plan.blockNum * data.partFloats * 4 &&
+               plan.workspaceBytes - data.biasOffset == data.biasRowBlocks * data.biasPitch * 4 &&
+               data.biasPitch >= data.outChannels,
+           "the workspace holds two parts of every core and the column sums", drawn);
+    if (isHalved) {
+        Expect(data.inputOffset >= data.gradRows * data.outChannels * 2 &&
+                   data.weightOffset - data.inputOffset >= data.inputRows * data.inChannels * 2 &&
+                   data.partOffset - data.weightOffset >= data.taps * data.inChannels * data.outChannels * 2,
+               "the workspace holds the copies", drawn);
+    }
+    CheckColumnSums(drawn, data, 2 * plan.blockNum);
+    CheckCells(drawn, data.inputCellRows, data.inputColumns, data.inputCells, bytes, data);
+    CheckCells(drawn, data.weightCellRows, data.weightColumns, data.weightCells * data.weightTaps, bytes, data);
+    TbcSteps steps;
+    steps.Init(data, plan.blockNum);
+    CheckShares(drawn, steps, plan.blockNum);
+    if (steps.Count() <= kAllSteps) {
+        CheckCover(drawn, data, steps);
+    }
+    for (int64_t index = 0; index < 20 && steps.Count() > 0; ++index) {
+        CheckStep(drawn, data, steps, dice.Between(0, steps.Count() - 1), bytes);
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv)
+{
+    return opforge::check::Main(argc, argv, g_promises, [](Dice& dice) { CheckPlan(Draw(dice), dice); });
+}

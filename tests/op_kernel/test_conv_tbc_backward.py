@@ -1,0 +1,346 @@
+"""ConvTbcBackward on the twin against the formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from golden import DTYPES, ROOT, assert_within, load_reference, rounded, values
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from opforge.codegen.loader import load_spec
+from opforge.twin import AclnnError, run
+
+SPEC = load_spec(ROOT / "op_proto" / "conv_tbc_backward.yaml")
+COUNTERPARTS = {"grad_input": "input", "grad_weight": "weight", "grad_bias": "bias"}
+CUBE_CORES = 24
+KEEP, DOWN, FP16, HF32 = range(4)
+F16, BF16, F32 = DTYPES.values()
+
+reference = load_reference(SPEC.name)
+
+
+def problem(time, batch, channels, taps=3, pad=1, *, kind=KEEP, dtype=np.float16, draw=values):
+    """Inputs and attributes of a call."""
+    c_in, c_out = channels
+    inputs = {
+        "self": draw((time + 2 * pad + 1 - taps, batch, c_out), dtype, 1),
+        "input": draw((time, batch, c_in), dtype, 2),
+        "weight": draw((taps, c_in, c_out), dtype, 3),
+        "bias": draw((c_out,), dtype, 4),
+    }
+    return inputs, {"pad": pad, "cube_math_type": kind}
+
+
+def error_bounds(inputs, attrs):
+    """For each output: the formula in float64, and the largest error that fp32 sums and one rounding can have."""
+    wide = {name: array.astype(np.float64) for name, array in inputs.items()}
+    exact = reference(wide, attrs)
+    magnitude = reference({name: np.abs(array) for name, array in wide.items()}, attrs)
+    rows = inputs["self"].shape[0] * inputs["self"].shape[1]
+    taps, _, c_out = inputs["weight"].shape
+    # A product is rounded, and the sum behind every addition, in whatever order the cube takes them.
+    terms = {"grad_input": taps * c_out, "grad_weight": rows, "grad_bias": rows}
+    return {
+        name: (
+            exact[name],
+            rounded(exact[name], (terms[name] + 1) * 2.0**-24 * magnitude[name], inputs[COUNTERPARTS[name]].dtype),
+        )
+        for name in terms
+    }
+
+
+def agree(inputs, attrs, **options):
+    """Run, compare every element with the formulas, return the result."""
+    result = run("ConvTbcBackward", inputs, attrs, **options)
+    for name, (exact, bound) in error_bounds(inputs, attrs).items():
+        assert result[name].dtype == inputs[COUNTERPARTS[name]].dtype
+        assert_within(result[name], exact, bound)
+    return result
+
+
+def positive(shape, dtype, seed):
+    return np.abs(values(shape, dtype, seed))
+
+
+def small_integers(shape, dtype, seed):
+    return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+@pytest.mark.parametrize("shape", SPEC.tests.shapes, ids=lambda shape: shape.note.replace(" ", "_"))
+def test_shapes_of_the_spec(shape, dtype):
+    symbols, attrs = dict(shape.symbols), dict(shape.attrs)
+    channels = (symbols["Cin"], symbols["Cout"])
+    agree(
+        *problem(
+            symbols["T"], symbols["B"], channels, symbols["K"], attrs["pad"], kind=attrs["cube_math_type"], dtype=dtype
+        )
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_documented_tolerance_holds_without_cancellation(dtype):
+    tolerance = SPEC.tests.tolerance[dtype]
+    inputs, attrs = problem(40, 8, (64, 48), 5, 2, dtype=DTYPES[dtype], draw=positive)
+    result, expected = run("ConvTbcBackward", inputs, attrs), reference(inputs, attrs)
+    for name in expected:
+        got, right = result[name].astype(np.float64), expected[name].astype(np.float64)
+        np.testing.assert_allclose(got, right, rtol=tolerance.rtol, atol=tolerance.atol)
+
+
+# Small integers: every product and sum is exact, so that not one element may be left out or counted twice.
+@pytest.mark.parametrize("dtype", [F16, F32], ids=["float16", "float32"])
+@pytest.mark.parametrize("channels", [(1, 1), (2, 1), (1, 97), (7, 8), (15, 17), (16, 33), (97, 2), (130, 200)])
+def test_every_number_of_channels(channels, dtype):
+    agree(*problem(9, 5, channels, dtype=dtype, draw=small_integers))
+
+
+@pytest.mark.parametrize("dtype", [F16, F32], ids=["float16", "float32"])
+@pytest.mark.parametrize(
+    ("time", "batch", "taps", "pad"),
+    [
+        (1, 1, 1, 0),
+        (1, 1, 3, 1),  # a single row meets one tap
+        (1, 40, 9, 4),
+        (5, 3, 5, 0),  # a single step of self
+        (2, 4, 9, 5),  # a kernel longer than the input
+        (4, 7, 1, 3),  # more padding than kernel: self has rows that meet nothing
+        (17, 1, 4, 3),
+        (33, 1, 2, 0),
+        (300, 1, 7, 3),
+        (6, 300, 3, 1),
+    ],
+)
+def test_every_shape_of_time(time, batch, taps, pad, dtype):
+    agree(*problem(time, batch, (24, 20), taps, pad, dtype=dtype, draw=small_integers))
+
+
+@pytest.mark.parametrize("pad", [0, 100, 127, 255])
+def test_the_longest_kernel(pad):
+    agree(*problem(260, 2, (16, 9), 255, pad))
+
+
+def test_a_large_batch():
+    agree(*problem(3, 4096, (16, 16), 2, 1))
+
+
+@pytest.mark.parametrize("time", [0, 3])
+def test_empty_inputs(time):
+    inputs, attrs = problem(time, 2, (8, 5) if time == 0 else (0, 5), 2, 3)
+    result = agree(inputs, attrs)
+    assert not result["grad_weight"].any()
+    assert result["grad_bias"].any()
+
+
+def test_no_taps():
+    result = agree(*problem(4, 3, (20, 10), 0, 1))
+    assert not result["grad_input"].any()
+
+
+@pytest.mark.parametrize("channels", [(3, 70000), (70000, 3)])
+def test_rows_further_apart_than_one_copy_can_say(channels):
+    agree(*problem(2, 2, channels, 2, 1))
+
+
+# float32 0, 1, 2, 3; bfloat16 and float16 for all four: what the table of the document says.
+@pytest.mark.parametrize("kind", [KEEP, DOWN, FP16, HF32])
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_every_cube_math_type(dtype, kind):
+    agree(*problem(30, 4, (40, 50), 3, 1, kind=kind, dtype=dtype))
+
+
+def test_cube_math_types_differ_as_their_operands_do():
+    inputs, attrs = problem(1, 1, (1, 1), 1, 0, dtype=F32)
+    for name, bits in (("self", 0x3F800800), ("input", 0x3F801800), ("weight", 0x3F800FFF)):
+        inputs[name][...] = np.uint32(bits).view(np.float32)
+    got = {kind: run("ConvTbcBackward", inputs, attrs | {"cube_math_type": kind}) for kind in range(4)}
+    # 11 bits: 1 + 2^-12 is halfway and goes down to the even 1, 1 + 3 * 2^-12 up to the even 1 + 2^-10.
+    assert got[HF32]["grad_weight"] == np.float32(1 + 2.0**-10)
+    assert got[HF32]["grad_input"] == np.float32(1 + 2.0**-11)
+    assert got[DOWN]["grad_weight"] == got[HF32]["grad_weight"]
+    assert got[FP16]["grad_weight"] == np.float32(1 + 2.0**-10)
+    assert got[FP16]["grad_input"] == np.float32(1)
+    assert got[KEEP]["grad_weight"] == inputs["self"][0, 0] * inputs["input"][0, 0]
+
+
+@pytest.mark.parametrize("dtype", [BF16, F32], ids=["bfloat16", "float32"])
+def test_float16_operands_overflow_to_infinity_and_results_do_not(dtype):
+    inputs, attrs = problem(4, 2, (8, 8), 1, 0, kind=FP16, dtype=dtype, draw=positive)
+    inputs["self"][0, 0, 0] = 70000
+    inputs["weight"][:] = 60000
+    result = run("ConvTbcBackward", inputs, attrs)
+    assert np.all(result["grad_input"][0, 0].astype(np.float32) == np.inf)
+    assert np.all(result["grad_input"][1:].astype(np.float32) > 65504)
+    assert np.isfinite(result["grad_input"][1:].astype(np.float32)).all()
+    assert np.isfinite(result["grad_bias"].astype(np.float32)).all()  # a sum, not a product
+
+
+def test_nan_stays_in_the_rows_and_channels_it_meets():
+    inputs, attrs = problem(12, 2, (6, 5), 3, 1, draw=positive)
+    inputs["self"][4, 1, 2] = np.nan
+    inputs["input"][9, 0, 3] = np.inf
+    result = run("ConvTbcBackward", inputs, attrs)
+    hit = np.zeros((12, 2, 6), bool)
+    hit[3:6, 1] = True  # rows 4 + k - pad
+    np.testing.assert_array_equal(np.isnan(result["grad_input"]), hit)
+    expected = np.zeros((3, 6, 5))
+    expected[:, 3] = np.inf
+    expected[:, :, 2] = np.nan
+    got = result["grad_weight"].astype(np.float64)
+    np.testing.assert_array_equal(np.where(np.isfinite(got), 0, got), expected)
+    np.testing.assert_array_equal(np.isnan(result["grad_bias"]), np.arange(5) == 2)
+
+
+def test_values_of_bias_do_not_matter():
+    inputs, attrs = problem(5, 2, (4, 4))
+    inputs["bias"][:] = np.nan
+    agree({**inputs, "bias": np.zeros(4, np.float16)}, attrs)
+    result = run("ConvTbcBackward", inputs, attrs)
+    assert all(np.isfinite(result[name]).all() for name in COUNTERPARTS)
+
+
+def test_sums_are_accumulated_in_fp32_and_rounded_to_even():
+    inputs, attrs = problem(5, 1, (1, 2), 1, 0, draw=lambda shape, dtype, _: np.zeros(shape, dtype))
+    inputs["weight"][...] = 1
+    inputs["self"][0, 0], inputs["self"][1, 0] = [2048, 1], [2050, 1]  # 2049 and 2051 are halfway
+    inputs["input"][:2, 0, 0] = 1
+    inputs["self"][2:, 0, 1] = 2048
+    result = run("ConvTbcBackward", inputs, attrs)
+    np.testing.assert_array_equal(result["grad_input"][:2, 0, 0], [2048, 2052])
+    np.testing.assert_array_equal(result["grad_weight"][0, 0], [4096, 2])  # 4098 is halfway
+    np.testing.assert_array_equal(result["grad_bias"], [4096, 6144])  # 6146 is halfway
+
+
+# A long sum for few results, and few long sums: tiles are parked in parts and merged.
+@pytest.mark.parametrize(
+    ("time", "batch", "channels", "taps"), [(2000, 8, (16, 16), 1), (40, 1, (30, 4000), 2), (700, 3, (50, 33), 4)]
+)
+@pytest.mark.parametrize("dtype", [F16, F32], ids=["float16", "float32"])
+def test_sums_that_several_cores_share(time, batch, channels, taps, dtype):
+    assert agree(*problem(time, batch, channels, taps, dtype=dtype)).report.blocks > 1
+
+
+def test_strided_inputs():
+    inputs, attrs = problem(20, 3, (12, 10))
+    doubled = {
+        "self": np.repeat(inputs["self"], 2, axis=0)[::2],
+        "input": np.ascontiguousarray(inputs["input"].transpose(1, 2, 0)).transpose(2, 0, 1),
+        "weight": np.repeat(inputs["weight"], 3, axis=1)[:, ::3],
+        "bias": np.repeat(inputs["bias"], 2)[::2],
+    }
+    assert not any(array.flags["C_CONTIGUOUS"] for array in doubled.values())
+    agree(doubled, attrs)
+
+
+def test_strided_outputs_leave_their_neighbours_alone():
+    inputs, attrs = problem(20, 3, (12, 10))
+    around = {
+        "grad_input": np.full((21, 4, 25), 9, np.float16),
+        "grad_weight": np.full((3, 36, 11), 9, np.float16),
+        "grad_bias": np.full(31, 9, np.float16),
+    }
+    views = {
+        "grad_input": around["grad_input"][1:, :3, 1::2],
+        "grad_weight": around["grad_weight"][:, ::3, :10],
+        "grad_bias": around["grad_bias"][1::3],
+    }
+    agree(inputs, attrs, outputs=views)
+    for name, view in views.items():
+        view[...] = 9
+        assert np.all(around[name] == 9)
+
+
+def test_mixed_dtypes_are_promoted_and_results_cast():
+    inputs, attrs = problem(20, 3, (12, 10), dtype=F32)
+    mixed = {"self": F16, "input": F32, "weight": BF16, "bias": F16}
+    own = {name: mixed[counterpart] for name, counterpart in COUNTERPARTS.items()}
+    agree({name: inputs[name].astype(dtype) for name, dtype in mixed.items()}, attrs, out_dtypes=own)
+    result = run("ConvTbcBackward", inputs, attrs, out_dtypes={"grad_input": F16, "grad_bias": BF16})
+    assert result["grad_input"].dtype == F16
+    assert result["grad_bias"].dtype == BF16
+    assert result["grad_weight"].dtype == F32
+
+
+@pytest.mark.parametrize("call", [problem(400, 6, (40, 50), 5, 2), problem(90, 40, (24, 16), kind=FP16, dtype=F32)])
+def test_bits_do_not_depend_on_the_order_of_the_blocks(call):
+    results = [
+        run("ConvTbcBackward", *call, seed=seed, threads=threads) for seed, threads in [(1, 1), (2, 1), (3, 2), (4, 7)]
+    ]
+    assert results[0].report.blocks > 8
+    for name in COUNTERPARTS:
+        assert len({result[name].tobytes() for result in results}) == 1
+
+
+def test_every_cube_core_of_a_product_is_used():
+    for soc, cores in (("Ascend910B1", CUBE_CORES), ("Ascend910B4", 20), ("Ascend910_9372", 20)):
+        assert agree(*problem(400, 6, (40, 50), 5, 2), soc=soc).report.blocks == cores
+    assert agree(*problem(2, 2, (8, 8))).report.blocks == 1
+
+
+def test_traffic_is_little_more_than_one_pass():
+    report = agree(*problem(64, 32, (256, 192), 3, 1), strict=False).report
+    assert report.first_touch_bytes <= 2 * report.minimal_bytes
+
+
+def changed(inputs=None, attrs=None, **shape):
+    """A small call with some arguments changed."""
+    arguments = {"time": 6, "batch": 2, "channels": (4, 5), "taps": 2, "pad": 0} | shape
+    right_inputs, right_attrs = problem(**arguments)
+    return right_inputs | (inputs or {}), right_attrs | (attrs or {})
+
+
+def zeros(*shape):
+    return np.zeros(shape, np.float16)
+
+
+# For every rule of ascend910b a call that breaks it and no earlier one, and one that just does not.
+RULES = [
+    ("C1", 161001, changed({"bias": None}), changed()),
+    ("C2", 161002, changed({"weight": np.zeros((2, 4, 5))}), changed(dtype=BF16)),
+    ("C11", 161002, changed({"self": zeros(0, 2, 5)}), changed(time=2)),
+    ("C12", 161002, changed({"bias": zeros(1, 5)}), changed()),
+    ("C13", 161002, changed({}, {"pad": -1}), changed(pad=1)),
+    ("C14", 161002, changed({"self": zeros(6, 2, 5)}), changed(time=7)),
+    ("C14", 161002, changed({"weight": zeros(2, 3, 5)}), changed(channels=(3, 5))),
+    ("C15", 161002, changed({}, {"cube_math_type": 4}), changed({}, {"cube_math_type": 3})),
+    ("C15", 161002, changed({}, {"cube_math_type": -1}), changed({}, {"cube_math_type": 0})),
+]
+
+
+@pytest.mark.parametrize(("label", "status", "broken", "accepted"), RULES, ids=[rule[0] for rule in RULES])
+def test_every_rule_has_its_status_and_an_accepted_neighbour(label, status, broken, accepted):
+    with pytest.raises(AclnnError) as caught:
+        run("ConvTbcBackward", *broken)
+    assert caught.value.status == status
+    assert caught.value.message.endswith(f"[{label}]")
+    agree(*accepted)
+
+
+def test_gradients_are_those_of_autograd():
+    torch = pytest.importorskip("torch")
+    inputs, attrs = problem(20, 3, (12, 10), 4, 2)
+    x, weight, bias = (
+        torch.tensor(inputs[name].astype(np.float64), requires_grad=True) for name in ("input", "weight", "bias")
+    )
+    torch.conv_tbc(x, weight, bias, attrs["pad"]).backward(torch.tensor(inputs["self"].astype(np.float64)))
+    result = agree(inputs, attrs)
+    for name, expected in (("grad_input", x.grad), ("grad_weight", weight.grad), ("grad_bias", bias.grad)):
+        np.testing.assert_allclose(result[name].astype(np.float64), expected.numpy(), rtol=2e-3, atol=2e-2)
+
+
+@st.composite
+def problems(draw):
+    pad = draw(st.integers(0, 6))
+    taps = draw(st.integers(1, 12))
+    time = max(1, taps - 2 * pad) + draw(st.sampled_from([0, 1, 5, 30, 200]))
+    batch = draw(st.sampled_from([1, 2, 3, 8, 17, 64]))
+    channels = (draw(st.sampled_from([1, 3, 16, 40, 97, 144])), draw(st.sampled_from([1, 2, 8, 33, 64, 150])))
+    kind = draw(st.integers(0, 3))
+    return problem(time, batch, channels, taps, pad, kind=kind, dtype=draw(st.sampled_from(list(DTYPES.values()))))
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(call=problems())
+def test_any_problem(call):
+    agree(*call)
