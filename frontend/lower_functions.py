@@ -125,7 +125,7 @@ def _cross_entropy_grad(
 ) -> Value:
     """(softmax - one_hot) times weight of the label times dY; for a mean over the sum of these weights."""
     shape = log_prob.shape
-    hot = site.op("OneHot", labels, site.ints([shape[1]]), site.op("Concat", *_zero_one(site), axis=0), axis=1)
+    hot = site.op("OneHot", labels, site.array(np.array(shape[1])), site.op("Concat", *_zero_one(site), axis=0), axis=1)
     label_shape = (shape[0], *shape[2:])
     factor = site.op("Expand", site.number(1.0), site.ints(label_shape))
     index = int(site.known(ignored).item()) if ignored else site.attribute("ignore_index", None)

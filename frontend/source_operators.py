@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onnx.reference.op_run import OpRun
 
 from opforge.frontend.aten import ATEN_DOMAIN
-from opforge.frontend.source_training import TRAINING
+from opforge.frontend.source_training import TRAINING, max_pool_grad
 
 Array = NDArray[Any]
 Function = Callable[..., tuple[Array, ...]]
@@ -121,6 +121,7 @@ _OTHERS: Mapping[tuple[str, str], Function] = {
     ("com.microsoft", "GatherGrad"): _gather_grad,
     ("com.microsoft", "BatchNormalizationGrad"): _batch_norm_grad,
     ("com.microsoft", "SplitTraining"): _split_training,
+    ("", "MaxPoolGrad"): max_pool_grad,
     **{("com.microsoft", op_type): function for op_type, function in TRAINING.items()},
 }
 

@@ -242,6 +242,22 @@ def _conv_grad(dy: Array, x: Array, w: Array, **attributes: Any) -> tuple[Array,
     return dx[(slice(None), slice(None), *inner)].astype(x.dtype), dw.astype(w.dtype), db.astype(dy.dtype)
 
 
+def max_pool_grad(dy: Array, indices: Array, **attributes: Any) -> tuple[Array, ...]:
+    """Gradient of a `MaxPool` that reads its whole input: the node does not say how large that was."""
+    rank = dy.ndim - 2
+    pads = attributes.get("pads", [0] * 2 * rank)
+    strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
+    kernel = attributes["kernel_shape"]
+    size = [
+        (dy.shape[2 + i] - 1) * strides[i] + dilations[i] * (kernel[i] - 1) + 1 - pads[i] - pads[rank + i]
+        for i in range(rank)
+    ]
+    result = np.zeros((*dy.shape[:2], *size))
+    for place in np.ndindex(dy.shape):
+        result.reshape(-1)[int(indices[place])] += dy[place]
+    return (result.astype(dy.dtype),)
+
+
 def _accumulate(buffer: Array, gradient: Array, overwrite: Array | None = None) -> tuple[Array, ...]:
     is_new = overwrite is not None and bool(overwrite.item())
     return np.ones(1, bool), gradient if is_new else buffer + gradient

@@ -144,9 +144,12 @@ def test_a_node_becomes_standard_nodes(name, rng):
     feed = node_feed(model, rng)
     expected = execute(model, feed)
     session = onnxruntime.InferenceSession(conversion.model.SerializeToString())
+    # onnx's evaluator fails at transposed convolutions of groups of several channels.
+    evaluated = expected if "group = 2" in name else execute(conversion.model, feed)
     for array, (output, wanted) in zip(session.run(None, feed), expected.items(), strict=True):
-        assert array.dtype == wanted.dtype
+        assert array.dtype == evaluated[output].dtype == wanted.dtype
         np.testing.assert_allclose(array, wanted, rtol=1e-5, atol=1e-5, err_msg=output)
+        np.testing.assert_allclose(evaluated[output], wanted, rtol=1e-5, atol=1e-5, err_msg=output)
 
 
 def run_update(text, feed):

@@ -8,6 +8,7 @@ from make_training_steps import HERE, STEPS, feed, joined, sample
 
 from opforge.frontend import convert
 from opforge.frontend.atc_types import is_registered
+from opforge.frontend.verify import verify
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -48,3 +49,12 @@ def test_the_training_graph_alone(name):
     assert loss == training.graph.output[0]
     assert [value.name for value in outputs] == [f"{name}_updated" for name in buffers]
     assert [value.type for value in outputs] == [types[name] for name in buffers]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_numbers_can_be_verified(name):
+    """Against the definitions of onnxruntime's nodes, sums of gradients included."""
+    training = onnx.load(HERE / f"{name}_training.onnx")
+    comparisons = verify(training, convert(training, lower_training=True))
+    assert len(comparisons) == len(training.graph.output)
+    assert not [entry for entry in comparisons if not entry.same]
