@@ -36,10 +36,7 @@ def constant_only_nodes(view: GraphView) -> Iterator[tuple[Scope, int]]:
     for scope in view.scopes:
         if not is_read_by_atc(scope):
             continue
-        inputs = scope.input_names
-        constant |= {
-            (scope.number, name) for name, maker in scope.makers.items() if maker == INITIALIZER and name not in inputs
-        }
+        constant |= {(scope.number, name) for name, maker in scope.makers.items() if maker == INITIALIZER}
         for number, node in enumerate(scope.body.node):
             if number in scope.captures or not all(_is_in(scope, name, constant) for name in node.input if name):
                 continue
