@@ -11,6 +11,7 @@ import typer
 from opforge.codegen.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+_JSON = typer.Option("--json", help="Print the answer as JSON.")
 _OP_SUFFIX = typer.Option("--op-suffix", help="End types, functions and files with it, as in Custom: to have both.")
 
 
@@ -53,13 +54,20 @@ def generate(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be written, write nothing.")] = False,
     op_suffix: Annotated[str, _OP_SUFFIX] = "",
+    as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Write every file that CANN needs of an operator, from its spec."""
     from opforge.codegen.generate import generate_files
 
     raise typer.Exit(
         generate_files(
-            specs or [], out=out, check=check, list_outputs=list_outputs, dry_run=dry_run, op_suffix=op_suffix
+            specs or [],
+            out=out,
+            check=check,
+            list_outputs=list_outputs,
+            dry_run=dry_run,
+            op_suffix=op_suffix,
+            as_json=as_json,
         )
     )
 
@@ -80,13 +88,13 @@ def build(
     ops: Annotated[str | None, typer.Option(help="Operator types, comma separated; default: all.")] = None,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Compilers at once; 0: one per core.")] = 0,
     op_suffix: Annotated[str, _OP_SUFFIX] = "",
+    as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Generate, then compile host code and kernels for the CPU twin."""
     from opforge.twin.build import build_command
 
-    raise typer.Exit(
-        build_command(socs=soc.split(","), ops=ops.split(",") if ops else None, jobs=jobs, op_suffix=op_suffix)
-    )
+    chosen = ops.split(",") if ops else None
+    raise typer.Exit(build_command(socs=soc.split(","), ops=chosen, jobs=jobs, op_suffix=op_suffix, as_json=as_json))
 
 
 @app.command()
@@ -130,13 +138,16 @@ def pack(
     ] = None,
     no_build: Annotated[bool, typer.Option("--no-build", help="Pack the sources only; they are built later.")] = False,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Compilers at once; 0: one per core.")] = 0,
+    as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Pack the operators into custom_opp_<os>_<arch>.run."""
     from opforge.package.pack import pack_command
 
     socs, chosen = soc.split(",") if soc else None, ops.split(",") if ops else None
     toolkit = None if no_build else cann
-    raise typer.Exit(pack_command(socs, chosen, vendor_name, out, op_suffix=op_suffix, toolkit=toolkit, jobs=jobs))
+    raise typer.Exit(
+        pack_command(socs, chosen, vendor_name, out, op_suffix=op_suffix, toolkit=toolkit, jobs=jobs, as_json=as_json)
+    )
 
 
 @app.command()
@@ -283,7 +294,7 @@ def run(
 @app.command()
 def doctor(
     soc: Annotated[str | None, typer.Option(help="Chip or SoC directory that the operators are to run on.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Say which operators CANN's programs find with the variables of this shell, and name every fault."""
     from opforge.package.doctor import doctor_command
@@ -294,7 +305,7 @@ def doctor(
 @app.command()
 def verify(
     package: Annotated[Path, typer.Argument(metavar="PKG", help="A .run file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Compare a package with its manifest; nothing in it is run."""
     from opforge.package.verify import verify_command

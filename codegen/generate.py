@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +28,14 @@ class Generated:
 
 
 def generate_files(
-    specs: Sequence[Path], *, out: Path | None, check: bool, list_outputs: bool, dry_run: bool, op_suffix: str
+    specs: Sequence[Path],
+    *,
+    out: Path | None,
+    check: bool,
+    list_outputs: bool,
+    dry_run: bool,
+    op_suffix: str,
+    as_json: bool = False,
 ) -> int:
     """Generate the files of some specs, or of all specs of the project if none are named.
 
@@ -38,6 +46,7 @@ def generate_files(
         list_outputs: Only print the paths of all files.
         dry_run: Only print what would be written or removed.
         op_suffix: What the types, functions and files of the operators end with besides.
+        as_json: Print the lists of files that changed, or would, as JSON.
 
     Raises:
         UserError: A spec has problems or the folder cannot be written.
@@ -49,6 +58,9 @@ def generate_files(
     folder = out or project.gen_dir
     sources = sources_digest(paths, project.root) + op_suffix if not specs else ""
     if not (specs or check or list_outputs) and (stamp := current(folder, sources)):
+        if as_json:
+            nothing = Changes(written=(), removed=(), unchanged=tuple(stamp.files))
+            return _print_json(folder, stamp.operators, nothing, stamp.left_out)
         _print(*(f"left out: {reason}" for reason in stamp.left_out))
         _print(f"{_counted(stamp.operators)}: 0 written, {len(stamp.files)} unchanged in {_shown(folder)}")
         return 0
@@ -60,11 +72,14 @@ def generate_files(
     if list_outputs:
         _print(*(_shown(folder / path) for path in sorted(generated.tree.files)))
         return 0
-    if check:
+    if check and not as_json:
         return _check(generated.tree, folder, specs, out, op_suffix)
-    changes = compare(generated.tree, folder) if dry_run else write(generated.tree, folder)
-    if not (specs or dry_run):
+    changes = compare(generated.tree, folder) if dry_run or check else write(generated.tree, folder)
+    if not (specs or dry_run or check):
         leave(folder, generated.tree, sources, len(loaded), generated.left_out)
+    if as_json:
+        _print_json(folder, len(loaded), changes, generated.left_out)
+        return 1 if check and changes.any else 0
     if dry_run:
         _print(*(f"would write {_shown(folder / path)}" for path in changes.written))
         _print(*(f"would remove {_shown(folder / path)}" for path in changes.removed))
@@ -119,6 +134,13 @@ def _check(tree: Tree, folder: Path, specs: Sequence[Path], out: Path | None, op
         f"{stale} of {len(tree.files)} files are stale in {_shown(folder)}; run: {shlex.join(command)}", err=True
     )
     return 1
+
+
+def _print_json(folder: Path, operators: int, changes: Changes, left_out: Sequence[str]) -> int:
+    files = {"written": changes.written, "removed": changes.removed, "unchanged": changes.unchanged}
+    data = {"folder": str(folder), "operators": operators, **files, "left_out": left_out}
+    _print(json.dumps(data, indent=2))
+    return 0
 
 
 def _summary(specs: Sequence[OpSpec], changes: Changes, folder: Path, *, dry_run: bool) -> str:

@@ -245,7 +245,7 @@ constexpr Plan<BatchNormElemtBackwardTilingData> PlanBatchNormElemtBackward(
 
 namespace batch_norm_elemt_backward {
 
-inline constexpr Platform kExamplePlatform = {48, 24, 196352, 524288, 65536, 65536, 131072, 201326592};
+inline constexpr Platform kExamplePlatform = {48, 24, 196352, 524032, 65536, 65536, 131072, 201326592};
 
 constexpr Plan<BatchNormElemtBackwardTilingData> ExamplePlan(int64_t batches, int64_t channels, int64_t inner)
 {

@@ -222,7 +222,7 @@ constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const Groupe
 
 namespace grouped_bias_add_grad {
 
-inline constexpr Platform kExamplePlatform = {48, 24, 196352, 524288, 65536, 65536, 131072, 201326592};
+inline constexpr Platform kExamplePlatform = {48, 24, 196352, 524032, 65536, 65536, 131072, 201326592};
 
 constexpr Plan<GroupedBiasAddGradTilingData> ExamplePlan(int64_t rows, int64_t columns, int64_t groups)
 {

@@ -258,7 +258,7 @@ constexpr Plan<NsaCompressGradTilingData> PlanNsaCompressGrad(const NsaCompressG
 
 namespace nsa_compress_grad {
 
-inline constexpr Platform kExamplePlatform = {48, 24, 196352, 524288, 65536, 65536, 131072, 201326592};
+inline constexpr Platform kExamplePlatform = {48, 24, 196352, 524032, 65536, 65536, 131072, 201326592};
 
 constexpr Plan<NsaCompressGradTilingData> ExamplePlan(int64_t rows, int64_t heads, int64_t headSize, int64_t windowRows)
 {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,6 +39,7 @@ def pack_command(
     op_suffix: str,
     toolkit: Path | None,
     jobs: int,
+    as_json: bool = False,
 ) -> int:
     """Write the package, say where it is and what it holds; returns the exit code."""
     project = Project(find_project().root, op_suffix)
@@ -44,14 +47,25 @@ def pack_command(
     if toolkit is not None:
         from opforge.package.built import built
 
-        contents = built(contents, toolkit, project.build_dir / "cann" / vendor, jobs or os.cpu_count() or 1, _print)
+        say = _print_aside if as_json else _print
+        contents = built(contents, toolkit, project.build_dir / "cann" / vendor, jobs or os.cpu_count() or 1, say)
     path = make_package(contents, (out or _default_out(project)) / package_name())
-    _print("\n".join([str(path), contents.note, *([] if ops else incomplete(project))]))
+    left_out = [] if ops else incomplete(project)
+    if as_json:
+        operators = [spec.op_type for spec in contents.specs]
+        facts = {"package": str(path), "vendor": vendor, "operators": operators, "socs": list(contents.socs)}
+        _print(json.dumps(facts | {"note": contents.note, "left_out": left_out}, indent=2))
+    else:
+        _print("\n".join([str(path), contents.note, *left_out]))
     return 0
 
 
 def _print(line: str) -> None:
     print(line, flush=True)  # noqa: T201  # what the command is for
+
+
+def _print_aside(line: str) -> None:
+    print(line, flush=True, file=sys.stderr)  # noqa: T201  # beside the answer
 
 
 def incomplete(project: Project) -> list[str]:

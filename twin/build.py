@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TWIN = Path(__file__).resolve().parent
 INCLUDE = TWIN / "include"
 VENDOR = "opforge"
+L1_RESERVED_BYTES = 256  # of an AI core with two kinds of cores, for messages between them
 LINK_NAMES = ("ascendcl", "nnopbase", "opapi")
 # C++ type and GE enumerator of a dtype, as the op compiler passes them to a kernel (DTYPE_X, ORIG_DTYPE_X).
 KERNEL_TYPES = {
@@ -79,7 +80,9 @@ def _soc_table() -> str:
     rows = []
     for name, soc in npu_model()["soc"].items():
         cores = soc.get("cores", 0)
-        numbers = [soc.get("aic", cores), soc.get("aiv", cores), soc["mhz"], soc["ub"], soc["l1"]]
+        # What the platform reports of L1, as "ub" is what it reports of UB: both end with bytes that are not ours.
+        l1 = soc["l1"] - (L1_RESERVED_BYTES if soc["arch"] == 2201 else 0)
+        numbers = [soc.get("aic", cores), soc.get("aiv", cores), soc["mhz"], soc["ub"], l1]
         numbers += [soc.get(key, 0) for key in ("l0a", "l0b", "l0c", "l2")]
         rows.append(f'OPFORGE_SOC("{name}", "{soc["dir"]}", {soc["arch"]}, {", ".join(map(str, numbers))})\n')
     return "".join(rows)
@@ -262,15 +265,23 @@ def application_flags(project: Project) -> list[str]:
     return ["-std=c++17", "-pthread", *(f"-I{folder}" for folder in includes), *links]
 
 
-def build_command(socs: Sequence[str], ops: Sequence[str] | None, jobs: int, op_suffix: str) -> int:
+def build_command(
+    socs: Sequence[str], ops: Sequence[str] | None, jobs: int, op_suffix: str, *, as_json: bool = False
+) -> int:
     """`opforge build`."""
     from rich.console import Console
 
     console = Console()
     project = Project(find_project().root, op_suffix)
-    built = build_project(
-        project, socs, ops, jobs, progress=lambda line: console.print(line, highlight=False, markup=False)
-    )
+
+    def progress(line: str) -> None:
+        console.print(line, highlight=False, markup=False)
+
+    built = build_project(project, socs, ops, jobs, progress=None if as_json else progress)
+    if as_json:
+        facts = {"folder": str(built.vendor_dir), "operators": built.op_types, "without_kernel": built.without_kernel}
+        print(json.dumps(facts | {"compiled": built.compiled}, indent=2))  # noqa: T201  # the answer
+        return 0
     operators = f"{len(built.op_types)} operator{'s' if len(built.op_types) != 1 else ''}"
     console.print(
         f"{operators}, {built.compiled} files compiled: {built.vendor_dir}",

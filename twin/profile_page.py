@@ -247,7 +247,9 @@ def _heat(launch: Mapping[str, Any], running_us: float) -> dict[str, Any]:
             {"name": cores[core]["name"], "share": share, "x": round(WIDE_LEFT + core * pitch, 2)}
             for core, share in enumerate(shares)
         ]
-        rows.append({"pipe": pipe, "y": 30 * number, "cells": cells, "mean": sum(shares) / len(shares)})
+        kinds = {_kind(core) for core in cores if core["busy"].get(pipe)}
+        having = [share for core, share in zip(cores, shares, strict=True) if _kind(core) in kinds]
+        rows.append({"pipe": pipe, "y": 30 * number, "cells": cells, "mean": sum(having) / len(having)})
     ticks = _core_ticks(len(cores), WIDE_LEFT, pitch)
     return {"rows": rows, "width": round(pitch - 2, 2), "height": 30 * len(used) + 22, "ticks": ticks}
 

@@ -27,7 +27,7 @@ using opforge::kernel::TbcSteps;
 
 opforge::check::Promises g_promises;
 
-constexpr int64_t kRealL1Bytes = 524288;
+constexpr int64_t kRealL1Bytes = 524032;
 // So many steps are looked at one by one; of more, some.
 constexpr int64_t kAllSteps = 3000;
 

@@ -210,7 +210,7 @@ CUBE_PLANTED = [
         "pipe.InitBuffer(b1Buffer, 3072);",
         "pipe.InitBuffer(b1Buffer, 524288);",
         "cube_budget",
-        "the L1 has 524288",
+        "the L1 has 524032",
     ),
     Planted(
         "bias_budget",

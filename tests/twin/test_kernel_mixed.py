@@ -352,3 +352,7 @@ def test_a_page_shows_both_kinds_of_cores(kernels):
     assert "all 24 cube units" in page
     assert "AIC 2, M: " in page
     assert "The dashed line is the mean of all 48 of its kind" in page
+    # The mean of a pipe is that of the cores that have it.
+    running_us = sum(max(phase["core_us"], phase["gm_us"], phase["l2_us"]) for phase in report["phases"])
+    share = sum(core["busy"].get("M", 0.0) for core in report["cores"]) / 24 / running_us
+    assert f'text-anchor="end">{100 * share:.0f} %</text>' in page

@@ -1,0 +1,116 @@
+"""What all commands have in common: answers as JSON, colours only where a person looks, documented exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from opforge.codegen.cli import app
+from opforge.codegen.new import new_project
+
+ROOT = Path(__file__).resolve().parent.parent
+OPFORGE = str(Path(sys.executable).with_name("opforge"))
+# Commands whose output is no report: a schema, flags of a compiler, a folder, a command for another machine.
+WITHOUT_REPORT = {"schema", "flags", "new", "atc"}
+
+
+def opforge(*arguments, cwd, **environment):
+    variables = {key: value for key, value in os.environ.items() if key not in {"NO_COLOR", "FORCE_COLOR"}}
+    return subprocess.run(
+        [OPFORGE, *arguments], cwd=cwd, env=variables | environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A folder with a space and letters beyond ASCII in its name."""
+    return new_project("LeakyClip", tmp_path_factory.mktemp("habits") / "meine Größe 算子", "elementwise")
+
+
+def test_every_command_that_reports_has_json():
+    commands = typer.main.get_group(app).commands
+    with_json = {
+        name for name, command in commands.items() if any("--json" in option.opts for option in command.params)
+    }
+    assert with_json == set(commands) - WITHOUT_REPORT
+
+
+def test_generate_build_and_pack_answer_in_json_and_a_changed_kernel_is_all_that_is_compiled(project):
+    def answer(*arguments, code=0):
+        result = opforge(*arguments, "--json", cwd=project)
+        assert result.returncode == code, result.stderr
+        return json.loads(result.stdout)
+
+    stale = answer("generate", "--check", code=1)
+    assert (stale["operators"], stale["unchanged"]) == (1, [])
+    assert not (project / "build" / "gen" / "op_proto").exists()
+    assert answer("generate")["written"] == stale["written"]
+    again = answer("generate")
+    assert (again["written"], again["removed"]) == ([], [])
+    assert set(stale["written"]) == set(again["unchanged"])
+
+    first = answer("build")
+    assert (first["operators"], first["without_kernel"]) == (["LeakyClip"], [])
+    assert first["compiled"] > 2
+    assert answer("build")["compiled"] == 0
+    kernel = project / "op_kernel" / "leaky_clip.h"
+    kernel.write_text(kernel.read_text().replace("kHasY>", "kHasY >", 1) + "// One line more.\n")
+    assert answer("build")["compiled"] == 2, "float16 and float32"
+
+    package = answer("pack")
+    assert package["operators"] == ["LeakyClip"]
+    assert Path(package["package"]).is_file()
+
+
+COLOUR = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
+
+
+@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}])
+def test_a_terminal_gets_styles_and_no_colours_if_they_are_off(variables, tmp_path):
+    command = f"{OPFORGE} profile GroupedBiasAddGrad --shape grad_y=2x3x8"
+    environment = {key: value for key, value in os.environ.items() if key not in {"NO_COLOR", "FORCE_COLOR"}}
+    main, end = pty.openpty()
+    running = subprocess.Popen(
+        command.split(), stdout=end, cwd=tmp_path, env=environment | {"TERM": "xterm-256color"} | variables
+    )
+    os.close(end)
+    shown = b""
+    try:
+        while part := os.read(main, 65536):
+            shown += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(main)
+    assert running.wait() == 0
+    assert b"estimate" in shown
+    assert b"\x1b[" in shown
+    assert not (variables and COLOUR.search(shown))
+
+
+def test_a_pipe_gets_no_colours(tmp_path):
+    result = opforge("profile", "GroupedBiasAddGrad", "--shape", "grad_y=2x3x8", cwd=tmp_path, TERM="xterm-256color")
+    assert result.returncode == 0, result.stderr
+    assert "\x1b" not in result.stdout
+
+
+@pytest.mark.parametrize("text", ["README.md", "docs/messages.md", "build.sh", "codegen/starters/project/build.sh"])
+def test_exit_codes_are_documented(text):
+    assert "0 ok, 1 a difference or a finding, 2 bad input, 3 a tool" in (ROOT / text).read_text()
+
+
+def test_help_has_the_exit_codes(tmp_path):
+    shown = " ".join(opforge("--help", cwd=tmp_path).stdout.split())
+    assert "0 ok, 1 a difference or a finding, 2 bad input, 3 a tool or toolkit is missing" in shown
+
+
+@pytest.mark.parametrize("package", ["codegen", "frontend", "package", "twin"])
+def test_types_are_published(package):
+    assert (ROOT / package / "py.typed").is_file()
