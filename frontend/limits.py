@@ -7,6 +7,7 @@ are set where a child can die of them, and its parent says in one line what happ
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import resource
 import signal
@@ -214,6 +215,8 @@ def claimed(place: str, size: int) -> Iterator[None]:
     if _claims >= 0:
         os.write(_claims, f"{limits.memory} {limits.seconds} {place}".encode(errors="backslashreplace"))
         _restrict(limits, 0)
+        # Looking for cycles among millions of names takes longer than the work; the process ends soon.
+        gc.disable()
     try:
         yield
     except (MemoryError, SystemError, DecodeError, EncodeError) as error:
