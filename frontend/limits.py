@@ -156,6 +156,8 @@ def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
 
 def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
     """Write what `work` gives, or why it gives nothing, and end this process."""
+    # Garbage of the parent is not the child's: the end of an onnxruntime session waits for threads that are not here.
+    gc.freeze()
     status = 1
     try:
         # What a library in C++ says when it dies is not for the user, nor where it was.
