@@ -185,12 +185,12 @@ def convert(
         search.run()
         return search.claimed
 
-    nodes = _count(GraphView(source, where))
     lowering = LoweredModel(source)
     if lower_training:
         lowering = lower(source, _FORMULAS, lambda view: Context(view, operators, folder), our_nodes)
     base = lowering.model
     search = search_in(base)
+    nodes = _count(search.context.view if base is source else GraphView(source, where))
     left = [Left(name, "standard operators", reason) for name, reason in lowering.left]
     warnings: list[str] = []
     # The body of a function has no types, which patterns and some conditions need.

@@ -259,9 +259,9 @@ def lower(
         make_context: Makes the context of a view.
         claimed: (scope number, node number) of nodes that become operators of ours and stay.
     """
-    view = GraphView(model)
     if not any(_key(node) in formulas for node in model.graph.node):
         return LoweredModel(model)
+    view = GraphView(model)
     copy = ModelProto()
     copy.CopyFrom(model)
     target = ATC_OPSETS.stop - 1

@@ -321,7 +321,7 @@ class _Reader:
         where = self.scope.node(self.scope.makers[masked])
         condition, before, after = (self.context.types.of(self.scope, name) for name in (where.input[0], data, masked))
         shape = condition.shape or ()
-        if before.shape is None or before != after or len(shape) != len(before.shape) or shape[-1] != 1:
+        if before.shape is None or before != after or len(shape) != len(before.shape) or shape[-1:] != (1,):
             raise NoMatchError(
                 f"masks {shown(data)}, which is {before}, by {shown(where.input[0])}, which is {condition};"
                 " expected one condition for each row"

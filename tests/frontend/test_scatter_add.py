@@ -201,6 +201,20 @@ def test_masks_that_say_what_is_left_out(mask, feed):
     assert [node.op_type for node in conversion.model.graph.node] == ["EmbeddingDenseBackward"]
 
 
+def test_a_mask_without_axes_is_left():
+    text = (
+        'e = Equal (i, n2) v = Where (e, zero, g) j = Unsqueeze (i, last) y = ScatterND <reduction = "add"> (z, j, v)'
+    )
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 18]> g (float g, int64 i, float[7, 5] z) => (y) {{{text}}}'
+    )
+    values = {name: np.array(VALUES[name]) for name in ("n2", "zero", "last")} | {"t": np.zeros((7, 5), np.float32)}
+    model.graph.node[-1].input[0] = "t"
+    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in values.items())
+    conversion = convert(model, patterns=True)
+    assert "expected one condition for each row" in conversion.left[0].reason
+
+
 @pytest.mark.parametrize("columns", [3, 5])
 def test_a_scatter_of_elements_that_leaves_some_out_is_left(columns):
     text = 'y = ScatterElements <reduction = "add"> (table, j, g)'
