@@ -13,7 +13,7 @@ from onnx import ModelProto, NodeProto, ValueInfoProto, helper
 
 from opforge.frontend.constants import NotConstant
 from opforge.frontend.graph import GraphView, Scope, key_text, normal_domain
-from opforge.frontend.names import shown
+from opforge.frontend.names import first_line, shown
 from opforge.frontend.opset import ATC_OPSETS, current_opset, opset_problem, write_opset
 from opforge.frontend.rules import Context
 from opforge.frontend.standard import constant
@@ -334,6 +334,9 @@ def _replacement(site: Site, formula: Lowering) -> list[NodeProto]:
         answer = formula(site, *site.inputs)
     except TypeError as error:
         raise NotLowered(f"has {len(site.node.input)} inputs, which is not its form") from error
+    except (ArithmeticError, LookupError, ValueError) as error:
+        # A formula takes a well-formed node for granted: ranks, lists as long as the rank, strides that are not 0.
+        raise NotLowered(f"is malformed: {first_line(error)}") from error
     results = [answer] if isinstance(answer, Value) or answer is None else list(answer)
     made = {name for node in site.nodes for name in node.output}
     renamed: dict[str, str] = {}

@@ -286,3 +286,14 @@ def test_an_unchanged_source_keeps_its_bytes(tmp_path):
     path = tmp_path / "m.onnx"
     path.write_bytes(forms_model().SerializeToString())
     assert load_model(path).data == path.read_bytes()
+
+
+def test_a_gradient_of_impossible_shapes_is_left():
+    model = training_model()
+    for tensor in model.graph.initializer:
+        tensor.ClearField("external_data")
+        tensor.ClearField("data_location")
+        tensor.raw_data = bytes(4 * int(np.prod(tensor.dims)))
+    del model.graph.input[0].type.tensor_type.shape.dim[:]
+    conversion = convert(model, lower_training=True)
+    assert "ConvGrad" in [node.op_type for node in conversion.model.graph.node]
