@@ -169,7 +169,7 @@ def convert(
         bool,
         typer.Option(
             "--lower-training",
-            help="Also rewrite ConvGrad and BatchNormalizationGrad of onnxruntime's training graphs.",
+            help="Also rewrite the training nodes of onnxruntime, onto operators of the project and standard ones.",
         ),
     ] = False,
     opset: Annotated[
@@ -224,7 +224,7 @@ def atc(
     input_shape: Annotated[str, typer.Option(metavar="x:2,3;y:4", help="Sizes of inputs; default: the model's.")] = "",
     patterns: Annotated[bool, typer.Option("--patterns", help="Also rewrite groups of standard nodes.")] = False,
     lower_training: Annotated[
-        bool, typer.Option("--lower-training", help="Also rewrite gradient nodes of onnxruntime's training graphs.")
+        bool, typer.Option("--lower-training", help="Also rewrite the training nodes of onnxruntime.")
     ] = False,
     opset: Annotated[
         int | None, typer.Option(metavar="N", help="Version of ai.onnx, 8 to 18; default: as convert.")

@@ -24,7 +24,12 @@ from opforge.frontend.inline import without_functions
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key, source_keys, version_problem
 from opforge.frontend.legality import place
 from opforge.frontend.load import SourceModel, check_versions, load_model
+from opforge.frontend.lower_functions import FUNCTIONS
+from opforge.frontend.lower_moves import MOVES
 from opforge.frontend.lower_training import LowerBatchNormalizationGrad, LowerConvGrad
+from opforge.frontend.lower_updates import UPDATES
+from opforge.frontend.lower_windows import WINDOWS
+from opforge.frontend.lowering import Lowered, LoweredModel, lower
 from opforge.frontend.mapping import MapByName
 from opforge.frontend.names import path_text, shown
 from opforge.frontend.operators import project_specs
@@ -48,6 +53,8 @@ _RULES: tuple[Rule, ...] = (
     LowerBatchNormalizationGrad(),
     LowerConvGrad(),
 )
+# Nodes that become standard nodes.
+_FORMULAS = {**FUNCTIONS, **MOVES, **WINDOWS, **UPDATES}
 
 
 class _Entry:
@@ -106,6 +113,7 @@ class Conversion:
         changed: Whether the model differs from the source at all.
         without_body: Nodes of ours that carry no function body: the model's opset cannot express what they compute.
         warnings: Nodes of ours that ATC will not reach, and why.
+        lowered: Nodes that became standard nodes.
     """
 
     model: ModelProto
@@ -116,11 +124,13 @@ class Conversion:
     changed: bool
     without_body: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    lowered: list[Lowered] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
         """The report as JSON data."""
         return {
             "mapped": [asdict(entry) for entry in self.mapped],
+            "lowered": [asdict(entry) for entry in self.lowered],
             "left": [asdict(entry) for entry in self.left],
             "nodes_before": self.nodes_before,
             "nodes_after": self.nodes_after,
@@ -143,7 +153,8 @@ def convert(
     Args:
         model: A model, which is not changed, or the path of one.
         patterns: Also rewrite groups of standard nodes that compute the same as one of our operators.
-        lower_training: Also rewrite gradient nodes of onnxruntime that do more than one of our operators.
+        lower_training: Also rewrite training nodes of onnxruntime, onto our operators and standard ones; what such a
+            node writes over an input becomes an output of the graph, in the place of the flag that says so.
         opset: Version of ai.onnx for the result; None: 18, the newest that ATC knows, when something is rewritten and
             every node can be written in it; a warning names the node that cannot.
         domain: Domain of our nodes in the result: "opforge", with function bodies, "npu" or "ai.onnx".
@@ -169,18 +180,27 @@ def convert(
         search.run()
         return search
 
-    search = search_in(source)
-    nodes = _count(search.context.view)
+    def our_nodes(context: Context) -> set[tuple[int, int]]:
+        search = Search(context, groups, domain)
+        search.run()
+        return search.claimed
+
+    nodes = _count(GraphView(source, where))
+    lowering = LoweredModel(source)
+    if lower_training:
+        lowering = lower(source, _FORMULAS, lambda view: Context(view, operators, folder), our_nodes)
+    base = lowering.model
+    search = search_in(base)
+    left = [Left(name, "standard operators", reason) for name, reason in lowering.left]
     warnings: list[str] = []
-    base = source
     # The body of a function has no types, which patterns need.
-    if (search.placements or groups) and (inlined := without_functions(source)):
+    if (search.placements or groups) and (inlined := without_functions(base)):
         found = search_in(inlined)
         if found.placements:
             base, search = inlined, found
     target = _target_opset(search.context, opset, where, warnings, is_rewritten=bool(search.placements))
-    if not search.placements and target is None:
-        return Conversion(source, [], search.left, nodes, nodes, changed=False)
+    if not search.placements and target is None and not lowering.lowered:
+        return Conversion(source, [], [*search.left, *left], nodes, nodes, changed=False)
     copy = ModelProto()
     copy.CopyFrom(base)
     if target is not None:
@@ -214,12 +234,13 @@ def convert(
     return Conversion(
         copy if changed else source,
         mapped,
-        search.left,
+        [*search.left, *left],
         nodes,
         _count(view),
         changed,
         emitter.without_body,
         warnings,
+        lowering.lowered,
     )
 
 

@@ -6,11 +6,12 @@ checks what every later step relies on: each name has one maker, every read name
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
@@ -192,7 +193,14 @@ class GraphView:
 
     def count_uses(self, scope: Scope, name: str) -> int:
         """How many reads `uses` has."""
+        if len(self.scopes) == 1:
+            return self._read_counts[name]
         return len(self._uses[scope.number].get(name, ()))
+
+    @cached_property
+    def _read_counts(self) -> Mapping[str, int]:
+        """Reads by name where there is one graph only: no list of readers is needed."""
+        return Counter(chain.from_iterable(node.input for node in self.main.body.node))
 
     def over(self, model: ModelProto) -> GraphView:
         """The same index over a model that has the same nodes, such as a copy."""

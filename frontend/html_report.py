@@ -31,15 +31,18 @@ def html_report(title: str, conversion: Conversion, comparisons: Sequence[Compar
     """
     counts = f"{conversion.nodes_before} before, {conversion.nodes_after} after"
     same = "" if conversion.changed else "; the model is unchanged"
+    rewritten = f"{len(conversion.mapped)} mapped, {len(conversion.lowered)} lowered"
     parts = [
         f"<h1>{escape(title)}</h1>",
-        f"<p>{len(conversion.mapped)} mapped, {len(conversion.left)} left; nodes: {counts}{same}.</p>",
+        f"<p>{rewritten}, {len(conversion.left)} left; nodes: {counts}{same}.</p>",
     ]
     mapped = (
         (e.node, e.op, e.rule, ", ".join(e.outputs), ", ".join(f"{name} = {value}" for name, value in e.attrs.items()))
         for e in conversion.mapped
     )
     parts += _section("Mapped", ("node", "operator", "recognised by", "outputs", "attributes"), mapped)
+    lowered = ((e.node, e.key, ", ".join(e.into)) for e in conversion.lowered)
+    parts += _section("Lowered to standard operators", ("node", "type", "becomes"), lowered)
     parts += _section(
         "Left alone", ("node", "candidate", "reason"), ((e.node, e.candidate, e.reason) for e in conversion.left)
     )

@@ -7,6 +7,7 @@ are set where a child can die of them, and its parent says in one line what happ
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import resource
 import signal
@@ -155,6 +156,8 @@ def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
 
 def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
     """Write what `work` gives, or why it gives nothing, and end this process."""
+    # Garbage of the parent is not the child's: the end of an onnxruntime session waits for threads that are not here.
+    gc.freeze()
     status = 1
     try:
         # What a library in C++ says when it dies is not for the user, nor where it was.
@@ -214,6 +217,8 @@ def claimed(place: str, size: int) -> Iterator[None]:
     if _claims >= 0:
         os.write(_claims, f"{limits.memory} {limits.seconds} {place}".encode(errors="backslashreplace"))
         _restrict(limits, 0)
+        # Looking for cycles among millions of names takes longer than the work; the process ends soon.
+        gc.disable()
     try:
         yield
     except (MemoryError, SystemError, DecodeError, EncodeError) as error:

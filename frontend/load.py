@@ -15,6 +15,8 @@ from opforge.frontend.files import read_regular
 from opforge.frontend.limits import MEMORY_VARIABLE, parsing
 from opforge.frontend.names import path_text, shown
 
+# onnx cannot look up operators of a later one.
+_MAX_VERSION = 2**31 - 1
 # protobuf cannot hold more in one message.
 _MAX_MODEL_BYTES = 2**31 - 1
 
@@ -84,7 +86,7 @@ def check_versions(model: onnx.ModelProto, where: object) -> None:
         )
     for imports in (model.opset_import, *(function.opset_import for function in model.functions)):
         for entry in imports:
-            if entry.version < 1:
+            if not 1 <= entry.version <= _MAX_VERSION:
                 raise UserError(
                     f"{where}: the model imports version {entry.version} of {shown(entry.domain or 'ai.onnx')},"
                     " expected one from 1; export or copy it again"

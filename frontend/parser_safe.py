@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
@@ -32,27 +32,29 @@ def is_read_by_atc(scope: Scope | None) -> bool:
 
 def constant_only_nodes(view: GraphView) -> Iterator[tuple[Scope, int]]:
     """Nodes that depend on no input of the model, `Constant` left out: ATC drops them, with what they make."""
-    constant: set[tuple[int, str]] = set()
+    constant: dict[int, set[str]] = {}
     for scope in view.scopes:
         if not is_read_by_atc(scope):
             continue
         inputs = scope.input_names
-        constant |= {
-            (scope.number, name) for name, maker in scope.makers.items() if maker == INITIALIZER and name not in inputs
-        }
+        own = {name for name, maker in scope.makers.items() if maker == INITIALIZER and name not in inputs}
+        constant[scope.number] = own
         for number, node in enumerate(scope.body.node):
-            if number in scope.captures or not all(_is_in(scope, name, constant) for name in node.input if name):
+            if number in scope.captures:
                 continue
-            constant.update((scope.number, name) for name in node.output)
-            if not is_constant(node):
-                yield scope, number
+            for name in node.input:
+                if name and name not in own and not _is_outside(scope, name, constant):
+                    break
+            else:
+                own.update(node.output)
+                if not is_constant(node):
+                    yield scope, number
 
 
-def _is_in(scope: Scope, name: str, constant: set[tuple[int, str]]) -> bool:
-    if scope.parent is None:
-        return (0, name) in constant
-    found = scope.find(name)
-    return found is not None and (found[0].number, name) in constant
+def _is_outside(scope: Scope, name: str, constant: Mapping[int, set[str]]) -> bool:
+    """Whether a name is one of the constants of the graphs around a graph."""
+    found = scope.parent.find(name) if scope.parent and name not in scope.makers else None
+    return found is not None and name in constant[found[0].number]
 
 
 def foldable(view: GraphView, constants: Constants) -> Iterator[tuple[Scope, int, Constant]]:
@@ -88,9 +90,10 @@ def make_safe(view: GraphView, value_names: FreshNames) -> None:
             used.add(node.name)
             if "" in node.output:
                 _name_outputs(node, value_names)
-            if node.input and not node.input[-1] and node.domain != OPFORGE_DOMAIN:
-                while node.input and not node.input[-1]:
-                    del node.input[-1]
+            given = node.input
+            if given and not given[-1] and node.domain != OPFORGE_DOMAIN:
+                while given and not given[-1]:
+                    del given[-1]
             if is_constant(node):
                 _spell_as_tensor(node)
     _drop_imports(view.model, {normal_domain(node.domain) for scope in view.scopes for node in scope.body.node})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,14 @@ def print_conversion(conversion: Conversion) -> None:
         for entry in conversion.mapped[:_ROWS]:
             table.add_row(_text(entry.node), entry.op, _text(entry.rule), _text(", ".join(entry.outputs)))
         _print_cut(console, table, len(conversion.mapped))
+    if conversion.lowered:
+        # Hundreds of nodes of a few types: the types are what somebody reads.
+        table = _table("lowered to standard operators", "nodes", "type", "becomes, for the first one")
+        firsts = {entry.key: entry for entry in reversed(conversion.lowered)}
+        counts = Counter(entry.key for entry in conversion.lowered)
+        for key, count in sorted(counts.items()):
+            table.add_row(str(count), _text(key), _text(", ".join(firsts[key].into)))
+        console.print(table)
     if conversion.left:
         table = _table("left alone", "node", "candidate", "reason")
         for left in conversion.left[:_ROWS]:
@@ -67,8 +76,9 @@ def print_conversion(conversion: Conversion) -> None:
     if more := len(conversion.warnings[_ROWS:]):
         console.print(f"... and {more} more warnings")
     kind = "" if conversion.changed else ", the model is unchanged"
+    lowered = f" {len(conversion.lowered)} lowered," if conversion.lowered else ""
     console.print(
-        f"{len(conversion.mapped)} mapped, {len(conversion.left)} left,"
+        f"{len(conversion.mapped)} mapped,{lowered} {len(conversion.left)} left,"
         f" nodes: {conversion.nodes_before} before, {conversion.nodes_after} after{kind}"
     )
 

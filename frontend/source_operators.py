@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from onnx.reference.op_run import OpRun
 
 from opforge.frontend.aten import ATEN_DOMAIN
+from opforge.frontend.source_training import TRAINING, max_pool_grad
 
 Array = NDArray[Any]
 Function = Callable[..., tuple[Array, ...]]
@@ -91,17 +92,6 @@ def _gather_grad(shape: Array, indices: Array, dy: Array, *, axis: int = 0) -> t
     return (sums.astype(dy.dtype),)
 
 
-def _conv_grad(dy: Array, x: Array, w: Array, **attributes: Any) -> tuple[Array, ...]:
-    """Gradients of a `Conv` over one axis, stride 1, dilation 1, one group."""
-    begin, end = attributes.get("pads", [0, 0])
-    plain = attributes.get("strides", [1]) == [1] and attributes.get("dilations", [1]) == [1]
-    if x.ndim != 3 or not plain or attributes.get("group", 1) != 1 or begin != end:
-        raise ValueError("ConvGrad is known for one axis, equal pads, stride 1, dilation 1 and one group only")
-    tbc, wk = (2, 0, 1), (2, 1, 0)
-    dx, dw, db = _conv_tbc(dy.transpose(tbc), x.transpose(tbc), w.transpose(wk), dy[0, :, 0], np.array(begin))
-    return dx.transpose(1, 2, 0), dw.transpose(2, 1, 0), db
-
-
 def _batch_norm_grad(dy: Array, x: Array, scale: Array, mean: Array, invstd: Array, **_: Any) -> tuple[Array, ...]:
     """Gradients of a batch normalisation in training, by the chain rule on x_hat = (x - mean) * invstd."""
     inner = [1] * (x.ndim - 2)
@@ -129,9 +119,10 @@ _TORCH: Mapping[str, Function] = {
 _OTHERS: Mapping[tuple[str, str], Function] = {
     ("npu", "npu_nsa_compress_grad"): _nsa,
     ("com.microsoft", "GatherGrad"): _gather_grad,
-    ("com.microsoft", "ConvGrad"): _conv_grad,
     ("com.microsoft", "BatchNormalizationGrad"): _batch_norm_grad,
     ("com.microsoft", "SplitTraining"): _split_training,
+    ("", "MaxPoolGrad"): max_pool_grad,
+    **{("com.microsoft", op_type): function for op_type, function in TRAINING.items()},
 }
 
 

@@ -139,13 +139,14 @@ def _check_words(tokens: Sequence[Token], report: Report) -> None:
             report(token.line, "double", f"{token.text} is a double, which the device has not; write {token.text}f")
         if token.kind != "name" or before in {".", "->"}:
             continue
-        if token.text == "std" and after == "::":
+        if token.text == "std" and (after == "::" or before == "namespace"):
             report(token.line, "std", "the device has no standard library; write it out, or use AscendC")
         elif token.text in _KEYWORDS and not (token.text == "delete" and before == "="):
             cause, repair = _KEYWORDS[token.text]
             report(token.line, token.text, f"{cause}; {repair}")
-        elif (name := token.text.removeprefix("__builtin_")) in _C_FUNCTIONS and after == "(" and before != "::":
-            report(token.line, "c-function", f"{token.text}() does not exist on the device; {_C_FUNCTIONS[name]}")
+        elif (name := token.text.removeprefix("__builtin_")) in _C_FUNCTIONS and after == "(":
+            if not _is_qualified(tokens, index):
+                report(token.line, "c-function", f"{token.text}() does not exist on the device; {_C_FUNCTIONS[name]}")
         elif token.text in {"ASCEND_IS_AIV", "ASCEND_IS_AIC"} and before != "if":
             report(token.line, "parentheses", f"on the device {token.text} brings its own: write `if {token.text} {{`")
         elif token.text == "AscendC" and after == "::" and beyond not in both:
@@ -158,6 +159,12 @@ def _check_words(tokens: Sequence[Token], report: Report) -> None:
             report(token.line, "api", "opforge::twin is the inside of the twin; use AscendC")
         elif token.text not in _NO_TYPE and _points_to_function(tokens[index : index + 12]):
             report(token.line, "function-pointer", "the device calls no function through a pointer; use templates")
+
+
+def _is_qualified(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a name is that of a class or namespace, not of the global one: `A::free`, but not `::free`."""
+    words = [token.text for token in tokens[max(0, index - 2) : index]]
+    return words[-1:] == ["::"] and (words[0].isidentifier() or words[0] == ">") and words[0] not in _NO_TYPE
 
 
 def _points_to_function(tokens: Sequence[Token]) -> bool:

@@ -167,7 +167,10 @@ def _run(
     project: Project, spec: OpSpec, inputs: Mapping[str, Array], attrs: Mapping[str, Any], soc: str, trace: Path | None
 ) -> Result:
     with _traced(trace):
-        return run(spec.op_type, inputs, attrs, soc=soc, strict=False, seed=1, threads=1, project=project)
+        try:
+            return run(spec.op_type, inputs, attrs, soc=soc, strict=False, seed=1, threads=1, project=project)
+        except AclnnError as error:
+            raise UserError(str(error)) from error
 
 
 def summary(result: Result) -> dict[str, Any]:

@@ -653,6 +653,7 @@ def test_the_report_is_the_contract():
                 "reason": "GroupedBiasAddGrad: grad_y: got float64, expected float16, bfloat16 or float32 [C2]",
             }
         ],
+        "lowered": [],
         "nodes_before": 2,
         "nodes_after": 2,
         "without_body": [],

@@ -1,5 +1,6 @@
 """Models that crash, hang or grow: one clear line, exit code 2, and little memory."""
 
+import gc
 import os
 import resource
 import subprocess
@@ -131,6 +132,29 @@ def test_a_child_answers_or_says_why_not():
         in_child(refuse, SMALL)
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         in_child(lambda: 1 // 0, SMALL)
+
+
+def test_garbage_of_the_parent_is_not_the_childs():
+    """What ends there would end twice, or wait for threads that only the parent has."""
+
+    class Ending:
+        def __del__(self):
+            if os.getpid() != parent:
+                os._exit(9)
+
+    def work():
+        gc.collect()
+        return b"done"
+
+    parent = os.getpid()
+    gc.disable()
+    try:
+        cycle = Ending()
+        cycle.itself = cycle
+        del cycle
+        assert in_child(work, SMALL) == b"done"
+    finally:
+        gc.enable()
 
 
 def refuse():

@@ -129,6 +129,10 @@ def test_a_file_that_ends_before_its_imports(saved):
 
 @pytest.mark.parametrize("version", [0, -3])
 def test_versions_that_do_not_exist(saved, version):
+    huge = model_of([relu()])
+    huge.opset_import[0].version = 2**40
+    with pytest.raises(UserError, match=f"imports version {2**40} of 'ai.onnx'"):
+        convert(huge)
     for change, words in (
         (lambda model: setattr(model, "ir_version", version), f"ir_version {version}"),
         (lambda model: setattr(model.opset_import[0], "version", version), f"imports version {version} of 'ai.onnx'"),

@@ -7,7 +7,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from make_training_steps import HERE, STEPS, joined, numbers_of, sample
 from onnx import TensorProto, helper, numpy_helper
+from training_nodes import NODES, node_feed, node_model
 
 from opforge.frontend import convert
 
@@ -88,3 +90,24 @@ def test_gradients(name, tmp_path):
     )
     for got, wanted in zip(after, before, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in NODES if name != "SliceGrad back"])
+def test_a_lowered_node(name):
+    model = node_model(NODES[name])
+    feed = node_feed(model, np.random.default_rng(3))
+    lowered = convert(model, lower_training=True)
+    assert lowered.lowered
+    before, after = (
+        onnxruntime.InferenceSession(m.SerializeToString()).run(None, feed) for m in (model, lowered.model)
+    )
+    for got, wanted in zip(after, before, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_stored_numbers_of_a_step(name):
+    step = joined(*(onnx.load(HERE / f"{name}_{kind}.onnx") for kind in ("training", "optimizer")))
+    wanted = np.load(HERE / f"{name}_step.npz")
+    for key, got in numbers_of(step).items():
+        np.testing.assert_allclose(sample(got), wanted[key], rtol=1e-5, atol=1e-6, err_msg=key)

@@ -413,6 +413,20 @@ PLANTED = [
         "not in the same place",
     ),
     Planted(
+        "in_place_over_half_a_repeat",
+        "Adds(out, work, 1.0f, 64, 16, repeats);",
+        "Adds(work, work, 1.0f, 64, 30, {1, 1, 4, 4}); Adds(out, work, 1.0f, 64, 16, repeats);",
+        "overlap",
+        "that an earlier repeat has written",
+    ),
+    Planted(
+        "in_place_over_every_second_block",
+        "Adds(out, work, 1.0f, 64, 16, repeats);",
+        "Add(work, work, in, 64, 2, {2, 2, 1, 2, 2, 8}); Adds(out, work, 1.0f, 64, 16, repeats);",
+        "overlap",
+        "repeat 1 reads",
+    ),
+    Planted(
         "cast_none", "RoundMode::CAST_RINT, 1024", "RoundMode::CAST_NONE, 1024", "cast_mode", "CAST_RINT, CAST_FLOOR"
     ),
     Planted(

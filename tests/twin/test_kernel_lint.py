@@ -16,11 +16,14 @@ IN_FUNCTION = {
     "std": [
         ("int32_t a = std::min(b, c);", "int32_t a = AscendC::ToFloat(b) < c ? b : c;"),
         ("::std::swap(a, b);", "// std::swap(a, b);"),
+        ("using namespace std;", "using namespace AscendC;"),
         ("auto a = std :: max(b, c);", 'const char* a = "std::max";'),
     ],
     "c-function": [
         ("memcpy(a, b, 4);", "a.memcpy(b, 4);"),
         ("void* a = malloc(4);", "int32_t malloc = 4;"),
+        ("::memcpy(a, b, 4);", "Pool::memcpy(a, b, 4);"),
+        ("return ::free(a);", "return Pool<T>::free(a);"),
         ("abort();", "/* abort(); */"),
         ("float a = sqrtf(b);", "AscendC::Sqrt(a, b, 64);"),
         ("__builtin_memcpy(a, b, 4);", "float a = __builtin_huge_valf();"),

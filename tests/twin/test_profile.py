@@ -217,6 +217,7 @@ def test_what_the_options_mean():
         ({"grad_y": (4, 4)}, {"dtype": "int8"}, "--dtype: got 'int8'"),
         ({"x": (4, 4)}, {}, "--shape: got x"),
         ({"group_idx": (4,)}, {}, "needs a shape for grad_y"),
+        ({"grad_y": (6, 4)}, {}, "grad_y: got shape \\[6, 4\\], expected 3 dimensions"),
     ],
 )
 def test_wrong_arguments_are_named(shapes, options, says):

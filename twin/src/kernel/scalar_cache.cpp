@@ -31,13 +31,17 @@ const ScalarCache::DirtyLine* ScalarCache::FindDirty(uint64_t begin, uint64_t en
 
 void ScalarCache::Drop(uint64_t address, uint64_t base, GlobalOrder* region)
 {
-    dirty_.erase(address / kLineBytes);
+    const uint64_t line = address / kLineBytes * kLineBytes;
+    if (const auto dirty = dirty_.find(address / kLineBytes); dirty != dirty_.end()) {
+        dirty->second.bytes &= (uint64_t{1} << (address - line)) - 1;
+        if (dirty->second.bytes == 0) {
+            dirty_.erase(dirty);
+        }
+    }
     if (region == nullptr) {
         return;
     }
-    const uint64_t line = address / kLineBytes * kLineBytes;
-    const uint64_t first = line > base ? line - base : 0;
-    for (const GlobalOrder::Writer& write : region->WritersOf(first, line + kLineBytes - base)) {
+    for (const GlobalOrder::Writer& write : region->WritersOf(address - base, line + kLineBytes - base)) {
         seen_[base + write.begin] = {write.core, write.time};
     }
 }

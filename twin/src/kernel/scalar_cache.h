@@ -27,7 +27,7 @@ public:
     /// A line with changed bytes in [begin, end), or, with `whole`, any line there that is to be written back.
     const DirtyLine* FindDirty(uint64_t begin, uint64_t end, bool whole) const;
 
-    /// DataCacheCleanAndInvalid of the line at `address` of `region`, whose address is `base`.
+    /// DataCacheCleanAndInvalid at `address` of `region`, whose address is `base`: from there to the end of its line.
     void Drop(uint64_t address, uint64_t base, GlobalOrder* region);
     /// The same of all lines, by core `core` with instruction `now`.
     void DropAll(uint32_t core, uint32_t now, const CoreOrder& order);

@@ -178,6 +178,14 @@ void CheckOverlap(Block& block, const Shape& shape, const Operand& dst, const Op
     }
 }
 
+/// Whether a repeat of an operand may begin before the last element of the one before it.
+bool Folds(const Shape& shape, const Operand& operand)
+{
+    const int64_t last = shape.active.empty() ? shape.Count(0) - 1 : shape.active.back();
+    return !shape.contiguous && shape.repeats > 1 &&
+           operand.stride.repeat * kBlockBytes <= OffsetOf(0, last, operand.view->size, operand.stride);
+}
+
 void CheckOverlaps(Block& block, const Shape& given, const std::vector<Operand>& operands, bool accumulates,
                    const Call& call)
 {
@@ -200,8 +208,7 @@ void CheckOverlaps(Block& block, const Shape& given, const std::vector<Operand>&
         }
         const bool sameLayout = dst.view->address == src.view->address && dst.view->size == src.view->size &&
                                 dst.stride.block == src.stride.block && dst.stride.repeat == src.stride.repeat;
-        const bool folds = dst.stride.repeat == 0 && shape.repeats > 1 && !given.contiguous;
-        if (sameLayout && !folds) {
+        if (sameLayout && !Folds(given, dst)) {
             continue;
         }
         const bool isAccumulator = accumulates && index == 2 && dst.view->address == src.view->address &&

@@ -314,7 +314,8 @@ void Block::Finish()
         Report("cache_not_flushed", Pipe::kScalar, {kKernelEnd.name, cache.DirtyAt()},
                Text(cache.DirtyLines(),
                     " cache lines of 64 bytes written by SetValue were not flushed; call "
-                    "DataCacheCleanAndInvalid for each, or write through DataCopyPad"));
+                    "DataCacheCleanAndInvalid for each, at or before its first changed element (the line is flushed "
+                    "from there to its end), or write through DataCopyPad"));
     }
 }
 

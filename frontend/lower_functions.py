@@ -1,0 +1,199 @@
+"""Formulas of onnxruntime's activations, normalisations and losses, and of their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import pi, sqrt
+
+import numpy as np
+
+from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value
+from opforge.frontend.names import shown
+from opforge.frontend.value_types import ELEMENT_TYPES
+
+# The tanh approximation of Gelu: 0.5 x (1 + tanh(_FAST (x + _CUBE x^3))).
+_FAST, _CUBE = sqrt(2 / pi), 0.044715
+
+
+def _relu_grad(site: Site, dy: Value, y: Value) -> Value:
+    return site.op("Where", site.op("Greater", y, 0.0), dy, 0.0)
+
+
+def _sigmoid_grad(_: Site, dy: Value, y: Value) -> Value:
+    return dy * y * (1.0 - y)
+
+
+def _tanh_grad(_: Site, dy: Value, y: Value) -> Value:
+    return dy * (1.0 - y * y)
+
+
+def _gelu(site: Site, x: Value) -> Value:
+    return 0.5 * x * (1.0 + site.op("Erf", x * sqrt(0.5)))
+
+
+def _gelu_grad(site: Site, dy: Value, x: Value) -> Value:
+    """Phi(x) + x phi(x), of the normal distribution."""
+    density = site.op("Exp", -0.5 * x * x) * sqrt(0.5 / pi)
+    return dy * (0.5 * (1.0 + site.op("Erf", x * sqrt(0.5))) + x * density)
+
+
+def _fast_gelu(site: Site, x: Value, bias: Value | None = None) -> Value:
+    biased = x if bias is None else x + bias
+    return 0.5 * biased * (1.0 + _fast_tanh(site, biased))
+
+
+def _fast_gelu_grad(site: Site, dy: Value, x: Value) -> Value:
+    tanh = _fast_tanh(site, x)
+    slope = _FAST * (1.0 + 3.0 * _CUBE * x * x)
+    return dy * 0.5 * (1.0 + tanh + x * (1.0 - tanh * tanh) * slope)
+
+
+def _fast_tanh(site: Site, x: Value) -> Value:
+    return site.op("Tanh", _FAST * (x + _CUBE * x * x * x))
+
+
+def _quick_gelu(site: Site, x: Value) -> Value:
+    alpha: float = site.attribute("alpha", 1.702)
+    return x * site.op("Sigmoid", alpha * x)
+
+
+def _quick_gelu_grad(site: Site, dy: Value, x: Value) -> Value:
+    alpha: float = site.attribute("alpha", 1.702)
+    gate = site.op("Sigmoid", alpha * x)
+    return dy * gate * (1.0 + alpha * x * (1.0 - gate))
+
+
+def _bias_gelu(site: Site, x: Value, bias: Value) -> Value:
+    return _gelu(site, x + bias)
+
+
+def _bias_gelu_grad(site: Site, dy: Value, x: Value, bias: Value) -> Value:
+    return _gelu_grad(site, dy, x + bias)
+
+
+def _bias_fast_gelu_grad(site: Site, dy: Value, x: Value, bias: Value) -> Value:
+    return _fast_gelu_grad(site, dy, x + bias)
+
+
+def _softmax_axes(site: Site, y: Value) -> list[int]:
+    """One axis; before opset 13 that and all behind it."""
+    if site.node.op_type.endswith("_13"):
+        return [site.attribute("axis", -1)]
+    return list(range(site.attribute("axis", 1) % max(y.rank, 1), y.rank))
+
+
+def _softmax_grad(site: Site, dy: Value, y: Value) -> Value:
+    return y * (dy - (dy * y).sum(_softmax_axes(site, y), keepdims=True))
+
+
+def _log_softmax_grad(site: Site, dy: Value, y: Value) -> Value:
+    return dy - site.op("Exp", y) * dy.sum(_softmax_axes(site, y), keepdims=True)
+
+
+def _layer_norm_grad(site: Site, dy: Value, x: Value, scale: Value, mean: Value, inv_std: Value) -> list[Value]:
+    """With h = (x - mean) inv_std and g = dy scale: inv_std (g - mean(g) - h mean(g h))."""
+    axis = site.attribute("axis", -1) % x.rank
+    inner, outer = range(axis, x.rank), range(axis)
+    hat, g = (x - mean) * inv_std, dy * scale
+    dx = inv_std * (g - g.mean(inner) - hat * (g * hat).mean(inner))
+    return [dx, (dy * hat).sum(outer), dy.sum(outer)]
+
+
+def _batch_norm(site: Site, x: Value, scale: Value, bias: Value, mean: Value, variance: Value) -> list[Value]:
+    """Batch normalisation in training, with the mean and the inverse standard deviation that its gradient reads."""
+    if not site.attribute("training_mode", 1):
+        raise NotLowered("has training_mode 0, expected 1")
+    axes, column = [0, *range(2, x.rank)], (-1, *[1] * (x.rank - 2))
+    batch_mean = x.mean(axes, keepdims=False)
+    centred = x - batch_mean.reshape(*column)
+    batch_variance = (centred * centred).mean(axes, keepdims=False)
+    inv_std = 1.0 / site.op("Sqrt", batch_variance + site.attribute("epsilon", 1e-5))
+    y = centred * (inv_std * scale).reshape(*column) + bias.reshape(*column)
+    keep = site.attribute("momentum", 0.9)
+    running = [keep * old + (1.0 - keep) * new for old, new in ((mean, batch_mean), (variance, batch_variance))]
+    return [y, *running, batch_mean, inv_std]
+
+
+def _cross_entropy_grad(
+    site: Site,
+    dy: Value,
+    log_prob: Value,
+    labels: Value,
+    weight: Value | None = None,
+    ignored: Value | None = None,
+    bias: Value | None = None,
+) -> Value:
+    """(softmax - one_hot) times weight of the label times dY; for a mean over the sum of these weights."""
+    shape = log_prob.shape
+    hot = site.op("OneHot", labels, site.array(np.array(shape[1])), site.op("Concat", *_zero_one(site), axis=0), axis=1)
+    label_shape = (shape[0], *shape[2:])
+    factor = site.op("Expand", site.number(1.0), site.ints(label_shape))
+    index = int(site.known(ignored).item()) if ignored else site.attribute("ignore_index", None)
+    if weight is not None:
+        factor = (hot * weight.reshape(1, -1, *[1] * (len(shape) - 2))).sum([1])
+    if index is not None:
+        is_ignored = site.op("Equal", labels, _like_labels(site, labels, index))
+        factor = site.op("Where", is_ignored, 0.0, factor)
+    reduction = site.attribute("reduction", "mean")
+    if reduction == "mean":
+        factor = factor / factor.sum(range(len(label_shape)))
+    elif reduction not in ("sum", "none"):
+        raise NotLowered(f"has the reduction {shown(reduction)}, expected mean, sum or none")
+    gradient = (site.op("Exp", log_prob) - hot) * (factor * dy).reshape(shape[0], 1, *shape[2:])
+    return gradient if bias is None else gradient + bias.reshape(*shape)
+
+
+def _zero_one(site: Site) -> list[Value]:
+    return [site.number(number).reshape(1) for number in (0.0, 1.0)]
+
+
+def _like_labels(site: Site, labels: Value, index: int) -> Value:
+    """A label, in the type of the labels."""
+    word = site.context.types.of(site.scope, labels.name).dtype
+    if word not in ("int32", "int64"):
+        raise NotLowered(f"needs labels of int32 or int64; {shown(labels.name)} has {word}")
+    return site.array(np.array(index, word))
+
+
+def _cross_entropy(
+    site: Site, scores: Value, labels: Value, weight: Value | None = None, ignored: Value | None = None
+) -> list[Value]:
+    """The standard loss, its ignored label an attribute."""
+    more = {} if ignored is None else {"ignore_index": int(site.known(ignored).item())}
+    reduction = site.attribute("reduction", "mean")
+    return site.ops("SoftmaxCrossEntropyLoss", 2, scores, labels, weight, reduction=reduction, **more)
+
+
+def _dropout_grad(
+    site: Site, dy: Value, mask: Value, ratio: Value | None = None, _training: Value | None = None
+) -> Value:
+    """What was kept was divided by 1 - ratio; onnxruntime does so outside of training too."""
+    share = site.number(0.5) if ratio is None else site.op("Cast", ratio, to=ELEMENT_TYPES[site.dtype])
+    return site.op("Where", mask, dy / (1.0 - share), 0.0)
+
+
+_FORMULAS: Mapping[str, Lowering] = {
+    "BatchNormInternal": _batch_norm,
+    "BiasFastGeluGrad_dX": _bias_fast_gelu_grad,
+    "BiasGelu": _bias_gelu,
+    "BiasGeluGrad_dX": _bias_gelu_grad,
+    "DropoutGrad": _dropout_grad,
+    "FastGelu": _fast_gelu,
+    "FastGeluGrad": _fast_gelu_grad,
+    "Gelu": _gelu,
+    "GeluGrad": _gelu_grad,
+    "LayerNormalizationGrad": _layer_norm_grad,
+    "LogSoftmaxGrad": _log_softmax_grad,
+    "LogSoftmaxGrad_13": _log_softmax_grad,
+    "QuickGelu": _quick_gelu,
+    "QuickGeluGrad": _quick_gelu_grad,
+    "ReluGrad": _relu_grad,
+    "SigmoidGrad": _sigmoid_grad,
+    "SoftmaxCrossEntropyLossGrad": _cross_entropy_grad,
+    "SoftmaxCrossEntropyLossInternal": _cross_entropy,
+    "SoftmaxCrossEntropyLossInternalGrad": _cross_entropy_grad,
+    "SoftmaxGrad": _softmax_grad,
+    "SoftmaxGrad_13": _softmax_grad,
+    "TanhGrad": _tanh_grad,
+}
+FUNCTIONS: Mapping[Key, Lowering] = {(MICROSOFT, name): formula for name, formula in _FORMULAS.items()}

@@ -1,0 +1,76 @@
+"""Formulas of nodes that write over their inputs: sums of gradients and steps of optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value
+from opforge.frontend.value_types import ELEMENT_TYPES
+
+
+def _accumulate(site: Site, buffer: Value, gradient: Value, overwrite: Value | None = None) -> list[Value | None]:
+    """The sum so far, or the gradient alone where a new sum starts."""
+    total = buffer + gradient
+    if overwrite is not None:
+        total = site.op("Where", overwrite, gradient, total)
+    site.overwritten[buffer.name] = total
+    return [None, total]
+
+
+def _adam(
+    site: Site,
+    rate: Value,
+    step: Value,
+    weights: Value,
+    gradients: Value,
+    firsts: Value,
+    seconds: Value,
+    signal: Value | None = None,
+) -> None:
+    """AdamW: moments m and v, then the step rate m / sqrt(v), both moments freed of their start at zero.
+
+    Mode 0 (PyTorch) shrinks the weight first and adds epsilon to the corrected root, mode 1 (Hugging Face) shrinks it
+    last and adds epsilon to the root before its correction.
+    """
+    alpha, beta = site.attribute("alpha", 0.9), site.attribute("beta", 0.999)
+    epsilon, decay = site.attribute("epsilon", 1e-8), site.attribute("weight_decay", 0.01)
+    mode, is_corrected = site.attribute("adam_mode", 0), site.attribute("correct_bias", 1)
+    if mode not in (0, 1):
+        raise NotLowered(f"has adam_mode {mode}, expected 0 or 1")
+    count = site.op("Cast", step, to=ELEMENT_TYPES[site.dtype])
+    first_bias = 1.0 - site.op("Pow", site.number(alpha), count) if is_corrected else 1.0
+    second_bias = site.op("Sqrt", 1.0 - site.op("Pow", site.number(beta), count)) if is_corrected else 1.0
+    members = [site.members(value) for value in (weights, gradients, firsts, seconds)]
+    if len({len(group) for group in members}) != 1:
+        raise NotLowered(f"has sequences of {[len(group) for group in members]} tensors, expected equally many")
+    for weight, gradient, first, second in zip(*members, strict=True):
+        m = alpha * first + (1.0 - alpha) * gradient
+        v = beta * second + (1.0 - beta) * gradient * gradient
+        root = site.op("Sqrt", v)
+        if mode == 0:
+            shrunk = weight * (1.0 - rate * decay)
+            new = shrunk - rate / first_bias * m / (root / second_bias + epsilon)
+        else:
+            moved = weight - rate * second_bias / first_bias * m / (root + epsilon)
+            new = moved - rate * decay * moved
+        for old, value in ((weight, new), (first, m), (second, v)):
+            _overwrite(site, old, value, signal)
+
+
+def _sgd(site: Site, rate: Value, weights: Value, gradients: Value, signal: Value | None = None) -> None:
+    for weight, gradient in zip(site.members(weights), site.members(gradients), strict=True):
+        _overwrite(site, weight, weight - rate * gradient, signal)
+
+
+def _overwrite(site: Site, old: Value, value: Value, signal: Value | None) -> None:
+    new = value if signal is None else site.op("Where", signal, value, old)
+    # The rate has one dim, which would make a scalar a vector.
+    site.overwritten[old.name] = new if old.rank else new.reshape()
+
+
+_FORMULAS: Mapping[str, Lowering] = {
+    "AdamWOptimizer": _adam,
+    "InPlaceAccumulatorV2": _accumulate,
+    "SGDOptimizerV2": _sgd,
+}
+UPDATES: Mapping[Key, Lowering] = {(MICROSOFT, name): formula for name, formula in _FORMULAS.items()}

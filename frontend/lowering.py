@@ -1,0 +1,384 @@
+"""Writes training nodes of onnxruntime in standard operators: each is a formula, see the modules `lower_*`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import Message
+from numpy.typing import NDArray
+from onnx import ModelProto, NodeProto, ValueInfoProto, helper
+
+from opforge.frontend.constants import NotConstant
+from opforge.frontend.graph import GraphView, Scope, key_text, normal_domain
+from opforge.frontend.names import shown
+from opforge.frontend.opset import ATC_OPSETS, current_opset, opset_problem, write_opset
+from opforge.frontend.rules import Context
+from opforge.frontend.standard import constant
+from opforge.frontend.value_types import ELEMENT_TYPES
+
+MICROSOFT = "com.microsoft"
+Key = tuple[str, str]
+
+
+class NotLowered(Exception):  # noqa: N818  # an answer, not a failure
+    """Why a node stays: the condition that does not hold, with the values seen."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value in a formula; arithmetic makes nodes, a number has the element type of the node that is lowered."""
+
+    site: Site
+    name: str
+
+    def __add__(self, other: Value | float) -> Value:
+        return self.site.op("Add", self, other)
+
+    def __sub__(self, other: Value | float) -> Value:
+        return self.site.op("Sub", self, other)
+
+    def __rsub__(self, other: float) -> Value:
+        return self.site.op("Sub", other, self)
+
+    def __mul__(self, other: Value | float) -> Value:
+        return self.site.op("Mul", self, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __truediv__(self, other: Value | float) -> Value:
+        return self.site.op("Div", self, other)
+
+    def __rtruediv__(self, other: float) -> Value:
+        return self.site.op("Div", other, self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes, as the model says or proves them."""
+        known = self.site.context.types.of(self.site.scope, self.name)
+        if known.shape is None or None in known.shape:
+            raise NotLowered(f"needs a known shape; {shown(self.name)} is {known}")
+        return tuple(dim for dim in known.shape if dim is not None)
+
+    @property
+    def rank(self) -> int:
+        """Number of its axes."""
+        known = self.site.context.types.of(self.site.scope, self.name)
+        if known.shape is None:
+            raise NotLowered(f"needs a known rank; {shown(self.name)} is {known}")
+        return len(known.shape)
+
+    def sum(self, axes: Iterable[int], *, keepdims: bool = False) -> Value:
+        """Sum over axes; itself where there are none."""
+        return self._reduced("ReduceSum", axes, keepdims=keepdims)
+
+    def mean(self, axes: Iterable[int], *, keepdims: bool = True) -> Value:
+        """Mean over axes; itself where there are none."""
+        return self._reduced("ReduceMean", axes, keepdims=keepdims)
+
+    def _reduced(self, op_type: str, axes: Iterable[int], *, keepdims: bool) -> Value:
+        numbers = list(axes)
+        return self.site.op(op_type, self, self.site.ints(numbers), keepdims=int(keepdims)) if numbers else self
+
+    def reshape(self, *dims: int) -> Value:
+        """The same elements in another shape; one dim may be -1."""
+        return self.site.op("Reshape", self, self.site.ints(dims))
+
+    def transpose(self, *perm: int) -> Value:
+        """Its axes in another order."""
+        return self if list(perm) == sorted(perm) else self.site.op("Transpose", self, perm=list(perm))
+
+
+class Site:
+    """One node that is being lowered.
+
+    Attributes:
+        context: The model.
+        scope: Graph of the node.
+        node: The node.
+        nodes: Its replacement so far.
+        overwritten: Values that take the place of inputs over which the node writes, by name of the input.
+    """
+
+    def __init__(self, context: Context, scope: Scope, node: NodeProto) -> None:
+        self.context = context
+        self.scope = scope
+        self.node = node
+        self.nodes: list[NodeProto] = []
+        self.overwritten: dict[str, Value] = {}
+        self._attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
+
+    def attribute(self, name: str, default: Any) -> Any:
+        """An attribute, texts decoded; what the node does not have has its default."""
+        value = self._attributes.get(name, default)
+        return value.decode() if isinstance(value, bytes) else value
+
+    @property
+    def inputs(self) -> list[Value | None]:
+        """Inputs; None for an absent one."""
+        return [Value(self, name) if name else None for name in self.node.input]
+
+    @property
+    def dtype(self) -> str:
+        """Element type of the numbers in the formula: the first float type among inputs and outputs."""
+        names = (*self.node.input, *self.node.output)
+        for name in filter(None, names):
+            word = self.context.types.of(self.scope, name).dtype
+            if word in ("float32", "float16", "bfloat16", "float64"):
+                return word
+        raise NotLowered(f"needs a known float type; {shown(names[0])} has none")
+
+    def op(self, op_type: str, *inputs: Value | float | None, **attributes: Any) -> Value:
+        """The result of a standard node."""
+        return self.ops(op_type, 1, *inputs, **attributes)[0]
+
+    def ops(self, op_type: str, count: int, *inputs: Value | float | None, **attributes: Any) -> list[Value]:
+        """The results of a standard node of several outputs."""
+        names = [self._name(value) for value in inputs]
+        results = [Value(self, self._fresh(op_type)) for _ in range(count)]
+        self.nodes.append(helper.make_node(op_type, names, [value.name for value in results], **attributes))
+        return results
+
+    def ints(self, numbers: Iterable[int]) -> Value:
+        """A list of int64."""
+        return self.array(np.array(list(numbers), np.int64))
+
+    def array(self, array: NDArray[Any]) -> Value:
+        """A constant."""
+        value = Value(self, self._fresh("constant"))
+        self.nodes.append(constant(value.name, array))
+        return value
+
+    def number(self, number: float) -> Value:
+        """A number of the element type of the node."""
+        word = self.dtype
+        if word != "bfloat16":
+            return self.array(np.array(number, word))
+        return self.op("Cast", self.array(np.array(number, np.float32)), to=ELEMENT_TYPES[word])
+
+    def zeros(self, shape: Sequence[int]) -> Value:
+        """Zeros of the element type of the node."""
+        return self.op("Expand", self.number(0.0), self.ints(shape))
+
+    def known(self, value: Value) -> NDArray[Any]:
+        """What a value is in every run."""
+        try:
+            return self.context.constants.value(self.scope, value.name)
+        except NotConstant as reason:
+            raise NotLowered(f"needs a constant; {shown(value.name)} {reason}") from reason
+
+    def members(self, value: Value) -> list[Value]:
+        """The tensors of a sequence."""
+        found = self.scope.makers.get(value.name, -1)
+        maker = self.scope.node(found) if found >= 0 else NodeProto()
+        if (normal_domain(maker.domain), maker.op_type) != ("", "SequenceConstruct"):
+            raise NotLowered(f"needs a sequence that SequenceConstruct makes; {shown(value.name)} is none")
+        return [Value(self, name) for name in maker.input]
+
+    def maker(self, value: Value) -> NodeProto | None:
+        """The node of this graph that makes a value."""
+        found = self.scope.makers.get(value.name, -1)
+        return self.scope.node(found) if found >= 0 else None
+
+    def _fresh(self, word: str) -> str:
+        base = next(filter(None, self.node.output), self.node.op_type)
+        return self.context.value_names.fresh(f"{base}/{word}")
+
+    def _name(self, value: Value | float | None) -> str:
+        if value is None:
+            return ""
+        return value.name if isinstance(value, Value) else self.number(value).name
+
+
+Result = Value | None | Sequence[Value | None]
+Lowering = Callable[..., Result]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A node that became standard nodes.
+
+    Attributes:
+        node: Its name, or that of its first output.
+        key: `domain::Type`.
+        into: Types of the standard nodes, in order, constants left out.
+    """
+
+    node: str
+    key: str
+    into: list[str]
+
+    def __getitem__(self, key: str) -> Any:
+        """Entries can also be read like their JSON object."""
+        return getattr(self, key)
+
+
+@dataclass
+class LoweredModel:
+    """What became of a model.
+
+    Attributes:
+        model: The result; the given model itself when nothing was lowered.
+        lowered: Nodes that became standard nodes.
+        left: (name, reason) of nodes that a formula is known for and that stay.
+    """
+
+    model: ModelProto
+    lowered: list[Lowered] = field(default_factory=list)
+    left: list[tuple[str, str]] = field(default_factory=list)
+
+
+def lower(
+    model: ModelProto,
+    formulas: Mapping[Key, Lowering],
+    make_context: Callable[[GraphView], Context],
+    claimed: Callable[[Context], set[tuple[int, int]]],
+) -> LoweredModel:
+    """Replace every node of the main graph that has a formula, in opset 18.
+
+    Args:
+        model: The model, which is not changed.
+        formulas: By domain and type of the node.
+        make_context: Makes the context of a view.
+        claimed: (scope number, node number) of nodes that become operators of ours and stay.
+    """
+    view = GraphView(model)
+    if not any(_key(node) in formulas for node in model.graph.node):
+        return LoweredModel(model)
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    target = ATC_OPSETS.stop - 1
+    context = make_context(view)
+    if current_opset(copy) is None:
+        copy.opset_import.append(helper.make_opsetid("", target))
+    elif problem := opset_problem(view, context.types, target):
+        names = [_label(node) for node in model.graph.node if _key(node) in formulas]
+        return LoweredModel(model, [], [(name, f"the model has no opset {target}: {problem}") for name in names])
+    else:
+        write_opset(copy, context.types, target)
+    result = LoweredModel(copy)
+    while True:
+        # A formula may need a shape that only the lowered nodes before it let onnx infer.
+        done = _round(copy, formulas, make_context(GraphView(copy)), claimed)
+        result.lowered += done.lowered
+        result.left = done.left
+        if not done.lowered or not done.left:
+            break
+    return result if result.lowered else LoweredModel(model, [], result.left)
+
+
+def _round(
+    model: ModelProto,
+    formulas: Mapping[Key, Lowering],
+    context: Context,
+    claimed: Callable[[Context], set[tuple[int, int]]],
+) -> LoweredModel:
+    scope = context.view.main
+    result = LoweredModel(model)
+    taken = claimed(context)
+    nodes: list[NodeProto] = []
+    overwritten: dict[str, list[ValueInfoProto]] = {}
+    for number, node in enumerate(scope.body.node):
+        formula = formulas.get(_key(node))
+        if formula is None or (0, number) in taken or _key(node) in context.view.functions:
+            nodes.append(node)
+            continue
+        site = Site(context, scope, node)
+        try:
+            new = _replacement(site, formula)
+        except NotLowered as reason:
+            result.left.append((_label(node), str(reason)))
+            nodes.append(node)
+            continue
+        for position, made in enumerate(new):
+            made.name = f"{_label(node)}/{made.op_type}_{position}"
+        nodes += new
+        if site.overwritten:
+            overwritten[node.output[0]] = [_updated(context, scope, *item) for item in site.overwritten.items()]
+        result.lowered.append(
+            Lowered(_label(node), key_text(node), [made.op_type for made in new if made.op_type != "Constant"])
+        )
+    if result.lowered:
+        _write(model, nodes, overwritten)
+    return result
+
+
+def _key(node: NodeProto) -> Key:
+    return normal_domain(node.domain), node.op_type
+
+
+def _label(node: NodeProto) -> str:
+    return node.name or next(filter(None, node.output), node.op_type)
+
+
+def _replacement(site: Site, formula: Lowering) -> list[NodeProto]:
+    """The nodes that make the outputs of a node, without those that nobody reads."""
+    try:
+        answer = formula(site, *site.inputs)
+    except TypeError as error:
+        raise NotLowered(f"has {len(site.node.input)} inputs, which is not its form") from error
+    results = [answer] if isinstance(answer, Value) or answer is None else list(answer)
+    made = {name for node in site.nodes for name in node.output}
+    renamed: dict[str, str] = {}
+    for position, name in enumerate(site.node.output):
+        is_read = bool(name) and (
+            site.context.view.uses(site.scope, name) or site.context.view.leaves(site.scope, name)
+        )
+        value = results[position] if position < len(results) else None
+        if value is None:
+            if is_read and not (position == 0 and site.overwritten and not site.context.view.uses(site.scope, name)):
+                raise NotLowered(f"has an output {shown(name)} that its formula does not make")
+        elif is_read:
+            if value.name not in made or value.name in renamed:
+                site.nodes.append(helper.make_node("Identity", [value.name], [name]))
+            else:
+                renamed[value.name] = name
+    for name, value in site.overwritten.items():
+        if value.name in made:
+            renamed.setdefault(value.name, site.context.value_names.fresh(f"{name}_updated"))
+    for node in site.nodes:
+        for names in (node.input, node.output):
+            for position, name in enumerate(names):
+                names[position] = renamed.get(name, name)
+    needed = {*site.node.output, *(renamed.get(value.name, value.name) for value in site.overwritten.values())}
+    kept = []
+    for node in reversed(site.nodes):
+        if needed.intersection(node.output):
+            needed.update(node.input)
+            kept.append(node)
+    site.overwritten = {k: Value(site, renamed.get(v.name, v.name)) for k, v in site.overwritten.items()}
+    return kept[::-1]
+
+
+def _updated(context: Context, scope: Scope, name: str, value: Value) -> ValueInfoProto:
+    """The declaration of what is written over an input."""
+    known = context.types.of(scope, name)
+    kind = ELEMENT_TYPES[known.dtype] if known.dtype else 0
+    return helper.make_tensor_value_info(value.name, kind, known.shape)
+
+
+def _write(model: ModelProto, nodes: Sequence[NodeProto], overwritten: Mapping[str, Sequence[ValueInfoProto]]) -> None:
+    """Put nodes into the main graph; a flag that says "written" gives way to what was written."""
+    graph = model.graph
+    outputs: list[ValueInfoProto] = []
+    given = {value.name for value in graph.output}
+    for value in graph.output:
+        new = overwritten.get(value.name)
+        outputs += [value] if new is None else [entry for entry in new if entry.name not in given]
+    leaving = {value.name for value in outputs}
+    read = {name for node in nodes for name in node.input} | leaving
+    kept = [node for node in nodes if node.op_type != "SequenceConstruct" or read.intersection(node.output)]
+    made = {name for node in kept for name in node.output}
+    declared = [value for value in graph.value_info if value.name in made and value.name not in leaving]
+    _replace(graph.node, kept)
+    _replace(graph.output, outputs)
+    _replace(graph.value_info, declared)
+
+
+def _replace(target: Any, entries: Sequence[Message]) -> None:
+    """Fill a repeated field anew; what is deleted from it must not be in the new list itself."""
+    copies = [type(entry).FromString(entry.SerializeToString()) for entry in entries]
+    del target[:]
+    target.extend(copies)

@@ -1,0 +1,299 @@
+"""What onnxruntime's training nodes compute: in numpy, from their definitions, see `source_operators`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import product
+from math import erf, pi, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Function = Callable[..., tuple[Array, ...]]
+
+
+def _wide(array: Array) -> NDArray[np.float64]:
+    return array.astype(np.float64)
+
+
+def _elementwise(function: Callable[..., Array]) -> Function:
+    """A formula over wide numbers whose result has the type of the first one."""
+
+    def run(*values: Array, **attributes: Any) -> tuple[Array, ...]:
+        result: Array = function(*map(_wide, values), **attributes)
+        return (np.asarray(result).astype(values[0].dtype),)
+
+    return run
+
+
+def _phi(x: Array) -> Array:
+    """The normal distribution function."""
+    return np.asarray(0.5 * (1 + np.vectorize(erf, otypes=[np.float64])(x / sqrt(2))))
+
+
+def _gelu_slope(x: Array) -> Array:
+    return np.asarray(_phi(x) + x * np.exp(-x * x / 2) / sqrt(2 * pi))
+
+
+def _fast(x: Array) -> Array:
+    return np.asarray(np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))
+
+
+def _fast_slope(x: Array) -> Array:
+    inner = sqrt(2 / pi) * (1 + 3 * 0.044715 * x**2)
+    return np.asarray(0.5 * (1 + _fast(x) + x * inner / np.cosh(sqrt(2 / pi) * (x + 0.044715 * x**3)) ** 2))
+
+
+def _logistic(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _quick_slope(x: Array, alpha: float) -> Array:
+    gate = _logistic(alpha * x)
+    return np.asarray(gate + alpha * x * gate * (1 - gate))
+
+
+def _jacobian(y: Array, dy: Array, axis: int, *, is_log: bool, is_flat: bool) -> Array:
+    """Multiply dY by the Jacobian matrix of a softmax or its logarithm, one row after the other."""
+    place = axis % y.ndim
+    rows = [np.moveaxis(value, place, -1) for value in (y, dy)]
+    if is_flat:
+        rows = [value.reshape(int(np.prod(y.shape[:place])), -1) for value in (y, dy)]
+    shape = rows[0].shape
+    results = []
+    for out, grad in zip(*(value.reshape(-1, shape[-1]) for value in rows), strict=True):
+        identity = np.eye(out.size)
+        matrix = identity - np.exp(out)[None, :] if is_log else np.diag(out) - np.outer(out, out)
+        results.append(grad @ matrix)
+    result = np.array(results).reshape(shape)
+    return result.reshape(y.shape) if is_flat else np.moveaxis(result, -1, place)
+
+
+def _softmax_grad(*, is_log: bool, is_flat: bool) -> Function:
+    def run(dy: Array, y: Array, *, axis: int = 1 if is_flat else -1, **_: Any) -> Array:
+        return _jacobian(y, dy, axis, is_log=is_log, is_flat=is_flat)
+
+    return _elementwise(run)
+
+
+def _layer_norm_grad(
+    dy: Array, x: Array, scale: Array, mean: Array, inv_std: Array, *, axis: int = -1, **_: Any
+) -> tuple[Array, ...]:
+    """Gradients of a layer normalisation, row by row."""
+    place = axis % x.ndim
+    width = int(np.prod(x.shape[place:]))
+    rows, grads = (_wide(value).reshape(-1, width) for value in (x, dy))
+    hat = (rows - _wide(mean).reshape(-1, 1)) * _wide(inv_std).reshape(-1, 1)
+    dx = np.empty(rows.shape)
+    for row in range(len(rows)):
+        matrix = np.eye(width) - 1 / width - np.outer(hat[row], hat[row]) / width
+        dx[row] = inv_std.reshape(-1)[row] * matrix @ (grads[row] * scale.reshape(-1))
+    sums = [values.sum(0).reshape(x.shape[place:]).astype(scale.dtype) for values in (grads * hat, grads)]
+    return dx.reshape(x.shape).astype(x.dtype), sums[0], sums[1]
+
+
+def _batch_norm_internal(
+    x: Array, scale: Array, bias: Array, mean: Array, variance: Array, **attributes: Any
+) -> tuple[Array, ...]:
+    """Batch normalisation in training; the variance is that of the batch, not an estimate."""
+    momentum, epsilon = attributes.get("momentum", 0.9), attributes.get("epsilon", 1e-5)
+    channels = np.moveaxis(_wide(x), 1, -1)
+    flat = channels.reshape(-1, x.shape[1])
+    centre, inv_std = flat.mean(0), 1 / np.sqrt(flat.var(0) + epsilon)
+    y = np.moveaxis((channels - centre) * inv_std * scale + bias, -1, 1)
+    running = [old * momentum + new * (1 - momentum) for old, new in ((mean, centre), (variance, flat.var(0)))]
+    return tuple(value.astype(x.dtype) for value in (y, *running, centre, inv_std))
+
+
+def _cross_entropy_grad(
+    dy: Array,
+    log_prob: Array,
+    labels: Array,
+    weight: Array | None = None,
+    ignored: Array | None = None,
+    bias: Array | None = None,
+    *,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+) -> tuple[Array, ...]:
+    """Gradient of the scores, one label after the other."""
+    index = ignore_index if ignored is None else int(ignored.item())
+    result = np.zeros(log_prob.shape)
+    total = 0.0
+    for place in np.ndindex(labels.shape):
+        label = int(labels[place])
+        if label == index:
+            continue
+        factor = 1.0 if weight is None else float(weight[label])
+        total += factor
+        column = (place[0], slice(None), *place[1:])
+        grad = np.exp(_wide(log_prob)[column])
+        grad[label] -= 1
+        result[column] = grad * factor * float(dy[place] if dy.ndim else dy)
+    result = result / total if reduction == "mean" else result
+    return ((result if bias is None else result + bias.reshape(result.shape)).astype(log_prob.dtype),)
+
+
+def _cross_entropy(
+    scores: Array, labels: Array, weight: Array | None = None, ignored: Array | None = None, *, reduction: str = "mean"
+) -> tuple[Array, ...]:
+    """The loss and the logarithms of the probabilities."""
+    wide = _wide(scores)
+    log_prob = wide - np.log(np.exp(wide).sum(1, keepdims=True))
+    loss, factors = np.zeros(labels.shape), np.zeros(labels.shape)
+    for place in np.ndindex(labels.shape):
+        label = int(labels[place])
+        if ignored is not None and label == ignored.item():
+            continue
+        factors[place] = 1.0 if weight is None else weight[label]
+        loss[place] = -factors[place] * log_prob[(place[0], label, *place[1:])]
+    total = {"none": loss, "sum": loss.sum(), "mean": loss.sum() / factors.sum()}[reduction]
+    return np.asarray(total).astype(scores.dtype), log_prob.astype(scores.dtype)
+
+
+def _dropout_grad(
+    dy: Array, mask: Array, ratio: Array | None = None, _training: Array | None = None
+) -> tuple[Array, ...]:
+    """Gradient of a dropout; onnxruntime does not look at the mode."""
+    share = 0.5 if ratio is None else float(ratio.item())
+    return ((dy * mask / (1 - share)).astype(dy.dtype),)
+
+
+def _fused_matmul(a: Array, b: Array, **attributes: Any) -> tuple[Array, ...]:
+    """A product of operands whose axes are turned first."""
+    operands = []
+    for side, value in (("A", a), ("B", b)):
+        turned = np.moveaxis(_wide(value), 0, -2) if attributes.get(f"transBatch{side}") else _wide(value)
+        operands.append(np.swapaxes(turned, -1, -2) if attributes.get(f"trans{side}") and value.ndim > 1 else turned)
+    return ((attributes.get("alpha", 1.0) * (operands[0] @ operands[1])).astype(a.dtype),)
+
+
+def _scale(x: Array, scale: Array, *, scale_down: int = 0) -> tuple[Array, ...]:
+    return ((_wide(x) / scale if scale_down else _wide(x) * scale).astype(x.dtype),)
+
+
+def _gather_elements_grad(dy: Array, shape: Array, indices: Array, *, axis: int = 0) -> tuple[Array, ...]:
+    result = np.zeros(shape.tolist())
+    for place in np.ndindex(dy.shape):
+        target = list(place)
+        target[axis] = int(indices[place])
+        result[tuple(target)] += dy[place]
+    return (result.astype(dy.dtype),)
+
+
+def _gather_nd_grad(shape: Array, indices: Array, dy: Array, *, batch_dims: int = 0) -> tuple[Array, ...]:
+    if batch_dims:
+        raise ValueError("GatherNDGrad is known without batch axes only")
+    result = np.zeros(shape.tolist())
+    for place in np.ndindex(indices.shape[:-1]):
+        result[tuple(indices[place].tolist())] += dy[place]
+    return (result.astype(dy.dtype),)
+
+
+def _slice_grad(
+    dy: Array, shape: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
+) -> tuple[Array, ...]:
+    result = np.zeros(shape.tolist(), dy.dtype)
+    picked = [slice(None)] * result.ndim
+    for position, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        axis = position if axes is None else int(axes[position])
+        picked[axis] = slice(start, end, 1 if steps is None else int(steps[position]))
+    result[tuple(picked)] = dy
+    return (result,)
+
+
+def _concat_training(*parts: Array, axis: int) -> tuple[Array, ...]:
+    return np.concatenate(parts, axis), np.array([part.shape[axis] for part in parts], np.int64)
+
+
+def _reduce_sum_training(
+    x: Array, axes: Array, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> tuple[Array, ...]:
+    if not axes.size:
+        return (x if noop_with_empty_axes else x.sum(keepdims=bool(keepdims)),)
+    return (x.sum(tuple(axes.tolist()), keepdims=bool(keepdims)),)
+
+
+def _conv_grad(dy: Array, x: Array, w: Array, **attributes: Any) -> tuple[Array, ...]:
+    """Gradients of `Conv`, one tap and one group at a time."""
+    size, rank = x.shape[2:], x.ndim - 2
+    group = attributes.get("group", 1)
+    pads = attributes.get("pads", [0] * 2 * rank)
+    strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
+    if attributes.get("auto_pad", "NOTSET") != "NOTSET":
+        raise ValueError("ConvGrad is known with explicit pads only")
+    wide = np.pad(_wide(x), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+    dx, dw, grads, taps = np.zeros(wide.shape), np.zeros(w.shape), _wide(dy), _wide(w)
+    ins, outs = x.shape[1] // group, w.shape[0] // group
+    for number, tap in product(range(group), np.ndindex(w.shape[2:])):
+        window = tuple(
+            slice(tap[i] * dilations[i], tap[i] * dilations[i] + strides[i] * (dy.shape[2 + i] - 1) + 1, strides[i])
+            for i in range(rank)
+        )
+        read = (slice(None), slice(number * ins, (number + 1) * ins), *window)
+        made = slice(number * outs, (number + 1) * outs)
+        dx[read] += np.moveaxis(np.tensordot(grads[:, made], taps[(made, slice(None), *tap)], (1, 0)), -1, 1)
+        others = [0, *range(2, rank + 2)]
+        dw[(made, slice(None), *tap)] = np.tensordot(grads[:, made], wide[read], (others, others))
+    inner = tuple(slice(pads[i], pads[i] + size[i]) for i in range(rank))
+    db = grads.sum((0, *range(2, rank + 2)))
+    return dx[(slice(None), slice(None), *inner)].astype(x.dtype), dw.astype(w.dtype), db.astype(dy.dtype)
+
+
+def max_pool_grad(dy: Array, indices: Array, **attributes: Any) -> tuple[Array, ...]:
+    """Gradient of a `MaxPool` that reads its whole input: the node does not say how large that was."""
+    rank = dy.ndim - 2
+    pads = attributes.get("pads", [0] * 2 * rank)
+    strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
+    kernel = attributes["kernel_shape"]
+    size = [
+        (dy.shape[2 + i] - 1) * strides[i] + dilations[i] * (kernel[i] - 1) + 1 - pads[i] - pads[rank + i]
+        for i in range(rank)
+    ]
+    result = np.zeros((*dy.shape[:2], *size))
+    for place in np.ndindex(dy.shape):
+        result.reshape(-1)[int(indices[place])] += dy[place]
+    return (result.astype(dy.dtype),)
+
+
+def _accumulate(buffer: Array, gradient: Array, overwrite: Array | None = None) -> tuple[Array, ...]:
+    is_new = overwrite is not None and bool(overwrite.item())
+    return np.ones(1, bool), gradient if is_new else buffer + gradient
+
+
+TRAINING: Mapping[str, Function] = {
+    "BatchNormInternal": _batch_norm_internal,
+    "BiasFastGeluGrad_dX": _elementwise(lambda dy, x, b: dy * _fast_slope(x + b)),
+    "BiasGelu": _elementwise(lambda x, b: (x + b) * _phi(x + b)),
+    "BiasGeluGrad_dX": _elementwise(lambda dy, x, b: dy * _gelu_slope(x + b)),
+    "ConcatTraining": _concat_training,
+    "ConvGrad": _conv_grad,
+    "DropoutGrad": _dropout_grad,
+    "FastGelu": _elementwise(lambda x, b=0.0: 0.5 * (x + b) * (1 + _fast(x + b))),
+    "FastGeluGrad": _elementwise(lambda dy, x: dy * _fast_slope(x)),
+    "FusedMatMul": _fused_matmul,
+    "GatherElementsGrad": _gather_elements_grad,
+    "GatherNDGrad": _gather_nd_grad,
+    "Gelu": _elementwise(lambda x: x * _phi(x)),
+    "GeluGrad": _elementwise(lambda dy, x: dy * _gelu_slope(x)),
+    "InPlaceAccumulatorV2": _accumulate,
+    "LayerNormalizationGrad": _layer_norm_grad,
+    "LogSoftmaxGrad": _softmax_grad(is_log=True, is_flat=True),
+    "LogSoftmaxGrad_13": _softmax_grad(is_log=True, is_flat=False),
+    "PassThrough": lambda *values: values,
+    "QuickGelu": _elementwise(lambda x, alpha=1.702: x * _logistic(alpha * x)),
+    "QuickGeluGrad": _elementwise(lambda dy, x, alpha=1.702: dy * _quick_slope(x, alpha)),
+    "ReduceSumTraining": _reduce_sum_training,
+    "ReluGrad": _elementwise(lambda dy, y: np.where(y > 0, dy, 0)),
+    "Scale": _scale,
+    "SigmoidGrad": _elementwise(lambda dy, y: dy * y * (1 - y)),
+    "SliceGrad": _slice_grad,
+    "SoftmaxCrossEntropyLossGrad": _cross_entropy_grad,
+    "SoftmaxCrossEntropyLossInternal": _cross_entropy,
+    "SoftmaxCrossEntropyLossInternalGrad": _cross_entropy_grad,
+    "SoftmaxGrad": _softmax_grad(is_log=False, is_flat=True),
+    "SoftmaxGrad_13": _softmax_grad(is_log=False, is_flat=False),
+    "TanhGrad": _elementwise(lambda dy, y: dy * (1 - y * y)),
+}
