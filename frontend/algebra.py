@@ -137,6 +137,14 @@ class Algebra:
             return self._symbol(scope, name)
         return self._of_node(scope, scope.node(number), depth + 1) or self._symbol(scope, name)
 
+    def _exponent(self, scope: Scope, name: str) -> float:
+        """One number, which may be an integer beside a float; 0 when there is none."""
+        try:
+            value = self._constants.value(scope, name)
+        except NotConstant:
+            return 0.0
+        return float(value.item()) if value.size == 1 and value.dtype.kind in "fi" else 0.0
+
     def _number(self, scope: Scope, name: str) -> float | None:
         try:
             value = self._constants.value(scope, name)
@@ -160,7 +168,7 @@ class Algebra:
             return None
         second = self.terms(scope, node.input[1], depth)
         if node.op_type == "Pow":
-            exponent = second.get(_NOTHING, 0.0) if set(second) == {_NOTHING} else 0.0
+            exponent = self._exponent(scope, node.input[1])
             whole = exponent * 2
             return self._power(scope, node.input[0], first, Fraction(int(whole), 2)) if whole in range(-6, 7) else None
         if node.op_type in ("Add", "Sub"):

@@ -24,6 +24,8 @@ from opforge.frontend.names import path_text
 from opforge.frontend.save import require_targets
 
 _ONNX, _GE_IR = 5, 1
+# Findings, and letters of each, that somebody reads on a terminal.
+_LINES, _LINE_LENGTH = 1000, 1000
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,12 @@ def check_command(model: Path, *, json_out: Path | None) -> int:
 
 def _print(model: Path, findings: Sequence[Finding]) -> None:
     console = Console(soft_wrap=True, highlight=False, markup=False)
-    for finding in findings:
+    for finding in findings[:_LINES]:
         text = str(finding)
-        console.print(text if text.isprintable() else repr(text))
+        text = text if text.isprintable() else repr(text)
+        console.print(text if len(text) <= _LINE_LENGTH else f"{text[:_LINE_LENGTH]}...")
+    if len(findings) > _LINES:
+        console.print(f"... and {len(findings) - _LINES} more; check --json has all of them")
     errors = sum(finding.level == "error" for finding in findings)
     console.print(f"{path_text(model)}: {errors} errors, {len(findings) - errors} warnings")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +18,7 @@ from opforge.frontend.load import SourceModel
 from opforge.frontend.names import path_text
 from opforge.frontend.operators import project_specs
 from opforge.frontend.opset import ATC_OPSETS
-from opforge.frontend.parser_safe import SPELLINGS, constant_only_nodes, is_constant, is_read_by_atc
+from opforge.frontend.parser_safe import SPELLINGS, constant_only_nodes, foldable, is_constant, is_read_by_atc
 from opforge.frontend.rules import Context
 from opforge.frontend.value_types import DTYPE_WORDS
 from opforge.package.surroundings import CUSTOM_PATH, OPP_PATH, Surroundings
@@ -64,16 +64,19 @@ def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Fin
     """
     view = GraphView(source.model, path_text(source.path))
     context = Context(view, {spec.op_type: spec for spec in project_specs()}, source.path.parent)
-    findings = [*_imports(view), *_ends(view), *_names(view), *_joined_names(view)]
     ours = _ours(context)
     search = Search(context, (), OPFORGE_DOMAIN)
     search.run()
+    # A model in which nothing is rewritten comes out of a conversion as it is.
+    is_rewritten = bool(search.placements)
+    findings = [*_imports(view, is_rewritten), *_ends(view), *_names(view), *_joined_names(view)]
     for scope in view.scopes:
         if is_read_by_atc(scope):
             for number, node in enumerate(scope.body.node):
                 if (scope.number, number) not in search.claimed:
-                    findings += _node(context, scope, number, node, ours)
-    findings += _vanishing(view)
+                    findings += _node(context, scope, number, node, ours, is_rewritten)
+    folded = {(s.number, n) for s, n, _ in foldable(view, context.constants)} if is_rewritten else set()
+    findings += _vanishing(view, folded)
     findings += _operators(search, ours)
     return [*findings, *_packages(view, ours, environment)]
 
@@ -82,10 +85,11 @@ def _name(node: NodeProto, number: int) -> str:
     return f"{node.name or next(filter(None, node.output), f'#{number}')} ({key_text(node)})"
 
 
-def _imports(view: GraphView) -> Iterator[Finding]:
+def _imports(view: GraphView, is_rewritten: bool) -> Iterator[Finding]:
     domains = [normal_domain(entry.domain) for entry in view.model.opset_import]
     for domain in sorted(domain for domain, count in Counter(domains).items() if count > 1):
-        yield Finding("model", "silent", f"{domain or 'ai.onnx'} is imported twice, the last version counts", CONVERT)
+        cause = f"{domain or 'ai.onnx'} is imported twice, the last version counts"
+        yield Finding("model", "silent", cause, CONVERT if is_rewritten else "remove the other one")
     version = view.main.opsets.get("")
     if version is not None and version not in ATC_OPSETS:
         span = f"{ATC_OPSETS.start} to {ATC_OPSETS.stop - 1}"
@@ -117,6 +121,10 @@ def _ends(view: GraphView) -> Iterator[Finding]:
         yield Finding("model", "E16001", "has no output", "export a model with an output")
     for value in given:
         tensor = value.type.tensor_type
+        if not value.type.HasField("tensor_type"):
+            kind = value.type.WhichOneof("value") or "value without a type"
+            yield Finding(value.name, "E19999", f"the input is no tensor but a {kind}", "export it with tensors alone")
+            continue
         if not tensor.HasField("shape"):
             yield Finding(value.name, "silent", "the input has no shape, which reads as a scalar", "give it a shape")
         elif any(not dim.HasField("dim_value") or dim.dim_value < 0 for dim in tensor.shape.dim):
@@ -124,6 +132,8 @@ def _ends(view: GraphView) -> Iterator[Finding]:
                 value.name, "E10001", "the input has dims without a size", "pass --input_shape to atc", "warning"
             )
         yield from _type(value.name, tensor.elem_type)
+    for sparse in graph.sparse_initializer:
+        yield Finding(sparse.values.name, "silent", "is a sparse initializer, ATC drops it", "write it as a dense one")
     for initializer in graph.initializer:
         yield from _type(initializer.name, initializer.data_type)
     for value in graph.output:
@@ -164,7 +174,12 @@ def _joined_names(view: GraphView) -> Iterator[Finding]:
 
 
 def _node(
-    context: Context, scope: Scope, number: int, node: NodeProto, ours: Mapping[tuple[str, str], str]
+    context: Context,
+    scope: Scope,
+    number: int,
+    node: NodeProto,
+    ours: Mapping[tuple[str, str], str],
+    is_rewritten: bool,
 ) -> Iterator[Finding]:
     view, key = context.view, (normal_domain(node.domain), node.op_type)
     name = _name(node, number)
@@ -177,8 +192,11 @@ def _node(
         used = [attribute.name for attribute in node.attribute]
         if used != ["value"]:
             cause = f"a Constant with {', '.join(used) or 'no value'} becomes an empty tensor"
-            fix = CONVERT if set(used) <= set(SPELLINGS) else "write it with the attribute value"
-            yield Finding(name, "silent", cause, fix)
+            is_repaired = is_rewritten and set(used) <= set(SPELLINGS)
+            yield Finding(name, "silent", cause, CONVERT if is_repaired else "write it with the attribute value")
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield from _type(name, attribute.t.data_type)
         return
     if key in ours:
         return
@@ -191,15 +209,19 @@ def _node(
         return
     if onnx.defs.has(node.op_type, max_inclusive_version=version, domain=key[0]):
         schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=version, domain=key[0])
+        if len(node.input) > schema.max_input:
+            cause = f"has {len(node.input)} inputs, {key[1]} takes at most {schema.max_input}"
+            yield Finding(name, "E19999", cause, "remove what is too much")
         for position in range(schema.min_input):
             if position >= len(node.input) or not node.input[position]:
                 yield Finding(name, "E19999", f"input {position} is required and not linked", "connect it")
 
 
-def _vanishing(view: GraphView) -> Iterator[Finding]:
+def _vanishing(view: GraphView, folded: Collection[tuple[int, int]]) -> Iterator[Finding]:
     for scope, number in constant_only_nodes(view):
         cause = "depends on constants alone: ATC drops it and what it makes"
-        yield Finding(_name(scope.node(number), number), "silent", cause, "fold it, for instance with opforge convert")
+        fix = CONVERT if (scope.number, number) in folded else "fold it, for instance with onnxsim"
+        yield Finding(_name(scope.node(number), number), "silent", cause, fix)
     for name in view.main.output_names:
         maker = view.main.makers.get(name, INPUT)
         if maker >= 0 and is_constant(view.main.node(maker)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import ceil, prod
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.external import is_external, with_data
-from opforge.frontend.graph import Scope, normal_domain
+from opforge.frontend.graph import INPUT, Scope, normal_domain
 from opforge.frontend.names import first_line, shown
 from opforge.frontend.tensor_data import data_problem, element_count
 from opforge.frontend.value_types import DTYPE_WORDS, ValueTypes
@@ -77,7 +77,9 @@ class Constants:
         if maker < 0:
             tensor = scope.initializer(name)
             if tensor is None:
-                raise NotConstant("is an input")
+                raise NotConstant(
+                    "is an input" if maker == INPUT else "is an input, which has a value unless it is fed"
+                )
             return self._tensor(tensor)
         node = scope.node(maker)
         rule = _EVALUATORS.get(node.op_type) if normal_domain(node.domain) == "" else None
@@ -205,11 +207,38 @@ class Constants:
         fill = [self._tensor(a.t) for a in node.attribute if a.name == "value"] or [np.zeros(1, np.float32)]
         return np.full(dims, fill[0].reshape(-1)[0], fill[0].dtype)
 
+    def range_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Range` of few elements."""
+        values = [self.value(scope, name, depth).reshape(()) for name in node.input]
+        start, limit, step = (value.item() for value in values)
+        if not step or not np.isfinite([start, limit, step]).all():
+            raise NotConstant(f"is a Range from {start} to {limit} by {step}")
+        count = max(ceil((limit - start) / step), 0)
+        if count > _MAX_ELEMENTS:
+            raise NotConstant(f"is a Range of {count} elements, more than {_MAX_ELEMENTS}")
+        return np.add(values[0], np.multiply(np.arange(count).astype(values[0].dtype), values[2]))
+
+    def expand(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Expand` to few elements."""
+        data, dims = self.value(scope, node.input[0], depth), self.numbers(scope, node, "shape", 1, depth)
+        return np.broadcast_to(data, _small(data.shape, tuple(dims or ()))).copy()
+
+    def where(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Where` of small values."""
+        condition, first, second = (self.value(scope, name, depth) for name in node.input)
+        _small(condition.shape, first.shape, second.shape)
+        return np.where(condition.astype(bool), first, second)
+
+    def unary(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """A function of one value, element by element."""
+        return np.asarray(_UNARY[node.op_type](self.value(scope, node.input[0], depth)))
+
     def elementwise(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
         """Arithmetic of two small values of one type; integers wrap around as at run time."""
         first, second = (self.value(scope, name, depth) for name in node.input)
-        if first.dtype != second.dtype or prod(np.broadcast_shapes(first.shape, second.shape)) > _MAX_ELEMENTS:
-            raise NotConstant(f"is a {node.op_type} of {first.dtype} {first.shape} and {second.dtype} {second.shape}")
+        if first.dtype != second.dtype:
+            raise NotConstant(f"is a {node.op_type} of {first.dtype} and {second.dtype}")
+        _small(first.shape, second.shape)
         with np.errstate(all="ignore"):
             return np.asarray(_ARITHMETIC[node.op_type](first, second))
 
@@ -242,20 +271,54 @@ def int_attribute(node: NodeProto, name: str) -> int | None:
     return None
 
 
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"Add": np.add, "Mul": np.multiply, "Sub": np.subtract}
+def _small(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape to which shapes are broadcast.
+
+    Raises:
+        NotConstant: It has too many elements.
+    """
+    shape = np.broadcast_shapes(*shapes)
+    if prod(shape) > _MAX_ELEMENTS:
+        raise NotConstant(f"has {prod(shape)} elements, more than {_MAX_ELEMENTS}")
+    return shape
+
+
+def _divide(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """Division as ONNX has it: of integers, what is left of the point."""
+    if first.dtype.kind not in "iu":
+        return np.asarray(np.divide(first, second))
+    if not second.all():
+        raise NotConstant("divides an integer by 0")
+    return np.asarray(np.where((first < 0) ^ (second < 0), -(abs(first) // abs(second)), abs(first) // abs(second)))
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": np.add,
+    "Div": _divide,
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "Less": np.less,
+    "Mul": np.multiply,
+    "Sub": np.subtract,
+}
+_UNARY: dict[str, Callable[[Any], Any]] = {"Neg": np.negative, "Not": np.logical_not}
 _EVALUATORS: dict[str, Callable[[Constants, Scope, NodeProto, int], Constant]] = {
     **dict.fromkeys(_ARITHMETIC, Constants.elementwise),
+    **dict.fromkeys(_UNARY, Constants.unary),
     "Cast": Constants.cast,
     "Concat": Constants.concat,
     "Constant": Constants.constant_node,
     "ConstantOfShape": Constants.constant_of_shape,
+    "Expand": Constants.expand,
     "Gather": Constants.gather,
     "Identity": Constants.identity,
+    "Range": Constants.range_node,
     "Reshape": Constants.reshape,
     "Shape": Constants.shape_node,
     "Slice": Constants.slice,
     "Squeeze": Constants.squeeze,
     "Transpose": Constants.transpose,
     "Unsqueeze": Constants.unsqueeze,
+    "Where": Constants.where,
 }
 FOLDABLE = frozenset(_EVALUATORS)

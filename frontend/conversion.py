@@ -185,16 +185,17 @@ def convert(
         search.run()
         return search.claimed
 
-    nodes = _count(GraphView(source, where))
     lowering = LoweredModel(source)
     if lower_training:
         lowering = lower(source, _FORMULAS, lambda view: Context(view, operators, folder), our_nodes)
     base = lowering.model
     search = search_in(base)
+    nodes = _count(search.context.view if base is source else GraphView(source, where))
     left = [Left(name, "standard operators", reason) for name, reason in lowering.left]
     warnings: list[str] = []
-    # The body of a function has no types, which patterns need.
-    if (search.placements or groups) and (inlined := without_functions(base)):
+    # The body of a function has no types, which patterns and some conditions need.
+    is_open = bool(groups) or any(scope.function for scope, _, _ in search.refusals)
+    if (search.placements or is_open) and (inlined := without_functions(base)):
         found = search_in(inlined)
         if found.placements:
             base, search = inlined, found
@@ -379,6 +380,10 @@ class Search:
         key = normal_domain(node.domain), node.op_type
         if key[0] != OPFORGE_DOMAIN and key in self.context.view.functions:
             return Refusal("the model defines a local function of this name, which decides what the node computes")
+        if parameters := [attribute.name for attribute in node.attribute if attribute.ref_attr_name]:
+            return Refusal(
+                f"attribute {shown(parameters[0])} is a parameter of the function around it, expected a value"
+            )
         match = rule.check(self.context, scope, number)
         if match is None or isinstance(match, Refusal):
             return match

@@ -30,6 +30,8 @@ from opforge.frontend.source_operators import source_operators
 
 Operators = Literal["twin", "function"]
 _BODY_OPSET = 18
+# A turn takes some microseconds at least; a model with more was not made to be executed here.
+_MAX_TURNS = 1_000_000
 # What evaluating a node can raise when the model or its inputs are wrong.
 _NODE_ERRORS = (
     ArithmeticError,
@@ -137,6 +139,8 @@ class Loop(ReferenceLoop):
 
     def _run(self, M: Array | None, cond: Array | None = None, *args: Any, **options: Any) -> tuple[Array, ...]:  # noqa: N803  # the evaluator's name
         """Run the body until the condition is false or `M` turns are done."""
+        if M is not None and (turns := int(np.max(M))) > _MAX_TURNS:
+            raise ValueError(f"a Loop of {turns} turns, expected at most {_MAX_TURNS}")
         start = np.array(True) if cond is None else cond
         results: tuple[Array, ...] = super()._run(M, start, *args, **options)  # type: ignore[no-untyped-call]
         return results

@@ -19,6 +19,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 from opforge.codegen.errors import UserError
 from opforge.frontend.files import NewFile, open_inside, stream, write_files
 from opforge.frontend.names import path_text, shown
+from opforge.frontend.progress import progress
 from opforge.frontend.tensor_data import BITS, element_count
 
 _CHUNK_BYTES = 1 << 24
@@ -221,7 +222,9 @@ def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path
         size, free = os.fstat(reader.fileno()).st_size, disk_usage(target.parent).free
         if size > free:
             raise UserError(f"{place}: needs {size} bytes for the model's external data, {free} are free; make room")
-        write_files([NewFile(target, lambda writer: stream(reader.fileno(), writer.fileno()), "external data")])
+        with progress(target.name, size) as advance:
+            new = NewFile(target, lambda writer: stream(reader.fileno(), writer.fileno(), advance), "external data")
+            write_files([new])
     return [target]
 
 

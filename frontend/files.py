@@ -14,6 +14,8 @@ from typing import BinaryIO
 from opforge.codegen.errors import UserError
 from opforge.frontend.names import first_line, path_text
 
+# Copied between two looks at the clock.
+_STEP_BYTES = 1 << 26
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",
@@ -186,15 +188,24 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def stream(source: int, target: int) -> None:
-    """Copy a file by descriptors inside the kernel, which shares the blocks where the file system can."""
-    remaining = os.fstat(source).st_size
-    while remaining > 0:
+def stream(source: int, target: int, advance: Callable[[int], object] = lambda _done: None) -> None:
+    """Copy a file by descriptors inside the kernel, which shares the blocks where the file system can.
+
+    Args:
+        source: The file to read.
+        target: The file to write.
+        advance: Takes how many bytes are done.
+    """
+    size = os.fstat(source).st_size
+    done = 0
+    while done < size:
+        count = min(size - done, _STEP_BYTES)
         try:
-            copied = os.copy_file_range(source, target, min(remaining, 1 << 30))
+            copied = os.copy_file_range(source, target, count)
         except OSError:
             # Not every pair of file systems can; the offsets stand after what was copied.
-            copied = os.sendfile(target, source, None, min(remaining, 1 << 30))
+            copied = os.sendfile(target, source, None, count)
         if copied == 0:
-            raise OSError(f"the file became {remaining} bytes shorter while it was copied")
-        remaining -= copied
+            raise OSError(f"the file became {size - done} bytes shorter while it was copied")
+        done += copied
+        advance(done)

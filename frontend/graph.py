@@ -23,6 +23,8 @@ INPUT = -1
 INITIALIZER = -2
 # protobuf stops at 100 messages inside each other, three per graph; a model built in memory can hold more.
 _MAX_DEPTH = 31
+# Since then initializers need not be inputs; those that are may be fed.
+_FREE_INITIALIZERS_IR = 4
 _PLACE = 200
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
@@ -53,6 +55,7 @@ class Scope:
         makers: Node number by value name, or INPUT or INITIALIZER.
         owner: op type of the node whose subgraph this is; "" for the main graph and for functions.
         captures: By number of a node with subgraphs: names that these read from outside.
+        lists_initializers: Whether the inputs have to list the initializers too, as before IR 4.
         keys: Node numbers by (domain, op type) as the nodes spell them.
     """
 
@@ -64,6 +67,7 @@ class Scope:
     owner: str = ""
     makers: dict[str, int] = field(default_factory=dict)
     captures: dict[int, set[str]] = field(default_factory=dict)
+    lists_initializers: bool = False
     keys: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def node(self, number: int) -> NodeProto:
@@ -89,7 +93,7 @@ class Scope:
 
     def initializer(self, name: str) -> TensorProto | None:
         """The initializer of that name in this very scope; None when the caller may feed another value."""
-        if isinstance(self.body, FunctionProto) or name not in self.initializers or name in self.input_names:
+        if isinstance(self.body, FunctionProto) or name not in self.initializers or name in self.defaulted_inputs:
             return None
         return self.body.initializer[self.initializers[name]]
 
@@ -99,6 +103,11 @@ class Scope:
         if isinstance(self.body, FunctionProto):
             return frozenset(self.body.input)
         return frozenset(value.name for value in self.body.input)
+
+    @property
+    def defaulted_inputs(self) -> frozenset[str]:
+        """Inputs whose initializer is a default; before IR 4 every initializer had to be an input and was fixed."""
+        return frozenset() if self.lists_initializers else self.input_names
 
     @cached_property
     def output_names(self) -> frozenset[str]:
@@ -145,7 +154,7 @@ class GraphView:
         self.scopes: list[Scope] = []
         self._where = where
         opsets = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
-        main = Scope(model.graph, None, opsets, "graph", 0)
+        main = Scope(model.graph, None, opsets, "graph", 0, lists_initializers=model.ir_version < _FREE_INITIALIZERS_IR)
         opset_imports = [*model.opset_import, *(entry for f in model.functions for entry in f.opset_import)]
         self._require_text(main, *(entry.domain for entry in opset_imports))
         self._require_defined(main, self._index(main, 0))

@@ -30,6 +30,7 @@ _MEMORY_BYTES, _MEMORY_PER_BYTE = 850 * _MIB, 16
 _CPU_SECONDS, _CPU_SECONDS_PER_MIB = 120, 4
 # Bytes of messages per byte of a file: exporters' models take 2 to 4; messages without content take a hundred.
 _PARSED_BYTES, _PARSED_PER_BYTE = 192 * _MIB, 4
+_SET_PARENT_DEATH_SIGNAL = 1  # of linux/prctl.h
 _lock = Lock()
 # Where a supervised process says what it works on; -1 in any other.
 _claims = -1
@@ -211,12 +212,16 @@ def claimed(place: str, size: int) -> Iterator[None]:
     Raises:
         UserError: There was not enough memory.
     """
+    import ctypes
+
     from google.protobuf.message import DecodeError, EncodeError
 
     limits = limits_for(size)
     if _claims >= 0:
         os.write(_claims, f"{limits.memory} {limits.seconds} {place}".encode(errors="backslashreplace"))
         _restrict(limits, 0)
+        # Killed, the parent cannot pass it on.
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL))
         # Looking for cycles among millions of names takes longer than the work; the process ends soon.
         gc.disable()
     try:

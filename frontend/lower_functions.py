@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import pi, sqrt
+from math import pi, prod, sqrt
 
 import numpy as np
 
 from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value
 from opforge.frontend.names import shown
-from opforge.frontend.value_types import ELEMENT_TYPES
 
 # The tanh approximation of Gelu: 0.5 x (1 + tanh(_FAST (x + _CUBE x^3))).
 _FAST, _CUBE = sqrt(2 / pi), 0.044715
@@ -125,26 +124,27 @@ def _cross_entropy_grad(
 ) -> Value:
     """(softmax - one_hot) times weight of the label times dY; for a mean over the sum of these weights."""
     shape = log_prob.shape
-    hot = site.op("OneHot", labels, site.array(np.array(shape[1])), site.op("Concat", *_zero_one(site), axis=0), axis=1)
-    label_shape = (shape[0], *shape[2:])
-    factor = site.op("Expand", site.number(1.0), site.ints(label_shape))
-    index = int(site.known(ignored).item()) if ignored else site.attribute("ignore_index", None)
-    if weight is not None:
-        factor = (hot * weight.reshape(1, -1, *[1] * (len(shape) - 2))).sum([1])
-    if index is not None:
-        is_ignored = site.op("Equal", labels, _like_labels(site, labels, index))
-        factor = site.op("Where", is_ignored, 0.0, factor)
+    hot = site.op("OneHot", labels, site.array(np.array(shape[1])), site.numbers([0.0, 1.0]), axis=1)
     reduction = site.attribute("reduction", "mean")
-    if reduction == "mean":
-        factor = factor / factor.sum(range(len(label_shape)))
-    elif reduction not in ("sum", "none"):
+    if reduction not in ("mean", "sum", "none"):
         raise NotLowered(f"has the reduction {shown(reduction)}, expected mean, sum or none")
-    gradient = (site.op("Exp", log_prob) - hot) * (factor * dy).reshape(shape[0], 1, *shape[2:])
+    label_shape = (shape[0], *shape[2:])
+    column = (shape[0], 1, *shape[2:])
+    index = int(site.known(ignored).item()) if ignored else site.attribute("ignore_index", None)
+    gradient = site.op("Exp", log_prob) - hot
+    if weight is None and index is None:
+        gradient = gradient / prod(label_shape) if reduction == "mean" else gradient
+    else:
+        ones = site.numbers(np.ones(shape[1])) if weight is None else weight
+        factor = (hot * ones.reshape(1, -1, *[1] * (len(shape) - 2))).sum([1])
+        if index is not None:
+            is_ignored = site.op("Equal", labels, _like_labels(site, labels, index))
+            factor = site.op("Where", is_ignored, 0.0, factor)
+        factor = factor / factor.sum(range(len(label_shape))) if reduction == "mean" else factor
+        gradient = gradient * factor.reshape(*column)
+    # A constant dY stays out of arithmetic with other constants, which ATC would drop.
+    gradient = gradient * (dy if reduction != "none" else dy.reshape(*column))
     return gradient if bias is None else gradient + bias.reshape(*shape)
-
-
-def _zero_one(site: Site) -> list[Value]:
-    return [site.number(number).reshape(1) for number in (0.0, 1.0)]
 
 
 def _like_labels(site: Site, labels: Value, index: int) -> Value:
@@ -168,7 +168,7 @@ def _dropout_grad(
     site: Site, dy: Value, mask: Value, ratio: Value | None = None, _training: Value | None = None
 ) -> Value:
     """What was kept was divided by 1 - ratio; onnxruntime does so outside of training too."""
-    share = site.number(0.5) if ratio is None else site.op("Cast", ratio, to=ELEMENT_TYPES[site.dtype])
+    share = 0.5 if ratio is None else float(site.known(ratio).item())
     return site.op("Where", mask, dy / (1.0 - share), 0.0)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value
 from opforge.frontend.names import shown
+from opforge.frontend.value_types import ELEMENT_TYPES
 
 
 def _fused_matmul(site: Site, a: Value, b: Value) -> Value:
@@ -31,7 +32,12 @@ def _turned(site: Site, value: Value, side: str) -> Value:
 
 
 def _scale(site: Site, x: Value, scale: Value) -> Value:
-    return x / scale if site.attribute("scale_down", 0) else x * scale
+    """One number, which may be of another type than what it scales."""
+    if site.is_known(scale):
+        factor = site.number(float(site.known(scale).item()))
+    else:
+        factor = site.op("Cast", scale.reshape(), to=ELEMENT_TYPES[site.dtype])
+    return x / factor if site.attribute("scale_down", 0) else x * factor
 
 
 def _gather_grad(site: Site, shape: Value, indices: Value, dy: Value) -> Value:
@@ -42,23 +48,24 @@ def _gather_grad(site: Site, shape: Value, indices: Value, dy: Value) -> Value:
     flat = [*dims[:axis], count, *dims[axis + 1 :]]
     column = [1] * len(dims)
     column[axis] = count
-    spread = site.op("Expand", indices.reshape(*column), site.ints(flat))
-    return _added(site, dims, spread, dy.reshape(*flat), axis)
+    if site.is_known(indices):
+        spread = site.array(np.broadcast_to(site.known(indices).reshape(column), flat))
+    else:
+        spread = site.op("Expand", indices.reshape(*column), site.ints(flat))
+    zeros = site.zeros(dims, indices)
+    return site.op("ScatterElements", zeros, spread, dy.reshape(*flat), axis=axis, reduction="add")
 
 
 def _gather_elements_grad(site: Site, dy: Value, shape: Value, indices: Value) -> Value:
     dims = [int(dim) for dim in site.known(shape)]
-    return _added(site, dims, indices, dy, site.attribute("axis", 0))
-
-
-def _added(site: Site, dims: list[int], indices: Value, dy: Value, axis: int) -> Value:
-    return site.op("ScatterElements", site.zeros(dims), indices, dy, axis=axis, reduction="add")
+    zeros = site.zeros(dims, indices)
+    return site.op("ScatterElements", zeros, indices, dy, axis=site.attribute("axis", 0), reduction="add")
 
 
 def _gather_nd_grad(site: Site, shape: Value, indices: Value, dy: Value) -> Value:
     if batch := site.attribute("batch_dims", 0):
         raise NotLowered(f"has batch_dims {batch}, expected 0")
-    zeros = site.zeros([int(dim) for dim in site.known(shape)])
+    zeros = site.zeros([int(dim) for dim in site.known(shape)], indices)
     return site.op("ScatterND", zeros, indices, dy, reduction="add")
 
 
@@ -85,14 +92,17 @@ def _slice_grad(
         part[axis] = len(taken[axis])
     result = dy
     for axis, picked in taken.items():
-        grown = [*part]
-        grown[axis] = dims[axis]
-        column = [1] * len(dims)
-        column[axis] = part[axis]
-        if list(picked) != list(range(dims[axis])):
-            rows = site.array(np.array(picked, np.int64).reshape(column))
-            indices = site.op("Expand", rows, site.ints(part))
-            result = site.op("ScatterElements", site.zeros(grown), indices, result, axis=axis)
+        size, grown = dims[axis], [*part]
+        grown[axis] = size
+        if picked.step == 1 and part[axis]:
+            pads = np.zeros((2, len(dims)), np.int64)
+            pads[:, axis] = picked.start, size - picked.stop
+            result = site.op("Pad", result, site.ints(pads.reshape(-1)))
+        else:
+            column = [1] * len(dims)
+            column[axis] = part[axis]
+            rows = site.array(np.broadcast_to(np.array(picked, np.int64).reshape(column), part))
+            result = site.op("ScatterElements", site.numbers(np.zeros(grown)), rows, result, axis=axis)
         part = grown
     return result
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import numpy as np
+from math import prod
 
 from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value
 from opforge.frontend.names import shown
@@ -62,7 +61,7 @@ def _max_pool_grad(site: Site, dy: Value, indices: Value) -> Value:
     if pool is None or pool.op_type != "MaxPool":
         raise NotLowered(f"needs the indices of a MaxPool; {shown(indices.name)} is not made by one")
     shape = Value(site, pool.input[0]).shape
-    zeros = site.zeros([int(np.prod(shape))])
+    zeros = site.zeros([prod(shape)], indices)
     sums = site.op("ScatterElements", zeros, indices.reshape(-1), dy.reshape(-1), axis=0, reduction="add")
     return sums.reshape(*shape)
 

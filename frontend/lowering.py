@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from google.protobuf.message import Message
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from onnx import ModelProto, NodeProto, ValueInfoProto, helper
 
 from opforge.frontend.constants import NotConstant
@@ -153,14 +153,29 @@ class Site:
 
     def number(self, number: float) -> Value:
         """A number of the element type of the node."""
+        return self.numbers(number)
+
+    def numbers(self, numbers: ArrayLike) -> Value:
+        """Numbers of the element type of the node."""
         word = self.dtype
         if word != "bfloat16":
-            return self.array(np.array(number, word))
-        return self.op("Cast", self.array(np.array(number, np.float32)), to=ELEMENT_TYPES[word])
+            return self.array(np.asarray(numbers, word))
+        return self.op("Cast", self.array(np.asarray(numbers, np.float32)), to=ELEMENT_TYPES[word])
 
-    def zeros(self, shape: Sequence[int]) -> Value:
-        """Zeros of the element type of the node."""
-        return self.op("Expand", self.number(0.0), self.ints(shape))
+    def zeros(self, shape: Sequence[int], live: Value) -> Value:
+        """Zeros of the element type of the node; made from integers that are no constant, where they are many."""
+        if self.is_known(live):
+            return self.numbers(np.zeros(shape))
+        least = self.op("ReduceMin", live, keepdims=0)
+        return self.op("Expand", self.op("Cast", least - least, to=ELEMENT_TYPES[self.dtype]), self.ints(shape))
+
+    def is_known(self, value: Value) -> bool:
+        """Whether a value is the same in every run."""
+        try:
+            self.known(value)
+        except NotLowered:
+            return False
+        return True
 
     def known(self, value: Value) -> NDArray[Any]:
         """What a value is in every run."""
@@ -244,9 +259,9 @@ def lower(
         make_context: Makes the context of a view.
         claimed: (scope number, node number) of nodes that become operators of ours and stay.
     """
-    view = GraphView(model)
     if not any(_key(node) in formulas for node in model.graph.node):
         return LoweredModel(model)
+    view = GraphView(model)
     copy = ModelProto()
     copy.CopyFrom(model)
     target = ATC_OPSETS.stop - 1

@@ -36,8 +36,7 @@ def constant_only_nodes(view: GraphView) -> Iterator[tuple[Scope, int]]:
     for scope in view.scopes:
         if not is_read_by_atc(scope):
             continue
-        inputs = scope.input_names
-        own = {name for name, maker in scope.makers.items() if maker == INITIALIZER and name not in inputs}
+        own = {name for name, maker in scope.makers.items() if maker == INITIALIZER}
         constant[scope.number] = own
         for number, node in enumerate(scope.body.node):
             if number in scope.captures:

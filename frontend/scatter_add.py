@@ -59,6 +59,19 @@ _LEAST_INPUTS = {
 }
 
 
+# What is left where a condition is negated.
+_OPPOSITES = {"GreaterOrEqual": "Less", "Less": "GreaterOrEqual"}
+# Element types that hold a number of rows.
+_COUNTING = (
+    TensorProto.FLOAT,
+    TensorProto.FLOAT16,
+    TensorProto.BFLOAT16,
+    TensorProto.DOUBLE,
+    TensorProto.INT32,
+    TensorProto.INT64,
+)
+
+
 class NoMatchError(Exception):
     """Which condition does not hold."""
 
@@ -113,6 +126,15 @@ class _Mask:
     from_zero: bool = False
     limit: int | None = None
 
+    def is_within(self, most: _Mask) -> bool:
+        """Whether another mask leaves out all that this one does."""
+        return (
+            self.index in ("", most.index)
+            and self.padding in (-1, most.padding)
+            and self.limit in (None, most.limit)
+            and self.from_zero <= most.from_zero
+        )
+
 
 @dataclass
 class _Reader:
@@ -139,18 +161,22 @@ class _Reader:
         table = self._zeros(base)
         if len(table) != 2:
             raise NoMatchError(f"adds onto a table of {len(table)} dims {list(table)}, expected rows and columns")
-        rows = table[0]
-        fixed = self._fixed_index(node, position)
+        rows, columns = table
+        if node.op_type == "ScatterElements" and (type_.shape or ())[1:] != (columns,):
+            raise NoMatchError(f"adds {shown(updates)}, which is {type_}; expected {columns} columns as the table has")
+        fixed = self._fixed_index(node, position, type_.shape)
         source, is_clipped = (
-            (position, False) if fixed is not None else self._unclipped(self._index(node, position, updates))
+            (position, False) if fixed is not None else self._unclipped(self._index(node, position, updates), rows)
         )
         data, mask = self._unmasked(updates, 0)
+        if data != updates:
+            self._require_column(updates, data)
         if mask.index and mask.index != source:
             raise NoMatchError(f"masks by {shown(mask.index)}, but adds by {shown(source)}")
         is_whole = mask.from_zero and mask.limit == rows
         if mask.limit not in (None, rows) or (is_clipped and not is_whole):
             raise NoMatchError(f"leaves out indices from {mask.limit} on, expected {rows}, the rows of the table")
-        scaled = self._scaled(data, source, position)
+        scaled = self._scaled(data, position, _Mask(source, mask.padding, from_zero=True, limit=rows))
         values = fixed if fixed is not None else self._values(source)
         if not is_whole and values is not None:
             _require_rows(values, rows)
@@ -162,14 +188,16 @@ class _Reader:
         seen = tuple(dict.fromkeys(self.seen))
         return Scatter(scaled or data, source, rows, mask.padding, bool(scaled), seen, around, values)
 
-    def _fixed_index(self, node: NodeProto, position: str) -> NDArray[np.generic] | None:
+    def _fixed_index(
+        self, node: NodeProto, position: str, updates: tuple[int | None, ...] | None
+    ) -> NDArray[np.generic] | None:
         """Constant indices, without the axis or the copies that the scatter needs; None when there are none."""
         values = self._values(position)
         if values is None or values.ndim == 0 or not values.size:
             return None
         if node.op_type == "ScatterND":
             return values[..., 0] if values.shape[-1] == 1 else None
-        is_rows = values.ndim == 2 and bool(np.all(values == values[:, :1]))
+        is_rows = values.ndim == 2 and values.shape == updates and bool(np.all(values == values[:, :1]))
         return values[:, 0] if is_rows else None
 
     def _values(self, name: str) -> NDArray[np.generic] | None:
@@ -256,43 +284,75 @@ class _Reader:
             raise NoMatchError(f"needs one index per row; {shown(position)} is no Unsqueeze of the last axis")
         return column.input[0]
 
-    def _unclipped(self, name: str) -> tuple[str, bool]:
+    def _unclipped(self, name: str, rows: int) -> tuple[str, bool]:
+        """An index before it was clipped, which may change no row of the table into another one."""
         clip = self._maker(name, "Clip")
-        return (name, False) if clip is None else (clip.input[0], True)
+        if clip is None:
+            return name, False
+        low, high = (
+            self._number(clip.input[place]) if clip.input[place : place + 1] not in ([], [""]) else default
+            for place, default in ((1, -np.inf), (2, np.inf))
+        )
+        if clip.attribute or low > 0 or high < rows - 1:
+            raise NoMatchError(
+                f"clips indices to {low:g} to {high:g}, expected all rows from 0 to {rows - 1} in between"
+            )
+        return clip.input[0], True
 
     def _unmasked(self, name: str, fill: float) -> tuple[str, _Mask]:
         """What a `Where` lets through, and where; without one the value itself."""
         where = self._maker(name, "Where")
         if where is None:
             return name, _Mask()
-        condition, negated = where.input[0], False
-        while (step := self._maker(condition, "Not", "Unsqueeze")) is not None:
+        condition, kept, dropped = where.input[:3]
+        if negated := not self._is_number(dropped, fill):
+            kept, dropped = dropped, kept
+        if not self._is_number(dropped, fill):
+            raise NoMatchError(f"masks with {shown(dropped)} or {shown(kept)}, expected {fill:g}")
+        while (step := self._maker(condition, "Unsqueeze", "Not")) is not None:
             negated ^= step.op_type == "Not"
             condition = step.input[0]
-        kept, dropped = (where.input[2], where.input[1]) if negated else (where.input[1], where.input[2])
-        if self._number(dropped) != fill:
-            raise NoMatchError(f"masks with {shown(dropped)}, expected {fill:g}")
         mask = _Mask()
-        self._conditions(condition, mask)
+        self._conditions(condition, mask, negated=negated)
         return kept, mask
 
-    def _conditions(self, name: str, mask: _Mask) -> None:
+    def _require_column(self, masked: str, data: str) -> None:
+        """Require that a mask tells rows apart, not columns, and that it repeats no row."""
+        where = self.scope.node(self.scope.makers[masked])
+        condition, before, after = (self.context.types.of(self.scope, name) for name in (where.input[0], data, masked))
+        shape = condition.shape or ()
+        if before.shape is None or before != after or len(shape) != len(before.shape) or shape[-1:] != (1,):
+            raise NoMatchError(
+                f"masks {shown(data)}, which is {before}, by {shown(where.input[0])}, which is {condition};"
+                " expected one condition for each row"
+            )
+
+    def _is_number(self, name: str, expected: float) -> bool:
+        try:
+            return self._number(name) == expected
+        except NoMatchError:
+            return False
+
+    def _conditions(self, name: str, mask: _Mask, *, negated: bool) -> None:
         """Enter the terms of a conjunction, each value once: few nodes can make very many paths."""
-        waiting, known = [name], {name}
+        waiting = [(name, negated)]
+        known = set(waiting)
         while waiting:
-            new = [part for part in self._condition(waiting.pop(), mask, negated=False) if part not in known]
+            new = [part for part in self._condition(*waiting.pop(), mask) if part not in known]
             waiting += reversed(new)
             known.update(new)
 
-    def _condition(self, name: str, mask: _Mask, *, negated: bool) -> Sequence[str]:
-        """Enter one term; return those of which it is the conjunction."""
-        node = self._maker(name, "And", "Not", "Equal", "GreaterOrEqual", "Less")
+    def _condition(self, name: str, negated: bool, mask: _Mask) -> Sequence[tuple[str, bool]]:
+        """Enter one term; return those of which it is the conjunction, each with whether it is negated."""
+        node = self._maker(name, "And", "Or", "Not", "Equal", "GreaterOrEqual", "Less")
         kind = None if node is None else node.op_type
-        if node is not None and kind == "Not" and not negated:
-            return self._condition(node.input[0], mask, negated=True)
-        if node is not None and kind == "And" and not negated:
-            return list(node.input)
-        if node is None or negated != (kind == "Equal") or kind in ("And", "Not"):
+        if node is not None and kind == "Not":
+            return [(node.input[0], not negated)]
+        if node is not None and kind == ("Or" if negated else "And"):
+            return [(part, negated) for part in node.input]
+        if negated and kind in _OPPOSITES:
+            kind, negated = _OPPOSITES[kind], False
+        if node is None or negated != (kind == "Equal") or kind in ("And", "Or"):
             raise NoMatchError(
                 f"has a mask {shown(name)} of another form than index >= 0, index < rows, index != padding"
             )
@@ -312,40 +372,54 @@ class _Reader:
             raise NoMatchError(f"has a mask with {kind} {number:g}, which is not understood")
         return ()
 
-    def _scaled(self, name: str, index: str, position: str) -> str:
-        """The gradient before it was divided by how often its index occurs; "" when it was not."""
+    def _scaled(self, name: str, position: str, most: _Mask) -> str:
+        """The gradient before it was divided by how often its index occurs; "" when it was not.
+
+        Args:
+            name: The gradient.
+            position: The index in the form that a scatter takes.
+            most: What masks of the counting may leave out, because the operator leaves it out as well.
+        """
         seen = list(self.seen)
         try:
-            divided = self._divided(name, index, position)
+            divided = self._divided(name, position, most)
         except NoMatchError:
             divided = ""
         if not divided:
             self.seen = seen
         return divided
 
-    def _divided(self, name: str, index: str, position: str) -> str:
+    def _divided(self, name: str, position: str, most: _Mask) -> str:
         division = self._maker(name, "Div")
         if division is None:
             return ""
-        counts = division.input[1]
+        data, counts = division.input[:2]
+        per_row, shape = (self.context.types.of(self.scope, value).shape for value in (counts, data))
+        if not per_row or shape is None or len(per_row) != len(shape) or per_row[-1] != 1:
+            return ""
         while (step := self._maker(counts, "Cast", "Unsqueeze")) is not None:
+            if step.op_type == "Cast" and int_attribute(step, "to") not in _COUNTING:
+                return ""
             counts = step.input[0]
-        counts, _ = self._unmasked(counts, 1)
-        picked = self._maker(counts, "GatherND")
+        picked_by, picked_mask = self._unmasked(counts, 1)
+        picked = self._maker(picked_by, "GatherND")
         if picked is None or int_attribute(picked, "batch_dims"):
             return ""
         place = self._maker(picked.input[1], "Unsqueeze")
         added = self._maker(picked.input[0], "ScatterND")
-        if place is None or added is None or self._unclipped(place.input[0])[0] != index:
+        rows = most.limit or 0
+        if place is None or added is None or self._unclipped(place.input[0], rows)[0] != most.index:
             return ""
         self._require_add(added)
-        ones, _ = self._unmasked(added.input[2], 0)
+        ones, added_mask = self._unmasked(added.input[2], 0)
+        if not (picked_mask.is_within(most) and added_mask.is_within(most)):
+            return ""
         try:
             value = self.context.constants.value(self.scope, ones)
         except NotConstant:
             return ""
-        is_count = len(self._zeros(added.input[0])) == 1 and added.input[1] == position and bool(np.all(value == 1))
-        return division.input[0] if is_count else ""
+        is_count = self._zeros(added.input[0]) == (rows,) and added.input[1] == position and bool(np.all(value == 1))
+        return data if is_count else ""
 
 
 def _require_rows(indices: NDArray[np.generic], rows: int) -> None:

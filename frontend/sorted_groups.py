@@ -60,7 +60,9 @@ def _groups(context: Context, scope: Scope, found: Scatter) -> tuple[str, int, t
     """Ends (0) or lengths (1) of the groups, the nodes that make the ids of them, and nodes that make the ends."""
     ids = found.values
     if ids is not None:
-        if ids.ndim != 1 or np.any(np.diff(ids.astype(np.int64)) < 0):
+        numbers = ids.astype(np.int64)
+        is_row = (numbers >= 0) & (numbers < found.rows)
+        if ids.ndim != 1 or not is_row.all() or np.any(np.diff(numbers) < 0):
             return None
         name = context.value_names.fresh("group_ends")
         ends = np.searchsorted(ids, np.arange(found.rows), side="right").astype(np.int64)
@@ -95,9 +97,12 @@ class _Repeat:
             NoMatchError: The ids are made in another way.
         """
         number = self._scope.makers.get(ids, -1)
-        if number >= 0 and is_function(self._scope.node(number), "repeat_interleave"):
+        if number >= 0 and is_function(node := self._scope.node(number), "repeat_interleave"):
+            # The forms with something to repeat have it first, and how often second.
+            if any(node.input[1:]):
+                raise NoMatchError("repeats values that need not be the numbers of the groups")
             self.seen.append(number)
-            return self._scope.node(number).input[0]
+            return node.input[0]
         # The number of a row's group is how many groups end at or before it: all groups, less those that end behind it.
         picked = self._step(self._step(ids, "Reshape").input[0], "GatherND")
         groups = self._constant(picked.input[0])

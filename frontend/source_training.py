@@ -171,7 +171,8 @@ def _fused_matmul(a: Array, b: Array, **attributes: Any) -> tuple[Array, ...]:
 
 
 def _scale(x: Array, scale: Array, *, scale_down: int = 0) -> tuple[Array, ...]:
-    return ((_wide(x) / scale if scale_down else _wide(x) * scale).astype(x.dtype),)
+    factor = float(scale.item())
+    return (np.asarray(_wide(x) / factor if scale_down else _wide(x) * factor).astype(x.dtype),)
 
 
 def _gather_elements_grad(dy: Array, shape: Array, indices: Array, *, axis: int = 0) -> tuple[Array, ...]:

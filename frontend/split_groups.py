@@ -135,6 +135,10 @@ class _Reader:
                 is_summed = True
             elif _kind(node) not in _RESHAPING:
                 break
+            elif node.op_type == "Reshape" and None in width:
+                raise _NoMatchError(
+                    f"{shown(name)} is reshaped and has {list(self._shape(name))}; its width must be known"
+                )
             self._follow(name, number)
             name = node.input[0]
         # A part of one row is its own sum.

@@ -145,7 +145,7 @@ def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]
     generator = np.random.default_rng(_SEED)
     sizes: dict[str, int] = {}
     arrays = {
-        name: _plain(kind, tuple(_size(dim, sizes) for dim in kind.dims or ()), generator)
+        name: _plain(name, kind, tuple(_size(dim, sizes) for dim in kind.dims or ()), generator)
         for name, kind in input_types(model).items()
         if not kind.optional
     }
@@ -170,12 +170,14 @@ def _size(dim: int | str | None, sizes: dict[str, int]) -> int:
     return dim if isinstance(dim, int) else sizes.setdefault(dim, _OPEN_DIM) if dim else _OPEN_DIM
 
 
-def _plain(kind: InputType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+def _plain(name: str, kind: InputType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
     dtype = kind.dtype if kind.dtype is not None else np.dtype(np.float32)
-    if dtype.kind == "b" or dtype.kind in "iu":
+    try:
         # 0 and 1 are valid indices, counts and sizes nearly everywhere.
-        return generator.integers(0, 2, shape).astype(dtype)
-    return generator.standard_normal(shape).astype(dtype)
+        numbers = generator.integers(0, 2, shape) if dtype.kind in "biu" else generator.standard_normal(shape)
+    except ValueError as error:
+        raise UserError(f"input {shown(name)}: no array can have its shape {shown(shape[:9])}") from error
+    return numbers.astype(dtype)
 
 
 def _meant(entry: Mapped, parameter: str, array: Array, rows_of: Array | None, generator: np.random.Generator) -> Array:

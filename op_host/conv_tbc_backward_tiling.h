@@ -28,9 +28,14 @@ inline constexpr int64_t kBurstBuffers = 4;
 inline constexpr int64_t kWorkBytes = 2 * kBurstBytes;
 inline constexpr int64_t kStoreBuffers = 2;
 inline constexpr int64_t kCopyBuffers = 2;
+// One slot of L1 is loaded while the other one is multiplied; with more, all steps of a tile can stay.
+inline constexpr int64_t kSlots = 2;
+inline constexpr int64_t kAllSlots[] = {2, 3, 4};
 inline constexpr int64_t kMaxPackedElements = 2048;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kCopyAlignment = 512;
+inline constexpr int64_t kSlotAlignment = 512;
+inline constexpr int64_t kMaxSlotBytes = int64_t{1} << 40;  // more than any L1
 // Less than this does not pay for starting another core.
 inline constexpr int64_t kMinCoreCycles = 2048;
 // Sums of cycles stay far below 2^63.
@@ -83,7 +88,10 @@ struct Tile {
     int64_t columns = 0;
     int64_t taps = 0;
     int64_t depth = 0;
-    int64_t panelBytes = 0;  // of the left operand in L1, in front of the right one
+    int64_t windows = kSlots;  // slots of the left operand in L1, and bytes of one
+    int64_t windowBytes = 0;
+    int64_t panels = kSlots;  // of the right one
+    int64_t panelBytes = 0;
     int64_t tiles = 0;
     int64_t tileSteps = 0;
     int64_t stepCycles = 0;
@@ -133,13 +141,20 @@ struct StepWork {
     int64_t products = 0;
     int64_t leftUses = 1;  // steps that a side stays in L1 for
     int64_t rightUses = 1;
+    int64_t firstBytes = 0;  // of global memory that all steps together read first; self is the vector cores'
 };
 
-/// Of a tile in one or two steps, each has a half of L1, where what the next tile needs too can stay: for so many of
-/// `tiles` neighbouring tiles.
-constexpr int64_t UsesOf(const Tile& tile, int64_t tiles, const Platform& platform)
+/// Bytes of a slot of L1, with what is read beyond it.
+constexpr int64_t SlotBytes(const Side& side, int64_t elementBytes)
 {
-    return tile.tileSteps > 2 ? 1 : std::clamp<int64_t>(tile.tiles / platform.cubeCoreNum, 1, tiles);
+    return RoundUp(SaturatingAdd(std::min(side.Bytes(elementBytes), kMaxSlotBytes), cube::kSlackBytes), kSlotAlignment);
+}
+
+/// If every step of a tile has a slot of its own, what the next tile needs too stays there: for so many of `tiles`
+/// neighbouring tiles.
+constexpr int64_t UsesOf(const Tile& tile, int64_t slots, int64_t tiles, const Platform& platform)
+{
+    return slots % tile.tileSteps != 0 ? 1 : std::clamp<int64_t>(tile.tiles / platform.cubeCoreNum, 1, tiles);
 }
 
 /// A step of grad_input of `taps` taps.
@@ -167,7 +182,8 @@ constexpr bool Fits(const Shape& shape, const Platform& platform, const Tile& ti
     const int64_t bytes = shape.OperandBytes();
     const int64_t fractalBytes = cube::kFractal * bytes;
     return work.left.rows <= cube::kMaxPitch && work.right.rows <= cube::kMaxPitch &&
-           SaturatingAdd(work.left.Bytes(bytes), work.right.Bytes(bytes)) <= platform.l1Bytes / 2 - cube::kSlackBytes &&
+           tile.windows * SlotBytes(work.left, bytes) + tile.panels * SlotBytes(work.right, bytes) <=
+               platform.l1Bytes &&
            tile.cellRows * fractalBytes <= platform.l0aBytes / 2 &&
            tile.columns * fractalBytes <= platform.l0bBytes / 2;
 }
@@ -177,7 +193,8 @@ constexpr int64_t CyclesOf(const Shape& shape, const Platform& platform, const T
 {
     const int64_t bytes = shape.OperandBytes();
     const int64_t loading =
-        SaturatingAdd(work.left.LoadCycles(bytes) / work.leftUses, work.right.LoadCycles(bytes) / work.rightUses);
+        SaturatingAdd(work.left.LoadCycles(bytes) / work.leftUses, work.right.LoadCycles(bytes) / work.rightUses) +
+        cube::FirstTouchCycles(work.firstBytes) / std::max<int64_t>(tile.Steps(), 1);
     const int64_t depthBytes = work.products * tile.depth * bytes;
     const int64_t feeding = depthBytes * tile.cellRows / cube::kL0aRate + depthBytes * tile.columns / cube::kL0bRate;
     const int64_t multiplying = work.products * cube::CyclesOf(shape.operand, tile.cellRows, tile.columns, tile.depth);
@@ -193,13 +210,14 @@ constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, co
                      const StepWork& last)
 {
     const int64_t bytes = shape.OperandBytes();
-    tile.panelBytes = full.left.Bytes(bytes);
+    tile.windowBytes = SlotBytes(full.left, bytes);
+    tile.panelBytes = SlotBytes(full.right, bytes);
     tile.tileFloats = full.cells * tile.cellRows * tile.columns;
     const int64_t groups = std::max<int64_t>(CeilDiv(shape.taps, tile.taps), 1);
     const int64_t wholeCycles = SaturatingAdd(SaturatingMul(groups - 1, CyclesOf(shape, platform, tile, full)),
                                               CyclesOf(shape, platform, tile, last));
-    tile.stepCycles = CeilDiv(wholeCycles, groups);
-    const int64_t storing = tile.tileFloats * shape.elementBytes / cube::kStoreRate;
+    const int64_t storing = cube::StoreCycles(full.cells * tile.cellRows, tile.columns * shape.elementBytes);
+    tile.stepCycles = std::max(CeilDiv(wholeCycles, groups), CeilDiv(storing, tile.tileSteps));
     // The next tile begins in other cells of L0C, if there is room, or waits for the first one to be stored.
     const bool isOverlapped =
         2 * full.cells <= cube::kMaxCells && 2 * tile.tileFloats * kFloatBytes <= platform.l0cBytes;
@@ -207,7 +225,7 @@ constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, co
     const int64_t tileCycles =
         std::max(SaturatingAdd(SaturatingMul(tile.tileSteps, tile.stepCycles), waiting), storing);
     // The shares of the cores differ by a step; each core parks parts of two tiles, unless they are whole steps.
-    const int64_t parking = tile.tileSteps == 1 ? 0 : 2 * tile.tileFloats * kFloatBytes / cube::kStoreRate;
+    const int64_t parking = tile.tileSteps == 1 ? 0 : 2 * tile.tileFloats * kFloatBytes / cube::kFirstRate;
     tile.cost = SaturatingAdd(SaturatingMul(tile.tiles, tileCycles) / platform.cubeCoreNum, tile.stepCycles + parking);
     return tile;
 }
@@ -219,16 +237,20 @@ constexpr int64_t LastTaps(const Shape& shape, int64_t taps)
     return rest == 0 ? taps : rest;
 }
 
+/// Bytes of L1 for what is loaded.
+constexpr int64_t RoomOf(const Tile& tile, const Platform& platform)
+{
+    return std::max<int64_t>(platform.l1Bytes - (tile.windows + tile.panels) * (cube::kSlackBytes + kSlotAlignment), 0);
+}
+
 /// The tile with the deepest steps, or a `part`-th of that, that fit; its cost stays -1 if none does.
 constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile, int64_t part)
 {
     const int64_t bytes = shape.OperandBytes();
     const int64_t rows = tile.cells * tile.cellRows;
-    const int64_t depthBytes =
-        SaturatingAdd(RoundUp(std::min(WindowOf(shape, rows, tile.taps), 2 * cube::kMaxPitch), cube::kFractal),
-                      tile.taps * tile.columns) *
-        bytes;
-    const int64_t most = (platform.l1Bytes / 2 - cube::kSlackBytes) / depthBytes / part;
+    const int64_t window = RoundUp(std::min(WindowOf(shape, rows, tile.taps), 2 * cube::kMaxPitch), cube::kFractal);
+    const int64_t depthBytes = (tile.windows * window + tile.panels * tile.taps * tile.columns) * bytes;
+    const int64_t most = RoomOf(tile, platform) / depthBytes / part;
     tile.depth =
         DepthOf(shape.outChannels, std::max(RoundDown(most, cube::kFractal), cube::kFractal), kGmSectorBytes / bytes);
     StepWork full = InputWork(shape, tile, tile.taps);
@@ -240,7 +262,8 @@ constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile
     tile.tiles = SaturatingMul(down, CeilDiv(shape.inChannels, tile.columns));
     tile.tileSteps = SaturatingMul(groups, CeilDiv(shape.outChannels, tile.depth));
     StepWork last = InputWork(shape, tile, LastTaps(shape, tile.taps));
-    full.rightUses = last.rightUses = UsesOf(tile, std::max<int64_t>(down, 1), platform);
+    full.rightUses = last.rightUses = UsesOf(tile, tile.panels, std::max<int64_t>(down, 1), platform);
+    full.firstBytes = last.firstBytes = shape.WeightElements() * bytes;
     return Rated(tile, shape, platform, full, last);
 }
 
@@ -249,8 +272,8 @@ constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile til
     const int64_t bytes = shape.OperandBytes();
     const int64_t rows = tile.cells * tile.cellRows;
     const int64_t between = std::min(WindowOf(shape, cube::kFractal, tile.taps), 2 * cube::kMaxPitch);
-    const int64_t left = (platform.l1Bytes / 2 - cube::kSlackBytes) / bytes - between * rows;
-    const int64_t most = std::max<int64_t>(left, 0) / (rows + tile.columns) / part;
+    const int64_t left = RoomOf(tile, platform) / bytes - tile.windows * between * rows;
+    const int64_t most = std::max<int64_t>(left, 0) / (tile.windows * rows + tile.panels * tile.columns) / part;
     tile.depth = DepthOf(shape.gradRows, std::max(RoundDown(most, cube::kFractal), cube::kFractal), cube::kFractal);
     StepWork full = WeightWork(shape, tile, tile.taps);
     if (!Fits(shape, platform, tile, full)) {
@@ -260,7 +283,8 @@ constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile til
     tile.tiles = SaturatingMul(SaturatingMul(CeilDiv(shape.taps, tile.taps), CeilDiv(shape.inChannels, rows)), across);
     tile.tileSteps = shape.inputRows == 0 ? 1 : CeilDiv(shape.gradRows, tile.depth);
     StepWork last = WeightWork(shape, tile, LastTaps(shape, tile.taps));
-    full.leftUses = last.leftUses = UsesOf(tile, across, platform);
+    full.leftUses = last.leftUses = UsesOf(tile, tile.windows, across, platform);
+    full.firstBytes = last.firstBytes = shape.InputElements() * bytes;
     return Rated(tile, shape, platform, full, last);
 }
 
@@ -270,10 +294,10 @@ inline constexpr int64_t kTaps[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32};
 inline constexpr int64_t kParts[] = {1, 2, 4};
 
 /// The cheapest of the tiles of a result of `rows` x `columns` that `rate` finds to fit; its cost is -1 if none does.
-/// `hasCellsOfTaps`: every tap of a tile has cells of its own.
+/// `isWeight`: every tap of a tile has cells of its own, and it is the left operand that can stay in L1.
 template <typename Rate>
-constexpr Tile Cheapest(const Shape& shape, const Platform& platform, int64_t rows, int64_t columns,
-                        bool hasCellsOfTaps, Rate rate)
+constexpr Tile Cheapest(const Shape& shape, const Platform& platform, int64_t rows, int64_t columns, bool isWeight,
+                        Rate rate)
 {
     Tile best;
     for (const int64_t side : kSides) {
@@ -285,15 +309,18 @@ constexpr Tile Cheapest(const Shape& shape, const Platform& platform, int64_t ro
                     tile.cellRows = cube::Balanced(CeilDiv(rows, cells), side);
                     tile.columns = cube::Balanced(columns, width);
                     tile.taps = taps;
-                    const int64_t allCells = hasCellsOfTaps ? taps * cells : cells;
+                    const int64_t allCells = isWeight ? taps * cells : cells;
                     if ((taps > 1 && taps > shape.taps) || allCells > cube::kMaxCells ||
                         allCells * tile.cellRows * tile.columns * kFloatBytes > platform.l0cBytes) {
                         continue;
                     }
-                    for (const int64_t part : kParts) {
-                        const Tile rated = rate(shape, platform, tile, part);
-                        if (rated.cost >= 0 && (best.cost < 0 || rated.cost < best.cost)) {
-                            best = rated;
+                    for (const int64_t slots : kAllSlots) {
+                        (isWeight ? tile.windows : tile.panels) = slots;
+                        for (const int64_t part : kParts) {
+                            const Tile rated = rate(shape, platform, tile, part);
+                            if (rated.cost >= 0 && (best.cost < 0 || rated.cost < best.cost)) {
+                                best = rated;
+                            }
                         }
                     }
                 }
@@ -337,7 +364,7 @@ constexpr Refusal RefusalOf(const Shape& shape, const Tile& input, const Tile& w
 {
     if (input.cost < 0 || weight.cost < 0) {
         const int64_t least =
-            2 * (2 * cube::BytesInL1(cube::kFractal, cube::kFractal, shape.OperandBytes()) + cube::kSlackBytes);
+            2 * kSlots * (cube::BytesInL1(cube::kFractal, cube::kFractal, shape.OperandBytes()) + kSlotAlignment);
         return {"bytes of L1", least, platform.l1Bytes};
     }
     const int64_t cycles = SaturatingAdd(input.Cycles(), weight.Cycles());
@@ -398,12 +425,18 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.inputColumns = static_cast<int32_t>(input.columns);
     data.inputTaps = static_cast<int32_t>(input.taps);
     data.inputDepth = static_cast<int32_t>(input.depth);
+    data.inputWindows = static_cast<int32_t>(input.windows);
+    data.inputWindow = static_cast<int32_t>(input.windowBytes / bytes);
+    data.inputPanels = static_cast<int32_t>(input.panels);
     data.inputPanel = static_cast<int32_t>(input.panelBytes / bytes);
     data.weightCellRows = static_cast<int32_t>(weight.cellRows);
     data.weightCells = static_cast<int32_t>(weight.cells);
     data.weightColumns = static_cast<int32_t>(weight.columns);
     data.weightTaps = static_cast<int32_t>(weight.taps);
     data.weightDepth = static_cast<int32_t>(weight.depth);
+    data.weightWindows = static_cast<int32_t>(weight.windows);
+    data.weightWindow = static_cast<int32_t>(weight.windowBytes / bytes);
+    data.weightPanels = static_cast<int32_t>(weight.panels);
     data.weightPanel = static_cast<int32_t>(weight.panelBytes / bytes);
     data.biasSliceWidth = sums.grid.sliceWidth;
     data.biasRowBlocks = static_cast<int32_t>(sums.grid.rowBlocks);
@@ -417,7 +450,7 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.workBytes = self::kWorkBytes;
     data.storeBuffers = self::kStoreBuffers;
     data.copyBuffers = static_cast<int32_t>(copyBuffers);
-    data.l1Half = static_cast<int32_t>(platform.l1Bytes / 2);
+    data.l1Bytes = static_cast<int32_t>(platform.l1Bytes);
     data.l0Half = static_cast<int32_t>(std::min(platform.l0aBytes, platform.l0bBytes) / 2);
     data.l0cBytes = static_cast<int32_t>(platform.l0cBytes);
 

@@ -64,7 +64,7 @@ public:
         SetBuffer(parts_, userWorkspace + tiling.partOffset, 2 * AscendC::GetBlockNum() * tiling.partFloats);
         SetBuffer(sums_, userWorkspace + tiling.biasOffset, tiling.biasRowBlocks * tiling.biasPitch);
         if ASCEND_IS_AIC {
-            core_.Init(pipe, {tiling.l1Half, tiling.l0Half, tiling.l0cBytes});
+            core_.Init(pipe, {tiling.l1Bytes, tiling.l0Half, tiling.l0cBytes});
         }
         if ASCEND_IS_AIV {
             pipe->InitBuffer(workBuffer_, static_cast<uint32_t>(tiling.workBytes));
@@ -137,11 +137,10 @@ private:
             }
             BeginUse(kernel::Operand::kLeft, share, index);
             BeginUse(kernel::Operand::kRight, share, index);
-            const Step step = steps_.At(index, share);
-            if (step.isInput) {
-                MultiplyInput(step, HalfOf(share, index));
+            if (steps_.IsInput(index)) {
+                MultiplyInput(steps_.At(index, share), WindowIn(share, index), PanelIn(share, index));
             } else {
-                MultiplyWeight(step, HalfOf(share, index));
+                MultiplyWeight(steps_.At(index, share), WindowIn(share, index), PanelIn(share, index));
             }
             EndUse(kernel::Operand::kLeft, share, index);
             EndUse(kernel::Operand::kRight, share, index);
@@ -149,24 +148,32 @@ private:
         core_.End();
     }
 
-    /// The half of L1 that a step is loaded into.
-    __aicore__ inline static int32_t HalfOf(const Span& share, int64_t index)
+    /// The slots of an operand in L1, and the one of a step.
+    __aicore__ inline int32_t SlotsOf(kernel::Operand operand, int64_t index) const
     {
-        return static_cast<int32_t>((index - share.begin) % kHalves);
+        if (operand == kernel::Operand::kLeft) {
+            return steps_.IsInput(index) ? tiling_.inputWindows : tiling_.weightWindows;
+        }
+        return steps_.IsInput(index) ? tiling_.inputPanels : tiling_.weightPanels;
+    }
+    __aicore__ inline int32_t SlotOf(kernel::Operand operand, const Span& share, int64_t index) const
+    {
+        return static_cast<int32_t>((index - share.begin) % SlotsOf(operand, index));
     }
 
-    /// Whether a step multiplies an operand at all, and whether the last step in the same half left it there.
+    /// Whether a step multiplies its operands at all, and whether the step before it in the same slot left one there.
     __aicore__ inline bool IsUsed(const Span& share, int64_t index) const
     {
         return share.begin <= index && index < share.end && !steps_.At(index, share).isEmpty;
     }
     __aicore__ inline bool IsKept(kernel::Operand operand, const Span& share, int64_t index) const
     {
-        if (!IsUsed(share, index) || !IsUsed(share, index - kHalves)) {
+        const int64_t last = index - SlotsOf(operand, share.begin);
+        if (!IsUsed(share, index) || !IsUsed(share, last)) {
             return false;
         }
         const Step step = steps_.At(index, share);
-        const Step before = steps_.At(index - kHalves, share);
+        const Step before = steps_.At(last, share);
         return operand == kernel::Operand::kLeft ? HaveSameWindow(step, before) : HaveSamePanel(step, before);
     }
     __aicore__ inline bool IsLoaded(kernel::Operand operand, const Span& share, int64_t index) const
@@ -177,41 +184,54 @@ private:
     __aicore__ inline void BeginUse(kernel::Operand operand, const Span& share, int64_t index)
     {
         if (IsLoaded(operand, share, index)) {
-            core_.BeginUse(operand, HalfOf(share, index));
+            core_.BeginUse(operand, SlotOf(operand, share, index));
         }
     }
     __aicore__ inline void EndUse(kernel::Operand operand, const Span& share, int64_t index)
     {
-        if (IsUsed(share, index) && !IsKept(operand, share, index + kHalves)) {
-            core_.EndUse(operand, HalfOf(share, index));
+        if (IsUsed(share, index) && !IsKept(operand, share, index + SlotsOf(operand, index))) {
+            core_.EndUse(operand, SlotOf(operand, share, index));
         }
     }
 
     __aicore__ inline void Load(const Span& share, int64_t index)
     {
         const Step step = steps_.At(index, share);
-        const int32_t half = HalfOf(share, index);
         if (IsLoaded(kernel::Operand::kLeft, share, index)) {
-            core_.BeginLoad(kernel::Operand::kLeft, half);
-            LoadWindow(step, half);
-            core_.EndLoad(kernel::Operand::kLeft, half);
+            core_.BeginLoad(kernel::Operand::kLeft, SlotOf(kernel::Operand::kLeft, share, index));
+            LoadWindow(step, WindowIn(share, index));
+            core_.EndLoad(kernel::Operand::kLeft, SlotOf(kernel::Operand::kLeft, share, index));
         }
         if (IsLoaded(kernel::Operand::kRight, share, index)) {
-            core_.BeginLoad(kernel::Operand::kRight, half);
+            core_.BeginLoad(kernel::Operand::kRight, SlotOf(kernel::Operand::kRight, share, index));
             if (step.isInput) {
-                LoadMatrices(step, half);
+                LoadMatrices(step, PanelIn(share, index));
             } else {
-                LoadGradRows(step, half);
+                LoadGradRows(step, PanelIn(share, index));
             }
-            core_.EndLoad(kernel::Operand::kRight, half);
+            core_.EndLoad(kernel::Operand::kRight, SlotOf(kernel::Operand::kRight, share, index));
         }
+    }
+
+    /// The operands of a step in L1: the windows of the steps in front of the panels.
+    __aicore__ inline AscendC::LocalTensor<C> WindowIn(const Span& share, int64_t index)
+    {
+        const int64_t slot = SlotOf(kernel::Operand::kLeft, share, index);
+        return core_.L1(slot * (steps_.IsInput(index) ? tiling_.inputWindow : tiling_.weightWindow));
+    }
+    __aicore__ inline AscendC::LocalTensor<C> PanelIn(const Span& share, int64_t index)
+    {
+        const int64_t slot = SlotOf(kernel::Operand::kRight, share, index);
+        return steps_.IsInput(index)
+                   ? core_.L1(tiling_.inputWindows * tiling_.inputWindow + slot * tiling_.inputPanel)
+                   : core_.L1(tiling_.weightWindows * tiling_.weightWindow + slot * tiling_.weightPanel);
     }
 
     /// The rows that the taps of a step need: of self for grad_input, where padding is zeros, of input for grad_weight,
     /// where padding is left out of the products.
-    __aicore__ inline void LoadWindow(const Step& step, int32_t half)
+    __aicore__ inline void LoadWindow(const Step& step, const AscendC::LocalTensor<C>& slot)
     {
-        const Matrix window = WindowIn(half, step);
+        const Matrix window{slot, PitchOf(step.window)};
         const int64_t above = step.rows.begin - step.window.begin;
         if (step.isInput) {
             const int64_t depth = kernel::Size(step.depth);
@@ -223,11 +243,6 @@ private:
             core_.LoadRows(window.From(above, 0), rows_[At(step.rows.begin, tiling_.inChannels, step.tile.rows.begin)],
                            kernel::Size(step.rows), kernel::Size(step.tile.rows), tiling_.inChannels);
         }
-    }
-
-    __aicore__ inline Matrix WindowIn(int32_t half, const Step& step)
-    {
-        return {core_.Half(half), PitchOf(step.window)};
     }
 
     __aicore__ inline int32_t PitchOf(const Span& rows) const
@@ -244,19 +259,18 @@ private:
     // grad_input[r] = sum over taps of self[r - shift] x weight[tap] transposed.
 
     /// The matrix of weight of a tap.
-    __aicore__ inline Matrix MatrixIn(int32_t half, const Step& step, int64_t tap)
+    __aicore__ inline Matrix MatrixIn(const AscendC::LocalTensor<C>& panel, const Step& step, int64_t tap) const
     {
         const int64_t elements = tiling_.inputColumns * kernel::RoundUp(tiling_.inputDepth, kFractal);
-        const int64_t offset = tiling_.inputPanel + (tap - step.taps.begin) * elements;
-        return {core_.Half(half)[static_cast<uint32_t>(offset)], PitchOf(step.tile.columns)};
+        return {panel[static_cast<uint32_t>((tap - step.taps.begin) * elements)], PitchOf(step.tile.columns)};
     }
 
-    __aicore__ inline void LoadMatrices(const Step& step, int32_t half)
+    __aicore__ inline void LoadMatrices(const Step& step, const AscendC::LocalTensor<C>& panel)
     {
         const Span& columns = step.tile.columns;
         const int64_t depth = kernel::Size(step.depth);
         for (int64_t tap = step.taps.begin; tap < step.taps.end; ++tap) {
-            const Matrix matrix = MatrixIn(half, step, tap);
+            const Matrix matrix = MatrixIn(panel, step, tap);
             const int64_t row = tap * tiling_.inChannels + columns.begin;
             core_.LoadRows(matrix, matrices_[At(row, tiling_.outChannels, step.depth.begin)], kernel::Size(columns),
                            depth, tiling_.outChannels);
@@ -264,13 +278,14 @@ private:
         }
     }
 
-    __aicore__ inline void MultiplyInput(const Step& step, int32_t half)
+    __aicore__ inline void MultiplyInput(const Step& step, const AscendC::LocalTensor<C>& slot,
+                                         const AscendC::LocalTensor<C>& panel)
     {
         if (step.isFirst) {
             core_.OpenCells(tiling_.inputCells);
         }
         const Span& rows = step.tile.rows;
-        const Matrix window = WindowIn(half, step);
+        const Matrix window{slot, PitchOf(step.window)};
         const int32_t n = PaddedColumns(step.tile);
         for (int32_t cell = 0; cell < tiling_.inputCells; ++cell) {
             const Span inCell = kernel::PieceOf(kernel::Size(rows), tiling_.inputCellRows, cell);
@@ -282,7 +297,7 @@ private:
                 if (steps_.IsMet(rows, tap)) {
                     const int64_t row = rows.begin + inCell.begin - steps_.ShiftOf(tap) - step.window.begin;
                     core_.template Multiply<kernel::Operands::kDepthInside>(
-                        cell, window.From(row, 0), MatrixIn(half, step, tap), m, n,
+                        cell, window.From(row, 0), MatrixIn(panel, step, tap), m, n,
                         static_cast<int32_t>(kernel::Size(step.depth)));
                 }
             }
@@ -297,25 +312,21 @@ private:
 
     // grad_weight[tap] = input[r + shift] transposed x self[r], summed over the rows r of self.
 
-    __aicore__ inline Matrix GradRowsIn(int32_t half, const Step& step)
+    __aicore__ inline void LoadGradRows(const Step& step, const AscendC::LocalTensor<C>& panel)
     {
-        return {core_.Half(half)[static_cast<uint32_t>(tiling_.weightPanel)], PitchOf(step.depth)};
-    }
-
-    __aicore__ inline void LoadGradRows(const Step& step, int32_t half)
-    {
-        core_.LoadRows(GradRowsIn(half, step),
+        core_.LoadRows({panel, PitchOf(step.depth)},
                        grads_[At(step.depth.begin, tiling_.outChannels, step.tile.columns.begin)],
                        kernel::Size(step.depth), kernel::Size(step.tile.columns), tiling_.outChannels);
     }
 
-    __aicore__ inline void MultiplyWeight(const Step& step, int32_t half)
+    __aicore__ inline void MultiplyWeight(const Step& step, const AscendC::LocalTensor<C>& slot,
+                                          const AscendC::LocalTensor<C>& panel)
     {
         if (step.isFirst) {
             core_.OpenCells(tiling_.weightTaps * tiling_.weightCells);
         }
-        const Matrix window = WindowIn(half, step);
-        const Matrix gradRows = GradRowsIn(half, step);
+        const Matrix window{slot, PitchOf(step.window)};
+        const Matrix gradRows{panel, PitchOf(step.depth)};
         const int32_t n = PaddedColumns(step.tile);
         for (int64_t tap = step.taps.begin; tap < step.taps.end; ++tap) {
             const Span met = steps_.Meeting(step, tap);
@@ -558,7 +569,6 @@ private:
     }
 
     static constexpr int64_t kFractal = 16;
-    static constexpr int64_t kHalves = 2;
     static constexpr int64_t kFloatsPerBlock = 8;
     static constexpr int64_t kMergeColumns = 64;
 

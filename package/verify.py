@@ -70,6 +70,8 @@ def verify(package: Path) -> tuple[dict[str, Any], list[str]]:
     problems += [f"{name}: not listed in the manifest" for name in sorted(set(files) - expected)]
     if files.get("install.sh") != (SCRIPTS / "install.sh").read_bytes():
         problems.append("install.sh: not that of this opforge")
+    if root != f"packages/vendors/{facts['vendor']}/":
+        problems.append(f"the manifest names the vendor '{facts['vendor']}', but lies in {root}")
     return facts | {"files": len(listed)}, problems
 
 

@@ -44,19 +44,31 @@ constexpr int64_t BytesInL1(int64_t rows, int64_t columns, int64_t elementBytes)
 }
 
 // Rates of the ways into and out of a cube core, for the comparison of tiles: cycles of a DMA and of each of its rows,
-// bytes a cycle from L2 to L1, from L1 to L0A and L0B, and of first stores to global memory.
+// bytes a cycle from L2 to L1, from L1 to L0A and L0B, and of first loads from and stores to global memory.
 inline constexpr int64_t kDmaCycles = 64;
 inline constexpr int64_t kRowCycles = 2;
 inline constexpr int64_t kL2Rate = 110;
 inline constexpr int64_t kL0aRate = 512;
 inline constexpr int64_t kL0bRate = 256;
-inline constexpr int64_t kStoreRate = 32;
+inline constexpr int64_t kFirstRate = 32;
 inline constexpr int64_t kFlagCycles = 20;
 
 /// Cycles of one DMA of `rows` rows of `rowBytes`, which are part of longer rows.
 constexpr int64_t LoadCycles(int64_t rows, int64_t rowBytes)
 {
     return kDmaCycles + kRowCycles * rows + SaturatingMul(rows, RoundUp(rowBytes, kGmSectorBytes)) / kL2Rate;
+}
+
+/// Cycles of storing `rows` rows of `rowBytes` for the first time.
+constexpr int64_t StoreCycles(int64_t rows, int64_t rowBytes)
+{
+    return kDmaCycles + rows * (kRowCycles + RoundUp(rowBytes, kGmSectorBytes) / kFirstRate);
+}
+
+/// Cycles that bytes take longer when they come from global memory, not L2.
+constexpr int64_t FirstTouchCycles(int64_t bytes)
+{
+    return bytes / kFirstRate - bytes / kL2Rate;
 }
 
 /// `total` in blocks of equal size, at most `most` each, in whole fractals.

@@ -27,16 +27,16 @@ struct L1Matrix {
     }
 };
 
-/// Each half of L1 has room for both operands.
 enum class Operand : int32_t { kLeft, kRight };
 
-/// T: what is multiplied. An operand is loaded between BeginLoad and EndLoad, into one half of L1 while the other one
-/// is multiplied; it stays there from BeginUse to EndUse, for one product or many.
+/// T: what is multiplied. L1 has slots for each operand; where they are is the caller's business. An operand is loaded
+/// between BeginLoad and EndLoad, into one slot while another one is multiplied; it stays there from BeginUse to
+/// EndUse, for one product or many.
 template <typename T>
 class CubeCore {
 public:
     struct Sizes {
-        int32_t l1Half;
+        int32_t l1Bytes;
         int32_t l0Half;
         int32_t l0cBytes;
     };
@@ -47,7 +47,7 @@ public:
     __aicore__ inline void Init(AscendC::TPipe* pipe, const Sizes& sizes)
     {
         sizes_ = sizes;
-        pipe->InitBuffer(l1_, static_cast<uint32_t>(2 * sizes.l1Half));
+        pipe->InitBuffer(l1_, static_cast<uint32_t>(sizes.l1Bytes));
         pipe->InitBuffer(l0a_, static_cast<uint32_t>(2 * sizes.l0Half));
         pipe->InitBuffer(l0b_, static_cast<uint32_t>(2 * sizes.l0Half));
         pipe->InitBuffer(l0c_, static_cast<uint32_t>(sizes.l0cBytes));
@@ -60,9 +60,11 @@ public:
         cells_ = static_cast<int32_t>(
             Smaller(kMaxCells, sizes_.l0cBytes / static_cast<int32_t>(sizeof(float)) / cellFloats_));
         firstCell_ = 0;
+        for (int32_t slot = 0; slot < kMaxSlots; ++slot) {
+            EndUse(Operand::kLeft, slot);
+            EndUse(Operand::kRight, slot);
+        }
         for (int32_t half = 0; half < kHalves; ++half) {
-            EndUse(Operand::kLeft, half);
-            EndUse(Operand::kRight, half);
             AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(half);
         }
         for (int32_t cell = 0; cell < cells_; ++cell) {
@@ -72,9 +74,11 @@ public:
 
     __aicore__ inline void End()
     {
+        for (int32_t slot = 0; slot < kMaxSlots; ++slot) {
+            BeginLoad(Operand::kLeft, slot);
+            BeginLoad(Operand::kRight, slot);
+        }
         for (int32_t half = 0; half < kHalves; ++half) {
-            BeginLoad(Operand::kLeft, half);
-            BeginLoad(Operand::kRight, half);
             AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(half);
         }
         for (int32_t cell = 0; cell < cells_; ++cell) {
@@ -82,27 +86,27 @@ public:
         }
     }
 
-    __aicore__ inline void BeginLoad(Operand operand, int32_t half)
+    __aicore__ inline void BeginLoad(Operand operand, int32_t slot)
     {
-        AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(EventOf(operand, half));
+        AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(EventOf(operand, slot));
     }
-    __aicore__ inline void EndLoad(Operand operand, int32_t half)
+    __aicore__ inline void EndLoad(Operand operand, int32_t slot)
     {
-        AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(EventOf(operand, half));
+        AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(EventOf(operand, slot));
     }
-    __aicore__ inline void BeginUse(Operand operand, int32_t half)
+    __aicore__ inline void BeginUse(Operand operand, int32_t slot)
     {
-        AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(EventOf(operand, half));
+        AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(EventOf(operand, slot));
     }
-    __aicore__ inline void EndUse(Operand operand, int32_t half)
+    __aicore__ inline void EndUse(Operand operand, int32_t slot)
     {
-        AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(EventOf(operand, half));
+        AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(EventOf(operand, slot));
     }
 
-    /// A half of L1.
-    __aicore__ inline AscendC::LocalTensor<T> Half(int32_t half)
+    /// L1 from an element on.
+    __aicore__ inline AscendC::LocalTensor<T> L1(int64_t element)
     {
-        return l1_.Get<T>()[static_cast<uint32_t>(half * (sizes_.l1Half / static_cast<int32_t>(sizeof(T))))];
+        return l1_.Get<T>()[static_cast<uint32_t>(element)];
     }
 
     /// Loads `rows` x `columns` elements whose rows are `stride` elements apart; the last 32 bytes of a row are filled
@@ -193,6 +197,7 @@ public:
 
 private:
     static constexpr int32_t kHalves = 2;
+    static constexpr int32_t kMaxSlots = 4;  // of an operand
     static constexpr int64_t kMaxCells = 8;
     static constexpr int64_t kMaxStride = 65535;
     // Fewer blocks than these can still be in flight when the next product reads the cell.
@@ -202,9 +207,9 @@ private:
     static __aicore__ inline QuantMode_t Conversion(bfloat16_t) { return QuantMode_t::F322BF16; }
     static __aicore__ inline QuantMode_t Conversion(float) { return QuantMode_t::NoQuant; }
 
-    __aicore__ inline static int32_t EventOf(Operand operand, int32_t half)
+    __aicore__ inline static int32_t EventOf(Operand operand, int32_t slot)
     {
-        return kHalves * static_cast<int32_t>(operand) + half;
+        return kMaxSlots * static_cast<int32_t>(operand) + slot;
     }
     __aicore__ inline AscendC::LocalTensor<T> L0a()
     {

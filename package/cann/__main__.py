@@ -26,7 +26,7 @@ def main() -> int:
 
     def say(line: str) -> None:
         if not chosen.quiet:
-            print(line, flush=True)  # noqa: T201  # what the program is for
+            print(line + "\n", end="", flush=True)  # noqa: T201  # at once, as several commands run
 
     try:
         toolkit = read_toolkit(chosen.toolkit.resolve())

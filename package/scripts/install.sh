@@ -89,6 +89,7 @@ fi
 [ "$no_build" = 0 ] || [ -z "$cann" ] || refuse "got --no-build and --cann, expected one of them"
 
 vendor="$(manifest_value "$package" vendor)"
+[ "$vendor" = "${package##*/}" ] || refuse "the package is damaged: its manifest names the vendor '$vendor', its folder '${package##*/}'; get it again"
 version="$(manifest_value "$package" version)"
 operators="$(manifest_list "$package" operators | tr '\n' ' ')"
 
@@ -124,6 +125,8 @@ elif [ -n "${ASCEND_CUSTOM_OPP_PATH:-}" ]; then
     target="$ASCEND_CUSTOM_OPP_PATH" origin=ASCEND_CUSTOM_OPP_PATH
 elif [ -n "${ASCEND_OPP_PATH:-}" ]; then
     target="$ASCEND_OPP_PATH" origin=ASCEND_OPP_PATH
+    [ -d "$target" ] || [ "$action" = verify ] ||
+        refuse "ASCEND_OPP_PATH: got '$target', which is no folder; source the set_env.sh of the toolkit, or give --install-path=FOLDER"
 fi
 
 if [ "$action" = verify ] && [ -z "$install_path" ]; then
@@ -145,7 +148,7 @@ else
     vendors="$target/vendors"
     installed="$vendors/$vendor"
     build="$(build_folder "$vendors" "$vendor")"
-    for path in "$vendors" "$installed" "$build"; do
+    for path in "$vendors" "$installed" "$build" "$(kept_version "$vendors" "$vendor")"; do
         [ ! -h "$path" ] || refuse "$path is a link and may lead out of the target; remove it or choose another folder"
     done
     readable "$target" "$vendors" "$installed"
@@ -153,6 +156,8 @@ else
 fi
 
 say_recovered() {
+    # Without a lock there was no folder; what lies there by now is of another installer.
+    [ "${locked:-}" = 1 ] || return 0
     recovered="$(recover "$vendors" "$vendor")"
     [ -z "$recovered" ] || say "$recovered"
 }
@@ -214,6 +219,10 @@ machine_wide=0
 if [ -n "${ASCEND_OPP_PATH:-}" ] && [ -d "$target" ] && [ -d "$ASCEND_OPP_PATH" ] &&
     [ "$(CDPATH='' cd -- "$target" && pwd -P)" = "$(CDPATH='' cd -- "$ASCEND_OPP_PATH" && pwd -P)" ]; then
     machine_wide=1
+fi
+config="$vendors/config.ini"
+if [ "$machine_wide" = 1 ] && [ -e "$config" ] && { [ ! -f "$config" ] || [ ! -r "$config" ]; }; then
+    refuse "$config is no file that $(id -un) may read, expected the list of vendors; nothing was done; repair it, or give --install-path=FOLDER"
 fi
 hidden_types="$(manifest_list "$package" builtin_op_types | sed 's/^/  op type /')"
 hidden_symbols="$(manifest_list "$package" builtin_aclnn | sed 's/^/  aclnn symbol /')"
@@ -290,16 +299,16 @@ if [ -e "$installed" ]; then
     fi
 fi
 
+[ "$will_build" = 0 ] || python3 -c 'import sys; sys.exit(sys.version_info < (3, 7))' 2>/dev/null || {
+    printf '%s\n' "python3 (3.7 or later) is missing, which builds the package; install it, or give --no-build" >&2
+    exit 3
+}
 mkdir -p -- "$vendors" 2>/dev/null || refuse "$vendors cannot be made; choose a folder that you may write, with --install-path=FOLDER"
 lock "$vendors"
 [ "$is_first" = 0 ] || [ ! -e "$installed" ] || refuse "another installer has just installed $vendor in $vendors; run this again"
 
 # The build goes before everything that others see. What it has done stays beside the target for the next run.
 if [ "$will_build" = 1 ]; then
-    python3 -c 'import sys; sys.exit(sys.version_info < (3, 7))' 2>/dev/null || {
-        printf '%s\n' "python3 (3.7 or later) is missing, which builds the package; install it, or give --no-build" >&2
-        exit 3
-    }
     mkdir -p -- "$build" 2>/dev/null || refuse "$vendors cannot be written; choose another folder with --install-path=FOLDER"
     say "building $vendor with CANN $toolkit_is in $toolkit (this was not run with a real toolkit); logs in $build/logs"
     status=0

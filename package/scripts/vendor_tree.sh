@@ -81,11 +81,12 @@ unlisted_files() (
 )
 
 # config_vendors FILE: the vendors of load_priority, one a line, highest first.
-config_vendors() { sed -n 's/^ *load_priority *= *//p' "$1" | head -n 1 | tr ',' '\n' | sed -n 's/^ *\([^ ]\{1,\}\) *$/\1/p'; }
+config_vendors() { tr -d '\r' <"$1" | sed -n 's/^ *load_priority *= *//p' | head -n 1 | tr ',' '\n' | sed -n 's/^ *\([^ ]\{1,\}\) *$/\1/p'; }
 
 # write_config FILE LIST: puts LIST (comma separated) into load_priority and leaves every other line alone.
 write_config() {
     new="$1.new"
+    rm -f -- "$new" # a link would lead the writing out of the folder
     if [ -e "$1" ]; then
         cp -p "$1" "$new" # owner and mode
         { printf 'load_priority=%s\n' "$2"; sed '/^ *load_priority *=/d' "$1"; } >"$new"
@@ -112,8 +113,13 @@ lock() {
         printf "'flock' is missing; install util-linux\n" >&2
         exit 3
     }
-    exec 9<"$1" || refuse "$1 cannot be read by $(id -un)"
+    # A redirection that fails ends the shell.
+    (: <"$1") 2>/dev/null || refuse "$1 cannot be read by $(id -un), or was just removed by another installer; run this again"
+    exec 9<"$1"
     flock -n 9 || refuse "another installer works in $1; run this again when it is done"
+    # Who held the lock before may have removed the folder, and others may lock its successor.
+    # shellcheck disable=SC3013
+    [ ! -e /dev/fd/9 ] || [ "$1" -ef /dev/fd/9 ] || refuse "$1 was just removed by another installer; run this again"
     locked=1
 }
 

@@ -16,6 +16,7 @@ VALUES = {
     "dims": np.array([1, -1, 1, 1]),
     "behind": np.array([1, 2]),
     "two": np.float32(2),
+    "whole": np.int64(2),
     "one": np.float32(1),
     "half": np.float32(0.5),
     "n12": np.float32(12),
@@ -33,6 +34,7 @@ FORMS = {
     "proj first": PLAIN.replace("l = Sub (g, ma) r = Sub (l, p)", "l = Sub (g, p) r = Sub (l, ma)"),
     "negated": PLAIN.replace("l = Sub (g, ma) r = Sub (l, p)", "e = Add (p, ma) h = Neg (e) r = Add (h, g)"),
     "power": PLAIN.replace("ss = Mul (sc, sc)", "ss = Pow (sc, two)"),
+    "power of an integer": PLAIN.replace("ss = Mul (sc, sc)", "ss = Pow (sc, whole)"),
     "factors of p in another order": PLAIN.replace(
         "k = Mul (ss, mb) p = Mul (d, k)", "k = Mul (d, mb) p = Mul (ss, k)"
     ),

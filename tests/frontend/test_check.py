@@ -74,6 +74,51 @@ def test_a_fault(text, domains, node, code, words, tmp_path):
     assert found[0].fix
 
 
+def test_what_the_parser_reads_of_no_tensor(tmp_path):
+    model = parse(f"{HEAD} {{y = Add (x, s)}}")
+    values = numpy_helper.from_array(np.ones(1, np.float32), "s")
+    model.graph.sparse_initializer.append(
+        helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([0])), [3])
+    )
+    assert "sparse" in the_finding(model, tmp_path).cause
+    model = parse("(seq(float[2]) x, int64 n) => (float[2] y) {y = SequenceAt (x, n)}")
+    found = the_finding(model, tmp_path)
+    assert (found.node, found.code) == ("x", "E19999")
+    assert "sequence_type" in found.cause
+
+
+def test_more_inputs_than_the_operator_has(tmp_path):
+    assert "takes at most 1" in the_finding(parse(f"{HEAD} {{[n] y = Relu (x, x)}}"), tmp_path).cause
+
+
+def test_the_type_of_a_constant_inside(tmp_path):
+    model = parse(f"{HEAD} {{k = Constant () y = Add (x, k)}}")
+    tensor = helper.make_tensor("", TensorProto.FLOAT8E4M3FNUZ, [1], [1.0])
+    model.graph.node[0].attribute.append(helper.make_attribute("value", tensor))
+    assert "float8e4m3fnuz" in the_finding(model, tmp_path).cause
+
+
+@pytest.mark.parametrize("ours", ["", "[n] z = npu.NPUGroupedBiasAddGrad (x)"])
+def test_the_repair_is_one_that_works(ours, tmp_path):
+    """A conversion repairs only a model in which it rewrites something, and folds only what it can evaluate."""
+    text = "[k] k = Constant <value_float = 2.0> () [m] m = Neg (k) [r] r = Erf (k)"
+    model = parse(
+        f"(float[2, 4, 3] x) => (y, z) {{{text} a = Add (x, m) y = Add (a, r) {ours or 'z = Relu (x)'}}}",
+        domains=["npu"],
+    )
+    fixes = {f.node: f.fix for f in findings(model, tmp_path) if f.code == "silent"}
+    repaired = {node for node, fix in fixes.items() if "opforge convert" in fix}
+    assert repaired == ({"k (Constant)", "m (Neg)"} if ours else set())
+    after = {f.node for f in findings(convert(model).model, tmp_path) if f.code == "silent"}
+    assert after == set(fixes) - repaired
+
+
+def test_constants_that_are_also_inputs_vanish_too(tmp_path):
+    model = parse("(float[2] x, float[2] w) => (float[2] y) {[n] k = Erf (w) y = Add (x, k)}")
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "w"))
+    assert the_finding(model, tmp_path).node == "n (Erf)"
+
+
 def test_a_new_opset(tmp_path):
     found = findings(parse(f"{HEAD} {{[n] y = Relu (x)}}", 23), tmp_path)
     assert [(f.node, f.code) for f in found] == [("model", "E13010"), ("n (Relu)", "E13010")]

@@ -39,6 +39,17 @@ def value(text, name="y"):
         ("(float[4] x) => (float y) {y = Constant <value_float = 0.5> ()}", 0.5),
         ("(float[4] x) => (float[2] y) {y = Constant <value_floats = [0.5, 1.0]> ()}", [0.5, 1.0]),
         ("(float[4] x) => (int64[2] y) {y = Constant <value = int64[2] {5, 6}> ()}", [5, 6]),
+        ("(float[4] x) => (int64[2] y) <int64[2] z = {-7, 7}, int64 o = {2}> {y = Div (z, o)}", [-3, 3]),
+        ("(float[4] x) => (float y) <float z = {1}, float o = {4}> {y = Div (z, o)}", 0.25),
+        ("(float[4] x) => (y) <int64 a = {5}, int64 b = {0}, int64 c = {-2}> {y = Range (a, b, c)}", [5, 3, 1]),
+        (
+            "(float[4] x) => (y) <float a = {0}, float b = {1}, float c = {0.25}> {y = Range (a, b, c)}",
+            [0, 0.25, 0.5, 0.75],
+        ),
+        ("(float[4] x) => (y) <int64[2, 1] z = {1, 2}, int64[1] d = {2}> {y = Expand (z, d)}", [[1, 1], [2, 2]]),
+        ("(float[4] x) => (y) <int64[2] z = {1, 2}, int64 t = {2}> {e = Equal (z, t) y = Where (e, t, z)}", [1, 2]),
+        ("(float[4] x) => (y) <int64[2] z = {1, 2}, int64 t = {2}> {e = Less (z, t) y = Not (e)}", [False, True]),
+        ("(float[4] x) => (y) <int64[2] z = {1, 2}> {y = Neg (z)}", [-1, -2]),
     ],
 )
 def test_value(text, expected):
@@ -65,7 +76,14 @@ def test_spellings_of_older_opsets():
     ("text", "reason"),
     [
         ("(int64[1] x) => (int64[1] y) {y = Identity (x)}", "is an input"),
-        ("(int64[1] x) => (int64[1] y) {y = Neg (x)}", "computed by Neg at run time"),
+        ("(int64[1] x) => (int64[1] y) {y = Abs (x)}", "computed by Abs at run time"),
+        ("(float[4] x) => (int64 y) <int64 z = {7}, int64 o = {0}> {y = Div (z, o)}", "divides an integer by 0"),
+        (
+            "(float[4] x) => (y) <int64 a = {0}, int64 b = {9000000000}, int64 c = {1}> {y = Range (a, b, c)}",
+            "elements",
+        ),
+        ("(float[4] x) => (y) <int64 a = {0}, int64 c = {0}> {y = Range (a, a, c)}", "by 0"),
+        ("(float[4] x) => (y) <float a = {0}, int64[1] c = {9000000000}> {y = Expand (a, c)}", "more than"),
         ("(float[N] x) => (int64[1] y) {y = Shape (x)}", "dims are not known"),
         ("(float[4] x) => (int64 y) <int64[1] z = {7}, int64 i = {5}> {y = Gather (z, i)}", "malformed Gather"),
         ("(float[4] x) => (int64[1] y) <int64[1] z = {7}> {y = Cast <to = 8> (z)}", "Cast to string"),
@@ -84,9 +102,12 @@ def test_an_initializer_that_is_an_input_can_change():
         [helper.make_tensor_value_info("y", TensorProto.INT64, [1])],
         [numpy_helper.from_array(np.array([1]), "a")],
     )
-    view = GraphView(helper.make_model(graph))
-    with pytest.raises(NotConstant, match="is an input"):
+    view = GraphView(helper.make_model(graph, ir_version=4))
+    with pytest.raises(NotConstant, match="is an input, which has a value unless it is fed"):
         Constants(ValueTypes(view)).value(view.main, "y")
+    # Before, every initializer had to be an input, and none could be fed.
+    view = GraphView(helper.make_model(graph, ir_version=3))
+    assert Constants(ValueTypes(view)).value(view.main, "y").tolist() == [1]
 
 
 @pytest.mark.parametrize("dims", [[1 << 40], [-1], [1 << 20, 1 << 20]])

@@ -285,6 +285,31 @@ def test_nodes_in_subgraphs_and_functions_are_mapped():
     np.testing.assert_array_equal(y, w)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_function_that_needs_its_call_is_written_out(axis, rng):
+    # Neither the element type nor the axis stands in the body.
+    function = onnx.parser.parse_function(
+        """<opset_import: ["" : 18, "com.microsoft" : 1], domain: "d">
+        F <axis> (i, g) => (c) {s = Constant <value_ints = [4, 4]> ()
+        c = com.microsoft.GatherGrad <axis : int = @axis> (s, i, g)}"""
+    )
+    model = parse(
+        f"g (int64[4] i, float[4, 4] g) => (float[4, 4] y) {{y = d.F <axis = {axis}> (i, g)}}",
+        domains=("com.microsoft", "d"),
+    )
+    model.functions.append(function)
+    conversion = convert(model)
+    if axis:
+        assert not conversion.changed
+        assert "'axis' is a parameter of the function" in conversion.left[0].reason
+        return
+    assert mapped_ops(conversion) == ["EmbeddingDenseBackward"]
+    feed = {"g": rng.normal(size=(4, 4)).astype(np.float32), "i": np.array([0, 3, 3, 1])}
+    expected = np.zeros((4, 4), np.float32)
+    np.add.at(expected, feed["i"], feed["g"])
+    np.testing.assert_allclose(run_everywhere(conversion.model, feed)[0], expected, rtol=1e-5)
+
+
 def test_names_are_unique_against_nodes_and_inputs():
     model = parse(
         """g (float[2, 4, 3] x) => (float[2, 3] y, float[2, 3] w, float[2, 3] v) {

@@ -169,6 +169,15 @@ def test_sizes_that_are_an_input_are_left():
     left(model, "the sizes of the parts of 'g' are not known")
 
 
+def test_parts_of_unknown_width_that_are_reshaped_are_left(rng):
+    each = "r{n} = Reshape (p{n}, shape{n}) s{n} = ReduceSum <keepdims = 1> (r{n}, rows)"
+    shapes = {f"shape{n}": [rows, -1] for n, rows in enumerate((1, 1, 2))}
+    head = "(float[4, H] g) => (float[3, W] y)"
+    left(split(SPLIT, each, head=head, sizes=[1, 1, 2], **shapes), "its width must be known")
+    plain = split(SPLIT, EACH, head="(float[6, H] g) => (float[3, H] y)")
+    fused(plain, {"g": rng.normal(size=(6, 5)).astype(np.float32)}, "FuseSplitGroups")
+
+
 def test_integers_and_dynamic_rows_are_left():
     left(split(SPLIT, EACH, head=HEAD.replace("float", "int64")), "[C2]")
     left(split(SPLIT, EACH, head=HEAD.replace("[6, 5]", "[N, 5]")), "needs all rows")
@@ -227,6 +236,24 @@ def test_ids_of_a_repeat_by_name():
     model = scatter(f"{call} {SORTED.replace('ids', 'r')}", HEAD.replace("g)", "g, int64[3] k)"))
     (entry,) = convert(model, patterns=True).mapped
     assert (entry.inputs, entry.attrs) == (["g", "k"], {"group_idx_type": 1})
+
+
+@pytest.mark.parametrize("inputs", ["k, c", "c, two"])
+def test_ids_that_repeat_other_values_are_in_any_order(inputs):
+    call = f"r = org.pytorch.aten.repeat_interleave ({inputs})"
+    head = HEAD.replace("g)", "g, int64[3] k, int64[3] c)")
+    (entry,) = convert(scatter(f"{call} {SORTED.replace('ids', 'r')}", head, two=2), patterns=True).mapped
+    assert (entry.op, entry.inputs) == ("EmbeddingDenseBackward", ["g", "r"])
+
+
+def test_masked_ids_that_are_no_group(feed):
+    mask = "a = GreaterOrEqual (ids, zero) b = Less (ids, three) m = And (a, b) v = Where (m, g, nothing)"
+    body = f'{mask} y = ScatterND <reduction = "add"> (table, ids, v)'
+    model = scatter(body, ids=[[-1], [0], [0], [1], [2], [2]], three=3, nothing=np.float32(0))
+    conversion = convert(model, patterns=True)
+    assert [entry.op for entry in conversion.mapped] == ["EmbeddingDenseBackward"]
+    (expected,), (got,) = (execute(m, feed, operators="function").values() for m in (model, conversion.model))
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,9 @@ BARE = 'z = ConstantOfShape (dims) j = Unsqueeze (i, last) y = ScatterND <reduct
         ),
         (PLAIN.format(grad="g").replace("e = Equal (i, n2) ne = Not (e)", "ne = Equal (i, n2)"), {}, "another form"),
         (PLAIN.format(grad="g").replace("v = Where (k, zero, g)", "v = Neg (g)"), {}, "from None on"),
+        (PLAIN.format(grad="g"), {"high": 3}, "clips indices to -7 to 3, expected all rows from 0 to 6"),
+        (PLAIN.format(grad="g"), {"low": 1}, "clips indices to 1 to 6"),
+        (PLAIN.format(grad="g").replace("k = Not (u)", "k = Identity (u)"), {}, "another form"),
     ],
 )
 def test_near_misses_are_left(text, changes, words):
@@ -144,6 +147,80 @@ def test_near_misses_are_left(text, changes, words):
     assert not conversion.changed
     reasons = [left.reason for left in conversion.left]
     assert any(words in reason for reason in reasons), reasons
+
+
+SQUARE = "g (float[5, 5] g, int64[5] i) => (float[7, 5] y)"
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        ("u = Unsqueeze (m, first) k = Not (u)", "float32 [5, 5], by 'k', which is bool [1, 5]"),
+        ("k = Not (m)", "float32 [5, 5], by 'k', which is bool [5]; expected one condition for each row"),
+    ],
+)
+def test_a_mask_of_columns_is_left(mask, words):
+    text = PLAIN.format(grad="g").replace("u = Unsqueeze (m, last)", "").replace("k = Not (u)", mask)
+    conversion = convert(parse(text, SQUARE, first=[0]), patterns=True)
+    assert not conversion.changed
+    assert words in conversion.left[0].reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("cu = Unsqueeze (cw, last)", "cu = Unsqueeze (cw, first)"),
+        ("cf = Cast <to = 1> (cu)", "cb = Cast <to = 9> (cu) cf = Cast <to = 1> (cb)"),
+        ("cge = GreaterOrEqual (i, n0)", "ce = Equal (i, n1) cge = Not (ce)"),
+        ("cc = Clip (i, n0, high)", "cc = Clip (i, n0, n1)"),
+    ],
+)
+def test_what_is_no_count_of_equal_indices_stays_in_front(old, new, rng):
+    text = scaled(PLAIN.format(grad="d"))
+    assert old in text
+    model = parse(text.replace(old, new), SQUARE, ones=np.ones(5, np.int64), first=[0])
+    feed = {"g": rng.normal(size=(5, 5)).astype(np.float32), "i": np.array([1, 4, 4, 1, 1])}
+    assert the_result(model, feed).mapped[0].attrs["scale_grad_by_freq"] is False
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "e = Equal (i, n2) u = Unsqueeze (e, last) v = Where (u, zero, g)",
+        "e = Equal (i, n2) u = Unsqueeze (e, last) k = Not (u) v = Where (k, g, zero)",
+        (
+            "e = Equal (i, n2) l = Less (i, n0) b = GreaterOrEqual (i, n7) o = Or (e, l) m = Or (o, b)"
+            " u = Unsqueeze (m, last) v = Where (u, zero, g)"
+        ),
+    ],
+)
+def test_masks_that_say_what_is_left_out(mask, feed):
+    text = f'{mask} z = ConstantOfShape (dims) j = Unsqueeze (i, last) y = ScatterND <reduction = "add"> (z, j, v)'
+    conversion = the_result(parse(text), feed)
+    assert conversion.mapped[0].attrs["padding_idx"] == 2
+    assert [node.op_type for node in conversion.model.graph.node] == ["EmbeddingDenseBackward"]
+
+
+def test_a_mask_without_axes_is_left():
+    text = (
+        'e = Equal (i, n2) v = Where (e, zero, g) j = Unsqueeze (i, last) y = ScatterND <reduction = "add"> (z, j, v)'
+    )
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 18]> g (float g, int64 i, float[7, 5] z) => (y) {{{text}}}'
+    )
+    values = {name: np.array(VALUES[name]) for name in ("n2", "zero", "last")} | {"t": np.zeros((7, 5), np.float32)}
+    model.graph.node[-1].input[0] = "t"
+    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in values.items())
+    conversion = convert(model, patterns=True)
+    assert "expected one condition for each row" in conversion.left[0].reason
+
+
+@pytest.mark.parametrize("columns", [3, 5])
+def test_a_scatter_of_elements_that_leaves_some_out_is_left(columns):
+    text = 'y = ScatterElements <reduction = "add"> (table, j, g)'
+    ids = np.repeat([[0], [1], [1], [2]], columns, 1)
+    model = parse(text, "g (float[6, 5] g) => (float[7, 5] y)", j=ids, table=np.zeros((7, 5), np.float32))
+    assert not convert(model, patterns=True).changed
 
 
 @pytest.mark.parametrize(

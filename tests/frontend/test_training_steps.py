@@ -8,6 +8,8 @@ from make_training_steps import HERE, STEPS, feed, joined, sample
 
 from opforge.frontend import convert
 from opforge.frontend.atc_types import is_registered
+from opforge.frontend.check import check_model
+from opforge.frontend.load import load_model
 from opforge.frontend.verify import verify
 
 
@@ -58,3 +60,12 @@ def test_the_numbers_can_be_verified(name):
     comparisons = verify(training, convert(training, lower_training=True))
     assert len(comparisons) == len(training.graph.output)
     assert not [entry for entry in comparisons if not entry.same]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_atc_would_take_it(name, tmp_path):
+    step = joined(*(onnx.load(HERE / f"{name}_{kind}.onnx") for kind in ("training", "optimizer")))
+    path = tmp_path / "step.onnx"
+    onnx.save(convert(step, lower_training=True).model, path)
+    findings = check_model(load_model(path), {})
+    assert not [finding for finding in findings if finding.level == "error"]

@@ -8,7 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
+from opforge.codegen.errors import UserError
 from opforge.frontend import convert, source_operators
+from opforge.frontend.execute import execute
 from opforge.frontend.verify import sample_inputs, verify
 
 
@@ -88,3 +90,20 @@ def test_names_of_models_are_escaped_in_the_page():
     page = html_report("<b>", convert(model), None)
     assert "<script" not in page
     assert "&lt;b&gt;" in page
+
+
+@pytest.mark.parametrize("dims", [[1 << 40, 1 << 30], [1] * 70])
+def test_an_input_of_which_there_is_no_array_is_one_line(tmp_path, dims):
+    model = parse(GATHER)
+    model.graph.input.append(onnx.helper.make_tensor_value_info("big", 1, dims))
+    onnx.save(model, tmp_path / "m.onnx")
+    result = opforge("convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", "--verify")
+    assert isinstance(result.exception, UserError)
+    assert "input 'big': no array can have its shape" in str(result.exception)
+
+
+def test_a_loop_without_end_is_one_line(tmp_path):
+    loop = """(int64 m, bool c, float[2] x) => (float[2] y) {y = Loop (m, c, x) <body = b (int64 i, bool k, float[2] v)
+        => (bool k2, float[2] w) {k2 = Identity (k) w = Identity (v)}>}"""
+    with pytest.raises(UserError, match="Loop of 4611686018427387904 turns"):
+        execute(parse(loop), {"m": np.array(1 << 62), "c": np.array(True), "x": np.ones(2, np.float32)})

@@ -145,14 +145,15 @@ void CheckStep(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const 
     const Span& window = at.window;
     const int64_t pitch = RoundUp(Size(window), 16);
     const int64_t across = isInput ? depth : RoundUp(Size(at.tile.rows), 16);
+    const int64_t slot = isInput ? data.inputWindow : data.weightWindow;
     const int64_t panel = isInput ? data.inputPanel : data.weightPanel;
     const int64_t right = isInput ? Size(at.taps) * RoundUp(data.inputColumns, 16) * RoundUp(data.inputDepth, 16)
                                   : depth * RoundUp(data.weightColumns, 16);
-    Expect(pitch * across <= panel, "the window fits in front of the right operand", drawn);
-    Expect((panel + right) * bytes + 480 <= data.l1Half, "both operands and what is read beyond fit into half of L1",
-           drawn);
+    // Fractals that begin in the middle of a column are read up to 15 rows beyond it.
+    Expect(pitch * across * bytes + 480 <= slot * bytes, "the window fits into its slot of L1", drawn);
+    Expect(right * bytes + 480 <= panel * bytes, "the right operand fits into its slot of L1", drawn);
     Expect(pitch <= 16384 && depth <= 16384, "columns of L1 are as high as an instruction can say", drawn);
-    Expect(panel * bytes % 512 == 0, "the right operand is aligned", drawn);
+    Expect(slot * bytes % 512 == 0 && panel * bytes % 512 == 0, "slots are aligned", drawn);
     for (int64_t tap = at.taps.begin; tap < at.taps.end; ++tap) {
         if (isInput) {
             const int64_t first = at.tile.rows.begin - steps.ShiftOf(tap) - window.begin;
@@ -175,6 +176,12 @@ void CheckCells(const Drawn& drawn, int64_t rows, int64_t columns, int64_t cells
     Expect(std::max(rows, columns) * 16 * bytes <= data.l0Half, "a slice fits into half of L0", drawn);
     Expect(rows * columns * cells <= data.partFloats, "a parked part holds a tile", drawn);
     Expect(columns * 4 <= data.burstBytes, "a burst holds a row of a tile", drawn);
+}
+
+void CheckL1(const Drawn& drawn, int64_t windows, int64_t window, int64_t panels, int64_t panel, int64_t bytes)
+{
+    Expect(windows >= 2 && windows <= 4 && panels >= 2 && panels <= 4, "loads have another slot than products", drawn);
+    Expect((windows * window + panels * panel) * bytes <= drawn.platform.l1Bytes, "all slots fit into L1", drawn);
 }
 
 void CheckColumnSums(const Drawn& drawn, const ConvTbcBackwardTilingData& data, int64_t cores)
@@ -227,6 +234,8 @@ void CheckPlan(const Drawn& drawn, Dice& dice)
     CheckColumnSums(drawn, data, 2 * plan.blockNum);
     CheckCells(drawn, data.inputCellRows, data.inputColumns, data.inputCells, bytes, data);
     CheckCells(drawn, data.weightCellRows, data.weightColumns, data.weightCells * data.weightTaps, bytes, data);
+    CheckL1(drawn, data.inputWindows, data.inputWindow, data.inputPanels, data.inputPanel, bytes);
+    CheckL1(drawn, data.weightWindows, data.weightWindow, data.weightPanels, data.weightPanel, bytes);
     TbcSteps steps;
     steps.Init(data, plan.blockNum);
     CheckShares(drawn, steps, plan.blockNum);

@@ -191,7 +191,7 @@ def test_manifest_that_points_outside_removes_nothing_there(package, run, target
     assert treasure.read_text() == "mine"
 
 
-@pytest.mark.parametrize("link", ["vendors", "vendors/opforge"])
+@pytest.mark.parametrize("link", ["vendors", "vendors/opforge", "vendors/.opforge.previous"])
 def test_link_in_the_target_is_refused(package, run, target, tmp_path, link):
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -368,9 +368,34 @@ def test_lost_list_of_vendors_is_repaired(package, run, opp):
         assert again.returncode == 0
         assert "config.ini did not name it and does now" in again.stdout
         assert config.read_text() == f"load_priority={repaired}\n"
-    config.write_text("load_priority=beta,opforge\n")
+    config.write_bytes(b"load_priority=beta,opforge\r\n")
     assert "nothing was done" in run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp)).stdout
-    assert config.read_text() == "load_priority=beta,opforge\n"
+    assert config.read_bytes() == b"load_priority=beta,opforge\r\n"
+
+
+def test_writing_the_list_follows_no_link(package, run, opp, tmp_path):
+    treasure = tmp_path / "treasure"
+    treasure.write_text("mine")
+    (opp / "vendors/config.ini.new").symlink_to(treasure)
+    assert run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp)).returncode == 0
+    assert treasure.read_text() == "mine"
+    assert (opp / "vendors/config.ini").read_text() == "load_priority=opforge,alpha,beta\nother=1\n"
+
+
+def test_list_of_vendors_that_is_no_file_is_refused(package, run, opp):
+    (opp / "vendors/config.ini").unlink()
+    (opp / "vendors/config.ini").mkdir()
+    refused = run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp))
+    assert refused.returncode == 2
+    assert "config.ini is no file that" in refused.stderr
+    assert not (opp / "vendors/opforge").exists()
+
+
+def test_toolkit_folder_that_does_not_exist_is_refused(package, run, tmp_path):
+    refused = run(package, ASCEND_OPP_PATH=str(tmp_path / "nowhere"))
+    assert refused.returncode == 2
+    assert "which is no folder; source the set_env.sh" in refused.stderr
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_first_vendor_of_a_toolkit_folder_makes_and_removes_the_list(package, run, tmp_path):

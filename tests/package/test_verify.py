@@ -54,6 +54,20 @@ def repacked(package, out, change):
     return out
 
 
+def _of_vendor(name):
+    """A change of the name in the manifest."""
+    manifest, before, after = TREE + "manifest.json", b'"vendor": "opforge"', f'"vendor": "{name}"'.encode()
+    return lambda files: files | {manifest: files[manifest].replace(before, after)}
+
+
+def test_installer_refuses_a_vendor_name_that_leads_elsewhere(package, run, tmp_path):
+    changed = repacked(package, tmp_path / "changed.run", _of_vendor("../../x"))
+    changed.chmod(0o755)
+    refused = run(changed, f"--install-path={tmp_path / 'opp'}")
+    assert (refused.returncode, "its manifest names the vendor '../../x'" in refused.stderr) == (2, True)
+    assert not (tmp_path / "opp").exists()
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -66,6 +80,7 @@ def repacked(package, out, change):
         (lambda f: {k: v for k, v in f.items() if not k.endswith("version.info")}, "version.info: missing"),
         (lambda f: {k: v for k, v in f.items() if not k.endswith("manifest.json")}, "got 0 files manifest.json"),
         (lambda f: f | {TREE + "manifest.json": b"[1]"}, "is no manifest"),
+        (_of_vendor("../../x"), "the manifest names the vendor '../../x', but lies in packages/vendors/opforge/"),
     ],
 )
 def test_what_was_changed_is_named(package, tmp_path, change, says):

@@ -127,6 +127,45 @@ def test_two_installers_at_once(versions, run, vendors, tmp_path):
     assert version_of(vendors / "opforge") == "1.10"
 
 
+def slowed(tools, name, script):
+    """Variables under which a program of the system does something before its work."""
+    tools.mkdir()
+    (tools / name).write_text(f'#!/bin/sh\n{script}\nexec /usr/bin/{name} "$@"\n')
+    (tools / name).chmod(0o755)
+    return {"PATH": f"{tools}:/usr/bin:/bin", "TMPDIR": str(tools)}
+
+
+def test_first_installers_at_once_leave_each_others_work_alone(versions, vendors, tmp_path):
+    reached, go = tmp_path / "reached", tmp_path / "go"
+    # It looks for the folder, then compares itself with its manifest: meanwhile another one comes.
+    script = f'[ $# = 0 ] || {{ : >"{reached}"; while [ ! -e "{go}" ]; do sleep 0.05; done; }}'
+    environment = slowed(tmp_path / "tools", "sha256sum", script)
+    command = [str(versions["1.10"]), f"--install-path={vendors.parent}"]
+    second = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    while not reached.exists():
+        assert second.poll() is None
+        time.sleep(0.05)
+    stage = vendors / ".opforge.new.12345"
+    stage.mkdir(parents=True)
+    with subprocess.Popen(["flock", str(vendors), "cat"], stdin=subprocess.PIPE) as first:
+        while subprocess.run(["flock", "-n", str(vendors), "true"], check=False).returncode == 0:
+            time.sleep(0.05)
+        go.touch()
+        assert "another installer works in" in second.communicate()[1]
+        first.stdin.close()
+    assert second.returncode == 2
+    assert list(vendors.iterdir()) == [stage]
+
+
+def test_lock_on_a_folder_that_was_removed_meanwhile_is_none(versions, vendors, tmp_path):
+    vendors.mkdir(parents=True)
+    environment = slowed(tmp_path / "tools", "flock", f'rmdir "{vendors}" && mkdir "{vendors}"')
+    command = [str(versions["1.10"]), f"--install-path={vendors.parent}"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (result.returncode, "was just removed by another installer" in result.stderr) == (2, True)
+    assert list(vendors.iterdir()) == []
+
+
 def content_name(vendors):
     """What someone who looks now finds in the vendor's place."""
     return version_of(vendors / "opforge") if (vendors / "opforge").exists() else "set aside, the next run restores it"

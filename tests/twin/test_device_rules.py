@@ -65,6 +65,12 @@ RULES: dict[str, dict[str, list[str]]] = {
         "compile error": ["refusals:Cast(b, h, RoundMode::CAST_RINT, 64);"],
         "cast_mode": ["checks:cast_none"],
     },
+    "in place is in the same place, and no repeat reads what an earlier one wrote": {
+        "overlap": ["checks:overlap", "checks:in_place_over_half_a_repeat"],
+    },
+    "stores of the scalar unit stay in its cache, and flushing goes from an address to the end of its line": {
+        "cache_not_flushed": ["checks:scalar_store_in_cache", "memory:line_flushed_from_its_middle"],
+    },
     "a buffer goes through alloc, enque, deque, free, of one queue": {
         "missing_enque": ["checks:missing_enque"],
         "queue_order": ["checks:enque_twice", "checks:use_in_queue", "checks:wrong_queue"],

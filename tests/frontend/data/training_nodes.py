@@ -53,6 +53,8 @@ NODES = {
         )
     },
     "Scale": "(float[3, 4] x, float[1] k) => (float[3, 4] r) {r = m.Scale (x, k)}",
+    "Scale by an integer": """(float x) => (float r)
+        {k = Constant <value = int64[1] {3}> () r = m.Scale <scale_down = 1> (x, k)}""",
     "Scale down": "(float[3, 4] x, float[1] k) => (float[3, 4] r) {r = m.Scale <scale_down = 1> (x, k)}",
     **{
         f"SoftmaxCrossEntropyLossGrad {name}": _LOSS.format(dims=dims, more=more)

@@ -109,10 +109,13 @@ void Estimate::Settle(const GlobalMemory& memory, bool hasAllTraffic)
     for (size_t phase = 0; phase < phases_.size(); ++phase) {
         for (size_t core = 0; core < cores_; ++core) {
             Share& share = phases_[phase].shares[core];
-            const double before = *std::max_element(share.busy.begin(), share.busy.end());
+            const auto slowest = std::max_element(share.busy.begin(), share.busy.end());
+            const double before = *slowest;
             AddTo(share.busy, changes[phase][core]);
             const auto busiest = std::max_element(share.busy.begin(), share.busy.end());
-            double& onPath = share.path[static_cast<size_t>(busiest - share.busy.begin())];
+            // What gets shorter is the path of the pipe that was the busiest, what gets longer that of the one that is.
+            const auto pipe = (*busiest < before ? slowest : busiest) - share.busy.begin();
+            double& onPath = share.path[static_cast<size_t>(pipe)];
             const double change = std::max(*busiest - before, -onPath);
             onPath += change;
             share.cycles += change;
