@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from opforge.codegen.cpp import CppNames, cpp_expression
 from opforge.codegen.escape import Code, cpp_string
-from opforge.codegen.expr import reads_attributes_only
+from opforge.codegen.expr import is_about_dtype, reads_attributes_only
 from opforge.codegen.names import lower_camel, upper_camel
 from opforge.codegen.program import LIMIT, Binding, Case, Constraint, Dim
 
@@ -123,6 +123,8 @@ class ConstraintView:
         camel = lower_camel(constraint.subject) if constraint.subject else ""
         texts = {attr.name: "ValueText" for attr in op.attrs} | {of.name: "ListText" for of in op.spec.host_lists}
         self.got = Code(f"{texts.get(constraint.subject, 'ShapeText')}(call.{camel})")
+        if is_about_dtype(constraint.check, constraint.subject):
+            self.got = Code(f"DtypeText(call.{camel}.dtype)")
 
     @property
     def verdicts(self) -> list[Code]:

@@ -356,6 +356,12 @@ def reads_shapes(expression: Expr) -> bool:
     return bool(symbols_of(expression))
 
 
+def is_about_dtype(expression: Expr, tensor: str) -> bool:
+    """Whether an expression judges the dtype of a tensor, and no shape."""
+    parts = list(walk(expression))
+    return DtypeOf(tensor) in parts and not any(isinstance(part, (Symbol, Dims, StarDims)) for part in parts)
+
+
 def reads_attributes_only(expression: Expr) -> bool:
     """Whether an expression needs nothing but attributes."""
     literals = (IntLiteral, BoolLiteral, RealLiteral, TextLiteral, DtypeLiteral, Attribute)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from opforge.codegen.evaluate import Environment, EvaluationError, evaluate
-from opforge.codegen.expr import CORES, INT_MAX, INT_MIN, single_precision
+from opforge.codegen.expr import CORES, INT_MAX, INT_MIN, is_about_dtype, single_precision
 from opforge.codegen.model import AttrSpec, OpSpec, TensorSpec, TestShape
 from opforge.codegen.program import LIMIT, Case, Constraint, Dim, Program
 
@@ -337,6 +337,8 @@ class _Checker:
             return "null"
         if constraint.subject in self._call.values:
             return list_text(self._call.values[constraint.subject])
+        if is_about_dtype(constraint.check, constraint.subject):
+            return str(self._dtypes[constraint.subject])
         return shape_text(self._shapes[constraint.subject])
 
     def _check_shapes(self, constraint: Constraint) -> Violation | None:

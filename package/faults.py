@@ -23,6 +23,7 @@ from opforge.package.surroundings import (
     Surroundings,
     Vendor,
     is_vendor,
+    may_read,
     priorities,
     read_json,
 )
@@ -32,6 +33,9 @@ OTHER_SOC_DIRECTORIES = {"ascend310b", "ascend310p", "ascend610", "ascend950"}
 # What the whole archive librt2_registry.a brings; without it GE registers nothing from a library.
 REGISTRY_SYMBOLS = ("GetRegisteredOpNum",)
 BUILD_IT = "install the package again with --cann=<toolkit>, which builds it"
+
+CLOSED = "cannot be read by this user, whose programs do not see what it holds"
+OPEN_IT = "install the package again with --force --install-for-all, or run the programs as a user of its group"
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,8 @@ def _custom_entries(surroundings: Surroundings) -> Iterator[Fault]:
         if not entry.is_absolute():
             cause = f"got '{entry}', which depends on the folder a program starts in"
             yield Fault("relative-entry", CUSTOM_PATH, cause, "give absolute paths")
+        elif not may_read(entry):
+            yield Fault("unreadable", str(entry), CLOSED, OPEN_IT)
         elif not entry.is_dir():
             repair = "remove the entry, or source bin/set_env.bash of the vendor folder"
             yield Fault("entry-missing", CUSTOM_PATH, f"got '{entry}', which is no folder", repair)
@@ -115,11 +121,16 @@ def _custom_entries(surroundings: Surroundings) -> Iterator[Fault]:
 
 def _config(surroundings: Surroundings) -> Iterator[Fault]:
     opp = surroundings.folder(OPP_PATH)
-    if opp is None or not (opp / "vendors").is_dir():
-        return
-    config = opp / "vendors/config.ini"
+    if opp is not None and not may_read(opp / "vendors"):
+        yield Fault("unreadable", str(opp / "vendors"), CLOSED, OPEN_IT)
+    elif opp is not None and (opp / "vendors").is_dir():
+        yield from _listed_vendors(opp / "vendors")
+
+
+def _listed_vendors(vendors: Path) -> Iterator[Fault]:
+    config = vendors / "config.ini"
     listed = priorities(config)
-    present = sorted(path.name for path in (opp / "vendors").iterdir() if is_vendor(path) and path.name[0] != ".")
+    present = sorted(path.name for path in vendors.iterdir() if is_vendor(path) and path.name[0] != ".")
     wanted = f"{PRIORITY}={','.join(present)}"
     if listed is None:
         if present or config.exists():
@@ -127,7 +138,9 @@ def _config(surroundings: Surroundings) -> Iterator[Fault]:
             yield Fault("config-unreadable", str(config), cause, f"write '{wanted}' into it, the preferred one first")
         return
     for name in listed:
-        if name not in present:
+        if not may_read(vendors / name):
+            yield Fault("unreadable", str(vendors / name), CLOSED, OPEN_IT)
+        elif name not in present:
             cause = f"names the vendor '{name}', whose folder has no operators"
             yield Fault("config-names-nobody", str(config), cause, "remove the name, or install its package again")
     for name in present:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -141,7 +142,18 @@ class Surroundings:
 
 def is_vendor(path: Path) -> bool:
     """Whether a folder holds operators, to tell a vendor folder from its parent."""
-    return (path / "op_impl").is_dir() or (path / "op_proto").is_dir()
+    return may_read(path) and ((path / "op_impl").is_dir() or (path / "op_proto").is_dir())
+
+
+def may_read(path: Path) -> bool:
+    """False for a folder, or one above it, that is closed to this user; what lies there would look absent."""
+    try:
+        path.stat()
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return os.access(path, os.R_OK | os.X_OK, effective_ids=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:

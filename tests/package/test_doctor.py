@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -360,7 +362,36 @@ def test_every_check_has_a_fault_tree():
     package = Path(__file__).resolve().parents[2] / "package"
     names = re.findall(r'(?:Fault\(|yield|return)\s*"([a-z-]+)"', (package / "faults.py").read_text())
     names += re.findall(r'(?:yield path,|return)\s*"([a-z-]+)"', (package / "libraries.py").read_text())
-    assert {*names, OTHER_MACHINE} == {check for _, check, _, _ in FAULTS.values()}
+    assert {*names, OTHER_MACHINE} == {check for _, check, _, _ in FAULTS.values()} | {"unreadable"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "folder"),
+    [
+        ("ASCEND_CUSTOM_OPP_PATH", "vendors/acme", "vendors/acme"),
+        ("ASCEND_CUSTOM_OPP_PATH", "vendors/acme", "vendors"),
+        ("ASCEND_OPP_PATH", ".", "vendors"),
+        ("ASCEND_OPP_PATH", ".", "vendors/acme"),
+    ],
+)
+def test_folder_of_another_user_is_called_unreadable(variable, value, folder):
+    with tempfile.TemporaryDirectory() as shared:
+        closed = Path(shared) / folder
+        (Path(shared) / "vendors/acme/op_impl").mkdir(parents=True)
+        (Path(shared) / "vendors/config.ini").write_text("load_priority=acme\n")
+        (Path(shared) / "built-in").mkdir()
+        (Path(shared) / "scene.info").write_text("arch=x86_64\n")
+        Path(shared).chmod(0o755)
+        closed.chmod(0)
+        user = os.geteuid()
+        os.seteuid(user or 65534)  # root may read everything
+        try:
+            found = find_faults(Surroundings({variable: str(Path(shared) / value)}, ()))
+        finally:
+            os.seteuid(user)
+            closed.chmod(0o700)
+    place = closed if variable == "ASCEND_OPP_PATH" else Path(shared) / value
+    assert [(fault.check, fault.place) for fault in found] == [("unreadable", str(place))]
 
 
 @pytest.mark.parametrize(
