@@ -108,11 +108,11 @@ class Site:
         self.node = node
         self.nodes: list[NodeProto] = []
         self.overwritten: dict[str, Value] = {}
-        self._attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
 
     def attribute(self, name: str, default: Any) -> Any:
         """An attribute, texts decoded; what the node does not have has its default."""
-        value = self._attributes.get(name, default)
+        given = next((entry for entry in self.node.attribute if entry.name == name), None)
+        value = default if given is None else helper.get_attribute_value(given)
         return value.decode() if isinstance(value, bytes) else value
 
     @property
