@@ -13,7 +13,7 @@ from opforge.frontend.algebra import FULL, SCALAR, Algebra, Product, Symbol, pro
 from opforge.frontend.constants import int_attribute
 from opforge.frontend.graph import Scope, normal_domain
 from opforge.frontend.names import shown
-from opforge.frontend.rules import Around, Context, Match, Refusal, Rule
+from opforge.frontend.rules import Around, Context, Match, NoMatchError, Refusal, Rule
 from opforge.frontend.standard import constant
 from opforge.frontend.value_types import DTYPE_WORDS, ValueType
 
@@ -44,12 +44,8 @@ class FuseBatchNormChain(Rule):
             return None
         try:
             return _Reader(context, scope, number).match()
-        except _NoMatchError as reason:
+        except NoMatchError as reason:
             return Refusal(f"looks like a gradient of batch normalisation, but {reason}")
-
-
-class _NoMatchError(Exception):
-    """Which condition does not hold."""
 
 
 def _full(product: Product) -> list[Symbol]:
@@ -67,9 +63,9 @@ def _could_be(algebra: Algebra, scope: Scope, name: str) -> bool:
 
 def _scaled(context: Context, scope: Scope, name: str) -> Iterator[str]:
     """What the only reader of a value makes of it by a factor."""
-    uses = context.view.uses(scope, name)
-    if len(uses) == 1 and uses[0].scope is scope and not context.view.leaves(scope, name):
-        reader = scope.node(uses[0].node)
+    number = context.view.only_reader(scope, name)
+    if number is not None:
+        reader = scope.node(number)
         if normal_domain(reader.domain) == "" and reader.op_type in ("Mul", "Div"):
             yield from filter(None, reader.output)
 
@@ -109,9 +105,9 @@ class _Reader:
                     self.before, self.types = [], {}
                     try:
                         return self._finish(attempt.values(self))
-                    except _NoMatchError as reason:
+                    except NoMatchError as reason:
                         reasons.append((attempt.doubts, str(reason)))
-        raise _NoMatchError(
+        raise NoMatchError(
             min(reasons, key=lambda entry: entry[0])[1]
             if reasons
             else "no factor stands in the scale and squared in the slope"
@@ -143,7 +139,7 @@ class _Reader:
         known = self.context.types.of(self.scope, self._result)
         shape = tuple(dim for dim in known.shape or () if dim is not None)
         if known.shape is None or len(shape) < max(len(known.shape), 2):
-            raise _NoMatchError(f"{shown(self._result)} is {known}, expected a known shape of rank 2 or more")
+            raise NoMatchError(f"{shown(self._result)} is {known}, expected a known shape of rank 2 or more")
         channel = len(shape) - 2
         for symbol in sorted({s for product in self._terms for s, _ in product.exponents}, key=lambda s: s.name):
             found = self.context.types.of(self.scope, symbol.name)
@@ -152,7 +148,7 @@ class _Reader:
             else:
                 fits = symbol.axis == SCALAR or (symbol.axis == channel and _long(found) == [shape[1]])
             if not fits:
-                raise _NoMatchError(
+                raise NoMatchError(
                     f"{shown(symbol.name)} is {found} where it meets {list(shape)}, expected the same shape, or one"
                     " value per channel along axis 1"
                 )
@@ -162,7 +158,7 @@ class _Reader:
         """The value of full shape that is a product."""
         name = self.context.algebra.name_of(self.scope, product)
         if name is None or self.context.types.of(self.scope, name).shape != self._shape:
-            raise _NoMatchError(f"no value of the graph is {role}")
+            raise NoMatchError(f"no value of the graph is {role}")
         return name
 
     def vector(self, product: Product, role: str, divisors: Sequence[Symbol] = ()) -> str:
@@ -179,11 +175,11 @@ class _Reader:
         result = None
         for symbol, power in sorted(product.exponents, key=lambda entry: (entry[0].axis == SCALAR, -entry[1])):
             if abs(power) not in (1, _HALF) or (power < 0 and symbol not in {*divisors, *self._divisors}):
-                raise _NoMatchError(f"{role} would be {shown(symbol.name)} to the power of {power}")
+                raise NoMatchError(f"{role} would be {shown(symbol.name)} to the power of {power}")
             # One vector comes first: what it is multiplied by may be one number.
             is_number = result is not None and symbol.axis == SCALAR
             if is_number and len(self._known_type(symbol.name).shape or ()) > 1:
-                raise _NoMatchError(f"{role} would have the axes of {shown(symbol.name)}")
+                raise NoMatchError(f"{role} would have the axes of {shown(symbol.name)}")
             factor = symbol.name if is_number else self._flat(symbol.name, role)
             if abs(power) == _HALF:
                 factor = self._made("Sqrt", factor)
@@ -192,7 +188,7 @@ class _Reader:
             else:
                 result = self._made("Mul" if power > 0 else "Div", result, factor)
         if result is None or not np.isfinite(product.coefficient):
-            raise _NoMatchError(f"{role} would be the number {product.coefficient:g}")
+            raise NoMatchError(f"{role} would be the number {product.coefficient:g}")
         return result if _is(product.coefficient, 1) else self._times(result, product.coefficient)
 
     @property
@@ -215,7 +211,7 @@ class _Reader:
 
     def _times(self, name: str, value: float) -> str:
         if self._known_type(name).dtype != "float32":
-            raise _NoMatchError(f"{shown(name)} is {self._known_type(name)}, expected float32 where it has a factor")
+            raise NoMatchError(f"{shown(name)} is {self._known_type(name)}, expected float32 where it has a factor")
         factor = self.context.value_names.fresh("factor")
         self.before.append(constant(factor, np.array(value, np.float32)))
         return self._made("Mul", name, factor)
@@ -224,7 +220,7 @@ class _Reader:
         """A vector over the channels without axes of size 1."""
         known = self._known_type(name)
         if known.shape is None or _long(known) != self._channels:
-            raise _NoMatchError(f"{role} would be {shown(name)}, which is {known}; expected one value per channel")
+            raise NoMatchError(f"{role} would be {shown(name)}, which is {known}; expected one value per channel")
         if len(known.shape) == 1:
             return name
         dims = self.context.value_names.fresh("channels")
@@ -306,11 +302,11 @@ class _Attempt:
         """Values by parameter of the operator.
 
         Raises:
-            _NoMatchError: One of them cannot be had.
+            NoMatchError: One of them cannot be had.
         """
         divisors = [symbol for symbol, _ in self.invstd.exponents]
         if not _is(self.mean.coefficient, abs(self.mean.coefficient)):
-            raise _NoMatchError("the mean is added, expected subtracted")
+            raise NoMatchError("the mean is added, expected subtracted")
         values = {
             "grad_out": reader.data(self.grad_out, "the gradient"),
             "input": reader.data(self.input, "the input"),
@@ -324,7 +320,7 @@ class _Attempt:
             total = mean * count
             if not _is(total.coefficient, 1) or sum(power > 0 for _, power in total.exponents) != 1:
                 names = ", ".join(sorted(shown(symbol.name) for symbol, _ in total.exponents))
-                raise _NoMatchError(
+                raise NoMatchError(
                     f"{role} would be {total.coefficient:g} times a product of {names}, expected one value"
                 )
             values[role] = reader.vector(total, role, divisors)
@@ -338,7 +334,7 @@ class _Attempt:
                 return Product(1.0, frozenset([(symbol, Fraction(1))]))
         first, second = self.mean_dy.coefficient, self.mean_dy_xmu.coefficient
         if first <= 0 or not _is(first, second):
-            raise _NoMatchError(f"the two sums have the factors {first:g} and {second:g}, expected one positive number")
+            raise NoMatchError(f"the two sums have the factors {first:g} and {second:g}, expected one positive number")
         return Product(1 / first)
 
 

@@ -246,6 +246,12 @@ class GraphView:
         """Whether a value of `scope` is an output of it, or of a graph inside it that passes the value on."""
         return (id(scope), name) in self._leaving
 
+    def only_reader(self, scope: Scope, name: str) -> int | None:
+        """The node of the same graph that alone reads a value of `scope`, once; None if there is more to the value."""
+        uses = self.uses(scope, name)
+        is_alone = len(uses) == 1 and uses[0].scope is scope and not self.leaves(scope, name)
+        return uses[0].node if is_alone else None
+
     def require_import(self, scope: Scope, number: int) -> None:
         """Refuse a node whose domain the model, or the function around it, does not import."""
         domain = normal_domain(scope.node(number).domain)

@@ -120,10 +120,8 @@ class LowerConvGrad(Rule):
         for name, perm, parameter in zip(node.output, (_TO_TBC, _KERNEL), ("grad_input", "grad_weight"), strict=False):
             if not name:
                 continue
-            uses = context.view.uses(scope, name)
-            reader = uses[0].node if len(uses) == 1 and uses[0].scope is scope else None
-            reader = _transpose(scope, reader, perm)
-            if reader is None or context.view.leaves(scope, name):
+            reader = _transpose(scope, context.view.only_reader(scope, name), perm)
+            if reader is None:
                 return Refusal(f"{shown(name)} does not go to one Transpose with perm {perm} alone")
             nodes.append(reader)
             results[parameter] = scope.node(reader).output[0]

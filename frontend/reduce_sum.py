@@ -56,12 +56,12 @@ class FuseEqualGroups(Rule):
 
 def _squeeze(context: Context, scope: Scope, total: str) -> int | None:
     """The node that drops axis 1 of a sum, when nobody else reads the sum."""
-    uses = context.view.uses(scope, total)
-    if context.view.leaves(scope, total) or len(uses) != 1 or uses[0].scope is not scope:
+    number = context.view.only_reader(scope, total)
+    if number is None:
         return None
-    node = scope.node(uses[0].node)
+    node = scope.node(number)
     is_squeeze = (normal_domain(node.domain), node.op_type, len(node.output)) == ("", "Squeeze", 1)
-    return uses[0].node if is_squeeze and _needs_axis_1(context, scope, node) is None else None
+    return number if is_squeeze and _needs_axis_1(context, scope, node) is None else None
 
 
 def _needs_axis_1(context: Context, scope: Scope, node: NodeProto) -> Refusal | None:

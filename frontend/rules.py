@@ -108,6 +108,10 @@ class Refusal:
     reason: str
 
 
+class NoMatchError(Exception):
+    """Raised inside a rule that reads many nodes: which condition does not hold."""
+
+
 class Rule(ABC):
     """One rewrite.
 

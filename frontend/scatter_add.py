@@ -13,7 +13,7 @@ from opforge.frontend.constants import NotConstant, int_attribute
 from opforge.frontend.external import is_external
 from opforge.frontend.graph import INITIALIZER, Scope, normal_domain
 from opforge.frontend.names import shown
-from opforge.frontend.rules import Around, Context, Match, Refusal, Rule
+from opforge.frontend.rules import Around, Context, Match, NoMatchError, Refusal, Rule
 from opforge.frontend.standard import constant
 from opforge.frontend.tensor_data import data_problem
 from opforge.frontend.value_types import ValueType
@@ -70,10 +70,6 @@ _COUNTING = (
     TensorProto.INT32,
     TensorProto.INT64,
 )
-
-
-class NoMatchError(Exception):
-    """Which condition does not hold."""
 
 
 @dataclass(frozen=True)

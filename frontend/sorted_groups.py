@@ -9,8 +9,8 @@ from onnx import NodeProto
 from opforge.frontend.aten import is_function
 from opforge.frontend.constants import NotConstant, int_attribute
 from opforge.frontend.graph import Scope, normal_domain
-from opforge.frontend.rules import Around, Context, Match, Refusal, Rule
-from opforge.frontend.scatter_add import NoMatchError, Scatter, read_scatter
+from opforge.frontend.rules import Around, Context, Match, NoMatchError, Refusal, Rule
+from opforge.frontend.scatter_add import Scatter, read_scatter
 from opforge.frontend.standard import constant
 from opforge.frontend.value_types import ValueType
 

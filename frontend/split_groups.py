@@ -11,7 +11,7 @@ from onnx import NodeProto
 from opforge.frontend.constants import NotConstant, int_attribute
 from opforge.frontend.graph import Scope, normal_domain
 from opforge.frontend.names import shown
-from opforge.frontend.rules import Around, Context, Match, Refusal, Rule
+from opforge.frontend.rules import Around, Context, Match, NoMatchError, Refusal, Rule
 from opforge.frontend.standard import constant
 from opforge.frontend.value_types import ValueType
 
@@ -42,12 +42,8 @@ class FuseSplitGroups(Rule):
         reader = _Reader(context, scope)
         try:
             return reader.match(number)
-        except _NoMatchError as reason:
+        except NoMatchError as reason:
             return Refusal(str(reason))
-
-
-class _NoMatchError(Exception):
-    """Which condition does not hold."""
 
 
 def _maker(scope: Scope, name: str) -> int | None:
@@ -94,7 +90,7 @@ class _Reader:
         node = self.scope.node(number)
         width = self._shape(node.output[0])[-1:]
         if int_attribute(node, "axis") not in (0, -2) or len(self._shape(node.output[0])) != 2:
-            raise _NoMatchError(
+            raise NoMatchError(
                 f"joins sums along axis {int_attribute(node, 'axis')} to {list(self._shape(node.output[0]))},"
                 " expected one row for each group"
             )
@@ -102,7 +98,7 @@ class _Reader:
         source, ends = self._rows(parts)
         known = self.context.types.of(self.scope, source)
         if known.shape is None or len(known.shape) != 2 or known.shape[0] != ends[-1]:
-            raise _NoMatchError(f"needs all rows of a matrix; {shown(source)} is {known}, the parts end at {ends[-1]}")
+            raise NoMatchError(f"needs all rows of a matrix; {shown(source)} is {known}, the parts end at {ends[-1]}")
         name = self.context.value_names.fresh("group_ends")
         return Match(
             (*dict.fromkeys(self.nodes), number),
@@ -114,19 +110,19 @@ class _Reader:
     def _shape(self, name: str) -> tuple[int | None, ...]:
         shape = self.context.types.of(self.scope, name).shape
         if shape is None:
-            raise _NoMatchError(f"the shape of {shown(name)} is not known")
+            raise NoMatchError(f"the shape of {shown(name)} is not known")
         return shape
 
     def _follow(self, name: str, number: int) -> None:
         """Take the node that makes a value, unless somebody else reads the value."""
-        if self.context.view.leaves(self.scope, name) or len(self.context.view.uses(self.scope, name)) != 1:
-            raise _NoMatchError(f"{shown(name)} is read elsewhere too")
+        if self.context.view.only_reader(self.scope, name) is None:
+            raise NoMatchError(f"{shown(name)} is read elsewhere too")
         self.nodes.append(number)
 
     def _part(self, name: str, width: tuple[int | None, ...]) -> str:
         """The rows whose sum a value is."""
         if self._shape(name) != (1, *width):
-            raise _NoMatchError(f"{shown(name)} is {list(self._shape(name))}, expected one row {[1, *width]}")
+            raise NoMatchError(f"{shown(name)} is {list(self._shape(name))}, expected one row {[1, *width]}")
         is_summed = False
         while (number := _maker(self.scope, name)) is not None:
             node = self.scope.node(number)
@@ -136,14 +132,14 @@ class _Reader:
             elif _kind(node) not in _RESHAPING:
                 break
             elif node.op_type == "Reshape" and None in width:
-                raise _NoMatchError(
+                raise NoMatchError(
                     f"{shown(name)} is reshaped and has {list(self._shape(name))}; its width must be known"
                 )
             self._follow(name, number)
             name = node.input[0]
         # A part of one row is its own sum.
         if not is_summed and self._shape(name) != (1, *width):
-            raise _NoMatchError(f"{shown(name)} is {list(self._shape(name))} and is not summed")
+            raise NoMatchError(f"{shown(name)} is {list(self._shape(name))} and is not summed")
         return name
 
     def _require_rows(self, node: NodeProto, width: tuple[int | None, ...]) -> None:
@@ -152,13 +148,13 @@ class _Reader:
         try:
             axes = self.context.constants.numbers(self.scope, node, "axes", 1)
         except NotConstant as reason:
-            raise _NoMatchError(f"the axes of a sum must be constant; {shown(node.input[1])} {reason}") from reason
+            raise NoMatchError(f"the axes of a sum must be constant; {shown(node.input[1])} {reason}") from reason
         if not shape:
-            raise _NoMatchError(f"sums {shown(source)}, which has no axes")
+            raise NoMatchError(f"sums {shown(source)}, which has no axes")
         summed = {axis % len(shape) for axis in axes or ()}
         others = {axis for axis, dim in enumerate(shape[:-1]) if dim != 1}
         if shape[-1:] != width or len(shape) - 1 in summed or not others <= summed:
-            raise _NoMatchError(f"sums axes {axes} of {shown(source)} {list(shape)}, expected all but the last")
+            raise NoMatchError(f"sums axes {axes} of {shown(source)} {list(shape)}, expected all but the last")
 
     def _rows(self, parts: list[str]) -> tuple[str, list[int]]:
         """The matrix that the parts are all rows of, and where each part ends."""
@@ -170,13 +166,13 @@ class _Reader:
             return self._split(nodes[0], parts)
         if all(_kind(node) == ("", "Slice") for node in nodes):
             return self._slices(nodes)
-        raise _NoMatchError("sums the parts of several values, expected those of one Split, or slices")
+        raise NoMatchError("sums the parts of several values, expected those of one Split, or slices")
 
     def _split(self, node: NodeProto, parts: list[str]) -> tuple[str, list[int]]:
         if list(node.output) != parts:
-            raise _NoMatchError("does not join the sums of all parts in their order")
+            raise NoMatchError("does not join the sums of all parts in their order")
         if (int_attribute(node, "axis") or 0) not in (0, -2):
-            raise _NoMatchError(f"splits axis {int_attribute(node, 'axis')}, expected the rows, axis 0")
+            raise NoMatchError(f"splits axis {int_attribute(node, 'axis')}, expected the rows, axis 0")
         try:
             sizes = self.context.constants.numbers(self.scope, node, "split", 1)
         except NotConstant:
@@ -185,7 +181,7 @@ class _Reader:
         rows: list[int | None] = [*sizes] if sizes else [self._shape(part)[0] for part in parts]
         known = [size for size in rows if size is not None]
         if len(known) < len(parts):
-            raise _NoMatchError(f"the sizes of the parts of {shown(node.input[0])} are not known")
+            raise NoMatchError(f"the sizes of the parts of {shown(node.input[0])} are not known")
         return node.input[0], list(accumulate(known))
 
     def _slices(self, nodes: list[NodeProto]) -> tuple[str, list[int]]:
@@ -196,7 +192,7 @@ class _Reader:
         for node in nodes:
             start, stop = self._limits(node, rows)
             if node.input[0] != source or start != end or stop < start:
-                raise _NoMatchError(
+                raise NoMatchError(
                     f"takes rows {start} to {stop} of {shown(node.input[0])}, expected them from {end} on"
                 )
             end = stop
@@ -210,9 +206,9 @@ class _Reader:
                 for position, name in enumerate(("starts", "ends", "axes", "steps"), start=1)
             )
         except NotConstant as reason:
-            raise _NoMatchError(f"the limits of a slice must be constant; one {reason}") from reason
+            raise NoMatchError(f"the limits of a slice must be constant; one {reason}") from reason
         is_rows = axes in (None, [0], [-2]) and steps in (None, [1]) and len(starts or ()) == len(stops or ()) == 1
         if not is_rows or rows is None or not starts or not stops:
-            raise _NoMatchError(f"slices axes {axes} from {starts} to {stops} by {steps}, expected rows alone, by 1")
+            raise NoMatchError(f"slices axes {axes} from {starts} to {stops} by {steps}, expected rows alone, by 1")
         start, stop, _ = slice(starts[0], stops[0]).indices(rows)
         return start, stop

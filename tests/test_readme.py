@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from shown import fences, follow
+from shown import fences, follow, shell
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -61,15 +61,7 @@ def test_commands_of_the_readme_print_what_it_says(tmp_path):
 
     def run(command, folder):
         command = THROUGH_BUILD_SH.get(command, command.removeprefix(".venv/bin/"))
-        result = subprocess.run(
-            ["bash", "-c", f"exec 2>&1; {command}"],
-            cwd=folder,
-            env=variables,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return result.returncode, result.stdout
+        return shell(command, folder, variables)
 
     assert follow(fences(ROOT / "README.md"), tmp_path, run) >= 7
 

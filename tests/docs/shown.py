@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import doctest
 import re
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,6 +81,19 @@ def follow(steps: list[Fence], folder: Path, run: Callable[[str, Path], tuple[in
         else:
             (place / fence.path).write_text(fence.text, encoding="utf-8")
     return count
+
+
+def shell(command: str, folder: Path, variables: Mapping[str, str]) -> tuple[int, str]:
+    """Run a command; gives its exit code and what it printed, as `follow` wants it."""
+    result = subprocess.run(
+        ["bash", "-c", f"exec 2>&1; {command}"],
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return result.returncode, result.stdout
 
 
 def _change(file: Path, diff: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from onnx import TensorProto, helper, save
-from shown import fences, follow
+from shown import fences, follow, shell
 
 from opforge.package.pack import pack
 
@@ -56,15 +56,7 @@ def test_commands_print_what_the_page_says(folder):
     def run(command, place):
         # The first section is about a project without a kernel, the others about the operators of this repository.
         place = place / "skeleton" if command == "opforge generate" else place
-        result = subprocess.run(
-            ["bash", "-c", f"exec 2>&1; {command}"],
-            cwd=place,
-            env=variables,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return result.returncode, result.stdout
+        return shell(command, place, variables)
 
     steps = [step for step in STEPS if step.language == "console"]
     subprocess.run([sys.executable, "-m", "opforge.codegen", "build"], cwd=folder, env=variables, check=True)

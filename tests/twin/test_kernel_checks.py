@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from planted import Planted, kernels_of
 
 CLEAN = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR absent, GM_ADDR workspace, GM_ADDR tiling)
@@ -74,18 +74,6 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR absent,
     }
 }
 """
-
-
-@dataclass(frozen=True)
-class Planted:
-    """A line of the clean kernel, what a mistake makes of it, and what the twin must say."""
-
-    name: str
-    line: str
-    mistake: str
-    kind: str
-    says: str
-    blocks: int = 1
 
 
 HERE = "UnaryRepeatParams repeats;"
@@ -646,12 +634,12 @@ NO_MISTAKE = {"sync_of_too_many"}  # what is wrong is the launch
 
 
 def _source() -> str:
-    kernels = [CLEAN.replace("NAME", "clean")]
-    for planted in PLANTED:
-        assert CLEAN.count(planted.line) >= 1, planted.name
-        kernels.append(CLEAN.replace(planted.line, planted.mistake, 1).replace("NAME", planted.name))
     structs = "struct Tiling { int64_t n = 0; int64_t m = 0; };\nstruct Bigger { int64_t n[3] = {}; };\n"
-    return '#include "kernel_operator.h"\nusing namespace AscendC;\n' + structs + "".join(kernels)
+    return (
+        '#include "kernel_operator.h"\nusing namespace AscendC;\n'
+        + structs
+        + "".join(kernels_of(CLEAN, "clean", PLANTED))
+    )
 
 
 @pytest.fixture(scope="module")

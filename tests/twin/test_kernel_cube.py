@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
+from planted import Planted, kernels_of
 
 M, N, K = 20, 24, 40
 # d += bias + 2 A B, e = 2 A B with unit flags, c = half of d's share; ORDER is a flag set and waited for at once.
@@ -172,16 +171,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR x, GM_A
 """
 
 
-@dataclass(frozen=True)
-class Planted:
-    """A line of the clean kernel, what a mistake makes of it, and what the twin must say."""
-
-    name: str
-    line: str
-    mistake: str
-    kind: str
-    says: str
-    blocks: int = 2
+FEWEST_BLOCKS = 2
 
 
 def left_out(name: str, line: str, says: str, kind: str = "race") -> Planted:
@@ -449,11 +439,7 @@ MIX_PLANTED = [
 
 
 def _source() -> str:
-    kernels = [CUBE.replace("NAME", "clean_cube"), MIX.replace("NAME", "clean_mix")]
-    for clean, planted_ones in ((CUBE, CUBE_PLANTED), (MIX, MIX_PLANTED)):
-        for planted in planted_ones:
-            assert clean.count(planted.line) >= 1, planted.name
-            kernels.append(clean.replace(planted.line, planted.mistake, 1).replace("NAME", planted.name))
+    kernels = [*kernels_of(CUBE, "clean_cube", CUBE_PLANTED), *kernels_of(MIX, "clean_mix", MIX_PLANTED)]
     order = "#define ORDER(event) SetFlag<HardEvent::event>(EVENT_ID5); WaitFlag<HardEvent::event>(EVENT_ID5)\n"
     return '#include "kernel_operator.h"\nusing namespace AscendC;\n' + order + "".join(kernels)
 
@@ -501,7 +487,7 @@ def test_the_clean_mixed_kernel_is_silent(kernels, strict):
 @pytest.mark.parametrize("planted", CUBE_PLANTED + MIX_PLANTED, ids=lambda planted: planted.name)
 def test_a_planted_mistake_is_named(kernels, planted, record_planted):
     launch = _launch_cube if planted in CUBE_PLANTED else _launch_mix
-    report = launch(kernels, planted.name, planted.blocks)[0]
+    report = launch(kernels, planted.name, max(planted.blocks, FEWEST_BLOCKS))[0]
     found = [finding for finding in report["findings"] if not finding["warning"]]
     assert found, f"{planted.name}: nothing was found"
     # Cores that wait for each other say it each in its own words.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
+from planted import Planted, kernels_of
 
 CLEAN = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_ADDR sync, GM_ADDR workspace, GM_ADDR)
@@ -56,18 +55,6 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
     CrossCoreWaitFlag(3);
 }
 """
-
-
-@dataclass(frozen=True)
-class Planted:
-    """A line of the clean kernel, what a mistake makes of it, and what the twin must say."""
-
-    name: str
-    line: str
-    mistake: str
-    kind: str
-    says: str
-    blocks: int = 1
 
 
 BACK = "DataCopyPad(a[64], userGm[block * 64], row, noPadding);"
@@ -159,11 +146,10 @@ def _source() -> str:
         '#include "kernel_operator.h"\nusing namespace AscendC;\n',
         "#define ORDER(event) SetFlag<HardEvent::event>(EVENT_ID0); WaitFlag<HardEvent::event>(EVENT_ID0)\n",
         "#define CLEAN_LINE DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>\n",
-        CLEAN.replace("NAME", "clean"),
+        *kernels_of(CLEAN, "clean", PLANTED),
     ]
     for planted in PLANTED:
         assert CLEAN.count(planted.line) == 1 or planted.line in {BACK, OWN, SOFT, ADDS}, planted.name
-        parts.append(CLEAN.replace(planted.line, planted.mistake, 1).replace("NAME", planted.name))
     return "".join(parts)
 
 
