@@ -31,7 +31,7 @@ def new(
     ] = None,
     starter: Annotated[
         str,
-        typer.Option(help="Kernel to begin with: elementwise, row_reduction, segmented_reduction or scatter."),
+        typer.Option(help="Kernel to begin with: elementwise, row_reduction, segmented_reduction, scatter or gemm."),
     ] = "elementwise",
 ) -> None:
     """Make a project of your own with an operator that works."""

@@ -11,7 +11,7 @@ import onnx.defs
 from onnx import NodeProto
 
 from opforge.frontend.atc_types import is_registered
-from opforge.frontend.conversion import Search
+from opforge.frontend.conversion import FORMULAS, Search
 from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_keys
 from opforge.frontend.load import SourceModel
@@ -69,12 +69,14 @@ def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Fin
     search.run()
     # A model in which nothing is rewritten comes out of a conversion as it is.
     is_rewritten = bool(search.placements)
+    reasons = {(scope.number, number): reason for scope, number, reason in search.refusals}
     findings = [*_imports(view, is_rewritten), *_ends(view), *_names(view), *_joined_names(view)]
     for scope in view.scopes:
         if is_read_by_atc(scope):
             for number, node in enumerate(scope.body.node):
                 if (scope.number, number) not in search.claimed:
-                    findings += _node(context, scope, number, node, ours, is_rewritten)
+                    reason = reasons.get((scope.number, number), "")
+                    findings += _node(context, scope, number, node, ours, reason, is_rewritten=is_rewritten)
     folded = {(s.number, n) for s, n, _ in foldable(view, context.constants)} if is_rewritten else set()
     findings += _vanishing(view, folded)
     findings += _operators(search, ours)
@@ -179,8 +181,11 @@ def _node(
     number: int,
     node: NodeProto,
     ours: Mapping[tuple[str, str], str],
+    left: str,
+    *,
     is_rewritten: bool,
 ) -> Iterator[Finding]:
+    """What is wrong with one node; `left` says why no rule takes it, where one looked at it."""
     view, key = context.view, (normal_domain(node.domain), node.op_type)
     name = _name(node, number)
     version = scope.opsets.get(key[0])
@@ -205,7 +210,10 @@ def _node(
         return
     if not is_registered(*key, version):
         spelled = f"{key[0] or 'ai.onnx'}::{version}::{key[1]}"
-        yield Finding(name, "E13010", f"no parser for {spelled} is known", "express it in operators that ATC has")
+        cause = f"no parser for {spelled} is known" + (f", and it is left alone: {left}" if left else "")
+        is_formula = key in FORMULAS and scope.parent is None
+        fix = "try opforge convert --lower-training" if is_formula else "express it in operators that ATC has"
+        yield Finding(name, "E13010", cause, fix)
         return
     if onnx.defs.has(node.op_type, max_inclusive_version=version, domain=key[0]):
         schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=version, domain=key[0])

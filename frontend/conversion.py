@@ -54,7 +54,7 @@ _RULES: tuple[Rule, ...] = (
     LowerConvGrad(),
 )
 # Nodes that become standard nodes.
-_FORMULAS = {**FUNCTIONS, **MOVES, **WINDOWS, **UPDATES}
+FORMULAS = {**FUNCTIONS, **MOVES, **WINDOWS, **UPDATES}
 
 
 class _Entry:
@@ -187,7 +187,7 @@ def convert(
 
     lowering = LoweredModel(source)
     if lower_training:
-        lowering = lower(source, _FORMULAS, lambda view: Context(view, operators, folder), our_nodes)
+        lowering = lower(source, FORMULAS, lambda view: Context(view, operators, folder), our_nodes)
     base = lowering.model
     search = search_in(base)
     nodes = _count(search.context.view if base is source else GraphView(source, where))
