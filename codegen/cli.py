@@ -124,7 +124,10 @@ def pack(
         str, typer.Option(help="SoC directories, comma separated; default: all products of the specs.")
     ] = "",
     ops: Annotated[str | None, typer.Option(help="Operator types, comma separated; default: all.")] = None,
-    vendor_name: Annotated[str, typer.Option("--vendor-name", help="Vendor directory of the package.")] = "opforge",
+    vendor_name: Annotated[
+        str | None,
+        typer.Option("--vendor-name", help="Vendor directory of the package; default: what pyproject.toml says."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the package; default: build_out.")] = None,
     op_suffix: Annotated[str, _OP_SUFFIX] = "",
     cann: Annotated[
