@@ -93,7 +93,7 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
     if out.suffix == ".air":
         from opforge.frontend.air import air_model
 
-        data = air_model(conversion.model, source.path.parent)
+        data = air_model(conversion.model, source.path.parent, path_text(source.path))
         carried = ModelProto()  # an .air file holds all its data
     if options.json is not None:
         compared = {} if comparisons is None else {"verified": [asdict(comparison) for comparison in comparisons]}
