@@ -120,6 +120,7 @@ def test_a_first_layer_needs_no_gradient_of_its_input():
         ({"pads": "[1, 2]"}, "pads [1, 2]"),
         ({"strides": "[2]"}, "strides [2]"),
         ({"strides": "[2]"}, "no result of Conv"),
+        ({"strides": '[1], auto_pad = "SAME_UPPER"'}, "auto_pad 'SAME_UPPER', expected NOTSET"),
     ],
 )
 def test_conv_is_left(change, words):
