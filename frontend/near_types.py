@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from math import prod
 
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto
@@ -51,44 +51,62 @@ class NearTypes:
         self._declared = declared
         # Complete types only.
         self._types: dict[str, ValueType] = {}
-        self._nodes = enumerate(scope.body.node)
-        self._last = -1
+        self._weights: dict[tuple[int, tuple[int, ...]], ValueType | None] = {}
+        self._nodes = iter(scope.body.node)
+        self._next = 0
         standard = _RULES if scope.opsets.get("", 0) >= _OPSET else {}
         rules = {(domain, op_type): rule for op_type, rule in standard.items() for domain in ("", "ai.onnx")}
         rules |= {(key.domain, key.op_type): _Ours(spec) for spec in specs for key in onnx_keys(spec)}
-        self._rules = {key: rule for key, rule in rules.items() if key not in view.functions}
+        # By node; reading the index costs less than reading the nodes again.
+        self._outputs: list[str] = [""] * len(scope.body.node)
+        self._rules: list[_Rule | None] = [None] * len(scope.body.node)
+        for key, numbers in scope.keys.items():
+            if key in rules and key not in view.functions:
+                for number in numbers:
+                    self._rules[number] = rules[key]
+        for name, maker in scope.makers.items():
+            if maker >= 0:
+                if self._outputs[maker]:
+                    self._rules[maker] = None
+                self._outputs[maker] = name
         values = () if isinstance(scope.body, FunctionProto) else scope.body.output
         self._stated = {value.name for value in (*values, *scope.body.value_info)}
 
     def of(self, name: str) -> ValueType:
         """The type of a value that a node of the graph makes, as far as it is plain."""
-        maker = self._scope.makers[name]
-        while self._last < maker:
-            self._last, node = next(self._nodes)
-            if rule := self._rules.get((node.domain, node.op_type)):
-                self._enter(node, rule)
+        first, end = self._next, max(self._next, self._scope.makers[name] + 1)
+        self._next = end
+        for node, rule, output in zip(
+            islice(self._nodes, end - first), self._rules[first:end], self._outputs[first:end], strict=True
+        ):
+            if rule is not None:
+                self._enter(node, rule, output)
         return self._types.get(name, _UNKNOWN)
 
-    def _enter(self, node: NodeProto, rule: _Rule) -> None:
+    def _enter(self, node: NodeProto, rule: _Rule, output: str) -> None:
         inputs = []
         for name in node.input:
             known = self._types.get(name) or self._read(name)
             if known is None:
                 return
             inputs.append(known)
-        outputs = node.output
-        if not inputs or len(outputs) != 1 or (found := rule(self, node, inputs)) is None:
-            return
-        (name,) = outputs
-        self._types[name] = self._declared(name).or_else(found) if name in self._stated else found
+        found = rule(self, node, inputs) if inputs else None
+        if found is not None:
+            self._types[output] = self._declared(output).or_else(found) if output in self._stated else found
 
     def _read(self, name: str) -> ValueType | None:
         """What the model says of a value that no rule was tried for, if that is all."""
-        declared = self._declared(name) if name in self._scope.makers else _UNKNOWN
-        if not declared.complete or min(filter(None, declared.shape or ()), default=0) < 0:
-            return None
-        self._types[name] = declared
-        return declared
+        tensor = self._scope.initializer(name)
+        if tensor is not None:
+            key = (tensor.data_type, tuple(tensor.dims))
+            if key not in self._weights:
+                self._weights[key] = _plain(self._declared(name))
+            known = self._weights[key]
+        else:
+            known = _plain(self._declared(name)) if name in self._scope.makers else None
+        if known is not None:
+            self._types[name] = known
+        return known
 
     def dims(self, name: str) -> tuple[int, ...] | None:
         """The dims that a constant of the graph holds."""
@@ -132,6 +150,10 @@ class _Ours:
 
 _Rule = Callable[[NearTypes, NodeProto, Sequence[ValueType]], ValueType | None]
 _UNKNOWN = ValueType()
+
+
+def _plain(known: ValueType) -> ValueType | None:
+    return known if known.complete and min(filter(None, known.shape or ()), default=0) >= 0 else None
 
 
 def _typed(dtype: str | None, shape: Shape | None) -> ValueType | None:
