@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto, helper
-from onnx.reference.op_run import OpFunction, OpRun
+from onnx.reference.op_run import OpRun
 
 from opforge.frontend.graph import normal_domain
 
@@ -38,9 +38,7 @@ class LargeNodes:
 
     def _runner(self, node: OpRun, run: Callable[..., Any], done: Callable[[], object]) -> Callable[..., Any]:
         proto = node.onnx_node
-        # A function that the model defines under a standard name decides what its nodes compute.
-        is_standard = not normal_domain(proto.domain) and not isinstance(node, OpFunction)
-        is_plain = is_standard and not any(
+        is_plain = not normal_domain(proto.domain) and not any(
             attribute.ref_attr_name or attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS)
             for attribute in proto.attribute
         )

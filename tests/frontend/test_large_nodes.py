@@ -70,16 +70,6 @@ def test_ours_run_on_the_twin(calls):
     np.testing.assert_array_equal(outputs["y"], np.ones((1, 300)))
 
 
-def test_a_function_under_a_standard_name_is_what_runs():
-    model = parse(f"(float[{LARGE}] x) => (float[{LARGE}] y) {{y = Neg (x)}}")
-    model.functions.append(
-        onnx.parser.parse_function('<opset_import: ["" : 18], domain: ""> Neg (a) => (c) {c = Identity (a)}')
-    )
-    outputs, count = ran(model, {"x": np.ones(LARGE, np.float32)})
-    np.testing.assert_array_equal(outputs["y"], np.ones(LARGE))
-    assert count == 0
-
-
 def test_what_onnxruntime_refuses_is_left_to_onnx():
     """It takes no arrays of bfloat16, and says nothing about it."""
     model = parse(f"(bfloat16[{LARGE}] x) => (bfloat16[{LARGE}] y) {{y = Neg (x)}}")
