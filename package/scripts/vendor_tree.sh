@@ -8,6 +8,12 @@ refuse() {
     exit 2
 }
 
+# missing TOOL REPAIR: a program that is needed is not there.
+missing() {
+    printf '%s is missing; %s\n' "$1" "$2" >&2
+    exit 3
+}
+
 # readable FOLDER...: refuses a folder whose content this user may not see; what lies in it would look absent.
 readable() {
     for folder in "$@"; do
@@ -83,9 +89,12 @@ unlisted_files() (
 # config_vendors FILE: the vendors of load_priority, one a line, highest first.
 config_vendors() { tr -d '\r' <"$1" | sed -n 's/^ *load_priority *= *//p' | head -n 1 | tr ',' '\n' | sed -n 's/^ *\([^ ]\{1,\}\) *$/\1/p'; }
 
+# written_config FILE: its next content, until that takes its place.
+written_config() { printf '%s.new\n' "$1"; }
+
 # write_config FILE LIST: puts LIST (comma separated) into load_priority and leaves every other line alone.
 write_config() {
-    new="$1.new"
+    new="$(written_config "$1")"
     rm -f -- "$new" # a link would lead the writing out of the folder
     if [ -e "$1" ]; then
         cp -p "$1" "$new" # owner and mode
@@ -109,10 +118,7 @@ prefer_vendor() {
 # lock FOLDER: refuses while another installer works there; the lock ends with this process, however it ends.
 lock() {
     [ -z "${locked:-}" ] || return 0
-    command -v flock >/dev/null || {
-        printf "'flock' is missing; install util-linux\n" >&2
-        exit 3
-    }
+    command -v flock >/dev/null || missing "'flock'" 'install util-linux'
     # A redirection that fails ends the shell.
     (: <"$1") 2>/dev/null || refuse "$1 cannot be read by $(id -un), or was just removed by another installer; run this again"
     exec 9<"$1"
@@ -138,6 +144,10 @@ kept_version() { printf '%s\n' "$1/.$2.previous"; }
 # build_folder VENDORS VENDOR: where a build keeps what is done until it is installed.
 build_folder() { printf '%s\n' "$1/.$2.build"; }
 
+# inode_of FOLDER: its number, which it keeps when it is renamed.
+# shellcheck disable=SC2012
+inode_of() { ls -di -- "$1" | sed 's/^ *\([0-9]*\) .*/\1/'; }
+
 # keep_version VENDORS VENDOR TREE: TREE takes the place of what was kept.
 keep_version() {
     kept="$(kept_version "$1" "$2")"
@@ -145,26 +155,36 @@ keep_version() {
     mv -- "$3" "$kept"
 }
 
-# recover VENDORS VENDOR: brings back what an installation that was killed had set aside, and removes what it left.
+# recover VENDORS VENDOR: brings back what an installation that was killed had set aside, and removes what it left:
+#   .<vendor>.new.<process>   a copy that is not complete
+#   .<vendor>.next.<inode>    a complete one; after it was exchanged, another folder has the name: the version before
+#   .<vendor>.old.<process>   the version before, where folders cannot be exchanged
 # Under the lock no installation is under way.
 recover() (
     cd "$1" 2>/dev/null && [ -w . ] || exit 0
-    # The newest first; a name ends in the process id of its installation.
+    rm -f -- "$(written_config config.ini)"
+    # The newest first.
     # shellcheck disable=SC2012
-    ls -td -- ".$2.old."* ".$2.new."* 2>/dev/null | while IFS= read -r left; do
-        process="${left#".$2."???.}"
-        case "$left:$process" in
-            *:*[!0-9]* | *: | "$process":*) continue ;;
+    ls -td -- ".$2.old."* ".$2.new."* ".$2.next."* 2>/dev/null | while IFS= read -r left; do
+        number="${left##*.}"
+        case "$number" in
+            *[!0-9]* | '') continue ;;
         esac
         if [ -h "$left" ] || [ ! -d "$left" ]; then continue; fi
-        if [ "$left" = ".$2.old.$process" ] && [ ! -e "$2" ]; then
-            mv -- "$left" "$2"
-            printf '%s\n' "$1/$2 is back: an earlier installation was cut off while it replaced it"
-        elif [ "$left" = ".$2.old.$process" ]; then
-            keep_version "$1" "$2" "$left"
-        else
-            rm -rf -- "$left"
-        fi
+        case "$left" in
+            ".$2.old.$number")
+                if [ -e "$2" ]; then
+                    keep_version "$1" "$2" "$left"
+                else
+                    mv -- "$left" "$2"
+                    printf '%s\n' "$1/$2 is back: an earlier installation was cut off while it replaced it"
+                fi
+                ;;
+            ".$2.next.$number")
+                if [ "$(inode_of "$left")" = "$number" ]; then rm -rf -- "$left"; else keep_version "$1" "$2" "$left"; fi
+                ;;
+            ".$2.new.$number") rm -rf -- "$left" ;;
+        esac
     done
 )
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 from fake_toolkit import FakeToolkit
@@ -163,6 +167,19 @@ def test_missing_program_is_named_and_nothing_is_done(small_package, run, toolki
     assert content(vendors / "opforge") == before
 
 
+def test_variable_that_names_no_toolkit_is_refused_where_it_is_to_build(small_package, run, tmp_path, vendors):
+    place = f"--install-path={vendors.parent}"
+    wrong = f"ASCEND_HOME_PATH: got '{tmp_path}', expected the folder of a CANN toolkit"
+    refused = run(small_package, place, ASCEND_HOME_PATH=str(tmp_path))
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(wrong)
+    assert "source the set_env.sh of the toolkit, or give --cann=FOLDER or --no-build" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert not vendors.exists()
+    noted = run(small_package, place, "--no-build", ASCEND_HOME_PATH=str(tmp_path))
+    assert (noted.returncode, noted.stdout.startswith(wrong)) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -177,8 +194,50 @@ def test_options_of_the_build_are_checked(small_package, run, vendors, options, 
     assert said in result.stderr
 
 
+def is_running(process):
+    """False also for one that has ended and that nobody has asked about yet."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes() != b""
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("tell", [os.kill, os.killpg])
+def test_a_signal_ends_the_build_with_its_compilers(small_package, run, toolkit, vendors, tmp_path, tell):
+    place = f"--install-path={vendors.parent}"
+    real = toolkit.root / "bin/opc-real"
+    (toolkit.root / "bin/opc").rename(real)
+    toolkit.write(
+        "bin/opc", f'#!/bin/sh\necho $$ >>"{tmp_path}/started"\nsleep 60\nexec "{real}" "$@"\n', executable=True
+    )
+    temporary = tmp_path / "installer"
+    temporary.mkdir()
+    command = [str(small_package), "--quiet", f"--cann={toolkit.root}", place]
+    environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(temporary)}
+    with subprocess.Popen(
+        command, env=environment, start_new_session=True, stderr=subprocess.PIPE, text=True
+    ) as installer:
+        while not (tmp_path / "started").exists():
+            assert installer.poll() is None
+            time.sleep(0.05)
+        tell(installer.pid, signal.SIGINT)
+        said = installer.communicate(timeout=30)[1]
+    assert installer.returncode == 130
+    assert said.endswith("stopped by a signal; nothing was installed or removed\n")
+    assert list(temporary.iterdir()) == []
+    assert names(vendors) == {".opforge.build"}
+    for process in (tmp_path / "started").read_text().split():
+        until = time.monotonic() + 5
+        while is_running(process):
+            assert time.monotonic() < until
+    real.rename(toolkit.root / "bin/opc")
+    resumed = run(small_package, f"--cann={toolkit.root}", place)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "libcust_opapi.so: done before" in resumed.stdout
+
+
 def test_a_build_that_is_killed_goes_on_where_it_was(small_package, run, toolkit, vendors, tmp_path):
-    """The whole process group dies at every step of the build; the next run takes up all that was finished."""
+    """Installer and build die at every step of the build; the next run takes up all that was finished."""
     place = f"--install-path={vendors.parent}"
     run(small_package, place)
     before = content(vendors / "opforge")
@@ -191,11 +250,11 @@ def test_a_build_that_is_killed_goes_on_where_it_was(small_package, run, toolkit
     for steps in range(1, 9):
         # The first command that starts when so many steps are done kills everything.
         for wrapper, program in ((tools / "cmake", shutil.which("cmake")), (toolkit.root / "bin/opc", real)):
-            check = f'[ "$(ls "{stamps}" | wc -l)" -lt {steps} ] || kill -KILL 0'
+            check = f'[ "$(ls "{stamps}" | wc -l)" -lt {steps} ] || kill -s KILL -- "-$INSTALLER" 0'
             wrapper.write_text(f'#!/bin/sh\n{check}\nexec "{program}" "$@"\n')
             wrapper.chmod(0o755)
         killed = subprocess.run(
-            [str(small_package), f"--cann={toolkit.root}", place],
+            ["sh", "-c", 'export INSTALLER=$$; exec "$@"', "-", str(small_package), f"--cann={toolkit.root}", place],
             env={"PATH": f"{tools}:/usr/bin:/bin", "TMPDIR": str(tools)},
             start_new_session=True,
             capture_output=True,
@@ -205,7 +264,7 @@ def test_a_build_that_is_killed_goes_on_where_it_was(small_package, run, toolkit
         # As after a restart of the machine: nothing is left where the package was unpacked.
         for left in tools.glob("custom_opp.*"):
             shutil.rmtree(left)
-        table.append((steps, killed.returncode, len(names(stamps))))
+        table.append((steps, killed.returncode, sum(not name.startswith(".") for name in names(stamps))))
         if killed.returncode == 0:
             break
         assert killed.returncode == -9, killed.stderr
