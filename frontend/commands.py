@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,6 +44,15 @@ class ConvertOptions:
     verify: bool = False
     html: Path | None = None
     json: Path | None = None
+
+    def command(self, model: Path, out: Path) -> str:
+        """The command that asks for this."""
+        flags = {"--patterns": self.patterns, "--lower-training": self.lower_training, "--verify": self.verify}
+        domain = None if self.domain == OPFORGE_DOMAIN else self.domain
+        values = {"--opset": self.opset, "--domain": domain, "--report": self.html, "--json": self.json}
+        words = ["opforge", "convert", str(model), "-o", str(out), *(flag for flag, is_set in flags.items() if is_set)]
+        words += [word for flag, value in values.items() if value is not None for word in (flag, str(value))]
+        return shlex.join(words)
 
 
 def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
@@ -89,9 +99,11 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
         compared = {} if comparisons is None else {"verified": [asdict(comparison) for comparison in comparisons]}
         reports.append(_json_file(options.json, conversion.report() | compared))
     if options.html is not None:
-        from opforge.frontend.html_report import html_report
+        from opforge.frontend.report_page import Command, report_page
 
-        page = html_report(path_text(source.path), conversion, comparisons).encode()
+        page = report_page(
+            source, conversion, comparisons, Command(options.command(source.path, out), len(data))
+        ).encode()
         reports.append(NewFile(options.html, lambda file: file.write(page), "page"))
     write_model(data, carried, source, out, *reports)
     print_conversion(conversion)

@@ -24,7 +24,7 @@ INITIALIZER = -2
 # protobuf stops at 100 messages inside each other, three per graph; a model built in memory can hold more.
 _MAX_DEPTH = 31
 # Since then initializers need not be inputs; those that are may be fed.
-_FREE_INITIALIZERS_IR = 4
+FREE_INITIALIZERS_IR = 4
 _PLACE = 200
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
@@ -154,7 +154,7 @@ class GraphView:
         self.scopes: list[Scope] = []
         self._where = where
         opsets = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
-        main = Scope(model.graph, None, opsets, "graph", 0, lists_initializers=model.ir_version < _FREE_INITIALIZERS_IR)
+        main = Scope(model.graph, None, opsets, "graph", 0, lists_initializers=model.ir_version < FREE_INITIALIZERS_IR)
         opset_imports = [*model.opset_import, *(entry for f in model.functions for entry in f.opset_import)]
         self._require_text(main, *(entry.domain for entry in opset_imports))
         self._require_defined(main, self._index(main, 0))

@@ -34,7 +34,7 @@ def _text(name: object, length: int = 80) -> Text:
 def _print_cut(console: Console, table: Table, count: int) -> None:
     console.print(table)
     if count > table.row_count:
-        console.print(f"... and {count - table.row_count} more; --json and --report have all of them")
+        console.print(f"... and {count - table.row_count} more; --json has all of them")
 
 
 def _table(title: str, *columns: str) -> Table:
