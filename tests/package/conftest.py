@@ -72,7 +72,7 @@ def run(tmp_path):
 
 @pytest.fixture
 def begin():
-    """`begin(environment, *command)` starts a package in a session of its own, where SIGINT does what it usually does."""
+    """`begin(environment, *command)` starts a package in a session of its own, where SIGINT is not ignored."""
     begun = []
 
     def call(environment, *command):
@@ -82,7 +82,7 @@ def begin():
                 env={"PATH": "/usr/bin:/bin"} | environment,
                 start_new_session=True,
                 # Whoever runs the tests in the background ignores it, and what is ignored stays so.
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # no threads here
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
