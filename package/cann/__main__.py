@@ -38,7 +38,7 @@ def main() -> int:
         print(error, file=sys.stderr)  # noqa: T201
         return {MissingProgramError: 3, StepError: 1}[type(error)]
     except OSError as error:
-        print(f"the build stopped: {error}; what is done stays for the next try", file=sys.stderr)  # noqa: T201
+        print(f"the build stopped: {error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
 

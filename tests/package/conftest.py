@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -67,3 +68,29 @@ def run(tmp_path):
         return result
 
     return call
+
+
+@pytest.fixture
+def begin():
+    """`begin(environment, *command)` starts a package in a session of its own, where SIGINT is not ignored."""
+    begun = []
+
+    def call(environment, *command):
+        begun.append(
+            subprocess.Popen(
+                [str(word) for word in command],
+                env={"PATH": "/usr/bin:/bin"} | environment,
+                start_new_session=True,
+                # Whoever runs the tests in the background ignores it, and what is ignored stays so.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # no threads here
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return begun[-1]
+
+    yield call
+    for process in begun:
+        process.kill()
+        process.communicate()

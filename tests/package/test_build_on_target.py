@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -202,8 +203,44 @@ def is_running(process):
         return False
 
 
+def test_no_space_for_a_build_leaves_the_old_version(small_package, run, toolkit, vendors, tmp_path):
+    place = f"--install-path={vendors.parent}"
+    run(small_package, place)
+    before = content(vendors / "opforge")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    # The unpacked package, then CMake's first files, then its last ones are too large.
+    for kilobytes in (1, 12, 20, 32, 10_000):
+        (tools / "setsid").write_text(f'#!/bin/bash\nulimit -f {kilobytes}\nexec /usr/bin/setsid "$@"\n')
+        (tools / "setsid").chmod(0o755)
+        result = subprocess.run(
+            [str(small_package), f"--cann={toolkit.root}", place],
+            env={"PATH": f"{tools}:/usr/bin:/bin", "TMPDIR": str(tools)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if result.returncode == 0:
+            break
+        assert result.returncode == 1
+        assert "nothing was installed; what is done stays in" in result.stderr
+        assert content(vendors / "opforge") == before
+        if kilobytes < 20:
+            assert result.stderr.startswith("the build stopped: [Errno 27] File too large: ")
+        else:
+            assert "the step 'configure' failed: ended by SIGXFSZ" in result.stderr
+            assert (vendors / ".opforge.build/logs/configure.log").read_text().endswith("ended by SIGXFSZ\n")
+        cut_off = vendors / ".opforge.build/tree/op_api/lib/.libcust_opapi.so.1.2"
+        cut_off.parent.mkdir(parents=True, exist_ok=True)
+        cut_off.write_text("half")
+    assert (kilobytes, result.returncode) == (10_000, 0), result.stderr
+    listed = [json.loads((vendors / "opforge" / name).read_text())["files"] for name in ("manifest.json", "built.json")]
+    others = {"manifest.json", "built.json", "bin/set_env.bash"}
+    assert content(vendors / "opforge") == {*listed[0], *listed[1], *others}
+
+
 @pytest.mark.parametrize("tell", [os.kill, os.killpg])
-def test_a_signal_ends_the_build_with_its_compilers(small_package, run, toolkit, vendors, tmp_path, tell):
+def test_a_signal_ends_the_build_with_its_compilers(small_package, run, begin, toolkit, vendors, tmp_path, tell):
     place = f"--install-path={vendors.parent}"
     real = toolkit.root / "bin/opc-real"
     (toolkit.root / "bin/opc").rename(real)
@@ -212,16 +249,12 @@ def test_a_signal_ends_the_build_with_its_compilers(small_package, run, toolkit,
     )
     temporary = tmp_path / "installer"
     temporary.mkdir()
-    command = [str(small_package), "--quiet", f"--cann={toolkit.root}", place]
-    environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(temporary)}
-    with subprocess.Popen(
-        command, env=environment, start_new_session=True, stderr=subprocess.PIPE, text=True
-    ) as installer:
-        while not (tmp_path / "started").exists():
-            assert installer.poll() is None
-            time.sleep(0.05)
-        tell(installer.pid, signal.SIGINT)
-        said = installer.communicate(timeout=30)[1]
+    installer = begin({"TMPDIR": str(temporary)}, small_package, "--quiet", f"--cann={toolkit.root}", place)
+    while not (tmp_path / "started").exists():
+        assert installer.poll() is None
+        time.sleep(0.05)
+    tell(installer.pid, signal.SIGINT)
+    said = installer.communicate(timeout=30)[1]
     assert installer.returncode == 130
     assert said.endswith("stopped by a signal; nothing was installed or removed\n")
     assert list(temporary.iterdir()) == []

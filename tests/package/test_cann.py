@@ -143,7 +143,7 @@ def test_range_of_toolkits(version, accepted):
     if accepted:
         check_version(version, ["8.1", "9.1"])
     else:
-        with pytest.raises(ToolkitError, match=re.escape(f"got {version}, expected 8.1 to 9.1")):
+        with pytest.raises(ToolkitError, match=re.escape(f"got CANN {version}, expected 8.1 to 9.1")):
             check_version(version, ["8.1", "9.1"])
 
 

@@ -253,22 +253,19 @@ def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exch
 
 @pytest.mark.parametrize("tell", [os.kill, os.killpg])
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
-def test_a_signal_before_the_switch_changes_nothing(versions, run, vendors, tmp_path, number, tell):
+def test_a_signal_before_the_switch_changes_nothing(versions, run, begin, vendors, tmp_path, number, tell):
     """It comes to the .run file alone, as from a supervisor, or to all of its processes, as from a terminal."""
     place = f"--install-path={vendors.parent}"
     run(versions["1.9"], place)
     before = content(vendors / "opforge")
     reached = tmp_path / "reached"
     environment = slowed(tmp_path / "tools", "cp", f': >"{reached}"; sleep 0.3')
-    command = [str(versions["1.10"]), "--upgrade", place]
-    with subprocess.Popen(
-        command, env=environment, start_new_session=True, stderr=subprocess.PIPE, text=True
-    ) as installer:
-        while not reached.exists():
-            assert installer.poll() is None
-            time.sleep(0.02)
-        tell(installer.pid, number)
-        said = installer.communicate()[1]
+    installer = begin(environment, versions["1.10"], "--upgrade", place)
+    while not reached.exists():
+        assert installer.poll() is None
+        time.sleep(0.02)
+    tell(installer.pid, number)
+    said = installer.communicate(timeout=30)[1]
     assert installer.returncode == 128 + number
     if tell is os.kill:  # of two at the same moment a shell may answer one without a word
         assert said == "stopped by a signal; nothing was installed or removed\n"
@@ -279,20 +276,19 @@ def test_a_signal_before_the_switch_changes_nothing(versions, run, vendors, tmp_
 
 
 @pytest.mark.parametrize("tell", [os.kill, os.killpg])
-def test_a_signal_behind_the_switch_comes_too_late(versions, run, vendors, tmp_path, tell):
+def test_a_signal_behind_the_switch_comes_too_late(versions, run, begin, vendors, tmp_path, tell):
     place = f"--install-path={vendors.parent}"
     run(versions["1.9"], place)
     reached = tmp_path / "reached"
     script = f'case "$*" in *.opforge.new.*.opforge.next.*) : >"{reached}"; sleep 0.3 ;; esac'
     environment = slowed(tmp_path / "tools", "mv", script)
-    command = [str(versions["1.10"]), "--upgrade", place]
-    with subprocess.Popen(command, env=environment, start_new_session=True, stdout=subprocess.PIPE) as installer:
-        while not reached.exists():
-            assert installer.poll() is None
-            time.sleep(0.02)
-        tell(installer.pid, signal.SIGTERM)
-        said = installer.communicate()[0]
-    assert (installer.returncode, b"is installed in" in said) == (0, True)
+    installer = begin(environment, versions["1.10"], "--upgrade", place)
+    while not reached.exists():
+        assert installer.poll() is None
+        time.sleep(0.02)
+    tell(installer.pid, signal.SIGTERM)
+    said = installer.communicate(timeout=30)[0]
+    assert (installer.returncode, "is installed in" in said) == (0, True)
     assert version_of(vendors / "opforge") == "1.10"
     assert version_of(vendors / ".opforge.previous") == "1.9"
 
