@@ -264,9 +264,9 @@ class Build:
             _write(self.work / "tree" / path, text)
             all_digests[path] = _digest(self.work / "tree" / path)
         # What a write that was cut off left beside its file.
-        for path in sorted((self.work / "tree").rglob("*")):
-            if path.is_file() and path.relative_to(self.work / "tree").as_posix() not in all_digests:
-                path.unlink()
+        for left in sorted((self.work / "tree").rglob("*")):
+            if left.is_file() and left.relative_to(self.work / "tree").as_posix() not in all_digests:
+                left.unlink()
         _write(self.work / BUILT, listing({"toolkit": self.toolkit.version}, all_digests))
 
     def _lists(self, operators: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
