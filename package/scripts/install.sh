@@ -11,6 +11,10 @@ for package in "$here"/packages/vendors/*; do :; done
 # shellcheck source=package/scripts/vendor_tree.sh
 . "$package/scripts/vendor_tree.sh"
 
+for tool in find cmp flock; do
+    command -v "$tool" >/dev/null || missing "'$tool'" 'install it with the package manager of this system'
+done
+
 usage() {
     cat <<'TEXT'
 usage: custom_opp_<os>_<arch>.run [options]
@@ -199,6 +203,7 @@ case "$action" in
         [ -f "$kept/manifest.json" ] ||
             refuse "$target keeps no earlier version of $vendor; nothing was done; install the one you want with --force"
         verify_tree "$kept" || refuse "the version kept in $kept is damaged; nothing was done; install the one you want with --force"
+        writable "$vendors"
         set_aside="$vendors/.$vendor.old.$$"
         commit
         if [ ! -e "$installed" ] || ! exchange "$kept" "$installed"; then
@@ -241,7 +246,7 @@ if [ -n "${ASCEND_OPP_PATH:-}" ] && [ -d "$target" ] && [ -d "$ASCEND_OPP_PATH" 
 fi
 config="$vendors/config.ini"
 if [ "$machine_wide" = 1 ] && [ -e "$config" ] && { [ ! -f "$config" ] || [ ! -r "$config" ]; }; then
-    refuse "$config is no file that $(id -un) may read, expected the list of vendors; nothing was done; repair it, or give --install-path=FOLDER"
+    refuse "$config is no file that $(user) may read, expected the list of vendors; nothing was done; repair it, or give --install-path=FOLDER"
 fi
 hidden_types="$(manifest_list "$package" builtin_op_types | sed 's/^/  op type /')"
 hidden_symbols="$(manifest_list "$package" builtin_aclnn | sed 's/^/  aclnn symbol /')"

@@ -14,11 +14,21 @@ missing() {
     exit 3
 }
 
+# user: the name of this user, or the number where there is none.
+user() { id -un 2>/dev/null || :; }
+
 # readable FOLDER...: refuses a folder whose content this user may not see; what lies in it would look absent.
 readable() {
     for folder in "$@"; do
         [ ! -d "$folder" ] || { [ -r "$folder" ] && [ -x "$folder" ]; } ||
-            refuse "$folder cannot be read by $(id -un); run this as its owner, or install with --install-for-all"
+            refuse "$folder cannot be read by $(user); run this as its owner, or install with --install-for-all"
+    done
+}
+
+# writable FOLDER...: refuses a folder in which this user may change nothing.
+writable() {
+    for folder in "$@"; do
+        [ -w "$folder" ] || refuse "$folder cannot be changed by $(user); nothing was done; run this as its owner"
     done
 }
 
@@ -92,13 +102,14 @@ config_vendors() { tr -d '\r' <"$1" | sed -n 's/^ *load_priority *= *//p' | head
 # written_config FILE: its next content, until that takes its place.
 written_config() { printf '%s.new\n' "$1"; }
 
-# write_config FILE LIST: puts LIST (comma separated) into load_priority and leaves every other line alone.
+# write_config FILE LIST: puts LIST (comma separated), if it is not empty, into load_priority and leaves every other line
+# alone.
 write_config() {
     new="$(written_config "$1")"
     rm -f -- "$new" # a link would lead the writing out of the folder
     if [ -e "$1" ]; then
         cp -p "$1" "$new" # owner and mode
-        { printf 'load_priority=%s\n' "$2"; sed '/^ *load_priority *=/d' "$1"; } >"$new"
+        { [ -z "$2" ] || printf 'load_priority=%s\n' "$2"; sed '/^ *load_priority *=/d' "$1"; } >"$new"
     else
         printf 'load_priority=%s\n' "$2" >"$new"
     fi
@@ -120,7 +131,7 @@ lock() {
     [ -z "${locked:-}" ] || return 0
     command -v flock >/dev/null || missing "'flock'" 'install util-linux'
     # A redirection that fails ends the shell.
-    (: <"$1") 2>/dev/null || refuse "$1 cannot be read by $(id -un), or was just removed by another installer; run this again"
+    (: <"$1") 2>/dev/null || refuse "$1 cannot be read by $(user), or was just removed by another installer; run this again"
     exec 9<"$1"
     flock -n 9 || refuse "another installer works in $1; run this again when it is done"
     # Who held the lock before may have removed the folder, and others may lock its successor.
@@ -188,20 +199,18 @@ recover() (
     done
 )
 
-# forget_vendor FILE VENDOR: the others stay in their order; a file that named only VENDOR goes.
+# forget_vendor FILE VENDOR: the others stay in their order; a file that held only VENDOR goes.
 forget_vendor() {
     is_preferred "$1" "$2" || return 0
     others="$(config_vendors "$1" | grep -Fxv -e "$2" | tr '\n' ',')" || :
-    if [ -n "$others" ]; then
-        write_config "$1" "${others%,}"
-    else
-        rm -f "$1"
-    fi
+    write_config "$1" "${others%,}"
+    [ -s "$1" ] || rm -f -- "$1"
 }
 
 # remove_tree TREE: removes what the manifest lists and the folders that are empty then. Prints what stays.
 remove_tree() {
     root="$(CDPATH='' cd -- "$1" && pwd -P)"
+    writable "${root%/*}" "$root"
     # Consumers stop looking before the first file goes; the manifest goes last, so that a broken removal can be repeated.
     forget_vendor "${root%/*}/config.ini" "${root##*/}"
     rm -rf -- "$(kept_version "${root%/*}" "${root##*/}")" "$(build_folder "${root%/*}" "${root##*/}")"

@@ -70,9 +70,15 @@ def run(tmp_path):
     return call
 
 
+def _hear_signals():
+    """Whoever runs the tests in the background ignores some, and what is ignored stays so."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture
 def begin():
-    """`begin(environment, *command)` starts a package in a session of its own, where SIGINT is not ignored."""
+    """`begin(environment, *command)` starts a package in a session of its own, where no signal is ignored."""
     begun = []
 
     def call(environment, *command):
@@ -81,8 +87,7 @@ def begin():
                 [str(word) for word in command],
                 env={"PATH": "/usr/bin:/bin"} | environment,
                 start_new_session=True,
-                # Whoever runs the tests in the background ignores it, and what is ignored stays so.
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # no threads here
+                preexec_fn=_hear_signals,  # noqa: PLW1509  # no threads here
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
