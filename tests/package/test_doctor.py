@@ -507,6 +507,7 @@ def test_the_command_answers_for_each_program(tree, monkeypatch):
     assert "binaries-missing" in shown.output
     assert f"vendor 1 {tree.vendor}" in shown.output
     assert re.search(rf"{OP_TYPE} .* vendor 1 ", shown.output)
+    assert "…" not in shown.output
 
 
 TABLE = """\
