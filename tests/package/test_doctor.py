@@ -362,6 +362,17 @@ def build_was_killed(tree):
     tree.vendor.with_name(".acme.build").mkdir()
 
 
+@fault("cut-off", "run the installer again")
+def installation_was_killed(tree):
+    tree.vendor.rename(tree.vendor.with_name(".acme.old.4711"))
+
+
+@fault("cut-off", "run the installer again")
+def installation_into_the_toolkit_was_killed(tree):
+    (tree.opp / "vendors/.beta.old.4711").mkdir(parents=True)
+    (tree.opp / "vendors/config.ini").write_text("load_priority=beta\n")
+
+
 @fault("cannot-load", "ends the program that loads it (exit code 3)")
 def library_ends_its_program(tree):
     tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "ends")
