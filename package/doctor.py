@@ -108,7 +108,7 @@ _PROGRAMS: dict[str, Callable[[Vendor, str, list[str]], bool]] = {
     "GE registry": _registry,
     "FE and ATC": _engine,
     "ONNX parser": _parser,
-    "aclnn functions, torch_npu": _functions,
+    "aclnn, torch_npu": _functions,
     "aclnn kernels": _runtime,
 }
 
@@ -138,6 +138,8 @@ def _print(found: dict[str, Any], faults: list[Fault]) -> None:
     if found["operators"]:
         table = Table("operator", *_PROGRAMS)
         table.columns[0].no_wrap = True
+        for column, program in zip(table.columns[1:], _PROGRAMS, strict=True):
+            column.min_width = len(max(program.split(), key=len))
         for name, programs in found["operators"].items():
             table.add_row(Text(name), *(Text(numbers.get(folder, folder)) for folder in programs.values()))
         console.print(table)

@@ -65,6 +65,17 @@ def _unreadable(place: Path, whole: Path, others: int = 0) -> Fault:
     return Fault("unreadable", str(place), cause, f"{command}, or run the programs as a user who may")
 
 
+def _is_set_aside(vendor: Path) -> bool:
+    """Whether an installation that was killed left the version before it under another name, and none in its place."""
+    found = vendor.parent.iterdir() if vendor.parent.is_dir() and not vendor.exists() else ()
+    return any(path.name.startswith(f".{vendor.name}.old.") for path in found)
+
+
+def _cut_off(vendor: Path) -> Fault:
+    cause = "does not exist, since an installation was cut off while it replaced it"
+    return Fault("cut-off", str(vendor), cause, "run the installer again, which brings it back")
+
+
 def find_faults(surroundings: Surroundings, soc: str | None = None) -> list[Fault]:
     """All faults, those of the environment first.
 
@@ -130,6 +141,8 @@ def _custom_entries(surroundings: Surroundings) -> Iterator[Fault]:
             yield Fault("relative-entry", CUSTOM_PATH, cause, "give absolute paths")
         elif place := closed(entry):
             yield _unreadable(place, entry)
+        elif _is_set_aside(entry):
+            yield _cut_off(entry)
         elif not entry.is_dir():
             repair = "remove the entry, or source bin/set_env.bash of the vendor folder"
             yield Fault("entry-missing", CUSTOM_PATH, f"got '{entry}', which is no folder", repair)
@@ -167,6 +180,8 @@ def _listed_vendors(vendors: Path) -> Iterator[Fault]:
     for name in listed:
         if place := closed(vendors / name):
             yield _unreadable(place, vendors / name)
+        elif _is_set_aside(vendors / name):
+            yield _cut_off(vendors / name)
         elif name not in present:
             cause = f"names the vendor '{name}', whose folder has no operators"
             yield Fault("config-names-nobody", str(config), cause, "remove the name, or install its package again")

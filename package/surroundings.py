@@ -122,10 +122,10 @@ class Surroundings:
 
     @cached_property
     def toolkits(self) -> list[Path]:
-        """Toolkits that are installed and open to this user, the one of ASCEND_HOME_PATH first."""
+        """Toolkits that this user can read, the one of ASCEND_HOME_PATH first."""
         named = self.folder(HOME_PATH)
         places = [*([named] if named else []), *self.usual_toolkits]
-        return list(dict.fromkeys(path for path in places if not closed(path) and path.is_dir()))
+        return list(dict.fromkeys(path for path in places if not closed(path) and toolkit_version(path)))
 
     @cached_property
     def version(self) -> str:

@@ -314,6 +314,10 @@ if [ -e "$installed" ]; then
                 *) disappears="$disappears$operator " ;;
             esac
         done
+        if [ "$is_built$will_build" = 00 ] &&
+            { [ -f "$installed/built.json" ] || [ "$(manifest_value "$installed" release)" = built ]; }; then
+            disappears="${disappears}what CANN built of it "
+        fi
         disappears="$disappears$(unlisted_files "$installed" | tr '\n' ' ')"
         repair="give --upgrade or --force to replace it, or --uninstall first"
         old="version $(manifest_value "$installed" version) of $vendor ($(manifest_list "$installed" operators | tr '\n' ' ' | sed 's/ $//'))"

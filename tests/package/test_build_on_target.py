@@ -63,6 +63,11 @@ def test_a_toolkit_builds_the_package_before_it_is_installed(small_package, run,
 
     again = run(small_package, f"--cann={toolkit.root}", place)
     assert "nothing was done" in again.stdout
+    manifest = (vendor / "manifest.json").read_text()
+    (vendor / "manifest.json").write_text(manifest.replace('"version": "', '"version": "0.'))
+    sources = run(small_package, "--upgrade", place)
+    assert (sources.returncode, "what this package lacks: what CANN built of it;" in sources.stderr) == (2, True)
+    (vendor / "manifest.json").write_text(manifest)
     (vendor / "op_api/lib/libcust_opapi.so").write_bytes(b"changed")
     damaged = run(small_package, "--verify", place)
     assert (damaged.returncode, "libcust_opapi.so" in damaged.stdout) == (1, True)

@@ -362,6 +362,17 @@ def build_was_killed(tree):
     tree.vendor.with_name(".acme.build").mkdir()
 
 
+@fault("cut-off", "run the installer again")
+def installation_was_killed(tree):
+    tree.vendor.rename(tree.vendor.with_name(".acme.old.4711"))
+
+
+@fault("cut-off", "run the installer again")
+def installation_into_the_toolkit_was_killed(tree):
+    (tree.opp / "vendors/.beta.old.4711").mkdir(parents=True)
+    (tree.opp / "vendors/config.ini").write_text("load_priority=beta\n")
+
+
 @fault("cannot-load", "ends the program that loads it (exit code 3)")
 def library_ends_its_program(tree):
     tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "ends")
@@ -507,6 +518,7 @@ def test_the_command_answers_for_each_program(tree, monkeypatch):
     assert "binaries-missing" in shown.output
     assert f"vendor 1 {tree.vendor}" in shown.output
     assert re.search(rf"{OP_TYPE} .* vendor 1 ", shown.output)
+    assert "…" not in shown.output
 
 
 TABLE = """\
