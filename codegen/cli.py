@@ -280,18 +280,27 @@ def profile(
 @app.command()
 def run(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.")],
-    inputs: Annotated[Path, typer.Option(metavar="IN.npz", help="Arrays by input name.")],
+    inputs: Annotated[
+        Path | None,
+        typer.Option(metavar="IN.npz", help="Arrays by input name; default: made-up ones, the same in every run."),
+    ] = None,
     outputs: Annotated[Path | None, typer.Option(metavar="OUT.npz", help="Where the results go.")] = None,
     soc: Annotated[str, typer.Option(help="SoC that the twin plays.")] = "Ascend910B1",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Also look for uninitialised reads and races in kernels; slower.")
+    ] = False,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="T.json", help="Write the step as a trace for Chrome or Perfetto.")
+    ] = None,
     json_out: Annotated[
         Path | None,
-        typer.Option("--json", metavar="R.json", help="Write types of the results and bytes moved as JSON."),
+        typer.Option("--json", metavar="R.json", help="Write types of the results, estimates and bytes as JSON."),
     ] = None,
 ) -> None:
-    """Execute a model: our operators on the CPU twin, all others on onnx's reference evaluator."""
-    from opforge.frontend.commands import run_command
+    """Execute a model: our operators on the CPU twin, with the estimate of each, all others on onnx's evaluator."""
+    from opforge.frontend.commands import RunOptions, run_command
 
-    raise typer.Exit(run_command(model, inputs, outputs, soc=soc, json_out=json_out))
+    raise typer.Exit(run_command(model, RunOptions(inputs, outputs, soc, strict, trace, json_out)))
 
 
 @app.command()

@@ -288,7 +288,21 @@ def test_run_writes_types_and_bytes_as_json(tmp_path, calls, feed):
     opforge("run", tmp_path / "m.onnx", "--inputs", tmp_path / "in.npz", "--json", tmp_path / "r.json")
     assert json.loads((tmp_path / "r.json").read_text()) == {
         "outputs": [{"name": "y", "dtype": "float32", "shape": [3, 3]}],
-        "nodes": [{"node": "n", "gm_bytes_read": 72, "gm_bytes_written": 36, "minimal_bytes": 108, "blocks": 2}],
+        "step": {"estimate_us": 7.5, "ours_us": 7.5, "others_us": 0, "others": 0, "free": 0},
+        "nodes": [
+            {
+                "node": "n",
+                "op": "GroupedBiasAddGrad",
+                "calls": 1,
+                "estimate_us": 7.5,
+                "share": 1.0,
+                "gm_bytes_read": 72,
+                "gm_bytes_written": 36,
+                "first_touch_bytes": 256,
+                "minimal_bytes": 108,
+                "blocks": 2,
+            }
+        ],
     }
 
 
@@ -387,10 +401,11 @@ def test_a_full_standard_output_is_one_line(plain):
     assert "standard output: cannot be written: No space left on device" in text
 
 
-def test_a_removed_current_folder_is_one_line(plain, tmp_path):
-    gone = tmp_path / "gone"
+def test_a_removed_current_folder_is_one_line(tmp_path):
+    gone, model = tmp_path / "gone", tmp_path / "m.onnx"
     gone.mkdir()
-    code, text = command("convert", plain, "-o", plain.parent / "o.onnx", cwd=gone, preexec_fn=gone.rmdir)
+    onnx.save(parse(INDEXED), model)
+    code, text = command("convert", model, "-o", tmp_path / "o.onnx", cwd=gone, preexec_fn=gone.rmdir)
     assert (code, text.count("\n")) == (2, 1)
     assert "the current folder no longer exists" in text
 
