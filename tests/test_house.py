@@ -39,7 +39,8 @@ def test_the_readme_of_a_folder_begins_with_what_lives_there(folder):
 def test_the_readme_of_a_room_names_every_module(room):
     text = (ROOT / room / "README.md").read_text(encoding="utf-8")
     named = {Path(word).stem for word in re.findall(r"`([\w./]+)`", text)}
-    assert {path.stem for path in (ROOT / room).glob("*.py") if path.stem not in {"__init__", "__main__"}} <= named
+    modules = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__", "__main__"}
+    assert sorted(modules - named) == [], f"say in {room}/README.md what these are for"
 
 
 def test_rooms_import_each_other_as_the_picture_says():
@@ -49,7 +50,7 @@ def test_rooms_import_each_other_as_the_picture_says():
         for path in (ROOT / room).rglob("*.py"):
             if "starters" not in path.parts and path != ROOT / "codegen" / "cli.py":
                 found |= {(room, other) for other in _imported(path) - {room}}
-    assert found == drawn
+    assert found == drawn, "CONTRIBUTING.md draws which room uses which"
 
 
 def _imported(path: Path) -> set[str]:
