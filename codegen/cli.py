@@ -198,10 +198,13 @@ def convert(
     json_out: Annotated[Path | None, typer.Option("--json", metavar="R.json", help="Write the report as JSON.")] = None,
 ) -> None:
     """Rewrite the nodes of an ONNX model onto our operators; one without any comes out byte for byte."""
+    from opforge.frontend.limits import be_brief, leave
+
+    be_brief()
     from opforge.frontend.commands import ConvertOptions, convert_command
 
     options = ConvertOptions(patterns, lower_training, opset, domain, verify_numbers, report, json_out)
-    raise typer.Exit(convert_command(model, out, options))
+    leave(convert_command(model, out, options))
 
 
 @app.command()
@@ -212,9 +215,12 @@ def check(
     ] = None,
 ) -> None:
     """Say what ATC would say of a model, and what it would not: one finding a line; exit 1 if there is an error."""
+    from opforge.frontend.limits import be_brief, leave
+
+    be_brief()
     from opforge.frontend.atc import check_command
 
-    raise typer.Exit(check_command(model, json_out=json_out))
+    leave(check_command(model, json_out=json_out))
 
 
 @app.command()
