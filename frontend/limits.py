@@ -139,13 +139,13 @@ def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
     os.close(target)
     try:
         with os.fdopen(source, "rb") as stream:
-            answer = stream.read()
+            # Apart from what follows, which may be long: a slice would be a second one.
+            kind, content = stream.read(1), stream.read()
     except BaseException:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         raise
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    kind, content = answer[:1], answer[1:]
     if status != 0 or kind == b"":
         raise LimitError(limits.reason(status))
     if kind == b"u":
@@ -167,7 +167,9 @@ def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
         _restrict(limits, _used_bytes())
         with os.fdopen(target, "wb") as stream:
             try:
-                stream.write(b"=" + work())
+                answer = work()
+                stream.write(b"=")
+                stream.write(answer)
             except UserError as error:
                 stream.write(b"u" + str(error).encode(errors="backslashreplace"))
             except MemoryError:
