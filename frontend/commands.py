@@ -9,18 +9,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto
-from rich.console import Console
-from rich.text import Text
+import typer
 
-from opforge.frontend.conversion import convert
 from opforge.frontend.files import NewFile, write_files
+from opforge.frontend.graph import node_count
 from opforge.frontend.keys import OPFORGE_DOMAIN
 from opforge.frontend.limits import claimed
 from opforge.frontend.load import SourceModel, load_model
+from opforge.frontend.messages import ModelProto
 from opforge.frontend.names import path_text
-from opforge.frontend.report import print_comparisons, print_conversion, print_execution
 from opforge.frontend.save import require_targets, write_model
+from opforge.frontend.summary import summary
+from opforge.frontend.untouched import is_untouched
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,19 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     require_targets(source, targets, carried=out.suffix != ".air")
     is_read_whole = options.verify or out.suffix == ".air"
     with claimed(path_text(model), source.size if is_read_whole else len(source.data)):
+        is_plain = out.suffix != ".air" and options == ConvertOptions(patterns=options.patterns)
+        if is_plain and is_untouched(source.view, patterns=options.patterns):
+            write_model(source.data, source.model, source, out)
+            count = node_count(source.view)
+            typer.echo(summary(0, 0, 0, count, count, changed=False))
+            return 0
         return _convert(source, out, options)
 
 
 def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
+    from opforge.frontend.conversion import convert
+    from opforge.frontend.report import print_comparisons, print_conversion
+
     conversion = convert(
         source,
         patterns=options.patterns,
@@ -116,8 +125,12 @@ def run_command(model: Path, inputs: Path, outputs: Path | None, *, soc: str, js
     Raises:
         UserError: The model, the arrays, the SoC or a path is unusable; nothing was written.
     """
+    from rich.console import Console
+    from rich.text import Text
+
     from opforge.frontend.arrays import arrays_file, input_types, load_arrays
     from opforge.frontend.execute import run_model
+    from opforge.frontend.report import print_execution
     from opforge.twin import FindingsError
 
     source = load_model(model)

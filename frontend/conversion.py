@@ -20,7 +20,7 @@ from opforge.frontend.batch_norm_chain import FuseBatchNormChain
 from opforge.frontend.emit import Emitter, Placement
 from opforge.frontend.fold import Folding, fold
 from opforge.frontend.gather_grad import MapGatherGrad
-from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, normal_domain
+from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, node_count, normal_domain
 from opforge.frontend.inline import without_functions
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key, source_keys, version_problem
 from opforge.frontend.legality import place
@@ -171,14 +171,17 @@ def convert(
     if isinstance(model, ModelProto):
         source, where, folder = model, "model", None
         check_versions(source, where)
+        source_view = GraphView(source, where)
     else:
         loaded = model if isinstance(model, SourceModel) else load_model(Path(model))
         source, where, folder = loaded.model, path_text(loaded.path), loaded.path.parent
+        source_view = loaded.view
     operators = {spec.op_type: spec for spec in specs}
     groups = frozenset([*(["patterns"] if patterns else []), *(["lower_training"] if lower_training else [])])
 
     def search_in(searched: ModelProto) -> Search:
-        search = Search(Context(GraphView(searched, where), operators, folder), groups, domain)
+        view = source_view if searched is source else GraphView(searched, where)
+        search = Search(Context(view, operators, folder), groups, domain)
         search.run()
         return search
 
@@ -194,7 +197,7 @@ def convert(
     base, sparse = without_sparse(search.context.view, folder)
     if base is not lowering.model:
         search = search_in(base)
-    nodes = _count(GraphView(source, where) if lowering.lowered else search.context.view)
+    nodes = node_count(source_view)
     left = [Left(name, "standard operators", reason) for name, reason in lowering.left]
     warnings: list[str] = []
     # The body of a function has no types, which patterns and some conditions need.
@@ -251,7 +254,7 @@ def convert(
         mapped,
         [*search.left, *left],
         nodes,
-        _count(view),
+        node_count(view),
         changed,
         emitter.without_body,
         warnings,
@@ -322,10 +325,6 @@ def _hidden(scope: Scope | None) -> str:
 
 def _outputs(placement: Placement) -> list[str]:
     return [name for name in placement.call.outputs if name]
-
-
-def _count(view: GraphView) -> int:
-    return sum(len(scope.body.node) for scope in view.scopes if scope.function is None)
 
 
 class Search:

@@ -134,6 +134,18 @@ def test_another_conv_becomes_standard_nodes():
     assert {node.domain for node in conversion.model.graph.node} == {""}
 
 
+@pytest.mark.parametrize("name", {**NODES, **UPDATES, **OPTIMIZERS})
+def test_a_node_without_one_of_its_inputs_is_left_or_needs_it_not(name):
+    model = node_model({**NODES, **UPDATES, **OPTIMIZERS}[name])
+    number = max(i for i, node in enumerate(model.graph.node) if node.domain == "com.microsoft")
+    for position in range(len(model.graph.node[number].input)):
+        bare = onnx.ModelProto.FromString(model.SerializeToString())
+        bare.graph.node[number].input[position] = ""
+        assert "None" not in str(convert(bare, lower_training=True).left)
+    bare.graph.node[number].input[0] = ""
+    assert any("lacks its input" in entry.reason for entry in convert(bare, lower_training=True).left)
+
+
 @pytest.mark.parametrize("name", NODES)
 def test_a_node_becomes_standard_nodes(name, rng):
     """With the numbers of its definition, and of types that ATC knows."""
