@@ -97,6 +97,14 @@ class ValueTypes:
         self._specs = specs
         self.inference_error = ""
 
+    def over(self, view: GraphView) -> ValueTypes:
+        """The same for a copy of the model in which nodes were respelled and constants added: nothing else changed."""
+        types = ValueTypes(view, self._specs)
+        types.inference_error = self.inference_error
+        if "_inferred" in self.__dict__:
+            types.__dict__["_inferred"] = self._inferred
+        return types
+
     def of(self, scope: Scope, name: str) -> ValueType:
         """The type of a value that `scope` can see."""
         found = scope.find(name) if name else None
@@ -160,7 +168,7 @@ class _InferenceError(Exception):
     """Why onnx cannot infer the shapes of a model."""
 
 
-def _infer_shapes(data: bytes, has_subgraphs: bool) -> ModelProto:  # noqa: FBT001  # said where it is called
+def _infer_shapes(data: bytes, has_subgraphs: bool) -> ModelProto:
     """What onnx infers, in a process of its own: some models crash it, others keep it busy for hours.
 
     Nodes come back only where subgraphs are declared in them.
