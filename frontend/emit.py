@@ -70,10 +70,10 @@ class Emitter:
         self._removed: dict[int, set[int]] = {}
         self._outputs: set[str] = set()
         self._declarations: dict[int, dict[str, ValueInfoProto]] = {}
-        node_names = Counter(node.name for scope in view.scopes for node in scope.body.node)
+        node_names = Counter(chain.from_iterable(scope.names for scope in view.scopes))
         inputs = {name for scope in view.scopes for name in scope.input_names}
-        self._unique = {name for name, count in node_names.items() if count == 1} - inputs - {""}
-        self._node_names = FreshNames({*node_names, *inputs})
+        self._shared = {name for name, count in node_names.items() if count > 1} | inputs | {""}
+        self._node_names = FreshNames(chain(node_names, inputs))
         self._value_names = value_names
         self._around: dict[int, dict[int, Around]] = {}
         self._calls: dict[str, list[tuple[Placement, NodeProto]]] = {}
@@ -127,7 +127,7 @@ class Emitter:
         for field in ("input", "output", "attribute", "overload"):
             node.ClearField(field)
         node.domain, node.op_type = key.domain, key.op_type
-        if node.name not in self._unique:
+        if node.name in self._shared:
             node.name = self._node_names.fresh(call.spec.op_type)
         node.input.extend(_without_tail(call.inputs))
         # ATC joins empty output names to empty input names: every output gets a name.
@@ -175,8 +175,9 @@ class Emitter:
         return {
             node.overload
             for scope in self._view.scopes
-            for number, node in enumerate(scope.body.node)
-            if node.op_type == op_type and node.domain == OPFORGE_DOMAIN and (scope.number, number) not in placed
+            for number in scope.keys.get((OPFORGE_DOMAIN, op_type), ())
+            for node in [scope.node(number)]
+            if node.op_type == op_type and (scope.number, number) not in placed
         }
 
     def _drop_bodies(self) -> None:
