@@ -48,7 +48,7 @@ def test_a_line_says_what_takes_long(monkeypatch, patience, shown):
         monkeypatch.setattr(module, "_PATIENCE_SECONDS", patience)
         with module.waiting("converting m.onnx"):
             time.sleep(0.1)
-        text = os.read(terminal, 1000).decode()
+        text = written_on(terminal)
     os.close(terminal)
     assert (re.search(r"converting m.onnx \.\.\. \d+ s", text) is not None) is shown
     assert text.endswith("\r\x1b[K")
