@@ -31,7 +31,7 @@ def new(
     ] = None,
     starter: Annotated[
         str,
-        typer.Option(help="Kernel to begin with: elementwise, row_reduction, segmented_reduction or scatter."),
+        typer.Option(help="Kernel to begin with: elementwise, row_reduction, segmented_reduction, scatter or gemm."),
     ] = "elementwise",
 ) -> None:
     """Make a project of your own with an operator that works."""
@@ -124,7 +124,10 @@ def pack(
         str, typer.Option(help="SoC directories, comma separated; default: all products of the specs.")
     ] = "",
     ops: Annotated[str | None, typer.Option(help="Operator types, comma separated; default: all.")] = None,
-    vendor_name: Annotated[str, typer.Option("--vendor-name", help="Vendor directory of the package.")] = "opforge",
+    vendor_name: Annotated[
+        str | None,
+        typer.Option("--vendor-name", help="Vendor directory of the package; default: what pyproject.toml says."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the package; default: build_out.")] = None,
     op_suffix: Annotated[str, _OP_SUFFIX] = "",
     cann: Annotated[

@@ -358,13 +358,15 @@ class OpSpec(SpecModel):
 
     Attributes:
         formula: Equations in the language of opforge.codegen.formula.
-        notes: What its page says besides: determinism, and what was decided where documents are open.
+        determinism: When equal calls give equal bits.
+        notes: What its page says besides, as what was decided where documents are open.
     """
 
     op_type: OpType
     summary: Line
     formula: Line
     description: Text = ""
+    determinism: Text = ""
     notes: tuple[Line, ...] = ()
     products: Annotated[tuple[Product, ...], Field(min_length=1)]
     inputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]

@@ -157,6 +157,11 @@ class PageView:
         return _table(rows)
 
     @property
+    def torch(self) -> Code:
+        """The functions of PyTorch that become the operator."""
+        return Code(_listed([markdown_code(target.target) for target in self._spec.torch.targets]))
+
+    @property
     def shapes(self) -> Code:
         """Each tensor and its shape in each case."""
         cases = self._spec.program.cases

@@ -12,6 +12,7 @@ from opforge.codegen.errors import UserError
 
 # The folder that holds codegen/, op_proto/, op_kernel/ ...: the repository, or `site-packages/opforge` of a wheel.
 BUILTIN_ROOT = Path(__file__).resolve().parent.parent
+_VENDOR = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,40 @@ class Project:
         """Where `opforge generate` writes by default."""
         return self.build_dir / "gen"
 
+    @property
+    def vendor(self) -> str:
+        """Vendor directory of its packages: `vendor` of `[tool.opforge]` in pyproject.toml; opforge where it says none.
+
+        Raises:
+            UserError: The file cannot be read, or the name cannot be used.
+        """
+        import tomllib
+
+        path = self.root / "pyproject.toml"
+        try:
+            name = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["opforge"]["vendor"]
+        except (FileNotFoundError, KeyError):
+            return "opforge"
+        except (OSError, ValueError, TypeError) as error:
+            raise UserError(
+                f"{path}: got '{error}', expected TOML with vendor = \"name\" below [tool.opforge]"
+            ) from error
+        return check_vendor(name, f"{path}: vendor of [tool.opforge]")
+
     def spec_paths(self) -> list[Path]:
         """All specs of the project, sorted by name."""
         return sorted((self.root / "op_proto").glob("*.yaml"))
+
+
+def check_vendor(name: object, place: str) -> str:
+    """The name of a vendor directory.
+
+    Raises:
+        UserError: It cannot be used.
+    """
+    if not isinstance(name, str) or not _VENDOR.fullmatch(name):
+        raise UserError(f"{place}: got {name!r}, expected lower case letters, digits and '_', as in 'my_company'")
+    return name
 
 
 def find_project(start: Path | None = None) -> Project:

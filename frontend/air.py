@@ -22,19 +22,31 @@ from opforge.frontend.external import with_data
 from opforge.frontend.ge_ir import LIST_KINDS, PROTO_TYPES, message
 from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, normal_domain
 from opforge.frontend.keys import onnx_keys
-from opforge.frontend.names import FreshNames
+from opforge.frontend.names import FreshNames, shown
 from opforge.frontend.operators import project_specs
 from opforge.frontend.tensor_data import data_problem
 from opforge.frontend.value_types import ValueType, ValueTypes
 
 
-def air_model(model: ModelProto, folder: Path | None = None) -> bytes:
+def air_model(model: ModelProto, folder: Path | None = None, where: object = "model") -> bytes:
     """The bytes of an `.air` file for a converted model, external data of the model in `folder` included.
+
+    Args:
+        model: The model.
+        folder: Its folder.
+        where: What stands in front of messages.
 
     Raises:
         UserError: The model has subgraphs, or a node that is neither ours nor in the table of standard ones.
     """
-    return _Writer(model, folder).write()
+    try:
+        return _Writer(model, folder).write()
+    except _NotWritten as reason:
+        raise UserError(f"{where}: cannot be written as .air: {reason}") from reason
+
+
+class _NotWritten(Exception):  # noqa: N818  # an answer, not a failure
+    """What a model has that GE IR files are not written with."""
 
 
 class _Writer:
@@ -61,7 +73,7 @@ class _Writer:
 
     def write(self) -> bytes:
         if len([scope for scope in self._view.scopes if scope.function is None]) > 1:
-            raise UserError(".air: the model has subgraphs, expected none; write it as .onnx")
+            raise _NotWritten("the model has subgraphs, expected none; write it as .onnx")
         for index, value in enumerate(self._inputs()):
             self._data(value, index)
         for number, node in enumerate(self._main.body.node):
@@ -77,7 +89,7 @@ class _Writer:
 
     def _descriptor(self, known: ValueType, what: str, port: str) -> Any:
         if known.dtype is None or known.dtype not in PROTO_TYPES:
-            raise UserError(f".air: {what} has {known}, expected one of {', '.join(PROTO_TYPES)}; declare its type")
+            raise _NotWritten(f"{what} has {known}, expected one of {', '.join(PROTO_TYPES)}; declare its type")
         # An unknown rank is a single -2, an unknown dim -1.
         dims = [-2] if known.shape is None else [-1 if dim is None else dim for dim in known.shape]
         return message(
@@ -105,7 +117,7 @@ class _Writer:
             else:
                 value = self._tensor(tensor) if tensor is not None else self._constants.value(self._main, name)
         except (NotConstant, ValueError, TypeError, UserError) as reason:
-            raise UserError(f".air: constant {name!r}: {reason}; write the model as .onnx") from reason
+            raise _NotWritten(f"constant {shown(name)}: {reason}; write the model as .onnx") from reason
         known = ValueType(value.dtype.name, value.shape)
         node = self._names.fresh(name)
         descriptor = self._descriptor(known, name, "y")
@@ -129,9 +141,7 @@ class _Writer:
             return
         spelled = self._spelled(node) if not key[0] else None
         if spelled is None:
-            raise UserError(
-                f".air: {self._main.label(number)} has no counterpart in the table; write the model as .onnx"
-            )
+            raise _NotWritten(f"{self._main.label(number)} has no counterpart in the table; write the model as .onnx")
         sources = [(port, self._listed(node, port, source)) for port, source in spelled.inputs]
         self._call(node, spelled.om_type, sources, spelled.outputs, spelled.attrs)
 
@@ -163,7 +173,7 @@ class _Writer:
         try:
             given = read_attributes(node, spec)
         except AttributeProblem as problem:
-            raise UserError(f".air: node {node.name!r} ({node.op_type}): {problem}") from problem
+            raise _NotWritten(f"node {shown(node.name)} ({node.op_type}): {problem}") from problem
         kinds = {"int": "i", "float": "f", "bool": "b", "string": "s"}
         attrs = {attr.ir or attr.name: (kinds[attr.type], given[attr.name]) for attr in spec.attrs}
         given_inputs = [*node.input, *[""] * (len(spec.inputs) - len(node.input))]

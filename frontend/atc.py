@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,10 +21,12 @@ from opforge.frontend.commands import ConvertOptions, convert_command
 from opforge.frontend.files import NewFile, write_files
 from opforge.frontend.limits import claimed
 from opforge.frontend.load import load_model
-from opforge.frontend.names import path_text
+from opforge.frontend.names import path_text, shown
 from opforge.frontend.save import require_targets
 
 _ONNX, _GE_IR = 5, 1
+# A dim in `--input_shape`.
+_SIZE = re.compile(r"-1|[0-9]+(~(-1|[0-9]+))?", re.ASCII)
 # Findings, and letters of each, that somebody reads on a terminal.
 _LINES, _LINE_LENGTH = 1000, 1000
 
@@ -72,7 +75,9 @@ def _print(model: Path, findings: Sequence[Finding]) -> None:
     if len(findings) > _LINES:
         console.print(f"... and {len(findings) - _LINES} more; check --json has all of them")
     errors = sum(finding.level == "error" for finding in findings)
-    console.print(f"{path_text(model)}: {errors} errors, {len(findings) - errors} warnings")
+    counts = ((errors, "error"), (len(findings) - errors, "warning"))
+    total = ", ".join(f"{count} {word}" if count == 1 else f"{count} {word}s" for count, word in counts)
+    console.print(f"{path_text(model)}: {total}")
 
 
 def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, options: AtcOptions) -> int:
@@ -101,9 +106,9 @@ def atc_command_line(model: ModelProto, path: Path, options: AtcOptions) -> list
     """The command that compiles a model; ND, because a default of NCHW would spread into our operators.
 
     Raises:
-        UserError: An input has a dim without a size, and no shapes were given.
+        UserError: The shapes that were given are none of the inputs', or an input has a dim without a size.
     """
-    shapes = options.input_shape or _shapes(model)
+    shapes = _given_shapes(model, options.input_shape) if options.input_shape else _shapes(model)
     return [
         "atc",
         f"--model={path}",
@@ -116,22 +121,68 @@ def atc_command_line(model: ModelProto, path: Path, options: AtcOptions) -> list
     ]
 
 
+def _input_dims(model: ModelProto) -> dict[str, list[int] | None]:
+    """Dims of the inputs that have to be fed, -1 for one without a size; None for an input without a shape."""
+    given = {tensor.name for tensor in model.graph.initializer}
+    return {
+        value.name: [dim.dim_value if dim.HasField("dim_value") else -1 for dim in value.type.tensor_type.shape.dim]
+        if value.type.tensor_type.HasField("shape")
+        else None
+        for value in model.graph.input
+        if value.name not in given
+    }
+
+
+def _given_shapes(model: ModelProto, text: str) -> str:
+    """The text itself, when every entry is that of an input and every size one that the model allows.
+
+    Raises:
+        UserError: It is not; the first entry that is wrong.
+    """
+    inputs = _input_dims(model)
+    seen: set[str] = set()
+    for entry in text.split(";"):
+        name, colon, sizes = entry.rpartition(":")
+        place = f"--input-shape: {shown(entry)}"
+        given = sizes.split(",") if sizes else []
+        if not colon or not all(map(_SIZE.fullmatch, given)):
+            raise UserError(f"{place}: expected 'name:2,3'; a size is a number, a span such as 1~8, or -1")
+        if name not in inputs:
+            known = ", ".join(shown(known) for known in list(inputs)[:9])
+            raise UserError(f"{place}: the model has no input {shown(name)}, expected one of {known or 'none'}")
+        if name in seen:
+            raise UserError(f"{place}: gives {shown(name)} a second shape, expected one")
+        seen.add(name)
+        dims = inputs[name]
+        if dims is not None and not _fits(given, dims):
+            raise UserError(
+                f"{place}: the input has the shape {_text(dims)}; give {len(dims)} sizes that agree with it"
+            )
+    for name, dims in inputs.items():
+        if name not in seen and dims and min(dims) < 0:
+            raise UserError(f"--input-shape: input {name} has the shape {_text(dims)}; give its sizes too")
+    return text
+
+
+def _text(dims: Sequence[int]) -> str:
+    return f"[{','.join('?' if dim < 0 else str(dim) for dim in dims)}]"
+
+
+def _fits(sizes: Sequence[str], dims: Sequence[int]) -> bool:
+    """Whether sizes are those that a model has, where it has some."""
+    return len(sizes) == len(dims) and all(dim < 0 or size == str(dim) for size, dim in zip(sizes, dims, strict=True))
+
+
 def _shapes(model: ModelProto) -> str:
     """`name:1,2;other:3` of the inputs; scalars need none.
 
     Raises:
         UserError: A dim has no size.
     """
-    given = {tensor.name for tensor in model.graph.initializer}
-    shapes: Mapping[str, list[int]] = {
-        value.name: [dim.dim_value if dim.HasField("dim_value") else -1 for dim in value.type.tensor_type.shape.dim]
-        for value in model.graph.input
-        if value.name not in given
-    }
+    shapes = {name: dims or [] for name, dims in _input_dims(model).items()}
     for name, dims in shapes.items():
-        if any(dim < 0 for dim in dims):
-            text = ",".join("?" if dim < 0 else str(dim) for dim in dims)
+        if min(dims, default=0) < 0:
             raise UserError(
-                f"--input_shape: input {name} has the shape [{text}]; give its sizes: --input-shape '{name}:...'"
+                f"--input-shape: input {name} has the shape {_text(dims)}; give its sizes: --input-shape '{name}:...'"
             )
     return ";".join(f"{name}:{','.join(map(str, dims))}" for name, dims in shapes.items() if dims)

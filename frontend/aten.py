@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import AttributeProto, NodeProto
+from onnx import NodeProto
 
 from opforge.frontend.attributes import AttrValue
-from opforge.frontend.constants import NotConstant
+from opforge.frontend.constants import NotConstant, text_attribute
 from opforge.frontend.graph import Scope
 from opforge.frontend.names import shown
 from opforge.frontend.rules import Around, Context, Match, Refusal, Rule
@@ -48,9 +48,9 @@ class MapTorch(Rule):
         """Match the function, its arguments and constant scalars."""
         node = scope.node(number)
         if node.op_type == _ATEN:
-            if _text(node, "operator") != self._forms[0].name:
+            if text_attribute(node, "operator") != self._forms[0].name:
                 return None
-            if overload := _text(node, "overload_name"):
+            if overload := text_attribute(node, "overload_name"):
                 return Refusal(f"has overload_name {shown(overload)}, expected none")
         spec = context.specs[self.operator]
         form = chosen_form(self._forms, spec, len(node.input))
@@ -91,7 +91,7 @@ def is_function(node: NodeProto, name: str) -> bool:
     """Whether a node is this function of aten, in either spelling."""
     return node.domain == ATEN_DOMAIN and name in (
         node.op_type,
-        _text(node, "operator") if node.op_type == _ATEN else "",
+        text_attribute(node, "operator") if node.op_type == _ATEN else "",
     )
 
 
@@ -106,11 +106,3 @@ def _ones(context: Context, form: TorchForm) -> Around:
     one = np.ones(1, np.float32)
     nodes = tuple(constant(context.value_names.fresh(parameter), one) for parameter in form.ones)
     return Around(before=nodes, types={node.output[0]: ValueType("float32", (1,)) for node in nodes})
-
-
-def _text(node: NodeProto, name: str) -> str:
-    """A text attribute; "" when it is absent or no text."""
-    for attribute in node.attribute:
-        if attribute.name == name and attribute.type == AttributeProto.STRING:
-            return attribute.s.decode(errors="replace")
-    return ""

@@ -11,15 +11,17 @@ import onnx.defs
 from onnx import NodeProto
 
 from opforge.frontend.atc_types import is_registered
-from opforge.frontend.conversion import Search
+from opforge.frontend.conversion import FORMULAS, Search
+from opforge.frontend.fold import fold
 from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_keys
 from opforge.frontend.load import SourceModel
 from opforge.frontend.names import path_text
 from opforge.frontend.operators import project_specs
 from opforge.frontend.opset import ATC_OPSETS
-from opforge.frontend.parser_safe import SPELLINGS, constant_only_nodes, foldable, is_constant, is_read_by_atc
+from opforge.frontend.parser_safe import SPELLINGS, constant_only_nodes, is_constant, is_read_by_atc
 from opforge.frontend.rules import Context
+from opforge.frontend.sparse import sparse_constants, without_sparse
 from opforge.frontend.value_types import DTYPE_WORDS
 from opforge.package.surroundings import CUSTOM_PATH, OPP_PATH, Surroundings
 
@@ -63,20 +65,24 @@ def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Fin
         UserError: The model is no graph at all: names twice, a cycle, a value that nobody makes.
     """
     view = GraphView(source.model, path_text(source.path))
-    context = Context(view, {spec.op_type: spec for spec in project_specs()}, source.path.parent)
+    dense, stays = without_sparse(view, source.path.parent)
+    searched = view if dense is source.model else GraphView(dense, path_text(source.path))
+    context = Context(searched, {spec.op_type: spec for spec in project_specs()}, source.path.parent)
     ours = _ours(context)
     search = Search(context, (), OPFORGE_DOMAIN)
     search.run()
     # A model in which nothing is rewritten comes out of a conversion as it is.
     is_rewritten = bool(search.placements)
+    reasons = {(scope.number, number): reason for scope, number, reason in search.refusals}
     findings = [*_imports(view, is_rewritten), *_ends(view), *_names(view), *_joined_names(view)]
+    findings += _sparse(view, set(stays) if is_rewritten else None)
     for scope in view.scopes:
         if is_read_by_atc(scope):
             for number, node in enumerate(scope.body.node):
                 if (scope.number, number) not in search.claimed:
-                    findings += _node(context, scope, number, node, ours, is_rewritten)
-    folded = {(s.number, n) for s, n, _ in foldable(view, context.constants)} if is_rewritten else set()
-    findings += _vanishing(view, folded)
+                    reason = reasons.get((scope.number, number), "")
+                    findings += _node(context, scope, number, node, ours, reason, is_rewritten=is_rewritten)
+    findings += _vanishing(view, fold(context, search.claimed).values if is_rewritten else ())
     findings += _operators(search, ours)
     return [*findings, *_packages(view, ours, environment)]
 
@@ -132,13 +138,19 @@ def _ends(view: GraphView) -> Iterator[Finding]:
                 value.name, "E10001", "the input has dims without a size", "pass --input_shape to atc", "warning"
             )
         yield from _type(value.name, tensor.elem_type)
-    for sparse in graph.sparse_initializer:
-        yield Finding(sparse.values.name, "silent", "is a sparse initializer, ATC drops it", "write it as a dense one")
     for initializer in graph.initializer:
         yield from _type(initializer.name, initializer.data_type)
     for value in graph.output:
         if main.makers.get(value.name) == INITIALIZER:
             yield Finding(value.name, "silent", "the output is an initializer, ATC drops it", "remove the output")
+
+
+def _sparse(view: GraphView, stays: Collection[str] | None) -> Iterator[Finding]:
+    """Sparse constants; a conversion writes them dense, except those that stay, and none where it does nothing."""
+    for scope, name in sparse_constants(view):
+        if is_read_by_atc(scope):
+            fix = "write it as a dense one" if stays is None or name in stays else CONVERT
+            yield Finding(name, "silent", "is a sparse constant, ATC drops what it holds", fix)
 
 
 def _type(name: str, number: int) -> Iterator[Finding]:
@@ -179,8 +191,11 @@ def _node(
     number: int,
     node: NodeProto,
     ours: Mapping[tuple[str, str], str],
+    left: str,
+    *,
     is_rewritten: bool,
 ) -> Iterator[Finding]:
+    """What is wrong with one node; `left` says why no rule takes it, where one looked at it."""
     view, key = context.view, (normal_domain(node.domain), node.op_type)
     name = _name(node, number)
     version = scope.opsets.get(key[0])
@@ -190,7 +205,7 @@ def _node(
         return
     if is_constant(node):
         used = [attribute.name for attribute in node.attribute]
-        if used != ["value"]:
+        if used not in (["value"], ["sparse_value"]):
             cause = f"a Constant with {', '.join(used) or 'no value'} becomes an empty tensor"
             is_repaired = is_rewritten and set(used) <= set(SPELLINGS)
             yield Finding(name, "silent", cause, CONVERT if is_repaired else "write it with the attribute value")
@@ -205,7 +220,10 @@ def _node(
         return
     if not is_registered(*key, version):
         spelled = f"{key[0] or 'ai.onnx'}::{version}::{key[1]}"
-        yield Finding(name, "E13010", f"no parser for {spelled} is known", "express it in operators that ATC has")
+        cause = f"no parser for {spelled} is known" + (f", and it is left alone: {left}" if left else "")
+        is_formula = key in FORMULAS and scope.parent is None
+        fix = "try opforge convert --lower-training" if is_formula else "express it in operators that ATC has"
+        yield Finding(name, "E13010", cause, fix)
         return
     if onnx.defs.has(node.op_type, max_inclusive_version=version, domain=key[0]):
         schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=version, domain=key[0])

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto
-from rich.console import Console
-from rich.text import Text
+import typer
 
-from opforge.frontend.conversion import convert
 from opforge.frontend.files import NewFile, write_files
+from opforge.frontend.graph import node_count
 from opforge.frontend.keys import OPFORGE_DOMAIN
 from opforge.frontend.limits import claimed
 from opforge.frontend.load import SourceModel, load_model
+from opforge.frontend.messages import ModelProto
 from opforge.frontend.names import path_text
-from opforge.frontend.report import print_comparisons, print_conversion, print_execution
 from opforge.frontend.save import require_targets, write_model
+from opforge.frontend.summary import summary
+from opforge.frontend.untouched import is_untouched
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,15 @@ class ConvertOptions:
     html: Path | None = None
     json: Path | None = None
 
+    def command(self, model: Path, out: Path) -> str:
+        """The command that asks for this."""
+        flags = {"--patterns": self.patterns, "--lower-training": self.lower_training, "--verify": self.verify}
+        domain = None if self.domain == OPFORGE_DOMAIN else self.domain
+        values = {"--opset": self.opset, "--domain": domain, "--report": self.html, "--json": self.json}
+        words = ["opforge", "convert", str(model), "-o", str(out), *(flag for flag, is_set in flags.items() if is_set)]
+        words += [word for flag, value in values.items() if value is not None for word in (flag, str(value))]
+        return shlex.join(words)
+
 
 def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     """Convert a model file, print what was mapped and what was not; return the exit code.
@@ -57,10 +67,19 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     require_targets(source, targets, carried=out.suffix != ".air")
     is_read_whole = options.verify or out.suffix == ".air"
     with claimed(path_text(model), source.size if is_read_whole else len(source.data)):
+        is_plain = out.suffix != ".air" and options == ConvertOptions(patterns=options.patterns)
+        if is_plain and is_untouched(source.view, patterns=options.patterns):
+            write_model(source.data, source.model, source, out)
+            count = node_count(source.view)
+            typer.echo(summary(0, 0, 0, count, count, changed=False))
+            return 0
         return _convert(source, out, options)
 
 
 def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
+    from opforge.frontend.conversion import convert
+    from opforge.frontend.report import print_comparisons, print_conversion
+
     conversion = convert(
         source,
         patterns=options.patterns,
@@ -83,15 +102,17 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
     if out.suffix == ".air":
         from opforge.frontend.air import air_model
 
-        data = air_model(conversion.model, source.path.parent)
+        data = air_model(conversion.model, source.path.parent, path_text(source.path))
         carried = ModelProto()  # an .air file holds all its data
     if options.json is not None:
         compared = {} if comparisons is None else {"verified": [asdict(comparison) for comparison in comparisons]}
         reports.append(_json_file(options.json, conversion.report() | compared))
     if options.html is not None:
-        from opforge.frontend.html_report import html_report
+        from opforge.frontend.report_page import Command, report_page
 
-        page = html_report(path_text(source.path), conversion, comparisons).encode()
+        page = report_page(
+            source, conversion, comparisons, Command(options.command(source.path, out), len(data))
+        ).encode()
         reports.append(NewFile(options.html, lambda file: file.write(page), "page"))
     write_model(data, carried, source, out, *reports)
     print_conversion(conversion)
@@ -104,8 +125,12 @@ def run_command(model: Path, inputs: Path, outputs: Path | None, *, soc: str, js
     Raises:
         UserError: The model, the arrays, the SoC or a path is unusable; nothing was written.
     """
+    from rich.console import Console
+    from rich.text import Text
+
     from opforge.frontend.arrays import arrays_file, input_types, load_arrays
     from opforge.frontend.execute import run_model
+    from opforge.frontend.report import print_execution
     from opforge.twin import FindingsError
 
     source = load_model(model)

@@ -271,6 +271,14 @@ def int_attribute(node: NodeProto, name: str) -> int | None:
     return None
 
 
+def text_attribute(node: NodeProto, name: str) -> str:
+    """A text attribute of a node, "" when it is absent or no text."""
+    for attribute in node.attribute:
+        if attribute.name == name and attribute.type == AttributeProto.STRING:
+            return attribute.s.decode(errors="replace")
+    return ""
+
+
 def _small(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape to which shapes are broadcast.
 

@@ -18,8 +18,9 @@ from opforge.frontend.atc_types import is_registered
 from opforge.frontend.aten import MapTorch
 from opforge.frontend.batch_norm_chain import FuseBatchNormChain
 from opforge.frontend.emit import Emitter, Placement
+from opforge.frontend.fold import Folding, fold
 from opforge.frontend.gather_grad import MapGatherGrad
-from opforge.frontend.graph import GraphView, Scope, normal_domain
+from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, node_count, normal_domain
 from opforge.frontend.inline import without_functions
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key, source_keys, version_problem
 from opforge.frontend.legality import place
@@ -34,11 +35,12 @@ from opforge.frontend.mapping import MapByName
 from opforge.frontend.names import path_text, shown
 from opforge.frontend.operators import project_specs
 from opforge.frontend.opset import ATC_OPSETS, current_opset, opset_problem, write_opset
-from opforge.frontend.parser_safe import foldable, is_read_by_atc, make_safe
+from opforge.frontend.parser_safe import is_constant, is_read_by_atc, make_safe
 from opforge.frontend.reduce_sum import FuseEqualGroups
 from opforge.frontend.rules import Context, Refusal, Rule
 from opforge.frontend.scatter_add import FuseScatterAdd
 from opforge.frontend.sorted_groups import FuseSortedGroups
+from opforge.frontend.sparse import without_sparse
 from opforge.frontend.split_groups import FuseSplitGroups
 from opforge.frontend.torch_forms import torch_forms
 
@@ -54,7 +56,7 @@ _RULES: tuple[Rule, ...] = (
     LowerConvGrad(),
 )
 # Nodes that become standard nodes.
-_FORMULAS = {**FUNCTIONS, **MOVES, **WINDOWS, **UPDATES}
+FORMULAS = {**FUNCTIONS, **MOVES, **WINDOWS, **UPDATES}
 
 
 class _Entry:
@@ -112,7 +114,7 @@ class Conversion:
         nodes_after: Nodes of the result.
         changed: Whether the model differs from the source at all.
         without_body: Nodes of ours that carry no function body: the model's opset cannot express what they compute.
-        warnings: Nodes of ours that ATC will not reach, and why.
+        warnings: What ATC will not reach or drop, and why.
         lowered: Nodes that became standard nodes.
     """
 
@@ -169,14 +171,17 @@ def convert(
     if isinstance(model, ModelProto):
         source, where, folder = model, "model", None
         check_versions(source, where)
+        source_view = GraphView(source, where)
     else:
         loaded = model if isinstance(model, SourceModel) else load_model(Path(model))
         source, where, folder = loaded.model, path_text(loaded.path), loaded.path.parent
+        source_view = loaded.view
     operators = {spec.op_type: spec for spec in specs}
     groups = frozenset([*(["patterns"] if patterns else []), *(["lower_training"] if lower_training else [])])
 
     def search_in(searched: ModelProto) -> Search:
-        search = Search(Context(GraphView(searched, where), operators, folder), groups, domain)
+        view = source_view if searched is source else GraphView(searched, where)
+        search = Search(Context(view, operators, folder), groups, domain)
         search.run()
         return search
 
@@ -187,10 +192,12 @@ def convert(
 
     lowering = LoweredModel(source)
     if lower_training:
-        lowering = lower(source, _FORMULAS, lambda view: Context(view, operators, folder), our_nodes)
-    base = lowering.model
-    search = search_in(base)
-    nodes = _count(search.context.view if base is source else GraphView(source, where))
+        lowering = lower(source, FORMULAS, lambda view: Context(view, operators, folder), our_nodes)
+    search = search_in(lowering.model)
+    base, sparse = without_sparse(search.context.view, folder)
+    if base is not lowering.model:
+        search = search_in(base)
+    nodes = node_count(source_view)
     left = [Left(name, "standard operators", reason) for name, reason in lowering.left]
     warnings: list[str] = []
     # The body of a function has no types, which patterns and some conditions need.
@@ -210,9 +217,12 @@ def convert(
     view = search.context.view.over(copy)
     placements = [replace(placement, scope=view.scopes[placement.scope.number]) for placement in search.placements]
     emitter = Emitter(view, domain, search.context.value_names)
-    for scope, number, value in list(foldable(search.context.view, search.context.constants)):
-        if (scope.number, number) not in search.claimed:
-            emitter.fold(view.scopes[scope.number], number, value)
+    replaced = {(p.scope.number, number) for p in placements for number in (*p.nodes, *p.absorbed)}
+    folding = fold(search.context, replaced)
+    constant_outputs = _constant_outputs(view, folding)
+    vanishing = {(scope.number, number): scope.label(number) for scope, number in folding.rest}
+    for (scope, number), tensors in folding.values.items():
+        emitter.fold(view.scopes[scope], number, tensors)
     names = emitter.emit(placements)
     make_safe(view, search.context.value_names)
     mapped = [
@@ -227,6 +237,13 @@ def convert(
         for name, placement, rule in zip(names, placements, search.rules, strict=True)
     ]
     changed = copy != source
+    warnings += [f"sparse constant {shown(name)} stays, and ATC drops it: {reason}" for name, reason in sparse.items()]
+    warnings += [
+        f"{label} depends on constants alone, ATC drops it and what it makes"
+        for place_, label in vanishing.items()
+        if place_ not in emitter.gone
+    ]
+    warnings += [f"output {shown(name)} is a constant, ATC drops it" for name in constant_outputs]
     warnings += [
         f"{shown(name)} lies in {hidden}"
         for name, placement in zip(names, placements, strict=True)
@@ -237,7 +254,7 @@ def convert(
         mapped,
         [*search.left, *left],
         nodes,
-        _count(view),
+        node_count(view),
         changed,
         emitter.without_body,
         warnings,
@@ -285,6 +302,16 @@ def _loss(view: GraphView, target: int) -> str:
     return ""
 
 
+def _constant_outputs(view: GraphView, folding: Folding) -> list[str]:
+    """Outputs of the model that are constants."""
+    makers = ((value.name, view.main.makers.get(value.name, INPUT)) for value in view.model.graph.output)
+    return [
+        name
+        for name, maker in makers
+        if maker == INITIALIZER or (0, maker) in folding.values or (maker >= 0 and is_constant(view.main.node(maker)))
+    ]
+
+
 def _hidden(scope: Scope | None) -> str:
     """What around a graph keeps ATC from reading it; "" if nothing."""
     while scope is not None:
@@ -298,10 +325,6 @@ def _hidden(scope: Scope | None) -> str:
 
 def _outputs(placement: Placement) -> list[str]:
     return [name for name in placement.call.outputs if name]
-
-
-def _count(view: GraphView) -> int:
-    return sum(len(scope.body.node) for scope in view.scopes if scope.function is None)
 
 
 class Search:

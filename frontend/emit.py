@@ -6,18 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from opforge.codegen.semantics import TensorType
 from opforge.frontend.attributes import make_attribute
-from opforge.frontend.constants import Constant
 from opforge.frontend.dead import ReadCounts
 from opforge.frontend.functions import body_by_rank, body_needs_dtypes, function_body
-from opforge.frontend.graph import GraphView, Scope, normal_domain
+from opforge.frontend.graph import INITIALIZER, GraphView, Scope, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key
 from opforge.frontend.names import FreshNames
 from opforge.frontend.rules import Around, OperatorCall
-from opforge.frontend.standard import constant
 from opforge.frontend.value_types import ELEMENT_TYPES
 
 # Local functions exist since IR 8, several functions of one name since IR 10.
@@ -57,6 +55,10 @@ class Emitter:
         view: Index of the model, which is changed.
         domain: One of `keys.DOMAINS`.
         value_names: Gives names to new values.
+
+    Attributes:
+        without_body: Names of nodes of ours that carry no function body.
+        gone: (scope number, node number) of nodes that are no longer there.
     """
 
     def __init__(self, view: GraphView, domain: str, value_names: FreshNames) -> None:
@@ -74,14 +76,20 @@ class Emitter:
         self._around: dict[int, dict[int, Around]] = {}
         self._calls: dict[str, list[tuple[Placement, NodeProto]]] = {}
         self.without_body: list[str] = []
+        self.gone: set[tuple[int, int]] = set()
 
-    def fold(self, scope: Scope, number: int, value: Constant) -> None:
-        """Write a node that depends on nothing as a `Constant`; to be called before `emit`."""
+    def fold(self, scope: Scope, number: int, tensors: Mapping[str, TensorProto]) -> None:
+        """Write a node that depends on nothing as a `Constant`, or as initializers; to be called before `emit`."""
         node = scope.node(number)
         self._reads.change(scope, node.input, -1)
-        folded = constant(node.output[0], value)
-        folded.name = node.name
-        node.CopyFrom(folded)
+        if len(tensors) == 1:
+            ((name, tensor),) = tensors.items()
+            node.CopyFrom(helper.make_node("Constant", [], [name], node.name, value=tensor))
+            return
+        self._removed.setdefault(scope.number, set()).add(number)
+        for name, tensor in tensors.items():
+            scope.body.initializer.append(tensor)  # type: ignore[union-attr]  # functions are not folded
+            scope.makers[name] = INITIALIZER
 
     def emit(self, placements: Sequence[Placement]) -> list[str]:
         """Replace nodes; return the names of the new ones, in the same order."""
@@ -95,7 +103,9 @@ class Emitter:
             {(p.scope.number, number) for p in placements for number in p.nodes},
         )
         for scope in self._view.scopes:
-            self._drop(scope, self._removed.get(scope.number, set()) | dead.nodes.get(scope.number, set()))
+            gone = self._removed.get(scope.number, set()) | dead.nodes.get(scope.number, set())
+            self.gone |= {(scope.number, number) for number in gone}
+            self._drop(scope, gone)
             _drop_initializers(scope.body, dead.initializers.get(scope.number, set()))
         return names
 

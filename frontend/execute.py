@@ -27,6 +27,7 @@ from opforge.frontend.legality import case_of
 from opforge.frontend.names import first_line, shown
 from opforge.frontend.operators import project_specs
 from opforge.frontend.source_operators import source_operators
+from opforge.frontend.sparse import without_sparse
 
 Operators = Literal["twin", "function"]
 _BODY_OPSET = 18
@@ -118,7 +119,8 @@ def run_model(
         if key.domain == OPFORGE_DOMAIN or (key.domain, key.op_type) not in view.functions
     ]
     foreign = [known for known in source_operators() if (known.op_domain, known.__name__) not in view.functions]
-    complete = _with_data(model, folder)
+    dense, _ = without_sparse(view, folder)
+    complete = _with_data(dense, folder)
     try:
         results = [
             np.asarray(result) for result in _evaluator([*implementations, *foreign])(complete).run(None, arrays)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -153,7 +152,7 @@ def write_files(files: Sequence[NewFile]) -> None:
     renamed = 0
     try:
         for file in files:
-            temporary = file.target.with_name(f".{file.target.name[:60]}.{secrets.token_hex(8)}")
+            temporary = file.target.with_name(f".{file.target.name[:60]}.{os.urandom(8).hex()}")
             with _refusals(file, renamed), temporary.open("xb") as stream_:
                 temporaries.append(temporary)
                 file.fill(stream_)

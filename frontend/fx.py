@@ -21,7 +21,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
 from opforge.frontend.aten import ATEN_DOMAIN
 from opforge.frontend.conversion import Conversion, Left, convert
-from opforge.frontend.fx_patterns import is_pattern, pattern_nodes
+from opforge.frontend.fx_patterns import is_pattern, pattern_nodes, writes
 from opforge.frontend.keys import OPFORGE_DOMAIN
 from opforge.frontend.operators import project_specs
 from opforge.frontend.standard import constant
@@ -32,6 +32,7 @@ from opforge.frontend.value_types import ELEMENT_TYPES, ValueType
 _TARGET = re.compile(r"(\w+)\.(\w+)(?:\.(\w+))?\Z")
 _OPSET = 18
 _IR_VERSION = 10
+_CONSTANT_TYPES = {f"torch.{word}" for word in ("int32", "int64", "float32", "float16")}
 # Larger tensors of a module are inputs of the model.
 _MAX_ELEMENTS = 1 << 16
 
@@ -103,18 +104,28 @@ def _tensors(graph_module: Any, nodes: Iterable[Any]) -> dict[str, np.ndarray[An
     """Tensors that a module, or an exported program, holds itself, by name of the node that reads them."""
     lifted = getattr(getattr(graph_module, "graph_signature", None), "inputs_to_lifted_tensor_constants", {})
     found = {name: graph_module.constants[target] for name, target in lifted.items()}
+    written = {str(_origin(node).target) for node in nodes if writes(node)}
     for node in nodes:
         value = graph_module
         for word in str(node.target).split(".") if node.op == "get_attr" else ():
             value = getattr(value, word, None)
-        if node.op == "get_attr" and hasattr(value, "detach"):
-            found[node.name] = value
+        if node.op == "get_attr" and str(node.target) not in written and hasattr(value, "detach"):
+            is_made = "_tensor_constant" in str(node.target)
+            if is_made or not str(value.dtype).startswith("torch.float"):
+                found[node.name] = value
     return {name: value.detach().cpu().numpy() for name, value in found.items() if _is_small(value)}
 
 
+def _origin(node: Any) -> Any:
+    """What a call reads first, the call before that, and so on, up to the start."""
+    while node.args and _is_node(node.args[0]):
+        node = node.args[0]
+    return node
+
+
 def _is_small(value: Any) -> bool:
-    """Whether a tensor can be a list of groups or rows, which numpy knows the type of."""
-    return str(value.dtype) in ("torch.int32", "torch.int64") and value.numel() <= _MAX_ELEMENTS
+    """Whether a tensor can be a list of groups or rows, or what rows are added onto, which numpy knows the type of."""
+    return str(value.dtype) in _CONSTANT_TYPES and value.numel() <= _MAX_ELEMENTS
 
 
 def _key(node: Any) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,23 +14,51 @@ from opforge.frontend.aten import ATEN_DOMAIN
 from opforge.frontend.standard import constant
 from opforge.frontend.value_types import ELEMENT_TYPES, ValueType
 
-# Arguments by function and overload.
+# Arguments by function.
 _SCHEMAS: Mapping[str, tuple[str, ...]] = {
-    "aten.sum.dim_IntList": ("self", "dim", "keepdim"),
-    "aten.index_add.default": ("self", "dim", "index", "source"),
-    "aten.index_put.default": ("self", "indices", "values", "accumulate"),
+    "sum": ("self", "dim", "keepdim"),
+    "index_add": ("self", "dim", "index", "source"),
+    "index_put": ("self", "indices", "values", "accumulate"),
 }
+_REQUIRED = {"sum": 2, "index_add": 4, "index_put": 3}
+# What functions of `torch` call the arguments of aten's.
+_SPELLINGS = {"input": "self", "axis": "dim", "tensor1": "source"}
+_IN_PLACE = {"index_add_", "index_put_"}
 # Functions whose result is all zeros.
-_ZEROS = {"aten.zeros.default", "aten.zeros_like.default", "aten.new_zeros.default"}
-_FULL = {"aten.full.default": 1, "aten.full_like.default": 1, "aten.new_full.default": 2}
+_ZEROS = {"zeros", "zeros_like", "new_zeros"}
+_FULL = {"full": 1, "full_like": 1, "new_full": 2}
 # Functions that pass a tensor of the graph on.
-_PASSING = {"aten.lift_fresh_copy.default", "aten.clone.default", "aten.detach_.default", "aten.detach.default"}
-_REPEAT = "aten.repeat_interleave.Tensor"
+_PASSING = {"lift_fresh_copy", "clone", "detach_", "detach"}
+_REPEAT = "repeat_interleave"
+_ATEN = re.compile(r"aten\.(\w+)(?:\.(\w+))?\Z")
+_OVERLOADS = {"sum": "dim_IntList", _REPEAT: "Tensor"}
+
+
+def function_of(node: Any) -> str:
+    """The function of PyTorch that a node calls: aten's, `torch`'s or a tensor's own; "" for any other."""
+    if node.op == "call_method":
+        return str(node.target)
+    if node.op != "call_function":
+        return ""
+    if match := _ATEN.match(str(node.target)):
+        return match[1] if match[2] in (None, "default", _OVERLOADS.get(match[1])) else ""
+    return node.target.__name__ if getattr(node.target, "__module__", None) == "torch" else ""
+
+
+def writes(node: Any) -> bool:
+    """Whether a call writes over its first argument, which its name says."""
+    return function_of(node).endswith("_") and function_of(node) not in ("detach_", "requires_grad_")
 
 
 def is_pattern(node: Any) -> bool:
     """Whether a node of a graph calls a function that may be one of our operators."""
-    return node.op == "call_function" and str(node.target) in _SCHEMAS
+    function = function_of(node)
+    return function in _IN_PLACE or (function in _SCHEMAS and (function != "sum" or "dim" in _arguments(node)))
+
+
+def _arguments(node: Any) -> dict[str, Any]:
+    given = dict(zip(_SCHEMAS[function_of(node)], node.args, strict=False))
+    return given | {_SPELLINGS.get(name, name): value for name, value in node.kwargs.items()}
 
 
 def pattern_nodes(
@@ -49,23 +78,33 @@ def pattern_nodes(
     Returns:
         The nodes, or why there are none.
     """
-    arguments = dict(zip(_SCHEMAS[str(node.target)], node.args, strict=False)) | dict(node.kwargs)
-    if str(node.target) == "aten.sum.dim_IntList":
+    function = function_of(node)
+    if function in _IN_PLACE:
+        return f"{function} writes over its tensor; trace it with make_fx and torch.func.functionalize"
+    arguments = _arguments(node)
+    if missing := [name for name in _SCHEMAS[function][: _REQUIRED[function]] if name not in arguments]:
+        return f"has no argument {', '.join(missing)}"
+    if function == "sum":
         if arguments.get("dtype") is not None:
             return f"sums in {arguments['dtype']}"
+        dims = np.array(arguments["dim"]).reshape(-1)
+        if dims.dtype.kind != "i":
+            return f"sums over {arguments['dim']}, expected dims that are numbers"
         name = f"{node.name}.axes"
-        axes = constant(name, np.array(arguments["dim"], np.int64).reshape(-1))
+        axes = constant(name, dims.astype(np.int64))
         keepdims = int(bool(arguments.get("keepdim")))
         return [axes, helper.make_node("ReduceSum", [value(arguments["self"]), name], [node.name], keepdims=keepdims)]
-    if str(node.target) == "aten.index_put.default":
+    if function == "index_put":
         ids, updates = arguments["indices"], arguments["values"]
-        if len(ids) != 1 or ids[0] is None or not arguments.get("accumulate"):
+        if not isinstance(ids, (list, tuple)) or len(ids) != 1 or ids[0] is None or not arguments.get("accumulate"):
             return "writes at other places than rows, or does not add"
         rows = ids[0]
     else:
         rows, updates = arguments["index"], arguments["source"]
         if arguments["dim"] != 0 or arguments.get("alpha", 1) != 1:
             return f"adds along dim {arguments['dim']} with alpha {arguments.get('alpha', 1)}, expected rows, 1"
+    if not all(hasattr(read, "target") for read in (arguments["self"], rows, updates)):
+        return "has arguments that are no tensors of the graph"
     nodes, names = [], []
     for role, read in (("self", arguments["self"]), ("index", rows)):
         names.append(f"{node.name}.{role}")
@@ -90,17 +129,17 @@ def _made(
     constants: Mapping[str, NDArray[Any]],
 ) -> list[NodeProto]:
     """Nodes that make a value whose origin matters; none when it does not."""
-    while str(read.target) in _PASSING:
+    while function_of(read) in _PASSING:
         read = read.args[0]
-    target, known = str(read.target), type_of(read)
+    function, known = function_of(read), type_of(read)
     if read.name in constants:
         return [constant(name, constants[read.name])]
-    place = _FULL.get(target)
-    is_zero = target in _ZEROS or (place is not None and len(read.args) > place and read.args[place] == 0)
-    if read.op == "call_function" and is_zero and known.shape is not None and None not in known.shape:
+    place = _FULL.get(function)
+    is_zero = function in _ZEROS or (place is not None and len(read.args) > place and read.args[place] == 0)
+    if is_zero and known.shape is not None and None not in known.shape:
         made = constant(f"{name}.dims", np.array(known.shape, np.int64))
         zero = helper.make_tensor("value", ELEMENT_TYPES[known.dtype or "float32"], [1], [0])
         return [made, helper.make_node("ConstantOfShape", [made.output[0]], [name], value=zero)]
-    if read.op == "call_function" and target == _REPEAT:
+    if function == _REPEAT and read.op == "call_function" and len(read.args) == 1 and "repeats" not in read.kwargs:
         return [helper.make_node("repeat_interleave", [value(read.args[0])], [name], domain=ATEN_DOMAIN)]
     return []

@@ -11,11 +11,9 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
-
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from opforge.codegen.errors import UserError
+from opforge.frontend.messages import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 from opforge.frontend.names import shown
 
 # Makers that are no node.
@@ -24,7 +22,7 @@ INITIALIZER = -2
 # protobuf stops at 100 messages inside each other, three per graph; a model built in memory can hold more.
 _MAX_DEPTH = 31
 # Since then initializers need not be inputs; those that are may be fed.
-_FREE_INITIALIZERS_IR = 4
+FREE_INITIALIZERS_IR = 4
 _PLACE = 200
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
@@ -57,6 +55,7 @@ class Scope:
         captures: By number of a node with subgraphs: names that these read from outside.
         lists_initializers: Whether the inputs have to list the initializers too, as before IR 4.
         keys: Node numbers by (domain, op type) as the nodes spell them.
+        reads: How often its own nodes read a name.
     """
 
     body: GraphProto | FunctionProto
@@ -69,6 +68,7 @@ class Scope:
     captures: dict[int, set[str]] = field(default_factory=dict)
     lists_initializers: bool = False
     keys: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    reads: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def node(self, number: int) -> NodeProto:
         """The node with this number in the original order."""
@@ -154,7 +154,7 @@ class GraphView:
         self.scopes: list[Scope] = []
         self._where = where
         opsets = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
-        main = Scope(model.graph, None, opsets, "graph", 0, lists_initializers=model.ir_version < _FREE_INITIALIZERS_IR)
+        main = Scope(model.graph, None, opsets, "graph", 0, lists_initializers=model.ir_version < FREE_INITIALIZERS_IR)
         opset_imports = [*model.opset_import, *(entry for f in model.functions for entry in f.opset_import)]
         self._require_text(main, *(entry.domain for entry in opset_imports))
         self._require_defined(main, self._index(main, 0))
@@ -203,13 +203,8 @@ class GraphView:
     def count_uses(self, scope: Scope, name: str) -> int:
         """How many reads `uses` has."""
         if len(self.scopes) == 1:
-            return self._read_counts[name]
+            return scope.reads.get(name, 0)
         return len(self._uses[scope.number].get(name, ()))
-
-    @cached_property
-    def _read_counts(self) -> Mapping[str, int]:
-        """Reads by name where there is one graph only: no list of readers is needed."""
-        return Counter(chain.from_iterable(node.input for node in self.main.body.node))
 
     def over(self, model: ModelProto) -> GraphView:
         """The same index over a model that has the same nodes, such as a copy."""
@@ -272,17 +267,19 @@ class GraphView:
         self._enter_inputs(scope)
         makers = scope.makers
         early: dict[str, int] = {}
-        keys = scope.keys
+        keys, reads = scope.keys, scope.reads
         # This loop is most of what a conversion costs; calls inside it are for what is rare.
         for number, node in enumerate(scope.body.node):
             key = node.domain, node.op_type
-            if type(key[0]) is not str or type(key[1]) is not str or type(node.name) is not str:
-                self._require_text(scope, *key, node.name)
             if key in keys:
                 keys[key].append(number)
             else:
+                self._require_text(scope, *key)
                 keys[key] = [number]
+            if type(node.name) is not str:
+                self._require_text(scope, node.name)
             for name in node.input:
+                reads[name] += 1
                 if name not in makers and name:
                     early.setdefault(name, number)
             for attribute in node.attribute:
@@ -327,11 +324,12 @@ class GraphView:
             return
         self._require_text(scope, body.name)
         given = [t.name for t in body.initializer] + [t.values.name for t in body.sparse_initializer]
-        for name in given:
-            self._require_text(scope, name)
-            if makers.get(name) == INITIALIZER:
-                raise self._fail(f"{scope.place}: two initializers are called {shown(name)}; expected unique names")
-            makers[name] = INITIALIZER
+        self._require_text(scope, *given)
+        fixed = dict.fromkeys(given, INITIALIZER)
+        if len(fixed) < len(given):
+            twice = next(name for name, count in Counter(given).items() if count > 1)
+            raise self._fail(f"{scope.place}: two initializers are called {shown(twice)}; expected unique names")
+        makers |= fixed
 
     def _require_text(self, scope: Scope, *names: str) -> None:
         # protobuf hands out bytes when a string is no UTF-8.
@@ -372,6 +370,11 @@ class GraphView:
         stuck = next((number for number, count in waiting.items() if count > 0), None)
         if stuck is not None:
             raise self._fail(f"{scope.label(stuck)} is in or behind a cycle: its inputs depend on each other's outputs")
+
+
+def node_count(view: GraphView) -> int:
+    """Nodes of a model, those of subgraphs included, those of local functions not."""
+    return sum(len(scope.body.node) for scope in view.scopes if scope.function is None)
 
 
 def _subgraphs(node: NodeProto, scope: Scope, number: int) -> Iterator[tuple[str, GraphProto]]:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.model import OpSpec
 from opforge.frontend.graph import normal_domain
+
+if TYPE_CHECKING:
+    from opforge.codegen.model import OpSpec
 
 OPFORGE_DOMAIN = "opforge"
 NPU_DOMAIN = "npu"
+# Of our types in the domains of others.
+NPU_PREFIX = "NPU"
 DOMAINS = ("opforge", "npu", "ai.onnx")
 
 # The graph operator of CANN has another name than its function, which the spec follows.
@@ -45,9 +50,9 @@ def onnx_key(spec: OpSpec, domain: str) -> OnnxKey:
         case "opforge":
             return OnnxKey(OPFORGE_DOMAIN, spec.op_type, range(1, 2))
         case "npu":
-            return OnnxKey(NPU_DOMAIN, f"NPU{spec.op_type}", range(1, 2))
+            return OnnxKey(NPU_DOMAIN, f"{NPU_PREFIX}{spec.op_type}", range(1, 2))
         case "":
-            return OnnxKey("", f"NPU{spec.op_type}", range(8, 23))
+            return OnnxKey("", f"{NPU_PREFIX}{spec.op_type}", range(8, 23))
     raise UserError(f"--domain: got {domain!r}, expected one of {', '.join(DOMAINS)}")
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-import onnx
 from google.protobuf.message import DecodeError
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.external import check_external_data
 from opforge.frontend.files import read_regular
+from opforge.frontend.graph import GraphView
 from opforge.frontend.limits import MEMORY_VARIABLE, parsing
+from opforge.frontend.messages import ModelProto
 from opforge.frontend.names import path_text, shown
 
 # onnx cannot look up operators of a later one.
@@ -34,8 +36,13 @@ class SourceModel:
 
     path: Path
     data: bytes
-    model: onnx.ModelProto
+    model: ModelProto
     external: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def view(self) -> GraphView:
+        """Its index, for those who do not change the model."""
+        return GraphView(self.model, path_text(self.path))
 
     @property
     def size(self) -> int:
@@ -43,7 +50,7 @@ class SourceModel:
         return len(self.data) + sum(self.external.values())
 
 
-def parse_model(data: bytes, where: object) -> onnx.ModelProto:
+def parse_model(data: bytes, where: object) -> ModelProto:
     """Parse a serialized ONNX model; `where` stands in front of messages.
 
     Raises:
@@ -53,7 +60,7 @@ def parse_model(data: bytes, where: object) -> onnx.ModelProto:
         raise UserError(f"{where}: the file is empty; expected an ONNX model")
     try:
         with parsing(len(data)):
-            model = onnx.ModelProto.FromString(data)
+            model = ModelProto.FromString(data)
     except (DecodeError, MemoryError) as error:
         if isinstance(error, MemoryError) or "alloc failed" in str(error):
             raise UserError(
@@ -70,7 +77,7 @@ def parse_model(data: bytes, where: object) -> onnx.ModelProto:
     return model
 
 
-def check_versions(model: onnx.ModelProto, where: object) -> None:
+def check_versions(model: ModelProto, where: object) -> None:
     """Check that a model says in which version of the format and of which operators it is written.
 
     Raises:

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 from onnx import NodeProto, helper
 
+from opforge.frontend.constants import text_attribute
 from opforge.frontend.graph import Scope, normal_domain
 from opforge.frontend.names import shown
 from opforge.frontend.rules import Around, Context, Match, Refusal, Rule
@@ -102,6 +103,9 @@ class LowerConvGrad(Rule):
         kernel = lists.get("kernel_shape")
         if kernel is None or len(kernel) != 1:
             return Refusal(f"kernel_shape is {kernel}, expected one axis")
+        # The standard forbids pads beside it, and onnxruntime's gradient reads them all the same.
+        if (auto := text_attribute(node, "auto_pad")) not in ("", "NOTSET"):
+            return Refusal(f"has auto_pad {shown(auto)}, expected NOTSET")
         group = next((attribute.i for attribute in node.attribute if attribute.name == "group"), 1)
         pads, strides, dilations = lists.get("pads", [0, 0]), lists.get("strides", [1]), lists.get("dilations", [1])
         if len(pads) != 2 or pads[0] != pads[1] or strides != [1] or dilations != [1] or group != 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -330,10 +331,9 @@ def _label(node: NodeProto) -> str:
 
 def _replacement(site: Site, formula: Lowering) -> list[NodeProto]:
     """The nodes that make the outputs of a node, without those that nobody reads."""
+    arguments = _arguments(site, formula)
     try:
-        answer = formula(site, *site.inputs)
-    except TypeError as error:
-        raise NotLowered(f"has {len(site.node.input)} inputs, which is not its form") from error
+        answer = formula(*arguments)
     except (ArithmeticError, LookupError, ValueError) as error:
         # A formula takes a well-formed node for granted: ranks, lists as long as the rank, strides that are not 0.
         raise NotLowered(f"is malformed: {first_line(error)}") from error
@@ -368,6 +368,20 @@ def _replacement(site: Site, formula: Lowering) -> list[NodeProto]:
             kept.append(node)
     site.overwritten = {k: Value(site, renamed.get(v.name, v.name)) for k, v in site.overwritten.items()}
     return kept[::-1]
+
+
+def _arguments(site: Site, formula: Lowering) -> Sequence[Any]:
+    """What a formula is called with; a parameter without a default must have a value."""
+    form = signature(formula)
+    try:
+        bound = form.bind(site, *site.inputs)
+    except TypeError as error:
+        raise NotLowered(f"has {len(site.node.input)} inputs, which is not its form") from error
+    for name, given in bound.arguments.items():
+        values = given if isinstance(given, tuple) else (given,)
+        if form.parameters[name].default is Parameter.empty and any(value is None for value in values):
+            raise NotLowered(f"lacks its input {name}")
+    return bound.args
 
 
 def _updated(context: Context, scope: Scope, name: str, value: Value) -> ValueInfoProto:

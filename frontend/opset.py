@@ -10,7 +10,7 @@ import onnx.defs
 from onnx import GraphProto, ModelProto, NodeProto, helper
 from onnx.defs import OpSchema
 
-from opforge.frontend.constants import int_attribute
+from opforge.frontend.constants import int_attribute, text_attribute
 from opforge.frontend.graph import GraphView, Scope, key_text, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN
 from opforge.frontend.names import FreshNames, shown
@@ -49,7 +49,7 @@ _MOVED: Mapping[str, Mapping[str, _Moved]] = {
 # Meaning, or more of the form than is respelled here, changed with these versions.
 _CHANGED: Mapping[str, tuple[int, ...]] = {"DFT": (20,), "GroupNormalization": (21,), "Resize": (11,), "Scan": (9,)}
 # Values that exist in these versions only.
-_RESIZE_ONLY = {b"tf_half_pixel_for_nn": range(11, 13), b"half_pixel_symmetric": range(19, 1000)}
+_RESIZE_ONLY = {"tf_half_pixel_for_nn": range(11, 13), "half_pixel_symmetric": range(19, 1000)}
 
 
 class _ProblemError(Exception):
@@ -252,7 +252,7 @@ class _Step:
         if self._rises_over(16):
             _set(node, "coordinate_transformation_mode", "output_half_pixel")
         elif self._crosses(16):
-            if _text(node, "coordinate_transformation_mode") != b"output_half_pixel":
+            if text_attribute(node, "coordinate_transformation_mode") != "output_half_pixel":
                 raise _ProblemError(f"shifts coordinates, which opset {self.target} does not know")
             _remove(node, "coordinate_transformation_mode")
 
@@ -263,17 +263,17 @@ class _Step:
         known: ValueType = self.types.of(scope, node.input[0])
         if known.shape is None or len(known.shape) != 4:
             raise _ProblemError(f"samples {shown(node.input[0])}, which is {known}; opset {self.target} takes rank 4")
-        newer = {b"bilinear": "linear", b"bicubic": "cubic", b"": "linear"}
-        older = {b"linear": "bilinear", b"cubic": "bicubic", b"": "bilinear"}
-        mode = _text(node, "mode")
-        _set(node, "mode", (newer if self.current < 20 else older).get(mode, mode.decode()))
+        newer = {"bilinear": "linear", "bicubic": "cubic", "": "linear"}
+        older = {"linear": "bilinear", "cubic": "bicubic", "": "bilinear"}
+        mode = text_attribute(node, "mode")
+        _set(node, "mode", (newer if self.current < 20 else older).get(mode, mode))
 
     def resize(self, scope: Scope, node: NodeProto) -> None:
         """Some ways to transform coordinates exist in some versions only."""
         del scope
-        mode = _text(node, "coordinate_transformation_mode")
+        mode = text_attribute(node, "coordinate_transformation_mode")
         if mode in _RESIZE_ONLY and self.target not in _RESIZE_ONLY[mode]:
-            raise _ProblemError(f"transforms coordinates by {shown(mode.decode())}, unknown in opset {self.target}")
+            raise _ProblemError(f"transforms coordinates by {shown(mode)}, unknown in opset {self.target}")
 
     def split(self, scope: Scope, node: NodeProto) -> None:
         """Equal parts have to be asked for since opset 18."""
@@ -285,7 +285,7 @@ class _Step:
     def pad(self, scope: Scope, node: NodeProto) -> None:
         """Wrapping is new."""
         del scope
-        if _text(node, "mode") == b"wrap" and self.target < 19:
+        if text_attribute(node, "mode") == "wrap" and self.target < 19:
             raise _ProblemError(f"has the mode 'wrap', which opset {self.target} does not know")
 
 
@@ -309,7 +309,3 @@ def _remove(node: NodeProto, name: str) -> None:
 def _set(node: NodeProto, name: str, value: int | str) -> None:
     _remove(node, name)
     node.attribute.append(helper.make_attribute(name, value))
-
-
-def _text(node: NodeProto, name: str) -> bytes:
-    return next((attribute.s for attribute in node.attribute if attribute.name == name), b"")

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from opforge.frontend.constants import Constant, Constants, NotConstant
 from opforge.frontend.graph import INITIALIZER, GraphView, Scope, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN
 from opforge.frontend.names import FreshNames
@@ -54,18 +53,6 @@ def _is_outside(scope: Scope, name: str, constant: Mapping[int, set[str]]) -> bo
     """Whether a name is one of the constants of the graphs around a graph."""
     found = scope.parent.find(name) if scope.parent and name not in scope.makers else None
     return found is not None and name in constant[found[0].number]
-
-
-def foldable(view: GraphView, constants: Constants) -> Iterator[tuple[Scope, int, Constant]]:
-    """Constant-only nodes whose value is known."""
-    for scope, number in constant_only_nodes(view):
-        outputs = scope.node(number).output
-        if len(outputs) != 1 or not outputs[0]:
-            continue
-        try:
-            yield scope, number, constants.value(scope, outputs[0])
-        except NotConstant:
-            continue
 
 
 def make_safe(view: GraphView, value_names: FreshNames) -> None:

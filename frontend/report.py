@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from opforge.frontend.names import shown
+from opforge.frontend.summary import summary
 
 if TYPE_CHECKING:
     from opforge.frontend.arrays import Array
@@ -34,7 +35,7 @@ def _text(name: object, length: int = 80) -> Text:
 def _print_cut(console: Console, table: Table, count: int) -> None:
     console.print(table)
     if count > table.row_count:
-        console.print(f"... and {count - table.row_count} more; --json and --report have all of them")
+        console.print(f"... and {count - table.row_count} more; --json has all of them")
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -75,11 +76,15 @@ def print_conversion(conversion: Conversion) -> None:
         console.print(Text(f"warning: {warning}"))
     if more := len(conversion.warnings[_ROWS:]):
         console.print(f"... and {more} more warnings")
-    kind = "" if conversion.changed else ", the model is unchanged"
-    lowered = f" {len(conversion.lowered)} lowered," if conversion.lowered else ""
     console.print(
-        f"{len(conversion.mapped)} mapped,{lowered} {len(conversion.left)} left,"
-        f" nodes: {conversion.nodes_before} before, {conversion.nodes_after} after{kind}"
+        summary(
+            len(conversion.mapped),
+            len(conversion.lowered),
+            len(conversion.left),
+            conversion.nodes_before,
+            conversion.nodes_after,
+            changed=conversion.changed,
+        )
     )
 
 

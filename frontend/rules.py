@@ -27,11 +27,13 @@ class Context:
         types: Types of its values.
         constants: Values that never change.
         specs: Operators by op type.
+        folder: Folder of the model, for external data; None when it is not known.
     """
 
     def __init__(self, view: GraphView, specs: Mapping[str, OpSpec], folder: Path | None) -> None:
         self.view = view
         self.specs = specs
+        self.folder = folder
         self.types = ValueTypes(view, list(specs.values()))
         self.constants = Constants(self.types, folder)
 

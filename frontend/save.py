@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from onnx import ModelProto
-
 from opforge.codegen.errors import UserError
 from opforge.frontend.external import carry_external_data, locations
 from opforge.frontend.files import NewFile, require_writable, write_files
 from opforge.frontend.load import SourceModel
+from opforge.frontend.messages import ModelProto
 from opforge.frontend.names import first_line, path_text
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onnx import TensorProto
-
+from opforge.frontend.messages import TensorProto
 from opforge.frontend.names import shown
 
 _MAX_ELEMENTS = 1 << 60

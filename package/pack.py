@@ -6,7 +6,6 @@ import importlib.metadata
 import json
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.names import suggest
-from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
+from opforge.codegen.project import BUILTIN_ROOT, Project, check_vendor, find_project
 from opforge.package import cann
 from opforge.package.layout import Contents, layout, write_tree
 from opforge.package.socs import choose_socs
@@ -27,13 +26,12 @@ if TYPE_CHECKING:
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 BUILDER = Path(cann.__file__).resolve().parent
-_VENDOR = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 def pack_command(
     socs: Sequence[str] | None,
     ops: Sequence[str] | None,
-    vendor: str,
+    vendor: str | None,
     out: Path | None,
     *,
     op_suffix: str,
@@ -48,12 +46,14 @@ def pack_command(
         from opforge.package.built import built
 
         say = _print_aside if as_json else _print
-        contents = built(contents, toolkit, project.build_dir / "cann" / vendor, jobs or os.cpu_count() or 1, say)
+        contents = built(
+            contents, toolkit, project.build_dir / "cann" / contents.vendor, jobs or os.cpu_count() or 1, say
+        )
     path = make_package(contents, (out or _default_out(project)) / package_name())
     left_out = [] if ops else incomplete(project)
     if as_json:
         operators = [spec.op_type for spec in contents.specs]
-        facts = {"package": str(path), "vendor": vendor, "operators": operators, "socs": list(contents.socs)}
+        facts = {"package": str(path), "vendor": contents.vendor, "operators": operators, "socs": list(contents.socs)}
         _print(json.dumps(facts | {"note": contents.note, "left_out": left_out}, indent=2))
     else:
         _print("\n".join([str(path), contents.note, *left_out]))
@@ -79,7 +79,7 @@ def incomplete(project: Project) -> list[str]:
 def pack(
     socs: Sequence[str] | None = None,
     ops: Sequence[str] | None = None,
-    vendor: str = "opforge",
+    vendor: str | None = None,
     out: Path | None = None,
     project: Project | None = None,
 ) -> Path:
@@ -88,7 +88,7 @@ def pack(
     Args:
         socs: SoC directories or chip names; None takes all products of the specs.
         ops: Operator types; None takes all of the project that have a plan and a kernel.
-        vendor: Vendor folder; two packages of one vendor replace each other.
+        vendor: Vendor folder; two packages of one vendor replace each other. None takes the project's.
         out: Folder of the package; None is `build_out/` of the project.
         project: None is the project of the current folder; its suffix, if it has one, ends the names of the operators.
 
@@ -145,7 +145,7 @@ def package_name() -> str:
     return f"custom_opp_{os_id}_{platform.machine()}.run"
 
 
-def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | None, vendor: str) -> Contents:
+def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | None, vendor: str | None) -> Contents:
     """Read and render everything that goes into a package; nothing comes from an earlier `opforge generate`.
 
     Raises:
@@ -155,8 +155,7 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
     from opforge.codegen.render import render, render_project
     from opforge.codegen.views import dtype_columns
 
-    if not _VENDOR.fullmatch(vendor):
-        raise UserError(f"vendor name: got {vendor!r}, expected lower case letters, digits and '_', as in 'my_company'")
+    vendor = project.vendor if vendor is None else check_vendor(vendor, "vendor name")
     every = load_project(project)
     complete = [spec for spec in every if not _missing(project, spec)]
     specs = _choose(complete if complete and not ops else every, ops)

@@ -39,7 +39,9 @@ def sanitized(request):
     compiler = folder / "g++"
     # With sanitizers g++ warns of variables that are not uninitialised.
     options = f"-fsanitize={request.param} -fno-omit-frame-pointer -g1 -O1 -Wno-maybe-uninitialized"
-    compiler.write_text(f'#!/bin/sh\nexec {shutil.which("g++")} "$@" {options}\n', encoding="utf-8")
+    # Started from a process with TSan preloaded, a shell would crash; and the compiler is not what is examined.
+    interpreter = "#!/usr/bin/env -S -u LD_PRELOAD /bin/sh"
+    compiler.write_text(f'{interpreter}\nexec {shutil.which("g++")} "$@" {options}\n', encoding="utf-8")
     compiler.chmod(0o755)
     environment = {**os.environ, **OPTIONS, "CXX": str(compiler), "OPFORGE_BUILD_DIR": str(folder / "build")}
     return request.param, compiler, environment, shlex.split(done([*OPFORGE, "flags"], environment))

@@ -76,6 +76,7 @@ INPUTS = {
     "row_reduction": {"x": (TensorProto.FLOAT, [4, 3])},
     "segmented_reduction": {"x": (TensorProto.FLOAT, [4, 3]), "ends": (TensorProto.INT64, [2])},
     "scatter": {"x": (TensorProto.FLOAT, [4, 3]), "indices": (TensorProto.INT32, [4])},
+    "gemm": {"x": (TensorProto.FLOAT, [4, 3]), "weight": (TensorProto.FLOAT, [5, 3])},
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from opforge.codegen.page import render_page
 from opforge.twin.build import npu_model
 
 PIPE_WORDS = {
@@ -358,12 +359,9 @@ def render(case: Mapping[str, Any], figures: Mapping[str, Any], events: Sequence
         figures: What `opforge.twin.profile.summary` gives.
         events: The events of the trace of the last launch.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    folder = FileSystemLoader(Path(__file__).resolve().parent)
-    environment = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=False)
     soc = npu_model()["soc"][case["soc"]]
-    return environment.get_template("profile_page.html.j2").render(
+    return render_page(
+        Path(__file__).with_name("profile_page.html.j2"),
         case=case,
         soc=soc,
         figures=figures,

@@ -1,18 +1,21 @@
 """The page of each operator: complete, and its examples work."""
 
+import math
 import os
 import re
 import subprocess
 
+import numpy as np
 import onnx
 import pytest
 from markdown_it import MarkdownIt  # comes with rich
 
 from opforge.codegen.model import STATUSES
 from opforge.codegen.page_view import DEVICES
-from opforge.codegen.project import BUILTIN_ROOT
+from opforge.codegen.project import BUILTIN_ROOT, find_project
 from opforge.codegen.render import render
 from opforge.frontend.schemas import registered
+from opforge.twin.build import application_flags, build_project
 
 NAMES = sorted(path.stem for path in (BUILTIN_ROOT / "op_proto").glob("*.yaml"))
 with_kernel = [name for name in NAMES if (BUILTIN_ROOT / "op_kernel" / f"{name}.h").is_file()]
@@ -80,8 +83,11 @@ def test_a_page_lacks_nothing(operators, name):
     assert {str(status) for status in STATUSES} < {row[0] for row in rows_of(text, "status")}
     assert [row[:2] for row in rows_of(text, "devices")] == [[DEVICES[product], product] for product in spec.products]
     assert len(code_of(page, "math")) == spec.formula.count(";") + 1
-    for words in (spec.description, *spec.notes):
-        assert " ".join(words.split()) in text
+    for words in (spec.description, f"## Determinism\n\n{spec.determinism}", *spec.notes):
+        assert " ".join(words.split()) in " ".join(text.split())
+    assert spec.determinism
+    assert ("## PyTorch" in text) == bool(spec.torch.targets)
+    assert all(f"`{target.target}`" in text for target in spec.torch.targets)
 
 
 def test_every_output_has_a_formula(operators):
@@ -125,20 +131,66 @@ def test_a_page_says_that_there_is_no_kernel(grouped):
     assert "opforge.twin" not in page
 
 
-def test_the_cpp_examples_compile(operators, root, tmp_path):
-    (tmp_path / "aclnnop").mkdir()
-    for spec in operators.values():
-        for path, text in render(spec):
-            if path.startswith("op_api/aclnn_") and path.endswith(".h"):
-                (tmp_path / "aclnnop" / path.split("/")[1]).write_text(text)
-        (example,) = code_of(page_of(spec), "cpp")
-        source = tmp_path / f"{spec.name}.cpp"
-        source.write_text(example)
-        assert max(map(len, example.split("\n"))) <= 120
-        command = [os.environ.get("CXX", "g++"), "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror"]
-        includes = [f"-I{tmp_path}", f"-I{root / 'twin' / 'include'}"]
-        result = subprocess.run([*command, *includes, source], check=False, capture_output=True, text=True)
-        assert result.returncode == 0, result.stderr
+TENSOR = re.compile(r"aclTensor \*(\w+) = DenseTensor\({([\d, ]*)}, ACL_(\w+),")
+NUMPY_NAMES = {"FLOAT": "float32"}
+MAIN = """
+#include <cstring>
+#include <vector>
+
+static void *Filled(size_t bytes, int byte)
+{
+    void *memory = nullptr;
+    const std::vector<char> values(bytes, static_cast<char>(byte));
+    aclrtMalloc(&memory, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
+    aclrtMemcpy(memory, bytes, values.data(), bytes, ACL_MEMCPY_HOST_TO_DEVICE);
+    return memory;
+}
+
+static bool IsWritten(void *memory, size_t bytes)
+{
+    std::vector<char> values(bytes);
+    aclrtMemcpy(values.data(), bytes, memory, bytes, ACL_MEMCPY_DEVICE_TO_HOST);
+    return std::memchr(values.data(), 0x55, bytes) == nullptr;
+}
+
+int main()
+{
+    aclrtStream stream = nullptr;
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    aclrtCreateStream(&stream);
+    MEMORIES
+    if (Run(NAMES, stream) != ACL_SUCCESS) {
+        return 1;
+    }
+    return WRITTEN ? 0 : 2;
+}
+"""
+
+
+@pytest.mark.parametrize("name", with_kernel)
+def test_the_cpp_example_compiles_runs_and_writes_its_results(operators, root, name, tmp_path):
+    spec = operators[name]
+    (example,) = code_of(page_of(spec), "cpp")
+    assert max(map(len, example.split("\n"))) <= 120
+    outputs = {spelling for spelling, of in spec.aclnn[0].params.items() if of in {o.name for o in spec.outputs}}
+    sizes = {
+        spelling: math.prod(map(int, dims.split(", "))) * np.dtype(NUMPY_NAMES.get(dtype, dtype.lower())).itemsize
+        for spelling, dims, dtype in TENSOR.findall(example)
+    }
+    assert outputs <= set(sizes)
+    memories = [f"void *{name} = Filled({size}, {0x55 * (name in outputs)});" for name, size in sizes.items()]
+    main = MAIN.replace("MEMORIES", " ".join(memories)).replace("NAMES", ", ".join(sizes))
+    main = main.replace("WRITTEN", " && ".join(f"IsWritten({name}, {sizes[name]})" for name in sorted(outputs)))
+    source = tmp_path / f"{name}.cpp"
+    source.write_text(example + main)
+    project = find_project(root)
+    build_project(project)
+    command = [os.environ.get("CXX", "g++"), "-Wall", "-Wextra", "-Werror", str(source), *application_flags(project)]
+    program = tmp_path / name
+    for step in ([*command, "-o", str(program)], [str(program)]):
+        result = subprocess.run(step, check=False, capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("name", with_kernel)
@@ -161,7 +213,7 @@ def test_the_onnx_example_is_a_node_of_the_operator(operators, name):
     spellings = {of: spelling for spelling, of in spec.aclnn[0].params.items()}
     in_cpp = {
         spelling: ([int(dim) for dim in dims.split(", ")], getattr(onnx.TensorProto, dtype))
-        for spelling, dims, dtype in re.findall(r"aclTensor \*(\w+) = DenseTensor\({([\d, ]*)}, ACL_(\w+),", page)
+        for spelling, dims, dtype in TENSOR.findall(page)
     }
     shapes = {of: in_cpp[spelling] for of, spelling in spellings.items() if spelling in in_cpp}
     for tensor in spec.host_lists:

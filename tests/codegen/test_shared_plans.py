@@ -64,6 +64,13 @@ def test_scatter_starter_shares_rows_and_zeros(project):
     assert run("ScatterSum", many, {"count": 1}, project=project).report.blocks == 48
 
 
+def test_gemm_starter_keeps_the_cube_cores_busy(project):
+    report = run("MatrixProduct", {"x": numbers(512, 200), "weight": numbers(768, 200)}, project=project).report
+    assert report.blocks == 24
+    assert report.traffic_balance < 1.1
+    assert report.first_touch_bytes < 1.05 * report.minimal_bytes
+
+
 # --- promises of every plan ------------------------------------------------------------------------------------------
 
 

@@ -152,3 +152,7 @@ def test_the_command_writes_it_by_the_suffix(tmp_path):
     assert result.exit_code == 0, result.output
     graph, _ = read((tmp_path / "o.air").read_bytes())
     assert [op.type for op in graph.op] == ["Data", "GroupedBiasAddGrad", "NetOutput"]
+    onnx.save(parse("(float[2] x) => (float[2] y) {[n] y = Softmax (x)}"), tmp_path / "m.onnx")
+    result = CliRunner().invoke(app, ["convert", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "p.air")])
+    assert str(result.exception).startswith(f"{tmp_path / 'm.onnx'}: cannot be written as .air: graph: node 'n'")
+    assert not (tmp_path / "p.air").exists()

@@ -101,14 +101,17 @@ def test_the_type_of_a_constant_inside(tmp_path):
 @pytest.mark.parametrize("ours", ["", "[n] z = npu.NPUGroupedBiasAddGrad (x)"])
 def test_the_repair_is_one_that_works(ours, tmp_path):
     """A conversion repairs only a model in which it rewrites something, and folds only what it can evaluate."""
-    text = "[k] k = Constant <value_float = 2.0> () [m] m = Neg (k) [r] r = Erf (k)"
+    text = (
+        "[k] k = Constant <value_float = 2.0> () [m] m = Neg (k) [r] r = Erf (k) [s] s = RandomNormal <shape = [1]> ()"
+    )
     model = parse(
-        f"(float[2, 4, 3] x) => (y, z) {{{text} a = Add (x, m) y = Add (a, r) {ours or 'z = Relu (x)'}}}",
+        f"(float[2, 4, 3] x) => (y, z) {{{text} a = Add (x, m) b = Add (a, s) y = Add (b, r)"
+        f" {ours or 'z = Relu (x)'}}}",
         domains=["npu"],
     )
     fixes = {f.node: f.fix for f in findings(model, tmp_path) if f.code == "silent"}
     repaired = {node for node, fix in fixes.items() if "opforge convert" in fix}
-    assert repaired == ({"k (Constant)", "m (Neg)"} if ours else set())
+    assert repaired == ({"k (Constant)", "m (Neg)", "r (Erf)"} if ours else set())
     after = {f.node for f in findings(convert(model).model, tmp_path) if f.code == "silent"}
     assert after == set(fixes) - repaired
 
@@ -165,6 +168,16 @@ def test_a_local_function_and_a_node_that_could_be_ours(tmp_path):
     assert causes["e (com.microsoft::GatherGrad)"] == "can become EmbeddingDenseBackward"
 
 
+def test_why_a_node_cannot_be_ours(tmp_path):
+    text = "(int64[4] i, float[7, 4] g) => (y) {s = Constant <value = int64[2] {7, 5}> ()"
+    model = parse(f"{text} [n] y = com.microsoft.GatherGrad <axis = 1> (s, i, g)}}", domains=["com.microsoft"])
+    found = the_finding(model, tmp_path)
+    assert (found.node, found.code) == ("n (com.microsoft::GatherGrad)", "E13010")
+    assert found.cause.endswith("left alone: axis is 1, expected 0")
+    text = "(float[4, 5] g) => (y) {[n] y = com.microsoft.ReluGrad (g, g)}"
+    assert "--lower-training" in the_finding(parse(text, domains=["com.microsoft"]), tmp_path).fix
+
+
 def test_a_node_of_ours_in_a_loop_is_not_read(tmp_path):
     body = onnx.parser.parse_graph(
         "b (int64 k, bool go, float[2, 4, 3] a) => (bool more, float[2, 4, 3] b, float[2, 3] s)"
@@ -210,6 +223,7 @@ def test_check_prints_a_line_per_finding_and_exits_1(tmp_path):
     result = opforge("check", tmp_path / "m.onnx", "--json", tmp_path / "r.json")
     assert result.exit_code == 1
     assert "n (d::Foo): E13010: no parser for d::1::Foo is known;" in result.output
+    assert result.output.endswith(": 1 error, 0 warnings\n")
     entries = json.loads((tmp_path / "r.json").read_text())["findings"]
     assert {"node", "code", "cause", "fix", "level"} == set(entries[0])
     onnx.save(parse(f"{HEAD} {{y = Relu (x)}}"), tmp_path / "good.onnx")
@@ -248,6 +262,32 @@ def test_atc_needs_sizes(tmp_path):
     result = opforge("atc", tmp_path / "m.onnx")
     assert "input x has the shape [?,4]" in str(result.exception)
     assert opforge("atc", tmp_path / "m.onnx", "--input-shape", "x:2,4").exit_code == 0
+    assert opforge("atc", tmp_path / "m.onnx", "--input-shape", "x:1~8,4").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        ("z:2,4", "'z:2,4': the model has no input 'z', expected one of 'x', 'n:0', 's'"),
+        ("w:4", "no input 'w'"),
+        ("x:2,4;n:0:3;x:2,4", "a second shape"),
+        ("x:2", "the input has the shape [?,4]; give 2 sizes"),
+        ("x:2,5;n:0:3", "the input has the shape [?,4]"),
+        ("x:2,4;n:0:3;s:1", "the input has the shape []; give 0 sizes"),
+        ("x:2,4", "input n:0 has the shape [?]"),
+        ("x:2,4;", "'': expected 'name:2,3'"),
+        ("x:2,four", "'x:2,four': expected 'name:2,3'"),
+    ],
+)
+def test_shapes_for_atc_are_those_of_the_inputs(shapes, words, tmp_path):
+    model = parse("(float[N, 4] x, float[M] n, float s, float[4] w) => (float[N, 4] y) {y = Add (x, s)}")
+    model.graph.input[1].name = "n:0"
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(4, np.float32), "w"))
+    onnx.save(model, tmp_path / "m.onnx")
+    assert opforge("atc", tmp_path / "m.onnx", "--input-shape", "x:2,4;n:0:3;s:").exit_code == 0
+    result = opforge("atc", tmp_path / "m.onnx", "--input-shape", shapes)
+    assert words in str(result.exception)
+    assert "\n" not in str(result.exception)
 
 
 def test_an_output_that_is_an_initializer(tmp_path):

@@ -387,10 +387,11 @@ def test_a_full_standard_output_is_one_line(plain):
     assert "standard output: cannot be written: No space left on device" in text
 
 
-def test_a_removed_current_folder_is_one_line(plain, tmp_path):
-    gone = tmp_path / "gone"
+def test_a_removed_current_folder_is_one_line(tmp_path):
+    gone, model = tmp_path / "gone", tmp_path / "m.onnx"
     gone.mkdir()
-    code, text = command("convert", plain, "-o", plain.parent / "o.onnx", cwd=gone, preexec_fn=gone.rmdir)
+    onnx.save(parse(INDEXED), model)
+    code, text = command("convert", model, "-o", tmp_path / "o.onnx", cwd=gone, preexec_fn=gone.rmdir)
     assert (code, text.count("\n")) == (2, 1)
     assert "the current folder no longer exists" in text
 

@@ -256,6 +256,82 @@ def test_sums_over_the_middle_dim(dims, mapped):
     assert len(conversion.left) == 1 - mapped
 
 
+# How `symbolic_trace` leaves the same functions: as functions of `torch` and as methods.
+
+
+def sums(target, *positions, by_name=(), sizes=True, base=None, written=False):
+    graph = Graph()
+    types = (tensor("float32", 6, 5), tensor("int64", 6), tensor("float32", 3, 5)) if sizes else (None,) * 3
+    g, ids = graph.inputs(g=types[0], i=types[1])
+    zeros = graph.add("get_attr", "zeros", "_tensor_constant0", val=types[2])
+    if written:
+        view = graph.add("call_method", "view", "view", zeros, -1)
+        graph.add("call_method", "fill", "fill_", view, 1)
+    values = {"g": g, "i": ids, "zeros": zeros}
+    arguments = [values.get(position, position) for position in positions]
+    named = {name: values.get(value, value) for name, value in dict(by_name).items()}
+    op = "call_method" if isinstance(target, str) and "." not in target else "call_function"
+    graph.add("output", "output", "output", graph.add(op, "sums", target, *arguments, **named))
+    constant = np.zeros((3, 5), np.float32) if base is None else base
+    held = SimpleNamespace(dtype=f"torch.{constant.dtype}", numel=lambda: constant.size, numpy=lambda: constant)
+    held.detach = held.cpu = lambda: held
+    return SimpleNamespace(graph=graph, _tensor_constant0=held)
+
+
+def function(name):
+    return SimpleNamespace(__name__=name, __module__="torch")
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        (function("index_add"), "zeros", 0, "i", "g"),
+        (function("index_add"), "zeros", 0, {"index": "i", "source": "g"}),
+        (function("index_add"), {"input": "zeros", "dim": 0, "index": "i", "source": "g"}),
+        ("index_add", "zeros", 0, "i", "g"),
+        ("aten.index_add", "zeros", 0, "i", "g"),
+    ],
+)
+def test_functions_of_torch_and_methods(calls, rng):
+    target, *positions = calls
+    named = positions.pop() if isinstance(positions[-1], dict) else {}
+    module = sums(target, *positions, by_name=named)
+    conversion = from_fx(module, patterns=True)
+    (entry,) = conversion.mapped
+    assert (entry.op, entry.inputs) == ("EmbeddingDenseBackward", ["g", "i"])
+    g, i = rng.normal(size=(6, 5)).astype(np.float32), rng.integers(0, 3, 6)
+    expected = np.zeros((3, 5))
+    np.add.at(expected, i, g)
+    got = execute(conversion.model, {"g": g, "i": i}, operators="function")
+    np.testing.assert_allclose(got["sums"], expected, rtol=1e-5, atol=1e-6)
+    assert not from_fx(module).mapped
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "words"),
+    [
+        ("index_add", {"sizes": False}, "unknown type of unknown rank"),
+        ("index_add", {"base": np.ones((3, 5), np.float32)}, "not known to be zero"),
+        ("index_add", {"written": True}, "not known to be zero"),
+        ("index_add_", {}, "writes over its tensor"),
+    ],
+)
+def test_why_a_method_is_left(target, options, words):
+    conversion = from_fx(sums(target, "zeros", 0, "i", "g", **options), patterns=True)
+    (left,) = conversion.left
+    assert (left.node, conversion.mapped) == ("sums", [])
+    assert words in left.reason
+
+
+@pytest.mark.parametrize(("dims", "mapped", "left"), [((1,), 1, 0), (((1,), True), 1, 0), ((0,), 0, 1), ((), 0, 0)])
+def test_sums_by_a_method(dims, mapped, left):
+    graph = Graph()
+    (x,) = graph.inputs(x=tensor("float16", 3, 4, 5))
+    graph.add("call_method", "s", "sum", x, *dims)
+    conversion = from_fx(graph, patterns=True)
+    assert (len(conversion.mapped), len(conversion.left)) == (mapped, left)
+
+
 # PyTorch's own graphs.
 
 
@@ -279,6 +355,18 @@ def test_make_fx_and_symbolic_trace(torch):
         feed = {v.name: array.numpy() for v, array in zip(conversion.model.graph.input, arrays, strict=True)}
         (got,) = execute(conversion.model, feed, operators="function").values()
         np.testing.assert_allclose(got, gradient(*arrays).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_rows_added_as_symbolic_trace_leaves_it(torch):
+    from torch.fx.passes.shape_prop import ShapeProp
+
+    def add(g, ids):
+        return torch.index_add(torch.zeros(3, 5), 0, ids, g) + g.new_zeros(3, 5).index_add(0, ids, g)
+
+    module = torch.fx.symbolic_trace(add)
+    assert [entry.node for entry in from_fx(module, patterns=True).left] == ["index_add", "index_add_1"]
+    ShapeProp(module).propagate(torch.randn(6, 5), torch.tensor([0, 2, 1, 1, 0, 0]))
+    assert [entry.node for entry in from_fx(module, patterns=True).mapped] == ["index_add", "index_add_1"]
 
 
 def test_the_backward_graph_of_aot_autograd(torch):

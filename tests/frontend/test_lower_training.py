@@ -120,6 +120,7 @@ def test_a_first_layer_needs_no_gradient_of_its_input():
         ({"pads": "[1, 2]"}, "pads [1, 2]"),
         ({"strides": "[2]"}, "strides [2]"),
         ({"strides": "[2]"}, "no result of Conv"),
+        ({"strides": '[1], auto_pad = "SAME_UPPER"'}, "auto_pad 'SAME_UPPER', expected NOTSET"),
     ],
 )
 def test_conv_is_left(change, words):
@@ -131,6 +132,18 @@ def test_another_conv_becomes_standard_nodes():
     assert not conversion.mapped
     assert [entry.key for entry in conversion.lowered] == ["com.microsoft::ConvGrad"]
     assert {node.domain for node in conversion.model.graph.node} == {""}
+
+
+@pytest.mark.parametrize("name", {**NODES, **UPDATES, **OPTIMIZERS})
+def test_a_node_without_one_of_its_inputs_is_left_or_needs_it_not(name):
+    model = node_model({**NODES, **UPDATES, **OPTIMIZERS}[name])
+    number = max(i for i, node in enumerate(model.graph.node) if node.domain == "com.microsoft")
+    for position in range(len(model.graph.node[number].input)):
+        bare = onnx.ModelProto.FromString(model.SerializeToString())
+        bare.graph.node[number].input[position] = ""
+        assert "None" not in str(convert(bare, lower_training=True).left)
+    bare.graph.node[number].input[0] = ""
+    assert any("lacks its input" in entry.reason for entry in convert(bare, lower_training=True).left)
 
 
 @pytest.mark.parametrize("name", NODES)

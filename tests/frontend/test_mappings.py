@@ -103,8 +103,8 @@ def test_constants_from_outside_a_branch(word, embedding_feed):
 
 def test_a_shared_scalar_stays_while_somebody_reads_it(embedding_feed):
     model = parse(
-        EMBEDDING.replace("y)", "y, bool k)")
-        + " {y = org.pytorch.aten.embedding_dense_backward (g, i, n, p, s) k = Or (s, s)}",
+        EMBEDDING.replace("y)", "y, bool[4, 3] k)")
+        + " {y = org.pytorch.aten.embedding_dense_backward (g, i, n, p, s) e = Equal (i, i) k = Or (s, e)}",
         initializers=SCALARS[:3],
     )
     assert [tensor.name for tensor in same(model, embedding_feed).model.graph.initializer] == ["s"]

@@ -1,5 +1,7 @@
 """What ATC's parser would misread is written otherwise, once something is rewritten."""
 
+import math
+
 import numpy as np
 import onnx
 import pytest
@@ -101,6 +103,121 @@ def test_imports_that_nobody_uses_go():
         imports = convert(model, domain=domain).model.opset_import
         assert {entry.domain: entry.version for entry in imports} == expected
         assert len(imports) == len(expected)
+
+
+def sparse(name, array, flat):
+    places = np.flatnonzero(array) if flat else np.argwhere(array)
+    values = numpy_helper.from_array(np.asarray(array[array != 0]), name)
+    return helper.make_sparse_tensor(values, numpy_helper.from_array(places.astype(np.int64)), array.shape)
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_sparse_constants_become_dense(flat, rng):
+    """The ends of the groups are one, so the node is ours only when they are read; a branch has another."""
+    ends, table, row = np.int64([0, 2]), np.float32([[0, 1, 0], [2, 0, 3]]), np.float32([0, 0, 5])
+    branch = onnx.parser.parse_graph("b () => (float[2, 3] z) {z = Add (y, row)}")
+    branch.sparse_initializer.append(sparse("row", row, flat))
+    model = parse("(bool c, float[2, 3] x) => (float[2, 3] w) {y = npu.NPUGroupedBiasAddGrad (k, ends) v = Add (y, t)}")
+    constant = helper.make_node("Constant", [], ["t"], sparse_value=sparse("t", table, flat))
+    first = helper.make_node("Add", ["x", "t"], ["k"])
+    last = helper.make_node("If", ["c"], ["u"], then_branch=branch, else_branch=branch)
+    ours = list(model.graph.node)
+    del model.graph.node[:]
+    model.graph.node.extend([constant, first, *ours, last, helper.make_node("Add", ["u", "v"], ["w"])])
+    model.graph.sparse_initializer.append(sparse("ends", ends, flat))
+    result = convert(model).model
+    assert [node.op_type for node in result.graph.node] == ["Constant", "Add", "GroupedBiasAddGrad", "Add", "If", "Add"]
+    assert "sparse" not in str(result)
+    x = rng.normal(size=(2, 3)).astype(np.float32)
+    sums = np.stack([np.zeros(3, np.float32), (x + table).sum(0)])
+    got = onnx.reference.ReferenceEvaluator(result).run(None, {"x": x, "c": np.array(True)})
+    np.testing.assert_allclose(got[0], 2 * sums + row + table, rtol=1e-6)
+    (before,) = execute(model, {"x": x, "c": np.array(True)}, operators="function").values()
+    np.testing.assert_allclose(before, got[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("indices", "dims", "words"),
+    [
+        ([3], [3], "is malformed"),
+        ([-1], [3], "is malformed"),
+        ([0, 1], [3], "is malformed"),
+        ([[0, 0]], [3], "is malformed"),
+        ([0], [1 << 40], "expected at most 64 MB"),
+        ([0], [-3], "expected at most 64 MB"),
+    ],
+)
+def test_a_sparse_constant_that_is_none_stays_with_a_warning(indices, dims, words):
+    model = parse(f"{HEAD}) => (float[2, 3] y, w) {{{OURS} w = d.Foo (x, s)}}")
+    values = numpy_helper.from_array(np.ones(1, np.float32), "s")
+    entry = model.graph.sparse_initializer.add(dims=dims)
+    entry.values.CopyFrom(values)
+    entry.indices.CopyFrom(numpy_helper.from_array(np.array(indices)))
+    conversion = convert(model)
+    (warning,) = conversion.warnings
+    assert "'s' stays, and ATC drops it" in warning
+    assert words in warning
+    assert conversion.model.graph.sparse_initializer == model.graph.sparse_initializer
+
+
+def test_what_onnx_can_compute_is_folded_too(rng):
+    """Erf, Tile and Split are not in the evaluator of constants; Split makes two values, the table is large."""
+    model = parse(
+        f"{HEAD}) => (float[2, 3] y, float[2, 4, 3] w) {{{OURS} a = Erf (table) b0 = Tile (a, times)"
+        " s, t = Split <axis = 0, num_outputs = 2> (b0) m = ReduceMax <keepdims = 0> (s) n = ReduceMax"
+        " <keepdims = 0> (t) p = Add (x, m) w = Sub (p, n)}"
+    )
+    table = rng.normal(size=(600, 200)).astype(np.float32)
+    model.graph.initializer.extend(
+        numpy_helper.from_array(value, name) for name, value in (("table", table), ("times", np.array([1, 2])))
+    )
+    conversion = convert(model)
+    assert not conversion.warnings
+    kinds = [node.op_type for node in conversion.model.graph.node]
+    assert kinds == ["GroupedBiasAddGrad", "Constant", "Constant", "Add", "Sub"]
+    assert not conversion.model.graph.initializer
+    x = rng.normal(size=(2, 4, 3)).astype(np.float32)
+    expected = execute(model, {"x": x}, operators="function")["w"]
+    np.testing.assert_array_equal(execute(conversion.model, {"x": x}, operators="function")["w"], expected)
+    model.graph.output.append(helper.make_tensor_value_info("s", TensorProto.FLOAT, [300, 400]))
+    conversion = convert(model)
+    assert conversion.warnings == ["output 's' is a constant, ATC drops it"]
+    assert [tensor.name for tensor in conversion.model.graph.initializer] == ["s"]
+    np.testing.assert_allclose(
+        execute(conversion.model, {"x": x}, operators="function")["s"][0, :3],
+        [math.erf(value) for value in table[0, :3]],
+        rtol=1e-6,
+    )
+    model.ir_version = 3
+    kinds = [warning.split("(")[1].split(")")[0] for warning in convert(model, domain="npu").warnings]
+    assert kinds == ["Split", "ReduceMax", "ReduceMax"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "r = RandomNormal <shape = [2]> ()",
+        "r = Tile (one, huge)",
+        "r = d.Foo (one)",
+        "r = Erf (fed)",
+        "r = Gather (one, huge)",
+    ],
+)
+def test_what_vanishes_is_said(text):
+    model = parse(f"{HEAD}, float[1] fed) => (float[2, 3] y, w) {{{OURS} [n] {text} w = Mul (x, r)}}")
+    arrays = {"one": np.float32([1]), "huge": [1 << 40], "fed": np.float32([1])}
+    model.graph.initializer.extend(numpy_helper.from_array(np.array(value), name) for name, value in arrays.items())
+    (warning,) = convert(model).warnings
+    assert "node 'n'" in warning
+    assert "ATC drops it" in warning
+
+
+def test_a_node_of_ours_without_an_input_vanishes():
+    model = parse(
+        f"{HEAD}) => (float[2, 3] y, v) {{{OURS} k = ConstantOfShape (size) [n] v = npu.NPUGroupedBiasAddGrad (k)}}"
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.array([2, 4, 3]), "size"))
+    assert [warning.split(":")[1] for warning in convert(model).warnings] == [" node 'n' (npu"]
 
 
 def test_a_large_fold_is_not_done():

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
 from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.new import new_project
 from opforge.codegen.project import Project
 from opforge.package.layout import layout
 from opforge.package.pack import gather, pack, package_name
@@ -263,6 +264,32 @@ def test_chip_name_and_vendor_name_choose_the_folders(project, tmp_path, run):
     assert "SoCs: ascend910b\n" in listing
     assert "  op_impl/ai_core/tbe/acme_impl/dynamic/grouped_bias_add_grad.py" in listing
     assert "ascend910_93" not in listing
+
+
+def test_vendor_is_the_one_that_the_project_names(tmp_path, monkeypatch):
+    folder = new_project("LeakyClip", tmp_path / "clip", "elementwise")
+    monkeypatch.chdir(folder)
+    for options, vendor in (([], "leaky_clip"), (["--vendor-name", "acme"], "acme")):
+        answer = CliRunner().invoke(app, ["pack", "--json", "--no-build", *options])
+        assert json.loads(answer.output)["vendor"] == vendor, answer.output
+    assert "--vendor-name" not in (folder / "build.sh").read_text()
+    (folder / "pyproject.toml").unlink()
+    assert Project(folder).vendor == "opforge"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[tool.opforge]\nvendor = 'My Company'", r"vendor of .tool.opforge.: got 'My Company', expected lower case"),
+        ("[tool.opforge]\nvendor = 1", "got 1, expected lower case"),
+        ("[tool.opforge", "got 'Expected .*, expected TOML with vendor"),
+        ("tool = 1", "expected TOML with vendor"),
+    ],
+)
+def test_unusable_vendor_of_a_project_is_named_with_its_file(tmp_path, text, said):
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(UserError, match=f"{tmp_path}/pyproject.toml: .*{said}"):
+        _ = Project(tmp_path).vendor
 
 
 def test_suffix_renames_the_operators_and_hides_nothing(project, tmp_path):

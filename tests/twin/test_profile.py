@@ -6,11 +6,11 @@ import itertools
 import json
 import math
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
+from web_page import WebPage
 
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
@@ -82,26 +82,6 @@ def test_the_spans_of_a_track_do_not_overlap_and_add_up_to_its_busy_time(profile
     assert begin == pytest.approx(figures["estimate_us"] - figures["launch_us"], rel=1e-4)
 
 
-class _Page(HTMLParser):
-    """What a browser would load, the tags that stay open, and the text."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.loaded, self.open, self.text = [], [], ""
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.loaded += [value for name, value in attrs if name in {"src", "href", "srcset", "xlink:href"}]
-        if tag not in {"meta", "br", "link"}:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
-
-
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """The page and the figures of a call, by its shapes."""
@@ -113,7 +93,7 @@ def pages(tmp_path_factory):
         done = CliRunner().invoke(app, ["profile", "GroupedBiasAddGrad", "--shape", shapes, *options])
         assert done.exit_code == 0, done.output
         figures = json.loads(files["json"].read_text(encoding="utf-8"))
-        return _Page(files["html"].read_text(encoding="utf-8")), files["html"].read_text(encoding="utf-8"), figures
+        return WebPage(files["html"].read_text(encoding="utf-8")), files["html"].read_text(encoding="utf-8"), figures
 
     return page
 

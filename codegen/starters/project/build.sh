@@ -8,7 +8,7 @@ usage() {
 usage: bash build.sh WHAT [OPTION]...
 
   -u              compile the operators for the CPU twin and run the tests; options go to pytest
-  --pkg           custom_opp_<os>_<arch>.run of the vendor op_name in build_out/; options go to opforge pack
+  --pkg           custom_opp_<os>_<arch>.run in build_out/; options go to opforge pack
   --make_clean    remove build/ and build_out/
 
 exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool is missing
@@ -28,7 +28,7 @@ case "$what" in
 esac
 
 opforge="$(command -v opforge)" || missing "opforge is not on PATH; activate the environment that it is installed in"
-[ "$what" = -u ] || exec "$opforge" pack --vendor-name=op_name "$@"
+[ "$what" = -u ] || exec "$opforge" pack "$@"
 
 python="$(dirname "$opforge")/python"
 if ! "$python" -c 'import pytest' 2>/dev/null; then

@@ -1,0 +1,78 @@
+"""Models that are copied because of the types of their nodes alone."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+from opforge.frontend import untouched
+from opforge.frontend.conversion import Search, convert
+from opforge.frontend.graph import GraphView
+from opforge.frontend.operators import project_specs
+from opforge.frontend.rules import Context
+
+PLAIN = "g (float[N] x) => (float[N] y) {t = Relu (x) y = Neg (t)}"
+LOADED = """
+import sys
+from pathlib import Path
+from opforge.frontend.commands import ConvertOptions, convert_command
+convert_command(Path(sys.argv[1]), Path(sys.argv[2]), ConvertOptions())
+print({"onnx", "numpy", "pydantic", "opforge.frontend.conversion"} & sys.modules.keys())
+"""
+
+
+def parse(text):
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18, "npu" : 1]> {text}')
+
+
+@pytest.mark.parametrize("options", [set(), {"patterns"}])
+def test_the_types_are_those_of_the_rules(options):
+    context = Context(GraphView(parse(PLAIN)), {spec.op_type: spec for spec in project_specs()}, None)
+    tried = {
+        (domain, op_type)
+        for (domain, op_type), rules in Search(context, options, "opforge")._rules.items()
+        if any(not rule.group or rule.group in options or rule.is_hinted for rule in rules)
+    }
+    ours = {op_type for domain, op_type in tried if domain == ""}
+    expected = untouched.WITH_PATTERNS if options else untouched.ALWAYS
+    assert {op_type for op_type in ours if not op_type.startswith("NPU")} == expected
+    assert any(op_type.startswith("NPU") for op_type in ours)
+
+
+@pytest.mark.parametrize("patterns", [False, True])
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        ("Exp (x)", True),
+        ("Mul (x, x)", None),
+        ("Concat <axis = 0> (x, x)", False),
+        ("NPUGroupedBiasAddGrad (x, x)", False),
+        ("npu.Exp (x)", False),
+        (
+            "If (c) <then_branch = t () => (z) {z = Concat <axis = 0> (x)}, else_branch = e () => (z) {z = Exp (x)}>",
+            False,
+        ),
+    ],
+)
+def test_what_a_rule_may_look_at_is_not_copied_unseen(node, expected, patterns):
+    model = parse(f"g (float[N] x, bool c) => (y) {{y = {node}}}")
+    found = untouched.is_untouched(GraphView(model), patterns=patterns)
+    assert found is (not patterns if expected is None else expected)
+    if found:
+        conversion = convert(model, patterns=patterns)
+        assert (conversion.changed, conversion.mapped, conversion.left) == (False, [], [])
+
+
+def test_a_copy_loads_neither_onnx_nor_rules(tmp_path):
+    source, target = tmp_path / "m.onnx", tmp_path / "o.onnx"
+    onnx.save(parse(PLAIN), source)
+    process = subprocess.run(
+        [sys.executable, "-c", LOADED, source, target], capture_output=True, text=True, check=True, cwd=Path.cwd()
+    )
+    assert process.stdout.splitlines() == [
+        "0 mapped, 0 left, nodes: 2 before, 2 after, the model is unchanged",
+        "set()",
+    ]
+    assert target.read_bytes() == source.read_bytes()
