@@ -198,10 +198,13 @@ def convert(
     json_out: Annotated[Path | None, typer.Option("--json", metavar="R.json", help="Write the report as JSON.")] = None,
 ) -> None:
     """Rewrite the nodes of an ONNX model onto our operators; one without any comes out byte for byte."""
+    from opforge.frontend.limits import be_brief, leave
+
+    be_brief()
     from opforge.frontend.commands import ConvertOptions, convert_command
 
     options = ConvertOptions(patterns, lower_training, opset, domain, verify_numbers, report, json_out)
-    raise typer.Exit(convert_command(model, out, options))
+    leave(convert_command(model, out, options))
 
 
 @app.command()
@@ -212,9 +215,12 @@ def check(
     ] = None,
 ) -> None:
     """Say what ATC would say of a model, and what it would not: one finding a line; exit 1 if there is an error."""
+    from opforge.frontend.limits import be_brief, leave
+
+    be_brief()
     from opforge.frontend.atc import check_command
 
-    raise typer.Exit(check_command(model, json_out=json_out))
+    leave(check_command(model, json_out=json_out))
 
 
 @app.command()
@@ -280,18 +286,27 @@ def profile(
 @app.command()
 def run(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.")],
-    inputs: Annotated[Path, typer.Option(metavar="IN.npz", help="Arrays by input name.")],
+    inputs: Annotated[
+        Path | None,
+        typer.Option(metavar="IN.npz", help="Arrays by input name; default: made-up ones, the same in every run."),
+    ] = None,
     outputs: Annotated[Path | None, typer.Option(metavar="OUT.npz", help="Where the results go.")] = None,
     soc: Annotated[str, typer.Option(help="SoC that the twin plays.")] = "Ascend910B1",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Also look for uninitialised reads and races in kernels; slower.")
+    ] = False,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="T.json", help="Write the step as a trace for Chrome or Perfetto.")
+    ] = None,
     json_out: Annotated[
         Path | None,
-        typer.Option("--json", metavar="R.json", help="Write types of the results and bytes moved as JSON."),
+        typer.Option("--json", metavar="R.json", help="Write types of the results, estimates and bytes as JSON."),
     ] = None,
 ) -> None:
-    """Execute a model: our operators on the CPU twin, all others on onnx's reference evaluator."""
-    from opforge.frontend.commands import run_command
+    """Execute a model: our operators on the CPU twin, with the estimate of each, all others on onnx's evaluator."""
+    from opforge.frontend.commands import RunOptions, run_command
 
-    raise typer.Exit(run_command(model, inputs, outputs, soc=soc, json_out=json_out))
+    raise typer.Exit(run_command(model, RunOptions(inputs, outputs, soc, strict, trace, json_out)))
 
 
 @app.command()

@@ -119,8 +119,29 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
     return 0
 
 
-def run_command(model: Path, inputs: Path, outputs: Path | None, *, soc: str, json_out: Path | None = None) -> int:
-    """Run a model file on arrays of an npz file, print its outputs and what the twin moved; return the exit code.
+@dataclass(frozen=True)
+class RunOptions:
+    """What `opforge run` was asked for.
+
+    Attributes:
+        inputs: Arrays by input name; None for made-up ones.
+        outputs: Where the results go.
+        soc: SoC that the twin plays.
+        strict: Whether the twin looks for uninitialised reads and races.
+        trace: Trace to write.
+        json: Figures to write.
+    """
+
+    inputs: Path | None = None
+    outputs: Path | None = None
+    soc: str = "Ascend910B1"
+    strict: bool = False
+    trace: Path | None = None
+    json: Path | None = None
+
+
+def run_command(model: Path, options: RunOptions) -> int:
+    """Run a model file, print its outputs and what its nodes take on the twin; return the exit code.
 
     Raises:
         UserError: The model, the arrays, the SoC or a path is unusable; nothing was written.
@@ -129,27 +150,48 @@ def run_command(model: Path, inputs: Path, outputs: Path | None, *, soc: str, js
     from rich.text import Text
 
     from opforge.frontend.arrays import arrays_file, input_types, load_arrays
-    from opforge.frontend.execute import run_model
-    from opforge.frontend.report import print_execution
+    from opforge.frontend.execute import TwinMode, run_model
+    from opforge.frontend.report import print_outputs, print_step
+    from opforge.frontend.step_time import step_time
     from opforge.twin import FindingsError
+    from opforge.twin.build import soc_properties
 
+    soc_properties(options.soc)
     source = load_model(model)
-    targets = [(target, what) for target, what in ((outputs, "outputs"), (json_out, "report")) if target is not None]
-    require_targets(source, targets, inputs)
-    arrays = load_arrays(inputs, input_types(source.model))
+    named = ((options.outputs, "outputs"), (options.json, "report"), (options.trace, "trace"))
+    targets = [(target, what) for target, what in named if target is not None]
+    require_targets(source, targets, *([options.inputs] if options.inputs else []))
+    if options.inputs is None:
+        from opforge.frontend.conversion import convert
+        from opforge.frontend.verify import sample_inputs
+
+        arrays, where = sample_inputs(source.model, convert(source)), "made-up arrays"
+    else:
+        arrays, where = load_arrays(options.inputs, input_types(source.model)), path_text(options.inputs)
+    mode = TwinMode(options.strict, options.trace is not None)
     try:
-        execution = run_model(source.model, arrays, soc=soc, folder=model.parent, where=path_text(inputs))
+        execution = run_model(
+            source.model, arrays, soc=options.soc, folder=model.parent, where=where, mode=mode, keep_values=True
+        )
     except FindingsError as findings:
         Console(stderr=True).print(Text(str(findings)))
         return 1
-    files = [] if outputs is None else [arrays_file(outputs, execution.outputs)]
-    if json_out is not None:
-        files.append(_json_file(json_out, execution.report()))
+    step = step_time(source.model, execution, options.soc)
+    files = [] if options.outputs is None else [arrays_file(options.outputs, execution.outputs)]
+    if options.trace is not None:
+        files.append(_json_file(options.trace, step.trace(), "trace", indent=None))
+    if options.json is not None:
+        files.append(_json_file(options.json, {"outputs": _types(execution.outputs), **step.report()}))
     write_files(files)
-    print_execution(execution)
+    print_outputs(execution.outputs)
+    print_step(step)
     return 0
 
 
-def _json_file(target: Path, data: Mapping[str, Any]) -> NewFile:
-    text = json.dumps(data, indent=2) + "\n"
-    return NewFile(target, lambda file: file.write(text.encode()), "report")
+def _types(outputs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"name": name, "dtype": str(array.dtype), "shape": list(array.shape)} for name, array in outputs.items()]
+
+
+def _json_file(target: Path, data: Mapping[str, Any], what: str = "report", indent: int | None = 2) -> NewFile:
+    text = json.dumps(data, indent=indent) + "\n"
+    return NewFile(target, lambda file: file.write(text.encode()), what)

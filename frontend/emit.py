@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
@@ -68,10 +69,10 @@ class Emitter:
         self._reads = ReadCounts(view)
         self._removed: dict[int, set[int]] = {}
         self._declarations: dict[int, dict[str, ValueInfoProto]] = {}
-        node_names = Counter(node.name for scope in view.scopes for node in scope.body.node)
+        node_names = Counter(chain.from_iterable(scope.names for scope in view.scopes))
         inputs = {name for scope in view.scopes for name in scope.input_names}
-        self._unique = {name for name, count in node_names.items() if count == 1} - inputs - {""}
-        self._node_names = FreshNames({*node_names, *inputs})
+        self._shared = {name for name, count in node_names.items() if count > 1} | inputs | {""}
+        self._node_names = FreshNames(chain(node_names, inputs))
         self._value_names = value_names
         self._around: dict[int, dict[int, Around]] = {}
         self._calls: dict[str, list[tuple[Placement, NodeProto]]] = {}
@@ -124,7 +125,7 @@ class Emitter:
         for field in ("input", "output", "attribute", "overload"):
             node.ClearField(field)
         node.domain, node.op_type = key.domain, key.op_type
-        if node.name not in self._unique:
+        if node.name in self._shared:
             node.name = self._node_names.fresh(call.spec.op_type)
         node.input.extend(_without_tail(call.inputs))
         # ATC joins empty output names to empty input names: every output gets a name.
@@ -172,8 +173,9 @@ class Emitter:
         return {
             node.overload
             for scope in self._view.scopes
-            for number, node in enumerate(scope.body.node)
-            if node.op_type == op_type and node.domain == OPFORGE_DOMAIN and (scope.number, number) not in placed
+            for number in scope.keys.get((OPFORGE_DOMAIN, op_type), ())
+            for node in [scope.node(number)]
+            if node.op_type == op_type and (scope.number, number) not in placed
         }
 
     def _drop_bodies(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper
@@ -29,7 +30,12 @@ from opforge.frontend.operators import project_specs
 from opforge.frontend.source_operators import source_operators
 from opforge.frontend.sparse import without_sparse
 
+if TYPE_CHECKING:
+    from opforge.twin import Result
+
 Operators = Literal["twin", "function"]
+# Spans of cores that a trace of a whole model holds at most; browsers take a few hundred thousand.
+MOST_EVENTS = 300_000
 _BODY_OPSET = 18
 # A turn takes some microseconds at least; a model with more was not made to be executed here.
 _MAX_TURNS = 1_000_000
@@ -46,27 +52,63 @@ _NODE_ERRORS = (
 )
 
 
+@dataclass(frozen=True)
+class TwinMode:
+    """How the twin runs.
+
+    Attributes:
+        is_strict: Whether it keeps the state that finds uninitialised reads and races; without it, it is faster.
+        is_traced: Whether the calls keep their traces.
+    """
+
+    is_strict: bool = True
+    is_traced: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `opforge.twin.run` takes for it."""
+        # One order of the blocks is as fast as another, and the same run gives the same numbers.
+        return {} if self.is_strict else {"strict": False, "seed": 1}
+
+
+STRICT = TwinMode()
+
+
+@dataclass(frozen=True)
+class TwinCall:
+    """One call of an operator of ours on the twin.
+
+    Attributes:
+        node: Name of the node.
+        op: Its op type in the spec.
+        report: What it moved, and its estimated time (`opforge.twin.Report`).
+        events: The trace of its last launch; empty when none was asked for.
+    """
+
+    node: str
+    op: str
+    report: Any
+    events: Sequence[Mapping[str, Any]] = ()
+
+
 @dataclass
 class Execution:
     """The result of a run.
 
     Attributes:
         outputs: Arrays by output name.
-        reports: What each call on the twin moved (`opforge.twin.Report`), with the node's name; empty without the twin.
+        calls: The calls on the twin, in their order; empty without the twin.
+        values: Every value of the main graph by name, when they were asked for.
     """
 
     outputs: dict[str, Array]
-    reports: list[tuple[str, Any]] = field(default_factory=list)
+    calls: list[TwinCall] = field(default_factory=list)
+    values: Mapping[str, Any] = field(default_factory=dict)
 
-    def report(self) -> dict[str, Any]:
-        """Outputs without their numbers, and what each node moved on the twin, as JSON data."""
-        return {
-            "outputs": [
-                {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
-                for name, array in self.outputs.items()
-            ],
-            "nodes": [{"node": node, **vars(report)} for node, report in self.reports],
-        }
+    @property
+    def reports(self) -> list[tuple[str, Any]]:
+        """What each call on the twin moved, with the node's name."""
+        return [(call.node, call.report) for call in self.calls]
 
 
 def execute(
@@ -104,13 +146,26 @@ def run_model(
     operators: Operators = "twin",
     folder: Path | None = None,
     where: object = "inputs",
+    mode: TwinMode = STRICT,
+    keep_values: bool = False,
 ) -> Execution:
-    """As `execute`, with what the twin reported."""
+    """As `execute`, with what the twin reported.
+
+    Args:
+        model: The model; not changed.
+        inputs: Arrays by input name.
+        soc: SoC that the twin plays.
+        operators: "twin" or "function".
+        folder: Folder of the model, when it has external data.
+        where: Stands before messages about the inputs.
+        mode: How the twin runs.
+        keep_values: Whether to keep every value of the main graph.
+    """
     if operators not in ("twin", "function"):
         raise UserError(f"operators: got {operators!r}, expected twin or function")
     view = GraphView(model, "model")
     arrays = check_inputs(inputs, input_types(model), where)
-    runner = _Runner(operators, soc)
+    runner = _Runner(operators, soc, mode)
     implementations = [
         runner.implementation(spec, key)
         for spec in project_specs()
@@ -122,16 +177,14 @@ def run_model(
     dense, _ = without_sparse(view, folder)
     complete = _with_data(dense, folder)
     try:
-        results = [
-            np.asarray(result) for result in _evaluator([*implementations, *foreign])(complete).run(None, arrays)
-        ]
+        values: Any = _evaluator([*implementations, *foreign])(complete).run(None, arrays, intermediate=True)
+        outputs = {value.name: np.asarray(values[value.name]) for value in model.graph.output}
     except _NODE_ERRORS as error:
         # The evaluator rewords some exceptions; what our own operators raised is told as it was.
         if runner.failure is not None:
             raise runner.failure from None
         raise UserError(f"model: cannot be executed: {type(error).__name__}: {first_line(error)}") from error
-    names = [value.name for value in model.graph.output]
-    return Execution(dict(zip(names, results, strict=True)), runner.reports)
+    return Execution(outputs, runner.calls, values if keep_values else {})
 
 
 class Loop(ReferenceLoop):
@@ -186,14 +239,16 @@ class _Runner:
     """Makes classes for the reference evaluator that run our operators.
 
     Attributes:
-        reports: What each call on the twin moved, with the node's name.
+        calls: The calls on the twin.
         failure: What a call raised.
     """
 
-    def __init__(self, operators: Operators, soc: str) -> None:
+    def __init__(self, operators: Operators, soc: str, mode: TwinMode) -> None:
         self._operators = operators
         self._soc = soc
-        self.reports: list[tuple[str, Any]] = []
+        self._mode = mode
+        self._events = 0
+        self.calls: list[TwinCall] = []
         self.failure: Exception | None = None
 
     def implementation(self, spec: OpSpec, key: OnnxKey) -> type[OpRun]:
@@ -218,9 +273,32 @@ class _Runner:
         inputs = {name: value for name, value in zip(names, values, strict=False) if value is not None}
         if self._operators == "function":
             return _run_body(node, spec, inputs, attrs)
-        result = _run_twin(node, spec, inputs, attrs, self._soc)
-        self.reports.append((node.name, result.report))
+        if self._mode.is_traced and self._events < MOST_EVENTS:
+            result, events = _run_traced(lambda: self._run_twin(node, spec, inputs, attrs))
+            self._events += len(events)
+        else:
+            result, events = self._run_twin(node, spec, inputs, attrs), []
+        self.calls.append(TwinCall(node.name, spec.op_type, result.report, events))
         return tuple(result[tensor.name] for tensor in spec.outputs[: len(node.output)])
+
+    def _run_twin(self, node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue]) -> Result:
+        from opforge import twin
+
+        try:
+            return twin.run(spec.op_type, inputs, attrs, soc=self._soc, **self._mode.options)
+        except twin.AclnnError as error:
+            raise UserError(f"{_label(node)}: {error}") from error
+
+
+def _run_traced(run: Callable[[], Result]) -> tuple[Result, list[Any]]:
+    """What a call on the twin gives, and the trace of its last launch."""
+    from opforge.twin.profile import trace_events, traced
+
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch) / "trace.json"
+        with traced(path):
+            result = run()
+        return result, trace_events(path)
 
 
 def _label(node: NodeProto) -> str:
@@ -237,15 +315,6 @@ def _attributes(node: NodeProto, spec: OpSpec, linked: Mapping[str, Any]) -> dic
         return read_attributes(plain, spec)
     except AttributeProblem as problem:
         raise UserError(f"{_label(node)}: {problem}") from problem
-
-
-def _run_twin(node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue], soc: str) -> Any:
-    from opforge import twin
-
-    try:
-        return twin.run(spec.op_type, inputs, attrs, soc=soc)
-    except twin.AclnnError as error:
-        raise UserError(f"{_label(node)}: {error}") from error
 
 
 def _run_body(

@@ -56,6 +56,8 @@ class Scope:
         lists_initializers: Whether the inputs have to list the initializers too, as before IR 4.
         keys: Node numbers by (domain, op type) as the nodes spell them.
         reads: How often its own nodes read a name.
+        names: Names of its nodes.
+        has_gaps: Whether a node has an empty name among its inputs or outputs.
     """
 
     body: GraphProto | FunctionProto
@@ -69,6 +71,8 @@ class Scope:
     lists_initializers: bool = False
     keys: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     reads: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    names: list[str] = field(default_factory=list)
+    has_gaps: bool = False
 
     def node(self, number: int) -> NodeProto:
         """The node with this number in the original order."""
@@ -267,7 +271,7 @@ class GraphView:
         self._enter_inputs(scope)
         makers = scope.makers
         early: dict[str, int] = {}
-        keys, reads = scope.keys, scope.reads
+        keys, reads, names = scope.keys, scope.reads, scope.names
         # This loop is most of what a conversion costs; calls inside it are for what is rare.
         for number, node in enumerate(scope.body.node):
             key = node.domain, node.op_type
@@ -276,8 +280,7 @@ class GraphView:
             else:
                 self._require_text(scope, *key)
                 keys[key] = [number]
-            if type(node.name) is not str:
-                self._require_text(scope, node.name)
+            names.append(node.name)
             for name in node.input:
                 reads[name] += 1
                 if name not in makers and name:
@@ -293,6 +296,10 @@ class GraphView:
                     if name in makers:
                         raise self._duplicate(scope, name, number)
                     makers[name] = number
+                else:
+                    scope.has_gaps = True
+        scope.has_gaps |= "" in reads
+        self._require_text(scope, *names)
         if any(name in makers for name in early):
             self._require_order(scope)
         missing = {name: number for name, number in early.items() if name not in makers}

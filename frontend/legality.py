@@ -6,12 +6,12 @@ import numpy as np
 
 from opforge.codegen.evaluate import Environment, evaluate
 from opforge.codegen.model import OpSpec
-from opforge.codegen.semantics import Call, check, infer
+from opforge.codegen.semantics import Call, Violation, check, infer
 from opforge.frontend.constants import MalformedConstant, NotConstant
 from opforge.frontend.emit import Placement
 from opforge.frontend.graph import Scope
 from opforge.frontend.names import shown
-from opforge.frontend.rules import Context, Match, OperatorCall, Refusal
+from opforge.frontend.rules import Context, Judgement, Match, OperatorCall, Refusal
 from opforge.frontend.value_rules import ROW_RANGES
 
 
@@ -43,21 +43,33 @@ def place(context: Context, scope: Scope, match: Match, call: OperatorCall) -> P
                 f"{spec.op_type}: {tensor.name}: CANN takes this list on the host, so it must be constant; {value}"
             )
         lists[tensor.name] = found
-    if violation := check(spec, Call(shapes, dtypes, call.attrs, lists), with_casts=False):
-        return Refusal(violation.message)
     inputs = [tensor.name for tensor in spec.inputs if tensor.name in shapes]
     known = Call({name: shapes[name] for name in inputs}, {name: dtypes[name] for name in inputs}, call.attrs, lists)
+    judged = _judged(context, spec, Call(shapes, dtypes, call.attrs, lists), known)
+    if isinstance(judged, Violation):
+        return Refusal(judged.message)
     if problem := _value_problem(context, scope, call, known):
         return Refusal(problem)
+    case, output_types = judged
     return Placement(
         scope=scope,
         nodes=match.nodes,
         absorbed=match.absorbed,
         call=call,
-        case=case_of(spec, known),
+        case=case,
         input_dtypes={name: word for name in inputs if (word := dtypes[name]) is not None},
-        output_types=infer(spec, known),
+        output_types=output_types,
     )
+
+
+def _judged(context: Context, spec: OpSpec, call: Call, inputs: Call) -> Judgement:
+    """What a call breaks, or its case and the types of its outputs; layers of a model often make the same call."""
+    lists = tuple((name, tuple(values)) for name, values in call.values.items())
+    key = (spec.op_type, *(tuple(part.items()) for part in (call.shapes, call.dtypes, call.attrs)), lists)
+    if key not in context.judged:
+        violation = check(spec, call, with_casts=False)
+        context.judged[key] = violation or (case_of(spec, inputs), infer(spec, inputs))
+    return context.judged[key]
 
 
 def _host_list(context: Context, scope: Scope, call: OperatorCall, name: str) -> list[int] | NotConstant:

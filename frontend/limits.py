@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
+from typing import NoReturn
 
 from opforge.codegen.errors import UserError
 
@@ -34,6 +35,7 @@ _SET_PARENT_DEATH_SIGNAL = 1  # of linux/prctl.h
 _lock = Lock()
 # Where a supervised process says what it works on; -1 in any other.
 _claims = -1
+_is_brief = False
 
 
 class LimitError(Exception):
@@ -205,6 +207,23 @@ def supervise() -> None:
     os._exit(status if status >= 0 else 128 - status)
 
 
+def be_brief() -> None:
+    """Look for no garbage among millions of names, and take nothing apart at the end of a supervised process."""
+    global _is_brief  # noqa: PLW0603  # how this process is to end
+    if _claims >= 0:
+        _is_brief = True
+        gc.disable()
+
+
+def leave(code: int) -> NoReturn:
+    """End the command line, a brief process at once."""
+    if _is_brief:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 @contextmanager
 def claimed(place: str, size: int) -> Iterator[None]:
     """Work within the limits of files of `size` bytes, which `place` names; a process that is not supervised has none.
@@ -222,8 +241,6 @@ def claimed(place: str, size: int) -> Iterator[None]:
         _restrict(limits, 0)
         # Killed, the parent cannot pass it on.
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL))
-        # Looking for cycles among millions of names takes longer than the work; the process ends soon.
-        gc.disable()
     try:
         yield
     except (MemoryError, SystemError, DecodeError, EncodeError) as error:

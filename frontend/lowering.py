@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import Message
 from numpy.typing import ArrayLike, NDArray
-from onnx import ModelProto, NodeProto, ValueInfoProto, helper
+from onnx import AttributeProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from opforge.frontend.constants import NotConstant
 from opforge.frontend.graph import GraphView, Scope, key_text, normal_domain
@@ -22,6 +22,13 @@ from opforge.frontend.value_types import ELEMENT_TYPES
 
 MICROSOFT = "com.microsoft"
 Key = tuple[str, str]
+_ATTRIBUTE_TYPES = {
+    int: AttributeProto.INT,
+    type(None): AttributeProto.INT,
+    float: AttributeProto.FLOAT,
+    str: AttributeProto.STRING,
+    list: AttributeProto.INTS,
+}
 
 
 class NotLowered(Exception):  # noqa: N818  # an answer, not a failure
@@ -111,9 +118,15 @@ class Site:
         self.overwritten: dict[str, Value] = {}
 
     def attribute(self, name: str, default: Any) -> Any:
-        """An attribute, texts decoded; what the node does not have has its default."""
+        """An attribute of the type of its default, texts decoded; a default of None stands for an absent integer."""
         given = next((entry for entry in self.node.attribute if entry.name == name), None)
-        value = default if given is None else helper.get_attribute_value(given)
+        if given is None:
+            return default
+        wanted = _ATTRIBUTE_TYPES[type(default)]
+        if given.type != wanted:
+            got, expected = (AttributeProto.AttributeType.Name(kind) for kind in (given.type, wanted))
+            raise NotLowered(f"has an attribute {name} of type {got}, expected {expected}")
+        value = helper.get_attribute_value(given)
         return value.decode() if isinstance(value, bytes) else value
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 
 _SHOWN = 80
@@ -33,8 +34,13 @@ class FreshNames:
     """Gives names that nobody in a model has."""
 
     def __init__(self, taken: Iterable[str]) -> None:
-        self._taken = set(taken)
+        self._given = taken
         self._numbers: dict[str, int] = {}
+
+    @cached_property
+    def _taken(self) -> set[str]:
+        # Most models need no new name.
+        return set(self._given)
 
     def fresh(self, stem: str) -> str:
         """`stem` itself when it is free, else `stem_1`, `stem_2`, ..."""

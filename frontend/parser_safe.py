@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
@@ -63,26 +64,26 @@ def make_safe(view: GraphView, value_names: FreshNames) -> None:
         value_names: Gives names to unnamed outputs.
     """
     inputs = {name for scope in view.scopes for name in scope.input_names}
-    taken = {node.name for scope in view.scopes for node in scope.body.node}
-    names = FreshNames(inputs | taken)
+    names = FreshNames(chain(inputs, (node.name for scope in view.scopes for node in scope.body.node)))
     used = set(inputs)
+    domains: set[str] = set()
     for scope in view.scopes:
         # Nodes of local functions are seen by nobody but runtimes, and get their names from them.
         if scope.function is not None:
+            domains.update(node.domain for node in scope.body.node)
             continue
+        has_gaps = scope.has_gaps
         for node in scope.body.node:
-            if not node.name or node.name in used:
-                node.name = names.fresh(node.name or node.op_type)
-            used.add(node.name)
-            if "" in node.output:
-                _name_outputs(node, value_names)
-            given = node.input
-            if given and not given[-1] and node.domain != OPFORGE_DOMAIN:
-                while given and not given[-1]:
-                    del given[-1]
-            if is_constant(node):
+            name = node.name
+            if not name or name in used:
+                node.name = name = names.fresh(name or node.op_type)
+            used.add(name)
+            domains.add(node.domain)
+            if has_gaps:
+                _close_gaps(node, value_names)
+            if node.op_type == "Constant" and is_constant(node):
                 _spell_as_tensor(node)
-    _drop_imports(view.model, {normal_domain(node.domain) for scope in view.scopes for node in scope.body.node})
+    _drop_imports(view.model, set(map(normal_domain, domains)))
 
 
 def _drop_imports(model: ModelProto, used: set[str]) -> None:
@@ -92,6 +93,14 @@ def _drop_imports(model: ModelProto, used: set[str]) -> None:
     if len(kept) < len(model.opset_import):
         del model.opset_import[:]
         model.opset_import.extend(helper.make_opsetid(*entry) for entry in kept)
+
+
+def _close_gaps(node: NodeProto, names: FreshNames) -> None:
+    if "" in node.output:
+        _name_outputs(node, names)
+    given = node.input
+    while given and not given[-1] and node.domain != OPFORGE_DOMAIN:
+        del given[-1]
 
 
 def _name_outputs(node: NodeProto, names: FreshNames) -> None:

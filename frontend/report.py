@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -16,11 +16,11 @@ from opforge.frontend.summary import summary
 if TYPE_CHECKING:
     from opforge.frontend.arrays import Array
     from opforge.frontend.conversion import Conversion
-    from opforge.frontend.execute import Execution
+    from opforge.frontend.step_time import StepTime
     from opforge.frontend.verify import Comparison
 
 # Rows of a table, and letters of a reason, that somebody reads on a terminal.
-_ROWS = 200
+_ROWS = 60
 _REASON_LENGTH = 1000
 
 
@@ -98,23 +98,40 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
     Console().print(table)
 
 
-def print_execution(execution: Execution) -> None:
-    """Shape, dtype and range of each output, then what the twin moved."""
-    console = Console()
+def print_outputs(outputs: Mapping[str, Array]) -> None:
+    """Shape, dtype and range of each output."""
     table = _table("outputs", "output", "dtype", "shape", "least", "greatest")
-    for name, array in execution.outputs.items():
+    for name, array in list(outputs.items())[:_ROWS]:
         table.add_row(_text(name), str(array.dtype), str(list(array.shape)), *_range(array))
-    console.print(table)
-    if not execution.reports:
+    _print_cut(Console(), table, len(outputs))
+
+
+def print_step(step: StepTime) -> None:
+    """What each node of ours takes and moves on the twin, and what the step is made of."""
+    console = Console()
+    if not step.ours:
         console.print("no node ran on the twin")
         return
-    table = _table("moved on the twin, in bytes", "node", "read", "written", "minimal", "moved / minimal", "blocks")
-    for node, report in execution.reports:
-        moved = report.gm_bytes_read + report.gm_bytes_written
-        ratio = f"{moved / report.minimal_bytes:.2f}" if report.minimal_bytes else "-"
-        counts = (report.gm_bytes_read, report.gm_bytes_written, report.minimal_bytes)
-        table.add_row(_text(node), *map(str, counts), ratio, str(report.blocks))
-    console.print(table)
+    columns = ("node", "estimate", "of step", "read", "written", "moved / minimal")
+    table = _table("on the twin: estimates in us, moved bytes", *columns)
+    table.columns[0].min_width = 18
+    for entry in step.ours[:_ROWS]:
+        read, written, minimal = map(entry.total, ("gm_bytes_read", "gm_bytes_written", "minimal_bytes"))
+        calls = f" ({len(entry.calls)} calls)" if len(entry.calls) > 1 else ""
+        table.add_row(
+            _text(entry.name or entry.key) + calls,
+            f"{entry.estimate_us:.2f}",
+            f"{100 * step.share(entry.estimate_us):.1f} %",
+            str(read),
+            str(written),
+            f"{(read + written) / minimal:.2f}" if minimal else "-",
+        )
+    _print_cut(console, table, len(step.ours))
+    ours, others = (sum(entry.estimate_us for entry in entries) for entries in (step.ours, step.others))
+    console.print(
+        f"step: an estimate of {step.total_us:.1f} us: {ours:.1f} us on the twin, {others:.1f} us for other nodes"
+        f" ({len(step.others)}, each alone and at its best), nothing for {step.free}"
+    )
 
 
 def _range(array: Array) -> tuple[str, str]:

@@ -61,7 +61,7 @@ def report_page(
         comparisons: What running both models gave; None when they were not run.
         command: What was asked for.
     """
-    view = GraphView(source.model)
+    view = source.view
     forms = _forms(view, conversion)
     return render_page(
         Path(__file__).with_name("report_page.html.j2"),

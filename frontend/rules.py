@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +11,16 @@ from pathlib import Path
 from onnx import NodeProto
 
 from opforge.codegen.model import OpSpec
+from opforge.codegen.semantics import TensorType, Violation
 from opforge.frontend.algebra import Algebra
 from opforge.frontend.attributes import AttrValue, default_attributes
 from opforge.frontend.constants import Constants
 from opforge.frontend.graph import GraphView, Scope
 from opforge.frontend.names import FreshNames
 from opforge.frontend.value_types import ValueType, ValueTypes
+
+# A constraint that a call breaks, or its case and the types of its outputs by parameter name.
+Judgement = Violation | tuple[str, Mapping[str, TensorType]]
 
 
 class Context:
@@ -27,6 +31,7 @@ class Context:
         types: Types of its values.
         constants: Values that never change.
         specs: Operators by op type.
+        judged: Calls of ours that were held against their rules before.
         folder: Folder of the model, for external data; None when it is not known.
     """
 
@@ -34,6 +39,7 @@ class Context:
         self.view = view
         self.specs = specs
         self.folder = folder
+        self.judged: dict[Hashable, Judgement] = {}
         self.types = ValueTypes(view, list(specs.values()))
         self.constants = Constants(self.types, folder)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import onnx.checker
 import onnx.helper
@@ -19,6 +20,9 @@ from opforge.frontend.graph import GraphView, Scope, normal_domain
 from opforge.frontend.limits import LimitError, in_child, limits_for, parsing
 from opforge.frontend.names import first_line
 from opforge.frontend.tensor_data import data_problem
+
+if TYPE_CHECKING:
+    from opforge.frontend.near_types import NearTypes
 
 # Initializers above this stand in the model that shape inference sees by type only; none of them is a shape or axis.
 _INFERENCE_BYTES = 4096
@@ -48,6 +52,12 @@ class ValueType:
     def complete(self) -> bool:
         """Whether element type and rank are known."""
         return self.dtype is not None and self.shape is not None
+
+    def or_else(self, other: ValueType) -> ValueType:
+        """This type, and the other one where this one says nothing."""
+        if self.complete or other == self:
+            return self
+        return ValueType(self.dtype or other.dtype, other.shape if self.shape is None else self.shape)
 
     def __str__(self) -> str:
         dims = "of unknown rank" if self.shape is None else f"[{', '.join(map(_dim_text, self.shape))}]"
@@ -94,6 +104,7 @@ class ValueTypes:
     def __init__(self, view: GraphView, specs: Sequence[OpSpec] = ()) -> None:
         self._view = view
         self._specs = specs
+        self._near: dict[int, NearTypes] = {}
         self.inference_error = ""
 
     def of(self, scope: Scope, name: str) -> ValueType:
@@ -105,8 +116,8 @@ class ValueTypes:
         known = self._declared_type(owner, name)
         if known.complete or maker < 0:
             return known
-        inferred = self._inferred.type_of(owner, name)
-        return ValueType(known.dtype or inferred.dtype, inferred.shape if known.shape is None else known.shape)
+        near = known.or_else(self._near_types(owner).of(name))
+        return near if near.complete else known.or_else(self._inferred.type_of(owner, name))
 
     def problem(self, scope: Scope, name: str) -> str:
         """Why a value that `scope` can see is no tensor: "got .., expected .."; "" when nothing says so."""
@@ -127,6 +138,14 @@ class ValueTypes:
             return ""
         tensors = (attribute.t for attribute in owner.node(maker).attribute if attribute.HasField("t"))
         return next(filter(None, map(data_problem, tensors)), "")
+
+    def _near_types(self, scope: Scope) -> NearTypes:
+        from opforge.frontend.near_types import NearTypes
+
+        if scope.number not in self._near:
+            declared = partial(self._declared_type, scope)
+            self._near[scope.number] = NearTypes(self._view, scope, self._specs, declared)
+        return self._near[scope.number]
 
     def _declared_type(self, scope: Scope, name: str) -> ValueType:
         tensor = scope.initializer(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from opforge.frontend.value_types import ValueTypes
 
 Array = NDArray[Any]
 _SEED = 20
+# Of an array that is made up: 2 GiB of random numbers.
+_MOST_ELEMENTS = 1 << 28
 # Size of a dim that the model leaves open.
 _OPEN_DIM = 4
 # Nodes that pass values on as they are, or as another type or shape.
@@ -172,6 +175,8 @@ def _size(dim: int | str | None, sizes: dict[str, int]) -> int:
 
 def _plain(name: str, kind: InputType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
     dtype = kind.dtype if kind.dtype is not None else np.dtype(np.float32)
+    if (count := prod(shape)) > _MOST_ELEMENTS:
+        raise UserError(f"input {shown(name)}: got {count} elements, expected at most {_MOST_ELEMENTS} to make up")
     try:
         # 0 and 1 are valid indices, counts and sizes nearly everywhere.
         numbers = generator.integers(0, 2, shape) if dtype.kind in "biu" else generator.standard_normal(shape)

@@ -122,7 +122,7 @@ def make_inputs(
 
 
 @contextmanager
-def _traced(path: Path | None) -> Iterator[None]:
+def traced(path: Path | None) -> Iterator[None]:
     """While it is open, a launch writes its trace to `path`."""
     if path is None:
         yield
@@ -166,7 +166,7 @@ def profile(
 def _run(
     project: Project, spec: OpSpec, inputs: Mapping[str, Array], attrs: Mapping[str, Any], soc: str, trace: Path | None
 ) -> Result:
-    with _traced(trace):
+    with traced(trace):
         try:
             return run(spec.op_type, inputs, attrs, soc=soc, strict=False, seed=1, threads=1, project=project)
         except AclnnError as error:
@@ -263,7 +263,7 @@ def profile_command(
             result = _run(project, spec, inputs, values, soc, written)
             figures = summary(result)
             if html is not None:
-                replace_file(html, render(case, figures, _events(written)))
+                replace_file(html, render(case, figures, trace_events(written)))
     except AclnnError as error:
         raise UserError(str(error)) from error
     except FindingsError as error:
@@ -279,7 +279,7 @@ def profile_command(
     return 0
 
 
-def _events(trace: Path | None) -> list[Any]:
+def trace_events(trace: Path | None) -> list[Any]:
     """The events of a trace; none when nothing was launched."""
     if trace is None or not trace.is_file():
         return []

@@ -274,9 +274,9 @@ def test_long_reports_are_cut_on_the_terminal(tmp_path):
     nodes = " ".join(f"{name} = npu.NPUGroupedBiasAddGrad (x, x)" for name in names)
     onnx.save(parse(f"g (float[6, 3] x) => ({', '.join(names)}) {{{nodes}}}"), tmp_path / "m.onnx")
     text = opforge("convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", "--json", tmp_path / "r.json")
-    assert "y199" in text
-    assert "y200" not in text
-    assert "and 100 more; --json" in text
+    assert "y59 " in text
+    assert "y60 " not in text
+    assert "and 240 more; --json" in text
     assert len(json.loads((tmp_path / "r.json").read_text())["left"]) == 300
 
 
@@ -288,7 +288,21 @@ def test_run_writes_types_and_bytes_as_json(tmp_path, calls, feed):
     opforge("run", tmp_path / "m.onnx", "--inputs", tmp_path / "in.npz", "--json", tmp_path / "r.json")
     assert json.loads((tmp_path / "r.json").read_text()) == {
         "outputs": [{"name": "y", "dtype": "float32", "shape": [3, 3]}],
-        "nodes": [{"node": "n", "gm_bytes_read": 72, "gm_bytes_written": 36, "minimal_bytes": 108, "blocks": 2}],
+        "step": {"estimate_us": 7.5, "ours_us": 7.5, "others_us": 0, "others": 0, "free": 0},
+        "nodes": [
+            {
+                "node": "n",
+                "op": "GroupedBiasAddGrad",
+                "calls": 1,
+                "estimate_us": 7.5,
+                "share": 1.0,
+                "gm_bytes_read": 72,
+                "gm_bytes_written": 36,
+                "first_touch_bytes": 256,
+                "minimal_bytes": 108,
+                "blocks": 2,
+            }
+        ],
     }
 
 

@@ -146,6 +146,16 @@ def test_a_node_without_one_of_its_inputs_is_left_or_needs_it_not(name):
     assert any("lacks its input" in entry.reason for entry in convert(bare, lower_training=True).left)
 
 
+@pytest.mark.parametrize("name", {**NODES, **UPDATES, **OPTIMIZERS})
+def test_an_attribute_of_another_type_leaves_the_node(name):
+    model = node_model({**NODES, **UPDATES, **OPTIMIZERS}[name])
+    attributes = [entry for node in model.graph.node if node.domain == "com.microsoft" for entry in node.attribute]
+    for entry in attributes:
+        entry.CopyFrom(onnx.helper.make_attribute(entry.name, [1.5, 2.5]))
+    left = convert(model, lower_training=True).left
+    assert not attributes or any("of type FLOATS, expected" in entry.reason for entry in left)
+
+
 @pytest.mark.parametrize("name", NODES)
 def test_a_node_becomes_standard_nodes(name, rng):
     """With the numbers of its definition, and of types that ATC knows."""

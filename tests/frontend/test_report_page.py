@@ -144,7 +144,7 @@ def test_places_in_branches_are_found_there():
 HOSTILE = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror='alert(1)'>",
-    "{{ 7 * 7 }}",
+    "{{ 12345679 * 9 }}",
     "\x1b[31m\u202e",
     "x" * 5000,
 ]
@@ -164,7 +164,7 @@ def test_names_of_models_are_only_text(tmp_path, name):
     assert set(page.tags) <= TAGS
     assert not [attribute for attribute in page.attributes if attribute.startswith("on")]
     assert page.loaded == []
-    assert "49" not in re.sub(r"<svg.*?</svg>", "", page.text)
+    assert "111111111" not in text
     assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", text)
     assert name[:20] in page.text or repr(name)[1:-1] in page.text
     assert len(text) < 100_000

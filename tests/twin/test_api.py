@@ -20,7 +20,7 @@ extern "C" __global__ __aicore__ void add_one(GM_ADDR x, GM_ADDR y, GM_ADDR work
 {
     AscendC::TPipe pipe;
     AscendC::TQue<AscendC::TPosition::VECIN, 1> in;
-    AscendC::TQue<AscendC::TPosition::VECOUT, 1> out;
+    AscendC::TQue<AscendC::QuePosition::VECOUT, 1> out;
     pipe.InitBuffer(in, 1, 256);
     pipe.InitBuffer(out, 1, 256);
     AscendC::GlobalTensor<float> source, target;

@@ -67,6 +67,9 @@ enum class TPosition : uint8_t {
     MAX = 16,
 };
 
+// The name that kernels of earlier releases use.
+using QuePosition = TPosition;
+
 enum class HardEvent : uint8_t {
     MTE2_MTE1 = 0,
     MTE1_MTE2 = 1,

@@ -1,0 +1,72 @@
+"""Types that follow from the nodes before are those that onnx infers."""
+
+import numpy as np
+import onnx
+import pytest
+
+from opforge.frontend import value_types
+from opforge.frontend.graph import GraphView
+from opforge.frontend.near_types import _RULES
+from opforge.frontend.operators import project_specs
+from opforge.frontend.value_types import ValueTypes
+
+DIMS = {
+    "reshape": [-1, 6],
+    "fixed": [4, 6],
+    "copied": [0, -1],
+    "wide": [5, 4, 6],
+    "ones": [1, 1],
+    "negative": [-1, 0, 2],
+}
+NODES = [
+    *(f"y = {op_type} (x)" for op_type, rule in _RULES.items() if rule is _RULES["Relu"]),
+    *(f"y = {op_type} ({names})" for op_type in ("Add", "Sub", "Mul", "Div") for names in ("x, x", "x, v", "v, x")),
+    *("y = Add (x, h)", "y = Add (x, w)", "y = Add (x, c)", "y = Mul (c, c)", "y = Add (u, x)", "y = Add (x, b)"),
+    *("y = MatMul (x, w)", "y = MatMul (u, w)", "y = MatMul (w, x)", "y = MatMul (x, v)", "y = MatMul (x, h)"),
+    *("y = MatMul (b, w)", "y = MatMul (b, b)"),
+    *("y = Cast <to = 10> (x)", "y = Cast <to = 99> (x)", "y = Cast <to = 7> (u)"),
+    *(f"y = Reshape ({name}, {dims})" for name in ("x", "u", "w") for dims in DIMS),
+    *(f"y = Expand ({name}, {dims})" for name in ("x", "u", "v") for dims in DIMS),
+    *("y = Transpose (x)", "y = Transpose <perm = [2, 0, 1]> (b)", "y = Transpose <perm = [0, 0]> (x)"),
+    *("y = npu.NPUGroupedBiasAddGrad (b, i)", "y = npu.NPUGroupedBiasAddGrad (b)", "y = npu.Relu (x)"),
+    *("t = Relu (x) s = MatMul (t, w) y = Sigmoid (s)", "y = Neg (t) t = Exp (x)", "t = Flatten (x) y = Neg (t)"),
+]
+
+
+def model(nodes):
+    text = """<ir_version: 8, opset_import: ["" : 20, "npu" : 1]>
+    g (float[N, 6] x, float[N, M] u, float[6, 3] w, float[6] v, float16[6] h, float[2, 1, 6] b, float[1, M] c,
+    int64[2] i) => (y) {"""
+    parsed = onnx.parser.parse_model(f"{text}{nodes}}}")
+    tensors = [onnx.numpy_helper.from_array(np.array(dims, np.int64), name) for name, dims in DIMS.items()]
+    parsed.graph.initializer.extend(tensors)
+    return parsed
+
+
+def types(nodes, monkeypatch, *, without):
+    def fail(_model):
+        raise value_types._InferenceError("is not wanted")
+
+    with monkeypatch.context() as patch:
+        if without == "onnx":
+            patch.setattr(value_types, "_infer_shapes", fail)
+        else:
+            patch.setattr(value_types.ValueTypes, "_near_types", lambda *_: Unknown())
+        view = GraphView(model(nodes))
+        return ValueTypes(view, project_specs()).of(view.main, "y")
+
+
+class Unknown:
+    def of(self, _name):
+        return value_types.ValueType()
+
+
+@pytest.mark.parametrize("nodes", NODES)
+def test_a_type_is_that_of_onnx_or_left_to_it(nodes, monkeypatch):
+    near = types(nodes, monkeypatch, without="onnx")
+    assert near in (value_types.ValueType(), types(nodes, monkeypatch, without="near"))
+
+
+def test_most_are_found(monkeypatch):
+    unknown = [nodes for nodes in NODES if not types(nodes, monkeypatch, without="onnx").complete]
+    assert 0 < len(unknown) < len(NODES) // 3, unknown

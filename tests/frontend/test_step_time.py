@@ -1,0 +1,267 @@
+"""`opforge run` with the time of a whole step: estimates of the twin for our nodes, a simpler one for all others."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import onnx
+import pytest
+from make_training_steps import HERE, STEPS
+from onnx import helper
+from typer.testing import CliRunner
+
+from opforge import twin
+from opforge.codegen.cli import app
+from opforge.codegen.errors import UserError
+from opforge.frontend import convert, execute
+from opforge.frontend.execute import TwinMode, run_model
+from opforge.frontend.step_time import step_time
+from opforge.frontend.verify import sample_inputs
+from opforge.twin.build import npu_model
+
+NODE = "npu.NPUGroupedBiasAddGrad"
+SOC = "Ascend910B1"
+FAST = TwinMode(is_strict=False)
+
+
+def parse(text):
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18, "npu" : 1]> g {text}')
+
+
+def opforge(*arguments):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def timed(model, arrays, mode=FAST):
+    execution = run_model(model, arrays, mode=mode, keep_values=True)
+    return execution, step_time(model, execution, SOC)
+
+
+@pytest.fixture(scope="module", params=STEPS)
+def step(request, tmp_path_factory):
+    """A converted training step and all that `opforge run` writes of it."""
+    folder = tmp_path_factory.mktemp(request.param)
+    conversion = convert(onnx.load(HERE / f"{request.param}_training.onnx"), lower_training=True)
+    onnx.save(conversion.model, folder / "m.onnx")
+    paths = {"outputs": folder / "o.npz", "json": folder / "r.json", "trace": folder / "t.json"}
+    options = [text for name, path in paths.items() for text in (f"--{name}", path)]
+    result = opforge("run", folder / "m.onnx", *options)
+    assert result.exit_code == 0, result.output
+    return conversion, folder, result.output
+
+
+def test_a_training_step_runs_on_made_up_arrays(step):
+    """Every one of our nodes ran on the twin, with the estimate that a call alone has, and the numbers are right."""
+    conversion, folder, printed = step
+    report = json.loads((folder / "r.json").read_text())
+    arrays = sample_inputs(conversion.model, convert(conversion.model))
+    execution, _ = timed(conversion.model, arrays)
+    assert [node["node"] for node in report["nodes"]] == [call.node for call in execution.calls]
+    assert {node["node"] for node in report["nodes"]} == {entry.node for entry in conversion.mapped}
+    by_name = {entry.node: entry for entry in conversion.mapped}
+    specs = {spec.op_type: spec for spec in execute_specs()}
+    for node in report["nodes"]:
+        entry = by_name[node["node"]]
+        names = [tensor.name for tensor in specs[entry.op].inputs]
+        inputs = {key: execution.values[name] for key, name in zip(names, entry.inputs, strict=True) if name}
+        alone = twin.run(entry.op, inputs, entry.attrs).report
+        assert node["estimate_us"] == alone.estimate_us > alone.launch_us
+        assert (node["gm_bytes_read"], node["gm_bytes_written"]) == (alone.gm_bytes_read, alone.gm_bytes_written)
+        assert f"{alone.estimate_us:.2f}" in printed
+    wanted = execute.execute(conversion.model, arrays, operators="function")
+    with np.load(folder / "o.npz") as outputs:
+        assert set(outputs.files) == wanted.keys()
+        for name in outputs.files:
+            np.testing.assert_allclose(outputs[name], wanted[name], rtol=1e-3, atol=1e-4)
+
+
+def execute_specs():
+    from opforge.frontend.operators import project_specs
+
+    return project_specs()
+
+
+def test_shares_add_up_to_the_step(step):
+    _, folder, printed = step
+    report = json.loads((folder / "r.json").read_text())
+    total = report["step"]
+    assert total["ours_us"] + total["others_us"] == pytest.approx(total["estimate_us"])
+    assert sum(node["estimate_us"] for node in report["nodes"]) == pytest.approx(total["ours_us"])
+    for node in report["nodes"]:
+        assert node["share"] == pytest.approx(node["estimate_us"] / total["estimate_us"])
+        assert f"{100 * node['share']:.1f} %" in printed
+    launch = npu_model()["constants"]["launch_seconds"]["value"] * 1e6
+    assert total["others"] > 90
+    assert total["others_us"] >= total["others"] * launch
+    nodes = onnx.load(folder / "m.onnx").graph.node
+    assert len(nodes) == len(report["nodes"]) + total["others"] + total["free"]
+    assert total["free"] >= sum(node.op_type in ("Constant", "Reshape") for node in nodes)
+    assert "an estimate of" in printed
+
+
+def test_the_trace_has_every_node_and_the_cores_of_ours(step):
+    _, folder, _ = step
+    report = json.loads((folder / "r.json").read_text())
+    trace = json.loads((folder / "t.json").read_text())
+    events = trace["traceEvents"]
+    assert "estimate" in trace["otherData"]["note"]
+    nodes = [event for event in events if event["ph"] == "X" and event["pid"] == -1]
+    assert len(nodes) == report["step"]["others"] + len(report["nodes"])
+    for before, after in pairwise(nodes):
+        assert before["ts"] + before["dur"] == pytest.approx(after["ts"])
+    end = nodes[-1]["ts"] + nodes[-1]["dur"]
+    assert end == pytest.approx(report["step"]["estimate_us"])
+    ours = [event for event in nodes if event["tid"] == 0]
+    assert [(event["name"], event["dur"]) for event in ours] == [
+        (node["node"], node["estimate_us"]) for node in report["nodes"]
+    ]
+    cores = [event for event in events if event["ph"] == "X" and event["pid"] >= 0]
+    for event in ours:
+        own = [core for core in cores if event["ts"] <= core["ts"] < event["ts"] + event["dur"]]
+        cores = [core for core in cores if core not in own]
+        launch = npu_model()["constants"]["launch_seconds"]["value"] * 1e6
+        assert min(core["ts"] for core in own) >= event["ts"] + launch - 1e-3
+        assert max(core["ts"] + core["dur"] for core in own) == pytest.approx(event["ts"] + event["dur"], abs=1e-3)
+    assert cores == []
+    named = [(event["name"], event["pid"], event["tid"]) for event in events if event["ph"] == "M"]
+    assert len(named) == len(set(named))
+
+
+def best_us(moved, products=0.0, peak=1024):
+    """By hand: 5 us of launch, then 1.6 TB/s or 24 cube cores at 1850 MHz."""
+    return 5 + max(moved / 1.6e12, products / (peak * 24 * 1850e6)) * 1e6
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("(float[512, 512] a, float[512, 512] b) => (float[512, 512] y) {y = MatMul (a, b)}", best_us(3 << 20, 512**3)),
+        (
+            "(float16[4, 8, 16] a, float16[4, 16, 32] b) => (float16[4, 8, 32] y) {y = MatMul (a, b)}",
+            best_us(2 * 4 * (8 * 16 + 16 * 32 + 8 * 32), 4 * 8 * 16 * 32, 4096),
+        ),
+        (
+            "(float[64, 512] a, float[1024, 512] b, float[1024] c) => (y) {y = Gemm <transB=1> (a, b, c)}",
+            best_us(4 * (64 * 512 + 1024 * 512 + 1024 + 64 * 1024), 64 * 512 * 1024),
+        ),
+        (
+            "(float[2, 4, 10, 10] x, float[6, 2, 3, 3] w) => (float[2, 6, 8, 8] y) {y = Conv <group = 2> (x, w)}",
+            best_us(4 * (800 + 108 + 768), 2 * 6 * 8 * 8 * 2 * 9),
+        ),
+        (
+            "(float[2, 4, 8, 8] x, float[4, 6, 3, 3] w) => (float[2, 6, 10, 10] y) {y = ConvTranspose (x, w)}",
+            best_us(4 * (512 + 216 + 1200), 2 * 4 * 8 * 8 * 6 * 9),
+        ),
+        ("(float[1000, 1000] x) => (float[1000, 1000] y) {y = Add (x, x)}", best_us(8_000_000)),
+        ("(float[4, 6] x) => (float[6, 4] y) <int64[2] s = {6, 4}> {y = Reshape (x, s)}", 0),
+    ],
+)
+def test_other_nodes_take_what_they_move_or_multiply(text, wanted):
+    model = parse(text)
+    _, step = timed(model, sample_inputs(model, convert(model)))
+    assert step.total_us == pytest.approx(wanted)
+    assert step.free == (wanted == 0)
+
+
+def test_calls_of_a_node_in_a_loop_are_one_row(calls):
+    body = onnx.parser.parse_graph(
+        f"b (int64 k, bool go, float[6, 3] a) => (bool more, float[6, 3] s)"
+        f" {{more = Identity (go) [inner] u = {NODE} (a, i) s = Neg (a)}}"
+    )
+    model = parse(
+        f"(float[6, 3] x, int64[3] i, int64 n, bool c) => (float[6, 3] y, float[3, 3] z) {{[first] z = {NODE} (x, i)}}"
+    )
+    model.graph.node.append(helper.make_node("Loop", ["n", "c", "x"], ["y"], "loop", body=body))
+    arrays = {"x": np.ones((6, 3), np.float32), "i": np.array([1, 2, 6]), "n": np.array(4), "c": np.array(True)}
+    _, step = timed(model, arrays)
+    assert [(entry.name, len(entry.calls), entry.estimate_us) for entry in step.ours] == [
+        ("first", 1, 7.5),
+        ("inner", 4, 30.0),
+    ]
+    assert [entry.name for entry in step.others] == ["loop"]
+    assert [node["calls"] for node in step.report()["nodes"]] == [1, 4]
+
+
+def test_a_trace_of_a_huge_model_is_bounded(monkeypatch):
+    monkeypatch.setattr(execute, "MOST_EVENTS", 10)
+    model = parse(f"(float[40, 30] x, int64[2] i) => (y, z) {{[a] y = {NODE} (x, i) [b] z = {NODE} (x, i)}}")
+    arrays = {"x": np.ones((40, 30), np.float32), "i": np.array([7, 40])}
+    execution, step = timed(model, arrays, TwinMode(is_strict=False, is_traced=True))
+    first, second = execution.calls
+    assert len(first.events) > 10
+    assert second.events == []
+    assert [entry.name for entry in step.ours] == ["a", "b"]
+
+
+def test_strict_is_asked_for(tmp_path, monkeypatch):
+    given = []
+
+    def run(*_, **options):
+        given.append(options)
+        raise twin.AclnnError("aclnnX", 161001, "stop")
+
+    monkeypatch.setattr(twin, "run", run)
+    onnx.save(parse(f"(float[2, 4, 3] x) => (float[2, 3] y) {{[n] y = {NODE} (x)}}"), tmp_path / "m.onnx")
+    for flags in ((), ("--strict",)):
+        with pytest.raises(UserError, match="161001"):
+            opforge("run", tmp_path / "m.onnx", *flags)
+    assert given == [{"soc": SOC, "strict": False, "seed": 1}, {"soc": SOC}]
+
+
+@pytest.fixture
+def plain(tmp_path):
+    onnx.save(parse(f"(float[6, 3] x, int64[3] i) => (float[3, 3] y) {{[n] y = {NODE} (x, i)}}"), tmp_path / "m.onnx")
+    np.savez(tmp_path / "in.npz", x=np.ones((6, 3), np.float32), i=np.array([1, 2, 6]))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--soc", "Ascend1"), "soc: got 'Ascend1', expected one of Ascend910B1"),
+        (("--inputs", "m.onnx"), "m.onnx: cannot read the inputs"),
+        (("--inputs", "cut.npz"), "cut.npz: cannot read the inputs"),
+        (("--inputs", "wrong.npz"), "'xx' is no input of the model, expected 'x', 'i'; did you mean 'x'?"),
+        (("--inputs", "shape.npz"), "input 'x' has float32 [6, 4], expected float32 [6, 3]"),
+        (("--inputs", "missing.npz"), "cannot read the inputs: No such file"),
+        (("--trace", "m.onnx"), "cannot write the trace over"),
+        (("--trace", "t.json", "--json", "t.json"), "cannot write the trace over"),
+        (("--trace", "no/t.json"), "the folder no does not exist"),
+        (("--inputs", "in.npz", "--trace", "in.npz"), "cannot write the trace over in.npz"),
+    ],
+)
+def test_a_mistake_is_named_and_nothing_is_written(plain, monkeypatch, arguments, message):
+    monkeypatch.chdir(plain)
+    (plain / "cut.npz").write_bytes((plain / "in.npz").read_bytes()[:100])
+    np.savez(plain / "wrong.npz", xx=np.ones((6, 3), np.float32), x=np.ones((6, 3), np.float32), i=np.arange(3))
+    np.savez(plain / "shape.npz", x=np.ones((6, 4), np.float32), i=np.arange(3))
+    before = {path.name: path.read_bytes() for path in plain.iterdir()}
+    with pytest.raises(UserError) as caught:
+        opforge("run", "m.onnx", *arguments)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+    assert {path.name: path.read_bytes() for path in plain.iterdir()} == before
+
+
+def test_arrays_that_nobody_can_make_up_are_one_line(plain):
+    model = onnx.load(plain / "m.onnx")
+    model.graph.input.append(helper.make_tensor_value_info("big", 1, [1 << 20, 1 << 20]))
+    onnx.save(model, plain / "m.onnx")
+    with pytest.raises(UserError, match="input 'big': got 1099511627776 elements"):
+        opforge("run", plain / "m.onnx")
+
+
+def test_names_cannot_style_the_terminal_nor_leave_the_trace(plain):
+    model = onnx.load(plain / "m.onnx")
+    model.graph.node[0].name = '"}]\x1b[31m[red]'
+    onnx.save(model, plain / "m.onnx")
+    result = opforge("run", plain / "m.onnx", "--trace", plain / "t.json")
+    assert result.exit_code == 0, result.output
+    assert "\x1b[31m" not in result.output
+    events = json.loads((plain / "t.json").read_text())["traceEvents"]
+    assert [event["name"] for event in events if event["ph"] == "X" and event["pid"] == -1] == ['"}]\x1b[31m[red]']
+    assert not [path for path in plain.iterdir() if path.name.startswith(".")]
