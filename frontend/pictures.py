@@ -136,7 +136,7 @@ class Painter:
         node = scope.node(number)
         kind = "ours" if (normal_domain(node.domain), node.op_type) in self._ours else "node"
         lines = [plain(node.name, _LETTERS)] if node.name else []
-        return Box(kind, plain(key_text(node), _LETTERS + 14), lines, plain(node.name, _TIP_LETTERS))
+        return Box(kind, plain(key_text(node), 2 * _LETTERS), lines, plain(node.name, _TIP_LETTERS))
 
     def _input(self, scope: Scope, name: str) -> Box:
         box = self._value("input", scope, name)
@@ -168,7 +168,8 @@ class Painter:
         except NotConstant:
             return None
         dims = "x".join(map(str, value.shape))
-        text = str(value.tolist()) if value.size <= 4 else f"{value.dtype} {dims}"
+        numbers = ", ".join(map(str, value.flat)) if value.size <= 4 else f"{value.dtype} {dims}"
+        text = numbers if value.ndim == 0 else f"[{numbers}]"
         return Box("constant", plain(text, _LETTERS), [], plain(f"{name}: {value.dtype} [{dims}]", _TIP_LETTERS))
 
 

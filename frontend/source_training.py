@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from math import erf, pi, sqrt
 from typing import Any
@@ -264,7 +264,51 @@ def _accumulate(buffer: Array, gradient: Array, overwrite: Array | None = None) 
     return np.ones(1, bool), gradient if is_new else buffer + gradient
 
 
+def _adam_step(
+    rate: Array,
+    step: Array,
+    weights: Sequence[Array],
+    gradients: Sequence[Array],
+    firsts: Sequence[Array],
+    seconds: Sequence[Array],
+    signal: Array | None = None,
+    **attributes: Any,
+) -> tuple[Any, ...]:
+    """A step of AdamW: the flag, weights, first and second moments."""
+    is_done = signal is None or bool(signal.item())
+    if not is_done:
+        return np.array([False]), list(weights), list(firsts), list(seconds)
+    alpha, beta = attributes.get("alpha", 0.9), attributes.get("beta", 0.999)
+    epsilon, decay = attributes.get("epsilon", 1e-8), attributes.get("weight_decay", 0.01)
+    is_late = attributes.get("adam_mode", 0) == 1
+    count, lr = int(step.item()), float(rate.item())
+    share, root_share = (1 - alpha**count, sqrt(1 - beta**count)) if attributes.get("correct_bias", 1) else (1.0, 1.0)
+    results: tuple[list[Array], list[Array], list[Array]] = ([], [], [])
+    for weight, gradient, first, second in zip(weights, gradients, firsts, seconds, strict=True):
+        w, g = _wide(weight), _wide(gradient)
+        m, v = alpha * _wide(first) + (1 - alpha) * g, beta * _wide(second) + (1 - beta) * g**2
+        if is_late:
+            w = w - lr * (m / share) / ((np.sqrt(v) + epsilon) / root_share)
+            w = w * (1 - lr * decay)
+        else:
+            w = w * (1 - lr * decay)
+            w = w - lr * (m / share) / (np.sqrt(v) / root_share + epsilon)
+        for kept, value in zip(results, (w, m, v), strict=True):
+            kept.append(value.astype(weight.dtype))
+    return np.array([True]), *results
+
+
+def _descent(
+    rate: Array, weights: Sequence[Array], gradients: Sequence[Array], signal: Array | None = None
+) -> tuple[Any, ...]:
+    """A step of plain gradient descent: the flag and the weights."""
+    lr = float(rate.item()) if signal is None or signal.item() else 0.0
+    pairs = zip(weights, gradients, strict=True)
+    return np.array([lr != 0]), [(_wide(w) - lr * _wide(g)).astype(w.dtype) for w, g in pairs]
+
+
 TRAINING: Mapping[str, Function] = {
+    "AdamWOptimizer": _adam_step,
     "BatchNormInternal": _batch_norm_internal,
     "BiasFastGeluGrad_dX": _elementwise(lambda dy, x, b: dy * _fast_slope(x + b)),
     "BiasGelu": _elementwise(lambda x, b: (x + b) * _phi(x + b)),
@@ -289,6 +333,7 @@ TRAINING: Mapping[str, Function] = {
     "ReduceSumTraining": _reduce_sum_training,
     "ReluGrad": _elementwise(lambda dy, y: np.where(y > 0, dy, 0)),
     "Scale": _scale,
+    "SGDOptimizerV2": _descent,
     "SigmoidGrad": _elementwise(lambda dy, y: dy * y * (1 - y)),
     "SliceGrad": _slice_grad,
     "SoftmaxCrossEntropyLossGrad": _cross_entropy_grad,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, TypeProto, ValueInfoProto
+from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
@@ -24,6 +24,7 @@ from opforge.frontend.load import SourceModel
 from opforge.frontend.names import path_text, shown
 from opforge.frontend.operators import project_specs
 from opforge.frontend.opset import current_opset, write_opset
+from opforge.frontend.standard import constant
 from opforge.frontend.value_types import ValueTypes
 
 Array = NDArray[Any]
@@ -34,6 +35,11 @@ _MOST_ELEMENTS = 1 << 28
 _OPEN_DIM = 4
 # Nodes that pass values on as they are, or as another type or shape.
 _PASSING = {"Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+# Inputs that training nodes write over, in the order of their outputs behind the flag.
+_OVERWRITTEN = {"AdamWOptimizer": (2, 4, 5), "InPlaceAccumulatorV2": (0,), "SGDOptimizerV2": (1,)}
+# Nodes between an input and what has to be positive, and how many of them are looked at.
+_BETWEEN = _PASSING | {"Add", "Mul"}
+_MOST_BETWEEN = 3
 # What onnx's evaluator may add of its own, beside the tolerance of our operators.
 _RTOL, _ATOL = 1e-5, 1e-6
 
@@ -97,7 +103,7 @@ def verify_within(source: SourceModel, conversion: Conversion) -> list[Compariso
 
 
 def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
-    """The source, whose sums of gradients leave it under the names that they have after the conversion."""
+    """The source, with what it writes over its inputs as outputs, named as after the conversion."""
     if not conversion.lowered:
         return source
     model = ModelProto()
@@ -106,20 +112,38 @@ def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
     if target is not None:
         # onnxruntime writes standard nodes of newer opsets, which the evaluator knows in these only.
         write_opset(model, ValueTypes(GraphView(source)), target)
-    kinds = {value.name: value.type for value in model.graph.input}
+    graph = model.graph
+    kinds = {value.name: value.type for value in graph.input}
+    makers = {name: node for node in graph.node for name in node.output}
     flags: set[str] = set()
-    for node in model.graph.node:
-        updated = f"{node.input[0]}_updated" if node.input else ""
-        if node.op_type != "InPlaceAccumulatorV2" or len(node.output) > 1:
+    added: list[NodeProto] = []
+    for node in graph.node:
+        if node.op_type not in _OVERWRITTEN or len(node.output) != 1:
             continue
-        node.output.append(updated)
         flags.add(node.output[0])
-        model.graph.output.add(name=updated).type.CopyFrom(kinds.get(node.input[0], TypeProto()))
-    kept = [value for value in model.graph.output if value.name not in flags]
+        for position in _OVERWRITTEN[node.op_type]:
+            name = node.input[position]
+            updated = f"{name}_updated"
+            node.output.append(updated)
+            maker = makers.get(name)
+            if maker is None or maker.op_type != "SequenceConstruct":
+                graph.output.add(name=updated).type.CopyFrom(kinds.get(name, TypeProto()))
+                continue
+            for number, member in enumerate(maker.input):
+                added += _member(updated, number, f"{member}_updated")
+                graph.output.add(name=f"{member}_updated").type.CopyFrom(kinds.get(member, TypeProto()))
+    graph.node.extend(added)
+    kept = [value for value in graph.output if value.name not in flags]
     outputs = [ValueInfoProto.FromString(value.SerializeToString()) for value in kept]
-    del model.graph.output[:]
-    model.graph.output.extend(outputs)
+    del graph.output[:]
+    graph.output.extend(outputs)
     return model
+
+
+def _member(sequence: str, number: int, name: str) -> list[NodeProto]:
+    """Nodes that take one tensor out of a sequence."""
+    place = f"{name}_place"
+    return [constant(place, np.array(number)), helper.make_node("SequenceAt", [sequence, place], [name])]
 
 
 def _compare(name: str, before: Array, after: Array, specs: Sequence[OpSpec]) -> Comparison:
@@ -152,6 +176,10 @@ def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]
         for name, kind in input_types(model).items()
         if not kind.optional
     }
+    for name in _positive(conversion.model) & arrays.keys():
+        # A root of a negative number or a step 0 would make what is no number, before and after: that proves nothing.
+        array = arrays[name]
+        arrays[name] = np.maximum(array, 1) if array.dtype.kind in "iu" else (abs(array) + 0.1).astype(array.dtype)
     specs = {spec.op_type: spec for spec in project_specs()}
     scopes = _scopes_by_node(conversion.model)
     for entry in conversion.mapped:
@@ -200,6 +228,19 @@ def _meant(entry: Mapped, parameter: str, array: Array, rows_of: Array | None, g
         case "BatchNormElemtBackward", "invstd":
             return generator.uniform(0.5, 2.0, array.shape).astype(array.dtype)
     return array
+
+
+def _positive(model: ModelProto) -> set[str]:
+    """Exponents, which count steps, and values that a square root is taken of; or of a sum or product of either."""
+    makers = {name: node for node in model.graph.node for name in node.output}
+    names = {name for node in model.graph.node if node.op_type == "Sqrt" for name in node.input}
+    names |= {node.input[1] for node in model.graph.node if node.op_type == "Pow" and len(node.input) > 1}
+    found = set(names)
+    for _ in range(_MOST_BETWEEN):
+        nodes = [makers[name] for name in names if name in makers]
+        names = {name for node in nodes if node.op_type in _BETWEEN for name in node.input} - found
+        found |= names
+    return found
 
 
 def _scopes_by_node(model: ModelProto) -> Mapping[str, Scope]:

@@ -5,18 +5,20 @@ import onnx
 import onnxruntime
 import pytest
 from make_training_steps import HERE, STEPS, feed, joined, sample
+from onnx import helper
 
 from opforge.frontend import convert
 from opforge.frontend.atc_types import is_registered
 from opforge.frontend.check import check_model
+from opforge.frontend.execute import execute
 from opforge.frontend.load import load_model
-from opforge.frontend.verify import verify
+from opforge.frontend.verify import sample_inputs, verify
 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_whole_step(name):
     """Loss, gradients, moments and weights are those of onnxruntime-training, and ATC knows every node."""
-    step = joined(*(onnx.load(HERE / f"{name}_{kind}.onnx") for kind in ("training", "optimizer")))
+    step = whole(name)
     conversion = convert(step, lower_training=True)
     model = conversion.model
     onnx.checker.check_model(model, full_check=True)
@@ -55,16 +57,57 @@ def test_the_training_graph_alone(name):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_the_numbers_can_be_verified(name):
-    """Against the definitions of onnxruntime's nodes, sums of gradients included."""
-    training = onnx.load(HERE / f"{name}_training.onnx")
-    comparisons = verify(training, convert(training, lower_training=True))
-    assert len(comparisons) == len(training.graph.output)
+    """Against the definitions of onnxruntime's nodes, on arrays of which everything is a number."""
+    step = whole(name)
+    conversion = convert(step, lower_training=True)
+    comparisons = verify(step, conversion)
+    assert {entry.output for entry in comparisons} == {value.name for value in conversion.model.graph.output}
     assert not [entry for entry in comparisons if not entry.same]
+    kept = {value.name for value in conversion.model.graph.input}
+    arrays = {key: array for key, array in sample_inputs(step, conversion).items() if key in kept}
+    results = execute(conversion.model, arrays, operators="function")
+    assert all(np.isfinite(array).all() for array in results.values())
+    with np.load(HERE / f"{name}_step.npz") as wanted:
+        assert len(wanted.files) == len(comparisons)
+
+
+def whole(name):
+    return joined(*(onnx.load(HERE / f"{name}_{kind}.onnx") for kind in ("training", "optimizer")))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"adam_mode": 0}, {"correct_bias": 0}, {"weight_decay": 0.3}, {"alpha": 0.5}, {"epsilon": 0.1}]
+)
+def test_every_setting_of_the_optimizer_is_compared(changes):
+    """The step with other settings converts to the same numbers, and differs from the conversion of the original."""
+    step, changed = whole("conv"), whole("conv")
+    original = {"adam_mode": 1, "alpha": 0.9, "beta": 0.999, "correct_bias": 1, "epsilon": 1e-6, "weight_decay": 0.2}
+    for model, settings in ((step, original), (changed, original | changes)):
+        node = model.graph.node[-1]
+        assert node.op_type == "AdamWOptimizer"
+        del node.attribute[:]
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in settings.items())
+    assert all(entry.same for entry in verify(changed, convert(changed, lower_training=True)))
+    assert not all(entry.same for entry in verify(changed, convert(step, lower_training=True)))
+
+
+def test_plain_descent_is_compared():
+    text = """(float[1] rate, float[3] a, float[3] b, float[2] c, float[2] d) => (bool[1] done)
+        {w = SequenceConstruct (a, c) g = SequenceConstruct (b, d)
+        done = com.microsoft.SGDOptimizerV2 (rate, w, g)}"""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 15, "com.microsoft" : 1]> g {text}')
+    conversion = convert(model, lower_training=True)
+    comparisons = verify(model, conversion)
+    assert {(entry.output, entry.same) for entry in comparisons} == {("a_updated", True), ("c_updated", True)}
+    swapped = onnx.ModelProto.FromString(model.SerializeToString())
+    swapped.graph.node[1].input[0] = "a"
+    differing = {entry.output for entry in verify(swapped, conversion) if not entry.same}
+    assert differing == {"a_updated"}
 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_atc_would_take_it(name, tmp_path):
-    step = joined(*(onnx.load(HERE / f"{name}_{kind}.onnx") for kind in ("training", "optimizer")))
+    step = whole(name)
     path = tmp_path / "step.onnx"
     onnx.save(convert(step, lower_training=True).model, path)
     findings = check_model(load_model(path), {})
