@@ -32,7 +32,8 @@ GRAD = (
 )
 WRITTEN = """nf = Cast <to = 1> (n) t = ReduceSum <keepdims = 0> (nf) ma = Div (a, t) mb = Div (b, t)
     mc = Reshape (m, d) sc = Reshape (s, d) wc = Reshape (w, d) ac = Reshape (ma, d) bc = Reshape (mb, d)
-    x0 = Sub (x, mc) s2 = {0} k = Mul (bc, s2) p = Mul (x0, k) g0 = Sub (g, ac) r = Sub (g0, p) f = Mul (sc, wc) y = Mul (r, f)"""
+    x0 = Sub (x, mc) s2 = {0} k = Mul (bc, s2) p = Mul (x0, k) g0 = Sub (g, ac) r = Sub (g0, p)
+    f = Mul (sc, wc) y = Mul (r, f)"""
 SUM = "(float[2, 4, 3] g) => (float[2, 3] y)"
 BIAS = "(float[6, 3] g) => (float[3, 3] y)"
 PARTS = "p0, p1, p2 = {0} (g, sizes) {1} y = Concat <axis = 0> (s0, s1, s2)"
