@@ -55,10 +55,8 @@ done
 [ "$all" = 0 ] || [ "$what" = -u ] || refuse "--all goes with -u"
 if [ -n "$cann" ]; then
     [ "$what" = --pkg ] || refuse "--cann goes with --pkg"
-    [ -f "$cann/compiler/version.info" ] || {
-        echo "build.sh: --cann: got '$cann', expected the folder of a CANN toolkit; without one, --pkg alone makes a source release" >&2
-        exit 3
-    }
+    [ -f "$cann/compiler/version.info" ] ||
+        refuse "--cann: got '$cann', expected the folder of a CANN toolkit; without one, --pkg alone makes a source release"
 fi
 [ -n "$what" ] || [ "$install_deps" = 1 ] || { usage; exit 2; }
 

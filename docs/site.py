@@ -12,7 +12,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import figures
 
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
@@ -21,9 +25,26 @@ from opforge.codegen.loader import load_project
 from opforge.codegen.project import Project
 from opforge.codegen.writer import replace_file
 
+if TYPE_CHECKING:
+    from opforge.codegen.model import OpSpec
+
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = "docs/commands.md"  # made here
-ROOMS = ("op_proto", "op_host", "op_kernel", "op_plugin", "codegen", "frontend", "twin", "package", "benchmarks")
+COMMANDS, FIGURES = "docs/commands.md", "docs/figures.md"  # made here
+LEARN = ("docs/tutorial.md", "docs/messages.md")
+ROOMS = (
+    "op_proto",
+    "op_host",
+    "op_kernel",
+    "op_plugin",
+    "codegen",
+    "frontend",
+    "twin",
+    "package",
+    "tests",
+    "benchmarks",
+    "examples",
+    "docs",
+)
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]\\]|\\.)+)\]\(([^()\s]+)\)")
 _FENCED = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
@@ -38,26 +59,23 @@ def pages() -> dict[str, str]:
     Raises:
         DeadLinkError: A page links to what does not exist.
     """
-    operators = _operator_pages()
+    specs = load_project(Project(ROOT))
+    operators = _operator_pages(specs)
     texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in _written()} | operators
     texts[COMMANDS] = _commands_page()
+    texts[FIGURES] = figures.page([spec.op_type for spec in specs])
     texts["README.md"] += _contents(sorted(operators))
     return {path: _with_links(path, text, texts) for path, text in texts.items()}
 
 
 def _written() -> list[str]:
-    return ["README.md", "CONTRIBUTING.md", *_learn(), *(f"{room}/README.md" for room in ROOMS)]
+    return ["README.md", "CONTRIBUTING.md", *LEARN, *(f"{room}/README.md" for room in ROOMS)]
 
 
-def _learn() -> list[str]:
-    return sorted((f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")), reverse=True)
-
-
-def _operator_pages() -> dict[str, str]:
-    project = Project(ROOT)
-    tree = rendered([(spec, project.root) for spec in load_project(project)], is_complete=True).tree
-    names = {path: f"operators/{Path(path).name}" for path in tree.files if path.startswith("docs/")}
-    return {name: tree.files[path] for path, name in names.items()}
+def _operator_pages(specs: Sequence[OpSpec]) -> dict[str, str]:
+    files = rendered([(spec, ROOT) for spec in specs], is_complete=True).tree.files
+    names = {f"aclnn{spec.op_type}.md": spec.op_type for spec in specs}
+    return {f"operators/{name}": files[f"docs/{name}"] + figures.operator_section(op) for name, op in names.items()}
 
 
 def _commands_page() -> str:
@@ -76,7 +94,7 @@ def _commands_page() -> str:
 
 def _contents(operators: list[str]) -> str:
     captions = {
-        "Learn": [*_learn(), COMMANDS],
+        "Learn": [*LEARN, COMMANDS, FIGURES],
         "Operators": operators,
         "Rooms": ["CONTRIBUTING.md", *(f"{room}/README.md" for room in ROOMS)],
     }

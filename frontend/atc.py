@@ -22,6 +22,7 @@ from opforge.frontend.files import NewFile, write_files
 from opforge.frontend.limits import claimed
 from opforge.frontend.load import load_model
 from opforge.frontend.names import path_text, shown
+from opforge.frontend.progress import waiting
 from opforge.frontend.save import require_targets
 
 _ONNX, _GE_IR = 5, 1
@@ -54,10 +55,11 @@ def check_command(model: Path, *, json_out: Path | None) -> int:
     Raises:
         UserError: The model is unusable.
     """
-    source = load_model(model)
+    with waiting(f"reading {path_text(model)}"):
+        source = load_model(model)
     if json_out is not None:
         require_targets(source, [(json_out, "report")])
-    with claimed(path_text(model), len(source.data)):
+    with claimed(path_text(model), len(source.data)), waiting(f"checking {path_text(model)}"):
         findings = check_model(source, os.environ)
     if json_out is not None:
         text = json.dumps({"model": path_text(model), "findings": [asdict(finding) for finding in findings]}, indent=2)
@@ -88,8 +90,9 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
     """
     if code := convert_command(model, converted, convert_options):
         return code
-    source = load_model(converted)
-    findings = check_model(source, os.environ)
+    with waiting(f"checking {path_text(converted)}"):
+        source = load_model(converted)
+        findings = check_model(source, os.environ)
     _print(converted, findings)
     if any(finding.level == "error" for finding in findings):
         return 1

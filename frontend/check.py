@@ -23,7 +23,7 @@ from opforge.frontend.parser_safe import SPELLINGS, constant_only_nodes, is_cons
 from opforge.frontend.rules import Context
 from opforge.frontend.sparse import sparse_constants, without_sparse
 from opforge.frontend.value_types import DTYPE_WORDS
-from opforge.package.surroundings import CUSTOM_PATH, OPP_PATH, Surroundings
+from opforge.package.surroundings import CUSTOM_PATH, OPP_PATH, Surroundings, is_visible
 
 CONVERT = "convert it with opforge convert"
 # Element types of ONNX that the parser's table lacks.
@@ -289,9 +289,9 @@ def _packages(
     }
     for op_type, name in used.items():
         holding = [vendor for vendor in vendors if op_type in vendor.operators]
-        if not any(vendor.libraries["ONNX plugin"].is_file() for vendor in holding):
+        if not any(is_visible(vendor.libraries["ONNX plugin"]) for vendor in holding):
             cause = f"no package of {CUSTOM_PATH} or {OPP_PATH} has a plugin for {op_type}"
             yield Finding(name, "E13010", cause, "install the package, then source its set_env.bash")
-        elif not any(vendor.libraries["shape inference"].is_file() for vendor in holding):
+        elif not any(is_visible(vendor.libraries["shape inference"]) for vendor in holding):
             cause = f"no package of {CUSTOM_PATH} or {OPP_PATH} registers the IR of {op_type}"
             yield Finding(name, "E10501", cause, "install the whole package; its op_proto folder is missing")

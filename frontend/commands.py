@@ -18,6 +18,7 @@ from opforge.frontend.limits import claimed
 from opforge.frontend.load import SourceModel, load_model
 from opforge.frontend.messages import ModelProto
 from opforge.frontend.names import path_text
+from opforge.frontend.progress import waiting
 from opforge.frontend.save import require_targets, write_model
 from opforge.frontend.summary import summary
 from opforge.frontend.untouched import is_untouched
@@ -61,7 +62,8 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     Raises:
         UserError: The model, an option or a path is unusable; nothing was written.
     """
-    source = load_model(model)
+    with waiting(f"reading {path_text(model)}"):
+        source = load_model(model)
     others = ((options.json, "report"), (options.html, "page"))
     targets = [(out, "model"), *((path, what) for path, what in others if path)]
     require_targets(source, targets, carried=out.suffix != ".air")
@@ -80,18 +82,20 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
     from opforge.frontend.conversion import convert
     from opforge.frontend.report import print_comparisons, print_conversion
 
-    conversion = convert(
-        source,
-        patterns=options.patterns,
-        lower_training=options.lower_training,
-        opset=options.opset,
-        domain=options.domain,
-    )
     comparisons = None
-    if options.verify:
-        from opforge.frontend.verify import verify_within
+    with waiting(f"converting {path_text(source.path)}"):
+        conversion = convert(
+            source,
+            patterns=options.patterns,
+            lower_training=options.lower_training,
+            opset=options.opset,
+            domain=options.domain,
+        )
+        if options.verify:
+            from opforge.frontend.verify import verify_within
 
-        comparisons = verify_within(source, conversion)
+            comparisons = verify_within(source, conversion)
+    if comparisons is not None:
         print_comparisons(comparisons)
         if not all(comparison.same for comparison in comparisons):
             print_conversion(conversion)

@@ -43,6 +43,7 @@ from opforge.frontend.sorted_groups import FuseSortedGroups
 from opforge.frontend.sparse import without_sparse
 from opforge.frontend.split_groups import FuseSplitGroups
 from opforge.frontend.torch_forms import torch_forms
+from opforge.frontend.value_types import ValueTypes
 
 # Rules of their own; the ones that go by name follow from the specs.
 _RULES: tuple[Rule, ...] = (
@@ -179,9 +180,9 @@ def convert(
     operators = {spec.op_type: spec for spec in specs}
     groups = frozenset([*(["patterns"] if patterns else []), *(["lower_training"] if lower_training else [])])
 
-    def search_in(searched: ModelProto) -> Search:
+    def search_in(searched: ModelProto, known: ValueTypes | None = None) -> Search:
         view = source_view if searched is source else GraphView(searched, where)
-        search = Search(Context(view, operators, folder), groups, domain)
+        search = Search(Context(view, operators, folder, known and known.over(view)), groups, domain)
         search.run()
         return search
 
@@ -206,14 +207,18 @@ def convert(
         found = search_in(inlined)
         if found.placements:
             base, search = inlined, found
+        del found
     target = _target_opset(search.context, opset, where, warnings, is_rewritten=bool(search.placements))
     if not search.placements and target is None and not lowering.lowered:
         return Conversion(source, [], [*search.left, *left], nodes, nodes, changed=False)
     copy = ModelProto()
     copy.CopyFrom(base)
     if target is not None:
-        write_opset(copy, search.context.types, target)
-        search = search_in(copy)
+        known = search.context.types
+        write_opset(copy, known, target)
+        # What is found in a large model takes as much memory as the model; the same of the copy comes in its place.
+        del search
+        search = search_in(copy, known)
     view = search.context.view.over(copy)
     placements = [replace(placement, scope=view.scopes[placement.scope.number]) for placement in search.placements]
     emitter = Emitter(view, domain, search.context.value_names)

@@ -68,6 +68,7 @@ class Emitter:
         self._domain = domain
         self._reads = ReadCounts(view)
         self._removed: dict[int, set[int]] = {}
+        self._outputs: set[str] = set()
         self._declarations: dict[int, dict[str, ValueInfoProto]] = {}
         node_names = Counter(node.name for scope in view.scopes for node in scope.body.node)
         inputs = {name for scope in view.scopes for name in scope.input_names}
@@ -94,6 +95,7 @@ class Emitter:
 
     def emit(self, placements: Sequence[Placement]) -> list[str]:
         """Replace nodes; return the names of the new ones, in the same order."""
+        self._outputs = {name for placement in placements for name in placement.call.outputs}
         names = [self._place(placement) for placement in placements]
         if self._domain == OPFORGE_DOMAIN:
             self._embed()
@@ -198,18 +200,18 @@ class Emitter:
                 continue
             dims = [dim if dim >= 0 else None for dim in found.shape]
             inferred = helper.make_tensor_type_proto(ELEMENT_TYPES[found.dtype], dims)
-            declared = self._declared(scope).get(name)
+            declared = self._declared(scope.number, scope.body).get(name)
             if declared is None:
                 scope.body.value_info.append(helper.make_value_info(name, inferred))
             else:
                 _refine(declared.type, inferred)
 
-    def _declared(self, scope: Scope) -> dict[str, ValueInfoProto]:
-        """The declarations of a graph by name, indexed when first needed."""
-        if scope.number not in self._declarations:
-            values = (*scope.body.value_info, *scope.body.output)
-            self._declarations[scope.number] = {value.name: value for value in values}
-        return self._declarations[scope.number]
+    def _declared(self, number: int, body: GraphProto) -> dict[str, ValueInfoProto]:
+        """The declarations of a graph by name, of outputs of ours only, looked up when first needed."""
+        if number not in self._declarations:
+            values = chain(body.value_info, body.output)
+            self._declarations[number] = {value.name: value for value in values if value.name in self._outputs}
+        return self._declarations[number]
 
     def _drop(self, scope: Scope, numbers: set[int]) -> None:
         """Remove nodes, and the declarations of what they made; put in what stands around the new ones."""

@@ -233,17 +233,12 @@ class GraphView:
     def bodies(self, model: ModelProto) -> list[GraphProto | FunctionProto]:
         """The graphs and functions of a model that has the same nodes, by scope number."""
         found: list[GraphProto | FunctionProto] = []
-
-        def enter(body: GraphProto | FunctionProto) -> None:
-            scope = self.scopes[len(found)]
+        waiting: list[GraphProto | FunctionProto] = [*reversed(model.functions), model.graph]
+        while waiting:
+            body, scope = waiting.pop(), self.scopes[len(found)]
             found.append(body)
-            for number in scope.captures:
-                for _, graph in _subgraphs(body.node[number], scope, number):
-                    enter(graph)
-
-        enter(model.graph)
-        for function in model.functions:
-            enter(function)
+            inside = [graph for n in scope.captures for _, graph in _subgraphs(body.node[n], scope, n)]
+            waiting += reversed(inside)
         return found
 
     @cached_property

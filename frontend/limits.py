@@ -60,9 +60,14 @@ class Limits:
             return f"takes more than {self.seconds} s of CPU time"
         crash = f", or crashes ({signal.Signals(-status).name})" if status < 0 else ""
         return (
-            f"needs more than {self.memory // _MIB} MB of memory{crash}; if the model is what it should be, allow more"
-            f" with the variable {MEMORY_VARIABLE}"
+            f"needs more than {self.memory // _MIB} MB of memory{crash}; if the model is what it should be,"
+            f" {allow_more(self.memory)}"
         )
+
+
+def allow_more(memory: int) -> str:
+    """The repair when `memory` bytes were too few."""
+    return f"set {MEMORY_VARIABLE}={2 * memory // _MIB}, or more, in the environment"
 
 
 def limits_for(size: int) -> Limits:
@@ -98,12 +103,16 @@ def _allow(memory: int) -> tuple[int, int]:
     return before
 
 
+def parsed_bytes(size: int) -> int:
+    """Memory that the messages in a file of `size` bytes may take."""
+    return max(_PARSED_BYTES + _PARSED_PER_BYTE * size, _granted())
+
+
 @contextmanager
 def parsing(size: int) -> Iterator[None]:
     """Let protobuf grow by what a file of `size` bytes can honestly need; beyond, it raises DecodeError."""
-    allowed = max(_PARSED_BYTES + _PARSED_PER_BYTE * size, _granted())
     with _lock:
-        before = _allow(_used_bytes() + allowed)
+        before = _allow(_used_bytes() + parsed_bytes(size))
         try:
             yield
         finally:
@@ -141,13 +150,13 @@ def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
     os.close(target)
     try:
         with os.fdopen(source, "rb") as stream:
-            answer = stream.read()
+            # Apart from what follows, which may be long: a slice would be a second one.
+            kind, content = stream.read(1), stream.read()
     except BaseException:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         raise
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    kind, content = answer[:1], answer[1:]
     if status != 0 or kind == b"":
         raise LimitError(limits.reason(status))
     if kind == b"u":
@@ -169,7 +178,9 @@ def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
         _restrict(limits, _used_bytes())
         with os.fdopen(target, "wb") as stream:
             try:
-                stream.write(b"=" + work())
+                answer = work()
+                stream.write(b"=")
+                stream.write(answer)
             except UserError as error:
                 stream.write(b"u" + str(error).encode(errors="backslashreplace"))
             except MemoryError:
@@ -197,10 +208,12 @@ def supervise() -> None:
     # The terminal sends it to both; the child decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with os.fdopen(source, "rb") as stream:
-        memory, seconds, place = [*stream.read().decode(errors="replace").split(" ", 2), "", ""][:3]
+        claim, *released = stream.read().decode(errors="replace").split("\n", 1)
+        memory, seconds, place = [*claim.split(" ", 2), "", ""][:3]
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     is_asked = -status in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    if place and status not in range(4) and not is_asked:
+    # A library that has no memory may also end the process as if all was well.
+    if place and (status not in range(4) or not released) and not is_asked:
         reason = Limits(int(memory), int(seconds)).reason(status)
         print(f"{place}: {reason}", file=sys.stderr, flush=True)  # noqa: T201  # the child, which should, is gone
         status = UserError.exit_code
@@ -246,3 +259,6 @@ def claimed(place: str, size: int) -> Iterator[None]:
     except (MemoryError, SystemError, DecodeError, EncodeError) as error:
         # protobuf has no single way to say that an allocation failed.
         raise UserError(f"{place}: {limits.reason(1)}") from error
+    finally:
+        if _claims >= 0:
+            os.write(_claims, b"\n")

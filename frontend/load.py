@@ -13,7 +13,7 @@ from opforge.codegen.errors import UserError
 from opforge.frontend.external import check_external_data
 from opforge.frontend.files import read_regular
 from opforge.frontend.graph import GraphView
-from opforge.frontend.limits import MEMORY_VARIABLE, parsing
+from opforge.frontend.limits import allow_more, parsed_bytes, parsing
 from opforge.frontend.messages import ModelProto
 from opforge.frontend.names import path_text, shown
 
@@ -65,7 +65,7 @@ def parse_model(data: bytes, where: object) -> ModelProto:
         if isinstance(error, MemoryError) or "alloc failed" in str(error):
             raise UserError(
                 f"{where}: the messages in its {len(data)} bytes take far more memory than those of exported models; if"
-                f" the model is what it should be, allow more with the variable {MEMORY_VARIABLE}"
+                f" the model is what it should be, {allow_more(parsed_bytes(len(data)))}"
             ) from error
         raise UserError(
             f"{where}: {len(data)} bytes that do not parse as an ONNX model (not protobuf, cut off, or nested too"

@@ -35,12 +35,14 @@ class Context:
         folder: Folder of the model, for external data; None when it is not known.
     """
 
-    def __init__(self, view: GraphView, specs: Mapping[str, OpSpec], folder: Path | None) -> None:
+    def __init__(
+        self, view: GraphView, specs: Mapping[str, OpSpec], folder: Path | None, types: ValueTypes | None = None
+    ) -> None:
         self.view = view
         self.specs = specs
         self.folder = folder
         self.judged: dict[Hashable, Judgement] = {}
-        self.types = ValueTypes(view, list(specs.values()))
+        self.types = types or ValueTypes(view, list(specs.values()))
         self.constants = Constants(self.types, folder)
 
     @cached_property

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, TypeProto
 from onnx.onnx_cpp2py_export import shape_inference
 
+from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
 from opforge.frontend.external import is_external
 from opforge.frontend.graph import GraphView, Scope, normal_domain
@@ -107,6 +108,14 @@ class ValueTypes:
         self._near: dict[int, NearTypes] = {}
         self.inference_error = ""
 
+    def over(self, view: GraphView) -> ValueTypes:
+        """The same for a copy of the model in which nodes were respelled and constants added: nothing else changed."""
+        types = ValueTypes(view, self._specs)
+        types.inference_error = self.inference_error
+        if "_inferred" in self.__dict__:
+            types.__dict__["_inferred"] = self._inferred
+        return types
+
     def of(self, scope: Scope, name: str) -> ValueType:
         """The type of a value that `scope` can see."""
         found = scope.find(name) if name else None
@@ -161,9 +170,11 @@ class ValueTypes:
     def _inferred(self) -> _Declarations:
         from opforge.frontend.schemas import registered
 
+        # Without a name for it, the skeleton is gone before what is inferred comes.
+        has_subgraphs = any(scope.captures for scope in self._view.scopes)
         try:
             with registered(self._specs):
-                model = _infer_shapes(_skeleton(self._view.model))
+                model = _infer_shapes(_skeleton(self._view.model).SerializeToString(), has_subgraphs)
         except _InferenceError as error:
             # A model that onnx cannot follow is still converted; what stays unknown for that reason says so.
             self.inference_error = first_line(error)
@@ -176,23 +187,28 @@ class _InferenceError(Exception):
     """Why onnx cannot infer the shapes of a model."""
 
 
-def _infer_shapes(model: ModelProto) -> ModelProto:
-    """What onnx infers, in a process of its own: some models crash it, others keep it busy for hours."""
-    data = model.SerializeToString()
+def _infer_shapes(data: bytes, has_subgraphs: bool) -> ModelProto:
+    """What onnx infers, in a process of its own: some models crash it, others keep it busy for hours.
+
+    Nodes come back only where subgraphs are declared in them.
+    """
 
     def work() -> bytes:
         try:
-            return b"=" + shape_inference.infer_shapes(data, False, False, False)
+            inferred = shape_inference.infer_shapes(data, False, False, False)
         except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
-            return first_line(error).encode(errors="backslashreplace")
+            raise UserError(first_line(error)) from error
+        if has_subgraphs:
+            return inferred
+        model = ModelProto.FromString(inferred)
+        del model.graph.node[:]
+        return model.SerializeToString()
 
     try:
         answer = in_child(work, limits_for(len(data)))
-        if not answer.startswith(b"="):
-            raise _InferenceError(answer.decode())
         with parsing(len(answer)):
-            return ModelProto.FromString(answer[1:])
-    except (LimitError, DecodeError) as error:
+            return ModelProto.FromString(answer)
+    except (LimitError, DecodeError, UserError) as error:
         raise _InferenceError(str(error)) from error
 
 

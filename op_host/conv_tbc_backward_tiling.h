@@ -36,6 +36,8 @@ inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kCopyAlignment = 512;
 inline constexpr int64_t kSlotAlignment = 512;
 inline constexpr int64_t kMaxSlotBytes = int64_t{1} << 40;  // more than any L1
+// A cycle of a pipe that is not the busiest one delays a step by one of so many.
+inline constexpr int64_t kDelay = 64;
 // Less than this does not pay for starting another core.
 inline constexpr int64_t kMinCoreCycles = 2048;
 // Sums of cycles stay far below 2^63.
@@ -79,6 +81,21 @@ constexpr Shape ShapeOf(const ConvTbcBackwardProblem& problem)
     return shape;
 }
 
+/// Cycles of the ways through a cube core, which are busy at the same time.
+struct Pipes {
+    int64_t loading = 0;
+    int64_t cube = 0;  // feeding it, and multiplying
+    int64_t storing = 0;
+
+    constexpr int64_t Busiest() const { return std::max({loading, cube, storing, int64_t{1}}); }
+    constexpr int64_t Others() const
+    {
+        return SaturatingAdd(SaturatingAdd(loading, cube), storing) - std::max({loading, cube, storing});
+    }
+    /// The busiest one, which the others delay now and then.
+    constexpr int64_t Cycles() const { return SaturatingAdd(Busiest(), Others() / kDelay); }
+};
+
 /// How one product is cut: cells of `cellRows` x `columns`, several to a tile, and the step by which they grow.
 /// grad_input: cells are below each other, a step has `taps` taps and `depth` columns of self.
 /// grad_weight: cells are of `taps` taps and of row blocks of input channels, a step has `depth` rows of self.
@@ -94,12 +111,17 @@ struct Tile {
     int64_t panelBytes = 0;
     int64_t tiles = 0;
     int64_t tileSteps = 0;
-    int64_t stepCycles = 0;
     int64_t tileFloats = 0;
-    int64_t cost = -1;  // cycles of the busiest core; -1: does not fit
+    Pipes step;           // cycles of one, on average
+    int64_t waiting = 0;  // cycles of a tile until L0C is free
+    int64_t parking = 0;  // cycles of a core for parts of tiles
+    bool fits = false;
 
     constexpr int64_t Steps() const { return SaturatingMul(tiles, tileSteps); }
-    constexpr int64_t Cycles() const { return SaturatingMul(Steps(), stepCycles); }
+    constexpr int64_t Cycles() const
+    {
+        return SaturatingAdd(SaturatingMul(Steps(), step.Cycles()), SaturatingMul(tiles, waiting));
+    }
 };
 
 /// Columns or rows of a long side that a step has, at most `most`; whole multiples of `granule` unless it has all.
@@ -188,8 +210,8 @@ constexpr bool Fits(const Shape& shape, const Platform& platform, const Tile& ti
            tile.columns * fractalBytes <= platform.l0bBytes / 2;
 }
 
-/// Cycles of a step: of the busiest of the pipes that load, feed the cube and multiply at the same time.
-constexpr int64_t CyclesOf(const Shape& shape, const Platform& platform, const Tile& tile, const StepWork& work)
+/// Cycles of a step, without what it stores.
+constexpr Pipes CyclesOf(const Shape& shape, const Platform& platform, const Tile& tile, const StepWork& work)
 {
     const int64_t bytes = shape.OperandBytes();
     const int64_t loading =
@@ -202,7 +224,7 @@ constexpr int64_t CyclesOf(const Shape& shape, const Platform& platform, const T
     const int64_t widest = std::max(tile.cellRows, tile.columns) * bytes;
     const int64_t slices = work.products * CeilDiv(tile.depth * widest, platform.l0aBytes / 2);
     const int64_t alternating = (feeding + multiplying + 2 * cube::kFlagCycles * slices) / 2;
-    return std::max({loading, feeding, multiplying, alternating, int64_t{1}});
+    return {loading, std::max({feeding, multiplying, alternating})};
 }
 
 /// Completes the costs of a tile: `full` and `last` are steps of all its taps and of those that are left at the end.
@@ -214,19 +236,19 @@ constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, co
     tile.panelBytes = SlotBytes(full.right, bytes);
     tile.tileFloats = full.cells * tile.cellRows * tile.columns;
     const int64_t groups = std::max<int64_t>(CeilDiv(shape.taps, tile.taps), 1);
-    const int64_t wholeCycles = SaturatingAdd(SaturatingMul(groups - 1, CyclesOf(shape, platform, tile, full)),
-                                              CyclesOf(shape, platform, tile, last));
     const int64_t storing = cube::StoreCycles(full.cells * tile.cellRows, tile.columns * shape.elementBytes);
-    tile.stepCycles = std::max(CeilDiv(wholeCycles, groups), CeilDiv(storing, tile.tileSteps));
     // The next tile begins in other cells of L0C, if there is room, or waits for the first one to be stored.
     const bool isOverlapped =
         2 * full.cells <= cube::kMaxCells && 2 * tile.tileFloats * kFloatBytes <= platform.l0cBytes;
-    const int64_t waiting = isOverlapped ? 0 : storing / full.cells;
-    const int64_t tileCycles =
-        std::max(SaturatingAdd(SaturatingMul(tile.tileSteps, tile.stepCycles), waiting), storing);
-    // The shares of the cores differ by a step; each core parks parts of two tiles, unless they are whole steps.
-    const int64_t parking = tile.tileSteps == 1 ? 0 : 2 * tile.tileFloats * kFloatBytes / cube::kFirstRate;
-    tile.cost = SaturatingAdd(SaturatingMul(tile.tiles, tileCycles) / platform.cubeCoreNum, tile.stepCycles + parking);
+    const Pipes most = CyclesOf(shape, platform, tile, full);
+    const Pipes rest = CyclesOf(shape, platform, tile, last);
+    tile.step.loading = CeilDiv(SaturatingAdd(SaturatingMul(groups - 1, most.loading), rest.loading), groups);
+    tile.step.cube = CeilDiv(SaturatingAdd(SaturatingMul(groups - 1, most.cube), rest.cube), groups);
+    tile.step.storing = CeilDiv(storing, tile.tileSteps);
+    tile.waiting = isOverlapped ? 0 : storing / full.cells;
+    // Each core parks parts of two tiles, unless they are whole steps.
+    tile.parking = tile.tileSteps == 1 ? 0 : 2 * tile.tileFloats * kFloatBytes / cube::kFirstRate;
+    tile.fits = true;
     return tile;
 }
 
@@ -243,9 +265,15 @@ constexpr int64_t RoomOf(const Tile& tile, const Platform& platform)
     return std::max<int64_t>(platform.l1Bytes - (tile.windows + tile.panels) * (cube::kSlackBytes + kSlotAlignment), 0);
 }
 
-/// The tile with the deepest steps, or a `part`-th of that, that fit; its cost stays -1 if none does.
+// In place of a part of the deepest step: steps of grad_weight of which all cores have equally many.
+inline constexpr int64_t kEven = 0;
+
+/// The tile with the deepest steps, or a `part`-th of that, that fit, if any does.
 constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile, int64_t part)
 {
+    if (part == kEven) {
+        return tile;
+    }
     const int64_t bytes = shape.OperandBytes();
     const int64_t rows = tile.cells * tile.cellRows;
     const int64_t window = RoundUp(std::min(WindowOf(shape, rows, tile.taps), 2 * cube::kMaxPitch), cube::kFractal);
@@ -267,20 +295,31 @@ constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile
     return Rated(tile, shape, platform, full, last);
 }
 
+/// The most rows of a step that all cores have equally many steps of; 0: there are more tiles than cores.
+constexpr int64_t EvenDepth(int64_t total, int64_t tiles, int64_t deepest, const Platform& platform)
+{
+    if (tiles == 0 || tiles >= platform.cubeCoreNum) {
+        return 0;
+    }
+    const int64_t steps = CeilDiv(total, std::max(RoundDown(deepest, cube::kFractal), cube::kFractal));
+    return RoundUp(CeilDiv(total, RoundUp(tiles * steps, platform.cubeCoreNum) / tiles), cube::kFractal);
+}
+
 constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile tile, int64_t part)
 {
     const int64_t bytes = shape.OperandBytes();
     const int64_t rows = tile.cells * tile.cellRows;
     const int64_t between = std::min(WindowOf(shape, cube::kFractal, tile.taps), 2 * cube::kMaxPitch);
     const int64_t left = RoomOf(tile, platform) / bytes - tile.windows * between * rows;
-    const int64_t most = std::max<int64_t>(left, 0) / (tile.windows * rows + tile.panels * tile.columns) / part;
+    const int64_t across = CeilDiv(shape.outChannels, tile.columns);
+    tile.tiles = SaturatingMul(SaturatingMul(CeilDiv(shape.taps, tile.taps), CeilDiv(shape.inChannels, rows)), across);
+    const int64_t deepest = std::max<int64_t>(left, 0) / (tile.windows * rows + tile.panels * tile.columns);
+    const int64_t most = part == kEven ? EvenDepth(shape.gradRows, tile.tiles, deepest, platform) : deepest / part;
     tile.depth = DepthOf(shape.gradRows, std::max(RoundDown(most, cube::kFractal), cube::kFractal), cube::kFractal);
     StepWork full = WeightWork(shape, tile, tile.taps);
     if (!Fits(shape, platform, tile, full)) {
         return tile;
     }
-    const int64_t across = CeilDiv(shape.outChannels, tile.columns);
-    tile.tiles = SaturatingMul(SaturatingMul(CeilDiv(shape.taps, tile.taps), CeilDiv(shape.inChannels, rows)), across);
     tile.tileSteps = shape.inputRows == 0 ? 1 : CeilDiv(shape.gradRows, tile.depth);
     StepWork last = WeightWork(shape, tile, LastTaps(shape, tile.taps));
     full.leftUses = last.leftUses = UsesOf(tile, tile.windows, across, platform);
@@ -291,15 +330,49 @@ constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile til
 inline constexpr int64_t kSides[] = {256, 192, 160, 128, 96, 80, 64, 32, 16};
 inline constexpr int64_t kCells[] = {1, 2, 4};
 inline constexpr int64_t kTaps[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32};
-inline constexpr int64_t kParts[] = {1, 2, 4};
+inline constexpr int64_t kParts[] = {1, 2, 4, kEven};
 
-/// The cheapest of the tiles of a result of `rows` x `columns` that `rate` finds to fit; its cost is -1 if none does.
-/// `isWeight`: every tap of a tile has cells of its own, and it is the left operand that can stay in L1.
-template <typename Rate>
-constexpr Tile Cheapest(const Shape& shape, const Platform& platform, int64_t rows, int64_t columns, bool isWeight,
-                        Rate rate)
+/// How the cores share the steps: those of both products as one list, by what they cost, or each product by itself, by
+/// their number.
+enum class Sharing : int32_t { kList, kEach };
+
+/// Cycles of the busiest core for one product, and those of a list by which shares of whole steps differ.
+constexpr int64_t SharedCycles(const Tile& tile, const Platform& platform, Sharing sharing)
 {
-    Tile best;
+    return sharing == Sharing::kList ? tile.Cycles() / platform.cubeCoreNum
+                                     : SaturatingMul(CeilDiv(tile.Steps(), platform.cubeCoreNum),
+                                                     tile.step.Cycles() + tile.waiting / tile.tileSteps);
+}
+constexpr int64_t EndCycles(const Tile& tile, Sharing sharing)
+{
+    return sharing == Sharing::kList ? tile.step.Cycles() : 0;
+}
+
+constexpr int64_t CostOf(const Tile& tile, const Platform& platform, Sharing sharing)
+{
+    return SaturatingAdd(SharedCycles(tile, platform, sharing), EndCycles(tile, sharing) + tile.parking);
+}
+
+constexpr Tile Cheaper(const Tile& known, const Tile& tile, const Platform& platform, Sharing sharing)
+{
+    const bool isCheaper =
+        tile.fits && (!known.fits || CostOf(tile, platform, sharing) < CostOf(known, platform, sharing));
+    return isCheaper ? tile : known;
+}
+
+/// A tile for each way of sharing.
+struct Tiles {
+    Tile list;
+    Tile each;
+};
+
+/// For each way of sharing the cheapest of the tiles of a result of `rows` x `columns` that `rate` finds to fit, if
+/// any. `isWeight`: every tap of a tile has cells of its own, and it is the left operand that can stay in L1.
+template <typename Rate>
+constexpr Tiles Cheapest(const Shape& shape, const Platform& platform, int64_t rows, int64_t columns, bool isWeight,
+                         Rate rate)
+{
+    Tiles best;
     for (const int64_t side : kSides) {
         for (const int64_t width : kSides) {
             for (const int64_t cells : kCells) {
@@ -318,9 +391,8 @@ constexpr Tile Cheapest(const Shape& shape, const Platform& platform, int64_t ro
                         (isWeight ? tile.windows : tile.panels) = slots;
                         for (const int64_t part : kParts) {
                             const Tile rated = rate(shape, platform, tile, part);
-                            if (rated.cost >= 0 && (best.cost < 0 || rated.cost < best.cost)) {
-                                best = rated;
-                            }
+                            best.list = Cheaper(best.list, rated, platform, Sharing::kList);
+                            best.each = Cheaper(best.each, rated, platform, Sharing::kEach);
                         }
                     }
                 }
@@ -328,6 +400,40 @@ constexpr Tile Cheapest(const Shape& shape, const Platform& platform, int64_t ro
         }
     }
     return best;
+}
+
+/// Both products, and cycles of the busiest core.
+struct Split {
+    Tile input;
+    Tile weight;
+    Sharing sharing;
+    int64_t cost;
+
+    constexpr bool Fits() const { return input.fits && weight.fits; }
+};
+
+constexpr Split SplitOf(const Tile& input, const Tile& weight, const Platform& platform, Sharing sharing)
+{
+    Split split{input, weight, sharing, 0};
+    if (split.Fits()) {
+        // A share of a list begins and ends inside a tile, one of each product inside two.
+        const int64_t parking =
+            sharing == Sharing::kList ? std::max(input.parking, weight.parking) : input.parking + weight.parking;
+        const int64_t end = std::max(EndCycles(input, sharing), EndCycles(weight, sharing));
+        split.cost = SaturatingAdd(
+            SaturatingAdd(SharedCycles(input, platform, sharing), SharedCycles(weight, platform, sharing)),
+            end + parking);
+    }
+    return split;
+}
+
+constexpr Split CheapestSplit(const Shape& shape, const Platform& platform)
+{
+    const Tiles input = Cheapest(shape, platform, shape.inputRows, shape.inChannels, false, InputTile);
+    const Tiles weight = Cheapest(shape, platform, shape.inChannels, shape.outChannels, true, WeightTile);
+    const Split list = SplitOf(input.list, weight.list, platform, Sharing::kList);
+    const Split each = SplitOf(input.each, weight.each, platform, Sharing::kEach);
+    return each.cost < list.cost ? each : list;
 }
 
 /// How a vector core sums columns of self: the buffers of its rows, and whether these stay unpadded.
@@ -360,14 +466,14 @@ constexpr int64_t UbBytesOf(const ColumnSums& sums, int64_t copyBuffers)
 }
 
 /// The first limit that the problem exceeds, if any: sums of cycles, offsets and rows of L1 must not overflow.
-constexpr Refusal RefusalOf(const Shape& shape, const Tile& input, const Tile& weight, const Platform& platform)
+constexpr Refusal RefusalOf(const Shape& shape, const Split& split, const Platform& platform)
 {
-    if (input.cost < 0 || weight.cost < 0) {
+    if (!split.Fits()) {
         const int64_t least =
             2 * kSlots * (cube::BytesInL1(cube::kFractal, cube::kFractal, shape.OperandBytes()) + kSlotAlignment);
         return {"bytes of L1", least, platform.l1Bytes};
     }
-    const int64_t cycles = SaturatingAdd(input.Cycles(), weight.Cycles());
+    const int64_t cycles = SaturatingAdd(split.input.Cycles(), split.weight.Cycles());
     return {cycles > kMaxCycles ? "cycles of the cube" : nullptr, cycles, kMaxCycles};
 }
 
@@ -388,10 +494,10 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
         return plan;
     }
     const int64_t bytes = shape.OperandBytes();
-    const self::Tile input = self::Cheapest(shape, platform, shape.inputRows, shape.inChannels, false, self::InputTile);
-    const self::Tile weight =
-        self::Cheapest(shape, platform, shape.inChannels, shape.outChannels, true, self::WeightTile);
-    plan.refusal = self::RefusalOf(shape, input, weight, platform);
+    const self::Split split = self::CheapestSplit(shape, platform);
+    const self::Tile& input = split.input;
+    const self::Tile& weight = split.weight;
+    plan.refusal = self::RefusalOf(shape, split, platform);
     if (plan.refusal.limit != nullptr) {
         return plan;
     }
@@ -417,8 +523,8 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.outChannels = shape.outChannels;
     data.inputSteps = input.Steps();
     data.weightSteps = weight.Steps();
-    data.inputStepCost = input.stepCycles;
-    data.weightStepCost = weight.stepCycles;
+    data.inputStepCost = input.step.Cycles();
+    data.weightStepCost = weight.step.Cycles();
     data.partFloats = std::max(input.tileFloats, weight.tileFloats);
     data.inputCellRows = static_cast<int32_t>(input.cellRows);
     data.inputCells = static_cast<int32_t>(input.cells);
@@ -444,6 +550,7 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.biasTileWidth = static_cast<int32_t>(sums.tileWidth);
     data.biasPackedRows = static_cast<int32_t>(sums.packedRows);
     data.biasOffsetBytes = static_cast<int32_t>(sums.offsetBytes);
+    data.hasBoth = split.sharing == self::Sharing::kEach ? 1 : 0;
     data.hf32 = shape.operand == cube::Operand::kHf32 ? 1 : 0;
     data.burstBuffers = self::kBurstBuffers;
     data.burstBytes = self::kBurstBytes;
@@ -459,8 +566,9 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
         data.weightOffset = data.inputOffset + RoundUp(shape.InputElements() * bytes, self::kCopyAlignment);
         data.partOffset = data.weightOffset + RoundUp(shape.WeightElements() * bytes, self::kCopyAlignment);
     }
-    // A core parks at most two parts of tiles: of the tile it begins in, and of the one it ends in.
-    data.biasOffset = data.partOffset + 2 * plan.blockNum * data.partFloats * self::kFloatBytes;
+    // A core parks at most four parts of tiles: for each product one of the tile it begins in, and one of where it
+    // ends.
+    data.biasOffset = data.partOffset + 4 * plan.blockNum * data.partFloats * self::kFloatBytes;
     data.biasPitch = RoundUp(shape.outChannels, kGmSectorBytes / self::kFloatBytes);
     plan.workspaceBytes = data.biasOffset + sums.grid.rowBlocks * data.biasPitch * self::kFloatBytes;
     return plan;

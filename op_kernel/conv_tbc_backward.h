@@ -61,7 +61,7 @@ public:
         SetBuffer(grads_, Operand::kIsCopy ? userWorkspace : self, SelfElements());
         SetBuffer(rows_, Operand::kIsCopy ? userWorkspace + tiling.inputOffset : input, InputElements());
         SetBuffer(matrices_, Operand::kIsCopy ? userWorkspace + tiling.weightOffset : weight, WeightElements());
-        SetBuffer(parts_, userWorkspace + tiling.partOffset, 2 * AscendC::GetBlockNum() * tiling.partFloats);
+        SetBuffer(parts_, userWorkspace + tiling.partOffset, 4 * AscendC::GetBlockNum() * tiling.partFloats);
         SetBuffer(sums_, userWorkspace + tiling.biasOffset, tiling.biasRowBlocks * tiling.biasPitch);
         if ASCEND_IS_AIC {
             core_.Init(pipe, {tiling.l1Bytes, tiling.l0Half, tiling.l0cBytes});
@@ -115,10 +115,8 @@ private:
     {
         AscendC::SetHF32Mode(tiling_.hf32 != 0);
         AscendC::SetHF32TransMode(false);
-        const Span share = steps_.ShareOf(AscendC::GetBlockIdx());
-        Multiply(kernel::Overlap(share, {0, tiling_.inputSteps}), tiling_.inputCellRows, tiling_.inputColumns);
-        Multiply(kernel::Overlap(share, {tiling_.inputSteps, steps_.Count()}), tiling_.weightCellRows,
-                 tiling_.weightColumns);
+        Multiply(steps_.ShareOf(true, AscendC::GetBlockIdx()), tiling_.inputCellRows, tiling_.inputColumns);
+        Multiply(steps_.ShareOf(false, AscendC::GetBlockIdx()), tiling_.weightCellRows, tiling_.weightColumns);
         AscendC::SetHF32Mode(false);
     }
 
@@ -366,9 +364,15 @@ private:
         return static_cast<int32_t>(kernel::Larger(kernel::Size(rows), 2));
     }
 
-    /// Parked parts: of the tiles that the shares begin in, then of those that they end in.
-    __aicore__ inline int64_t HeadPart(int64_t block) const { return block; }
-    __aicore__ inline int64_t TailPart(int64_t block) const { return AscendC::GetBlockNum() + block; }
+    /// Parked parts: of the tiles that the shares begin in, then of those that they end in, for both products.
+    __aicore__ inline static int64_t HeadPart(bool isInput, int64_t block)
+    {
+        return (isInput ? 0 : 2) * AscendC::GetBlockNum() + block;
+    }
+    __aicore__ inline static int64_t TailPart(bool isInput, int64_t block)
+    {
+        return HeadPart(isInput, AscendC::GetBlockNum() + block);
+    }
 
     /// Stores a cell where it belongs, or in the part of this core from `partRow` on.
     __aicore__ inline void StoreCell(const Step& step, int32_t cell, const Span& rows, int32_t m,
@@ -380,7 +384,7 @@ private:
             return;
         }
         const int64_t block = AscendC::GetBlockIdx();
-        const int64_t part = step.isHead ? HeadPart(block) : TailPart(block);
+        const int64_t part = step.isHead ? HeadPart(step.isInput, block) : TailPart(step.isInput, block);
         const int32_t columns = PaddedColumns(step.tile);
         core_.Store(cell, parts_[static_cast<uint64_t>(part * tiling_.partFloats + partRow * columns)], count, columns,
                     m, columns);
@@ -465,19 +469,21 @@ private:
     /// Adds up this core's share of the rows of all tiles that were parked in parts.
     __aicore__ inline void MergeParts()
     {
-        const int64_t rows = MergeSplitTiles({0, 0});
-        MergeSplitTiles(kernel::PartOf(rows, VectorCores(), AscendC::GetBlockIdx()));
+        for (const bool isInput : {true, false}) {
+            const int64_t rows = MergeSplitTiles(isInput, {0, 0});
+            MergeSplitTiles(isInput, kernel::PartOf(rows, VectorCores(), AscendC::GetBlockIdx()));
+        }
     }
 
-    /// Goes over the tiles that a border of two shares is in, and merges the rows that are in `wanted` when the rows of
-    /// all of them are counted through. Returns how many there are.
-    __aicore__ inline int64_t MergeSplitTiles(const Span& wanted)
+    /// Goes over the tiles of a product that a border of two shares is in, and merges the rows that are in `wanted`
+    /// when the rows of all of them are counted through. Returns how many there are.
+    __aicore__ inline int64_t MergeSplitTiles(bool isInput, const Span& wanted)
     {
         int64_t rows = 0;
         int64_t merged = -1;
         for (int64_t block = 1; block < AscendC::GetBlockNum(); ++block) {
-            const int64_t step = steps_.ShareOf(block).begin;
-            if (step == steps_.Count()) {
+            const int64_t step = steps_.ShareOf(isInput, block).begin;
+            if (step == steps_.StepsOf(isInput).end) {
                 break;
             }
             const Span all = steps_.StepsOfTile(step);
@@ -489,7 +495,7 @@ private:
             for (int64_t tap = tile.taps.begin; tap < tile.taps.end; ++tap) {
                 const Span mine = kernel::Overlap(wanted, {rows, rows + kernel::Size(tile.rows)});
                 if (kernel::Size(mine) > 0) {
-                    MergeRows(tile, steps_.IsInput(step), tap, {mine.begin - rows, mine.end - rows}, block, all.end);
+                    MergeRows(tile, isInput, tap, {mine.begin - rows, mine.end - rows}, block, all.end);
                 }
                 rows += kernel::Size(tile.rows);
             }
@@ -509,15 +515,11 @@ private:
             const int64_t count = kernel::Smaller(longest, rows.end - row);
             const int64_t offset = (partRow + row) * columns;
             sum_.Start<float>(count * columns, 0);
-            sum_.Add(PartAt(TailPart(block - 1), offset), 1, 0);
-            for (int64_t next = block; next < AscendC::GetBlockNum(); ++next) {
-                const Span share = steps_.ShareOf(next);
-                if (share.begin >= end) {
-                    break;
-                }
-                if (kernel::Size(share) > 0) {
-                    sum_.Add(PartAt(HeadPart(next), offset), 1, 0);
-                }
+            sum_.Add(PartAt(TailPart(isInput, block - 1), offset), 1, 0);
+            for (int64_t next = block; next < AscendC::GetBlockNum() && steps_.ShareOf(isInput, next).begin < end;) {
+                const int64_t parts = PartsFrom(isInput, next, end);
+                sum_.Add(PartAt(HeadPart(isInput, next), offset), parts, tiling_.partFloats);
+                next += kernel::Larger(parts, 1);
             }
             const int64_t stride = isInput ? tiling_.inChannels : tiling_.outChannels;
             const int64_t resultRow =
@@ -526,6 +528,17 @@ private:
             StoreSum(result[static_cast<uint64_t>(resultRow * stride + tile.columns.begin)], count,
                      kernel::Size(tile.columns), columns, stride);
         }
+    }
+
+    /// How many neighbouring cores, from `block` on, have steps in front of `end`.
+    __aicore__ inline int64_t PartsFrom(bool isInput, int64_t block, int64_t end) const
+    {
+        int64_t next = block;
+        while (next < AscendC::GetBlockNum() && kernel::Size(steps_.ShareOf(isInput, next)) > 0 &&
+               steps_.ShareOf(isInput, next).begin < end) {
+            ++next;
+        }
+        return next - block;
     }
 
     __aicore__ inline AscendC::GlobalTensor<float> PartAt(int64_t part, int64_t offset) const

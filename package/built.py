@@ -12,6 +12,7 @@ from opforge.codegen.errors import MissingToolError, UserError
 from opforge.package.cann.build import LOG, Build, MissingProgramError, StepError
 from opforge.package.cann.toolkit import ToolkitError, check_version, read_toolkit
 from opforge.package.layout import CANN_VERSIONS, Contents, layout, write_tree
+from opforge.package.surroundings import HOME_PATH
 
 
 class BuildError(UserError):
@@ -31,7 +32,8 @@ def built(contents: Contents, toolkit: Path, work: Path, jobs: int, say: Callabl
         say: Gets one line per step.
 
     Raises:
-        MissingToolError: There is no toolkit, it is too old or too new, or a program is missing.
+        UserError: The folder is no toolkit, or it is too old or too new.
+        MissingToolError: A program is missing.
         BuildError: A step failed.
     """
     try:
@@ -41,7 +43,10 @@ def built(contents: Contents, toolkit: Path, work: Path, jobs: int, say: Callabl
             write_tree(Path(folder), layout(contents))
             package = Path(folder) / "packages" / "vendors" / contents.vendor
             tree = Build(package, work.resolve(), found, os.environ, jobs, say).run()
-    except (ToolkitError, MissingProgramError) as error:
+    except ToolkitError as error:
+        given = HOME_PATH if Path(os.environ.get(HOME_PATH, "")) == toolkit else "--cann"
+        raise UserError(f"{given}: {error}; --no-build packs the sources only") from error
+    except MissingProgramError as error:
         raise MissingToolError(f"{error}; --no-build packs the sources only") from error
     except (StepError, OSError) as error:
         raise BuildError(str(error)) from error

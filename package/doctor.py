@@ -15,7 +15,7 @@ from opforge.package.device import find_device
 from opforge.package.faults import Fault, find_faults
 from opforge.package.layout import TBE
 from opforge.package.socs import soc_directory
-from opforge.package.surroundings import Surroundings, Vendor
+from opforge.package.surroundings import Surroundings, Vendor, is_visible
 
 CANN_OWN = "CANN's own"
 NOTHING = "nothing"
@@ -81,26 +81,26 @@ def seen_by(surroundings: Surroundings, op_type: str, socs: list[str]) -> dict[s
 
 def _registry(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
     del socs
-    return op_type in vendor.operators and vendor.libraries["shape inference"].is_file()
+    return op_type in vendor.operators and is_visible(vendor.libraries["shape inference"])
 
 
 def _engine(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
     described = any(op_type in vendor.ops_info.get(soc, {}) for soc in socs)
-    return described and (vendor.path / TBE / f"{vendor.name}_impl").is_dir()
+    return described and is_visible(vendor.path / TBE / f"{vendor.name}_impl")
 
 
 def _runtime(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
-    return any(op_type in vendor.binaries(soc) for soc in socs) and vendor.libraries["tiling"].is_file()
+    return any(op_type in vendor.binaries(soc) for soc in socs) and is_visible(vendor.libraries["tiling"])
 
 
 def _functions(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
     del socs
-    return op_type in vendor.operators and vendor.libraries["aclnn"].is_file()
+    return op_type in vendor.operators and is_visible(vendor.libraries["aclnn"])
 
 
 def _parser(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
     del socs
-    return op_type in vendor.operators and any(vendor.path.glob("framework/**/*.so"))
+    return op_type in vendor.operators and any(is_visible(path) for path in vendor.path.glob("framework/**/*.so"))
 
 
 # All search the vendor folders in one order and take the first that has what they need.
@@ -108,7 +108,7 @@ _PROGRAMS: dict[str, Callable[[Vendor, str, list[str]], bool]] = {
     "GE registry": _registry,
     "FE and ATC": _engine,
     "ONNX parser": _parser,
-    "aclnn functions, torch_npu": _functions,
+    "aclnn, torch_npu": _functions,
     "aclnn kernels": _runtime,
 }
 
@@ -138,6 +138,8 @@ def _print(found: dict[str, Any], faults: list[Fault]) -> None:
     if found["operators"]:
         table = Table("operator", *_PROGRAMS)
         table.columns[0].no_wrap = True
+        for column, program in zip(table.columns[1:], _PROGRAMS, strict=True):
+            column.min_width = len(max(program.split(), key=len))
         for name, programs in found["operators"].items():
             table.add_row(Text(name), *(Text(numbers.get(folder, folder)) for folder in programs.values()))
         console.print(table)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from opforge.package.cann.toolkit import ToolkitError, check_version, key_values
+from opforge.package.cann.toolkit import ToolkitError, check_version, key_values, toolkit_version
 from opforge.package.layout import TBE
 from opforge.package.libraries import OTHER_MACHINE, load
 from opforge.package.manifest import NAME as MANIFEST
@@ -22,8 +22,8 @@ from opforge.package.surroundings import (
     PRIORITY,
     Surroundings,
     Vendor,
+    closed,
     is_vendor,
-    may_read,
     priorities,
     read_json,
 )
@@ -33,9 +33,6 @@ OTHER_SOC_DIRECTORIES = {"ascend310b", "ascend310p", "ascend610", "ascend950"}
 # What the whole archive librt2_registry.a brings; without it GE registers nothing from a library.
 REGISTRY_SYMBOLS = ("GetRegisteredOpNum",)
 BUILD_IT = "install the package again with --cann=<toolkit>, which builds it"
-
-CLOSED = "cannot be read by this user, whose programs do not see what it holds"
-OPEN_IT = "install the package again with --force --install-for-all, or run the programs as a user of its group"
 
 
 @dataclass(frozen=True)
@@ -58,6 +55,27 @@ class Fault:
         return f"{self.place}: {self.cause}; {self.repair} [{self.check}]"
 
 
+def _unreadable(place: Path, whole: Path, others: int = 0) -> Fault:
+    """A folder or file of `whole`, or above it, that is closed to this user, and so many others in it."""
+    more = f", nor can {others} more" if others else ""
+    cause = f"cannot be read by this user (mode {place.stat().st_mode & 0o777:o}){more}, whose programs do not see it"
+    command = f"chmod a+x {shlex.quote(str(place))}"
+    if place == whole or whole in place.parents:
+        command = f"chmod -R a+rX {shlex.quote(str(whole))}"
+    return Fault("unreadable", str(place), cause, f"{command}, or run the programs as a user who may")
+
+
+def _is_set_aside(vendor: Path) -> bool:
+    """Whether an installation that was killed left the version before it under another name, and none in its place."""
+    found = vendor.parent.iterdir() if vendor.parent.is_dir() and not vendor.exists() else ()
+    return any(path.name.startswith(f".{vendor.name}.old.") for path in found)
+
+
+def _cut_off(vendor: Path) -> Fault:
+    cause = "does not exist, since an installation was cut off while it replaced it"
+    return Fault("cut-off", str(vendor), cause, "run the installer again, which brings it back")
+
+
 def find_faults(surroundings: Surroundings, soc: str | None = None) -> list[Fault]:
     """All faults, those of the environment first.
 
@@ -67,35 +85,53 @@ def find_faults(surroundings: Surroundings, soc: str | None = None) -> list[Faul
     """
     found = [fault for check in ENVIRONMENT_CHECKS for fault in check(surroundings)]
     for vendor in surroundings.vendors:
+        if vendor.closed:
+            # What cannot be read looks absent to the other checks.
+            place, *others = vendor.closed
+            found.append(_unreadable(place, vendor.path, len(others)))
+            continue
         for vendor_check in VENDOR_CHECKS:
             found += vendor_check(surroundings, vendor)
         found += _soc_directory(vendor, soc)
         for directory in [soc] if soc else sorted(vendor.ops_info):
             found += _binaries(vendor, directory)
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _toolkit(surroundings: Surroundings) -> Iterator[Fault]:
     home, opp = surroundings.folder(HOME_PATH), surroundings.folder(OPP_PATH)
     sourced = "source the set_env.sh of the toolkit"
-    for variable, folder in ((HOME_PATH, home), (OPP_PATH, opp)):
-        if folder is not None and not folder.is_dir():
-            yield Fault("variable-wrong", variable, f"got '{folder}', which is no folder", sourced)
+    wrong: dict[str, Fault] = {}
+    for variable, folder, named in ((HOME_PATH, home, "compiler/version.info"), (OPP_PATH, opp, "scene.info")):
+        if folder is None:
+            continue
+        if place := closed(folder) or closed(folder / named):
+            wrong.setdefault(str(place), _unreadable(place, folder))
+        elif not folder.is_dir():
+            wrong[variable] = Fault("variable-wrong", variable, f"got '{folder}', which is no folder", sourced)
+    yield from wrong.values()
+    if wrong:
+        return
+    if home and not toolkit_version(home):
+        below = [path for path in sorted([*home.glob("*"), *home.glob("*/*")]) if toolkit_version(path)]
+        what = f"the folder above the toolkit {below[0]}" if below else "whose compiler/version.info names no version"
+        yield Fault("no-toolkit", HOME_PATH, f"got '{home}', {what}", sourced)
+        return
     if surroundings.toolkits and (home is None or opp is None):
         place = surroundings.toolkits[0]
         missing = " and ".join(name for name, folder in ((HOME_PATH, home), (OPP_PATH, opp)) if folder is None)
         script = next((path for path in (place / "set_env.sh", place.parent / "set_env.sh") if path.is_file()), None)
         repair = f"source {shlex.quote(str(script))}" if script else sourced
         yield Fault("set-env-not-sourced", missing, f"not set, but a toolkit lies in {place}", repair)
-    elif home and opp and home.is_dir() and opp.is_dir() and home.resolve() not in opp.resolve().parents:
+    if opp and not (opp / "built-in").is_dir():
+        above = "is the folder above opp: it " if (opp / "opp/built-in").is_dir() else ""
+        cause = f"{above}has no folder 'built-in', so programs take it for an old layout and ignore {CUSTOM_PATH}"
+        yield Fault("old-layout", str(opp), cause, f"point {OPP_PATH} at the toolkit's opp folder")
+    elif home and opp and home.resolve() not in opp.resolve().parents:
         yield Fault("mixed-toolkits", OPP_PATH, f"got '{opp}', which is not of the toolkit {home}", sourced)
-    if opp and opp.is_dir():
-        if not (opp / "built-in").is_dir():
-            cause = "has no folder 'built-in', so programs take it for an old layout and ignore " + CUSTOM_PATH
-            yield Fault("old-layout", str(opp), cause, f"point {OPP_PATH} at the toolkit's opp folder")
-        elif "arch" not in key_values(opp / "scene.info"):
-            cause = "names no arch, so programs do not know which libraries of a vendor are theirs"
-            yield Fault("no-scene", str(opp / "scene.info"), cause, "install the toolkit again")
+    elif opp and "arch" not in key_values(opp / "scene.info"):
+        cause = "names no arch, so programs do not know which libraries of a vendor are theirs"
+        yield Fault("no-scene", str(opp / "scene.info"), cause, "install the toolkit again")
 
 
 def _custom_entries(surroundings: Surroundings) -> Iterator[Fault]:
@@ -103,8 +139,10 @@ def _custom_entries(surroundings: Surroundings) -> Iterator[Fault]:
         if not entry.is_absolute():
             cause = f"got '{entry}', which depends on the folder a program starts in"
             yield Fault("relative-entry", CUSTOM_PATH, cause, "give absolute paths")
-        elif not may_read(entry):
-            yield Fault("unreadable", str(entry), CLOSED, OPEN_IT)
+        elif place := closed(entry):
+            yield _unreadable(place, entry)
+        elif _is_set_aside(entry):
+            yield _cut_off(entry)
         elif not entry.is_dir():
             repair = "remove the entry, or source bin/set_env.bash of the vendor folder"
             yield Fault("entry-missing", CUSTOM_PATH, f"got '{entry}', which is no folder", repair)
@@ -121,9 +159,11 @@ def _custom_entries(surroundings: Surroundings) -> Iterator[Fault]:
 
 def _config(surroundings: Surroundings) -> Iterator[Fault]:
     opp = surroundings.folder(OPP_PATH)
-    if opp is not None and not may_read(opp / "vendors"):
-        yield Fault("unreadable", str(opp / "vendors"), CLOSED, OPEN_IT)
-    elif opp is not None and (opp / "vendors").is_dir():
+    if opp is None or closed(opp):
+        return
+    if place := closed(opp / "vendors") or closed(opp / "vendors/config.ini"):
+        yield _unreadable(place, place)
+    elif (opp / "vendors").is_dir():
         yield from _listed_vendors(opp / "vendors")
 
 
@@ -138,8 +178,10 @@ def _listed_vendors(vendors: Path) -> Iterator[Fault]:
             yield Fault("config-unreadable", str(config), cause, f"write '{wanted}' into it, the preferred one first")
         return
     for name in listed:
-        if not may_read(vendors / name):
-            yield Fault("unreadable", str(vendors / name), CLOSED, OPEN_IT)
+        if place := closed(vendors / name):
+            yield _unreadable(place, vendors / name)
+        elif _is_set_aside(vendors / name):
+            yield _cut_off(vendors / name)
         elif name not in present:
             cause = f"names the vendor '{name}', whose folder has no operators"
             yield Fault("config-names-nobody", str(config), cause, "remove the name, or install its package again")
@@ -150,7 +192,7 @@ def _listed_vendors(vendors: Path) -> Iterator[Fault]:
 
 
 def _nothing(surroundings: Surroundings) -> Iterator[Fault]:
-    if not surroundings.vendors and surroundings.toolkits:
+    if not surroundings.vendors and surroundings.toolkits and not any(_config(surroundings)):
         cause = "not set, and no config.ini names a vendor: programs see no custom operator"
         if not surroundings.entries(CUSTOM_PATH):
             repair = "source bin/set_env.bash of the folder <install path>/vendors/<vendor> of the package"
@@ -205,7 +247,7 @@ def _descriptions(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]
 def _version(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     home = surroundings.folder(HOME_PATH)
     built = key_values(vendor.path / "version.info").get("compiler_version", "")
-    if home is None or not built:
+    if home not in surroundings.toolkits or not built:
         return
     place = home / "compiler" if (home / "compiler").is_dir() else home / "runtime"
     required = key_values(place / "version.info").get("required_opp_abi_version", "")

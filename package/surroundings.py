@@ -48,6 +48,15 @@ class Vendor:
         return self.path.name
 
     @cached_property
+    def closed(self) -> list[Path]:
+        """What lies in it and cannot be opened by this user: folders, then files."""
+        folders: list[Path] = []
+        files: list[Path] = []
+        for folder, _, names in os.walk(self.path, onerror=lambda error: folders.append(Path(error.filename))):
+            files += [path for name in names if _is_closed(path := Path(folder, name))]
+        return [*folders, *files]
+
+    @cached_property
     def ops_info(self) -> dict[str, dict[str, Any]]:
         """SoC directory -> operator type -> entry; a file that is no JSON object counts as empty."""
         folder = self.path / TBE / "config"
@@ -113,10 +122,10 @@ class Surroundings:
 
     @cached_property
     def toolkits(self) -> list[Path]:
-        """Toolkits that are installed, the one of ASCEND_HOME_PATH first."""
+        """Toolkits that this user can read, the one of ASCEND_HOME_PATH first."""
         named = self.folder(HOME_PATH)
         places = [*([named] if named else []), *self.usual_toolkits]
-        return list(dict.fromkeys(path for path in places if path.is_dir()))
+        return list(dict.fromkeys(path for path in places if not closed(path) and toolkit_version(path)))
 
     @cached_property
     def version(self) -> str:
@@ -142,18 +151,30 @@ class Surroundings:
 
 def is_vendor(path: Path) -> bool:
     """Whether a folder holds operators, to tell a vendor folder from its parent."""
-    return may_read(path) and ((path / "op_impl").is_dir() or (path / "op_proto").is_dir())
+    return not closed(path) and ((path / "op_impl").is_dir() or (path / "op_proto").is_dir())
 
 
-def may_read(path: Path) -> bool:
-    """False for a folder, or one above it, that is closed to this user; what lies there would look absent."""
+def closed(path: Path) -> Path | None:
+    """`path`, or the folder above it, that this user may not open; what lies there would look absent."""
+    for folder in reversed(path.parents):
+        if folder.is_dir() and not os.access(folder, os.X_OK, effective_ids=True):
+            return folder
+    needed = os.R_OK | os.X_OK if path.is_dir() else os.R_OK
+    return path if path.exists() and not os.access(path, needed, effective_ids=True) else None
+
+
+def is_visible(path: Path) -> bool:
+    """Whether this user's programs find a file or folder."""
+    return os.access(path, os.R_OK, effective_ids=True)
+
+
+def _is_closed(path: Path) -> bool:
+    """Whether a file below a folder is there, but not for this user."""
     try:
-        path.stat()
-    except PermissionError:
-        return False
-    except OSError:
-        return True
-    return os.access(path, os.R_OK | os.X_OK, effective_ids=True)
+        with path.open("rb"):
+            return False
+    except OSError as error:
+        return isinstance(error, PermissionError)
 
 
 def read_json(path: Path) -> dict[str, Any]:

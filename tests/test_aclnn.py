@@ -130,6 +130,19 @@ def test_example_of_streams_views_and_wrong_calls(operators, tmp_path):
     assert "1024 bytes, dst has room for 512" in refusals["a copy of twice the room"]
 
 
+def test_example_of_cube_math_types(operators, tmp_path):
+    *calls, refusal = output_of_example("aclnn_conv_tbc_backward", tmp_path).splitlines()
+    assert [line.partition(":")[0] for line in calls] == ["KEEP_DTYPE", "USE_HF32"]
+    keep, hf32 = ({of: float(error) for of, error in re.findall(r"(grad\w+) (\d[\d.e-]+)", line)} for line in calls)
+    assert list(keep) == list(hf32) == ["gradInput", "gradWeight", "gradBias"]
+    assert max(keep.values()) < 1e-6
+    # Both operands of a product are off by at most 2**-12; a sum is no product.
+    assert all(1e-5 < hf32[of] < 2**-11 for of in ("gradInput", "gradWeight"))
+    assert hf32["gradBias"] == keep["gradBias"]
+    assert refusal.startswith("cubeMathType 4: refused with 161002: ")
+    assert "cube_math_type: got 4, expected 0, 1, 2 or 3" in refusal
+
+
 def test_flags_command_builds_the_example(tmp_path):
     opforge = Path(sys.executable).with_name("opforge")
     flags = subprocess.run([str(opforge), "flags"], capture_output=True, text=True, check=True, cwd=ROOT).stdout

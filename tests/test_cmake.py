@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,14 @@ from opforge.codegen.project import find_project
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("cust_opsproto_rt2.0", "cust_opmaster_rt2.0", "cust_opapi", "cust_onnx_parsers")
+
+
+def test_folder_that_is_no_toolkit_is_refused(tmp_path):
+    command = ["cmake", "-S", str(ROOT), "-B", str(tmp_path), "-DOPFORGE_EXECUTABLE=opforge"]
+    environment = os.environ | {"ASCEND_HOME_PATH": str(tmp_path)}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode != 0
+    assert f"(or ASCEND_HOME_PATH): got '{tmp_path}'," in " ".join(result.stderr.split())
 
 
 def test_host_libraries_build(tmp_path):

@@ -39,6 +39,7 @@ MEANINGS = {
 BYTES_PER_KB = 1024
 # Charts: the plot of the two small ones in their viewBox, and of the wide ones.
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 524.0, 16.0, 282.0
+LABEL_WIDTH = 140.0
 WIDE_LEFT, WIDE_RIGHT = 58.0, 1084.0
 SHOWN_PHASES = 12
 FINEST_SPAN = 0.6  # of a lane's width in viewBox units: what lies closer together is drawn as one
@@ -178,7 +179,7 @@ def _roofline(
     if point is not None:
         x, y = point
         roof = min(units, x * slope)
-        is_right = at_x(x) > (LEFT + RIGHT) / 2
+        is_right = at_x(x) + LABEL_WIDTH > RIGHT
         chart["point"] = {
             "x": at_x(x),
             "y": at_y(y),

@@ -62,7 +62,8 @@ constexpr int64_t LoadCycles(int64_t rows, int64_t rowBytes)
 /// Cycles of storing `rows` rows of `rowBytes` for the first time.
 constexpr int64_t StoreCycles(int64_t rows, int64_t rowBytes)
 {
-    return kDmaCycles + rows * (kRowCycles + RoundUp(rowBytes, kGmSectorBytes) / kFirstRate);
+    const int64_t sharedBytes = rowBytes % kGmSectorBytes == 0 ? 0 : kGmSectorBytes;  // with what is stored beside it
+    return kDmaCycles + rows * (kRowCycles + rowBytes / kFirstRate + sharedBytes / kL2Rate);
 }
 
 /// Cycles that bytes take longer when they come from global memory, not L2.

@@ -42,7 +42,8 @@ __aicore__ inline bool HaveSamePanel(const TbcStep& a, const TbcStep& b)
            (!a.isInput || a.taps.begin == b.taps.begin);
 }
 
-/// The steps of grad_input, followed by those of grad_weight, are shared out by what they cost.
+/// The steps of grad_input are followed by those of grad_weight. Each core has a part of both, or one of the whole
+/// list, which is shared out by what the steps cost.
 class TbcSteps {
 public:
     __aicore__ inline void Init(const ConvTbcBackwardTilingData& tiling, int64_t cores)
@@ -51,11 +52,18 @@ public:
         cores_ = cores;
     }
 
-    __aicore__ inline int64_t Count() const { return tiling_->inputSteps + tiling_->weightSteps; }
     __aicore__ inline bool IsInput(int64_t step) const { return step < tiling_->inputSteps; }
 
-    /// The steps of a core.
-    __aicore__ inline Span ShareOf(int64_t core) const { return {FirstOf(core), FirstOf(core + 1)}; }
+    /// The steps of a product, and those of them that a core has.
+    __aicore__ inline Span StepsOf(bool isInput) const
+    {
+        return isInput ? Span{0, tiling_->inputSteps}
+                       : Span{tiling_->inputSteps, tiling_->inputSteps + tiling_->weightSteps};
+    }
+    __aicore__ inline Span ShareOf(bool isInput, int64_t core) const
+    {
+        return {FirstOf(isInput, core), FirstOf(isInput, core + 1)};
+    }
 
     /// The steps of the tile that a step belongs to.
     __aicore__ inline Span StepsOfTile(int64_t step) const
@@ -143,17 +151,22 @@ private:
         return {step.depth.begin + ShiftOf(step.taps.begin), step.depth.end + ShiftOf(step.taps.end - 1)};
     }
 
-    /// The first step of a core.
-    __aicore__ inline int64_t FirstOf(int64_t core) const
+    /// The first step of a product that a core has.
+    __aicore__ inline int64_t FirstOf(bool isInput, int64_t core) const
     {
-        if (core == cores_) {
-            return Count();
+        const Span steps = StepsOf(isInput);
+        if (tiling_->hasBoth != 0) {
+            // The longer shares of one product meet the shorter ones of the other.
+            return isInput ? PartOf(Size(steps), cores_, core).begin
+                           : steps.end - PartOf(Size(steps), cores_, cores_ - core).begin;
         }
         const int64_t inputCost = tiling_->inputSteps * tiling_->inputStepCost;
         const int64_t cost = inputCost + tiling_->weightSteps * tiling_->weightStepCost;
         const int64_t begin = PartOf(cost, cores_, core).begin;
-        return begin <= inputCost ? CeilDiv(begin, tiling_->inputStepCost)
+        const int64_t first = begin <= inputCost
+                                  ? CeilDiv(begin, tiling_->inputStepCost)
                                   : tiling_->inputSteps + CeilDiv(begin - inputCost, tiling_->weightStepCost);
+        return Larger(steps.begin, Smaller(first, steps.end));
     }
 
     __aicore__ inline int64_t InputTapGroups() const { return Larger(1, CeilDiv(tiling_->taps, tiling_->inputTaps)); }

@@ -31,11 +31,14 @@ def main() -> int:
     try:
         toolkit = read_toolkit(chosen.toolkit.resolve())
         Build(chosen.package.resolve(), chosen.work.resolve(), toolkit, os.environ, chosen.jobs, say).run()
-    except (ToolkitError, MissingProgramError, StepError) as error:
+    except ToolkitError as error:
+        print(f"--toolkit: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    except (MissingProgramError, StepError) as error:
         print(error, file=sys.stderr)  # noqa: T201
-        return {ToolkitError: 2, MissingProgramError: 3, StepError: 1}[type(error)]
+        return {MissingProgramError: 3, StepError: 1}[type(error)]
     except OSError as error:
-        print(f"the build stopped: {error}; what is done stays for the next try", file=sys.stderr)  # noqa: T201
+        print(f"the build stopped: {error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -123,7 +124,10 @@ class Build:
         key = f"{hashlib.sha256(manifest).hexdigest()} {self.toolkit.compiler_version} {self.toolkit.root}\n"
         if not (self.work / "key").is_file() or (self.work / "key").read_text(encoding="utf-8") != key:
             shutil.rmtree(str(self.work), ignore_errors=True)
-            shutil.copytree(str(self.package), str(self.work / "package" / vendor))
+            try:
+                shutil.copytree(str(self.package), str(self.work / "package" / vendor))
+            except shutil.Error as error:  # one cause for each file
+                raise OSError(error.args[0][0][2]) from error
             _write(self.work / "key", key)
         for name in ("stamps", "logs", "tree"):
             (self.work / name).mkdir(parents=True, exist_ok=True)
@@ -148,8 +152,11 @@ class Build:
             status = subprocess.call(
                 step.argv, cwd=str(cwd), env=variables, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
             )
+            if status != 0:
+                cause = f"exit code {status}" if status > 0 else f"ended by {signal.Signals(-status).name}"
+                stream.write(f"{cause}\n")
         if status != 0:
-            raise StepError(_failure(step.name, f"exit code {status}", log))
+            raise StepError(_failure(step.name, cause, log))
         try:
             products = {path: _digest(self.work / "tree" / path) for path in step.collect()}
         except (OSError, ValueError, KernelError) as error:
@@ -256,6 +263,10 @@ class Build:
         for path, text in texts.items():
             _write(self.work / "tree" / path, text)
             all_digests[path] = _digest(self.work / "tree" / path)
+        # What a write that was cut off left beside its file.
+        for left in sorted((self.work / "tree").rglob("*")):
+            if left.is_file() and left.relative_to(self.work / "tree").as_posix() not in all_digests:
+                left.unlink()
         _write(self.work / BUILT, listing({"toolkit": self.toolkit.version}, all_digests))
 
     def _lists(self, operators: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

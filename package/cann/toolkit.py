@@ -50,8 +50,8 @@ def read_toolkit(root: Path) -> Toolkit:
     version = toolkit_version(root)
     if not version:
         raise ToolkitError(
-            f"{root}: compiler/version.info names no version, expected the folder of a CANN toolkit, as in "
-            "/usr/local/Ascend/ascend-toolkit/latest"
+            f"got '{root}', expected the folder of a CANN toolkit, whose compiler/version.info can be read and names a "
+            "version, as in /usr/local/Ascend/ascend-toolkit/latest"
         )
     config = next(iter(sorted((root / "lib64" / "cmake").glob("**/asc-config.cmake"))), None)
     scene = key_values(root / "opp" / "scene.info")
@@ -91,7 +91,7 @@ def check_version(version: str, supported: Sequence[str]) -> None:
     first, last = supported
     if not release(first) <= release(version) <= release(last):
         raise ToolkitError(
-            f"CANN: got {version}, expected {first} to {last}, for which the package is made; use another toolkit"
+            f"got CANN {version}, expected {first} to {last}, for which the package is made; use another toolkit"
         )
 
 

@@ -47,20 +47,34 @@ got_sha256="$(payload | $sha256 | cut -c1-64)"
 
 users_umask="$(umask)"
 umask 077
-work="$(mktemp -d "${TMPDIR:-/tmp}/custom_opp.XXXXXX")" ||
+work="$(mktemp -d "${TMPDIR:-/tmp}/custom_opp.XXXXXX" 2>/dev/null)" ||
     fail 3 "no temporary folder in ${TMPDIR:-/tmp}; set TMPDIR to a folder that can be written"
+installer=
+# stop CODE: a signal, which may have come to this shell alone.
+stop() {
+    trap '' HUP INT TERM
+    [ -n "$installer" ] && kill -TERM "$installer" 2>/dev/null || exit "$1"
+    status=0
+    wait "$installer" || status=$?
+    [ "$status" != 143 ] || status="$1"
+    exit "$status"
+}
 trap 'rm -rf "$work"' EXIT
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 143' TERM
-payload | gzip -dc | (cd "$work" && tar -xof -) ||
-    fail 3 "cannot be unpacked in ${TMPDIR:-/tmp}; set TMPDIR to a folder with free space"
+trap 'stop 129' HUP
+trap 'stop 130' INT
+trap 'stop 143' TERM
+problem="$(payload | gzip -dc | (cd "$work" && tar -xof - 2>&1))" ||
+    fail 3 "cannot be unpacked in ${TMPDIR:-/tmp}: ${problem%%
+*}; set TMPDIR to a folder with free space"
 umask "$users_umask"
 
 # Heads of other packages want their own options in front of a '--'.
 [ "${1:-}" != -- ] || shift
 status=0
-sh "$work/install.sh" "$@" || status=$?
+# A shell that waits hears signals at once.
+sh "$work/install.sh" "$@" &
+installer=$!
+wait "$installer" || status=$?
 exit "$status"
 }
 EOF

@@ -11,6 +11,10 @@ for package in "$here"/packages/vendors/*; do :; done
 # shellcheck source=package/scripts/vendor_tree.sh
 . "$package/scripts/vendor_tree.sh"
 
+for tool in find cmp flock; do
+    command -v "$tool" >/dev/null || missing "'$tool'" 'install it with the package manager of this system'
+done
+
 usage() {
     cat <<'TEXT'
 usage: custom_opp_<os>_<arch>.run [options]
@@ -33,7 +37,8 @@ usage: custom_opp_<os>_<arch>.run [options]
   --quiet                print errors only
   --help                 print this text
 
-exit codes: 0 ok, 1 damaged files or a failed build, 2 bad option or target (nothing was changed), 3 a tool is missing
+exit codes: 0 ok, 1 damaged files or a failed build, 2 bad option or target (nothing was changed), 3 a tool is missing,
+129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM: nothing was installed or removed; once that begins, they come too late
 TEXT
 }
 
@@ -42,6 +47,21 @@ say() { [ "$quiet" = 1 ] || printf '%s\n' "$1" 2>/dev/null || :; }
 
 # in_quotes TEXT: TEXT as one word of a shell command.
 in_quotes() { printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"; }
+
+# stop CODE: what a signal does. The build is a session of its own, so that its compilers end with it.
+builder=
+stop() {
+    commit
+    [ -z "$builder" ] || kill -s KILL -- "-$builder" 2>/dev/null || kill -s KILL "$builder" 2>/dev/null || :
+    printf '%s\n' 'stopped by a signal; nothing was installed or removed' >&2 || :
+    exit "$1"
+}
+trap 'stop 129' HUP
+trap 'stop 130' INT
+trap 'stop 143' TERM
+
+# commit: from here on a signal comes too late.
+commit() { trap '' HUP INT TERM; }
 
 choose() {
     [ "$action" = install ] || refuse "got --$action and --$1, expected one of them"
@@ -112,6 +132,7 @@ if [ "$action" = extract ]; then
     trap 'rm -rf -- "$unpacked"' EXIT
     problem="$(cp -R -- "$here" "$unpacked" 2>&1)" ||
         refuse "--extract: '$extract_to' cannot be written: $(printf '%s\n' "$problem" | head -n 1)"
+    chmod -R =rwX "$unpacked" # as the umask says
     mv -- "$unpacked" "$extract_to"
     say "$vendor $version is unpacked in $extract_to"
     exit 0
@@ -182,7 +203,9 @@ case "$action" in
         [ -f "$kept/manifest.json" ] ||
             refuse "$target keeps no earlier version of $vendor; nothing was done; install the one you want with --force"
         verify_tree "$kept" || refuse "the version kept in $kept is damaged; nothing was done; install the one you want with --force"
+        writable "$vendors"
         set_aside="$vendors/.$vendor.old.$$"
+        commit
         if [ ! -e "$installed" ] || ! exchange "$kept" "$installed"; then
             [ ! -e "$installed" ] || mv -- "$installed" "$set_aside"
             mv -- "$kept" "$installed"
@@ -202,6 +225,7 @@ case "$action" in
         [ ! -d "$installed" ] || [ -f "$installed/manifest.json" ] ||
             refuse "$installed has no manifest.json, which lists what may be removed; nothing was removed; delete the folder yourself, or replace it with --force"
         [ -f "$installed/manifest.json" ] || refuse "$vendor is not installed in $target; nothing was removed"
+        commit
         left="$(remove_tree "$installed")"
         say "$vendor is removed from $target"
         [ -z "$left" ] || say "$left"
@@ -222,7 +246,7 @@ if [ -n "${ASCEND_OPP_PATH:-}" ] && [ -d "$target" ] && [ -d "$ASCEND_OPP_PATH" 
 fi
 config="$vendors/config.ini"
 if [ "$machine_wide" = 1 ] && [ -e "$config" ] && { [ ! -f "$config" ] || [ ! -r "$config" ]; }; then
-    refuse "$config is no file that $(id -un) may read, expected the list of vendors; nothing was done; repair it, or give --install-path=FOLDER"
+    refuse "$config is no file that $(user) may read, expected the list of vendors; nothing was done; repair it, or give --install-path=FOLDER"
 fi
 hidden_types="$(manifest_list "$package" builtin_op_types | sed 's/^/  op type /')"
 hidden_symbols="$(manifest_list "$package" builtin_aclnn | sed 's/^/  aclnn symbol /')"
@@ -233,9 +257,19 @@ $hidden_symbols
 Give --replace-builtin to agree, or --install-path=FOLDER to keep them for chosen processes"
 fi
 
+is_built=0
+[ "$(manifest_value "$package" release)" = source ] || is_built=1
+home="${ASCEND_HOME_PATH:-}"
+if [ -z "$cann" ] && [ -n "$home" ] && [ -z "$(toolkit_version "$home")" ]; then
+    wrong="ASCEND_HOME_PATH: got '$home', expected the folder of a CANN toolkit, whose compiler/version.info can be read"
+    [ "$is_built$no_build" != 00 ] ||
+        refuse "$wrong; nothing was done; source the set_env.sh of the toolkit, or give --cann=FOLDER or --no-build"
+    say "$wrong; so it was not asked whether the package is made for it"
+fi
+
 # The toolkit that the operators will meet: the one that builds them, or for which they were built.
 toolkit="$cann" toolkit_is=
-for folder in "${ASCEND_HOME_PATH:-}" "${ASCEND_OPP_PATH:+${ASCEND_OPP_PATH%/}/..}" \
+for folder in "$home" "${ASCEND_OPP_PATH:+${ASCEND_OPP_PATH%/}/..}" \
     /usr/local/Ascend/ascend-toolkit/latest /usr/local/Ascend/cann /usr/local/Ascend/latest; do
     if [ -z "$toolkit" ] && [ -n "$folder" ] && [ -n "$(toolkit_version "$folder")" ]; then toolkit="$folder"; fi
 done
@@ -246,8 +280,7 @@ if [ -n "$toolkit" ]; then
     [ "$force" = 1 ] || is_within "$toolkit_is" "$first" "$last" ||
         refuse "the CANN in $toolkit is $toolkit_is, expected $first to $last, for which this package is made; nothing was done; use another toolkit, or give --force"
 fi
-is_built=0 will_build=0
-[ "$(manifest_value "$package" release)" = source ] || is_built=1
+will_build=0
 [ "$is_built$no_build" != 00 ] || [ -z "$toolkit" ] || will_build=1
 
 # Modes are set by name below; this one is for folders above the package and for config.ini.
@@ -255,7 +288,7 @@ umask 027
 [ "$for_all" = 0 ] || umask 022
 
 say_recovered
-disappears= is_first=1
+disappears='' is_first=1
 [ "$upgrade" = 0 ] || [ -f "$installed/manifest.json" ] ||
     refuse "$vendor is not installed in $target, so there is nothing to upgrade; install it without --upgrade"
 same=0
@@ -281,6 +314,10 @@ if [ -e "$installed" ]; then
                 *) disappears="$disappears$operator " ;;
             esac
         done
+        if [ "$is_built$will_build" = 00 ] &&
+            { [ -f "$installed/built.json" ] || [ "$(manifest_value "$installed" release)" = built ]; }; then
+            disappears="${disappears}what CANN built of it "
+        fi
         disappears="$disappears$(unlisted_files "$installed" | tr '\n' ' ')"
         repair="give --upgrade or --force to replace it, or --uninstall first"
         old="version $(manifest_value "$installed" version) of $vendor ($(manifest_list "$installed" operators | tr '\n' ' ' | sed 's/ $//'))"
@@ -299,10 +336,23 @@ if [ -e "$installed" ]; then
     fi
 fi
 
-[ "$will_build" = 0 ] || python3 -c 'import sys; sys.exit(sys.version_info < (3, 7))' 2>/dev/null || {
-    printf '%s\n' "python3 (3.7 or later) is missing, which builds the package; install it, or give --no-build" >&2
-    exit 3
+if [ "$will_build" = 1 ]; then
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 7))' 2>/dev/null ||
+        missing 'python3 (3.7 or later)' 'install it, or give --no-build'
+    command -v setsid >/dev/null || missing "'setsid'" 'install util-linux, or give --no-build'
+fi
+
+# Whatever ends the script before it is done leaves the target as it was.
+switched=0
+undo() {
+    [ "${locked:-}" = 1 ] || return 0
+    if [ "$switched" = 1 ]; then
+        if [ -e "$next" ]; then exchange "$next" "$installed" || :; else mv -- "$installed" "$next"; fi
+    fi
+    recover "$vendors" "$vendor" >/dev/null
+    rmdir -- "$build" "$vendors" 2>/dev/null || :
 }
+trap undo EXIT
 mkdir -p -- "$vendors" 2>/dev/null || refuse "$vendors cannot be made; choose a folder that you may write, with --install-path=FOLDER"
 lock "$vendors"
 [ "$is_first" = 0 ] || [ ! -e "$installed" ] || refuse "another installer has just installed $vendor in $vendors; run this again"
@@ -315,32 +365,20 @@ if [ "$will_build" = 1 ]; then
     set -- --package "$package" --work "$build" --toolkit "$toolkit"
     [ "$quiet" = 0 ] || set -- "$@" --quiet
     # Python finds the module in the current folder unless this variable forbids it.
-    (unset PYTHONSAFEPATH && cd -- "$package/scripts" && exec python3 -B -m cann "$@") || status=$?
+    (unset PYTHONSAFEPATH && cd -- "$package/scripts" && exec setsid python3 -B -m cann "$@") &
+    builder=$!
+    wait "$builder" || status=$?
+    builder=
     if [ "$status" != 0 ]; then
-        rmdir -- "$build" "$vendors" 2>/dev/null || :
         stays=
-        [ ! -d "$build" ] || stays="; what is done stays in $build for the next try, with its logs in $build/logs"
+        rmdir -- "$build" 2>/dev/null || stays="; what is done stays in $build for the next try, with its logs in $build/logs"
         printf '%s\n' "nothing was installed$stays; --no-build installs the sources only" >&2
         exit "$status"
     fi
 fi
 
 stage="$vendors/.$vendor.new.$$"
-previous="$vendors/.$vendor.old.$$"
 mkdir -- "$stage" 2>/dev/null || refuse "$vendors cannot be written; choose another folder with --install-path=FOLDER"
-
-# Whatever ends the script before the switch leaves the target as it was.
-undo() {
-    rm -rf -- "$stage"
-    [ "$switched" = 0 ] || rm -rf -- "$installed"
-    [ -e "$installed" ] || [ ! -e "$previous" ] || mv -- "$previous" "$installed"
-    rmdir -- "$vendors" 2>/dev/null || :
-}
-switched=0
-trap undo EXIT
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 143' TERM
 
 problem="$(cp -R -- "$package/." "$stage/" 2>&1)" ||
     refuse "copying to $vendors failed; nothing was installed: $(printf '%s\n' "$problem" | head -n 1)"
@@ -373,16 +411,19 @@ chmod "$run_mode" "$stage/scripts/uninstall.sh"
 verify_tree "$stage" || refuse "the copy in $vendors differs from the package; is the disk full? Nothing was installed"
 
 # The switch. Where two folders cannot be exchanged in one step, the old one steps aside first.
-if [ -e "$installed" ] && exchange "$stage" "$installed"; then
-    mv -- "$stage" "$previous"
+commit
+next="$vendors/.$vendor.next.$(inode_of "$stage")" previous=
+mv -- "$stage" "$next"
+if [ -e "$installed" ] && exchange "$next" "$installed"; then
+    previous="$next"
 else
-    [ ! -e "$installed" ] || mv -- "$installed" "$previous"
-    mv -- "$stage" "$installed"
+    [ ! -e "$installed" ] || { previous="$vendors/.$vendor.old.$$" && mv -- "$installed" "$previous"; }
+    mv -- "$next" "$installed"
 fi
 switched=1
 [ "$machine_wide" = 0 ] || prefer_vendor "$vendors/config.ini" "$vendor"
-trap - EXIT HUP INT TERM
-[ ! -e "$previous" ] || keep_version "$vendors" "$vendor" "$previous"
+trap - EXIT
+[ -z "$previous" ] || keep_version "$vendors" "$vendor" "$previous"
 
 rm -rf -- "$build"
 

@@ -13,6 +13,9 @@ uninstall() {
     [ -f "$tree/manifest.json" ] || refuse "uninstall.sh: $tree has no manifest.json; this is no installed package"
     cd /
     lock "${tree%/*}"
+    # Half a removal is worse than a late end.
+    trap '' HUP INT TERM
+    recover "${tree%/*}" "${tree##*/}"
     remove_tree "$tree"
     exit 0
 }

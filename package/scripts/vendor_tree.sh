@@ -8,11 +8,27 @@ refuse() {
     exit 2
 }
 
+# missing TOOL REPAIR: a program that is needed is not there.
+missing() {
+    printf '%s is missing; %s\n' "$1" "$2" >&2
+    exit 3
+}
+
+# user: the name of this user, or the number where there is none.
+user() { id -un 2>/dev/null || :; }
+
 # readable FOLDER...: refuses a folder whose content this user may not see; what lies in it would look absent.
 readable() {
     for folder in "$@"; do
         [ ! -d "$folder" ] || { [ -r "$folder" ] && [ -x "$folder" ]; } ||
-            refuse "$folder cannot be read by $(id -un); run this as its owner, or install with --install-for-all"
+            refuse "$folder cannot be read by $(user); run this as its owner, or install with --install-for-all"
+    done
+}
+
+# writable FOLDER...: refuses a folder in which this user may change nothing.
+writable() {
+    for folder in "$@"; do
+        [ -w "$folder" ] || refuse "$folder cannot be changed by $(user); nothing was done; run this as its owner"
     done
 }
 
@@ -83,13 +99,17 @@ unlisted_files() (
 # config_vendors FILE: the vendors of load_priority, one a line, highest first.
 config_vendors() { tr -d '\r' <"$1" | sed -n 's/^ *load_priority *= *//p' | head -n 1 | tr ',' '\n' | sed -n 's/^ *\([^ ]\{1,\}\) *$/\1/p'; }
 
-# write_config FILE LIST: puts LIST (comma separated) into load_priority and leaves every other line alone.
+# written_config FILE: its next content, until that takes its place.
+written_config() { printf '%s.new\n' "$1"; }
+
+# write_config FILE LIST: puts LIST (comma separated), if it is not empty, into load_priority and leaves every other line
+# alone.
 write_config() {
-    new="$1.new"
+    new="$(written_config "$1")"
     rm -f -- "$new" # a link would lead the writing out of the folder
     if [ -e "$1" ]; then
         cp -p "$1" "$new" # owner and mode
-        { printf 'load_priority=%s\n' "$2"; sed '/^ *load_priority *=/d' "$1"; } >"$new"
+        { [ -z "$2" ] || printf 'load_priority=%s\n' "$2"; sed '/^ *load_priority *=/d' "$1"; } >"$new"
     else
         printf 'load_priority=%s\n' "$2" >"$new"
     fi
@@ -109,12 +129,9 @@ prefer_vendor() {
 # lock FOLDER: refuses while another installer works there; the lock ends with this process, however it ends.
 lock() {
     [ -z "${locked:-}" ] || return 0
-    command -v flock >/dev/null || {
-        printf "'flock' is missing; install util-linux\n" >&2
-        exit 3
-    }
+    command -v flock >/dev/null || missing "'flock'" 'install util-linux'
     # A redirection that fails ends the shell.
-    (: <"$1") 2>/dev/null || refuse "$1 cannot be read by $(id -un), or was just removed by another installer; run this again"
+    (: <"$1") 2>/dev/null || refuse "$1 cannot be read by $(user), or was just removed by another installer; run this again"
     exec 9<"$1"
     flock -n 9 || refuse "another installer works in $1; run this again when it is done"
     # Who held the lock before may have removed the folder, and others may lock its successor.
@@ -138,6 +155,10 @@ kept_version() { printf '%s\n' "$1/.$2.previous"; }
 # build_folder VENDORS VENDOR: where a build keeps what is done until it is installed.
 build_folder() { printf '%s\n' "$1/.$2.build"; }
 
+# inode_of FOLDER: its number, which it keeps when it is renamed.
+# shellcheck disable=SC2012
+inode_of() { ls -di -- "$1" | sed 's/^ *\([0-9]*\) .*/\1/'; }
+
 # keep_version VENDORS VENDOR TREE: TREE takes the place of what was kept.
 keep_version() {
     kept="$(kept_version "$1" "$2")"
@@ -145,43 +166,51 @@ keep_version() {
     mv -- "$3" "$kept"
 }
 
-# recover VENDORS VENDOR: brings back what an installation that was killed had set aside, and removes what it left.
+# recover VENDORS VENDOR: brings back what an installation that was killed had set aside, and removes what it left:
+#   .<vendor>.new.<process>   a copy that is not complete
+#   .<vendor>.next.<inode>    a complete one; after it was exchanged, another folder has the name: the version before
+#   .<vendor>.old.<process>   the version before, where folders cannot be exchanged
 # Under the lock no installation is under way.
 recover() (
     cd "$1" 2>/dev/null && [ -w . ] || exit 0
-    # The newest first; a name ends in the process id of its installation.
+    rm -f -- "$(written_config config.ini)"
+    # The newest first.
     # shellcheck disable=SC2012
-    ls -td -- ".$2.old."* ".$2.new."* 2>/dev/null | while IFS= read -r left; do
-        process="${left#".$2."???.}"
-        case "$left:$process" in
-            *:*[!0-9]* | *: | "$process":*) continue ;;
+    ls -td -- ".$2.old."* ".$2.new."* ".$2.next."* 2>/dev/null | while IFS= read -r left; do
+        number="${left##*.}"
+        case "$number" in
+            *[!0-9]* | '') continue ;;
         esac
         if [ -h "$left" ] || [ ! -d "$left" ]; then continue; fi
-        if [ "$left" = ".$2.old.$process" ] && [ ! -e "$2" ]; then
-            mv -- "$left" "$2"
-            printf '%s\n' "$1/$2 is back: an earlier installation was cut off while it replaced it"
-        elif [ "$left" = ".$2.old.$process" ]; then
-            keep_version "$1" "$2" "$left"
-        else
-            rm -rf -- "$left"
-        fi
+        case "$left" in
+            ".$2.old.$number")
+                if [ -e "$2" ]; then
+                    keep_version "$1" "$2" "$left"
+                else
+                    mv -- "$left" "$2"
+                    printf '%s\n' "$1/$2 is back: an earlier installation was cut off while it replaced it"
+                fi
+                ;;
+            ".$2.next.$number")
+                if [ "$(inode_of "$left")" = "$number" ]; then rm -rf -- "$left"; else keep_version "$1" "$2" "$left"; fi
+                ;;
+            ".$2.new.$number") rm -rf -- "$left" ;;
+        esac
     done
 )
 
-# forget_vendor FILE VENDOR: the others stay in their order; a file that named only VENDOR goes.
+# forget_vendor FILE VENDOR: the others stay in their order; a file that held only VENDOR goes.
 forget_vendor() {
     is_preferred "$1" "$2" || return 0
     others="$(config_vendors "$1" | grep -Fxv -e "$2" | tr '\n' ',')" || :
-    if [ -n "$others" ]; then
-        write_config "$1" "${others%,}"
-    else
-        rm -f "$1"
-    fi
+    write_config "$1" "${others%,}"
+    [ -s "$1" ] || rm -f -- "$1"
 }
 
 # remove_tree TREE: removes what the manifest lists and the folders that are empty then. Prints what stays.
 remove_tree() {
     root="$(CDPATH='' cd -- "$1" && pwd -P)"
+    writable "${root%/*}" "$root"
     # Consumers stop looking before the first file goes; the manifest goes last, so that a broken removal can be repeated.
     forget_vendor "${root%/*}/config.ini" "${root##*/}"
     rm -rf -- "$(kept_version "${root%/*}" "${root##*/}")" "$(build_folder "${root%/*}" "${root##*/}")"

@@ -14,6 +14,7 @@ from opforge.codegen.loader import SpecError, load_spec
 from opforge.codegen.project import Project
 from opforge.codegen.render import render
 from opforge.twin import run
+from opforge.twin.build import build_project
 from opforge.twin.compiler import WARNINGS, compiler
 
 HERE = Path(__file__).parent
@@ -42,6 +43,17 @@ def test_every_starter_passes_its_own_tests(project):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
     result = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_one_changed_kernel_is_all_that_is_compiled(project):
+    first = build_project(project)
+    assert len(first.op_types) == len(list(STARTERS.glob("*/op_proto")))
+    assert build_project(project).compiled == 0
+    kernel = project.root / "op_kernel" / "row_max.h"
+    kernel.write_text(kernel.read_text(encoding="utf-8").replace("namespace opforge {", "\nnamespace opforge {", 1))
+    lines = []
+    assert build_project(project, progress=lines.append).compiled == 1
+    assert lines == ["[1/1] kernel RowMax float32_float32"]
 
 
 def test_elementwise_starter_keeps_all_cores_busy(project):

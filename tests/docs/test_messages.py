@@ -54,8 +54,8 @@ def test_commands_print_what_the_page_says(folder):
     variables["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
     def run(command, place):
-        # The first section is about a project without a kernel, the others about the operators of this repository.
-        place = place / "skeleton" if command == "opforge generate" else place
+        # What generates is about a project without a kernel, all else about the operators of this repository.
+        place = place / "skeleton" if "opforge generate" in command and "wrong.yaml" not in command else place
         return shell(command, place, variables)
 
     steps = [step for step in STEPS if step.language == "console"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -50,6 +52,21 @@ def test_every_operator_and_page_is_there(site):
     assert "<math" in (out / "operators" / "aclnnGroupedBiasAddGrad.html").read_text()
 
 
+def test_recorded_figures_are_on_the_site_with_their_commands(site):
+    _, out = site
+    all_figures = (out / "docs" / "figures.html").read_text()
+    shown = re.sub(r"<[^>]+>", "", all_figures)
+    assert "python benchmarks/operators.py --update" in shown
+    assert "python benchmarks/frontend.py --json benchmarks/frontend.json" in shown
+    rows = json.loads((ROOT / "benchmarks" / "frontend.json").read_text())
+    assert len(rows) >= 6
+    assert [row["what"] for row in rows if row["what"] not in shown] == []
+    for key, figures in json.loads((ROOT / "benchmarks" / "baseline.json").read_text()).items():
+        page = out / "operators" / f"aclnn{key.split()[0]}.html"
+        assert f"<td><p>{figures['dma_count']:,}</p></td>" in page.read_text()
+        assert "estimates" in page.read_text()
+
+
 def test_no_link_is_dead_and_nothing_is_loaded_from_elsewhere(site):
     pages, _ = site
     dead, count = [], 0
@@ -73,7 +90,8 @@ def test_search_knows_the_words_of_the_pages(site):
     assert '"deadlock"' in index or "deadlock:" in index
 
 
-def test_link_to_nowhere_is_refused():
+def test_link_to_nowhere_is_refused(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
     found = importlib.util.spec_from_file_location("site_of_docs", ROOT / "docs" / "site.py")
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)

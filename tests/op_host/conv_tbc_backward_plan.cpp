@@ -93,13 +93,15 @@ void CheckRefusal(const Drawn& drawn, const opforge::Refusal& refusal)
 /// Every step is in the share of exactly one core.
 void CheckShares(const Drawn& drawn, const TbcSteps& steps, int64_t cores)
 {
-    int64_t next = 0;
-    for (int64_t core = 0; core < cores; ++core) {
-        const Span share = steps.ShareOf(core);
-        Expect(share.begin == next && share.end >= share.begin, "shares follow each other", drawn);
-        next = share.end;
+    for (const bool isInput : {true, false}) {
+        int64_t next = steps.StepsOf(isInput).begin;
+        for (int64_t core = 0; core < cores; ++core) {
+            const Span share = steps.ShareOf(isInput, core);
+            Expect(share.begin == next && share.end >= share.begin, "shares follow each other", drawn);
+            next = share.end;
+        }
+        Expect(next == steps.StepsOf(isInput).end, "shares cover the steps", drawn);
     }
-    Expect(next == steps.Count(), "shares cover the steps", drawn);
 }
 
 /// The steps of every tile add up to the whole of its sums, the tiles to the whole of both results.
@@ -107,13 +109,13 @@ void CheckCover(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const
 {
     int64_t inputBlock = 0;
     int64_t weightBlock = 0;
-    for (int64_t step = 0; step < steps.Count();) {
+    for (int64_t step = 0; step < steps.StepsOf(false).end;) {
         const Span all = steps.StepsOfTile(step);
         const bool isInput = steps.IsInput(step);
         int64_t summed = 0;
         Span last{-1, -1};
         for (int64_t index = all.begin; index < all.end; ++index) {
-            const TbcStep at = steps.At(index, {0, steps.Count()});
+            const TbcStep at = steps.At(index, {0, steps.StepsOf(false).end});
             Expect(at.isFirst == (index == all.begin) && at.isLast == (index + 1 == all.end), "ends of a tile", drawn);
             Expect(index == all.begin || at.taps.begin != last.begin || !isInput || data.inputTaps >= data.taps,
                    "neighbouring steps differ", drawn);
@@ -122,7 +124,7 @@ void CheckCover(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const
         }
         const int64_t whole = isInput ? data.taps * data.outChannels : data.gradRows;
         Expect(summed == whole || data.inputRows == 0, "the steps of a tile are the whole sum", drawn);
-        const TbcStep at = steps.At(all.begin, {0, steps.Count()});
+        const TbcStep at = steps.At(all.begin, {0, steps.StepsOf(false).end});
         const int64_t block = Size(at.tile.rows) * Size(at.tile.columns);
         Expect(block > 0 && Size(at.tile.taps) > 0, "a tile has elements", drawn);
         (isInput ? inputBlock : weightBlock) += block * Size(at.tile.taps);
@@ -136,7 +138,7 @@ void CheckCover(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const
 void CheckStep(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const TbcSteps& steps, int64_t step,
                int64_t bytes)
 {
-    const TbcStep at = steps.At(step, {0, steps.Count()});
+    const TbcStep at = steps.At(step, {0, steps.StepsOf(false).end});
     const int64_t depth = RoundUp(Size(at.depth), 16);
     const bool isInput = steps.IsInput(step);
     if (at.isEmpty) {
@@ -221,10 +223,10 @@ void CheckPlan(const Drawn& drawn, Dice& dice)
     Expect(plan.tilingKey == (isHalved ? 2 : 1), "the key says whether copies are multiplied", drawn);
     Expect(data.hf32 == (isFloat && drawn.problem.cubeMathType % 2 == 1), "float32 is HF32 for 1 and 3", drawn);
     Expect(plan.blockNum >= 1 && plan.blockNum <= drawn.platform.cubeCoreNum, "blocks are cores", drawn);
-    Expect(data.partOffset >= 0 && data.biasOffset - data.partOffset == 2 * plan.blockNum * data.partFloats * 4 &&
+    Expect(data.partOffset >= 0 && data.biasOffset - data.partOffset == 4 * plan.blockNum * data.partFloats * 4 &&
                plan.workspaceBytes - data.biasOffset == data.biasRowBlocks * data.biasPitch * 4 &&
                data.biasPitch >= data.outChannels,
-           "the workspace holds two parts of every core and the column sums", drawn);
+           "the workspace holds four parts of every core and the column sums", drawn);
     if (isHalved) {
         Expect(data.inputOffset >= data.gradRows * data.outChannels * 2 &&
                    data.weightOffset - data.inputOffset >= data.inputRows * data.inChannels * 2 &&
@@ -239,11 +241,11 @@ void CheckPlan(const Drawn& drawn, Dice& dice)
     TbcSteps steps;
     steps.Init(data, plan.blockNum);
     CheckShares(drawn, steps, plan.blockNum);
-    if (steps.Count() <= kAllSteps) {
+    if (steps.StepsOf(false).end <= kAllSteps) {
         CheckCover(drawn, data, steps);
     }
-    for (int64_t index = 0; index < 20 && steps.Count() > 0; ++index) {
-        CheckStep(drawn, data, steps, dice.Between(0, steps.Count() - 1), bytes);
+    for (int64_t index = 0; index < 20 && steps.StepsOf(false).end > 0; ++index) {
+        CheckStep(drawn, data, steps, dice.Between(0, steps.StepsOf(false).end - 1), bytes);
     }
 }
 

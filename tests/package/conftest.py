@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -67,3 +68,34 @@ def run(tmp_path):
         return result
 
     return call
+
+
+def _hear_signals():
+    """Whoever runs the tests in the background ignores some, and what is ignored stays so."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.fixture
+def begin():
+    """`begin(environment, *command)` starts a package in a session of its own, where no signal is ignored."""
+    begun = []
+
+    def call(environment, *command):
+        begun.append(
+            subprocess.Popen(
+                [str(word) for word in command],
+                env={"PATH": "/usr/bin:/bin"} | environment,
+                start_new_session=True,
+                preexec_fn=_hear_signals,  # noqa: PLW1509  # no threads here
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return begun[-1]
+
+    yield call
+    for process in begun:
+        process.kill()
+        process.communicate()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 from fake_toolkit import FakeToolkit
@@ -58,6 +63,11 @@ def test_a_toolkit_builds_the_package_before_it_is_installed(small_package, run,
 
     again = run(small_package, f"--cann={toolkit.root}", place)
     assert "nothing was done" in again.stdout
+    manifest = (vendor / "manifest.json").read_text()
+    (vendor / "manifest.json").write_text(manifest.replace('"version": "', '"version": "0.'))
+    sources = run(small_package, "--upgrade", place)
+    assert (sources.returncode, "what this package lacks: what CANN built of it;" in sources.stderr) == (2, True)
+    (vendor / "manifest.json").write_text(manifest)
     (vendor / "op_api/lib/libcust_opapi.so").write_bytes(b"changed")
     damaged = run(small_package, "--verify", place)
     assert (damaged.returncode, "libcust_opapi.so" in damaged.stdout) == (1, True)
@@ -163,6 +173,19 @@ def test_missing_program_is_named_and_nothing_is_done(small_package, run, toolki
     assert content(vendors / "opforge") == before
 
 
+def test_variable_that_names_no_toolkit_is_refused_where_it_is_to_build(small_package, run, tmp_path, vendors):
+    place = f"--install-path={vendors.parent}"
+    wrong = f"ASCEND_HOME_PATH: got '{tmp_path}', expected the folder of a CANN toolkit"
+    refused = run(small_package, place, ASCEND_HOME_PATH=str(tmp_path))
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(wrong)
+    assert "source the set_env.sh of the toolkit, or give --cann=FOLDER or --no-build" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert not vendors.exists()
+    noted = run(small_package, place, "--no-build", ASCEND_HOME_PATH=str(tmp_path))
+    assert (noted.returncode, noted.stdout.startswith(wrong)) == (0, True)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -177,8 +200,82 @@ def test_options_of_the_build_are_checked(small_package, run, vendors, options, 
     assert said in result.stderr
 
 
+def is_running(process):
+    """False also for one that has ended and that nobody has asked about yet."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes() != b""
+    except FileNotFoundError:
+        return False
+
+
+def test_no_space_for_a_build_leaves_the_old_version(small_package, run, toolkit, vendors, tmp_path):
+    place = f"--install-path={vendors.parent}"
+    run(small_package, place)
+    before = content(vendors / "opforge")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    # The unpacked package, then CMake's first files, then its last ones are too large.
+    for kilobytes in (1, 12, 20, 32, 10_000):
+        (tools / "setsid").write_text(f'#!/bin/bash\nulimit -f {kilobytes}\nexec /usr/bin/setsid "$@"\n')
+        (tools / "setsid").chmod(0o755)
+        result = subprocess.run(
+            [str(small_package), f"--cann={toolkit.root}", place],
+            env={"PATH": f"{tools}:/usr/bin:/bin", "TMPDIR": str(tools)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if result.returncode == 0:
+            break
+        assert result.returncode == 1
+        assert "nothing was installed; what is done stays in" in result.stderr
+        assert content(vendors / "opforge") == before
+        if kilobytes < 20:
+            assert result.stderr.startswith("the build stopped: [Errno 27] File too large: ")
+        else:
+            assert "the step 'configure' failed: ended by SIGXFSZ" in result.stderr
+            assert (vendors / ".opforge.build/logs/configure.log").read_text().endswith("ended by SIGXFSZ\n")
+        cut_off = vendors / ".opforge.build/tree/op_api/lib/.libcust_opapi.so.1.2"
+        cut_off.parent.mkdir(parents=True, exist_ok=True)
+        cut_off.write_text("half")
+    assert (kilobytes, result.returncode) == (10_000, 0), result.stderr
+    listed = [json.loads((vendors / "opforge" / name).read_text())["files"] for name in ("manifest.json", "built.json")]
+    others = {"manifest.json", "built.json", "bin/set_env.bash"}
+    assert content(vendors / "opforge") == {*listed[0], *listed[1], *others}
+
+
+@pytest.mark.parametrize("tell", [os.kill, os.killpg])
+def test_a_signal_ends_the_build_with_its_compilers(small_package, run, begin, toolkit, vendors, tmp_path, tell):
+    place = f"--install-path={vendors.parent}"
+    real = toolkit.root / "bin/opc-real"
+    (toolkit.root / "bin/opc").rename(real)
+    toolkit.write(
+        "bin/opc", f'#!/bin/sh\necho $$ >>"{tmp_path}/started"\nsleep 60\nexec "{real}" "$@"\n', executable=True
+    )
+    temporary = tmp_path / "installer"
+    temporary.mkdir()
+    installer = begin({"TMPDIR": str(temporary)}, small_package, "--quiet", f"--cann={toolkit.root}", place)
+    while not (tmp_path / "started").exists():
+        assert installer.poll() is None
+        time.sleep(0.05)
+    tell(installer.pid, signal.SIGINT)
+    said = installer.communicate(timeout=30)[1]
+    assert installer.returncode == 130
+    assert said.endswith("stopped by a signal; nothing was installed or removed\n")
+    assert list(temporary.iterdir()) == []
+    assert names(vendors) == {".opforge.build"}
+    for process in (tmp_path / "started").read_text().split():
+        until = time.monotonic() + 5
+        while is_running(process):
+            assert time.monotonic() < until
+    real.rename(toolkit.root / "bin/opc")
+    resumed = run(small_package, f"--cann={toolkit.root}", place)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "libcust_opapi.so: done before" in resumed.stdout
+
+
 def test_a_build_that_is_killed_goes_on_where_it_was(small_package, run, toolkit, vendors, tmp_path):
-    """The whole process group dies at every step of the build; the next run takes up all that was finished."""
+    """Installer and build die at every step of the build; the next run takes up all that was finished."""
     place = f"--install-path={vendors.parent}"
     run(small_package, place)
     before = content(vendors / "opforge")
@@ -191,11 +288,11 @@ def test_a_build_that_is_killed_goes_on_where_it_was(small_package, run, toolkit
     for steps in range(1, 9):
         # The first command that starts when so many steps are done kills everything.
         for wrapper, program in ((tools / "cmake", shutil.which("cmake")), (toolkit.root / "bin/opc", real)):
-            check = f'[ "$(ls "{stamps}" | wc -l)" -lt {steps} ] || kill -KILL 0'
+            check = f'[ "$(ls "{stamps}" | wc -l)" -lt {steps} ] || kill -s KILL -- "-$INSTALLER" 0'
             wrapper.write_text(f'#!/bin/sh\n{check}\nexec "{program}" "$@"\n')
             wrapper.chmod(0o755)
         killed = subprocess.run(
-            [str(small_package), f"--cann={toolkit.root}", place],
+            ["sh", "-c", 'export INSTALLER=$$; exec "$@"', "-", str(small_package), f"--cann={toolkit.root}", place],
             env={"PATH": f"{tools}:/usr/bin:/bin", "TMPDIR": str(tools)},
             start_new_session=True,
             capture_output=True,
@@ -205,7 +302,7 @@ def test_a_build_that_is_killed_goes_on_where_it_was(small_package, run, toolkit
         # As after a restart of the machine: nothing is left where the package was unpacked.
         for left in tools.glob("custom_opp.*"):
             shutil.rmtree(left)
-        table.append((steps, killed.returncode, len(names(stamps))))
+        table.append((steps, killed.returncode, sum(not name.startswith(".") for name in names(stamps))))
         if killed.returncode == 0:
             break
         assert killed.returncode == -9, killed.stderr

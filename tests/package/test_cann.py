@@ -17,7 +17,7 @@ from fake_toolkit import FakeToolkit
 from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
-from opforge.codegen.errors import MissingToolError
+from opforge.codegen.errors import UserError
 from opforge.package.built import BuildError, built
 from opforge.package.cann import commands
 from opforge.package.cann.build import Build, MissingProgramError, StepError
@@ -143,7 +143,7 @@ def test_range_of_toolkits(version, accepted):
     if accepted:
         check_version(version, ["8.1", "9.1"])
     else:
-        with pytest.raises(ToolkitError, match=re.escape(f"got {version}, expected 8.1 to 9.1")):
+        with pytest.raises(ToolkitError, match=re.escape(f"got CANN {version}, expected 8.1 to 9.1")):
             check_version(version, ["8.1", "9.1"])
 
 
@@ -374,19 +374,23 @@ def test_package_with_what_a_toolkit_built(small, tmp_path, run):
     assert "is 8.2.RC1, expected 8.1.RC1 to 8.1.RC1" in refused.stderr
 
 
-def test_toolkits_that_cannot_build_are_named(small, tmp_path):
-    for root, says in ((tmp_path, "names no version"), (FakeToolkit(tmp_path / "old", version="7.0").root, "got 7.0")):
-        with pytest.raises(MissingToolError, match=says):
+def test_toolkits_that_cannot_build_are_named(small, tmp_path, monkeypatch):
+    old = FakeToolkit(tmp_path / "old", version="7.0").root
+    for root, says in ((tmp_path, f"--cann: got '{tmp_path}', expected the folder"), (old, "--cann: got CANN 7.0")):
+        with pytest.raises(UserError, match=says):
             built(small, root, tmp_path / "work", 1, print)
     toolkit = FakeToolkit(tmp_path / "cann")
     toolkit.write("opc-fails", "float16 bfloat16 float32")
     with pytest.raises(BuildError, match="made to fail") as failed:
         built(small, toolkit.root, tmp_path / "work", 1, [].append)
     assert failed.value.exit_code == 1
-    answer = CliRunner().invoke(app, ["pack", "--cann", str(tmp_path / "absent"), "--out", str(tmp_path)])
-    assert answer.exception.exit_code == 3
-    assert "names no version" in str(answer.exception)
-    assert str(answer.exception).endswith("--no-build packs the sources only")
+    absent = str(tmp_path / "absent")
+    for origin, options in (("--cann", ["--cann", absent]), ("ASCEND_HOME_PATH", [])):
+        monkeypatch.setenv("ASCEND_HOME_PATH", absent if origin == "ASCEND_HOME_PATH" else "/elsewhere")
+        answer = CliRunner().invoke(app, ["pack", "--out", str(tmp_path), *options])
+        assert answer.exception.exit_code == 2
+        assert str(answer.exception).startswith(f"{origin}: got '{absent}', expected the folder of a CANN toolkit")
+        assert str(answer.exception).endswith("--no-build packs the sources only")
 
 
 @pytest.mark.all

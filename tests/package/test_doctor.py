@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
 from opforge.package.device import chip_of, directory_of, find_device
+from opforge.package.doctor import diagnosis
 from opforge.package.faults import find_faults, is_version_accepted
 from opforge.package.libraries import OTHER_MACHINE
 from opforge.package.surroundings import Surroundings
@@ -22,6 +25,7 @@ from opforge.package.surroundings import Surroundings
 OP_TYPE, SOC = "GroupedBiasAddGrad", "ascend910b"
 TBE = Path("op_impl/ai_core/tbe")
 MACHINE = "linux/x86_64"
+VENDOR = "Täger's opp/vendors/acme"
 LIBRARIES = {
     f"op_proto/lib/{MACHINE}/libcust_opsproto_rt2.0.so": "registry",
     f"{TBE}/op_tiling/lib/{MACHINE}/libcust_opmaster_rt2.0.so": "registry",
@@ -61,7 +65,7 @@ class Tree:
         self.write(self.opp / "scene.info", "os=linux\narch=x86_64\n")
         versions = 'Version=8.1\nversion_dir=8.1.RC1\nrequired_opp_abi_version=">=8.0,<=8.3"\n'
         self.write(self.toolkit / "compiler/version.info", versions)
-        self.vendor = root / "Täger's opp/vendors/acme"
+        self.vendor = root / VENDOR
         self.install(self.vendor)
         self.environment = {
             "ASCEND_HOME_PATH": str(self.toolkit),
@@ -127,6 +131,21 @@ def variables_unset(tree):
 @fault("variable-wrong", "which is no folder")
 def opp_path_wrong(tree):
     tree.environment["ASCEND_OPP_PATH"] += "-old"
+
+
+@fault("no-toolkit", "the folder above the toolkit")
+def home_path_above(tree):
+    tree.environment["ASCEND_HOME_PATH"] = str(tree.toolkit.parent)
+
+
+@fault("no-toolkit", "whose compiler/version.info names no version")
+def home_path_of_something_else(tree):
+    tree.environment["ASCEND_HOME_PATH"] = str(tree.vendor)
+
+
+@fault("old-layout", "is the folder above opp: it has no folder 'built-in'")
+def opp_path_above(tree):
+    tree.environment["ASCEND_OPP_PATH"] = str(tree.toolkit)
 
 
 @fault("mixed-toolkits", "which is not of the toolkit")
@@ -343,6 +362,17 @@ def build_was_killed(tree):
     tree.vendor.with_name(".acme.build").mkdir()
 
 
+@fault("cut-off", "run the installer again")
+def installation_was_killed(tree):
+    tree.vendor.rename(tree.vendor.with_name(".acme.old.4711"))
+
+
+@fault("cut-off", "run the installer again")
+def installation_into_the_toolkit_was_killed(tree):
+    (tree.opp / "vendors/.beta.old.4711").mkdir(parents=True)
+    (tree.opp / "vendors/config.ini").write_text("load_priority=beta\n")
+
+
 @fault("cannot-load", "ends the program that loads it (exit code 3)")
 def library_ends_its_program(tree):
     tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "ends")
@@ -365,6 +395,69 @@ def test_every_check_has_a_fault_tree():
     assert {*names, OTHER_MACHINE} == {check for _, check, _, _ in FAULTS.values()} | {"unreadable"}
 
 
+@contextlib.contextmanager
+def another_user():
+    """Nobody's rights, for root may read everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    groups = os.getgroups()
+    os.setgroups([])
+    os.setegid(65534)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "command", "whole"),
+    [
+        ("", 0o755, None, ""),
+        (f"{VENDOR}/{TBE}/config/{SOC}/aic-{SOC}-ops-info.json", 0o600, "chmod -R a+rX", VENDOR),
+        (f"{VENDOR}/manifest.json", 0o200, "chmod -R a+rX", VENDOR),
+        (f"{VENDOR}/op_api", 0o000, "chmod -R a+rX", VENDOR),
+        (f"{VENDOR}/{TBE}/kernel", 0o400, "chmod -R a+rX", VENDOR),
+        (VENDOR, 0o700, "chmod -R a+rX", VENDOR),
+        ("Täger's opp", 0o700, "chmod a+x", "Täger's opp"),
+        ("toolkit", 0o000, "chmod -R a+rX", "toolkit"),
+        ("toolkit/compiler", 0o600, "chmod -R a+rX", "toolkit"),
+        ("toolkit/compiler/version.info", 0o000, "chmod -R a+rX", "toolkit"),
+        ("toolkit/opp/scene.info", 0o600, "chmod -R a+rX", "toolkit/opp"),
+        ("toolkit/opp/vendors", 0o600, "chmod -R a+rX", "toolkit/opp/vendors"),
+        ("toolkit/opp/vendors/config.ini", 0o600, "chmod -R a+rX", "toolkit/opp/vendors/config.ini"),
+        ("toolkit/opp/vendors/beta", 0o600, "chmod -R a+rX", "toolkit/opp/vendors/beta"),
+    ],
+)
+def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypatch, path, mode, command, whole):
+    monkeypatch.setattr("opforge.package.faults.load", lambda *_: iter(()))
+    with tempfile.TemporaryDirectory() as shared:
+        root = Path(shared)
+        tree = Tree(root, compiled)
+        if path.startswith("toolkit/opp/vendors"):
+            (tree.opp / "vendors/beta/op_proto").mkdir(parents=True)
+            (tree.opp / "vendors/config.ini").write_text("load_priority=beta\n")
+        place = root / path
+        before = place.stat().st_mode
+        root.chmod(0o755)
+        place.chmod(mode)
+        with another_user():
+            found = tree.faults()
+            seen = diagnosis(Surroundings(tree.environment, ()), SOC)
+        place.chmod(before)
+    assert seen["vendors"] or path
+    expected = [("unreadable", f"{command} {shlex.quote(str(root / whole))}")] if command else []
+    assert [(fault.check, fault.repair.partition(", or run")[0]) for fault in found] == expected, "\n".join(
+        map(str, found)
+    )
+    if command:
+        assert found[0].place == str(place).rstrip("/")
+        assert f"cannot be read by this user (mode {mode:o})" in found[0].cause
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "folder"),
     [
@@ -383,15 +476,10 @@ def test_folder_of_another_user_is_called_unreadable(variable, value, folder):
         (Path(shared) / "scene.info").write_text("arch=x86_64\n")
         Path(shared).chmod(0o755)
         closed.chmod(0)
-        user = os.geteuid()
-        os.seteuid(user or 65534)  # root may read everything
-        try:
+        with another_user():
             found = find_faults(Surroundings({variable: str(Path(shared) / value)}, ()))
-        finally:
-            os.seteuid(user)
-            closed.chmod(0o700)
-    place = closed if variable == "ASCEND_OPP_PATH" else Path(shared) / value
-    assert [(fault.check, fault.place) for fault in found] == [("unreadable", str(place))]
+        closed.chmod(0o700)
+    assert [(fault.check, fault.place) for fault in found] == [("unreadable", str(closed))]
 
 
 @pytest.mark.parametrize(
@@ -430,6 +518,7 @@ def test_the_command_answers_for_each_program(tree, monkeypatch):
     assert "binaries-missing" in shown.output
     assert f"vendor 1 {tree.vendor}" in shown.output
     assert re.search(rf"{OP_TYPE} .* vendor 1 ", shown.output)
+    assert "…" not in shown.output
 
 
 TABLE = """\

@@ -293,6 +293,62 @@ def test_folder_of_another_user_is_called_unreadable(package, target, option):
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("option", ["--uninstall", "--rollback", "uninstall.sh"])
+def test_package_of_another_user_stays(package, option):
+    with tempfile.TemporaryDirectory() as shared:
+        Path(shared).chmod(0o755)
+        file = shutil.copy(package, shared)
+        opp = Path(shared) / "opp"
+        for force in ([], ["--force"]):
+            subprocess.run([file, "--quiet", "--install-for-all", *force, f"--install-path={opp}"], check=True)
+        folders = [opp / "vendors", *(path for path in opp.rglob("*") if path.is_dir())]
+        for folder in folders:
+            folder.chmod(0o555)
+        before = tree(opp)
+        script = opp / "vendors/opforge/scripts/uninstall.sh"
+        result = subprocess.run(
+            ["sh", script] if option == "uninstall.sh" else [file, option, f"--install-path={opp}"],
+            user=65534 if os.getuid() == 0 else None,
+            env={"PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert tree(opp) == before
+        for folder in folders:
+            folder.chmod(0o755)
+    assert result.returncode == 2
+    assert f"{opp}/vendors cannot be changed by" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("lost", ["find", "cmp", "flock", "gzip"])
+def test_missing_program_of_the_system_is_named_and_nothing_is_done(package, run, target, tmp_path, lost):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for program in Path("/usr/bin").iterdir():
+        if program.name != lost:
+            (tools / program.name).symlink_to(program)
+    result = run(package, f"--install-path={target}", PATH=str(tools))
+    assert result.returncode == 3
+    assert f"'{lost}' is missing; install" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (target / "vendors").exists()
+
+
+def test_no_space_to_unpack_is_one_line(package, target, tmp_path):
+    result = subprocess.run(
+        ["bash", "-c", f'ulimit -f 4; exec "{package}" --install-path="{target}"'],
+        env={"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 3
+    assert "set TMPDIR to a folder with free space" in result.stderr.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("stdout", [">/dev/full", ">&-"])
 def test_output_that_goes_nowhere_changes_no_result(package, target, stdout):
     def call(*options):
@@ -396,6 +452,16 @@ def test_toolkit_folder_that_does_not_exist_is_refused(package, run, tmp_path):
     assert refused.returncode == 2
     assert "which is no folder; source the set_env.sh" in refused.stderr
     assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("text", ["# ours\n", "other=1\n", "\n"])
+def test_other_lines_of_the_list_survive_an_uninstall(package, run, opp, text):
+    config = opp / "vendors" / "config.ini"
+    config.write_text(text)
+    assert run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp)).returncode == 0
+    assert config.read_text() == f"load_priority=opforge\n{text}"
+    assert run(package, "--uninstall", ASCEND_OPP_PATH=str(opp)).returncode == 0
+    assert config.read_text() == text
 
 
 def test_first_vendor_of_a_toolkit_folder_makes_and_removes_the_list(package, run, tmp_path):

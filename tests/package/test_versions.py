@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import time
 
@@ -196,8 +197,11 @@ exit $status
     return result.returncode == 0
 
 
-@pytest.mark.parametrize(("moment", "can_exchange"), [("before", True), ("after", True), ("after", False)])
-def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exchange):
+@pytest.mark.parametrize(
+    ("moment", "can_exchange", "following"),
+    [("before", True, "--upgrade"), ("before", True, "--rollback"), ("after", False, "--rollback")],
+)
+def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exchange, following):
     vendors.mkdir(parents=True)
     config = vendors / "config.ini"
     config.write_text("load_priority=other\n")
@@ -208,12 +212,20 @@ def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exch
         (tools / "python3").write_text("#!/bin/sh\nexit 1\n")
         (tools / "python3").chmod(0o755)
     complete = {}
-    for version in ("1.10", "1.9"):
+    for version in ("1.9", "1.10"):
         assert run(versions[version], "--replace-builtin", "--force", **opp).returncode == 0
         complete[version] = content(vendors / "opforge")
+
+    def rolled_back(version, number):
+        back = run(versions["1.10"], "--rollback", **opp)
+        assert back.returncode == 0, f"step {number}: {back.stderr}"
+        assert content(vendors / "opforge") == complete[version], f"step {number}: another version came back"
+
+    rolled_back("1.9", 0)
     number, done, steps, table = 0, False, [], []
     while not done:
         number += 1
+        # 1.9 is installed, 1.10 is kept.
         done = interrupted(versions["1.10"], vendors, tools, number, moment)
         if (vendors / "opforge").exists():
             found = content(vendors / "opforge")
@@ -224,15 +236,61 @@ def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exch
         table.append((number, "ran to its end" if done else "killed", content_name(vendors)))
         assert config.read_text() == "load_priority=opforge,other\n"
         # The next run, whatever it is, finds its way from there.
-        after = run(versions["1.9"], "--replace-builtin", "--force", **opp)
-        assert after.returncode == 0, after.stderr
-        assert content(vendors / "opforge") == complete["1.9"]
+        if following == "--upgrade":
+            after = run(versions["1.10"], "--replace-builtin", "--upgrade", **opp)
+            assert after.returncode == 0, after.stderr
+            assert content(vendors / "opforge") == complete["1.10"]
+        elif content_name(vendors) != "1.10":
+            rolled_back("1.10", number)
+        rolled_back("1.9", number)
         left = {path.name for path in vendors.iterdir()}
         assert left <= {"opforge", ".opforge.previous", "config.ini"}, f"step {number}: {left}"
     print(f"\nkilled {moment} command number, outcome, what is installed:", *table, sep="\n")  # noqa: T201  # for -s
     assert steps == sorted(steps, reverse=True), "once the new version is there, it stays"
     assert {"1.9", "1.10"} == set(steps)
     assert number > 6
+
+
+@pytest.mark.parametrize("tell", [os.kill, os.killpg])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_switch_changes_nothing(versions, run, begin, vendors, tmp_path, number, tell):
+    """It comes to the .run file alone, as from a supervisor, or to all of its processes, as from a terminal."""
+    place = f"--install-path={vendors.parent}"
+    run(versions["1.9"], place)
+    before = content(vendors / "opforge")
+    reached = tmp_path / "reached"
+    environment = slowed(tmp_path / "tools", "cp", f': >"{reached}"; sleep 0.3')
+    installer = begin(environment, versions["1.10"], "--upgrade", place)
+    while not reached.exists():
+        assert installer.poll() is None
+        time.sleep(0.02)
+    tell(installer.pid, number)
+    said = installer.communicate(timeout=30)[1]
+    assert installer.returncode == 128 + number
+    if tell is os.kill:  # of two at the same moment a shell may answer one without a word
+        assert said == "stopped by a signal; nothing was installed or removed\n"
+    assert content(vendors / "opforge") == before
+    assert [path.name for path in vendors.iterdir()] == ["opforge"]
+    assert [path.name for path in (tmp_path / "tools").iterdir()] == ["cp"]
+    assert run(versions["1.10"], "--upgrade", place).returncode == 0
+
+
+@pytest.mark.parametrize("tell", [os.kill, os.killpg])
+def test_a_signal_behind_the_switch_comes_too_late(versions, run, begin, vendors, tmp_path, tell):
+    place = f"--install-path={vendors.parent}"
+    run(versions["1.9"], place)
+    reached = tmp_path / "reached"
+    script = f'case "$*" in *.opforge.new.*.opforge.next.*) : >"{reached}"; sleep 0.3 ;; esac'
+    environment = slowed(tmp_path / "tools", "mv", script)
+    installer = begin(environment, versions["1.10"], "--upgrade", place)
+    while not reached.exists():
+        assert installer.poll() is None
+        time.sleep(0.02)
+    tell(installer.pid, signal.SIGTERM)
+    said = installer.communicate(timeout=30)[0]
+    assert (installer.returncode, "is installed in" in said) == (0, True)
+    assert version_of(vendors / "opforge") == "1.10"
+    assert version_of(vendors / ".opforge.previous") == "1.9"
 
 
 def test_no_space_leaves_the_old_version(versions, run, vendors, tmp_path):

@@ -1,0 +1,75 @@
+"""The house as its texts describe it: folders, modules, and which room uses which."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MADE = {"build", "build_out", "__pycache__"}
+FOLDERS = sorted(
+    path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "." and path.suffix != ".egg-info"
+)
+FOLDERS = [name for name in FOLDERS if name not in MADE]
+ROOMS = ("codegen", "frontend", "package", "twin")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+WHERE = CONTRIBUTING.split("## Where things are")[1].split("\n## ")[0]
+
+
+def test_every_folder_is_described():
+    assert sorted(re.findall(r"`(\w+)/`", WHERE.split("\n\nWho imports")[0])) == FOLDERS
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_readme_of_a_folder_begins_with_what_lives_there(folder):
+    text = (ROOT / folder / "README.md").read_text(encoding="utf-8")
+    first = [line for line in text.split("\n## ")[0].splitlines()[1:] if line and not line.startswith("|---")]
+    assert 3 <= len(first) <= 20
+    paths = re.findall(
+        r"`([\w./]+\.(?:py|h|md|json|toml|sh|cpp))`", "\n".join(line.split("|")[1] for line in first if line[0] == "|")
+    )
+    places = [ROOT, ROOT / folder, ROOT / folder / "common", ROOT / folder / "include"]
+    assert [path for path in paths if not any((place / path).exists() for place in places)] == []
+
+
+@pytest.mark.parametrize("room", [*ROOMS, "benchmarks"])
+def test_the_readme_of_a_room_names_every_module(room):
+    text = (ROOT / room / "README.md").read_text(encoding="utf-8")
+    named = {Path(word).stem for word in re.findall(r"`([\w./]+)`", text)}
+    modules = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__", "__main__"}
+    assert sorted(modules - named) == [], f"say in {room}/README.md what these are for"
+
+
+def test_rooms_import_each_other_as_the_picture_says():
+    drawn = set(re.findall(r"^(\w+) +--> (\w+) ", WHERE, re.MULTILINE))
+    found = set()
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.py"):
+            if "starters" not in path.parts and path != ROOT / "codegen" / "cli.py":
+                found |= {(room, other) for other in _imported(path) - {room}}
+    assert found == drawn, "CONTRIBUTING.md draws which room uses which"
+
+
+def test_what_another_soc_needs_is_where_it_is_said_to_be():
+    section = CONTRIBUTING.split("## Another SoC")[1].split("\n## ")[0]
+    places = re.findall(r"`([\w/]+\.(?:py|h|cpp))`: ((?:`\w+`(?:, )?)+)", section)
+    assert len(places) >= 6
+    for path, names in places:
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert [name for name in re.findall(r"`(\w+)`", names) if not re.search(rf"\b{name}\b", text)] == []
+
+
+def _imported(path: Path) -> set[str]:
+    """The rooms that a module imports from, inside functions too."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "opforge":
+            names += [f"opforge.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names.append(node.module or "")
+    return {name.split(".")[1] for name in names if name.startswith("opforge.")}
