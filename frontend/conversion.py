@@ -366,8 +366,9 @@ class Search:
         by_name = [MapByName(spec, key) for spec in context.specs.values() for key in source_keys(spec)]
         torch = [MapTorch(forms) for forms in torch_forms(context.specs.values()).values()]
         for rule in (*by_name, *torch, *(rule for rule in _RULES if rule.operator in context.specs)):
-            for key in rule.pattern:
-                self._rules[key].append(rule)
+            if not rule.group or rule.group in groups or rule.is_hinted:
+                for key in rule.pattern:
+                    self._rules[key].append(rule)
         self.claimed: set[tuple[int, int]] = set()
         self.placements: list[Placement] = []
         self.rules: list[str] = []
@@ -395,8 +396,6 @@ class Search:
 
     def _try(self, rule: Rule, scope: Scope, number: int) -> None:
         is_asked = not rule.group or rule.group in self._groups
-        if not is_asked and not rule.is_hinted:
-            return
         answer = self._answer(rule, scope, number)
         if answer is None:
             return
