@@ -126,9 +126,8 @@ def _place(built: Path, path: Path) -> None:
             shutil.copyfile(built, beside)
             beside.chmod(0o755)
             beside.replace(path)
-        except OSError:
+        finally:
             beside.unlink(missing_ok=True)
-            raise
     except OSError as error:
         raise UserError(
             f"--out: got '{path.parent}' ({error.strerror}), expected a folder in which {path.name} can be written; "
