@@ -303,7 +303,7 @@ def run(
         typer.Option("--json", metavar="R.json", help="Write types of the results, estimates and bytes as JSON."),
     ] = None,
 ) -> None:
-    """Execute a model: our operators on the CPU twin, with the estimate of each, all others on onnx's evaluator."""
+    """Execute a model, our operators on the CPU twin with estimates, all others on the evaluator of onnx."""
     from opforge.frontend.commands import RunOptions, run_command
 
     raise typer.Exit(run_command(model, RunOptions(inputs, outputs, soc, strict, trace, json_out)))

@@ -155,6 +155,7 @@ def run_command(model: Path, options: RunOptions) -> int:
 
     from opforge.frontend.arrays import arrays_file, input_types, load_arrays
     from opforge.frontend.execute import TwinMode, run_model
+    from opforge.frontend.large_nodes import LargeNodes
     from opforge.frontend.report import print_outputs, print_step
     from opforge.frontend.step_time import step_time
     from opforge.twin import FindingsError
@@ -172,10 +173,17 @@ def run_command(model: Path, options: RunOptions) -> int:
         arrays, where = sample_inputs(source.model, convert(source)), "made-up arrays"
     else:
         arrays, where = load_arrays(options.inputs, input_types(source.model)), path_text(options.inputs)
-    mode = TwinMode(options.strict, options.trace is not None)
+    mode, large = TwinMode(options.strict, options.trace is not None), LargeNodes()
     try:
         execution = run_model(
-            source.model, arrays, soc=options.soc, folder=model.parent, where=where, mode=mode, keep_values=True
+            source.model,
+            arrays,
+            soc=options.soc,
+            folder=model.parent,
+            where=where,
+            mode=mode,
+            keep_values=True,
+            large=large,
         )
     except FindingsError as findings:
         Console(stderr=True).print(Text(str(findings)))
@@ -189,6 +197,8 @@ def run_command(model: Path, options: RunOptions) -> int:
     write_files(files)
     print_outputs(execution.outputs)
     print_step(step)
+    if large.ran:
+        typer.echo(f"large nodes that onnxruntime ran: {large.ran}")
     return 0
 
 

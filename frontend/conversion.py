@@ -250,6 +250,9 @@ def convert(
     ]
     warnings += [f"output {shown(name)} is a constant, ATC drops it" for name in constant_outputs]
     warnings += [
+        f"input {shown(name)} has no shape, ATC takes it for a scalar; give it one" for name in _shapeless(view)
+    ]
+    warnings += [
         f"{shown(name)} lies in {hidden}"
         for name, placement in zip(names, placements, strict=True)
         if (hidden := _hidden(placement.scope))
@@ -317,6 +320,13 @@ def _constant_outputs(view: GraphView, folding: Folding) -> list[str]:
     ]
 
 
+def _shapeless(view: GraphView) -> list[str]:
+    """Tensors that are inputs of the model and have no shape, as far as they have to be fed."""
+    fed = (value for value in view.model.graph.input if view.main.makers.get(value.name) == INPUT)
+    types = ((value.name, value.type) for value in fed)
+    return [name for name, t in types if t.HasField("tensor_type") and not t.tensor_type.HasField("shape")]
+
+
 def _hidden(scope: Scope | None) -> str:
     """What around a graph keeps ATC from reading it; "" if nothing."""
     while scope is not None:
@@ -356,8 +366,9 @@ class Search:
         by_name = [MapByName(spec, key) for spec in context.specs.values() for key in source_keys(spec)]
         torch = [MapTorch(forms) for forms in torch_forms(context.specs.values()).values()]
         for rule in (*by_name, *torch, *(rule for rule in _RULES if rule.operator in context.specs)):
-            for key in rule.pattern:
-                self._rules[key].append(rule)
+            if not rule.group or rule.group in groups or rule.is_hinted:
+                for key in rule.pattern:
+                    self._rules[key].append(rule)
         self.claimed: set[tuple[int, int]] = set()
         self.placements: list[Placement] = []
         self.rules: list[str] = []
@@ -385,8 +396,6 @@ class Search:
 
     def _try(self, rule: Rule, scope: Scope, number: int) -> None:
         is_asked = not rule.group or rule.group in self._groups
-        if not is_asked and not rule.is_hinted:
-            return
         answer = self._answer(rule, scope, number)
         if answer is None:
             return

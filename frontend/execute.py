@@ -24,9 +24,11 @@ from opforge.frontend.external import is_external, tensors_of, with_data
 from opforge.frontend.functions import function_body
 from opforge.frontend.graph import GraphView, key_text
 from opforge.frontend.keys import OPFORGE_DOMAIN, OnnxKey, source_keys
+from opforge.frontend.large_nodes import LargeNodes
 from opforge.frontend.legality import case_of
 from opforge.frontend.names import first_line, shown
 from opforge.frontend.operators import project_specs
+from opforge.frontend.progress import progress
 from opforge.frontend.source_operators import source_operators
 from opforge.frontend.sparse import without_sparse
 
@@ -148,6 +150,7 @@ def run_model(
     where: object = "inputs",
     mode: TwinMode = STRICT,
     keep_values: bool = False,
+    large: LargeNodes | None = None,
 ) -> Execution:
     """As `execute`, with what the twin reported.
 
@@ -160,6 +163,7 @@ def run_model(
         where: Stands before messages about the inputs.
         mode: How the twin runs.
         keep_values: Whether to keep every value of the main graph.
+        large: Runs large nodes of other operators elsewhere; None leaves all of them to onnx's evaluator.
     """
     if operators not in ("twin", "function"):
         raise UserError(f"operators: got {operators!r}, expected twin or function")
@@ -177,7 +181,11 @@ def run_model(
     dense, _ = without_sparse(view, folder)
     complete = _with_data(dense, folder)
     try:
-        values: Any = _evaluator([*implementations, *foreign])(complete).run(None, arrays, intermediate=True)
+        evaluator = _evaluator([*implementations, *foreign])(complete)
+        with progress("running", len(model.graph.node)) as advance:
+            if large is not None:
+                large.take_over(evaluator.rt_nodes_, advance)
+            values: Any = evaluator.run(None, arrays, intermediate=True)
         outputs = {value.name: np.asarray(values[value.name]) for value in model.graph.output}
     except _NODE_ERRORS as error:
         # The evaluator rewords some exceptions; what our own operators raised is told as it was.

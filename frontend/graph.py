@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.messages import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
@@ -55,8 +56,6 @@ class Scope:
         captures: By number of a node with subgraphs: names that these read from outside.
         lists_initializers: Whether the inputs have to list the initializers too, as before IR 4.
         keys: Node numbers by (domain, op type) as the nodes spell them.
-        reads: How often its own nodes read a name.
-        names: Names of its nodes.
         has_gaps: Whether a node has an empty name among its inputs or outputs.
     """
 
@@ -70,8 +69,6 @@ class Scope:
     captures: dict[int, set[str]] = field(default_factory=dict)
     lists_initializers: bool = False
     keys: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    reads: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    names: list[str] = field(default_factory=list)
     has_gaps: bool = False
 
     def node(self, number: int) -> NodeProto:
@@ -87,6 +84,16 @@ class Scope:
                 return scope, maker
             scope = scope.parent
         return None
+
+    @cached_property
+    def inputs(self) -> list[list[str]]:
+        """What each node reads, before anything was changed."""
+        return [list(node.input) for node in self.body.node]
+
+    @cached_property
+    def reads(self) -> Mapping[str, int]:
+        """How often its own nodes read a name."""
+        return Counter(chain.from_iterable(self.inputs))
 
     @cached_property
     def initializers(self) -> dict[str, int]:
@@ -207,7 +214,7 @@ class GraphView:
     def count_uses(self, scope: Scope, name: str) -> int:
         """How many reads `uses` has."""
         if len(self.scopes) == 1:
-            return scope.reads.get(name, 0)
+            return scope.reads[name]
         return len(self._uses[scope.number].get(name, ()))
 
     def over(self, model: ModelProto) -> GraphView:
@@ -217,7 +224,10 @@ class GraphView:
         view.__dict__ = {"model": model, "scopes": [], "_where": self._where}
         for scope, body in zip(self.scopes, self.bodies(model), strict=True):
             parent = None if scope.parent is None else view.scopes[scope.parent.number]
-            view.scopes.append(replace(scope, body=body, parent=parent))
+            # What was derived from a scope holds for the other one too.
+            other = copy(scope)
+            other.body, other.parent = body, parent
+            view.scopes.append(other)
         return view
 
     def bodies(self, model: ModelProto) -> list[GraphProto | FunctionProto]:
@@ -266,7 +276,7 @@ class GraphView:
         self._enter_inputs(scope)
         makers = scope.makers
         early: dict[str, int] = {}
-        keys, reads, names = scope.keys, scope.reads, scope.names
+        keys = scope.keys
         # This loop is most of what a conversion costs; calls inside it are for what is rare.
         for number, node in enumerate(scope.body.node):
             key = node.domain, node.op_type
@@ -275,10 +285,10 @@ class GraphView:
             else:
                 self._require_text(scope, *key)
                 keys[key] = [number]
-            names.append(node.name)
+            if type(node.name) is not str:
+                self._require_text(scope, node.name)
             for name in node.input:
-                reads[name] += 1
-                if name not in makers and name:
+                if name not in makers:
                     early.setdefault(name, number)
             for attribute in node.attribute:
                 if attribute.type in _GRAPHS:
@@ -293,8 +303,7 @@ class GraphView:
                     makers[name] = number
                 else:
                     scope.has_gaps = True
-        scope.has_gaps |= "" in reads
-        self._require_text(scope, *names)
+        scope.has_gaps |= early.pop("", None) is not None or "" in makers
         if any(name in makers for name in early):
             self._require_order(scope)
         missing = {name: number for name, number in early.items() if name not in makers}

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import islice, zip_longest
+from functools import lru_cache
+from itertools import zip_longest
 from math import prod
 
-from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto
+from onnx import AttributeProto, FunctionProto, TensorProto
 
 from opforge.codegen.model import OpSpec
 from opforge.codegen.semantics import Call, ShapeRefusal, infer
@@ -26,6 +27,7 @@ Shape = tuple[int | None, ...]
 # Since then arithmetic broadcasts as numpy does, and Reshape and Expand take their dims as inputs.
 _OPSET = 8
 _MAX_RANK = 16
+_CACHED = 1 << 12
 _SAME = (
     *("Abs", "Ceil", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log"),
     *("LogSoftmax", "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sin", "Softmax", "Softplus"),
@@ -50,9 +52,7 @@ class NearTypes:
         self._scope = scope
         self._declared = declared
         # Complete types only.
-        self._types: dict[str, ValueType] = {}
-        self._weights: dict[tuple[int, tuple[int, ...]], ValueType | None] = {}
-        self._nodes = iter(scope.body.node)
+        self._types = _weights(scope)
         self._next = 0
         standard = _RULES if scope.opsets.get("", 0) >= _OPSET else {}
         rules = {(domain, op_type): rule for op_type, rule in standard.items() for domain in ("", "ai.onnx")}
@@ -76,47 +76,30 @@ class NearTypes:
         """The type of a value that a node of the graph makes, as far as it is plain."""
         first, end = self._next, max(self._next, self._scope.makers[name] + 1)
         self._next = end
-        for node, rule, output in zip(
-            islice(self._nodes, end - first), self._rules[first:end], self._outputs[first:end], strict=True
-        ):
-            if rule is not None:
-                self._enter(node, rule, output)
+        for number in range(first, end):
+            if rule := self._rules[number]:
+                self._enter(number, rule)
         return self._types.get(name, _UNKNOWN)
 
-    def _enter(self, node: NodeProto, rule: _Rule, output: str) -> None:
+    def _enter(self, number: int, rule: _Rule) -> None:
         inputs = []
-        for name in node.input:
+        for name in self._scope.inputs[number]:
             known = self._types.get(name) or self._read(name)
             if known is None:
                 return
             inputs.append(known)
-        found = rule(self, node, inputs) if inputs else None
+        found = rule(self._scope, number, inputs) if inputs else None
         if found is not None:
+            output = self._outputs[number]
             self._types[output] = self._declared(output).or_else(found) if output in self._stated else found
 
     def _read(self, name: str) -> ValueType | None:
         """What the model says of a value that no rule was tried for, if that is all."""
-        tensor = self._scope.initializer(name)
-        if tensor is not None:
-            key = (tensor.data_type, tuple(tensor.dims))
-            if key not in self._weights:
-                self._weights[key] = _plain(self._declared(name))
-            known = self._weights[key]
-        else:
-            known = _plain(self._declared(name)) if name in self._scope.makers else None
-        if known is not None:
-            self._types[name] = known
+        known = self._declared(name) if name in self._scope.makers else _UNKNOWN
+        if not known.complete:
+            return None
+        self._types[name] = known
         return known
-
-    def dims(self, name: str) -> tuple[int, ...] | None:
-        """The dims that a constant of the graph holds."""
-        tensor = self._scope.initializer(name)
-        if tensor is None or tensor.data_type != TensorProto.INT64 or len(tensor.dims) != 1 or is_external(tensor):
-            return None
-        raw, (count,) = tensor.raw_data, tensor.dims
-        if count > _MAX_RANK or (len(raw) != 8 * count if raw else len(tensor.int64_data) != count):
-            return None
-        return struct.unpack(f"<{count}q", raw) if raw else tuple(tensor.int64_data)
 
 
 class _Ours:
@@ -126,11 +109,11 @@ class _Ours:
         self._spec = spec
         self._known: dict[Hashable, ValueType | None] = {}
 
-    def __call__(self, _types: NearTypes, node: NodeProto, inputs: Sequence[ValueType]) -> ValueType | None:
+    def __call__(self, scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueType | None:
         if len(inputs) > len(self._spec.inputs):
             return None
         try:
-            attrs = read_attributes(node, self._spec)
+            attrs = read_attributes(scope.node(number), self._spec)
         except AttributeProblem:
             return None
         key = (tuple(inputs), tuple(attrs.items()))
@@ -148,34 +131,88 @@ class _Ours:
         return _typed(found.dtype, dims)
 
 
-_Rule = Callable[[NearTypes, NodeProto, Sequence[ValueType]], ValueType | None]
+_Rule = Callable[[Scope, int, Sequence[ValueType]], ValueType | None]
 _UNKNOWN = ValueType()
 
 
-def _plain(known: ValueType) -> ValueType | None:
-    return known if known.complete and min(filter(None, known.shape or ()), default=0) >= 0 else None
+def _dims(scope: Scope, name: str) -> tuple[int, ...] | None:
+    """The dims that a constant of a graph holds."""
+    tensor = scope.initializer(name)
+    if tensor is None or tensor.data_type != TensorProto.INT64 or len(tensor.dims) != 1 or is_external(tensor):
+        return None
+    raw, (count,) = tensor.raw_data, tensor.dims
+    if count > _MAX_RANK or (len(raw) != 8 * count if raw else len(tensor.int64_data) != count):
+        return None
+    return struct.unpack(f"<{count}q", raw) if raw else tuple(tensor.int64_data)
 
 
-def _typed(dtype: str | None, shape: Shape | None) -> ValueType | None:
-    return None if dtype is None or shape is None else ValueType(dtype, shape)
+def _weights(scope: Scope) -> dict[str, ValueType]:
+    """Types of the initializers that nobody can feed."""
+    if isinstance(scope.body, FunctionProto):
+        return {}
+    known: dict[tuple[int, tuple[int, ...]], ValueType] = {}
+    found = {}
+    for tensor in scope.body.initializer:
+        key = (tensor.data_type, tuple(tensor.dims))
+        if key not in known:
+            known[key] = ValueType(DTYPE_WORDS.get(key[0]), key[1] if min(key[1], default=0) >= 0 else None)
+        if known[key].complete:
+            found[tensor.name] = known[key]
+    for name in scope.defaulted_inputs:
+        found.pop(name, None)
+    return found
 
 
-def _same(_types: NearTypes, _node: NodeProto, inputs: Sequence[ValueType]) -> ValueType:
+def _same(_scope: Scope, _number: int, inputs: Sequence[ValueType]) -> ValueType:
     return inputs[0]
 
 
-def _cast(_types: NearTypes, node: NodeProto, inputs: Sequence[ValueType]) -> ValueType | None:
+def _cast(scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueType | None:
+    node = scope.node(number)
     numbers = [a.i for a in node.attribute if a.name == "to" and a.type == AttributeProto.INT and not a.ref_attr_name]
     return _typed(DTYPE_WORDS.get(numbers[0]), inputs[0].shape) if len(numbers) == 1 else None
 
 
-def _arithmetic(_types: NearTypes, _node: NodeProto, inputs: Sequence[ValueType]) -> ValueType | None:
+def _arithmetic(_scope: Scope, _number: int, inputs: Sequence[ValueType]) -> ValueType | None:
     if len(inputs) != 2 or inputs[0].dtype != inputs[1].dtype:
         return None
     first, second = inputs
     return first if first.shape == second.shape else _typed(first.dtype, _broadcast(first.shape, second.shape))
 
 
+def _matmul(_scope: Scope, _number: int, inputs: Sequence[ValueType]) -> ValueType | None:
+    if len(inputs) != 2 or inputs[0].dtype != inputs[1].dtype:
+        return None
+    return _typed(inputs[0].dtype, _product(inputs[0].shape, inputs[1].shape))
+
+
+def _reshape(scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueType | None:
+    dims = _dims(scope, scope.inputs[number][1]) if len(inputs) == 2 else None
+    return None if dims is None else _typed(inputs[0].dtype, _reshaped(inputs[0].shape, dims))
+
+
+def _expand(scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueType | None:
+    dims = _dims(scope, scope.inputs[number][1]) if len(inputs) == 2 else None
+    if dims is None or min(dims, default=0) < 0:
+        return None
+    return _typed(inputs[0].dtype, _broadcast(inputs[0].shape, dims))
+
+
+def _transpose(scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueType | None:
+    node, shape = scope.node(number), inputs[0].shape or ()
+    perms = [list(a.ints) for a in node.attribute if a.name == "perm" and a.type == AttributeProto.INTS]
+    axes = perms[0] if perms else list(range(len(shape)))[::-1]
+    if sorted(axes) != list(range(len(shape))) or len(node.attribute) > len(perms):
+        return None
+    return _typed(inputs[0].dtype, tuple(shape[axis] for axis in axes))
+
+
+@lru_cache(_CACHED)
+def _typed(dtype: str | None, shape: Shape | None) -> ValueType | None:
+    return None if dtype is None or shape is None else ValueType(dtype, shape)
+
+
+@lru_cache(_CACHED)
 def _broadcast(first: Shape | None, second: Shape | None) -> Shape | None:
     """The shape to which two are broadcast; None where they do not fit."""
     dims = []
@@ -188,42 +225,28 @@ def _broadcast(first: Shape | None, second: Shape | None) -> Shape | None:
     return tuple(reversed(dims))
 
 
-def _matmul(_types: NearTypes, _node: NodeProto, inputs: Sequence[ValueType]) -> ValueType | None:
-    if len(inputs) != 2 or inputs[0].dtype != inputs[1].dtype:
+@lru_cache(_CACHED)
+def _product(first: Shape | None, second: Shape | None) -> Shape | None:
+    """The shape of a product of matrices, or of stacks of them; None where they do not fit."""
+    if first is None or second is None or len(first) < 2 or len(second) < 2:
         return None
-    first, second = inputs[0].shape or (), inputs[1].shape or ()
-    if len(first) < 2 or len(second) < 2 or (first[-1] != second[-2] and None not in (first[-1], second[-2])):
+    if first[-1] != second[-2] and None not in (first[-1], second[-2]):
         return None
     outer = _broadcast(first[:-2], second[:-2])
-    return None if outer is None else ValueType(inputs[0].dtype, (*outer, first[-2], second[-1]))
+    return None if outer is None else (*outer, first[-2], second[-1])
 
 
-def _reshape(types: NearTypes, node: NodeProto, inputs: Sequence[ValueType]) -> ValueType | None:
-    dims, shape = types.dims(node.input[1]) if len(inputs) == 2 else None, inputs[0].shape or ()
-    if dims is None or 0 in dims or min(dims, default=1) < -1 or dims.count(-1) > 1:
+@lru_cache(_CACHED)
+def _reshaped(shape: Shape | None, dims: tuple[int, ...]) -> Shape | None:
+    """The shape that `dims` stand for; None where they do not fit, or copy a size."""
+    if 0 in dims or min(dims, default=1) < -1 or dims.count(-1) > 1:
         return None
     known = prod(dim for dim in dims if dim > 0)
-    total = None if None in shape else prod(size for size in shape if size is not None)
+    total = None if shape is None or None in shape else prod(size for size in shape if size is not None)
     if total is not None and (total % known if -1 in dims else total != known):
         return None
     rest = None if total is None else total // known
-    return ValueType(inputs[0].dtype, tuple(rest if dim == -1 else dim for dim in dims))
-
-
-def _expand(types: NearTypes, node: NodeProto, inputs: Sequence[ValueType]) -> ValueType | None:
-    dims = types.dims(node.input[1]) if len(inputs) == 2 else None
-    if dims is None or min(dims, default=0) < 0:
-        return None
-    return _typed(inputs[0].dtype, _broadcast(inputs[0].shape, dims))
-
-
-def _transpose(_types: NearTypes, node: NodeProto, inputs: Sequence[ValueType]) -> ValueType | None:
-    shape = inputs[0].shape or ()
-    perms = [list(a.ints) for a in node.attribute if a.name == "perm" and a.type == AttributeProto.INTS]
-    axes = perms[0] if perms else list(range(len(shape)))[::-1]
-    if sorted(axes) != list(range(len(shape))) or len(node.attribute) > len(perms):
-        return None
-    return ValueType(inputs[0].dtype, tuple(shape[axis] for axis in axes))
+    return tuple(rest if dim == -1 else dim for dim in dims)
 
 
 _RULES: dict[str, _Rule] = {

@@ -38,13 +38,14 @@ def constant_only_nodes(view: GraphView) -> Iterator[tuple[Scope, int]]:
             continue
         own = {name for name, maker in scope.makers.items() if maker == INITIALIZER}
         constant[scope.number] = own
-        for number, node in enumerate(scope.body.node):
+        for number, names in enumerate(scope.inputs):
             if number in scope.captures:
                 continue
-            for name in node.input:
+            for name in names:
                 if name and name not in own and not _is_outside(scope, name, constant):
                     break
             else:
+                node = scope.node(number)
                 own.update(node.output)
                 if not is_constant(node):
                     yield scope, number

@@ -57,6 +57,7 @@ class Fault:
 
 def _unreadable(place: Path, whole: Path, others: int = 0) -> Fault:
     """A folder or file of `whole`, or above it, that is closed to this user, and so many others in it."""
+    place, whole = closed(place) or place, whole.resolve()
     more = f", nor can {others} more" if others else ""
     cause = f"cannot be read by this user (mode {place.stat().st_mode & 0o777:o}){more}, whose programs do not see it"
     command = f"chmod a+x {shlex.quote(str(place))}"
@@ -83,7 +84,7 @@ def find_faults(surroundings: Surroundings, soc: str | None = None) -> list[Faul
         surroundings: What to look at.
         soc: SoC directory (ascend910b) that the operators are to run on; None takes every one that a vendor lists.
     """
-    found = [fault for check in ENVIRONMENT_CHECKS for fault in check(surroundings)]
+    found = [fault for check in ENVIRONMENT_CHECKS for fault in _said(check(surroundings))]
     for vendor in surroundings.vendors:
         if vendor.closed:
             # What cannot be read looks absent to the other checks.
@@ -91,11 +92,19 @@ def find_faults(surroundings: Surroundings, soc: str | None = None) -> list[Faul
             found.append(_unreadable(place, vendor.path, len(others)))
             continue
         for vendor_check in VENDOR_CHECKS:
-            found += vendor_check(surroundings, vendor)
+            found += _said(vendor_check(surroundings, vendor))
         found += _soc_directory(vendor, soc)
         for directory in [soc] if soc else sorted(vendor.ops_info):
             found += _binaries(vendor, directory)
     return list(dict.fromkeys(found))
+
+
+def _said(faults: Iterator[Fault]) -> Iterator[Fault]:
+    """What a check finds, up to a link that leads to where this user may not look."""
+    try:
+        yield from faults
+    except PermissionError as error:
+        yield _unreadable(Path(error.filename), Path(error.filename))
 
 
 def _toolkit(surroundings: Surroundings) -> Iterator[Fault]:

@@ -151,11 +151,12 @@ class Surroundings:
 
 def is_vendor(path: Path) -> bool:
     """Whether a folder holds operators, to tell a vendor folder from its parent."""
-    return not closed(path) and ((path / "op_impl").is_dir() or (path / "op_proto").is_dir())
+    return not closed(path) and (is_visible(path / "op_impl") or is_visible(path / "op_proto"))
 
 
 def closed(path: Path) -> Path | None:
-    """`path`, or the folder above it, that this user may not open; what lies there would look absent."""
+    """`path`, or the folder above it, that this user may not open; what lies there would look absent. Follows links."""
+    path = Path(os.path.realpath(path))
     for folder in reversed(path.parents):
         if folder.is_dir() and not os.access(folder, os.X_OK, effective_ids=True):
             return folder

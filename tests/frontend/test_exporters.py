@@ -141,6 +141,16 @@ def test_index_put_of_the_older_exporter_means_something_else():
     assert "equal indices overwrite each other" in conversion.left[0].reason
 
 
+@pytest.mark.parametrize("padding", [0, 1])
+def test_a_convolution_that_the_exporter_wrote_out_stays(padding):
+    """Its taps are slices and products, as many as the kernel is long: no form to know it by."""
+    arguments = tensors((4 + 2 * padding, 2, 4), (6, 2, 3), (3, 3, 4), (4,))
+    model = export(lambda g, x, w, b: aten.conv_tbc_backward(g, x, w, b, padding), arguments, dynamo=True, opset=18)
+    conversion = convert(model, patterns=True)
+    assert "ConvTbcBackward" not in [entry.op for entry in conversion.mapped]
+    assert all(entry.same for entry in verify(model, conversion))
+
+
 # Graphs.
 
 

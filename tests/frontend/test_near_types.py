@@ -44,7 +44,7 @@ def model(nodes):
 
 
 def types(nodes, monkeypatch, *, without):
-    def fail(_model):
+    def fail(*_):
         raise value_types._InferenceError("is not wanted")
 
     with monkeypatch.context() as patch:

@@ -394,9 +394,10 @@ def test_toolkits_that_cannot_build_are_named(small, tmp_path, monkeypatch):
 
 
 @pytest.mark.all
-def test_real_sources_compile_with_the_old_abi(project, tmp_path):
-    """The headers are the twin's; the plugin has to find all its symbols in the twin's library."""
-    toolkit = FakeToolkit(tmp_path / "cann")
+@pytest.mark.parametrize("generation", ["8.x", "2026"])
+def test_real_sources_compile(project, tmp_path, generation):
+    """The headers are the twin's; with 8.x the plugin has to find all its symbols in the twin's library."""
+    toolkit = FakeToolkit(tmp_path / "cann", generation)
     (toolkit.root / "include").rmdir()
     (toolkit.root / "include").symlink_to(project.root / "twin/include")
     (toolkit.root / "lib64/libgraph.so").unlink()

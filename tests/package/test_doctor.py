@@ -458,6 +458,27 @@ def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypa
         assert f"cannot be read by this user (mode {mode:o})" in found[0].cause
 
 
+@pytest.mark.parametrize("link", ["toolkit", VENDOR, "toolkit/opp/built-in", f"{VENDOR}/op_api"])
+def test_link_to_where_this_user_may_not_look(compiled, monkeypatch, link):
+    monkeypatch.setattr("opforge.package.faults.load", lambda *_: iter(()))
+    with tempfile.TemporaryDirectory() as shared:
+        root = Path(shared)
+        tree = Tree(root, compiled)
+        (root / "private").mkdir()
+        (root / link).rename(root / "private/moved")
+        (root / link).symlink_to(root / "private/moved")
+        root.chmod(0o755)
+        (root / "private").chmod(0o700)
+        with another_user():
+            found = tree.faults()
+        (root / "private").chmod(0o755)
+        again = tree.faults()
+    assert (str(root / "private"), f"chmod a+x {root}/private") in {
+        (fault.place, fault.repair.partition(", or run")[0]) for fault in found if fault.check == "unreadable"
+    }
+    assert again == []
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "folder"),
     [
