@@ -5,6 +5,7 @@ ATC reads them with `--framework=1`; no ONNX plugin takes part, so names, types 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,10 @@ class _Writer:
         self._constants = Constants(self._types, folder)
         self._folder = folder
         self._specs = {(key.domain, key.op_type): spec for spec in specs for key in onnx_keys(spec)}
-        self._names = FreshNames(node.name for node in model.graph.node)
+        # GE does not notice a name that two nodes have: what reads the one is given the other.
+        counts = Counter(node.name for node in model.graph.node)
+        self._unique = {name for name, count in counts.items() if name and count == 1}
+        self._names = FreshNames(counts)
         self._graph = message("GraphDef", name=model.graph.name or "opforge")
         # `node:index` by value name.
         self._places: dict[str, str] = {}
@@ -188,7 +192,7 @@ class _Writer:
         outputs: Sequence[str],
         attrs: Attributes,
     ) -> None:
-        name = node.name or self._names.fresh(om_type)
+        name = node.name if node.name in self._unique else self._names.fresh(node.name or om_type)
         sources = [(self._places.get(value) or self._const(value)) if value else "" for _, value in inputs]
         unfed = message("TensorDescriptor")
         descriptors = [self._descriptor(self._type(value), value, port) if value else unfed for port, value in inputs]

@@ -52,11 +52,11 @@ class Facts:
     rank: int | None
 
     def axes(self, rank: int | None) -> list[int] | None:
-        """The axes, none of them negative."""
+        """The axes, none of them negative; None when there are none, because GE drops an empty list."""
         axes = self.numbers("axes", 1)
-        if axes is None:
+        if not axes:
             return None
-        if rank is None and min(axes, default=0) < 0:
+        if rank is None and min(axes) < 0:
             return None
         return [axis % rank if rank else axis for axis in axes]
 

@@ -250,6 +250,9 @@ def convert(
     ]
     warnings += [f"output {shown(name)} is a constant, ATC drops it" for name in constant_outputs]
     warnings += [
+        f"input {shown(name)} has no shape, ATC takes it for a scalar; give it one" for name in _shapeless(view)
+    ]
+    warnings += [
         f"{shown(name)} lies in {hidden}"
         for name, placement in zip(names, placements, strict=True)
         if (hidden := _hidden(placement.scope))
@@ -315,6 +318,13 @@ def _constant_outputs(view: GraphView, folding: Folding) -> list[str]:
         for name, maker in makers
         if maker == INITIALIZER or (0, maker) in folding.values or (maker >= 0 and is_constant(view.main.node(maker)))
     ]
+
+
+def _shapeless(view: GraphView) -> list[str]:
+    """Tensors that are inputs of the model and have no shape, as far as they have to be fed."""
+    fed = (value for value in view.model.graph.input if view.main.makers.get(value.name) == INPUT)
+    types = ((value.name, value.type) for value in fed)
+    return [name for name, t in types if t.HasField("tensor_type") and not t.tensor_type.HasField("shape")]
 
 
 def _hidden(scope: Scope | None) -> str:

@@ -14,7 +14,7 @@ from opforge.frontend.graph import GraphView, Scope, normal_domain
 from opforge.frontend.lowering import Lowered
 
 # Nodes of one side that are looked at; nobody reads a picture of more.
-_MOST_NODES = 60
+_MOST_NODES = 40
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,26 @@ def test_a_converted_model():
     assert list(ops["NetOutput"].input) == ["c:0"]
 
 
+def test_names_are_unique_and_links_follow_them():
+    """GE takes a second node of a name for the first one, without a word."""
+    model = parse("(float[2] a) => (float[2] y) {[a] t = Relu (a) [b] u = Neg (t) [b] v = Abs (u) y = Exp (v)}")
+    graph, ops = read(air_model(model))
+    assert len(ops) == len(graph.op)
+    chain = [op.name for op in graph.op]
+    assert [list(op.input) for op in graph.op[1:]] == [[f"{name}:0"] for name in chain[:-1]]
+
+
+def test_unknown_dims_and_ranks():
+    model = parse(
+        "(float[N, 3] x, float z, float s) => (float[N, 3] y, float w, float v)"
+        " {y = Relu (x) w = Relu (z) v = Relu (s)}"
+    )
+    for value in (model.graph.input[1], model.graph.output[1]):
+        value.type.tensor_type.ClearField("shape")
+    _, ops = read(air_model(model))
+    assert [list(ops[name].output_desc[0].shape.dim) for name in "xzs"] == [[-1, 3], [-2], []]
+
+
 def test_an_absent_input_in_the_middle_keeps_its_port():
     vectors = "float[5] m, float[5] s, float[5] a, float[5] b"
     model = parse(
@@ -139,6 +159,11 @@ def test_a_kept_axis_is_a_bool():
         ("(float[2] x) => (float[2] y) {[n] y = Softmax (x)}", "'n' \\(Softmax\\) has no counterpart"),
         ("(float[2] x) => (y) {t = npu.Foo (x) y = Relu (t)}", "no counterpart"),
         ("(x) => (y) {y = Relu (x)}", "unknown type"),
+        # GE drops an empty list, and squeezes all dims then.
+        (
+            "(float[2, 1] x) => (float[2, 1] y) {i = Constant <value = int64[0] {}> () y = Squeeze (x, i)}",
+            "no counterpart",
+        ),
     ],
 )
 def test_what_cannot_be_written(text, words):

@@ -160,6 +160,13 @@ def test_a_sparse_constant_that_is_none_stays_with_a_warning(indices, dims, word
     assert conversion.model.graph.sparse_initializer == model.graph.sparse_initializer
 
 
+def test_an_input_without_a_shape_is_said():
+    model = parse(f"{HEAD}, float z) => (float[2, 3] y, w) {{{OURS} w = Relu (z)}}")
+    assert not convert(model).warnings
+    model.graph.input[1].type.tensor_type.ClearField("shape")
+    assert convert(model).warnings == ["input 'z' has no shape, ATC takes it for a scalar; give it one"]
+
+
 def test_what_onnx_can_compute_is_folded_too(rng):
     """Erf, Tile and Split are not in the evaluator of constants; Split makes two values, the table is large."""
     model = parse(
