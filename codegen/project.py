@@ -12,6 +12,7 @@ from opforge.codegen.errors import UserError
 
 # The folder that holds codegen/, op_proto/, op_kernel/ ...: the repository, or `site-packages/opforge` of a wheel.
 BUILTIN_ROOT = Path(__file__).resolve().parent.parent
+_CONFIG = "pyproject.toml"
 _VENDOR = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -32,7 +33,7 @@ class Project:
     @property
     def is_installed(self) -> bool:
         """Whether the folder is the copy inside an installed wheel, in which nothing may be written."""
-        return self.root == BUILTIN_ROOT and not (self.root / "pyproject.toml").is_file()
+        return self.root == BUILTIN_ROOT and not (self.root / _CONFIG).is_file()
 
     @property
     def build_dir(self) -> Path:
@@ -60,18 +61,35 @@ class Project:
         Raises:
             UserError: The file cannot be read, or the name cannot be used.
         """
+        return check_vendor(self._said("vendor", "opforge"), f"{self.root / _CONFIG}: vendor of [tool.opforge]")
+
+    @property
+    def version(self) -> str:
+        """Version of its packages: `version` beside `vendor`; empty where it says none.
+
+        Raises:
+            UserError: The file cannot be read, or the version cannot be compared with another.
+        """
+        version = self._said("version", "")
+        if not isinstance(version, str) or not re.fullmatch(r"([0-9]+(\.[0-9A-Za-z]+)*)?", version):
+            place = f"{self.root / _CONFIG}: version of [tool.opforge]"
+            raise UserError(f"{place}: got {version!r}, expected numbers and dots, as in '1.10'")
+        return version
+
+    def _said(self, key: str, default: str) -> object:
+        """What pyproject.toml says below [tool.opforge]."""
         import tomllib
 
-        path = self.root / "pyproject.toml"
+        path = self.root / _CONFIG
         try:
-            name = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["opforge"]["vendor"]
+            found: object = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["opforge"][key]
         except (FileNotFoundError, KeyError):
-            return "opforge"
+            return default
         except (OSError, ValueError, TypeError) as error:
             raise UserError(
-                f"{path}: got '{error}', expected TOML with vendor = \"name\" below [tool.opforge]"
+                f"{path}: got '{error}', expected TOML with {key} = \"...\" below [tool.opforge]"
             ) from error
-        return check_vendor(name, f"{path}: vendor of [tool.opforge]")
+        return found
 
     def spec_paths(self) -> list[Path]:
         """All specs of the project, sorted by name."""

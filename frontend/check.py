@@ -150,7 +150,7 @@ def _sparse(view: GraphView, stays: Collection[str] | None) -> Iterator[Finding]
     for scope, name in sparse_constants(view):
         if is_read_by_atc(scope):
             fix = "write it as a dense one" if stays is None or name in stays else CONVERT
-            yield Finding(name, "silent", "is a sparse constant, ATC drops what it holds", fix)
+            yield Finding(name or "''", "silent", "is a sparse constant, ATC drops what it holds", fix)
 
 
 def _type(name: str, number: int) -> Iterator[Finding]:

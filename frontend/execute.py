@@ -178,7 +178,9 @@ def run_model(
         if key.domain == OPFORGE_DOMAIN or (key.domain, key.op_type) not in view.functions
     ]
     foreign = [known for known in source_operators() if (known.op_domain, known.__name__) not in view.functions]
-    dense, _ = without_sparse(view, folder)
+    dense, stays = without_sparse(view, folder)
+    for name, reason in stays.items():
+        raise UserError(f"model: cannot be executed: the sparse constant {shown(name)} {reason}")
     complete = _with_data(dense, folder)
     try:
         evaluator = _evaluator([*implementations, *foreign])(complete)

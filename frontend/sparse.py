@@ -29,13 +29,17 @@ def without_sparse(view: GraphView, folder: Path | None) -> tuple[ModelProto, di
     model = ModelProto()
     model.CopyFrom(view.model)
     stays: dict[str, str] = {}
+    room = _MAX_BYTES
 
     def dense(sparse: SparseTensorProto, name: str) -> TensorProto | None:
+        nonlocal room
         try:
-            return _dense(sparse, name, folder)
+            tensor = _dense(sparse, name, folder, room)
         except _NotDense as reason:
             stays[name] = str(reason)
             return None
+        room -= len(tensor.raw_data)
+        return tensor
 
     for scope in view.over(model).scopes:
         for number, sparse in reversed(list(enumerate(_initializers(scope)))):
@@ -68,11 +72,11 @@ def _nodes(scope: Scope) -> Iterator[NodeProto]:
                 yield node
 
 
-def _dense(sparse: SparseTensorProto, name: str, folder: Path | None) -> TensorProto:
+def _dense(sparse: SparseTensorProto, name: str, folder: Path | None, room: int) -> TensorProto:
     count, bits = element_count(TensorProto(dims=sparse.dims)), BITS.get(sparse.values.data_type)
-    if bits is None or count is None or count * bits > 8 * _MAX_BYTES:
+    if bits is None or count is None or count * bits > 8 * room:
         kind = TensorProto.DataType.Name(sparse.values.data_type) if bits else f"element type {sparse.values.data_type}"
-        most = f"expected at most {_MAX_BYTES >> 20} MB of numbers"
+        most = f"expected numbers, of at most {_MAX_BYTES >> 20} MB in all"
         raise _NotDense(f"has {kind} with dims {shown(list(sparse.dims[:9]))}, {most}")
     for tensor in (sparse.values, sparse.indices):
         if problem := data_problem(tensor):
@@ -89,4 +93,7 @@ def _dense(sparse: SparseTensorProto, name: str, folder: Path | None) -> TensorP
         raise _NotDense(f"is malformed: has {shown(flat[:9].tolist())} as places of {count} elements")
     array = np.zeros(count, values.dtype)
     array[flat] = values
-    return numpy_helper.from_array(array.reshape(tuple(sparse.dims)), name)
+    tensor = numpy_helper.from_array(array, name)
+    # numpy has no arrays of as many axes as a tensor may have.
+    tensor.dims[:] = sparse.dims
+    return tensor

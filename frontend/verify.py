@@ -97,8 +97,9 @@ def verify_within(source: SourceModel, conversion: Conversion) -> list[Compariso
 
     try:
         answer = in_child(work, limits_for(source.size))
-    except LimitError as reason:
-        raise UserError(f"{path_text(source.path)}: cannot be executed to compare: {reason}") from reason
+    except (LimitError, UserError) as reason:
+        text = str(reason).removeprefix("model: cannot be executed: ")
+        raise UserError(f"{path_text(source.path)}: cannot be executed to compare: {text}") from reason
     return [Comparison(*entry) for entry in json.loads(answer)]
 
 

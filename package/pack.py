@@ -172,7 +172,7 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
         sources=_sources(project, {spec.source_name for spec in every} - {spec.source_name for spec in specs}),
         scripts={path.name: path.read_bytes() for path in sorted(SCRIPTS.glob("*.sh"))} | _builder(),
         vendor=vendor,
-        version=importlib.metadata.version("opforge"),
+        version=project.version or importlib.metadata.version("opforge"),
         socs=choose_socs(specs, socs),
     )
 

@@ -172,10 +172,10 @@ def is_visible(path: Path) -> bool:
 def _is_closed(path: Path) -> bool:
     """Whether a file below a folder is there, but not for this user."""
     try:
-        with path.open("rb"):
-            return False
+        path.stat()
     except OSError as error:
         return isinstance(error, PermissionError)
+    return not is_visible(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -21,18 +21,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Built:
-    specs: dict[str, OpSpec]
+    spec: OpSpec
     opapi: ctypes.CDLL
 
 
 @lru_cache
-def _built(project: Project, soc: str) -> _Built:
+def _specs(project: Project) -> dict[str, OpSpec]:
     from opforge.codegen.loader import load_project
 
-    operators = build_project(project, [soc])
+    return {spec.op_type: spec for spec in load_project(project)}
+
+
+@lru_cache
+def _built(project: Project, soc: str, op_type: str) -> _Built:
+    """One operator of a project; kernels of others are compiled when these are run."""
+    specs = _specs(project)
+    if op_type not in specs:
+        raise UserError(f"operator: got {op_type!r}, expected one of {', '.join(sorted(specs))}")
+    operators = build_project(project, [soc], [op_type])
     runtime()
-    specs = {spec.op_type: spec for spec in load_project(project)}
-    return _Built(specs, ctypes.CDLL(str(operators.opapi)))
+    return _Built(specs[op_type], ctypes.CDLL(str(operators.opapi)))
 
 
 def run(
@@ -75,11 +83,9 @@ def run(
     soc_properties(soc)
     project = project or find_project()
     with one_at_a_time:
-        built = _built(project, soc)
+        built = _built(project, soc, op_type)
         runtime().call("aclrtSetDevice", 0)  # contexts belong to threads
-        if op_type not in built.specs:
-            raise UserError(f"operator: got {op_type!r}, expected one of {', '.join(sorted(built.specs))}")
-        call = AclnnCall(built.specs[op_type], dict(inputs), dict(attrs or {}), function)
+        call = AclnnCall(built.spec, dict(inputs), dict(attrs or {}), function)
         runtime().set_options(soc=soc, strict=int(strict), threads=threads, seed=seed)
         runtime().take_reports()
         results = call.execute(built.opapi, call.output_arrays(out_dtypes or {}, outputs or {}), storage_offset)

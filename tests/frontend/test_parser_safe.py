@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from opforge.codegen.errors import UserError
 from opforge.frontend import convert
 from opforge.frontend.execute import execute
 
@@ -143,8 +144,8 @@ def test_sparse_constants_become_dense(flat, rng):
         ([-1], [3], "is malformed"),
         ([0, 1], [3], "is malformed"),
         ([[0, 0]], [3], "is malformed"),
-        ([0], [1 << 40], "expected at most 64 MB"),
-        ([0], [-3], "expected at most 64 MB"),
+        ([0], [1 << 40], "at most 64 MB in all"),
+        ([0], [-3], "at most 64 MB in all"),
     ],
 )
 def test_a_sparse_constant_that_is_none_stays_with_a_warning(indices, dims, words):
@@ -158,6 +159,19 @@ def test_a_sparse_constant_that_is_none_stays_with_a_warning(indices, dims, word
     assert "'s' stays, and ATC drops it" in warning
     assert words in warning
     assert conversion.model.graph.sparse_initializer == model.graph.sparse_initializer
+    with pytest.raises(UserError, match="the sparse constant 's'"):
+        execute(model, {"x": np.zeros((2, 4, 3), np.float32)}, operators="function")
+
+
+def test_sparse_constants_have_limits_together_and_any_rank():
+    model = parse(f"{HEAD}) => (float[2, 3] y, w) {{{OURS} w = d.Foo (x, s0, s1, s2, r)}}")
+    for name, dims in {**{f"s{n}": [7 << 20] for n in range(3)}, "r": [1] * 200}.items():
+        entry = model.graph.sparse_initializer.add(dims=dims)
+        entry.values.CopyFrom(numpy_helper.from_array(np.ones(1, np.float32), name))
+        entry.indices.CopyFrom(numpy_helper.from_array(np.array([0])))
+    conversion = convert(model)
+    assert sorted(len(tensor.dims) for tensor in conversion.model.graph.initializer) == [1, 1, 200]
+    assert len(conversion.warnings) == 1
 
 
 def test_an_input_without_a_shape_is_said():

@@ -11,7 +11,8 @@ from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert, source_operators
 from opforge.frontend.execute import execute
-from opforge.frontend.verify import sample_inputs, verify
+from opforge.frontend.load import load_model
+from opforge.frontend.verify import sample_inputs, verify, verify_within
 
 
 def parse(text):
@@ -100,3 +101,11 @@ def test_a_loop_without_end_is_one_line(tmp_path):
         => (bool k2, float[2] w) {k2 = Identity (k) w = Identity (v)}>}"""
     with pytest.raises(UserError, match="Loop of 4611686018427387904 turns"):
         execute(parse(loop), {"m": np.array(1 << 62), "c": np.array(True), "x": np.ones(2, np.float32)})
+
+
+def test_a_model_that_cannot_be_run_is_named(tmp_path):
+    text = '<ir_version: 8, opset_import: ["" : 18, "d" : 1]> g (float[2] x) => (y) {y = d.Foo (x)}'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    source = load_model(tmp_path / "m.onnx")
+    with pytest.raises(UserError, match=f"{tmp_path / 'm.onnx'}: cannot be executed to compare: .*Foo"):
+        verify_within(source, convert(source))

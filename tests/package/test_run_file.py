@@ -273,8 +273,12 @@ def test_vendor_is_the_one_that_the_project_names(tmp_path, monkeypatch):
         answer = CliRunner().invoke(app, ["pack", "--json", "--no-build", *options])
         assert json.loads(answer.output)["vendor"] == vendor, answer.output
     assert "--vendor-name" not in (folder / "build.sh").read_text()
+    assert gather(Project(folder), None, None, None).version == "0.1.0"
+    text = (folder / "pyproject.toml").read_text()
+    (folder / "pyproject.toml").write_text(text.replace('"0.1.0"', '"1.10.rc1"'))
+    assert gather(Project(folder), None, None, None).version == "1.10.rc1"
     (folder / "pyproject.toml").unlink()
-    assert Project(folder).vendor == "opforge"
+    assert (Project(folder).vendor, Project(folder).version) == ("opforge", "")
 
 
 @pytest.mark.parametrize(
@@ -284,12 +288,13 @@ def test_vendor_is_the_one_that_the_project_names(tmp_path, monkeypatch):
         ("[tool.opforge]\nvendor = 1", "got 1, expected lower case"),
         ("[tool.opforge", "got 'Expected .*, expected TOML with vendor"),
         ("tool = 1", "expected TOML with vendor"),
+        ("[tool.opforge]\nversion = '1\"'", "version of .tool.opforge.: got '1\"', expected numbers and dots"),
     ],
 )
 def test_unusable_vendor_of_a_project_is_named_with_its_file(tmp_path, text, said):
     (tmp_path / "pyproject.toml").write_text(text)
     with pytest.raises(UserError, match=f"{tmp_path}/pyproject.toml: .*{said}"):
-        _ = Project(tmp_path).vendor
+        _ = Project(tmp_path).vendor + Project(tmp_path).version
 
 
 def test_suffix_renames_the_operators_and_hides_nothing(project, tmp_path):
