@@ -163,7 +163,7 @@ def _given_shapes(model: ModelProto, text: str) -> str:
             )
     for name, dims in inputs.items():
         if name not in seen and dims and min(dims) < 0:
-            raise UserError(f"--input-shape: input {name} has the shape {_text(dims)}; give its sizes too")
+            raise UserError(f"--input-shape: input {shown(name)} has the shape {_text(dims)}; give its sizes too")
     return text
 
 
@@ -186,6 +186,7 @@ def _shapes(model: ModelProto) -> str:
     for name, dims in shapes.items():
         if min(dims, default=0) < 0:
             raise UserError(
-                f"--input-shape: input {name} has the shape {_text(dims)}; give its sizes: --input-shape '{name}:...'"
+                f"--input-shape: input {shown(name)} has the shape {_text(dims)}; give its sizes:"
+                f" --input-shape {shown(f'{name}:...')}"
             )
     return ";".join(f"{name}:{','.join(map(str, dims))}" for name, dims in shapes.items() if dims)

@@ -122,6 +122,8 @@ class _Evaluator:
         )
         opsets = [helper.make_opsetid("", scope.opsets[""])]
         results = ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets)).run(None, inputs)
+        if not all(isinstance(result, (np.ndarray, np.generic)) for result in results):
+            raise NotConstant("is a sequence")
         return dict(zip(names, map(np.asarray, results), strict=True))
 
     def _value(self, scope: Scope, name: str) -> NDArray[np.generic]:

@@ -73,7 +73,7 @@ def print_conversion(conversion: Conversion) -> None:
         why = "the operator has none, or none for an opset as old as the model's"
         console.print(Text(f"without ONNX function body, as {why}: {names}"))
     for warning in conversion.warnings[:_ROWS]:
-        console.print(Text(f"warning: {warning}"))
+        console.print(Text(f"warning: {warning}"), soft_wrap=True)
     if more := len(conversion.warnings[_ROWS:]):
         console.print(f"... and {more} more warnings")
     console.print(

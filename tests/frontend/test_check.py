@@ -260,7 +260,7 @@ def test_atc_is_run_where_it_is(tmp_path, monkeypatch):
 def test_atc_needs_sizes(tmp_path):
     onnx.save(parse("(float[N, 4] x) => (float[N, 4] y) {y = Relu (x)}"), tmp_path / "m.onnx")
     result = opforge("atc", tmp_path / "m.onnx")
-    assert "input x has the shape [?,4]" in str(result.exception)
+    assert "input 'x' has the shape [?,4]; give its sizes: --input-shape 'x:...'" in str(result.exception)
     assert opforge("atc", tmp_path / "m.onnx", "--input-shape", "x:2,4").exit_code == 0
     assert opforge("atc", tmp_path / "m.onnx", "--input-shape", "x:1~8,4").exit_code == 0
 
@@ -274,7 +274,7 @@ def test_atc_needs_sizes(tmp_path):
         ("x:2", "the input has the shape [?,4]; give 2 sizes"),
         ("x:2,5;n:0:3", "the input has the shape [?,4]"),
         ("x:2,4;n:0:3;s:1", "the input has the shape []; give 0 sizes"),
-        ("x:2,4", "input n:0 has the shape [?]"),
+        ("x:2,4", "input 'n:0' has the shape [?]"),
         ("x:2,4;", "'': expected 'name:2,3'"),
         ("x:2,four", "'x:2,four': expected 'name:2,3'"),
     ],

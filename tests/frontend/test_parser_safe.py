@@ -222,10 +222,11 @@ def test_what_onnx_can_compute_is_folded_too(rng):
         "r = d.Foo (one)",
         "r = Erf (fed)",
         "r = Gather (one, huge)",
+        "r = SequenceConstruct (one)",
     ],
 )
 def test_what_vanishes_is_said(text):
-    model = parse(f"{HEAD}, float[1] fed) => (float[2, 3] y, w) {{{OURS} [n] {text} w = Mul (x, r)}}")
+    model = parse(f"{HEAD}, float[1] fed) => (float[2, 3] y, w) {{{OURS} [n] {text} w = d.Foo (x, r)}}")
     arrays = {"one": np.float32([1]), "huge": [1 << 40], "fed": np.float32([1])}
     model.graph.initializer.extend(numpy_helper.from_array(np.array(value), name) for name, value in arrays.items())
     (warning,) = convert(model).warnings
