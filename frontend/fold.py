@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from opforge.frontend.limits import LimitError, Limits, in_child
 from opforge.frontend.parser_safe import constant_only_nodes, is_constant
 from opforge.frontend.rules import Context
 from opforge.frontend.tensor_data import BITS, data_problem, element_count
+
+if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
 
 Place = tuple[int, int]
 # What one node may read, and all of them may make.
@@ -71,8 +75,11 @@ def fold(context: Context, skipped: Collection[Place]) -> Folding:
 
 def _evaluated(context: Context, nodes: Iterable[tuple[Scope, int]]) -> dict[Place, dict[str, TensorProto]]:
     """What onnx computes of nodes, in their order; those that it cannot compute, or not within limits, are missing."""
+    # Loaded here, and once: what a child loads is gone with it.
+    from onnx.reference import ReferenceEvaluator
+
     try:
-        answer = in_child(lambda: _Evaluator(context).run(nodes).SerializeToString(), _LIMITS)
+        answer = in_child(lambda: _Evaluator(context, ReferenceEvaluator).run(nodes).SerializeToString(), _LIMITS)
     except LimitError:
         return {}
     found: dict[Place, dict[str, TensorProto]] = {}
@@ -86,8 +93,9 @@ def _evaluated(context: Context, nodes: Iterable[tuple[Scope, int]]) -> dict[Pla
 class _Evaluator:
     """Runs nodes one by one."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, evaluator: type[ReferenceEvaluator]) -> None:
         self._context = context
+        self._evaluator = evaluator
         self._values: dict[tuple[int, str], NDArray[np.generic]] = {}
 
     def run(self, nodes: Iterable[tuple[Scope, int]]) -> GraphProto:
@@ -107,8 +115,6 @@ class _Evaluator:
         return made
 
     def _results(self, scope: Scope, number: int) -> Mapping[str, NDArray[np.generic]]:
-        from onnx.reference import ReferenceEvaluator
-
         node = NodeProto()
         node.CopyFrom(scope.node(number))
         node.domain = ""
@@ -121,7 +127,7 @@ class _Evaluator:
             [helper.make_value_info(name, helper.make_tensor_type_proto(0, None)) for name in names],
         )
         opsets = [helper.make_opsetid("", scope.opsets[""])]
-        results = ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets)).run(None, inputs)
+        results = self._evaluator(helper.make_model(graph, opset_imports=opsets)).run(None, inputs)
         if not all(isinstance(result, (np.ndarray, np.generic)) for result in results):
             raise NotConstant("is a sequence")
         return dict(zip(names, map(np.asarray, results), strict=True))
