@@ -253,8 +253,8 @@ def atc(
     from opforge.frontend.atc import AtcOptions, atc_command
     from opforge.frontend.commands import ConvertOptions
 
-    name = out or model.with_suffix("")
-    converted = name.with_name(f"{name.name}_converted.onnx")
+    name = out or model.parent / model.stem
+    converted = name.parent / f"{name.name}_converted.onnx"
     options = ConvertOptions(patterns, lower_training, opset, domain)
     raise typer.Exit(atc_command(model, converted, options, AtcOptions(soc, name, input_shape, more or ())))
 
