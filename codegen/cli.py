@@ -196,6 +196,14 @@ def convert(
     ] = False,
     report: Annotated[Path | None, typer.Option(metavar="R.html", help="Write the report as a page.")] = None,
     json_out: Annotated[Path | None, typer.Option("--json", metavar="R.json", help="Write the report as JSON.")] = None,
+    optimizer: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="O.onnx",
+            help="With --lower-training: the optimizer_model.onnx that onnxruntime-training wrote beside MODEL, to make"
+            " a whole training step.",
+        ),
+    ] = None,
 ) -> None:
     """Rewrite the nodes of an ONNX model onto our operators; one without any comes out byte for byte."""
     from opforge.frontend.limits import be_brief, leave
@@ -203,7 +211,7 @@ def convert(
     be_brief()
     from opforge.frontend.commands import ConvertOptions, convert_command
 
-    options = ConvertOptions(patterns, lower_training, opset, domain, verify_numbers, report, json_out)
+    options = ConvertOptions(patterns, lower_training, opset, domain, verify_numbers, report, json_out, optimizer)
     leave(convert_command(model, out, options))
 
 
@@ -245,8 +253,8 @@ def atc(
     from opforge.frontend.atc import AtcOptions, atc_command
     from opforge.frontend.commands import ConvertOptions
 
-    name = out or model.with_suffix("")
-    converted = name.with_name(f"{name.name}_converted.onnx")
+    name = out or model.parent / model.stem
+    converted = name.parent / f"{name.name}_converted.onnx"
     options = ConvertOptions(patterns, lower_training, opset, domain)
     raise typer.Exit(atc_command(model, converted, options, AtcOptions(soc, name, input_shape, more or ())))
 

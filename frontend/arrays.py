@@ -144,9 +144,9 @@ def load_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
             with archive:
                 return {name: archive[name] if name in wanted else np.empty(0) for name in archive.files}
         except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, MemoryError, NotImplementedError) as error:
+            reason = "it holds Python objects" if "pickle" in str(error) else first_line(error)
             raise UserError(
-                f"{path_text(path)}: cannot read the inputs: {first_line(error)};"
-                " expected an .npz file as numpy.savez writes it"
+                f"{path_text(path)}: cannot read the inputs: {reason}; expected an .npz file as numpy.savez writes it"
             ) from error
 
 

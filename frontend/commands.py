@@ -36,6 +36,7 @@ class ConvertOptions:
         verify: Whether to run both models and compare.
         html: Page to write.
         json: Report to write.
+        optimizer: Graph of an optimizer that goes behind the model.
     """
 
     patterns: bool = False
@@ -45,12 +46,14 @@ class ConvertOptions:
     verify: bool = False
     html: Path | None = None
     json: Path | None = None
+    optimizer: Path | None = None
 
     def command(self, model: Path, out: Path) -> str:
         """The command that asks for this."""
         flags = {"--patterns": self.patterns, "--lower-training": self.lower_training, "--verify": self.verify}
         domain = None if self.domain == OPFORGE_DOMAIN else self.domain
         values = {"--opset": self.opset, "--domain": domain, "--report": self.html, "--json": self.json}
+        values["--optimizer"] = self.optimizer
         words = ["opforge", "convert", str(model), "-o", str(out), *(flag for flag, is_set in flags.items() if is_set)]
         words += [word for flag, value in values.items() if value is not None for word in (flag, str(value))]
         return shlex.join(words)
@@ -66,7 +69,8 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
         source = load_model(model)
     others = ((options.json, "report"), (options.html, "page"))
     targets = [(out, "model"), *((path, what) for path, what in others if path)]
-    require_targets(source, targets, carried=out.suffix != ".air")
+    more = [] if options.optimizer is None else [options.optimizer]
+    require_targets(source, targets, *more, carried=out.suffix != ".air")
     is_read_whole = options.verify or out.suffix == ".air"
     with claimed(path_text(model), source.size if is_read_whole else len(source.data)):
         is_plain = out.suffix != ".air" and options == ConvertOptions(patterns=options.patterns)
@@ -75,7 +79,16 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
             count = node_count(source.view)
             typer.echo(summary(0, 0, 0, count, count, changed=False))
             return 0
+        if options.optimizer is not None:
+            source = _with_optimizer(source, options.optimizer)
         return _convert(source, out, options)
+
+
+def _with_optimizer(source: SourceModel, path: Path) -> SourceModel:
+    from opforge.frontend.training_step import training_step
+
+    step = training_step(source.model, load_model(path).model, path_text(source.path))
+    return SourceModel(source.path, step.SerializeToString(), step, source.external)
 
 
 def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:

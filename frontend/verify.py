@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from math import prod
 from pathlib import Path
@@ -182,7 +182,9 @@ def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]
         array = arrays[name]
         arrays[name] = np.maximum(array, 1) if array.dtype.kind in "iu" else (abs(array) + 0.1).astype(array.dtype)
     specs = {spec.op_type: spec for spec in project_specs()}
-    scopes = _scopes_by_node(conversion.model)
+    view = GraphView(conversion.model)
+    types = ValueTypes(view, list(specs.values()))
+    scopes = {node.name: scope for scope in view.scopes for node in scope.body.node if node.name}
     for entry in conversion.mapped:
         if entry.node not in scopes:
             continue
@@ -194,7 +196,9 @@ def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]
         }
         for parameter, name in origins.items():
             if name in arrays:
-                arrays[name] = _meant(entry, parameter, arrays[name], arrays.get(origins.get("grad_y", "")), generator)
+                first = arrays.get(origins.get("grad_y", ""))
+                shape = types.of(scopes[entry.node], entry.inputs[0] or "").shape if first is None else first.shape
+                arrays[name] = _meant(entry, parameter, arrays[name], shape, generator)
     return arrays
 
 
@@ -214,13 +218,20 @@ def _plain(name: str, kind: InputType, shape: tuple[int, ...], generator: np.ran
     return numbers.astype(dtype)
 
 
-def _meant(entry: Mapped, parameter: str, array: Array, rows_of: Array | None, generator: np.random.Generator) -> Array:
-    """Values that a parameter of one of our operators takes."""
+def _meant(
+    entry: Mapped,
+    parameter: str,
+    array: Array,
+    first: Sequence[int | None] | None,
+    generator: np.random.Generator,
+) -> Array:
+    """Values that a parameter of one of our operators takes, whose first input has the shape `first`."""
     match entry.op, parameter:
         case "EmbeddingDenseBackward", "indices":
             return generator.integers(0, max(entry.attrs["num_weights"], 1), array.shape).astype(array.dtype)
         case "GroupedBiasAddGrad", "group_idx":
-            rows = array.size if rows_of is None else rows_of.shape[0]
+            known = first[0] if first else None
+            rows = array.size if known is None else known
             ends = np.sort(generator.integers(0, rows + 1, array.shape))
             ends[-1:] = rows
             return (np.diff(ends, prepend=0) if entry.attrs["group_idx_type"] else ends).astype(array.dtype)
@@ -242,10 +253,6 @@ def _positive(model: ModelProto) -> set[str]:
         names = {name for node in nodes if node.op_type in _BETWEEN for name in node.input} - found
         found |= names
     return found
-
-
-def _scopes_by_node(model: ModelProto) -> Mapping[str, Scope]:
-    return {node.name: scope for scope in GraphView(model).scopes for node in scope.body.node if node.name}
 
 
 def _origin(scope: Scope, name: str) -> str:

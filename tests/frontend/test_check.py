@@ -290,6 +290,11 @@ def test_shapes_for_atc_are_those_of_the_inputs(shapes, words, tmp_path):
     assert "\n" not in str(result.exception)
 
 
+@pytest.mark.parametrize("place", [".", "/", ".."])
+def test_atc_of_a_folder_is_refused(place):
+    assert "got a directory, expected a regular file" in str(opforge("atc", place).exception)
+
+
 def test_an_output_that_is_an_initializer(tmp_path):
     model = parse(f"{HEAD} {{y = Relu (x)}}")
     model.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "w"))

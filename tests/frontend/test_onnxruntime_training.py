@@ -7,11 +7,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from make_training_steps import HERE, STEPS, joined, numbers_of, sample
+from make_training_steps import HERE, STEPS, numbers_of, sample
 from onnx import TensorProto, helper, numpy_helper
 from training_nodes import NODES, node_feed, node_model
 
 from opforge.frontend import convert
+from opforge.frontend.training_step import training_step
 
 artifacts = pytest.importorskip(
     "onnxruntime.training.artifacts", reason="onnxruntime-training is not installed, or PyTorch, which it imports"
@@ -107,7 +108,7 @@ def test_a_lowered_node(name):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_the_stored_numbers_of_a_step(name):
-    step = joined(*(onnx.load(HERE / f"{name}_{kind}.onnx") for kind in ("training", "optimizer")))
+    step = training_step(*(onnx.load(HERE / f"{name}_{kind}.onnx") for kind in ("training", "optimizer")), name)
     wanted = np.load(HERE / f"{name}_step.npz")
     for key, got in numbers_of(step).items():
         np.testing.assert_allclose(sample(got), wanted[key], rtol=1e-5, atol=1e-6, err_msg=key)

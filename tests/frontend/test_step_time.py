@@ -196,6 +196,16 @@ def test_a_trace_of_a_huge_model_is_bounded(monkeypatch):
     assert [entry.name for entry in step.ours] == ["a", "b"]
 
 
+def test_groups_are_made_up_over_all_rows(calls):
+    """Also where the rows are no input of the model."""
+    model = parse(f"(float[40, 3] x, int64[3] i) => (float[3, 3] y) {{h = Neg (x) [n] y = {NODE} (h, i)}}")
+    model.graph.value_info.append(helper.make_tensor_value_info("h", 1, [40, 3]))
+    ends = sample_inputs(model, convert(model))["i"]
+    assert ends[-1] == 40
+    assert (np.diff(ends) >= 0).all()
+    assert ends[0] > 3
+
+
 def test_strict_is_asked_for(tmp_path, monkeypatch):
     given = []
 

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from make_training_steps import HERE, STEPS, feed, joined, sample
+from make_training_steps import HERE, STEPS, feed, sample
 from onnx import helper
 
 from opforge.frontend import convert
@@ -12,6 +12,7 @@ from opforge.frontend.atc_types import is_registered
 from opforge.frontend.check import check_model
 from opforge.frontend.execute import execute
 from opforge.frontend.load import load_model
+from opforge.frontend.training_step import training_step
 from opforge.frontend.verify import sample_inputs, verify
 
 
@@ -72,7 +73,7 @@ def test_the_numbers_can_be_verified(name):
 
 
 def whole(name):
-    return joined(*(onnx.load(HERE / f"{name}_{kind}.onnx") for kind in ("training", "optimizer")))
+    return training_step(*(onnx.load(HERE / f"{name}_{kind}.onnx") for kind in ("training", "optimizer")), name)
 
 
 @pytest.mark.parametrize(

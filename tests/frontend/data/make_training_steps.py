@@ -1,6 +1,6 @@
 """Makes the training steps beside this file: graphs of onnxruntime-training, and what it computes with them.
 
-It needs an environment of its own with onnxruntime-training and torch: `python make_training_steps.py`.
+It needs an environment of its own with onnxruntime-training, torch and this project: `python make_training_steps.py`.
 """
 
 import io
@@ -10,6 +10,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
+
+from opforge.frontend.training_step import training_step
 
 HERE = Path(__file__).parent
 STEPS = ("bert", "conv")
@@ -40,33 +42,6 @@ def feed(model):
             numbers = np.abs(numbers) + 0.1
         arrays[value.name] = np.asarray(numbers).astype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
     return arrays
-
-
-def joined(training, optimizer):
-    """The whole step: a training graph, and behind it the optimizer's node on sequences of all its parameters."""
-    step = onnx.ModelProto()
-    step.CopyFrom(training)
-    inputs = {value.name: value for value in step.graph.input}
-    gradients = [node.input[1] for node in step.graph.node if node.op_type == "InPlaceAccumulatorV2"]
-    parameters = [name.removesuffix("_grad") for name in gradients]
-    for suffix in ("first", "second"):
-        for name in parameters:
-            moment = step.graph.input.add(name=f"{name}.{suffix}")
-            moment.type.CopyFrom(inputs[name].type)
-    (node,) = optimizer.graph.node
-    named = {value.name: value for value in optimizer.graph.input}
-    step.graph.input.extend([named["learning_rate"], named["step"]])
-    members = {
-        "params": parameters,
-        "gradients": gradients,
-        "first_order_moments": [f"{name}.first" for name in parameters],
-        "second_order_moments": [f"{name}.second" for name in parameters],
-    }
-    for name in node.input[2:]:
-        step.graph.node.append(helper.make_node("SequenceConstruct", members[name], [name]))
-    step.graph.node.append(node)
-    step.graph.output.extend(optimizer.graph.output)
-    return step
 
 
 def sample(array):
@@ -206,7 +181,7 @@ def main():
         training, optimizer = _artifacts(network, inputs)
         onnx.save(training, HERE / f"{name}_training.onnx")
         onnx.save(optimizer, HERE / f"{name}_optimizer.onnx")
-        numbers = {key: sample(array) for key, array in numbers_of(joined(training, optimizer)).items()}
+        numbers = {key: sample(array) for key, array in numbers_of(training_step(training, optimizer, name)).items()}
         np.savez_compressed(HERE / f"{name}_step.npz", **numbers)
 
 
