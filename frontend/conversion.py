@@ -228,6 +228,7 @@ def convert(
     vanishing = {(scope.number, number): scope.label(number) for scope, number in folding.rest}
     for (scope, number), tensors in folding.values.items():
         emitter.fold(view.scopes[scope], number, tensors)
+    is_new = any(p.scope.node(p.nodes[-1]).domain != onnx_key(p.call.spec, domain).domain for p in placements)
     names = emitter.emit(placements)
     make_safe(view, search.context.value_names)
     mapped = [
@@ -241,7 +242,8 @@ def convert(
         )
         for name, placement, rule in zip(names, placements, search.rules, strict=True)
     ]
-    changed = copy != source
+    # Comparing large models is dear, and only needed where each node was ours before.
+    changed = is_new or copy != source
     warnings += [f"sparse constant {shown(name)} stays, and ATC drops it: {reason}" for name, reason in sparse.items()]
     warnings += [
         f"{label} depends on constants alone, ATC drops it and what it makes"

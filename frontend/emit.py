@@ -70,7 +70,7 @@ class Emitter:
         self._removed: dict[int, set[int]] = {}
         self._outputs: set[str] = set()
         self._declarations: dict[int, dict[str, ValueInfoProto]] = {}
-        node_names = Counter(node.name for scope in view.scopes for node in scope.body.node)
+        node_names = Counter([node.name for scope in view.scopes for node in scope.body.node])
         inputs = {name for scope in view.scopes for name in scope.input_names}
         self._shared = {name for name, count in node_names.items() if count > 1} | inputs | {""}
         self._node_names = FreshNames(chain(node_names, inputs))

@@ -76,22 +76,16 @@ class NearTypes:
         """The type of a value that a node of the graph makes, as far as it is plain."""
         first, end = self._next, max(self._next, self._scope.makers[name] + 1)
         self._next = end
-        for number in range(first, end):
-            if rule := self._rules[number]:
-                self._enter(number, rule)
-        return self._types.get(name, _UNKNOWN)
-
-    def _enter(self, number: int, rule: _Rule) -> None:
-        inputs = []
-        for name in self._scope.inputs[number]:
-            known = self._types.get(name) or self._read(name)
-            if known is None:
-                return
-            inputs.append(known)
-        found = rule(self._scope, number, inputs) if inputs else None
-        if found is not None:
-            output = self._outputs[number]
-            self._types[output] = self._declared(output).or_else(found) if output in self._stated else found
+        scope, types = self._scope, self._types
+        for number, rule, names in zip(range(first, end), self._rules[first:end], scope.inputs[first:end], strict=True):
+            if rule is None:
+                continue
+            inputs = [known for name in names if (known := types.get(name) or self._read(name))]
+            found = rule(scope, number, inputs) if 0 < len(inputs) == len(names) else None
+            if found is not None:
+                output = self._outputs[number]
+                types[output] = self._declared(output).or_else(found) if output in self._stated else found
+        return types.get(name, _UNKNOWN)
 
     def _read(self, name: str) -> ValueType | None:
         """What the model says of a value that no rule was tried for, if that is all."""

@@ -73,7 +73,7 @@ def make_safe(view: GraphView, value_names: FreshNames) -> None:
         if scope.function is not None:
             domains.update(node.domain for node in scope.body.node)
             continue
-        has_gaps = scope.has_gaps
+        has_gaps, has_constants = scope.has_gaps, any(op_type == "Constant" for _, op_type in scope.keys)
         for node in scope.body.node:
             name = node.name
             if not name or name in used:
@@ -82,7 +82,7 @@ def make_safe(view: GraphView, value_names: FreshNames) -> None:
             domains.add(node.domain)
             if has_gaps:
                 _close_gaps(node, value_names)
-            if node.op_type == "Constant" and is_constant(node):
+            if has_constants and is_constant(node):
                 _spell_as_tensor(node)
     _drop_imports(view.model, set(map(normal_domain, domains)))
 

@@ -56,9 +56,13 @@ class ValueType:
 
     def or_else(self, other: ValueType) -> ValueType:
         """This type, and the other one where this one says nothing."""
-        if self.complete or other == self:
-            return self
-        return ValueType(self.dtype or other.dtype, other.shape if self.shape is None else self.shape)
+        if self.dtype is None and self.shape is None:
+            return other
+        return (
+            self
+            if self.complete
+            else ValueType(self.dtype or other.dtype, other.shape if self.shape is None else self.shape)
+        )
 
     def __str__(self) -> str:
         dims = "of unknown rank" if self.shape is None else f"[{', '.join(map(_dim_text, self.shape))}]"
@@ -149,9 +153,9 @@ class ValueTypes:
         return next(filter(None, map(data_problem, tensors)), "")
 
     def _near_types(self, scope: Scope) -> NearTypes:
-        from opforge.frontend.near_types import NearTypes
-
         if scope.number not in self._near:
+            from opforge.frontend.near_types import NearTypes
+
             declared = partial(self._declared_type, scope)
             self._near[scope.number] = NearTypes(self._view, scope, self._specs, declared)
         return self._near[scope.number]
