@@ -59,7 +59,7 @@ def diagnosis(surroundings: Surroundings, soc: str | None) -> dict[str, Any]:
                 "path": str(vendor.path),
                 "found_by": vendor.origin,
                 "version": key_values(vendor.path / "version.info").get("package_version", "unknown"),
-                "built_with": vendor.built.get("toolkit", ""),
+                "built_with": vendor.built.toolkit if vendor.built else "",
                 "socs": sorted(vendor.ops_info),
             }
             for vendor in surroundings.vendors

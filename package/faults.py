@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,7 +13,6 @@ from pathlib import Path
 from opforge.package.cann.toolkit import ToolkitError, check_version, key_values, toolkit_version
 from opforge.package.layout import TBE
 from opforge.package.libraries import OTHER_MACHINE, load
-from opforge.package.manifest import NAME as MANIFEST
 from opforge.package.socs import FIRST_GENERATION, soc_directories
 from opforge.package.surroundings import (
     CUSTOM_PATH,
@@ -25,7 +25,6 @@ from opforge.package.surroundings import (
     closed,
     is_vendor,
     priorities,
-    read_json,
 )
 
 # Directories that CANN knows beside those that packages of ours are built for.
@@ -245,12 +244,11 @@ def _implementation(surroundings: Surroundings, vendor: Vendor) -> Iterator[Faul
         yield Fault("impl-missing", str(folder), f"does not exist, so FE and ATC ignore the vendor{why}", repair)
 
 
-def _descriptions(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
+def _malformed(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     del surroundings
-    for path in sorted((vendor.path / TBE / "config").glob("*/*.json")):
-        if not read_json(path):
-            cause = "holds no operators, or is no JSON"
-            yield Fault("ops-info-broken", str(path), cause, "install the package again")
+    for path, document in vendor.documents.items():
+        if document.problem:
+            yield Fault("malformed", str(path), document.problem, "install the package again with --force")
 
 
 def _version(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
@@ -311,13 +309,7 @@ def _libraries(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     wanted: dict[Path, tuple[str, ...]] = {}
     for purpose, path in vendor.libraries.items():
         if not path.is_file():
-            elsewhere = sorted(vendor.path.glob(f"**/{path.name}"))
-            if elsewhere:
-                cause = f"does not exist; {elsewhere[0]} is for another machine"
-                yield Fault(OTHER_MACHINE, str(path), cause, f"install the package for {vendor.machine}")
-            elif vendor.operators:
-                cause = f"does not exist: no {purpose}"
-                yield Fault("library-missing", str(path), cause, BUILD_IT)
+            yield from _absent(vendor, purpose, path)
         elif purpose == "aclnn":
             wanted[path] = tuple(f"aclnn{op_type}" for op_type in sorted(vendor.operators))
         else:
@@ -327,10 +319,27 @@ def _libraries(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
             yield Fault(check, str(path), cause, repair)
 
 
+def _absent(vendor: Vendor, purpose: str, path: Path) -> Iterator[Fault]:
+    """A library that is not in its place: somewhere else, or nowhere."""
+    others = [found for found in sorted(vendor.path.glob(f"**/{path.name}")) if found.is_file()]
+    of_machines = path.parents[2] if str(path.parent).endswith(f"/{vendor.machine}") else None
+    if os.path.lexists(path):
+        yield Fault("library-broken", str(path), "is no file, and no link to one", f"remove it; {BUILD_IT}")
+    elif others and others[0].parents[2] == of_machines:
+        cause = f"does not exist; {others[0]} is for another machine"
+        yield Fault(OTHER_MACHINE, str(path), cause, f"install the package for {vendor.machine}")
+    elif others:
+        cause = f"does not exist; {others[0]} lies where no program looks"
+        yield Fault("library-misplaced", str(path), cause, f"move it into {path.parent}")
+    elif vendor.operators:
+        yield Fault("library-missing", str(path), f"does not exist: no {purpose}", BUILD_IT)
+
+
 def _changed(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     del surroundings
-    packed, built = (listed.get("files") for listed in (read_json(vendor.path / MANIFEST), vendor.built))
-    files = {**(packed if isinstance(packed, dict) else {}), **(built if isinstance(built, dict) else {})}
+    files = {
+        name: digest for listed in (vendor.manifest, vendor.built) if listed for name, digest in listed.files.items()
+    }
     repair = "install the package again with --force"
     missing = [name for name in sorted(files) if not (vendor.path / name).is_file()]
     if missing:
@@ -367,9 +376,9 @@ def _binaries(vendor: Vendor, soc: str) -> Iterator[Fault]:
         cause = f"has no kernel of {', '.join(missing)}: aclnn calls end with 561003; ATC compiles from the sources"
         yield Fault("binaries-missing", str(info), cause, BUILD_IT)
     for op_type, entry in sorted(binaries.items()):
-        for binary in entry.get("binaryList", []) if isinstance(entry, dict) else ():
-            for key in ("binPath", "jsonPath"):
-                path = vendor.path / TBE / "kernel" / str(binary.get(key, ""))
+        for binary in entry.binaryList:
+            for name in (binary.binPath, binary.jsonPath):
+                path = vendor.path / TBE / "kernel" / name
                 if not path.is_file():
                     cause = f"does not exist, but {info.name} lists it for {op_type}"
                     yield Fault("binary-file-missing", str(path), cause, "install the package again with --force")
@@ -386,7 +395,7 @@ ENVIRONMENT_CHECKS: tuple[Callable[[Surroundings], Iterator[Fault]], ...] = (
 VENDOR_CHECKS: tuple[Callable[[Surroundings, Vendor], Iterator[Fault]], ...] = (
     _library_path,
     _implementation,
-    _descriptions,
+    _malformed,
     _version,
     _range,
     _unfinished,

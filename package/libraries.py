@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 OTHER_MACHINE = "other-machine"
 # A library that does not come to an end of its loading is faulty too.
@@ -22,6 +23,7 @@ for path, names in json.load(sys.stdin):
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(out)
         signal.alarm(int(sys.argv[1]))
         try:
             library = ctypes.CDLL(path, os.RTLD_NOW | os.RTLD_LOCAL)
@@ -29,15 +31,15 @@ for path, names in json.load(sys.stdin):
             answer = ["load", str(error)]
         else:
             answer = ["lacks", *[name for name in names if not hasattr(library, name)]]
-        os.write(write, json.dumps(answer).encode())
+        os.write(write, b"\\n" + json.dumps(answer).encode())
         os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as stream:
-        answer = stream.read().decode()
+        answer = stream.read().rpartition(b"\\n")[2]  # a library may write into every stream that is open
     status = os.waitpid(child, 0)[1]
-    if answer:
+    try:
         answers.append(json.loads(answer))
-    else:
+    except ValueError:
         answers.append(["ends", -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)])
 os.write(out, json.dumps(answers).encode())
 """
@@ -50,15 +52,7 @@ def load(wanted: Mapping[Path, Sequence[str]], environment: Mapping[str, str]) -
         wanted: Library -> functions that it must export.
         environment: Variables of the program that would open them.
     """
-    result = subprocess.run(
-        [sys.executable, "-I", "-c", _SCRIPT, str(SECONDS)],
-        input=json.dumps([[str(path), list(names)] for path, names in wanted.items()]),
-        env=dict(environment),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for path, (kind, *texts) in zip(wanted, json.loads(result.stdout), strict=True):
+    for path, (kind, *texts) in zip(wanted, _answers(wanted, environment), strict=True):
         if kind == "load":
             yield path, *_explain(texts[0].removeprefix(f"{path}: "))
         elif kind == "ends" and texts[0] == -signal.SIGALRM:
@@ -68,6 +62,24 @@ def load(wanted: Mapping[Path, Sequence[str]], environment: Mapping[str, str]) -
         else:
             for name in texts:
                 yield path, "symbol-missing", f"does not export {name}", _repair_symbol(name)
+
+
+def _answers(wanted: Mapping[Path, Sequence[str]], environment: Mapping[str, str]) -> list[list[Any]]:
+    result = subprocess.run(
+        [sys.executable, "-I", "-c", _SCRIPT, str(SECONDS)],
+        input=json.dumps([[str(path), list(names)] for path, names in wanted.items()]),
+        env=dict(environment),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode == 0:
+        answers: list[list[Any]] = json.loads(result.stdout)
+        return answers
+    # One of them ended the process that opens all.
+    if len(wanted) == 1:
+        return [["ends", result.returncode]]
+    return [answer for path, names in wanted.items() for answer in _answers({path: names}, environment)]
 
 
 def _repair_symbol(name: str) -> str:
@@ -80,7 +92,7 @@ def _explain(message: str) -> tuple[str, str, str]:
     """What the loader said -> check, cause, repair."""
     if "undefined symbol" in message:
         symbol = message.rpartition("undefined symbol: ")[2]
-        if "__cxx11" in symbol:
+        if "cxx11" in symbol:
             cause = f"needs {symbol}, a symbol of the new C++ ABI, which CANN's libraries do not have"
             return "abi-mismatch", cause, "build it with -D_GLIBCXX_USE_CXX11_ABI=0"
         repair = "build the package with this toolkit"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,18 @@ from typing import Any
 
 from opforge.package.cann.build import BUILT
 from opforge.package.cann.toolkit import key_values, toolkit_version
+from opforge.package.documents import (
+    BINARIES_FORM,
+    BUILT_FORM,
+    MANIFEST_FORM,
+    OPS_INFO_FORM,
+    Binaries,
+    Built,
+    Document,
+    Manifest,
+    OpsInfo,
+    read_document,
+)
 from opforge.package.layout import TBE
 from opforge.package.manifest import NAME as MANIFEST
 
@@ -57,37 +68,57 @@ class Vendor:
         return [*folders, *files]
 
     @cached_property
-    def ops_info(self) -> dict[str, dict[str, Any]]:
-        """SoC directory -> operator type -> entry; a file that is no JSON object counts as empty."""
+    def documents(self) -> dict[Path, Document]:
+        """Its JSON files; one that is not there is left out."""
+        forms = {self.path / MANIFEST: MANIFEST_FORM, self.path / BUILT: BUILT_FORM}
+        tbe = self.path / TBE
+        forms |= dict.fromkeys(sorted(tbe.glob("config/*/aic-*-ops-info.json")), OPS_INFO_FORM)
+        forms |= dict.fromkeys(sorted(tbe.glob("kernel/config/*/binary_info_config.json")), BINARIES_FORM)
+        return {path: read_document(path, form) for path, form in forms.items() if os.path.lexists(path)}
+
+    def _value(self, path: Path) -> Any:
+        """What a JSON file holds; None when there is none, or it is malformed."""
+        return self.documents.get(path, Document(None, "")).value
+
+    @cached_property
+    def ops_info(self) -> dict[str, OpsInfo]:
+        """SoC directory -> operator type -> entry; a malformed file counts as empty."""
         folder = self.path / TBE / "config"
-        return {path.parent.name: read_json(path) for path in sorted(folder.glob("*/aic-*-ops-info.json"))}
+        paths = [path for path in self.documents if folder in path.parents]
+        return {path.parent.name: self._value(path) or {} for path in paths}
 
     @cached_property
     def operators(self) -> frozenset[str]:
         """Types of its operators, as its files say."""
-        listed = read_json(self.path / MANIFEST).get("operators", [])
-        return frozenset(listed if isinstance(listed, list) else []).union(*self.ops_info.values())
+        return frozenset(self.manifest.operators if self.manifest else ()).union(*self.ops_info.values())
 
-    def binaries(self, soc: str) -> dict[str, Any]:
-        """Operator type -> entry of the kernel binaries for a SoC directory; empty without a binary release."""
-        return read_json(self.binary_info(soc))
+    def binaries(self, soc: str) -> dict[str, Binaries]:
+        """Operator type -> its kernel binaries for a SoC directory; empty without a binary release."""
+        found: dict[str, Binaries] | None = self._value(self.binary_info(soc))
+        return found or {}
 
     def binary_info(self, soc: str) -> Path:
         """The file that lists the kernel binaries for a SoC directory."""
         return self.path / TBE / "kernel/config" / soc / "binary_info_config.json"
 
-    @cached_property
-    def built(self) -> dict[str, Any]:
-        """What a toolkit built where the package was installed: its version, and the SHA-256 of files; may be empty."""
-        return read_json(self.path / BUILT)
+    @property
+    def manifest(self) -> Manifest | None:
+        """What opforge packed; None for packages of others."""
+        found: Manifest | None = self._value(self.path / MANIFEST)
+        return found
 
-    @cached_property
-    def cann(self) -> list[str]:
-        """First and last version of CANN for which it is made; empty when it does not say."""
-        if version := self.built.get("toolkit"):
-            return [version, version]
-        versions = read_json(self.path / MANIFEST).get("cann", [])
-        return versions if isinstance(versions, list) and len(versions) == 2 else []
+    @property
+    def built(self) -> Built | None:
+        """What a toolkit built where the package was installed; None when nothing was."""
+        found: Built | None = self._value(self.path / BUILT)
+        return found
+
+    @property
+    def cann(self) -> tuple[str, str] | None:
+        """First and last version of CANN for which it is made; None when it does not say."""
+        if self.built:
+            return self.built.toolkit, self.built.toolkit
+        return self.manifest.cann if self.manifest else None
 
     @property
     def libraries(self) -> dict[str, Path]:
@@ -178,21 +209,15 @@ def _is_closed(path: Path) -> bool:
     return not is_visible(path)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file; empty when there is none."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def priorities(config: Path) -> list[str] | None:
     """Vendors in the first line of a config.ini, as `load_priority=a,b`; None when programs cannot use the file."""
     try:
+        if not config.is_file():
+            return None
         first = config.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
     except OSError:
         return None
     key, separator, value = first.partition("=")
     names = [name.strip() for name in value.split(",") if name.strip()]
-    return names if separator and key.strip() == PRIORITY and "=" not in value and names else None
+    is_list = separator and "=" not in value and value.strip().isprintable()
+    return names if is_list and key.strip() == PRIORITY and names else None

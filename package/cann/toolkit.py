@@ -73,8 +73,10 @@ def toolkit_version(root: Path) -> str:
 
 
 def key_values(path: Path) -> Mapping[str, str]:
-    """The lines `key=value` of a file; empty when it cannot be read."""
+    """The lines `key=value` of a file; empty when it cannot be read. Of a pipe nothing is read: it might never end."""
     try:
+        if not path.is_file():
+            return {}
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return {}

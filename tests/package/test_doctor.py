@@ -37,8 +37,13 @@ SOURCES = {
     "registry": "int GetRegisteredOpNum(void) { return 1; }",
     "opapi": f"int aclnn{OP_TYPE}(void) {{ return 0; }}",
     "ends": "void _exit(int); __attribute__((constructor)) void end(void) { _exit(3); }",
+    "kills": "int kill(int, int); int getppid(void); "
+    "__attribute__((constructor)) void end(void) { kill(getppid(), 9); }",
+    "talks": "long write(int, const void *, unsigned long); __attribute__((constructor)) void talk(void) "
+    '{ for (int i = 0; i < 20; ++i) write(i, "[[]]", 4); }',
     "undefined": "int missing_function(void); int value(void) { return missing_function(); }",
     "protobuf": "int _ZN6google8protobuf7MessageC2Ev(void); int f(void) { return _ZN6google8protobuf7MessageC2Ev(); }",
+    "new_abi_tag": "int _ZN1N1gB5cxx11Ev(void); int f(void) { return _ZN1N1gB5cxx11Ev(); }",
     "new_abi": "int _ZN2ge3AddERKNSt7__cxx1112basic_stringE(void); "
     "int f(void) { return _ZN2ge3AddERKNSt7__cxx1112basic_stringE(); }",
 }
@@ -107,6 +112,11 @@ def tree(tmp_path, compiled):
 def test_a_healthy_tree_has_no_fault(tree):
     assert tree.faults() == []
     assert tree.faults(soc=None) == []
+
+
+def test_a_library_that_talks_has_no_fault(tree):
+    tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "talks")
+    assert tree.faults() == []
 
 
 FAULTS = {}
@@ -244,6 +254,16 @@ def new_abi(tree):
     tree.library(tree.vendor / "op_api/lib/libcust_opapi.so", "new_abi")
 
 
+@fault("abi-mismatch", "new C++ ABI")
+def new_abi_by_tag(tree):
+    tree.library(tree.vendor / "op_api/lib/libcust_opapi.so", "new_abi_tag")
+
+
+@fault("cannot-load", "ends the program that loads it (exit code -9)")
+def library_kills_the_process_that_opens_it(tree):
+    tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "kills")
+
+
 @fault("cannot-load", "needs missing_function, which no library has")
 def plugin_cannot_load(tree):
     tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "undefined")
@@ -283,6 +303,25 @@ def library_of_another_processor(tree):
     path.write_bytes(content)
 
 
+@fault("library-broken", "is no file")
+def library_is_a_folder(tree):
+    path = tree.vendor / "op_api/lib/libcust_opapi.so"
+    path.unlink()
+    path.mkdir()
+
+
+@fault("library-broken", "no link to one")
+def library_is_a_link_to_nothing(tree):
+    path = tree.vendor / "framework/onnx/libcust_onnx_parsers.so"
+    path.unlink()
+    path.symlink_to("/nowhere/libcust_onnx_parsers.so")
+
+
+@fault("library-misplaced", "lies where no program looks")
+def library_in_another_folder(tree):
+    (tree.vendor / "op_api/lib").rename(tree.vendor / "op_api/lib64")
+
+
 @fault("same-vendor-name", "the vendor name of 2 folders", "shadowed", "library-path")
 def same_name_twice(tree):
     other = tree.opp / "vendors/acme"
@@ -304,6 +343,12 @@ def config_unreadable(tree):
     (tree.opp / "vendors/config.ini").write_text("\nload_priority=beta\n")
 
 
+@fault("config-unreadable", "its first line is not load_priority=")
+def config_holds_a_zero_byte(tree):
+    (tree.opp / "vendors").mkdir()
+    (tree.opp / "vendors/config.ini").write_text("load_priority=be\0ta\n")
+
+
 @fault("config-names-nobody", "names the vendor 'gone'")
 def config_names_nobody(tree):
     (tree.opp / "vendors").mkdir()
@@ -317,9 +362,60 @@ def config_forgets_a_vendor(tree):
     (tree.opp / "vendors/config.ini").write_text("load_priority=alpha\n")
 
 
-@fault("ops-info-broken", "is no JSON")
+OPS_INFO = TBE / f"config/{SOC}/aic-{SOC}-ops-info.json"
+BINARY_INFO = TBE / f"kernel/config/{SOC}/binary_info_config.json"
+# File -> text of another form than its readers expect, what the fault says of it, and checks that follow.
+MALFORMED = [
+    (OPS_INFO, "{", "Invalid JSON"),
+    (OPS_INFO, "{}", "at least 1 item"),
+    (OPS_INFO, "[]", "got []"),
+    (OPS_INFO, '{"a":' * 100_000, "recursion limit"),
+    (OPS_INFO, json.dumps({OP_TYPE: "x"}), f"got 'x' at ['{OP_TYPE}']"),
+    (BINARY_INFO, json.dumps({OP_TYPE: {"binaryList": None}}), "got None", "binaries-missing"),
+    (BINARY_INFO, json.dumps({OP_TYPE: {"binaryList": ["a"]}}), "got 'a'", "binaries-missing"),
+    ("manifest.json", '{"operators": [', "Invalid JSON"),
+    ("manifest.json", '{"operators": [1, "a"], "files": {}}', "got 1 at ['operators'][0]"),
+    ("manifest.json", '{"operators": [{}], "files": {}}', "got {}"),
+    ("manifest.json", '{"operators": [], "files": {}, "cann": [8, 9]}', "got 8 at ['cann'][0]"),
+    ("manifest.json", '{"operators": ["\\ud800"], "files": {}}', "Invalid JSON"),
+    ("built.json", '{"toolkit": 8, "files": {}}', "got 8 at ['toolkit']"),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "says", "follows"), [(*row[:3], row[3:]) for row in MALFORMED])
+def test_a_malformed_file_is_named(tree, file, text, says, follows):
+    (tree.vendor / file).write_text(text)
+    found = tree.faults()
+    assert {fault.check for fault in found} == {"malformed", *follows}, "\n".join(map(str, found))
+    line = next(str(fault) for fault in found if fault.check == "malformed")
+    assert line.startswith(f"{tree.vendor / file}: got ")
+    assert says in line
+    assert ", expected" in line
+    assert "; install the package again" in line
+
+
+@pytest.mark.parametrize(
+    ("file", "check"),
+    [
+        (f"{VENDOR}/manifest.json", "malformed"),
+        (f"{VENDOR}/{OPS_INFO}", "malformed"),
+        (f"{VENDOR}/op_api/lib/libcust_opapi.so", "library-broken"),
+        ("toolkit/opp/scene.info", "no-scene"),
+        ("toolkit/opp/vendors/config.ini", "config-unreadable"),
+        ("toolkit/compiler/version.info", "no-toolkit"),
+    ],
+)
+def test_a_pipe_is_not_read(tree, file, check):
+    path = tree.toolkit.parent / file
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    assert check in {fault.check for fault in tree.faults()}
+
+
+@fault("malformed", "expected")
 def description_broken(tree):
-    (tree.vendor / TBE / f"config/{SOC}/aic-{SOC}-ops-info.json").write_text("{")
+    (tree.vendor / OPS_INFO).write_text("{")
 
 
 @fault("file-changed", "differs from what was installed")
