@@ -26,6 +26,7 @@ from opforge.package.surroundings import (
     Vendor,
     closed,
     is_vendor,
+    is_visible,
     ops_info_name,
     priorities,
 )
@@ -239,7 +240,7 @@ def _library_path(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]
         repair = f"export {LIBRARY_PATH}={shlex.quote(str(folder))}:${LIBRARY_PATH}"
         yield Fault("library-path", LIBRARY_PATH, f"lacks {folder}: programs do not find the aclnn functions", repair)
     name = vendor.libraries["aclnn"].name
-    first = next((path for path in surroundings.entries(LIBRARY_PATH) if os.path.isfile(path / name)), folder)
+    first = next((path for path in surroundings.entries(LIBRARY_PATH) if is_visible(path / name)), folder)
     # Of two vendors each may have its own, which torch_npu finds without the variable.
     if first.resolve() not in {other.libraries["aclnn"].parent.resolve() for other in surroundings.vendors}:
         cause = f"has a {name} of no vendor in {first}, before {folder}: programs take its functions"
