@@ -6,13 +6,15 @@ import hashlib
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from opforge.codegen.names import snake_case
 from opforge.package.cann.toolkit import ToolkitError, check_version, key_values, toolkit_version
 from opforge.package.layout import TBE
 from opforge.package.libraries import OTHER_MACHINE, load
+from opforge.package.manifest import NAME as MANIFEST
 from opforge.package.socs import FIRST_GENERATION, soc_directories
 from opforge.package.surroundings import (
     CUSTOM_PATH,
@@ -24,6 +26,8 @@ from opforge.package.surroundings import (
     Vendor,
     closed,
     is_vendor,
+    is_visible,
+    ops_info_name,
     priorities,
 )
 
@@ -115,6 +119,9 @@ def _toolkit(surroundings: Surroundings) -> Iterator[Fault]:
             continue
         if place := closed(folder) or closed(folder / named):
             wrong.setdefault(str(place), _unreadable(place, folder))
+        elif not folder.is_absolute():
+            cause = f"got '{folder}', which depends on the folder a program starts in"
+            wrong[variable] = Fault("relative-entry", variable, cause, "give the absolute path")
         elif not folder.is_dir():
             wrong[variable] = Fault("variable-wrong", variable, f"got '{folder}', which is no folder", sourced)
     yield from wrong.values()
@@ -232,6 +239,12 @@ def _library_path(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]
     if vendor.libraries["aclnn"].is_file() and folder.resolve() not in known:
         repair = f"export {LIBRARY_PATH}={shlex.quote(str(folder))}:${LIBRARY_PATH}"
         yield Fault("library-path", LIBRARY_PATH, f"lacks {folder}: programs do not find the aclnn functions", repair)
+    name = vendor.libraries["aclnn"].name
+    first = next((path for path in surroundings.entries(LIBRARY_PATH) if is_visible(path / name)), folder)
+    # Of two vendors each may have its own, which torch_npu finds without the variable.
+    if first.resolve() not in {other.libraries["aclnn"].parent.resolve() for other in surroundings.vendors}:
+        cause = f"has a {name} of no vendor in {first}, before {folder}: programs take its functions"
+        yield Fault("library-hidden", LIBRARY_PATH, cause, f"remove {first}, or put {folder} before it")
 
 
 def _implementation(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
@@ -241,7 +254,30 @@ def _implementation(surroundings: Surroundings, vendor: Vendor) -> Iterator[Faul
         others = sorted(path.name.removesuffix("_impl") for path in (vendor.path / TBE).glob("*_impl"))
         why = f"; it was packed as '{others[0]}'" if others else ""
         repair = f"name the folder '{others[0]}' again" if others else "install the package again"
-        yield Fault("impl-missing", str(folder), f"does not exist, so FE and ATC ignore the vendor{why}", repair)
+        yield Fault("impl-missing", str(folder), f"is no folder, so FE and ATC ignore the vendor{why}", repair)
+        return
+    described = {op_type: entry for entries in vendor.ops_info.values() for op_type, entry in entries.items()}
+    for op_type, entry in sorted(described.items()):
+        path = folder / "dynamic" / f"{op_file(op_type, entry)}.py"
+        if not path.is_file():
+            cause = f"does not exist, so FE and ATC cannot compile {op_type}"
+            yield Fault("impl-missing", str(path), cause, "install the package again, with its sources")
+
+
+def _manifest(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
+    del surroundings
+    path = vendor.path / MANIFEST
+    if not os.path.lexists(path) and (vendor.built or (vendor.path / "scripts/vendor_tree.sh").is_file()):
+        cause = "does not exist: a package of opforge cannot be compared, upgraded or removed without it"
+        yield Fault("manifest-missing", str(path), cause, "install the package again with --force")
+
+
+def _tiling_hidden(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
+    del surroundings
+    folder = vendor.path / TBE / "op_master/lib" / vendor.machine
+    if folder.is_dir() and not any(path.is_file() for path in folder.glob("*.so")):
+        cause = "has no library, but GE looks into no other folder once it is there: it misses op_tiling"
+        yield Fault("tiling-hidden", str(folder), cause, "remove the folder op_master")
 
 
 def _malformed(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
@@ -252,10 +288,10 @@ def _malformed(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
 
 
 def _version(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
-    home = surroundings.folder(HOME_PATH)
     built = key_values(vendor.path / "version.info").get("compiler_version", "")
-    if home not in surroundings.toolkits or not built:
+    if not surroundings.toolkits or not built:
         return
+    home = surroundings.toolkits[0]
     place = home / "compiler" if (home / "compiler").is_dir() else home / "runtime"
     required = key_values(place / "version.info").get("required_opp_abi_version", "")
     if required and not all(is_version_accepted(version, required) for version in built.split(",")):
@@ -305,13 +341,18 @@ def is_version_accepted(version: str, required: str) -> bool:
     return False
 
 
+def op_file(op_type: str, entry: Mapping[str, Mapping[str, str]]) -> str:
+    """Stem of the files of an operator's kernel, as its description names it or CANN makes it of the type."""
+    return entry.get("opFile", {}).get("value") or snake_case(op_type)
+
+
 def _libraries(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     wanted: dict[Path, tuple[str, ...]] = {}
     for purpose, path in vendor.libraries.items():
         if not path.is_file():
             yield from _absent(vendor, purpose, path)
         elif purpose == "aclnn":
-            wanted[path] = tuple(f"aclnn{op_type}" for op_type in sorted(vendor.operators))
+            wanted[path] = tuple(vendor.functions)
         else:
             wanted[path] = REGISTRY_SYMBOLS if purpose in {"shape inference", "tiling"} else ()
     if surroundings.toolkits and wanted:
@@ -360,7 +401,12 @@ def _soc_directory(vendor: Vendor, soc: str | None) -> Iterator[Fault]:
             hint = "ascend910" if name in {chip.lower() for chip in FIRST_GENERATION[1:]} else name.rstrip("0123456789")
             repair = f"rename it to {hint}" if hint in known else "pack again with --soc"
             yield Fault("soc-directory", str(config / name), cause, repair)
-    if soc and vendor.operators and soc not in vendor.ops_info:
+        elif not (config / name / ops_info_name(config / name)).exists():
+            others = ", ".join(sorted(path.name for path in (config / name).iterdir())) or "nothing"
+            cause = f"does not exist, so FE and ATC ignore the vendor; got {others}"
+            place = config / name / ops_info_name(config / name)
+            yield Fault("ops-info-missing", str(place), cause, "install the package again")
+    if soc and vendor.operators and soc not in vendor.ops_info and not (config / soc).is_dir():
         cause = f"does not exist; the vendor has {', '.join(sorted(vendor.ops_info)) or 'no SoC at all'}"
         repair = f"pack the operators with --soc={soc}"
         yield Fault("wrong-soc", str(config / soc), cause, repair)
@@ -371,17 +417,20 @@ def _binaries(vendor: Vendor, soc: str) -> Iterator[Fault]:
     if not vendor.ops_info.get(soc):
         return
     binaries = vendor.binaries(soc)
-    missing = sorted(set(vendor.ops_info[soc]) - set(binaries))
+    missing = sorted(op_type for op_type in vendor.ops_info[soc] if op_type not in binaries)
     if missing:
         cause = f"has no kernel of {', '.join(missing)}: aclnn calls end with 561003; ATC compiles from the sources"
         yield Fault("binaries-missing", str(info), cause, BUILD_IT)
     for op_type, entry in sorted(binaries.items()):
-        for binary in entry.binaryList:
-            for name in (binary.binPath, binary.jsonPath):
-                path = vendor.path / TBE / "kernel" / name
-                if not path.is_file():
-                    cause = f"does not exist, but {info.name} lists it for {op_type}"
-                    yield Fault("binary-file-missing", str(path), cause, "install the package again with --force")
+        listed = [info.parent / f"{op_file(op_type, vendor.ops_info[soc].get(op_type, {}))}.json"]
+        listed += [
+            vendor.path / TBE / "kernel" / name for file in entry.binaryList for name in (file.binPath, file.jsonPath)
+        ]
+        for path in listed:
+            if not path.is_file() or not path.stat().st_size:
+                state = "is empty" if path.is_file() else "does not exist"
+                cause = f"{state}, but {info.name} lists kernels of {op_type}"
+                yield Fault("binary-file-missing", str(path), cause, "install the package again with --force")
 
 
 ENVIRONMENT_CHECKS: tuple[Callable[[Surroundings], Iterator[Fault]], ...] = (
@@ -395,6 +444,8 @@ ENVIRONMENT_CHECKS: tuple[Callable[[Surroundings], Iterator[Fault]], ...] = (
 VENDOR_CHECKS: tuple[Callable[[Surroundings, Vendor], Iterator[Fault]], ...] = (
     _library_path,
     _implementation,
+    _manifest,
+    _tiling_hidden,
     _malformed,
     _version,
     _range,

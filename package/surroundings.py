@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,8 @@ from opforge.package.manifest import NAME as MANIFEST
 HOME_PATH, OPP_PATH, CUSTOM_PATH = "ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH"
 LIBRARY_PATH = "LD_LIBRARY_PATH"
 PRIORITY = "load_priority"
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_FUNCTION = re.compile(r"\baclnnStatus\s+(aclnn\w+)\s*\(")
 # Where installers of CANN put a toolkit unless they are told otherwise.
 USUAL_TOOLKITS = (
     Path("/usr/local/Ascend/ascend-toolkit/latest"),
@@ -85,7 +88,13 @@ class Vendor:
         """SoC directory -> operator type -> entry; a malformed file counts as empty."""
         folder = self.path / TBE / "config"
         paths = [path for path in self.documents if folder in path.parents]
-        return {path.parent.name: self._value(path) or {} for path in paths}
+        return {path.parent.name: self._value(path) or {} for path in paths if path.name == ops_info_name(path.parent)}
+
+    @cached_property
+    def functions(self) -> list[str]:
+        """The aclnn functions that its headers declare."""
+        headers = sorted((self.path / "op_api/include").glob("aclnn*.h"))
+        return sorted({name for path in headers if path.is_file() for name in _functions(path)})
 
     @cached_property
     def operators(self) -> frozenset[str]:
@@ -95,7 +104,7 @@ class Vendor:
     def binaries(self, soc: str) -> dict[str, Binaries]:
         """Operator type -> its kernel binaries for a SoC directory; empty without a binary release."""
         found: dict[str, Binaries] | None = self._value(self.binary_info(soc))
-        return found or {}
+        return {op_type: entry for op_type, entry in (found or {}).items() if entry.binaryList}
 
     def binary_info(self, soc: str) -> Path:
         """The file that lists the kernel binaries for a SoC directory."""
@@ -153,9 +162,9 @@ class Surroundings:
 
     @cached_property
     def toolkits(self) -> list[Path]:
-        """Toolkits that this user can read, the one of ASCEND_HOME_PATH first."""
-        named = self.folder(HOME_PATH)
-        places = [*([named] if named else []), *self.usual_toolkits]
+        """Toolkits that this user can read: those that the variables name, then those in their usual places."""
+        home, opp = self.folder(HOME_PATH), self.folder(OPP_PATH)
+        places = [*([home] if home else []), *([opp.parent] if opp else []), *self.usual_toolkits]
         return list(dict.fromkeys(path for path in places if not closed(path) and toolkit_version(path)))
 
     @cached_property
@@ -178,6 +187,16 @@ class Surroundings:
             listed = [opp / "vendors" / name for name in priorities(opp / "vendors/config.ini") or ()]
             found += [Vendor(path, "config.ini", self.machine) for path in listed]
         return [vendor for vendor in found if is_vendor(vendor.path)]
+
+
+def ops_info_name(folder: Path) -> str:
+    """Name of the only file that FE and ATC read in the folder of a SoC."""
+    return f"aic-{folder.name}-ops-info.json"
+
+
+def _functions(header: Path) -> list[str]:
+    text = _COMMENT.sub("", header.read_text(encoding="utf-8", errors="replace"))
+    return _FUNCTION.findall(text)
 
 
 def is_vendor(path: Path) -> bool:

@@ -194,7 +194,7 @@ def vendor(tmp_path, *libraries):
     folder = tmp_path / "vendors" / "v"
     (folder / "op_impl").mkdir(parents=True)
     (folder / "op_proto").mkdir()
-    (folder / "manifest.json").write_text(json.dumps({"operators": ["GroupedBiasAddGrad"]}))
+    (folder / "manifest.json").write_text(json.dumps({"operators": ["GroupedBiasAddGrad"], "files": {}}))
     from opforge.package.surroundings import Surroundings
 
     environment = {"ASCEND_CUSTOM_OPP_PATH": str(folder)}

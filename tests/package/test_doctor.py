@@ -25,6 +25,8 @@ from opforge.package.surroundings import Surroundings
 OP_TYPE, SOC = "GroupedBiasAddGrad", "ascend910b"
 TBE = Path("op_impl/ai_core/tbe")
 MACHINE = "linux/x86_64"
+OPS_INFO = TBE / f"config/{SOC}/aic-{SOC}-ops-info.json"
+BINARY_INFO = TBE / f"kernel/config/{SOC}/binary_info_config.json"
 VENDOR = "Täger's opp/vendors/acme"
 LIBRARIES = {
     f"op_proto/lib/{MACHINE}/libcust_opsproto_rt2.0.so": "registry",
@@ -35,7 +37,8 @@ LIBRARIES = {
 SOURCES = {
     "plain": "int value = 1;",
     "registry": "int GetRegisteredOpNum(void) { return 1; }",
-    "opapi": f"int aclnn{OP_TYPE}(void) {{ return 0; }}",
+    "opapi": "int aclnnFancy(void) { return 0; } int aclnnFancyGetWorkspaceSize(void) { return 0; }",
+    "one_phase": "int aclnnFancy(void) { return 0; }",
     "ends": "void _exit(int); __attribute__((constructor)) void end(void) { _exit(3); }",
     "kills": "int kill(int, int); int getppid(void); "
     "__attribute__((constructor)) void end(void) { kill(getppid(), 9); }",
@@ -47,6 +50,18 @@ SOURCES = {
     "new_abi": "int _ZN2ge3AddERKNSt7__cxx1112basic_stringE(void); "
     "int f(void) { return _ZN2ge3AddERKNSt7__cxx1112basic_stringE(); }",
 }
+
+
+# Named otherwise than the operator, as a description may ask.
+HEADER = """\
+// aclnnStatus aclnnOld(void *workspace);
+/* aclnnStatus
+   aclnnOlder(void); */
+__attribute__((visibility("default"))) aclnnStatus aclnnFancyGetWorkspaceSize(
+    const aclTensor *x, uint64_t *workspaceSize, aclOpExecutor **executor);
+aclnnStatus
+aclnnFancy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
+"""
 
 
 @pytest.fixture(scope="session")
@@ -90,14 +105,19 @@ class Tree:
     def install(self, vendor: Path) -> None:
         for path, name in LIBRARIES.items():
             self.library(vendor / path, name)
-        (vendor / TBE / f"{vendor.name}_impl/dynamic").mkdir(parents=True)
+        self.write(vendor / "op_api/include/aclnn_fancy.h", HEADER)
+        self.write(vendor / TBE / f"{vendor.name}_impl/dynamic/kernel_file.py", "")
         self.write(vendor / "version.info", "compiler_version=8.1\npackage_version=1.2\n")
-        self.write(vendor / TBE / f"config/{SOC}/aic-{SOC}-ops-info.json", json.dumps({OP_TYPE: {"opFile": {}}}))
+        self.write(
+            vendor / TBE / f"config/{SOC}/aic-{SOC}-ops-info.json",
+            json.dumps({OP_TYPE: {"opFile": {"value": "kernel_file"}}}),
+        )
         files = {key: f"{SOC}/x/{OP_TYPE}_1.{end}" for key, end in (("binPath", "o"), ("jsonPath", "json"))}
         for path in files.values():
             self.write(vendor / TBE / "kernel" / path, "{}")
         info = json.dumps({OP_TYPE: {"binaryList": [files]}})
         self.write(vendor / TBE / f"kernel/config/{SOC}/binary_info_config.json", info)
+        self.write(vendor / TBE / f"kernel/config/{SOC}/kernel_file.json", "{}")
         self.write(vendor / "manifest.json", json.dumps({"operators": [OP_TYPE], "files": {}}))
 
     def faults(self, soc: str | None = SOC, usual=()) -> list:
@@ -112,6 +132,13 @@ def tree(tmp_path, compiled):
 def test_a_healthy_tree_has_no_fault(tree):
     assert tree.faults() == []
     assert tree.faults(soc=None) == []
+    foreign(tree)
+    assert tree.faults() == []
+
+
+def foreign(tree):
+    """Make the vendor one that opforge did not pack."""
+    (tree.vendor / "manifest.json").unlink()
 
 
 def test_a_library_that_talks_has_no_fault(tree):
@@ -130,6 +157,80 @@ def fault(check, says, *follows):
         return change
 
     return add
+
+
+@fault("set-env-not-sourced", "ASCEND_HOME_PATH: not set, but a toolkit lies in")
+def home_path_unset(tree):
+    del tree.environment["ASCEND_HOME_PATH"]
+
+
+@fault("abi-mismatch", "new C++ ABI", "set-env-not-sourced")
+def home_path_unset_and_new_abi(tree):
+    home_path_unset(tree)
+    new_abi(tree)
+
+
+@fault("relative-entry", "ASCEND_OPP_PATH: got 'opp', which depends on the folder")
+def opp_path_relative(tree):
+    tree.environment["ASCEND_OPP_PATH"] = "opp"
+
+
+@fault("relative-entry", "ASCEND_HOME_PATH: got '.', which depends on the folder")
+def home_path_relative(tree):
+    tree.environment["ASCEND_HOME_PATH"] = "."
+
+
+@fault("library-hidden", "of no vendor in")
+def another_library_first(tree):
+    tree.library(tree.toolkit.parent / "other/libcust_opapi.so", "plain")
+    tree.environment["LD_LIBRARY_PATH"] = f"{tree.toolkit.parent}/other:{tree.environment['LD_LIBRARY_PATH']}"
+
+
+@fault("tiling-hidden", "remove the folder op_master")
+def empty_folder_hides_the_tiling(tree):
+    (tree.vendor / TBE / f"op_master/lib/{MACHINE}").mkdir(parents=True)
+
+
+@fault("manifest-missing", "cannot be compared, upgraded or removed")
+def manifest_gone(tree):
+    tree.write(tree.vendor / "scripts/vendor_tree.sh", "")
+    (tree.vendor / "manifest.json").unlink()
+
+
+@fault("ops-info-missing", "got aic-ascend910-ops-info.json")
+def description_misnamed(tree):
+    description = tree.vendor / OPS_INFO
+    description.rename(description.with_name("aic-ascend910-ops-info.json"))
+
+
+@fault("impl-missing", "is no folder, so FE and ATC ignore the vendor")
+def implementation_is_a_file(tree):
+    shutil.rmtree(tree.vendor / TBE / "acme_impl")
+    (tree.vendor / TBE / "acme_impl").write_text("")
+
+
+@fault("impl-missing", f"kernel_file.py: does not exist, so FE and ATC cannot compile {OP_TYPE}")
+def implementation_empty(tree):
+    foreign(tree)
+    shutil.rmtree(tree.vendor / TBE / "acme_impl/dynamic")
+
+
+@fault("binaries-missing", f"has no kernel of {OP_TYPE}")
+def no_binary_listed(tree):
+    foreign(tree)
+    (tree.vendor / BINARY_INFO).write_text(json.dumps({OP_TYPE: {"binaryList": []}}))
+
+
+@fault("binary-file-missing", "kernel_file.json: does not exist")
+def list_of_one_operator_gone(tree):
+    foreign(tree)
+    (tree.vendor / BINARY_INFO).with_name("kernel_file.json").unlink()
+
+
+@fault("binary-file-missing", ".o: is empty")
+def kernel_file_empty(tree):
+    foreign(tree)
+    next((tree.vendor / TBE / "kernel").rglob("*.o")).write_text("")
 
 
 @fault("set-env-not-sourced", "not set, but a toolkit lies in")
@@ -239,7 +340,7 @@ def source_release(tree):
     shutil.rmtree(tree.vendor / TBE / "kernel")
 
 
-@fault("binary-file-missing", "does not exist, but binary_info_config.json lists it")
+@fault("binary-file-missing", "does not exist, but binary_info_config.json lists kernels of")
 def kernel_file_gone(tree):
     next((tree.vendor / TBE / "kernel").rglob("*.o")).unlink()
 
@@ -279,7 +380,12 @@ def registry_not_linked(tree):
     tree.library(tree.vendor / f"op_proto/lib/{MACHINE}/libcust_opsproto_rt2.0.so", "plain")
 
 
-@fault("symbol-missing", f"does not export aclnn{OP_TYPE}")
+@fault("symbol-missing", "does not export aclnnFancyGetWorkspaceSize")
+def first_phase_missing(tree):
+    tree.library(tree.vendor / "op_api/lib/libcust_opapi.so", "one_phase")
+
+
+@fault("symbol-missing", "does not export aclnnFancy;")
 def function_missing(tree):
     tree.library(tree.vendor / "op_api/lib/libcust_opapi.so", "plain")
 
@@ -362,8 +468,6 @@ def config_forgets_a_vendor(tree):
     (tree.opp / "vendors/config.ini").write_text("load_priority=alpha\n")
 
 
-OPS_INFO = TBE / f"config/{SOC}/aic-{SOC}-ops-info.json"
-BINARY_INFO = TBE / f"kernel/config/{SOC}/binary_info_config.json"
 # File -> text of another form than its readers expect, what the fault says of it, and checks that follow.
 MALFORMED = [
     (OPS_INFO, "{", "Invalid JSON"),
