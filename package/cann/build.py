@@ -87,8 +87,11 @@ class Build:
         environment = tool_environment(self.toolkit, self.environment)
         tools = ("cmake", "c++", "opc") if self.toolkit.generation == CANN_8 else ("cmake", "c++", "make", "bash")
         for tool in tools:
-            wanted = environment.get("CXX", "g++") if tool == "c++" else tool
-            if shutil.which(wanted, path=environment["PATH"]) is None:
+            wanted = environment.get("CXX") or "g++" if tool == "c++" else tool
+            # CMake takes options from the same variable, or what the program in front of them is to call.
+            if all(
+                shutil.which(program, path=environment["PATH"]) is None for program in (wanted, wanted.split(" ")[0])
+            ):
                 raise MissingProgramError(f"{wanted!r} is missing, which builds the package; install it")
         vendor = json.loads((self.package / "manifest.json").read_text(encoding="utf-8"))["vendor"]
         self._begin(vendor)

@@ -110,7 +110,7 @@ def tool_environment(toolkit: Toolkit, environment: Mapping[str, str]) -> Mappin
         "LD_LIBRARY_PATH": ("lib64", "lib64/plugin/opskernel", "lib64/plugin/nnengine"),
         "PYTHONPATH": ("python/site-packages", "opp/built-in/op_impl/ai_core/tbe"),
     }
-    found = dict(environment)
+    found = {key: value for key, value in environment.items() if key != "DESTDIR"}  # an installation goes where it says
     for variable, paths in folders.items():
         before = [path for path in environment.get(variable, "").split(":") if path]
         own = [f"{root}/{path}" for path in paths]

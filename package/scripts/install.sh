@@ -100,6 +100,8 @@ for option in "$@"; do
             choose extract
             extract_to="${option#*=}"
             [ -n "$extract_to" ] || refuse "--extract: got nothing, expected a folder, as in --extract=package"
+            case "$extract_to" in /*) ;; *) extract_to="$PWD/$extract_to" ;; esac
+            case "$extract_to" in ?*/) extract_to="${extract_to%/}" ;; esac
             ;;
         --uninstall | --verify | --list | --rollback) choose "${option#--}" ;;
         --help | -h)
@@ -194,6 +196,11 @@ else
     if [ -d "$target/op_proto" ] || [ -d "$target/op_impl" ]; then
         refuse "$origin: '$target' is itself an installed package, expected the folder above 'vendors'; give --install-path=${target%/vendors/*}"
     fi
+    [ ! -d "$target/opp/built-in" ] ||
+        refuse "$origin: '$target' is a toolkit, expected its folder opp; give --install-path=$target/opp"
+    case "$action$target" in
+        install*/vendors) refuse "$origin: got '$target', expected the folder above 'vendors'; give --install-path=${target%/vendors}" ;;
+    esac
     vendors="$target/vendors"
     installed="$vendors/$vendor"
     build="$(build_folder "$vendors" "$vendor")"
@@ -230,7 +237,8 @@ case "$action" in
         kept="$(kept_version "$vendors" "$vendor")"
         [ -f "$kept/manifest.json" ] ||
             refuse "$target keeps no earlier version of $vendor; nothing was done; install the one you want with --force"
-        verify_tree "$kept" || refuse "the version kept in $kept is damaged; nothing was done; install the one you want with --force"
+        { [ "$(manifest_value "$kept" vendor)" = "$vendor" ] && verify_tree "$kept"; } ||
+            refuse "the version kept in $kept is damaged; nothing was done; install the one you want with --force"
         writable "$vendors"
         set_aside="$vendors/.$vendor.old.$$"
         commit
@@ -314,10 +322,22 @@ if [ -n "$toolkit" ]; then
 fi
 will_build=0
 [ "$is_built$no_build" != 00 ] || [ -z "$toolkit" ] || will_build=1
+case "$will_build$target" in
+    1*[\;\"]*) refuse "$origin: got '$target', expected a folder without ; and \" in its name, where CMake can build; nothing was done; give another one, or --no-build" ;;
+esac
 
 # Modes are set by name below; this one is for folders above the package and for config.ini.
 umask 027
 [ "$for_all" = 0 ] || umask 022
+
+# open_to_all: --install-for-all opens also what an earlier installation had made for its group alone.
+open_to_all() {
+    [ "$for_all" = 1 ] || return 0
+    set -- "$installed"
+    [ ! -e "$config" ] || set -- "$@" "$config"
+    { find "$vendors" -prune ! -perm -005 -exec chmod a+rX {} + && find "$@" ! -perm -004 -exec chmod a+rX {} +; } 2>/dev/null ||
+        printf '%s\n' "not every user can read $installed: $(user) may not change the mode of all that is in $vendors" >&2
+}
 
 say_recovered
 disappears='' is_first=1
@@ -331,35 +351,41 @@ if [ -e "$installed" ]; then
     fi
     if [ "$same" = 1 ] && { [ "$will_build" = 0 ] || [ "$(built_with "$installed")" = "$toolkit_is" ]; }; then
         if [ "$machine_wide" = 1 ] && ! is_preferred "$vendors/config.ini" "$vendor"; then
-            prefer_vendor "$vendors/config.ini" "$vendor"
+            prefer_vendor "$config" "$vendor"
+            open_to_all
             say "$vendor $version is already installed in $installed; $vendors/config.ini did not name it and does now, first"
             exit 0
         fi
-        say "$vendor $version is already installed in $installed, every file as it should be; nothing was done"
+        outcome='; nothing was done'
+        [ "$for_all" = 0 ] || outcome=
+        open_to_all
+        say "$vendor $version is already installed in $installed, every file as it should be$outcome"
         exit 0
     fi
     if [ -f "$installed/manifest.json" ]; then
         kept=" $operators"
-        for operator in $(manifest_list "$installed" operators); do
+        disappears="$(manifest_list "$installed" operators | while IFS= read -r operator; do
             case "$kept" in
                 *" $operator "*) ;;
-                *) disappears="$disappears$operator " ;;
+                *) printf '%s ' "$operator" ;;
             esac
-        done
+        done)"
         if [ "$is_built$will_build" = 00 ] &&
             { [ -f "$installed/built.json" ] || [ "$(manifest_value "$installed" release)" = built ]; }; then
             disappears="${disappears}what CANN built of it "
         fi
         disappears="$disappears$(unlisted_files "$installed" | tr '\n' ' ')"
-        repair="give --upgrade or --force to replace it, or --uninstall first"
-        old="version $(manifest_value "$installed" version) of $vendor ($(manifest_list "$installed" operators | tr '\n' ' ' | sed 's/ $//'))"
+        before="$(manifest_value "$installed" version)"
+        repair="--force to replace it, or --uninstall first"
+        [ -n "$disappears" ] || is_older "$version" "$before" || repair="--upgrade or $repair"
+        repair="give $repair"
+        old="version $before of $vendor ($(manifest_list "$installed" operators | tr '\n' ' ' | sed 's/ $//'))"
     else
         disappears='all of it '
         repair="give --force to replace it, or delete the folder"
         old="something of vendor $vendor without a manifest.json"
     fi
     if [ "$force$upgrade" = 01 ]; then
-        before="$(manifest_value "$installed" version)"
         [ -z "$disappears" ] || refuse "--upgrade: $installed holds what this package lacks: ${disappears% }; --force replaces it all the same"
         ! is_older "$version" "$before" ||
             refuse "--upgrade: got version $version, expected one that is not older than $before; --force installs it all the same"
@@ -453,8 +479,9 @@ else
     mv -- "$next" "$installed"
 fi
 switched=1
-[ "$machine_wide" = 0 ] || prefer_vendor "$vendors/config.ini" "$vendor"
+[ "$machine_wide" = 0 ] || prefer_vendor "$config" "$vendor"
 trap - EXIT
+open_to_all
 [ -z "$previous" ] || keep_version "$vendors" "$vendor" "$previous"
 
 rm -rf -- "$build"

@@ -63,7 +63,7 @@ release() { printf '%s\n' "$1" | sed 's/^\([0-9]*\.[0-9]*\).*/\1/'; }
 
 # is_older VERSION OTHER: 1.9 is older than 1.10; so are, in this order, 1.10.dev1, 1.10.alpha1, 1.10.beta1 and 1.10.rc1.
 is_older() {
-    keys="$(printf '%s\n' "$1" "$2" | tr 'A-Z' 'a-z' |
+    keys="$(printf '%s\n' "$1" "$2" | tr '[:upper:]' '[:lower:]' |
         sed -E -e 's/\.?dev/~~dev/' -e 's/\.?(alpha|beta|rc|a|b)([0-9.]|$)/~\1\2/')" # what sort puts in front of the end
     [ "$1" != "$2" ] && [ "$keys" = "$(printf '%s\n' "$keys" | sort -V)" ]
 }
@@ -106,8 +106,11 @@ unlisted_files() (
     find . ! -type d ! -path './op_impl/ai_core/tbe/*_impl/*__pycache__/*.pyc' | sed 's/^\.\///' | grep -Fxv -e "$own" | sort || :
 )
 
+# without_bom: what an editor of another system puts in front of the first line is no part of it.
+without_bom() { sed "1s/^$(printf '\357\273\277')//"; }
+
 # config_vendors FILE: the vendors of load_priority, one a line, highest first.
-config_vendors() { tr -d '\r' <"$1" | sed -n 's/^ *load_priority *= *//p' | head -n 1 | tr ',' '\n' | sed -n 's/^ *\([^ ]\{1,\}\) *$/\1/p'; }
+config_vendors() { tr -d '\r' <"$1" | without_bom | sed -n 's/^ *load_priority *= *//p' | head -n 1 | tr ',' '\n' | sed -n 's/^ *\([^ ]\{1,\}\) *$/\1/p'; }
 
 # written_config FILE: its next content, until that takes its place.
 written_config() { printf '%s.new\n' "$1"; }
@@ -119,7 +122,7 @@ write_config() {
     rm -f -- "$new" # a link would lead the writing out of the folder
     if [ -e "$1" ]; then
         cp -p "$1" "$new" # owner and mode
-        { [ -z "$2" ] || printf 'load_priority=%s\n' "$2"; sed '/^ *load_priority *=/d' "$1"; } >"$new"
+        { [ -z "$2" ] || printf 'load_priority=%s\n' "$2"; without_bom <"$1" | sed '/^ *load_priority *=/d'; } >"$new"
     else
         printf 'load_priority=%s\n' "$2" >"$new"
     fi

@@ -87,6 +87,23 @@ def test_newer_generation_and_uninstall_of_what_was_built(small_package, run, tm
     assert not vendors.exists()
 
 
+def test_variables_of_other_builds_lead_nowhere(small_package, run, tmp_path, vendors):
+    toolkit = FakeToolkit(tmp_path / "new", "2026")
+    other = tmp_path / "elsewhere"
+    variables = {"DESTDIR": str(other), "CXX": "g++ -m64"}
+    built = run(small_package, "--quiet", f"--cann={toolkit.root}", f"--install-path={vendors.parent}", **variables)
+    assert (built.returncode, built.stderr) == (0, "")
+    assert "built.json" in content(vendors / "opforge")
+    assert not other.exists()
+
+
+@pytest.mark.parametrize("name", ["a;b", 'a"b'])
+def test_folder_in_which_cmake_cannot_build_is_refused(small_package, run, toolkit, tmp_path, name):
+    refused = run(small_package, f"--cann={toolkit.root}", f"--install-path={tmp_path}/{name}")
+    assert (refused.returncode, "where CMake can build; nothing was done" in refused.stderr) == (2, True)
+    assert not (tmp_path / name).exists()
+
+
 def test_no_build_installs_the_sources(small_package, run, toolkit, vendors):
     result = run(small_package, "--no-build", f"--install-path={vendors.parent}", ASCEND_HOME_PATH=str(toolkit.root))
     assert result.returncode == 0, result.stderr

@@ -77,6 +77,7 @@ def test_set_env_shows_the_vendor_once_and_first(package, run, target):
         (["--rollback"], "keeps no earlier version of opforge"),
         (["--extract="], "--extract: got nothing"),
         (["--extract=/"], "expected a new folder"),
+        (["--install-path=/opp/vendors"], "expected the folder above 'vendors'; give --install-path=/opp"),
         (["-q"], "unknown option '-q'"),
         (["/opp/x"], "unknown option '/opp/x'"),
         ([], "no target: give --install-path=FOLDER"),
@@ -120,6 +121,23 @@ def test_modes_do_not_depend_on_umask(package, target, umask, tmp_path):
         assert (vendor / "manifest.json").stat().st_mode & 0o777 == file_mode
 
 
+def test_for_all_opens_what_was_closed_before(package, run, opp):
+    vendors = opp / "vendors"
+    vendors.chmod(0o750)
+    (vendors / "config.ini").chmod(0o640)
+    place = {"ASCEND_OPP_PATH": str(opp)}
+    assert run(package, "--replace-builtin", **place).returncode == 0
+    assert (vendors / "opforge/version.info").stat().st_mode & 0o007 == 0
+    for again in range(2):
+        opened = run(package, "--replace-builtin", "--install-for-all", *(["--force"] * again), **place)
+        assert (opened.returncode, opened.stderr) == (0, "")
+        assert "nothing was done" not in opened.stdout
+        for path in (vendors, vendors / "config.ini", *(vendors / "opforge").rglob("*")):
+            assert path.stat().st_mode & 0o005 == (0o005 if path.is_dir() or path.name == "uninstall.sh" else 0o004)
+        vendors.chmod(0o750)
+        (vendors / "config.ini").chmod(0o640)
+
+
 def test_the_same_package_again_changes_nothing(package, run, target):
     run(package, f"--install-path={target}")
     before = tree(target)
@@ -134,19 +152,19 @@ def test_another_package_of_the_vendor_stays_unless_forced(package, run, target)
     vendor = target / "vendors" / "opforge"
     manifest = vendor / "manifest.json"
     manifest.write_text(
-        manifest.read_text().replace('["GroupedBiasAddGrad"]', '["GroupedBiasAddGrad", "OtherGrad"]', 1)
+        manifest.read_text().replace('["GroupedBiasAddGrad"]', '["GroupedBiasAddGrad", "OtherGrad", "*"]', 1)
     )
     (vendor / "notes.txt").write_text("mine")
     before = tree(target)
     refused = run(package, f"--install-path={target}")
     assert refused.returncode == 2
-    assert "disappears: OtherGrad notes.txt" in refused.stderr
-    assert "--force" in refused.stderr
+    assert "disappears: OtherGrad * notes.txt" in refused.stderr
+    assert "give --force to replace it" in refused.stderr
     assert tree(target) == before
 
     forced = run(package, "--force", f"--install-path={target}")
     assert forced.returncode == 0, forced.stderr
-    assert "OtherGrad notes.txt" in forced.stdout
+    assert "OtherGrad * notes.txt" in forced.stdout
     assert json.loads(manifest.read_text())["operators"] == ["GroupedBiasAddGrad"]
     assert {path.name for path in (target / "vendors").iterdir()} == {"opforge", ".opforge.previous"}
     assert run(package, "--uninstall", f"--install-path={target}").returncode == 0
@@ -447,6 +465,19 @@ def test_toolkit_folder_keeps_the_order_of_other_vendors(package, run, opp):
     assert not (opp / "vendors" / "opforge" / "bin").exists()
     assert run(package, "--uninstall", ASCEND_OPP_PATH=str(opp)).returncode == 0
     assert tree(opp) == before
+
+
+def test_toolkit_itself_is_no_target(package, run, opp):
+    (opp / "built-in").mkdir()
+    refused = run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp.parent))
+    assert (refused.returncode, f"expected its folder opp; give --install-path={opp}" in refused.stderr) == (2, True)
+    assert not (opp.parent / "vendors").exists()
+
+
+def test_mark_of_an_editor_hides_no_vendor(package, run, opp):
+    (opp / "vendors/config.ini").write_bytes(b"\xef\xbb\xbfload_priority=alpha,beta\n")
+    assert run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp)).returncode == 0
+    assert (opp / "vendors/config.ini").read_text() == "load_priority=opforge,alpha,beta\n"
 
 
 def test_lost_list_of_vendors_is_repaired(package, run, opp):

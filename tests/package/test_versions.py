@@ -110,11 +110,17 @@ def test_damaged_previous_version_is_not_put_back(versions, run, vendors):
     place = f"--install-path={vendors.parent}"
     run(versions["1.9"], place)
     run(versions["1.10"], "--upgrade", place)
-    (vendors / ".opforge.previous/version.info").write_text("changed")
-    refused = run(versions["1.10"], "--rollback", place)
-    assert refused.returncode == 2
-    assert "is damaged; nothing was done" in refused.stderr
-    assert version_of(vendors / "opforge") == "1.10"
+    manifest = vendors / ".opforge.previous/manifest.json"
+    for path, text in (
+        (manifest, manifest.read_text().replace('"vendor": "opforge"', '"vendor": "other"')),
+        (vendors / ".opforge.previous/version.info", "changed"),
+    ):
+        whole = path.read_text()
+        path.write_text(text)
+        refused = run(versions["1.10"], "--rollback", place)
+        assert (refused.returncode, "is damaged; nothing was done" in refused.stderr) == (2, True)
+        assert version_of(vendors / "opforge") == "1.10"
+        path.write_text(whole)
 
 
 def test_extract_unpacks_and_installs_nothing(versions, project, run, tmp_path):
@@ -124,6 +130,18 @@ def test_extract_unpacks_and_installs_nothing(versions, project, run, tmp_path):
     unpacked = content(folder)
     assert set(unpacked) == set(layout(gather(project, ["ascend910b"], ["GroupedBiasAddGrad"], "opforge")))
     assert [path.name for path in tmp_path.iterdir() if path.name != "tmp"] == ["unpacked here"]
+    for name in ("out/", "-x"):
+        command = [
+            "sh",
+            "-c",
+            'cd "$1" && exec "$2" --quiet "--extract=$3"',
+            "-",
+            str(tmp_path),
+            str(versions["1.9"]),
+            name,
+        ]
+        subprocess.run(command, check=True)
+        assert content(tmp_path / name) == unpacked
     again = run(versions["1.9"], f"--extract={folder}")
     assert again.returncode == 2
     assert content(folder) == unpacked
