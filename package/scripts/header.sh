@@ -65,7 +65,7 @@ trap 'stop 130' INT
 trap 'stop 143' TERM
 problem="$(payload | gzip -dc | (cd "$work" && tar -xof - 2>&1))" ||
     fail 3 "cannot be unpacked in ${TMPDIR:-/tmp}: ${problem%%
-*}; set TMPDIR to a folder with free space"
+*}; set TMPDIR to a folder with free space, or get the package again"
 umask "$users_umask"
 
 # Heads of other packages want their own options in front of a '--'.

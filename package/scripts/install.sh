@@ -48,6 +48,12 @@ say() { [ "$quiet" = 1 ] || printf '%s\n' "$1" 2>/dev/null || :; }
 # in_quotes TEXT: TEXT as one word of a shell command.
 in_quotes() { printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"; }
 
+# damaged TEXT: what --verify says at its end.
+damaged() {
+    printf '%s\n' "$1" >&2
+    exit 1
+}
+
 # stop CODE: what a signal does. The build is a session of its own, so that its compilers end with it.
 builder=
 stop() {
@@ -113,6 +119,27 @@ vendor="$(manifest_value "$package" vendor)"
 version="$(manifest_value "$package" version)"
 operators="$(manifest_list "$package" operators | tr '\n' ' ')"
 
+# verify_payload: beside this script lie the files that the manifest lists, as it lists them, their folders and nothing
+# else; prints what is wrong. What an installation makes itself is in no package.
+verify_payload() (
+    cd -- "$here" || exit 1
+    listed="$({ printf 'manifest.json\n' && manifest_files "$package" | cut -c67-; } |
+        grep -Fxv -e built.json -e bin/set_env.bash | sed "s/^/packages\/vendors\/$vendor\//")"
+    # Each path, then the folders above it.
+    expected="$(printf '%s\n' install.sh "$listed" | sed -n ':up
+p
+s/\/[^/]*$//
+t up' | sort -u)"
+    found="$(find . ! -name . | sed 's/^\.\///')"
+    links="$(find . ! -type f ! -type d | sed 's/^\.\//  a link or no file: /')"
+    differs="$(printf '%s\n' "$expected" "$found" | sort | uniq -c |
+        sed -n '/^ *2 /!s/^ *[0-9]* /  missing or not listed: /p')"
+    # Behind a link everything is missing.
+    wrong="${links:-$differs}"
+    [ -z "$wrong" ] || { printf '%s\n' "$wrong" && exit 1; }
+    verify_tree "$package"
+)
+
 list() {
     printf 'vendor: %s\nversion: %s\noperators: %s\n' "$vendor" "$version" "${operators% }"
     printf 'SoCs: %s\n' "$(manifest_list "$package" socs | tr '\n' ' ' | sed 's/ $//')"
@@ -128,6 +155,7 @@ fi
 
 if [ "$action" = extract ]; then
     [ ! -e "$extract_to" ] && [ ! -h "$extract_to" ] || refuse "--extract: '$extract_to' exists, expected a new folder"
+    verify_payload || refuse 'the package is damaged; get it again'
     unpacked="$extract_to.new.$$"
     trap 'rm -rf -- "$unpacked"' EXIT
     problem="$(cp -R -- "$here" "$unpacked" 2>&1)" ||
@@ -176,6 +204,7 @@ else
     [ "$action" = verify ] || [ ! -d "$vendors" ] || lock "$vendors"
 fi
 
+recovered=
 say_recovered() {
     # Without a lock there was no folder; what lies there by now is of another installer.
     [ "${locked:-}" = 1 ] || return 0
@@ -186,13 +215,12 @@ say_recovered() {
 case "$action" in
     verify)
         tree="$package"
-        if [ -n "$target" ]; then
+        if [ -z "$target" ]; then
+            verify_payload || damaged 'the package is damaged; get it again'
+        else
             tree="$installed"
             [ -f "$tree/manifest.json" ] || refuse "$vendor is not installed in $target"
-        fi
-        if ! verify_tree "$tree"; then
-            printf '%s: files differ from the manifest; install the package again with --force\n' "$tree" >&2
-            exit 1
+            verify_tree "$tree" || damaged "$tree: files differ from the manifest; install the package again with --force"
         fi
         say "$(manifest_files "$tree" | wc -l | tr -d ' ') files are as the manifest says"
         exit 0
@@ -216,6 +244,10 @@ case "$action" in
         ;;
     uninstall)
         say_recovered
+        if [ ! -e "$installed" ] && [ -n "$recovered" ]; then
+            rmdir -- "$vendors" 2>/dev/null || :
+            exit 0
+        fi
         if [ ! -d "$installed" ] && [ -d "$build" ]; then
             rm -rf -- "$build"
             rmdir -- "$vendors" 2>/dev/null || :
@@ -234,13 +266,13 @@ case "$action" in
 esac
 
 # Everything below installs. First what may be wrong, before anything is written.
-verify_tree "$package" || refuse "the package is damaged; get it again"
-surplus="$(unlisted_files "$package")"
-[ -z "$surplus" ] || refuse "the package holds files that its manifest does not list: $surplus; get it again"
+verify_payload || refuse "the package is damaged; get it again"
 
 # A folder of the toolkit is seen by every process of the machine, however it was named.
 machine_wide=0
-if [ -n "${ASCEND_OPP_PATH:-}" ] && [ -d "$target" ] && [ -d "$ASCEND_OPP_PATH" ] &&
+if [ -d "$target/built-in" ]; then
+    machine_wide=1
+elif [ -n "${ASCEND_OPP_PATH:-}" ] && [ -d "$target" ] && [ -d "$ASCEND_OPP_PATH" ] &&
     [ "$(CDPATH='' cd -- "$target" && pwd -P)" = "$(CDPATH='' cd -- "$ASCEND_OPP_PATH" && pwd -P)" ]; then
     machine_wide=1
 fi
@@ -329,7 +361,7 @@ if [ -e "$installed" ]; then
     if [ "$force$upgrade" = 01 ]; then
         before="$(manifest_value "$installed" version)"
         [ -z "$disappears" ] || refuse "--upgrade: $installed holds what this package lacks: ${disappears% }; --force replaces it all the same"
-        [ "$(printf '%s\n' "$before" "$version" | sort -V | tail -n 1)" = "$version" ] ||
+        ! is_older "$version" "$before" ||
             refuse "--upgrade: got version $version, expected one that is not older than $before; --force installs it all the same"
     elif [ "$force$same" = 00 ]; then
         refuse "$installed already holds $old; $repair${disappears:+; with --force disappears: ${disappears% }}"

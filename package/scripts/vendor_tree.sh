@@ -61,6 +61,13 @@ toolkit_version() {
 # release VERSION: 8.1.RC1 -> 8.1
 release() { printf '%s\n' "$1" | sed 's/^\([0-9]*\.[0-9]*\).*/\1/'; }
 
+# is_older VERSION OTHER: 1.9 is older than 1.10; so are, in this order, 1.10.dev1, 1.10.alpha1, 1.10.beta1 and 1.10.rc1.
+is_older() {
+    keys="$(printf '%s\n' "$1" "$2" | tr 'A-Z' 'a-z' |
+        sed -E -e 's/\.?dev/~~dev/' -e 's/\.?(alpha|beta|rc|a|b)([0-9.]|$)/~\1\2/')" # what sort puts in front of the end
+    [ "$1" != "$2" ] && [ "$keys" = "$(printf '%s\n' "$keys" | sort -V)" ]
+}
+
 # is_within VERSION FIRST LAST: neither RC nor patch counts.
 is_within() {
     sorted="$(printf '%s\n' "$(release "$2")" "$(release "$1")" "$(release "$3")")"
@@ -89,11 +96,14 @@ verify_tree() (
     exit 1
 )
 
+# python_caches TREE VENDOR: what Python leaves beside the kernels' descriptions when somebody imports them.
+python_caches() { find "$1/op_impl/ai_core/tbe/$2_impl" -type d -name __pycache__ 2>/dev/null || :; }
+
 # unlisted_files TREE: what lies in the tree without being in its manifest.
 unlisted_files() (
     cd "$1" || exit 1
     own="$(manifest_files . | cut -c67-; printf 'manifest.json\nbuilt.json\nbin/set_env.bash')"
-    find . ! -type d | sed 's/^\.\///' | grep -Fxv -e "$own" | sort || :
+    find . ! -type d ! -path './op_impl/ai_core/tbe/*_impl/*__pycache__/*.pyc' | sed 's/^\.\///' | grep -Fxv -e "$own" | sort || :
 )
 
 # config_vendors FILE: the vendors of load_priority, one a line, highest first.
@@ -155,6 +165,16 @@ kept_version() { printf '%s\n' "$1/.$2.previous"; }
 # build_folder VENDORS VENDOR: where a build keeps what is done until it is installed.
 build_folder() { printf '%s\n' "$1/.$2.build"; }
 
+# lists_files TREE: its lists are whole, so that nothing of the package stays when what they name is removed.
+lists_files() {
+    for list in "$1/manifest.json" "$1/built.json"; do
+        [ "$list" != "$1/built.json" ] || [ -e "$list" ] || continue
+        [ -f "$list" ] && [ -r "$list" ] || return 1
+        grep -qx '  "files": {' "$list" && [ "$(tail -n 1 "$list" | tr -d '\000')" = '}' ] || return 1
+        ! sed '1,/^  "files": {$/d' "$list" | grep -qvx -e '    "[^"]*": "[0-9a-f]\{64\}",\{0,1\}' -e ' \{0,2\}}' || return 1
+    done
+}
+
 # inode_of FOLDER: its number, which it keeps when it is renamed.
 # shellcheck disable=SC2012
 inode_of() { ls -di -- "$1" | sed 's/^ *\([0-9]*\) .*/\1/'; }
@@ -170,13 +190,14 @@ keep_version() {
 #   .<vendor>.new.<process>   a copy that is not complete
 #   .<vendor>.next.<inode>    a complete one; after it was exchanged, another folder has the name: the version before
 #   .<vendor>.old.<process>   the version before, where folders cannot be exchanged
+#   .<vendor>.gone.<inode>    one that is being removed
 # Under the lock no installation is under way.
 recover() (
     cd "$1" 2>/dev/null && [ -w . ] || exit 0
     rm -f -- "$(written_config config.ini)"
     # The newest first.
     # shellcheck disable=SC2012
-    ls -td -- ".$2.old."* ".$2.new."* ".$2.next."* 2>/dev/null | while IFS= read -r left; do
+    ls -td -- ".$2.old."* ".$2.new."* ".$2.next."* ".$2.gone."* 2>/dev/null | while IFS= read -r left; do
         number="${left##*.}"
         case "$number" in
             *[!0-9]* | '') continue ;;
@@ -195,6 +216,10 @@ recover() (
                 if [ "$(inode_of "$left")" = "$number" ]; then rm -rf -- "$left"; else keep_version "$1" "$2" "$left"; fi
                 ;;
             ".$2.new.$number") rm -rf -- "$left" ;;
+            ".$2.gone.$number")
+                finish_removal "$1" "$2" "$left"
+                printf '%s\n' "the removal of $2 from $1, which had been cut off, is finished"
+                ;;
         esac
     done
 )
@@ -211,20 +236,36 @@ forget_vendor() {
 remove_tree() {
     root="$(CDPATH='' cd -- "$1" && pwd -P)"
     writable "${root%/*}" "$root"
-    # Consumers stop looking before the first file goes; the manifest goes last, so that a broken removal can be repeated.
-    forget_vendor "${root%/*}/config.ini" "${root##*/}"
-    rm -rf -- "$(kept_version "${root%/*}" "${root##*/}")" "$(build_folder "${root%/*}" "${root##*/}")"
+    lists_files "$root" ||
+        refuse "the list of files in $root (manifest.json, built.json) is damaged; nothing was removed; replace the package with --force first, or delete the folder"
+    # The one step: before it everything is there, behind it nothing, whatever ends the rest.
+    gone=".${root##*/}.gone.$(inode_of "$root")"
+    mv -- "$root" "${root%/*}/$gone"
+    finish_removal "${root%/*}" "${root##*/}" "$gone"
+    rmdir -- "${root%/*}" 2>/dev/null || :
+}
+
+# finish_removal VENDORS VENDOR NAME: what is left to do for the vendor that was renamed to NAME. What is not part of the
+# package goes back to its place.
+finish_removal() {
+    root="$1/$3"
+    if [ ! -e "$1/$2" ]; then
+        forget_vendor "$1/config.ini" "$2"
+        rm -rf -- "$(kept_version "$1" "$2")" "$(build_folder "$1" "$2")"
+    fi
+    python_caches "$root" "$2" | while IFS= read -r path; do rm -f -- "$path"/*.pyc; done
+    # The manifest goes last, so that what was cut off can be repeated.
     { manifest_files "$root" | cut -c67-; printf 'bin/set_env.bash\nbuilt.json\nmanifest.json\n'; } | while IFS= read -r path; do
         folder="$(CDPATH='' cd -- "$root/$(dirname -- "$path")" 2>/dev/null && pwd -P)" || continue
         case "$folder/" in
             "$root"/*) rm -f -- "$root/$path" ;;
-            *) printf 'left alone, a link leads out of the package: %s\n' "$root/$path" >&2 ;;
+            *) printf 'left alone, a link leads out of the package: %s\n' "$1/$2/$path" >&2 ;;
         esac
     done
     find "$root" -depth -type d -exec rmdir {} \; 2>/dev/null || :
     if [ -d "$root" ]; then
+        [ -e "$1/$2" ] || { mv -- "$root" "$1/$2" && root="$1/$2"; }
         printf 'These files were not part of the package and stay:\n'
         find "$root" ! -type d
     fi
-    rmdir -- "${root%/*}" 2>/dev/null || :
 }

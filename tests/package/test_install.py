@@ -180,6 +180,31 @@ def test_uninstall_follows_no_link_out_of_the_package(package, run, target, tmp_
     assert tree(outside) == before
 
 
+@pytest.mark.parametrize("kind", ["cut off", "no text", "another line", "empty", "list of a build"])
+def test_damaged_manifest_removes_nothing(package, run, target, kind):
+    run(package, f"--install-path={target}")
+    vendor = target / "vendors" / "opforge"
+    manifest = vendor / "manifest.json"
+    text = manifest.read_bytes()
+    if kind == "list of a build":
+        (vendor / "built.json").write_bytes(text[:-9])
+    else:
+        lines = text.splitlines(keepends=True)
+        other = {"cut off": text[: len(text) // 2], "no text": b"\0\xff", "empty": b""}
+        manifest.write_bytes(other.get(kind, b"".join([*lines[:-5], b"    ?\n", *lines[-4:]])))
+    before = tree(target)
+    script = ["sh", str(vendor / "scripts" / "uninstall.sh")]
+    own = subprocess.run(script, capture_output=True, text=True, check=False)
+    for result in (own, run(package, "--uninstall", f"--install-path={target}")):
+        assert (result.returncode, len(result.stderr.splitlines())) == (2, 1), result.stderr
+        assert "is damaged; nothing was removed; replace the package with --force" in result.stderr
+        assert tree(target) == before
+    if kind == "cut off":
+        assert run(package, "--force", f"--install-path={target}").returncode == 0
+        assert run(package, "--uninstall", f"--install-path={target}").returncode == 0
+        assert list(target.iterdir()) == []
+
+
 def test_manifest_that_points_outside_removes_nothing_there(package, run, target):
     run(package, f"--install-path={target}")
     treasure = target / "treasure"
@@ -401,6 +426,17 @@ def test_toolkit_folder_needs_consent_to_hide_builtin_operators(package, run, op
         assert hidden in refused.stderr
     assert "--replace-builtin" in refused.stderr
     assert tree(opp) == before
+
+
+def test_folder_of_a_toolkit_is_known_by_what_lies_in_it(package, run, opp, tmp_path):
+    (opp / "built-in").mkdir()
+    before = tree(opp)
+    for elsewhere in ({}, {"ASCEND_OPP_PATH": str(tmp_path)}):
+        refused = run(package, f"--install-path={opp}", **elsewhere)
+        assert (refused.returncode, "op type GroupedBiasAddGrad" in refused.stderr) == (2, True)
+    assert tree(opp) == before
+    assert run(package, "--replace-builtin", f"--install-path={opp}").returncode == 0
+    assert (opp / "vendors/config.ini").read_text() == "load_priority=opforge,alpha,beta\nother=1\n"
 
 
 def test_toolkit_folder_keeps_the_order_of_other_vendors(package, run, opp):

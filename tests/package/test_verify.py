@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
+from opforge.package.cann.listing import listing
 from opforge.package.verify import verify
 
 TREE = "packages/vendors/opforge/"
@@ -43,6 +44,9 @@ def repacked(package, out, change):
             if isinstance(content, bytes):
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
+            elif content is None:
+                member.type, member.mode = tarfile.DIRTYPE, 0o755
+                archive.addfile(member)
             else:
                 member.type, member.linkname = tarfile.SYMTYPE, content
                 archive.addfile(member)
@@ -52,6 +56,52 @@ def repacked(package, out, change):
     digest = hashlib.sha256(payload).hexdigest().encode()
     out.write_bytes(re.sub(rb"payload_sha256=\w+", b"payload_sha256=" + digest, text) + payload)
     return out
+
+
+def _with_a_list_of_a_build(files):
+    """A changed script, and the SHA-256 of it in a list that only an installation writes."""
+    script = files[TREE + "scripts/uninstall.sh"] + b"# changed\n"
+    digests = {"scripts/uninstall.sh": hashlib.sha256(script).hexdigest()}
+    own = {TREE + "scripts/uninstall.sh": script, TREE + "built.json": listing({"toolkit": "8.1"}, digests).encode()}
+    return files | own
+
+
+def _behind_a_link(files):
+    """The vendor folder is a link to a folder that holds everything."""
+    moved = {name.replace(TREE, "elsewhere/"): content for name, content in files.items()}
+    return {TREE.removesuffix("/"): "../../elsewhere"} | moved
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_with_a_list_of_a_build, "built.json"),
+        (_behind_a_link, "a link or no file: packages/vendors/opforge\n"),
+        (
+            lambda files: files | {TREE + "bin/set_env.bash": b""},
+            "not listed: packages/vendors/opforge/bin/set_env.bash",
+        ),
+        (lambda files: files | {"notes.txt": b""}, "not listed: notes.txt"),
+        (lambda files: files | {TREE + "op_api/more": None}, "not listed: packages/vendors/opforge/op_api/more"),
+        (
+            lambda files: files | {TREE + "op_api/link.h": "../version.info"},
+            "a link or no file: packages/vendors/opforge/op",
+        ),
+        (lambda files: files | {TREE + "version.info": b"changed"}, "version.info"),
+    ],
+)
+def test_payload_holds_what_its_manifest_lists_and_nothing_else(package, run, tmp_path, change, said):
+    changed = repacked(package, tmp_path / "changed.run", change)
+    changed.chmod(0o755)
+    for status, option in (
+        (1, "--verify"),
+        (2, f"--install-path={tmp_path / 'opp'}"),
+        (2, f"--extract={tmp_path / 'x'}"),
+    ):
+        result = run(changed, option)
+        assert (result.returncode, "the package is damaged; get it again" in result.stderr) == (status, True)
+        assert said in result.stdout
+    assert [path.name for path in tmp_path.iterdir() if path.name != "tmp"] == ["changed.run"]
 
 
 def _of_vendor(name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import resource
@@ -12,7 +13,7 @@ import time
 import pytest
 
 from opforge.package.layout import layout
-from opforge.package.pack import gather, pack
+from opforge.package.pack import SCRIPTS, gather, pack
 
 COMMANDS = ("mkdir", "cp", "chmod", "mv", "rm", "rmdir")
 
@@ -75,6 +76,34 @@ def test_upgrade_that_would_lose_something_is_refused(versions, run, vendors):
     assert refused.returncode == 2
     assert "holds what this package lacks: MineGrad notes.txt; --force" in refused.stderr
     assert content(vendors / "opforge") == before
+
+
+def test_what_python_leaves_belongs_to_the_package(versions, run, vendors):
+    place = f"--install-path={vendors.parent}"
+    for version in ("1.9", "1.10"):
+        upgraded = run(versions[version], *(["--upgrade"] if version == "1.10" else []), place)
+        assert upgraded.returncode == 0, upgraded.stderr
+        assert compileall.compile_dir(vendors / "opforge/op_impl", quiet=1)
+        assert list(vendors.glob("opforge/**/__pycache__/*.pyc"))
+    removed = run(versions["1.10"], "--uninstall", place)
+    assert (removed.returncode, "stay" in removed.stdout) == (0, False), removed.stdout
+    assert list(vendors.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "in_order",
+    [
+        ("1.9", "1.10.dev1", "1.10.alpha1", "1.10.alpha2", "1.10.beta1", "1.10.rc1", "1.10.rc2", "1.10", "1.10.1"),
+        ("1.9", "1.10a1", "1.10b1", "1.10RC1", "1.10", "1.10.post1"),
+    ],
+)
+def test_a_version_before_the_release_is_older_than_it(in_order):
+    for number, version in enumerate(in_order):
+        for other in in_order[number:]:
+            for first, second, expected in ((version, other, version != other), (other, version, False)):
+                script = f'. "{SCRIPTS}/vendor_tree.sh"; is_older "$1" "$2"'
+                status = subprocess.run(["sh", "-c", script, "-", first, second], check=False).returncode
+                assert (status == 0) == expected, f"{first} {second}"
 
 
 def test_damaged_previous_version_is_not_put_back(versions, run, vendors):
@@ -172,8 +201,8 @@ def content_name(vendors):
     return version_of(vendors / "opforge") if (vendors / "opforge").exists() else "set aside, the next run restores it"
 
 
-def interrupted(package, vendors, tools, number, moment):
-    """Run an upgrade that is killed before or after its command of that number; True when it came to its end."""
+def interrupted(package, vendors, tools, number, moment, *options):
+    """Run a package that is killed before or after its command of that number; True when it came to its end."""
     count = tools / "count"
     count.write_text("0")
     for name in COMMANDS:
@@ -191,7 +220,7 @@ exit $status
         )
         (tools / name).chmod(0o755)
     environment = {"PATH": f"{tools}:/usr/bin:/bin", "TMPDIR": str(tools), "ASCEND_OPP_PATH": str(vendors.parent)}
-    command = [str(package), "--replace-builtin", "--force"]
+    command = [str(package), *(options or ("--replace-builtin", "--force"))]
     result = subprocess.run(command, env=environment, start_new_session=True, capture_output=True, check=False)
     assert result.returncode in {0, -9}, result.stderr
     return result.returncode == 0
@@ -249,6 +278,38 @@ def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exch
     assert steps == sorted(steps, reverse=True), "once the new version is there, it stays"
     assert {"1.9", "1.10"} == set(steps)
     assert number > 6
+
+
+def test_removal_that_is_killed_leaves_all_or_nothing(versions, run, vendors, tmp_path):
+    vendors.mkdir(parents=True)
+    config, tools, place = vendors / "config.ini", tmp_path / "tools", {"ASCEND_OPP_PATH": str(vendors.parent)}
+    config.write_text("load_priority=other\n")
+    tools.mkdir()
+    outcomes = []
+    for number in (1, 2, 3, 4, 5, 30):
+        for version in ("1.9", "1.10"):
+            assert run(versions[version], "--replace-builtin", "--force", **place).returncode == 0
+        installed = content(vendors / "opforge")
+        assert not interrupted(versions["1.10"], vendors, tools, number, "before", "--uninstall")
+        outcomes.append((vendors / "opforge").exists())
+        assert not outcomes[-1] or content(vendors / "opforge") == installed
+        after = run(versions["1.10"], "--uninstall", **place)
+        assert after.returncode == 0, after.stderr
+        assert content(vendors) == {"config.ini": b"load_priority=other\n"}
+        assert [path.name for path in vendors.iterdir()] == ["config.ini"]
+    assert outcomes == sorted(outcomes, reverse=True)
+    assert set(outcomes) == {True, False}
+
+
+def test_installation_finishes_a_removal_that_was_cut_off(versions, run, vendors):
+    place = f"--install-path={vendors.parent}"
+    run(versions["1.9"], place)
+    gone = vendors / f".opforge.gone.{(vendors / 'opforge').stat().st_ino}"
+    (vendors / "opforge").rename(gone)
+    (gone / "version.info").unlink()
+    installed = run(versions["1.10"], place)
+    assert (installed.returncode, "which had been cut off, is finished" in installed.stdout) == (0, True)
+    assert [path.name for path in vendors.iterdir()] == ["opforge"]
 
 
 @pytest.mark.parametrize("tell", [os.kill, os.killpg])
