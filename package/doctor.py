@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,12 +13,12 @@ from opforge.package.builtin import OP_TYPES
 from opforge.package.cann.toolkit import key_values, toolkit_version
 from opforge.package.device import find_device
 from opforge.package.faults import Fault, find_faults
-from opforge.package.layout import TBE
 from opforge.package.socs import soc_directory
-from opforge.package.surroundings import Surroundings, Vendor, is_visible
+from opforge.package.surroundings import ENGINE, FUNCTIONS, KERNELS, PARSER, REGISTRY, Surroundings
 
 CANN_OWN = "CANN's own"
 NOTHING = "nothing"
+PROGRAMS = (REGISTRY, ENGINE, PARSER, FUNCTIONS, KERNELS)
 
 
 def doctor_command(soc: str | None, *, as_json: bool) -> int:
@@ -36,7 +36,7 @@ def doctor_command(soc: str | None, *, as_json: bool) -> int:
     device = None if soc else find_device(os.environ, surroundings.toolkits)
     directory = soc_directory(soc) if soc else (device.directory if device else "") or None
     faults = find_faults(surroundings, directory)
-    found = diagnosis(surroundings, directory) | {"device": device._asdict() if device else None}
+    found = diagnosis(surroundings, directory, faults) | {"device": device._asdict() if device else None}
     if as_json:
         print(json.dumps(found | {"faults": [asdict(fault) for fault in faults]}, indent=2))  # noqa: T201  # the answer
     else:
@@ -44,7 +44,7 @@ def doctor_command(soc: str | None, *, as_json: bool) -> int:
     return 1 if faults else 0
 
 
-def diagnosis(surroundings: Surroundings, soc: str | None) -> dict[str, Any]:
+def diagnosis(surroundings: Surroundings, soc: str | None, faults: Sequence[Fault]) -> dict[str, Any]:
     """Toolkits, vendor folders in the order of the search, and what each program takes for each operator."""
     socs = sorted({name for vendor in surroundings.vendors for name in vendor.ops_info})
     operators = sorted({name for vendor in surroundings.vendors for name in vendor.operators})
@@ -64,53 +64,23 @@ def diagnosis(surroundings: Surroundings, soc: str | None) -> dict[str, Any]:
             }
             for vendor in surroundings.vendors
         ],
-        "operators": {name: seen_by(surroundings, name, [soc] if soc else socs) for name in operators},
+        "operators": {name: seen_by(surroundings, name, [soc] if soc else socs, faults) for name in operators},
     }
 
 
-def seen_by(surroundings: Surroundings, op_type: str, socs: list[str]) -> dict[str, str]:
-    """Program -> folder whose operator it takes, `CANN's own`, or `nothing`."""
+def seen_by(surroundings: Surroundings, op_type: str, socs: list[str], faults: Sequence[Fault]) -> dict[str, str]:
+    """Program -> folder whose operator it takes, `CANN's own`, or `nothing`; all search the vendors in one order."""
     has_own = op_type in OP_TYPES and bool(surroundings.toolkits)
-    rest = CANN_OWN if has_own else NOTHING
-    answers = {}
-    for program, sees in _PROGRAMS.items():
-        folder = next((str(v.path) for v in surroundings.vendors if sees(v, op_type, socs)), rest)
-        answers[program] = folder
+    answers = dict.fromkeys(PROGRAMS, CANN_OWN if has_own else NOTHING)
+    for vendor in reversed(surroundings.vendors):
+        if op_type not in vendor.operators:
+            continue
+        is_described = any(op_type in vendor.ops_info.get(soc, {}) for soc in socs)
+        for program in PROGRAMS:
+            is_for_soc = is_described or program not in {ENGINE, KERNELS}
+            if is_for_soc and not any(fault.hides(vendor, op_type, program) for fault in faults):
+                answers[program] = str(vendor.path)
     return answers
-
-
-def _registry(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
-    del socs
-    return op_type in vendor.operators and is_visible(vendor.libraries["shape inference"])
-
-
-def _engine(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
-    described = any(op_type in vendor.ops_info.get(soc, {}) for soc in socs)
-    return described and is_visible(vendor.path / TBE / f"{vendor.name}_impl")
-
-
-def _runtime(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
-    return any(op_type in vendor.binaries(soc) for soc in socs) and is_visible(vendor.libraries["tiling"])
-
-
-def _functions(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
-    del socs
-    return op_type in vendor.operators and is_visible(vendor.libraries["aclnn"])
-
-
-def _parser(vendor: Vendor, op_type: str, socs: list[str]) -> bool:
-    del socs
-    return op_type in vendor.operators and any(is_visible(path) for path in vendor.path.glob("framework/**/*.so"))
-
-
-# All search the vendor folders in one order and take the first that has what they need.
-_PROGRAMS: dict[str, Callable[[Vendor, str, list[str]], bool]] = {
-    "GE registry": _registry,
-    "FE and ATC": _engine,
-    "ONNX parser": _parser,
-    "aclnn, torch_npu": _functions,
-    "aclnn kernels": _runtime,
-}
 
 
 def _told(device: dict[str, str] | None) -> str:
@@ -136,9 +106,9 @@ def _print(found: dict[str, Any], faults: list[Fault]) -> None:
         built = f", built with CANN {vendor['built_with']}" if vendor["built_with"] else ""
         console.print(Text(f"vendor {number} {vendor['path']} ({facts}{built})"))
     if found["operators"]:
-        table = Table("operator", *_PROGRAMS)
+        table = Table("operator", *PROGRAMS)
         table.columns[0].no_wrap = True
-        for column, program in zip(table.columns[1:], _PROGRAMS, strict=True):
+        for column, program in zip(table.columns[1:], PROGRAMS, strict=True):
             column.min_width = len(max(program.split(), key=len))
         for name, programs in found["operators"].items():
             table.add_row(Text(name), *(Text(numbers.get(folder, folder)) for folder in programs.values()))

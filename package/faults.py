@@ -7,7 +7,7 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opforge.codegen.names import snake_case
@@ -18,10 +18,14 @@ from opforge.package.manifest import NAME as MANIFEST
 from opforge.package.socs import FIRST_GENERATION, soc_directories
 from opforge.package.surroundings import (
     CUSTOM_PATH,
+    ENGINE,
     HOME_PATH,
+    KERNELS,
     LIBRARY_PATH,
     OPP_PATH,
+    PARSER,
     PRIORITY,
+    REGISTRY,
     Surroundings,
     Vendor,
     closed,
@@ -47,12 +51,23 @@ class Fault:
         place: Variable, file or folder.
         cause: What is wrong, with the value seen.
         repair: What to do.
+        programs: Programs that do not see operators because of it.
+        operators: Types of these operators; empty for all of a vendor.
+        vendors: Folders of these vendors.
     """
 
     check: str
     place: str
     cause: str
     repair: str
+    programs: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()
+
+    def hides(self, vendor: Vendor, op_type: str, program: str) -> bool:
+        """Whether a program does not see an operator of a vendor because of it."""
+        is_meant = str(vendor.path) in self.vendors and op_type in (self.operators or (op_type,))
+        return is_meant and program in self.programs
 
     def __str__(self) -> str:
         return f"{self.place}: {self.cause}; {self.repair} [{self.check}]"
@@ -89,17 +104,29 @@ def find_faults(surroundings: Surroundings, soc: str | None = None) -> list[Faul
     """
     found = [fault for check in ENVIRONMENT_CHECKS for fault in _said(check(surroundings))]
     for vendor in surroundings.vendors:
-        if vendor.closed:
-            # What cannot be read looks absent to the other checks.
-            place, *others = vendor.closed
-            found.append(_unreadable(place, vendor.path, len(others)))
-            continue
-        for vendor_check in VENDOR_CHECKS:
-            found += _said(vendor_check(surroundings, vendor))
-        found += _soc_directory(vendor, soc)
-        for directory in [soc] if soc else sorted(vendor.ops_info):
-            found += _binaries(vendor, directory)
+        whole = str(vendor.path)
+        for fault in _vendor_faults(surroundings, vendor, soc):
+            blind = _blind(vendor) if fault.check == "unreadable" else fault.programs
+            found.append(replace(fault, programs=blind, vendors=(whole,)))
     return list(dict.fromkeys(found))
+
+
+def _vendor_faults(surroundings: Surroundings, vendor: Vendor, soc: str | None) -> Iterator[Fault]:
+    if vendor.closed:
+        # What cannot be read looks absent to the other checks.
+        place, *others = vendor.closed
+        yield _unreadable(place, vendor.path, len(others))
+        return
+    for check in VENDOR_CHECKS:
+        yield from _said(check(surroundings, vendor))
+    yield from _soc_directory(vendor, soc)
+    for directory in [soc] if soc else sorted(vendor.ops_info):
+        yield from _binaries(vendor, directory)
+
+
+def _blind(vendor: Vendor) -> tuple[str, ...]:
+    """Programs of this user that miss a file or folder of a vendor."""
+    return tuple(program for program, paths in vendor.needs.items() if not all(map(is_visible, paths)))
 
 
 def _said(faults: Iterator[Fault]) -> Iterator[Fault]:
@@ -141,7 +168,9 @@ def _toolkit(surroundings: Surroundings) -> Iterator[Fault]:
     if opp and not (opp / "built-in").is_dir():
         above = "is the folder above opp: it " if (opp / "opp/built-in").is_dir() else ""
         cause = f"{above}has no folder 'built-in', so programs take it for an old layout and ignore {CUSTOM_PATH}"
-        yield Fault("old-layout", str(opp), cause, f"point {OPP_PATH} at the toolkit's opp folder")
+        repair = f"point {OPP_PATH} at the toolkit's opp folder"
+        ignored = tuple(str(vendor.path) for vendor in surroundings.vendors if vendor.origin == CUSTOM_PATH)
+        yield Fault("old-layout", str(opp), cause, repair, (REGISTRY, PARSER), vendors=ignored)
     elif home and opp and home.resolve() not in opp.resolve().parents:
         yield Fault("mixed-toolkits", OPP_PATH, f"got '{opp}', which is not of the toolkit {home}", sourced)
     elif opp and "arch" not in key_values(opp / "scene.info"):
@@ -254,14 +283,17 @@ def _implementation(surroundings: Surroundings, vendor: Vendor) -> Iterator[Faul
         others = sorted(path.name.removesuffix("_impl") for path in (vendor.path / TBE).glob("*_impl"))
         why = f"; it was packed as '{others[0]}'" if others else ""
         repair = f"name the folder '{others[0]}' again" if others else "install the package again"
-        yield Fault("impl-missing", str(folder), f"is no folder, so FE and ATC ignore the vendor{why}", repair)
+        yield Fault(
+            "impl-missing", str(folder), f"is no folder, so FE and ATC ignore the vendor{why}", repair, (ENGINE,)
+        )
         return
     described = {op_type: entry for entries in vendor.ops_info.values() for op_type, entry in entries.items()}
     for op_type, entry in sorted(described.items()):
         path = folder / "dynamic" / f"{op_file(op_type, entry)}.py"
         if not path.is_file():
             cause = f"does not exist, so FE and ATC cannot compile {op_type}"
-            yield Fault("impl-missing", str(path), cause, "install the package again, with its sources")
+            repair = "install the package again, with its sources"
+            yield Fault("impl-missing", str(path), cause, repair, (ENGINE,), (op_type,))
 
 
 def _manifest(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
@@ -277,7 +309,7 @@ def _tiling_hidden(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault
     folder = vendor.path / TBE / "op_master/lib" / vendor.machine
     if folder.is_dir() and not any(path.is_file() for path in folder.glob("*.so")):
         cause = "has no library, but GE looks into no other folder once it is there: it misses op_tiling"
-        yield Fault("tiling-hidden", str(folder), cause, "remove the folder op_master")
+        yield Fault("tiling-hidden", str(folder), cause, "remove the folder op_master", (REGISTRY,))
 
 
 def _malformed(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
@@ -295,8 +327,9 @@ def _version(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     place = home / "compiler" if (home / "compiler").is_dir() else home / "runtime"
     required = key_values(place / "version.info").get("required_opp_abi_version", "")
     if required and not all(is_version_accepted(version, required) for version in built.split(",")):
-        cause = f"compiler_version is {built}, the toolkit takes {required}: it skips the vendor"
-        yield Fault("compiler-version", str(vendor.path / "version.info"), cause, "build the package with this toolkit")
+        cause = f"compiler_version is {built}, the toolkit takes {required}: GE skips the vendor"
+        place = vendor.path / "version.info"
+        yield Fault("compiler-version", str(place), cause, "build the package with this toolkit", (REGISTRY, PARSER))
 
 
 def _range(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
@@ -357,23 +390,24 @@ def _libraries(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
             wanted[path] = REGISTRY_SYMBOLS if purpose in {"shape inference", "tiling"} else ()
     if surroundings.toolkits and wanted:
         for path, check, cause, repair in load(wanted, surroundings.environment):
-            yield Fault(check, str(path), cause, repair)
+            yield Fault(check, str(path), cause, repair, vendor.users(path))
 
 
 def _absent(vendor: Vendor, purpose: str, path: Path) -> Iterator[Fault]:
     """A library that is not in its place: somewhere else, or nowhere."""
     others = [found for found in sorted(vendor.path.glob(f"**/{path.name}")) if found.is_file()]
     of_machines = path.parents[2] if str(path.parent).endswith(f"/{vendor.machine}") else None
+    place, users = str(path), vendor.users(path)
     if os.path.lexists(path):
-        yield Fault("library-broken", str(path), "is no file, and no link to one", f"remove it; {BUILD_IT}")
+        yield Fault("library-broken", place, "is no file, and no link to one", f"remove it; {BUILD_IT}", users)
     elif others and others[0].parents[2] == of_machines:
         cause = f"does not exist; {others[0]} is for another machine"
-        yield Fault(OTHER_MACHINE, str(path), cause, f"install the package for {vendor.machine}")
+        yield Fault(OTHER_MACHINE, place, cause, f"install the package for {vendor.machine}", users)
     elif others:
         cause = f"does not exist; {others[0]} lies where no program looks"
-        yield Fault("library-misplaced", str(path), cause, f"move it into {path.parent}")
+        yield Fault("library-misplaced", place, cause, f"move it into {path.parent}", users)
     elif vendor.operators:
-        yield Fault("library-missing", str(path), f"does not exist: no {purpose}", BUILD_IT)
+        yield Fault("library-missing", place, f"does not exist: no {purpose}", BUILD_IT, users)
 
 
 def _changed(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
@@ -420,7 +454,7 @@ def _binaries(vendor: Vendor, soc: str) -> Iterator[Fault]:
     missing = sorted(op_type for op_type in vendor.ops_info[soc] if op_type not in binaries)
     if missing:
         cause = f"has no kernel of {', '.join(missing)}: aclnn calls end with 561003; ATC compiles from the sources"
-        yield Fault("binaries-missing", str(info), cause, BUILD_IT)
+        yield Fault("binaries-missing", str(info), cause, BUILD_IT, (KERNELS,), tuple(missing))
     for op_type, entry in sorted(binaries.items()):
         listed = [info.parent / f"{op_file(op_type, vendor.ops_info[soc].get(op_type, {}))}.json"]
         listed += [
@@ -430,7 +464,8 @@ def _binaries(vendor: Vendor, soc: str) -> Iterator[Fault]:
             if not path.is_file() or not path.stat().st_size:
                 state = "is empty" if path.is_file() else "does not exist"
                 cause = f"{state}, but {info.name} lists kernels of {op_type}"
-                yield Fault("binary-file-missing", str(path), cause, "install the package again with --force")
+                repair = "install the package again with --force"
+                yield Fault("binary-file-missing", str(path), cause, repair, (KERNELS,), (op_type,))
 
 
 ENVIRONMENT_CHECKS: tuple[Callable[[Surroundings], Iterator[Fault]], ...] = (

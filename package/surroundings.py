@@ -30,6 +30,9 @@ from opforge.package.manifest import NAME as MANIFEST
 
 HOME_PATH, OPP_PATH, CUSTOM_PATH = "ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH"
 LIBRARY_PATH = "LD_LIBRARY_PATH"
+# CANN's programs, as far as they look for operators.
+REGISTRY, ENGINE, PARSER = "GE registry", "FE and ATC", "ONNX parser"
+FUNCTIONS, KERNELS = "aclnn, torch_npu", "aclnn kernels"
 PRIORITY = "load_priority"
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _FUNCTION = re.compile(r"\baclnnStatus\s+(aclnn\w+)\s*\(")
@@ -138,6 +141,22 @@ class Vendor:
             "aclnn": self.path / "op_api/lib/libcust_opapi.so",
             "ONNX plugin": self.path / "framework/onnx/libcust_onnx_parsers.so",
         }
+
+    @property
+    def needs(self) -> dict[str, list[Path]]:
+        """Program -> what it must find in the folder, whatever the SoC."""
+        libraries, tbe = self.libraries, self.path / TBE
+        return {
+            REGISTRY: [libraries["shape inference"], libraries["tiling"]],
+            ENGINE: [tbe / f"{self.name}_impl"],
+            PARSER: [libraries["ONNX plugin"]],
+            FUNCTIONS: [libraries["aclnn"]],
+            KERNELS: [libraries["tiling"], tbe / "kernel/config"],
+        }
+
+    def users(self, path: Path) -> tuple[str, ...]:
+        """Programs that need a file or folder."""
+        return tuple(program for program, paths in self.needs.items() if path in paths)
 
 
 @dataclass(frozen=True)

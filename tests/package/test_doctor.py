@@ -588,6 +588,41 @@ def test_a_fault_is_named(tree, name):
     assert {fault.check for fault in found} == {check, *follows}, "\n".join(map(str, found))
 
 
+GE, FE, ONNX, ACLNN, KERNELS = "GE registry", "FE and ATC", "ONNX parser", "aclnn, torch_npu", "aclnn kernels"
+
+
+@pytest.mark.parametrize(
+    ("name", "blind"),
+    [
+        ("built_for_an_older_toolkit", {GE, ONNX}),
+        ("opp_without_builtin", {GE, ONNX}),
+        ("implementation_is_a_file", {FE}),
+        ("implementation_empty", {FE}),
+        ("description_broken", {FE, KERNELS}),
+        ("description_misnamed", {FE, KERNELS}),
+        ("another_soc", {FE, KERNELS}),
+        ("source_release", {KERNELS}),
+        ("kernel_file_empty", {KERNELS}),
+        ("library_is_a_folder", {ACLNN}),
+        ("library_in_another_folder", {ACLNN}),
+        ("new_abi", {ACLNN}),
+        ("library_of_another_processor", {ONNX}),
+        ("library_ends_its_program", {ONNX}),
+        ("libraries_of_another_machine", {GE}),
+        ("tiling_library_missing", {GE, KERNELS}),
+        ("empty_folder_hides_the_tiling", {GE}),
+        ("registry_not_linked", {GE}),
+        ("file_changed", set()),
+        ("manifest_gone", set()),
+    ],
+)
+def test_what_each_program_sees_follows_from_the_faults(tree, name, blind):
+    FAULTS[name][0](tree)
+    surroundings = Surroundings(tree.environment, ())
+    seen = diagnosis(surroundings, SOC, find_faults(surroundings, SOC))["operators"][OP_TYPE]
+    assert {program for program, folder in seen.items() if folder != str(tree.vendor)} == blind
+
+
 def test_every_check_has_a_fault_tree():
     package = Path(__file__).resolve().parents[2] / "package"
     names = re.findall(r'(?:Fault\(|yield|return)\s*"([a-z-]+)"', (package / "faults.py").read_text())
@@ -646,9 +681,12 @@ def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypa
         place.chmod(mode)
         with another_user():
             found = tree.faults()
-            seen = diagnosis(Surroundings(tree.environment, ()), SOC)
+            seen = diagnosis(Surroundings(tree.environment, ()), SOC, found)
         place.chmod(before)
     assert seen["vendors"] or path
+    if path.endswith("op_api"):
+        assert seen["operators"][OP_TYPE]["aclnn, torch_npu"] == "CANN's own"
+        assert seen["operators"][OP_TYPE]["ONNX parser"] == str(tree.vendor)
     expected = [("unreadable", f"{command} {shlex.quote(str(root / whole))}")] if command else []
     assert [(fault.check, fault.repair.partition(", or run")[0]) for fault in found] == expected, "\n".join(
         map(str, found)
