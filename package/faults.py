@@ -165,6 +165,9 @@ def _toolkit(surroundings: Surroundings) -> Iterator[Fault]:
         script = next((path for path in (place / "set_env.sh", place.parent / "set_env.sh") if path.is_file()), None)
         repair = f"source {shlex.quote(str(script))}" if script else sourced
         yield Fault("set-env-not-sourced", missing, f"not set, but a toolkit lies in {place}", repair)
+    elif opp and home is None:
+        cause = f"not set, and {OPP_PATH} '{opp}' lies in no toolkit"
+        yield Fault("set-env-not-sourced", HOME_PATH, cause, sourced)
     if opp and not (opp / "built-in").is_dir():
         above = "is the folder above opp: it " if (opp / "opp/built-in").is_dir() else ""
         cause = f"{above}has no folder 'built-in', so programs take it for an old layout and ignore {CUSTOM_PATH}"
@@ -272,7 +275,7 @@ def _library_path(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]
     first = next((path for path in surroundings.entries(LIBRARY_PATH) if is_visible(path / name)), folder)
     # Of two vendors each may have its own, which torch_npu finds without the variable.
     if first.resolve() not in {other.libraries["aclnn"].parent.resolve() for other in surroundings.vendors}:
-        cause = f"has a {name} of no vendor in {first}, before {folder}: programs take its functions"
+        cause = f"has a {name} of no vendor in {first}, before {folder}: applications take its functions"
         yield Fault("library-hidden", LIBRARY_PATH, cause, f"remove {first}, or put {folder} before it")
 
 
@@ -280,7 +283,7 @@ def _implementation(surroundings: Surroundings, vendor: Vendor) -> Iterator[Faul
     del surroundings
     folder = vendor.path / TBE / f"{vendor.name}_impl"
     if vendor.ops_info and not folder.is_dir():
-        others = sorted(path.name.removesuffix("_impl") for path in (vendor.path / TBE).glob("*_impl"))
+        others = sorted(path.name.removesuffix("_impl") for path in (vendor.path / TBE).glob("*_impl") if path.is_dir())
         why = f"; it was packed as '{others[0]}'" if others else ""
         repair = f"name the folder '{others[0]}' again" if others else "install the package again"
         yield Fault(
