@@ -169,7 +169,10 @@ class Constants:
             raise NotConstant("is a Slice without limits")
         index = [slice(None)] * data.ndim
         for n, axis in enumerate(range(len(starts)) if axes is None else axes):
-            index[axis] = slice(starts[n], ends[n], 1 if steps is None else steps[n])
+            step = 1 if steps is None else steps[n]
+            # Where numpy would begin before the first element, ONNX begins at it.
+            start = max(starts[n], -data.shape[axis]) if step < 0 else starts[n]
+            index[axis] = slice(start, ends[n], step)
         return data[tuple(index)]
 
     def squeeze(self, scope: Scope, node: NodeProto, depth: int) -> Constant:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -99,12 +100,18 @@ def pattern_nodes(
         if not isinstance(ids, (list, tuple)) or len(ids) != 1 or ids[0] is None or not arguments.get("accumulate"):
             return "writes at other places than rows, or does not add"
         rows = ids[0]
+        table, places, added = (getattr(type_of(read), "shape", None) for read in (arguments["self"], rows, updates))
+        if table is None or places is None or not _is_full(added, (*places, *table[1:])):
+            return f"adds {added} at places {places}, expected one row for each place"
     else:
         rows, updates = arguments["index"], arguments["source"]
         if arguments["dim"] != 0 or arguments.get("alpha", 1) != 1:
             return f"adds along dim {arguments['dim']} with alpha {arguments.get('alpha', 1)}, expected rows, 1"
     if not all(hasattr(read, "target") for read in (arguments["self"], rows, updates)):
         return "has arguments that are no tensors of the graph"
+    for read in (arguments["self"], rows):
+        if writer := _other_writer(read, node):
+            return f"reads {read.name}, over which {writer} may write; trace it with torch.func.functionalize"
     nodes, names = [], []
     for role, read in (("self", arguments["self"]), ("index", rows)):
         names.append(f"{node.name}.{role}")
@@ -119,6 +126,31 @@ def pattern_nodes(
         helper.make_node("Unsqueeze", [names[1], last], [column]),
         helper.make_node("ScatterND", [names[0], column, value(updates)], [node.name], reduction="add"),
     ]
+
+
+def _is_full(shape: Sequence[int | None] | None, wanted: Sequence[int | None]) -> bool:
+    """Whether nothing is repeated to fill a shape; a size that tracing keeps open is not 1."""
+    return shape is not None and all(
+        got == dim or (None in (got, dim) and got != 1) for got, dim in zip_longest(shape, wanted, fillvalue=1)
+    )
+
+
+def _other_writer(read: Any, reader: Any) -> str:
+    """A node beside `reader` that may write over what the graph makes for `read`, or look at it by another name."""
+    while True:
+        for user in read.users:
+            if user is not reader and not _only_reads(user):
+                return str(user.name)
+        if function_of(read) not in _PASSING:
+            return ""
+        reader, read = read, read.args[0]
+
+
+def _only_reads(node: Any) -> bool:
+    if node.op == "output" or function_of(node) in _SCHEMAS:
+        return True
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and all(argument.alias_info is None for argument in schema.arguments)
 
 
 def _made(

@@ -37,6 +37,8 @@ class FuseSortedGroups(Rule):
         shape = context.types.of(scope, grad).shape
         if shape is None or len(shape) != 2 or found.padding != -1 or found.is_scaled:
             return None
+        if found.values is not None and shape[0] not in (None, found.values.size):
+            return None
         groups = _groups(context, scope, found)
         if groups is None:
             return None

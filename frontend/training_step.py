@@ -23,7 +23,8 @@ _SEQUENCES = {
 def training_step(training: ModelProto, optimizer: ModelProto, where: str) -> ModelProto:
     """A training graph with the node of an optimizer behind it, on sequences of all its parameters.
 
-    Moments are inputs called `<parameter>.first` and `<parameter>.second`. `where` stands in front of messages.
+    Moments are inputs called `<parameter>.first` and `<parameter>.second`. The gradients are those of this run, not
+    sums over several. `where` stands in front of messages.
 
     Raises:
         UserError: One of them is no such graph, or a name of one is taken in the other.

@@ -209,3 +209,9 @@ def test_functions_that_explode_are_not_followed(kind):
     model = helper.make_model(graph, functions=[function(n) for n in range(count)], opset_imports=opsets)
     view = GraphView(model)
     assert str(ValueTypes(view).of(view.main, "t")) == "unknown type of unknown rank"
+
+
+def test_a_slice_backwards_from_before_the_first_element_begins_at_it():
+    text = """() => (y) <int64[3] d = {0, 1, 2}, int64[1] s = {-10}, int64[1] e = {-99}, int64[1] a = {0},
+        int64[1] t = {-1}> {y = Slice (d, s, e, a, t)}"""
+    np.testing.assert_array_equal(value(text), [0])

@@ -246,6 +246,26 @@ def test_ids_in_any_order_go_to_the_operator_for_any_order():
     assert entry.op == "EmbeddingDenseBackward"
 
 
+@pytest.mark.parametrize(("rows", "mapped"), [(6, 1), (1, 0)])
+def test_values_that_index_put_repeats_are_left(rows, mapped):
+    graph = Graph()
+    g, ids = graph.inputs(g=tensor("float32", rows, 5), i=tensor("int64", 6))
+    base = graph.add("call_function", "zeros", "aten.zeros.default", [3, 5], val=tensor("float32", 3, 5))
+    node = graph.add("call_function", "sums", "aten.index_put.default", base, [ids], g, True)
+    graph.add("output", "output", "output", node)
+    conversion = from_fx(graph, patterns=True)
+    assert (len(conversion.mapped), len(conversion.left)) == (mapped, 1 - mapped)
+
+
+@pytest.mark.parametrize("written", ["zeros", "ids"])
+def test_what_a_view_writes_over_is_not_made_again(written):
+    graph = index_add()
+    view = graph.add("call_method", "row", "select", next(n for n in graph.nodes if n.name == written), 0, 0)
+    graph.add("call_method", "fill", "fill_", view, 1)
+    (left,) = from_fx(graph, patterns=True).left
+    assert "over which row may write" in left.reason
+
+
 @pytest.mark.parametrize(("dims", "mapped"), [([1], 1), ([-2], 1), ([0], 0), ([0, 1], 0)])
 def test_sums_over_the_middle_dim(dims, mapped):
     graph = Graph()
@@ -312,7 +332,7 @@ def test_functions_of_torch_and_methods(calls, rng):
     [
         ("index_add", {"sizes": False}, "unknown type of unknown rank"),
         ("index_add", {"base": np.ones((3, 5), np.float32)}, "not known to be zero"),
-        ("index_add", {"written": True}, "not known to be zero"),
+        ("index_add", {"written": True}, "over which view may write"),
         ("index_add_", {}, "writes over its tensor"),
     ],
 )

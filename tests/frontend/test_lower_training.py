@@ -220,3 +220,19 @@ def test_a_step_down_the_gradient(rng):
     results = run_update(OPTIMIZERS["SGDOptimizerV2"], feed)
     for w, g in ("wg", "xh"):
         np.testing.assert_allclose(results[w], feed[w] - feed["rate"] * feed[g], rtol=1e-6, atol=1e-6)
+
+
+def test_two_sums_into_one_buffer_are_left():
+    text = """(float[2] b, float[2] g, float[2] h) => (bool u, bool w)
+        {u = com.microsoft.InPlaceAccumulatorV2 (b, g) w = com.microsoft.InPlaceAccumulatorV2 (b, h)}"""
+    conversion = convert(parse(text), lower_training=True)
+    assert not conversion.lowered
+    assert ["which other nodes read too" in entry.reason for entry in conversion.left] == [True, True]
+
+
+def test_a_sum_of_numbers_keeps_its_rank():
+    text = "(float b, float g, bool[1] o) => (bool u) {u = com.microsoft.InPlaceAccumulatorV2 (b, g, o)}"
+    conversion = convert(parse(text), lower_training=True)
+    onnx.checker.check_model(conversion.model, full_check=True)
+    (entry,) = conversion.lowered
+    assert "Reshape" in entry.into

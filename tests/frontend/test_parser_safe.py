@@ -215,6 +215,22 @@ def test_what_onnx_can_compute_is_folded_too(rng):
 
 
 @pytest.mark.parametrize(
+    ("node", "opset"),
+    [
+        ("r = Softmax (seven)", 12),
+        ('r, z = LSTM <hidden_size = 1, activations = ["Relu", "Tanh", "Sigmoid"]> (seven, wide, tall)', 18),
+        ("r = LRN <size = 3> (seven)", 18),
+    ],
+)
+def test_what_onnx_computes_otherwise_than_its_documents_say_is_not_folded(node, opset):
+    model = parse(f"{HEAD}) => (float[2, 3] y, w) {{{OURS} [n] {node} w = d.Foo (x, r)}}")
+    model.opset_import[0].version = opset
+    arrays = {"seven": np.ones((2, 1, 2), np.float32), "wide": np.ones((1, 4, 2)), "tall": np.ones((1, 4, 1))}
+    model.graph.initializer.extend(numpy_helper.from_array(np.float32(v), name) for name, v in arrays.items())
+    assert any("ATC drops it" in warning for warning in convert(model, opset=opset).warnings)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "r = RandomNormal <shape = [2]> ()",
