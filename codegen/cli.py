@@ -120,6 +120,7 @@ def flags() -> None:
 
 @app.command()
 def pack(
+    context: typer.Context,
     soc: Annotated[
         str, typer.Option(help="SoC directories, comma separated; default: all products of the specs.")
     ] = "",
@@ -146,6 +147,9 @@ def pack(
     """Pack the operators into custom_opp_<os>_<arch>.run."""
     from opforge.package.pack import pack_command
 
+    given = context.get_parameter_source("cann")
+    if no_build and given is not None and given.name == "COMMANDLINE":
+        raise UserError("got --no-build and --cann, expected one of them")
     socs, chosen = soc.split(",") if soc else None, ops.split(",") if ops else None
     toolkit = None if no_build else cann
     raise typer.Exit(
