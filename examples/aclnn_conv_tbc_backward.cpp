@@ -11,6 +11,7 @@
 
 #include "acl/acl.h"
 #include "aclnnop/aclnn_conv_tbc_backward.h"
+#include "calls.h"
 
 namespace {
 constexpr int64_t kTime = 16;
@@ -24,30 +25,6 @@ constexpr int8_t kKeepDtype = 0;
 constexpr int8_t kUseHf32 = 3;
 constexpr int8_t kNoCubeMathType = 4;
 constexpr int kInvalidParameter = 161002;
-
-bool Succeeded(int status, const char* call)
-{
-    if (status != ACL_SUCCESS) {
-        std::fprintf(stderr, "%s failed with %d: %s\n", call, status, aclGetRecentErrMsg());
-    }
-    return status == ACL_SUCCESS;
-}
-
-#define RETURN_IF_FAILED(call)         \
-    do {                               \
-        if (!Succeeded(call, #call)) { \
-            return 1;                  \
-        }                              \
-    } while (false)
-
-using Memory = std::unique_ptr<void, aclError (*)(void*)>;
-
-Memory OnDevice(size_t bytes)
-{
-    void* memory = nullptr;
-    aclrtMalloc(&memory, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
-    return {memory, aclrtFree};
-}
 
 /// Numbers on the host and on the device.
 struct Tensor {

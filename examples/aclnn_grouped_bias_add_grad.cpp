@@ -8,23 +8,9 @@
 
 #include "acl/acl.h"
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
+#include "calls.h"
 
 namespace {
-bool Succeeded(int status, const char* call)
-{
-    if (status != ACL_SUCCESS) {
-        std::fprintf(stderr, "%s failed with %d: %s\n", call, status, aclGetRecentErrMsg());
-    }
-    return status == ACL_SUCCESS;
-}
-
-#define RETURN_IF_FAILED(call)         \
-    do {                               \
-        if (!Succeeded(call, #call)) { \
-            return 1;                  \
-        }                              \
-    } while (false)
-
 /// Device memory with a dense tensor over it; both are released together.
 class DeviceTensor {
 public:

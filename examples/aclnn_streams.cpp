@@ -11,6 +11,7 @@
 
 #include "acl/acl.h"
 #include "aclnnop/aclnn_grouped_bias_add_grad.h"
+#include "calls.h"
 
 namespace {
 constexpr int kNullPointer = 161001;
@@ -18,30 +19,7 @@ constexpr int kInvalidParameter = 161002;
 constexpr int64_t kRows = 1000;
 constexpr int64_t kColumns = 64;
 
-bool Succeeded(int status, const char* call)
-{
-    if (status != ACL_SUCCESS) {
-        std::fprintf(stderr, "%s failed with %d: %s\n", call, status, aclGetRecentErrMsg());
-    }
-    return status == ACL_SUCCESS;
-}
-
-#define RETURN_IF_FAILED(call)         \
-    do {                               \
-        if (!Succeeded(call, #call)) { \
-            return 1;                  \
-        }                              \
-    } while (false)
-
-using Memory = std::unique_ptr<void, aclError (*)(void*)>;
 using Tensor = std::unique_ptr<aclTensor, aclnnStatus (*)(const aclTensor*)>;
-
-Memory OnDevice(size_t bytes)
-{
-    void* memory = nullptr;
-    aclrtMalloc(&memory, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
-    return {memory, aclrtFree};
-}
 
 Memory OnHost(size_t bytes)
 {

@@ -6,7 +6,7 @@ The forms of graphs of torch.fx are in test_fx.py, those of exporters themselves
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from form_models import form_model
 
 from opforge.frontend import convert
 from opforge.frontend.verify import verify
@@ -76,13 +76,7 @@ VALUES = {
 
 
 def parse(text, opset=18):
-    imports = ", ".join([f'"" : {opset}', *(f'"{domain}" : 1' for domain in DOMAINS)])
-    model = onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{imports}]> g {text}")
-    read = {name for node in model.graph.node for name in node.input}
-    model.graph.initializer.extend(
-        numpy_helper.from_array(np.array(value), name) for name, value in VALUES.items() if name in read
-    )
-    return model
+    return form_model(text, VALUES, DOMAINS, opset)
 
 
 def aten(name, arguments, results="y"):

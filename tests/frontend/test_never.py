@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from form_models import form_model
 from onnx import helper, numpy_helper
 
 from opforge.frontend import convert
@@ -27,14 +28,7 @@ VALUES = {
 
 
 def parse(text, opset=18, **values):
-    imports = ", ".join([f'"" : {opset}', *(f'"{domain}" : 1' for domain in DOMAINS)])
-    model = onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{imports}]> g {text}")
-    model.graph.initializer.extend(
-        numpy_helper.from_array(np.array(value), name)
-        for name, value in (VALUES | values).items()
-        if any(name in node.input for node in model.graph.node)
-    )
-    return model
+    return form_model(text, VALUES | values, DOMAINS, opset)
 
 
 # Graph, and words of the reason; None where it is so far away that nobody could mean it.
