@@ -116,19 +116,21 @@ def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
     graph = model.graph
     kinds = {value.name: value.type for value in graph.input}
     makers = {name: node for node in graph.node for name in node.output}
+    given = {value.name for value in graph.output}
     flags: set[str] = set()
     added: list[NodeProto] = []
     for node in graph.node:
-        if node.op_type not in _OVERWRITTEN or len(node.output) != 1:
+        if node.op_type not in _OVERWRITTEN or not given.intersection(node.output[:1]):
             continue
         flags.add(node.output[0])
-        for position in _OVERWRITTEN[node.op_type]:
+        for place, position in enumerate(_OVERWRITTEN[node.op_type], 1):
             name = node.input[position]
-            updated = f"{name}_updated"
-            node.output.append(updated)
+            node.output.extend([""] * (place + 1 - len(node.output)))
+            updated = node.output[place] = node.output[place] or f"{name}_updated"
             maker = makers.get(name)
             if maker is None or maker.op_type != "SequenceConstruct":
-                graph.output.add(name=updated).type.CopyFrom(kinds.get(name, TypeProto()))
+                if updated not in given:
+                    graph.output.add(name=updated).type.CopyFrom(kinds.get(name, TypeProto()))
                 continue
             for number, member in enumerate(maker.input):
                 added += _member(updated, number, f"{member}_updated")
