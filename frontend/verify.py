@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
-from math import prod
+from dataclasses import asdict, astuple, dataclass
+from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,15 @@ class Comparison:
     allowed: float
     same: bool
 
+    def report(self) -> dict[str, Any]:
+        """The same as JSON data, which has no infinite numbers: null stands for them."""
+        return {**asdict(self), "error": self.error if isfinite(self.error) else None}
+
 
 def verify(source: ModelProto, conversion: Conversion, folder: Path | None = None) -> list[Comparison]:
     """Compare a model and its conversion on seeded arrays that the operators take; both run without kernels.
+
+    The outputs that differ come first.
 
     Args:
         source: The model before.
@@ -82,7 +88,7 @@ def verify(source: ModelProto, conversion: Conversion, folder: Path | None = Non
         raise UserError(f"model: cannot be compared: only one of the models has the outputs {names}")
     specs = {spec.op_type: spec for spec in project_specs()}
     used = [specs[op] for op in {entry.op for entry in conversion.mapped}]
-    return [_compare(name, before[name], after[name], used) for name in before]
+    return sorted((_compare(name, before[name], after[name], used) for name in before), key=lambda entry: entry.same)
 
 
 def verify_within(source: SourceModel, conversion: Conversion) -> list[Comparison]:
