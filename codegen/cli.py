@@ -196,7 +196,7 @@ def convert(
     ] = "opforge",
     verify_numbers: Annotated[
         bool,
-        typer.Option("--verify", help="Run both models on the same arrays; exit 1, writing nothing, if they differ."),
+        typer.Option("--verify", help="Run both models on the same arrays; exit 1, writing no model, if they differ."),
     ] = False,
     report: Annotated[Path | None, typer.Option(metavar="R.html", help="Write the report as a page.")] = None,
     json_out: Annotated[Path | None, typer.Option("--json", metavar="R.json", help="Write the report as JSON.")] = None,

@@ -352,6 +352,7 @@ def _replacement(site: Site, formula: Lowering) -> list[NodeProto]:
         raise NotLowered(f"is malformed: {first_line(error)}") from error
     results = [answer] if isinstance(answer, Value) or answer is None else list(answer)
     made = {name for node in site.nodes for name in node.output}
+    written = {value.name for value in site.overwritten.values()}
     renamed: dict[str, str] = {}
     for position, name in enumerate(site.node.output):
         is_read = bool(name) and (
@@ -361,7 +362,7 @@ def _replacement(site: Site, formula: Lowering) -> list[NodeProto]:
         if value is None:
             if is_read and not (position == 0 and site.overwritten and not site.context.view.uses(site.scope, name)):
                 raise NotLowered(f"has an output {shown(name)} that its formula does not make")
-        elif is_read:
+        elif is_read or (name and value.name in written):
             if value.name not in made or value.name in renamed:
                 site.nodes.append(helper.make_node("Identity", [value.name], [name]))
             else:
