@@ -135,7 +135,7 @@ def test_json_goes_to_stdout_alone(words, key, tmp_path):
     onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
     result = opforge(*words, "--json", "-", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout)[key]
+    assert key in json.loads(result.stdout)
     assert not (tmp_path / "-").exists()
 
 
