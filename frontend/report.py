@@ -137,11 +137,13 @@ def print_step(step: StepTime) -> None:
     if more := len(step.types) - len(types):
         console.print(f"... and {more} types of less than {100 * _LEAST_SHARE:.0f} % each; --json has all of them")
     ours, others = (sum(entry.estimate_us for entry in entries) for entries in (step.ours, step.others))
-    console.print(
-        f"step: an estimate of {step.total_us:.1f} us: {ours:.1f} us on the twin, {others:.1f} us for other nodes"
-        f" ({len(step.others)}, each alone and at its best, {step.launches_us:.1f} us of it launches),"
-        f" nothing for {step.free}"
-    )
+    parts = [f"{ours:.1f} us on the twin"]
+    if step.others:
+        each = f"{len(step.others)}, each alone and at its best, {step.launches_us:.1f} us of it launches"
+        parts.append(f"{others:.1f} us for other nodes ({each})")
+    if step.free:
+        parts.append(f"nothing for {step.free} that move no data")
+    console.print(f"step: an estimate of {step.total_us:.1f} us: {', '.join(parts)}")
 
 
 def _bytes(count: int) -> str:

@@ -33,6 +33,8 @@ _TAKING = ("Gather", "GatherElements", "GatherND", "Slice")
 _BLOCK = 16
 _PEAK_WORDS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
 _MICRO = 1e6
+# Process of the step in a trace, above all cores: Perfetto takes negative numbers for 0, which is a core.
+_STEP = 1000
 
 
 @dataclass(frozen=True)
@@ -158,12 +160,12 @@ class StepTime:
         """The step for chrome://tracing and Perfetto: all nodes, and the pipes of the cores while ours run."""
         events: list[dict[str, Any]] = []
         for tid, name in enumerate(("operators of the project", "other nodes, each at its best")):
-            events += [_name("process_name", -1, tid, "step"), _name("thread_name", -1, tid, name)]
+            events += [_name("process_name", _STEP, tid, "step"), _name("thread_name", _STEP, tid, name)]
         named: set[tuple[object, ...]] = set()
         for entry in self.timeline:
             figures = {"type": entry.key, "moved_bytes": entry.moved_bytes}
             span = {"name": entry.name or entry.key, "ts": entry.start_us, "dur": entry.estimate_us, "args": figures}
-            events.append({"ph": "X", "pid": -1, "tid": 0 if entry.calls else 1, **span})
+            events.append({"ph": "X", "pid": _STEP, "tid": 0 if entry.calls else 1, **span})
             for call in entry.calls:
                 events += _shifted(call, entry, named)
         note = f"estimates of the twin's time model; at most {MOST_EVENTS} spans of cores"
