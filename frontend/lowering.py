@@ -14,6 +14,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from opforge.frontend.atc_types import is_registered
 from opforge.frontend.constants import NotConstant
+from opforge.frontend.dead import ReadCounts
 from opforge.frontend.graph import GraphView, Scope, key_text, normal_domain
 from opforge.frontend.names import first_line, shown
 from opforge.frontend.opset import ATC_OPSETS, current_opset, opset_problem, write_opset
@@ -309,7 +310,10 @@ def lower(
         result.left = done.left
         if not done.lowered or not done.left:
             break
-    return result if result.lowered else LoweredModel(model, [], result.left)
+    if not result.lowered:
+        return LoweredModel(model, [], result.left)
+    _drop_unread(copy, view)
+    return result
 
 
 def _round(
@@ -432,13 +436,29 @@ def _write(model: ModelProto, nodes: Sequence[NodeProto], overwritten: Mapping[s
         outputs += [value] if new is None else [entry for entry in new if entry.name not in given]
     outputs += overwritten.get("", ())
     leaving = {value.name for value in outputs}
-    read = {name for node in nodes for name in node.input} | leaving
-    kept = [node for node in nodes if node.op_type != "SequenceConstruct" or read.intersection(node.output)]
-    made = {name for node in kept for name in node.output}
+    made = {name for node in nodes for name in node.output}
     declared = [value for value in graph.value_info if value.name in made and value.name not in leaving]
-    _replace(graph.node, kept)
+    _replace(graph.node, nodes)
     _replace(graph.output, outputs)
     _replace(graph.value_info, declared)
+
+
+def _drop_unread(model: ModelProto, source: GraphView) -> None:
+    """Drop initializers and nodes of one output that nobody reads and that were read in the source."""
+    view, graph = GraphView(model), model.graph
+    scope, reads = view.main, ReadCounts(view)
+    lost = [name for name in scope.makers if source.count_uses(source.main, name) and not view.count_uses(scope, name)]
+    reads.change(scope, lost, -1)
+    dead = reads.dead(absorbed={(0, number) for number in range(len(graph.node))})
+    numbers, names = dead.nodes.get(0, set()), dead.initializers.get(0, set())
+    gone = {name for number in numbers for name in graph.node[number].output}
+    if numbers:
+        _replace(graph.node, [node for number, node in enumerate(graph.node) if number not in numbers])
+        _replace(graph.value_info, [value for value in graph.value_info if value.name not in gone])
+    # Back to front, as positions behind a gone one move; copies of large ones would be dear.
+    for number in reversed(range(len(graph.initializer))):
+        if graph.initializer[number].name in names:
+            del graph.initializer[number]
 
 
 def _replace(target: Any, entries: Sequence[Message]) -> None:

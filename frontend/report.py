@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opforge.frontend.verify import Comparison
 
 # Rows of a table, and letters of a reason, that somebody reads on a terminal.
-_ROWS = 60
+_ROWS = 20
 _REASON_LENGTH = 1000
 
 

@@ -176,6 +176,19 @@ def test_a_node_becomes_standard_nodes(name, rng):
         np.testing.assert_allclose(evaluated[output], wanted, rtol=1e-5, atol=1e-5, err_msg=output)
 
 
+def test_what_only_lowered_nodes_read_goes():
+    """Constants of either kind and what is computed of them; what the source itself does not read stays."""
+    text = """(float[3, 4] x, float[4, 3] dy, float[4, 5, 3] w) => (float[3, 4] r, float[4, 5, 3] g)
+        <float[1] k = {2}, float[1] spare = {3}> {
+        r = com.microsoft.Scale (x, k) unread = Neg (x) s = Shape (w) i = Constant <value = int64 {-1}> ()
+        g = com.microsoft.GatherGrad <axis = 1> (s, i, dy)}"""
+    graph = convert(parse(text), lower_training=True).model.graph
+    assert [tensor.name for tensor in graph.initializer] == ["spare"]
+    read = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+    assert [node.output[0] for node in graph.node if not read.intersection(node.output)] == ["unread"]
+    assert {"s", "i"}.isdisjoint(name for node in graph.node for name in node.output)
+
+
 def run_update(text, feed):
     """What a node writes over its inputs, by name of the input."""
     conversion = convert(node_model(text), lower_training=True)
