@@ -213,7 +213,8 @@ def test_a_sum_of_gradients(name, kept, rng):
 def test_running_statistics_are_written_over_their_inputs(outputs, dims, rng):
     """As by onnxruntime: the new ones have weight 1 - momentum, and the variance is that of the batch."""
     given = [name for name in outputs.split(", ") if name != '""']
-    text = f"""(float{list(dims)} x, float[3] w, float[3] b, float[3] u, float[3] v) => ({", ".join(given)})
+    declared = ", ".join(f"float{list(dims) if name == 'y' else [3]} {name}" for name in given)
+    text = f"""(float{list(dims)} x, float[3] w, float[3] b, float[3] u, float[3] v) => ({declared})
         {{{outputs} = m.BatchNormInternal <momentum = 0.7, epsilon = 0.01, training_mode = 1> (x, w, b, u, v)}}"""
     model = node_model(text)
     feed = node_feed(model, rng)
@@ -232,7 +233,7 @@ def test_running_statistics_are_written_over_their_inputs(outputs, dims, rng):
 
 
 def test_running_statistics_of_two_layers_are_left():
-    text = """(float[4, 3] x, float[3] w, float[3] b, float[3] u, float[3] v) => (float[4, 3] y)
+    text = """(float[4, 3] x, float[3] w, float[3] b, float[3] u, float[3] v) => (float[4, 3] y) <float[4, 3] z>
         {z = m.BatchNormInternal (x, w, b, u, v) y = m.BatchNormInternal (z, w, b, u, v)}"""
     left = convert(node_model(text), lower_training=True).left
     assert ["which other nodes read too" in entry.reason for entry in left] == [True, True]
@@ -279,7 +280,7 @@ def test_a_norm_is_left(options, kind, words):
 def test_nodes_without_a_formula_are_named():
     model = parse(
         """(float[3, 4] x, float[3, 4] y, bool c) => (r, s, t) {r = com.microsoft.ReluGrad (x, y)
-        [lstm] s = com.microsoft.LSTMGrad (x) t = If (c) <
+        [lstm] s = com.microsoft.LSTMGrad (x) [if] t = If (c) <
             then_branch = g () => (t) {t = com.microsoft.ReluGrad (x, y)},
             else_branch = h () => (t) {t = NegativeLogLikelihoodLoss (x, y)}>}"""
     )
@@ -287,7 +288,7 @@ def test_nodes_without_a_formula_are_named():
     assert {(entry.node, entry.reason) for entry in left} == {
         ("lstm", "no formula is known for com.microsoft::LSTMGrad"),
         ("t", "no formula is known for NegativeLogLikelihoodLoss"),
-        ("t", "lies in graph > If 't'.then_branch, expected the graph of the model"),
+        ("t", "lies in graph: node 'if' (If).then_branch, expected the graph of the model"),
     }
     assert not convert(model).left
 

@@ -38,11 +38,11 @@ NODES = {
         (float[3, 4, 5] dy, float[3, 4, 5] x, float[4, 5] w, float[3, 1, 1] u, float[3, 1, 1] v)
         => (float[3, 4, 5] dx, float[4, 5] dw, float[4, 5] db)
         {dx, dw, db = m.LayerNormalizationGrad <axis = 1> (dy, x, w, u, v)}""",
-    "BatchNormInternal": f"""(float[4, 3, 2, 2] x, float[3] w, float[3] b)
+    "BatchNormInternal": """(float[4, 3, 2, 2] x, float[3] w, float[3] b)
         => (float[4, 3, 2, 2] y, float[3] nu, float[3] nv, float[3] mean, float[3] root)
-        {{u = Constant <value = float[3] {{1, 2, 3}}> () v = Constant <value = float[3] {{4, 5, 6}}> ()
+        {u = Constant <value = float[3] {1, 2, 3}> () v = Constant <value = float[3] {4, 5, 6}> ()
         y, nu, nv, mean, root = m.BatchNormInternal <momentum = 0.7, epsilon = 0.01, training_mode = 1>
-            (x, w, b, u, v)}}""",
+            (x, w, b, u, v)}""",
     **{
         f"FusedMatMul {left} {right}": f"""(float{left} a, float{right} b) => (float{result} r)
             {{r = m.FusedMatMul <alpha = {alpha}, {options}> (a, b)}}"""
