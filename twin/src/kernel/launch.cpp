@@ -23,7 +23,6 @@ using kernel::Region;
 using kernel::Text;
 
 constexpr size_t kMaxArguments = 40;
-constexpr int64_t kKernelArch = 2201;
 
 using GmPointer = volatile uint8_t*;
 
