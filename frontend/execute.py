@@ -229,12 +229,12 @@ class ConvTranspose(ReferenceConvTranspose):
 
     op_domain = ""
 
-    def _run(self, x: Array, w: Array, bias: Array | None = None, *args: Any, **options: Any) -> tuple[Array, ...]:
+    def _run(self, X: Array, W: Array, B: Array | None = None, *args: Any, **options: Any) -> tuple[Array, ...]:  # noqa: N803  # the evaluator's names
         """Spread each element over its window."""
-        parts = zip(*(np.split(value, options["group"], axis) for value, axis in ((x, 1), (w, 0))), strict=True)
+        parts = zip(*(np.split(value, options["group"], axis) for value, axis in ((X, 1), (W, 0))), strict=True)
         run: Any = super()._run
         joined = np.concatenate([run(*part, None, *args, **{**options, "group": 1})[0] for part in parts], 1)
-        return (joined if bias is None else joined + bias.reshape(-1, *[1] * (x.ndim - 2)),)
+        return (joined if B is None else joined + B.reshape(-1, *[1] * (X.ndim - 2)),)
 
 
 def _evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator]:
