@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value
-from opforge.frontend.names import shown
 from opforge.frontend.value_types import ELEMENT_TYPES
 
 
 def _accumulate(site: Site, buffer: Value, gradient: Value, overwrite: Value | None = None) -> list[Value | None]:
     """The sum so far, or the gradient alone where a new sum starts."""
-    if len(site.context.view.uses(site.scope, buffer.name)) > 1:
-        raise NotLowered(f"writes over {shown(buffer.name)}, which other nodes read too")
+    site.require_only_reader(buffer)
     total = buffer + gradient
     if overwrite is not None:
         total = site.op("Where", overwrite, gradient, total)
