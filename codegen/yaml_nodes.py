@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,6 +16,8 @@ MAX_DEPTH = 20
 KEY = "[key]"
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_WORDS: Mapping[str, object] = {"": None, "null": None, "~": None, "true": True, "false": False}
+_KINDS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = ((_INT, int), (_FLOAT, float))
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9]+")
 
 
@@ -95,21 +97,21 @@ def _refused_events(text: str) -> list[Problem]:
     problems = []
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        place = _place(event)
         anchor = getattr(event, "anchor", None)
         if isinstance(event, yaml.AliasEvent):
             message = f"got the alias '*{anchor}', expected the value itself; a star dimension needs quotes"
-            problems.append(Problem(place, (), message))
+            problems.append(Problem(_place(event), (), message))
         elif anchor is not None:
-            problems.append(Problem(place, (), f"got the anchor '&{anchor}', expected the value itself"))
+            problems.append(Problem(_place(event), (), f"got the anchor '&{anchor}', expected the value itself"))
         if (tag := getattr(event, "tag", None)) is not None:
-            problems.append(Problem(place, (), f"got the tag {tag!r}, expected a plain value"))
+            problems.append(Problem(_place(event), (), f"got the tag {tag!r}, expected a plain value"))
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MAX_DEPTH:
-            return [*problems, Problem(place, (), f"got more than {MAX_DEPTH} levels of nesting, expected fewer")]
+            message = f"got more than {MAX_DEPTH} levels of nesting, expected fewer"
+            return [*problems, Problem(_place(event), (), message)]
     return problems
 
 
@@ -153,11 +155,9 @@ class _Builder:
 
 def core_scalar(text: str) -> Any:
     """The value of a plain scalar in YAML 1.2's core schema; `yes`, `0o17` and `1:30` are strings."""
-    words: dict[str, Any] = {"": None, "null": None, "~": None, "true": True, "false": False}
-    if text in words:
-        return words[text]
-    kinds: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = ((_INT, int), (_FLOAT, float))
-    for pattern, convert in kinds:
+    if text in _WORDS:
+        return _WORDS[text]
+    for pattern, convert in _KINDS:
         if pattern.fullmatch(text) and len(text) <= 100:
             return convert(text)
     return text

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,6 +22,10 @@ from opforge.frontend.progress import waiting
 from opforge.frontend.save import require_targets, write_model
 from opforge.frontend.summary import summary
 from opforge.frontend.untouched import is_untouched
+
+if TYPE_CHECKING:
+    from opforge.frontend.conversion import Conversion
+    from opforge.frontend.verify import Comparison
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class ConvertOptions:
         """The command that asks for this."""
         flags = {"--patterns": self.patterns, "--lower-training": self.lower_training, "--verify": self.verify}
         domain = None if self.domain == OPFORGE_DOMAIN else self.domain
-        values = {"--opset": self.opset, "--domain": domain, "--report": self.html, "--json": self.json}
+        values = {"--opset": self.opset, "--domain": domain, "--report": self.html}
         values["--optimizer"] = self.optimizer
         words = ["opforge", "convert", str(model), "-o", str(out), *(flag for flag, is_set in flags.items() if is_set)]
         words += [word for flag, value in values.items() if value is not None for word in (flag, str(value))]
@@ -110,30 +114,48 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
             comparisons = verify_within(source, conversion)
     if comparisons is not None:
         print_comparisons(comparisons)
-        if not all(comparison.same for comparison in comparisons):
-            print_conversion(conversion)
-            return 1
-    data = conversion.model.SerializeToString() if conversion.changed else source.data
-    carried = conversion.model
-    reports = []
-    if out.suffix == ".air":
-        from opforge.frontend.air import air_model
+    differing = sum(not entry.same for entry in comparisons or ())
+    if differing:
+        reports = _reports(source, conversion, comparisons, options, out, None)
+        write_files(reports)
+    else:
+        data = conversion.model.SerializeToString() if conversion.changed else source.data
+        carried = conversion.model
+        if out.suffix == ".air":
+            from opforge.frontend.air import air_model
 
-        data = air_model(conversion.model, source.path.parent, path_text(source.path))
-        carried = ModelProto()  # an .air file holds all its data
+            data = air_model(conversion.model, source.path.parent, path_text(source.path))
+            carried = ModelProto()  # an .air file holds all its data
+        reports = _reports(source, conversion, comparisons, options, out, len(data))
+        write_model(data, carried, source, out, *reports)
+    print_conversion(conversion)
+    if differing:
+        typer.echo(f"outputs that differ: {differing} of {len(comparisons or ())}; no model was written")
+    for report in reports:
+        typer.echo(f"{report.what}: {path_text(report.target)}")
+    return int(differing > 0)
+
+
+def _reports(
+    source: SourceModel,
+    conversion: Conversion,
+    comparisons: Sequence[Comparison] | None,
+    options: ConvertOptions,
+    out: Path,
+    size: int | None,
+) -> list[NewFile]:
+    """What was asked for beside the model, which has `size` bytes; None if it is not written."""
+    reports = []
     if options.json is not None:
-        compared = {} if comparisons is None else {"verified": [asdict(comparison) for comparison in comparisons]}
+        compared = {} if comparisons is None else {"verified": [entry.report() for entry in comparisons]}
         reports.append(_json_file(options.json, conversion.report() | compared))
     if options.html is not None:
         from opforge.frontend.report_page import Command, report_page
 
-        page = report_page(
-            source, conversion, comparisons, Command(options.command(source.path, out), len(data))
-        ).encode()
+        command = Command(options.command(source.path, out), size)
+        page = report_page(source, conversion, comparisons, command).encode()
         reports.append(NewFile(options.html, lambda file: file.write(page), "page"))
-    write_model(data, carried, source, out, *reports)
-    print_conversion(conversion)
-    return 0
+    return reports
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -70,10 +70,9 @@ class Emitter:
         self._removed: dict[int, set[int]] = {}
         self._outputs: set[str] = set()
         self._declarations: dict[int, dict[str, ValueInfoProto]] = {}
-        node_names = Counter([node.name for scope in view.scopes for node in scope.body.node])
-        inputs = {name for scope in view.scopes for name in scope.input_names}
-        self._shared = {name for name, count in node_names.items() if count > 1} | inputs | {""}
-        self._node_names = FreshNames(chain(node_names, inputs))
+        self._inputs = {name for scope in view.scopes for name in scope.input_names}
+        self._shared: set[str] = set()
+        self._node_names = FreshNames(chain(self._inputs, self._old_names()))
         self._value_names = value_names
         self._around: dict[int, dict[int, Around]] = {}
         self._calls: dict[str, list[tuple[Placement, NodeProto]]] = {}
@@ -93,8 +92,14 @@ class Emitter:
             scope.body.initializer.append(tensor)  # type: ignore[union-attr]  # functions are not folded
             scope.makers[name] = INITIALIZER
 
+    def _old_names(self) -> Iterator[str]:
+        return chain.from_iterable(scope.names for scope in self._view.scopes)
+
     def emit(self, placements: Sequence[Placement]) -> list[str]:
         """Replace nodes; return the names of the new ones, in the same order."""
+        replaced = {placement.scope.names[placement.nodes[-1]] for placement in placements}
+        counts = Counter(filter(replaced.__contains__, self._old_names()))
+        self._shared = {name for name, count in counts.items() if count > 1} | self._inputs | {""}
         self._outputs = {name for placement in placements for name in placement.call.outputs}
         names = [self._place(placement) for placement in placements]
         if self._domain == OPFORGE_DOMAIN:

@@ -57,6 +57,8 @@ class Scope:
         lists_initializers: Whether the inputs have to list the initializers too, as before IR 4.
         keys: Node numbers by (domain, op type) as the nodes spell them.
         has_gaps: Whether a node has an empty name among its inputs or outputs.
+        names: Name of each node, before anything was changed.
+        inputs: What each node reads, before anything was changed.
     """
 
     body: GraphProto | FunctionProto
@@ -70,6 +72,8 @@ class Scope:
     lists_initializers: bool = False
     keys: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     has_gaps: bool = False
+    names: list[str] = field(default_factory=list)
+    inputs: list[list[str]] = field(default_factory=list)
 
     def node(self, number: int) -> NodeProto:
         """The node with this number in the original order."""
@@ -84,11 +88,6 @@ class Scope:
                 return scope, maker
             scope = scope.parent
         return None
-
-    @cached_property
-    def inputs(self) -> list[list[str]]:
-        """What each node reads, before anything was changed."""
-        return [list(node.input) for node in self.body.node]
 
     @cached_property
     def reads(self) -> Mapping[str, int]:
@@ -276,7 +275,7 @@ class GraphView:
         self._enter_inputs(scope)
         makers = scope.makers
         early: dict[str, int] = {}
-        keys = scope.keys
+        keys, named, read = scope.keys, scope.names.append, scope.inputs.append
         # This loop is most of what a conversion costs; calls inside it are for what is rare.
         for number, node in enumerate(scope.body.node):
             key = node.domain, node.op_type
@@ -285,9 +284,13 @@ class GraphView:
             else:
                 self._require_text(scope, *key)
                 keys[key] = [number]
-            if type(node.name) is not str:
-                self._require_text(scope, node.name)
-            for name in node.input:
+            name = node.name
+            if type(name) is not str:
+                self._require_text(scope, name)
+            named(name)
+            inputs = list(node.input)
+            read(inputs)
+            for name in inputs:
                 if name not in makers:
                     early.setdefault(name, number)
             for attribute in node.attribute:

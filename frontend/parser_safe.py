@@ -38,11 +38,12 @@ def constant_only_nodes(view: GraphView) -> Iterator[tuple[Scope, int]]:
             continue
         own = {name for name, maker in scope.makers.items() if maker == INITIALIZER}
         constant[scope.number] = own
+        has_outside = scope.parent is not None
         for number, names in enumerate(scope.inputs):
             if number in scope.captures:
                 continue
             for name in names:
-                if name and name not in own and not _is_outside(scope, name, constant):
+                if name and name not in own and not (has_outside and _is_outside(scope, name, constant)):
                     break
             else:
                 node = scope.node(number)

@@ -35,11 +35,11 @@ class Command:
 
     Attributes:
         text: The command.
-        bytes_after: Size of what it writes, external data left out.
+        bytes_after: Size of what it writes, external data left out; None when it writes no model.
     """
 
     text: str
-    bytes_after: int
+    bytes_after: int | None
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ def report_page(
         command: What was asked for.
     """
     view = source.view
+    differing, same = ([entry for entry in comparisons or () if entry.same is kind] for kind in (False, True))
     forms = _forms(view, conversion)
     return render_page(
         Path(__file__).with_name("report_page.html.j2"),
@@ -79,7 +80,8 @@ def report_page(
         left=_Table(((e.node, e.candidate, e.reason) for e in conversion.left), len(conversion.left)),
         candidates=Counter(entry.candidate for entry in conversion.left).most_common(),
         counts=_counts(view, conversion),
-        compared=None if comparisons is None else _Table(map(_numbers, comparisons), len(comparisons)),
+        differing=_Table(map(_numbers, differing), len(differing)),
+        same=_Table(map(_numbers, same), len(same)),
         worst=max(comparisons or (), key=_excess, default=None),
         warnings=_Table(_warnings(conversion), len(conversion.warnings) + len(conversion.without_body)),
         forms=forms,
@@ -105,7 +107,7 @@ def _excess(entry: Comparison) -> tuple[bool, float]:
 
 
 def _numbers(entry: Comparison) -> Sequence[str]:
-    return entry.output, f"{entry.error:.3g}", f"{entry.allowed:.3g}", "same" if entry.same else "differs"
+    return entry.output, f"{entry.error:.3g}", f"{entry.allowed:.3g}"
 
 
 def _attributes(entry: Mapped) -> str:
@@ -130,7 +132,8 @@ def _warnings(conversion: Conversion) -> Iterable[Sequence[str]]:
 def _facts(source: SourceModel, conversion: Conversion, command: Command) -> list[tuple[str, str]]:
     external = sum(source.external.values())
     before, after = source.model, conversion.model
-    sizes = f"{len(source.data):,} bytes before, {command.bytes_after:,} after"
+    written = "none written" if command.bytes_after is None else f"{command.bytes_after:,} after"
+    sizes = f"{len(source.data):,} bytes before, {written}"
     return [
         ("command", plain(command.text, 4 * _LETTERS)),
         ("model", plain(path_text(source.path), _LETTERS)),

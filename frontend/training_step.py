@@ -13,23 +13,27 @@ from opforge.frontend.lowering import MICROSOFT
 from opforge.frontend.names import shown
 
 _GRADIENT = "_grad"
-# How many inputs of an optimizer come before its sequences, and what these hold, as suffixes of the parameters.
-_SEQUENCES = {
-    "AdamWOptimizer": (2, ("", _GRADIENT, ".first", ".second")),
-    "SGDOptimizerV2": (1, ("", _GRADIENT)),
+# How many inputs of an optimizer come before its sequences, and the suffixes of the moments that these hold behind
+# the parameters and the sums of gradients.
+_SEQUENCES: dict[str, tuple[int, tuple[str, ...]]] = {
+    "AdamWOptimizer": (2, (".first", ".second")),
+    "SGDOptimizerV2": (1, ()),
 }
 
 
 def training_step(training: ModelProto, optimizer: ModelProto, where: str) -> ModelProto:
     """A training graph with the node of an optimizer behind it, on sequences of all its parameters.
 
-    Moments are inputs called `<parameter>.first` and `<parameter>.second`. The gradients are those of this run, not
-    sums over several. `where` stands in front of messages.
+    Moments are inputs called `<parameter>.first` and `<parameter>.second`. The gradients are the sums in the buffers
+    after this run, as onnxruntime-training hands them over. `where` stands in front of messages.
 
     Raises:
         UserError: One of them is no such graph, or a name of one is taken in the other.
     """
-    gradients = [_gradient(node) for node in training.graph.node if _is(node, "InPlaceAccumulatorV2")]
+    step = ModelProto()
+    step.CopyFrom(training)
+    totals = [node for node in step.graph.node if _is(node, "InPlaceAccumulatorV2")]
+    gradients = [_gradient(node) for node in totals]
     nodes = [node for node in optimizer.graph.node if any(_is(node, op_type) for op_type in _SEQUENCES)]
     inputs = {value.name: value for value in training.graph.input}
     parameters = [name.removesuffix(_GRADIENT) for name in gradients]
@@ -45,18 +49,17 @@ def training_step(training: ModelProto, optimizer: ModelProto, where: str) -> Mo
             f" onnxruntime-training, which has one of {types}"
         )
     (node,) = nodes
-    first, suffixes = _SEQUENCES[node.op_type]
-    given, sequences = node.input[:first], node.input[first : first + len(suffixes)]
-    step = ModelProto()
-    step.CopyFrom(training)
+    first, moments = _SEQUENCES[node.op_type]
+    groups = [parameters, [_sum(total) for total in totals]]
+    groups += [[name + suffix for name in parameters] for suffix in moments]
+    given, sequences = node.input[:first], node.input[first : first + len(groups)]
     named = {value.name: value for value in optimizer.graph.input}
-    new = [_like(inputs[name], name + suffix) for suffix in suffixes[2:] for name in parameters]
+    new = [_like(inputs[name], name + suffix) for suffix in moments for name in parameters]
     new += [named[name] for name in given if name in named]
-    made = {name for other in training.graph.node for name in other.output}
-    _require_free({*inputs, *made}, [*(value.name for value in new), *sequences, *node.output])
+    made = [name for other in step.graph.node for name in other.output if name]
+    _require_free(set(inputs), [*made, *(value.name for value in new), *sequences, *node.output])
     step.graph.input.extend(new)
-    for suffix, name in zip(suffixes, sequences, strict=True):
-        members = [parameter + suffix for parameter in parameters]
+    for name, members in zip(sequences, groups, strict=True):
         step.graph.node.append(helper.make_node("SequenceConstruct", members, [name]))
     step.graph.node.append(node)
     step.graph.output.extend(optimizer.graph.output)
@@ -72,6 +75,13 @@ def _is(node: NodeProto, op_type: str) -> bool:
 def _gradient(node: NodeProto) -> str:
     """What a sum of gradients adds."""
     return node.input[1] if len(node.input) > 1 else ""
+
+
+def _sum(node: NodeProto) -> str:
+    """What a sum of gradients makes; onnxruntime-training leaves it without a name."""
+    if not any(node.output[1:]):
+        node.output[1:] = [f"{node.input[0]}_updated"]
+    return node.output[1]
 
 
 def _like(value: ValueInfoProto, name: str) -> ValueInfoProto:

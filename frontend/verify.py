@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
-from math import prod
+from dataclasses import asdict, astuple, dataclass
+from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,15 @@ class Comparison:
     allowed: float
     same: bool
 
+    def report(self) -> dict[str, Any]:
+        """The same as JSON data, which has no infinite numbers: null stands for them."""
+        return {**asdict(self), "error": self.error if isfinite(self.error) else None}
+
 
 def verify(source: ModelProto, conversion: Conversion, folder: Path | None = None) -> list[Comparison]:
     """Compare a model and its conversion on seeded arrays that the operators take; both run without kernels.
+
+    The outputs that differ come first.
 
     Args:
         source: The model before.
@@ -82,7 +88,7 @@ def verify(source: ModelProto, conversion: Conversion, folder: Path | None = Non
         raise UserError(f"model: cannot be compared: only one of the models has the outputs {names}")
     specs = {spec.op_type: spec for spec in project_specs()}
     used = [specs[op] for op in {entry.op for entry in conversion.mapped}]
-    return [_compare(name, before[name], after[name], used) for name in before]
+    return sorted((_compare(name, before[name], after[name], used) for name in before), key=lambda entry: entry.same)
 
 
 def verify_within(source: SourceModel, conversion: Conversion) -> list[Comparison]:
@@ -116,19 +122,31 @@ def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
     graph = model.graph
     kinds = {value.name: value.type for value in graph.input}
     makers = {name: node for node in graph.node for name in node.output}
+    given = {value.name for value in graph.output}
     flags: set[str] = set()
     added: list[NodeProto] = []
+    after = {value.name: value.type for value in conversion.model.graph.output}
     for node in graph.node:
-        if node.op_type not in _OVERWRITTEN or len(node.output) != 1:
+        if node.op_type == "BatchNormInternal":
+            # Its first output is no flag, and the running mean and variance have names of their own.
+            node.output.extend([""] * (3 - len(node.output)))
+            for place, name in zip((1, 2), node.input[3:5], strict=True):
+                updated = f"{name}_updated"
+                if updated in after and updated not in given:
+                    node.output[place] = node.output[place] or f"{name}_next"
+                    added.append(helper.make_node("Identity", [node.output[place]], [updated]))
+                    graph.output.add(name=updated).type.CopyFrom(after[updated])
+        if node.op_type not in _OVERWRITTEN or not given.intersection(node.output[:1]):
             continue
         flags.add(node.output[0])
-        for position in _OVERWRITTEN[node.op_type]:
+        for place, position in enumerate(_OVERWRITTEN[node.op_type], 1):
             name = node.input[position]
-            updated = f"{name}_updated"
-            node.output.append(updated)
+            node.output.extend([""] * (place + 1 - len(node.output)))
+            updated = node.output[place] = node.output[place] or f"{name}_updated"
             maker = makers.get(name)
             if maker is None or maker.op_type != "SequenceConstruct":
-                graph.output.add(name=updated).type.CopyFrom(kinds.get(name, TypeProto()))
+                if updated not in given:
+                    graph.output.add(name=updated).type.CopyFrom(kinds.get(name, TypeProto()))
                 continue
             for number, member in enumerate(maker.input):
                 added += _member(updated, number, f"{member}_updated")

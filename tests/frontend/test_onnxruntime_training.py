@@ -106,9 +106,59 @@ def test_a_lowered_node(name):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("is_reset", [False, True])
 @pytest.mark.parametrize("name", STEPS)
-def test_the_stored_numbers_of_a_step(name):
+def test_the_stored_numbers_of_a_step(name, is_reset):
     step = training_step(*(onnx.load(HERE / f"{name}_{kind}.onnx") for kind in ("training", "optimizer")), name)
     wanted = np.load(HERE / f"{name}_step.npz")
-    for key, got in numbers_of(step).items():
-        np.testing.assert_allclose(sample(got), wanted[key], rtol=1e-5, atol=1e-6, err_msg=key)
+    for key, got in numbers_of(step, is_reset=is_reset).items():
+        np.testing.assert_allclose(sample(got), wanted[key][int(is_reset)], rtol=1e-5, atol=1e-6, err_msg=key)
+
+
+def test_steps_on_gradients_summed_over_several_runs(tmp_path):
+    """The converted graphs, handed on from run to run, beside onnxruntime's own loop: two steps of three runs each."""
+    api = pytest.importorskip("onnxruntime.training.api", reason="this onnxruntime-training has no training API")
+    generator = np.random.default_rng(5)
+    text = "(float[4, 3] x) => (float[4, 2] y) {h = MatMul (x, w) y = Add (h, b)}"
+    forward = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 15]> g {text}')
+    state = {name: generator.normal(size=shape).astype(np.float32) for name, shape in (("w", (3, 2)), ("b", (2,)))}
+    forward.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in state.items())
+    artifacts.generate_artifacts(
+        forward,
+        requires_grad=list(state),
+        loss=artifacts.LossType.MSELoss,
+        optimizer=artifacts.OptimType.AdamW,
+        artifact_directory=str(tmp_path),
+    )
+    training, optimizer = (onnx.load(tmp_path / f"{kind}_model.onnx") for kind in ("training", "optimizer"))
+    # The onnx that wrote it may be newer than its reader.
+    optimizer.ir_version = training.ir_version
+    onnx.save(optimizer, tmp_path / "optimizer_model.onnx")
+    adding, step = (
+        onnxruntime.InferenceSession(convert(model, lower_training=True).model.SerializeToString())
+        for model in (training, training_step(training, optimizer, "t.onnx"))
+    )
+    stored = api.CheckpointState.load_checkpoint(str(tmp_path / "checkpoint"))
+    module = api.Module(str(tmp_path / "training_model.onnx"), stored)
+    descent = api.Optimizer(str(tmp_path / "optimizer_model.onnx"), module)
+    module.train()
+    for value in step.get_inputs():
+        if value.name.endswith((".buffer", ".first", ".second")):
+            state[value.name] = np.zeros(value.shape, np.float32)
+    descent.set_learning_rate(0.1)
+    for count in (1, 2):
+        for number, session in enumerate((adding, adding, step)):
+            x, target = (generator.normal(size=(4, width)).astype(np.float32) for width in (3, 2))
+            # The first sums start at zeros, the second ones anew.
+            is_reset = count == 2 and number == 0
+            scalars = {"lazy_reset_grad": is_reset, "learning_rate": np.float32(0.1), "step": count}
+            given = {"x": x, "target": target, **{name: np.array([scalar]) for name, scalar in scalars.items()}}
+            feed = {value.name: (state | given)[value.name] for value in session.get_inputs()}
+            names = [value.name.removesuffix("_updated") for value in session.get_outputs()]
+            state |= dict(zip(names, session.run(None, feed), strict=True))
+            np.testing.assert_allclose(state[names[0]], module(x, target), rtol=1e-5)
+        descent.step()
+        module.lazy_reset_grad()
+        for name, parameter in stored.parameters:
+            np.testing.assert_allclose(state[name], parameter.data, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(state[f"{name}_grad.accumulation.buffer"], parameter.grad, rtol=1e-5, atol=1e-6)

@@ -1,11 +1,13 @@
 """`opforge convert --verify`."""
 
 import json
+import re
 
 import numpy as np
 import onnx
 import pytest
 from typer.testing import CliRunner
+from web_page import WebPage
 
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
@@ -56,16 +58,40 @@ def test_the_errors_are_printed_and_written(tmp_path):
     assert "<script" not in page
 
 
-def test_a_difference_is_exit_code_1_and_nothing_is_written(tmp_path, monkeypatch):
-    wrong = {("com.microsoft", "GatherGrad"): lambda shape, _indices, dy: (np.ones(shape, dy.dtype),)}
-    monkeypatch.setattr(source_operators, "_OTHERS", wrong)
-    onnx.save(parse(GATHER), tmp_path / "m.onnx")
-    result = opforge(
-        "convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", "--verify", "--json", tmp_path / "r.json"
-    )
-    assert result.exit_code == 1
-    assert "DIFFERS" in result.output
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx"]
+@pytest.mark.parametrize("out", ["o.onnx", "o.air"])
+@pytest.mark.parametrize("wrong", [1.0, np.nan])
+def test_a_difference_is_exit_code_1_and_only_reports_are_written(out, wrong, tmp_path, monkeypatch):
+    def definition(shape, _indices, dy):
+        return (np.full(shape, wrong, dy.dtype),)
+
+    monkeypatch.setattr(source_operators, "_OTHERS", {("com.microsoft", "GatherGrad"): definition})
+    onnx.save(parse(GATHER.replace("=> (", "=> (float[7, 5] a, ").replace("{", "{a = Neg (W) ")), tmp_path / "m.onnx")
+    (tmp_path / out).write_text("earlier")
+    command = ("convert", tmp_path / "m.onnx", "-o", tmp_path / out, "--verify")
+    for options in ((), ("--json", tmp_path / "r.json", "--report", tmp_path / "r.html")):
+        result = opforge(*command, *options)
+        assert result.exit_code == 1
+        assert "DIFFERS" in result.output
+        assert "outputs that differ: 1 of 2; no model was written" in result.output
+        names = {path.name for path in tmp_path.iterdir()}
+        assert names == {"m.onnx", out, *(path.name for path in options[1::2])}
+    assert (tmp_path / out).read_text() == "earlier"
+    unfolded = result.output.replace("\n", "")
+    assert f"report: {tmp_path}/r.json" in unfolded
+    assert f"page: {tmp_path}/r.html" in unfolded
+    first, second = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)["verified"]
+    assert (first["output"], first["same"]) == ("y", False)
+    assert (first["error"] is None) == np.isnan(wrong)
+    assert (second["output"], second["same"]) == ("a", True)
+    text = (tmp_path / "r.html").read_text()
+    page = WebPage(text)
+    assert page.open == []
+    assert "Outputs that differ before against after: 1 of 2. No model was written. y" in " ".join(page.text.split())
+    assert "none written" in page.text
+    assert "same within what is allowed: 1" in page.text
+    (marked,) = re.findall(r'<div class="bad">(.*?)</div>', text, re.DOTALL)
+    assert [name for name in "ay" if f'<td class="">{name}</td>' in marked] == ["y"]
+    assert '<svg class="picture"' in text
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,11 @@ HERE = Path(__file__).parent
 STEPS = ("bert", "conv")
 
 
-def feed(model):
-    """Seeded arrays for the inputs of a training step; second moments and variances are positive."""
+def feed(model, *, is_reset):
+    """Seeded arrays for the inputs of a training step; second moments and variances are positive.
+
+    With `is_reset`, new sums of gradients start.
+    """
     generator = np.random.default_rng(11)
     arrays = {}
     for value in model.graph.input:
@@ -37,7 +40,7 @@ def feed(model):
         elif value.name == "learning_rate":
             numbers = np.full(shape, 0.01)
         elif value.name == "lazy_reset_grad":
-            numbers = np.zeros(shape)
+            numbers = np.full(shape, is_reset)
         elif value.name.endswith((".running_var", ".second")):
             numbers = np.abs(numbers) + 0.1
         arrays[value.name] = np.asarray(numbers).astype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
@@ -45,8 +48,8 @@ def feed(model):
 
 
 def sample(array):
-    """What is kept of an array: all of a small one, else every seventh number."""
-    return array if array.size <= 64 else array.reshape(-1)[::7]
+    """What is kept of an array: all of a small one, else every 13th number."""
+    return array if array.size <= 64 else array.reshape(-1)[::13]
 
 
 def _networks():
@@ -145,7 +148,7 @@ def _artifacts(network, inputs):
         return [onnx.load(Path(folder) / f"{kind}_model.onnx") for kind in ("training", "optimizer")]
 
 
-def numbers_of(step):
+def numbers_of(step, *, is_reset):
     """What onnxruntime-training computes: the loss, and by input name what it writes over the input."""
     import onnxruntime
 
@@ -154,7 +157,9 @@ def numbers_of(step):
     wanted = {model.graph.output[0].name: "loss"}
     for node in list(model.graph.node):
         if node.op_type == "InPlaceAccumulatorV2":
-            wanted[node.input[1]] = node.input[1]
+            wanted[node.output[1]] = node.input[0]
+        elif node.op_type == "BatchNormInternal":
+            wanted |= dict(zip(node.output[1:3], node.input[3:5], strict=True))
         elif node.op_type == "AdamWOptimizer":
             sequences = [next(n for n in model.graph.node if name in n.output) for name in node.input[2:]]
             for sequence in (sequences[0], *sequences[2:]):
@@ -168,7 +173,7 @@ def numbers_of(step):
                     wanted[f"{name}_updated"] = name
     del model.graph.output[:]
     model.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in wanted)
-    results = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed(step))
+    results = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed(step, is_reset=is_reset))
     return dict(zip(wanted.values(), results, strict=True))
 
 
@@ -181,7 +186,9 @@ def main():
         training, optimizer = _artifacts(network, inputs)
         onnx.save(training, HERE / f"{name}_training.onnx")
         onnx.save(optimizer, HERE / f"{name}_optimizer.onnx")
-        numbers = {key: sample(array) for key, array in numbers_of(training_step(training, optimizer, name)).items()}
+        step = training_step(training, optimizer, name)
+        both = [numbers_of(step, is_reset=is_reset) for is_reset in (False, True)]
+        numbers = {key: np.stack([sample(results[key]) for results in both]) for key in both[0]}
         np.savez_compressed(HERE / f"{name}_step.npz", **numbers)
 
 
