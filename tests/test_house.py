@@ -24,13 +24,19 @@ def test_every_folder_is_described():
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_the_readme_of_a_folder_begins_with_what_lives_there(folder):
+def test_the_readme_of_a_folder_begins_with_what_lives_there_and_what_flows_through(folder):
     text = (ROOT / folder / "README.md").read_text(encoding="utf-8")
-    first = [line for line in text.split("\n## ")[0].splitlines()[1:] if line and not line.startswith("|---")]
-    assert 3 <= len(first) <= 20
-    paths = re.findall(
-        r"`([\w./]+\.(?:py|h|md|json|toml|sh|cpp))`", "\n".join(line.split("|")[1] for line in first if line[0] == "|")
-    )
+    head = [line for line in text.split("\n## ")[0].splitlines()[1:] if line]
+    assert 3 <= len(head) <= 10
+    assert max(map(len, head)) <= 150
+    assert re.search(r"^In: .+ Out: .+", "\n".join(head), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_readme_of_a_folder_names_files_that_exist(folder):
+    text = (ROOT / folder / "README.md").read_text(encoding="utf-8")
+    cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
+    paths = re.findall(r"`([\w./]+\.(?:py|h|md|json|toml|sh|cpp))`", "\n".join(cells))
     places = [ROOT, ROOT / folder, ROOT / folder / "common", ROOT / folder / "include"]
     assert [path for path in paths if not any((place / path).exists() for place in places)] == []
 
