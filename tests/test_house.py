@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from opforge.codegen.model import BUILT_PRODUCTS
+from opforge.package.cann.kernels import CHIPS
+from opforge.twin.build import npu_model
+
 ROOT = Path(__file__).resolve().parent.parent
 MADE = {"build", "build_out", "__pycache__"}
 FOLDERS = sorted(
@@ -66,6 +70,15 @@ def test_what_another_soc_needs_is_where_it_is_said_to_be():
     for path, names in places:
         text = (ROOT / path).read_text(encoding="utf-8")
         assert [name for name in re.findall(r"`(\w+)`", names) if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_all_places_agree_on_the_socs_that_kernels_are_built_for():
+    header = (ROOT / "twin/include/opforge_twin/kernel/language.h").read_text(encoding="utf-8")
+    architecture = re.search(r"^#define __NPU_ARCH__ (\d+)$", header, re.MULTILINE)[1]
+    assert set(CHIPS) == BUILT_PRODUCTS
+    for folder, (built, chip) in CHIPS.items():
+        soc = npu_model()["soc"][chip]
+        assert (soc["dir"], str(soc["arch"])) == (folder, built) == (folder, architecture)
 
 
 def _imported(path: Path) -> set[str]:
