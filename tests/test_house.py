@@ -66,7 +66,7 @@ def test_rooms_import_each_other_as_the_picture_says():
 def test_what_another_soc_needs_is_where_it_is_said_to_be():
     section = CONTRIBUTING.split("## Another SoC")[1].split("\n## ")[0]
     places = re.findall(r"`([\w/]+\.(?:py|h|cpp))`: ((?:`\w+`(?:, )?)+)", section)
-    assert len(places) >= 6
+    assert len(places) >= 5
     for path, names in places:
         text = (ROOT / path).read_text(encoding="utf-8")
         assert [name for name in re.findall(r"`(\w+)`", names) if not re.search(rf"\b{name}\b", text)] == []
