@@ -8,7 +8,7 @@ from math import pi, prod, sqrt
 import numpy as np
 
 from opforge.frontend.graph import INPUT
-from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value
+from opforge.frontend.lowering import MICROSOFT, REPAIR, Key, Lowering, NotLowered, Site, Value
 from opforge.frontend.names import shown
 
 # The tanh approximation of Gelu: 0.5 x (1 + tanh(_FAST (x + _CUBE x^3))).
@@ -17,6 +17,10 @@ _FAST, _CUBE = sqrt(2 / pi), 0.044715
 
 def _relu_grad(site: Site, dy: Value, y: Value) -> Value:
     return site.op("Where", site.op("Greater", y, 0.0), dy, 0.0)
+
+
+def _leaky_relu_grad(site: Site, dy: Value, y: Value) -> Value:
+    return site.op("Where", site.op("Greater", y, 0.0), dy, site.attribute("alpha", 0.01) * dy)
 
 
 def _sigmoid_grad(_: Site, dy: Value, y: Value) -> Value:
@@ -97,6 +101,22 @@ def _layer_norm_grad(site: Site, dy: Value, x: Value, scale: Value, mean: Value,
     hat, g = (x - mean) * inv_std, dy * scale
     dx = inv_std * (g - g.mean(inner) - hat * (g * hat).mean(inner))
     return [dx, (dy * hat).sum(outer), dy.sum(outer)]
+
+
+def _rms_norm(site: Site, x: Value, scale: Value) -> list[Value]:
+    """A layer normalisation that takes no mean away, with the inverse root that its gradient reads."""
+    if x.type.dtype in ("float16", "bfloat16"):
+        raise NotLowered(f"needs float32 or float64, in which it would count; {shown(x.name)} is {x.type}")
+    inner = range(site.attribute("axis", -1) % x.rank, x.rank)
+    inv_std = 1.0 / site.op("Sqrt", (x * x).mean(inner) + site.attribute("epsilon", 1e-5))
+    return [x * inv_std * scale, inv_std]
+
+
+def _rms_norm_grad(site: Site, dy: Value, x: Value, scale: Value, inv_std: Value) -> list[Value]:
+    """With h = x inv_std and g = dy scale: inv_std (g - h mean(g h))."""
+    axis = site.attribute("axis", -1) % x.rank
+    hat, g = x * inv_std, dy * scale
+    return [inv_std * (g - hat * (g * hat).mean(range(axis, x.rank))), (dy * hat).sum(range(axis))]
 
 
 def _batch_norm(site: Site, x: Value, scale: Value, bias: Value, mean: Value, variance: Value) -> list[Value]:
@@ -181,6 +201,26 @@ def _dropout_grad(
     return site.op("Where", mask, dy / (1.0 - share), 0.0)
 
 
+def _div_grad(site: Site, dy: Value, a: Value, b: Value) -> list[Value | None]:
+    """Sums of dY / B and -dY A / B^2 over what A and B were repeated along."""
+    has_a, has_b = (any(name for name in site.node.output[place : place + 1]) for place in range(2))
+    return [
+        _unrepeated(dy / b, dy, a, b) if has_a else None,
+        _unrepeated(site.op("Neg", dy * a / (b * b)), dy, b, a) if has_b else None,
+    ]
+
+
+def _unrepeated(value: Value, result: Value, part: Value, other: Value) -> Value:
+    """The sum of a value of the shape of `result` to the shape of `part`, which was combined with `other`."""
+    first = result.rank - part.rank
+    others = [1] * (result.rank - other.rank) + other.dims
+    for axis, dim in enumerate(part.dims, first):
+        if dim is None and others[axis] != 1:
+            raise NotLowered(f"needs a known shape; {shown(part.name)} is {part.type}; {REPAIR}")
+    repeated = [axis for axis, dim in enumerate(part.dims) if dim == 1 and result.dims[first + axis] != 1]
+    return value.sum(range(first)).sum(repeated, keepdims=True)
+
+
 def _reduce_l1(site: Site, x: Value, axes: Value | None = None) -> Value:
     return _norm(site, "ReduceSum", site.op("Abs", x), axes)
 
@@ -202,18 +242,21 @@ _FORMULAS: Mapping[str, Lowering] = {
     "BiasFastGeluGrad_dX": _bias_fast_gelu_grad,
     "BiasGelu": _bias_gelu,
     "BiasGeluGrad_dX": _bias_gelu_grad,
+    "DivGrad": _div_grad,
     "DropoutGrad": _dropout_grad,
     "FastGelu": _fast_gelu,
     "FastGeluGrad": _fast_gelu_grad,
     "Gelu": _gelu,
     "GeluGrad": _gelu_grad,
     "LayerNormalizationGrad": _layer_norm_grad,
+    "LeakyReluGrad": _leaky_relu_grad,
     "LogSoftmaxGrad": _log_softmax_grad,
     "LogSoftmaxGrad_13": _log_softmax_grad,
     "QuickGelu": _quick_gelu,
     "QuickGeluGrad": _quick_gelu_grad,
     "ReluGrad": _relu_grad,
     "SigmoidGrad": _sigmoid_grad,
+    "SimplifiedLayerNormalizationGrad": _rms_norm_grad,
     "SoftmaxCrossEntropyLossGrad": _cross_entropy_grad,
     "SoftmaxCrossEntropyLossInternal": _cross_entropy,
     "SoftmaxCrossEntropyLossInternalGrad": _cross_entropy_grad,
@@ -223,6 +266,8 @@ _FORMULAS: Mapping[str, Lowering] = {
 }
 FUNCTIONS: Mapping[Key, Lowering] = {
     **{(MICROSOFT, name): formula for name, formula in _FORMULAS.items()},
+    # onnxruntime puts it into the standard's own domain.
+    ("", "SimplifiedLayerNormalization"): _rms_norm,
     # Of opset 18, which is made, ATC has no parser for them.
     ("", "ReduceL1"): _reduce_l1,
     ("", "ReduceL2"): _reduce_l2,

@@ -125,6 +125,10 @@ def _reduce_sum_training(site: Site, x: Value, axes: Value) -> Value:
     return site.op("ReduceSum", x, axes, **options)
 
 
+def _trilu(site: Site, x: Value, k: Value | None = None) -> Value:
+    return site.op("Trilu", x, k, upper=site.attribute("upper", 1))
+
+
 def _pass_through(site: Site, *values: Value) -> list[Value]:
     if len(values) < len(site.node.output):
         raise NotLowered(f"has fewer inputs than outputs, such as {shown(site.node.output[-1])}")
@@ -142,5 +146,6 @@ _FORMULAS: Mapping[str, Lowering] = {
     "Scale": _scale,
     "SliceGrad": _slice_grad,
     "SplitTraining": _split_training,
+    "Trilu": _trilu,
 }
 MOVES: Mapping[Key, Lowering] = {(MICROSOFT, name): formula for name, formula in _FORMULAS.items()}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from math import prod
+
+import numpy as np
 
 from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value
 from opforge.frontend.names import shown
@@ -66,8 +69,47 @@ def _max_pool_grad(site: Site, dy: Value, indices: Value) -> Value:
     return sums.reshape(*shape)
 
 
+def _average_pool_grad(site: Site, dy: Value) -> Value:
+    """Each element goes in equal parts to those of its window: a transposed convolution with ones, channels apart.
+
+    Only the type of the result says how large the pooled tensor was.
+    """
+    dx = Value(site, site.node.output[0])
+    axes, rank = range(2, dx.rank), dx.rank - 2
+    size, outs = ([value.dim(axis) for axis in axes] for value in (dx, dy))
+    kernel = site.attribute("kernel_shape", [1] * rank)
+    strides, dilations = (site.attribute(name, [1] * rank) for name in ("strides", "dilations"))
+    pads, auto = site.attribute("pads", [0] * 2 * rank), site.attribute("auto_pad", "NOTSET")
+    # onnxruntime's gradient knows neither dilations nor the paddings of SAME_UPPER and SAME_LOWER.
+    if dilations != [1] * rank or auto not in ("NOTSET", "VALID"):
+        raise NotLowered(f"has dilations {dilations}, auto_pad {shown(auto)}, expected neither")
+    starts = [stride * np.arange(out) - pad for stride, out, pad in zip(strides, outs, pads, strict=False)]
+    counts = [np.minimum(s + k, n) - np.maximum(s, 0) for s, k, n in zip(starts, kernel, size, strict=True)]
+    # How far the last window reaches behind the padding; negative where elements lie behind it.
+    beyond = [int(starts[i][-1]) + kernel[i] - size[i] - pads[rank + i] for i in range(rank)]
+    if any(c.min() < 1 for c in counts) or any(abs(b) >= s for b, s in zip(beyond, strides, strict=True)):
+        raise NotLowered(f"has a dY of {outs} for windows over {size}, no result of AveragePool")
+    if site.attribute("count_include_pad", 0):
+        if max(beyond) > 0:
+            raise NotLowered("has windows that reach behind the padding, which runtimes count differently")
+        parts = dy / prod(kernel)
+    else:
+        parts = dy / site.numbers(reduce(np.multiply.outer, counts, np.array(1)))
+    spread = site.op(
+        "ConvTranspose",
+        parts.reshape(-1, 1, *outs),
+        site.numbers(np.ones((1, 1, *kernel))),
+        kernel_shape=kernel,
+        strides=strides,
+        pads=[*pads[:rank], *(pad + max(b, 0) for pad, b in zip(pads[rank:], beyond, strict=True))],
+        output_padding=[max(-b, 0) for b in beyond],
+    )
+    return spread.reshape(*dx.dims)
+
+
 WINDOWS: Mapping[Key, Lowering] = {
     (MICROSOFT, "ConvGrad"): _conv_grad,
-    # onnxruntime puts it into the standard's own domain.
+    # onnxruntime puts them into the standard's own domain.
     ("", "MaxPoolGrad"): _max_pool_grad,
+    ("", "AveragePoolGrad"): _average_pool_grad,
 }

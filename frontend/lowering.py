@@ -23,6 +23,7 @@ from opforge.frontend.standard import constant
 from opforge.frontend.value_types import ELEMENT_TYPES, ValueType
 
 MICROSOFT = "com.microsoft"
+REPAIR = "fix the dims of the inputs first"
 Key = tuple[str, str]
 _ATTRIBUTE_TYPES = {
     int: AttributeProto.INT,
@@ -72,17 +73,28 @@ class Value:
     @property
     def shape(self) -> tuple[int, ...]:
         """Its sizes, as the model says or proves them."""
-        dims = self.type.shape
-        if dims is None or None in dims:
-            raise NotLowered(f"needs a known shape; {shown(self.name)} is {self.type}")
-        return tuple(dim for dim in dims if dim is not None)
+        if None in self.dims:
+            raise NotLowered(f"needs a known shape; {shown(self.name)} is {self.type}; {REPAIR}")
+        return tuple(dim for dim in self.dims if dim is not None)
+
+    @property
+    def dims(self) -> list[int | None]:
+        """Its sizes as far as they are known."""
+        if self.type.shape is None:
+            raise NotLowered(f"needs a known rank; {shown(self.name)} is {self.type}")
+        return list(self.type.shape)
 
     @property
     def rank(self) -> int:
         """Number of its axes."""
-        if self.type.shape is None:
-            raise NotLowered(f"needs a known rank; {shown(self.name)} is {self.type}")
-        return len(self.type.shape)
+        return len(self.dims)
+
+    def dim(self, axis: int) -> int:
+        """One of its sizes."""
+        dim = self.dims[axis]
+        if dim is None:
+            raise NotLowered(f"needs a known dim {axis}; {shown(self.name)} is {self.type}; {REPAIR}")
+        return dim
 
     def sum(self, axes: Iterable[int], *, keepdims: bool = False) -> Value:
         """Sum over axes; itself where there are none."""
@@ -96,11 +108,14 @@ class Value:
         numbers = list(axes)
         return self.site.op(op_type, self, self.site.ints(numbers), keepdims=int(keepdims)) if numbers else self
 
-    def reshape(self, *dims: int) -> Value:
-        """The same elements in another shape; one dim may be -1."""
+    def reshape(self, *dims: int | None) -> Value:
+        """The same elements in another shape; one dim may be -1 or unknown."""
+        sizes = [-1 if dim is None else dim for dim in dims]
+        if sizes.count(-1) > 1 or {-1, 0} <= set(sizes):
+            raise NotLowered(f"needs a known shape; {shown(self.name)} is {self.type}; {REPAIR}")
         # Without the flag a 0 stands for the dim that was there.
-        more = {"allowzero": 1} if 0 in dims else {}
-        return self.site.op("Reshape", self, self.site.ints(dims), **more)
+        more = {"allowzero": 1} if 0 in sizes else {}
+        return self.site.op("Reshape", self, self.site.ints(sizes), **more)
 
     def transpose(self, *perm: int) -> Value:
         """Its axes in another order."""

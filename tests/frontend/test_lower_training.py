@@ -138,19 +138,18 @@ def test_another_conv_becomes_standard_nodes():
 @pytest.mark.parametrize("name", {**NODES, **UPDATES, **OPTIMIZERS})
 def test_a_node_without_one_of_its_inputs_is_left_or_needs_it_not(name):
     model = node_model({**NODES, **UPDATES, **OPTIMIZERS}[name])
-    number = max(i for i, node in enumerate(model.graph.node) if node.domain == "com.microsoft")
-    for position in range(len(model.graph.node[number].input)):
+    for position in range(len(model.graph.node[-1].input)):
         bare = onnx.ModelProto.FromString(model.SerializeToString())
-        bare.graph.node[number].input[position] = ""
+        bare.graph.node[-1].input[position] = ""
         assert "None" not in str(convert(bare, lower_training=True).left)
-    bare.graph.node[number].input[0] = ""
+    bare.graph.node[-1].input[0] = ""
     assert any("lacks its input" in entry.reason for entry in convert(bare, lower_training=True).left)
 
 
 @pytest.mark.parametrize("name", {**NODES, **UPDATES, **OPTIMIZERS})
 def test_an_attribute_of_another_type_leaves_the_node(name):
     model = node_model({**NODES, **UPDATES, **OPTIMIZERS}[name])
-    attributes = [entry for node in model.graph.node if node.domain == "com.microsoft" for entry in node.attribute]
+    attributes = model.graph.node[-1].attribute
     for entry in attributes:
         entry.CopyFrom(onnx.helper.make_attribute(entry.name, [1.5, 2.5]))
     left = convert(model, lower_training=True).left
@@ -162,14 +161,13 @@ def test_a_node_becomes_standard_nodes(name, rng):
     """With the numbers of its definition, and of types that ATC knows."""
     model = node_model(NODES[name])
     conversion = convert(model, lower_training=True)
-    assert [entry.key for entry in conversion.lowered] == [f"com.microsoft::{name.split()[0]}"]
+    assert [entry.key.split("::")[-1] for entry in conversion.lowered] == [name.split()[0]]
     assert all(not node.domain and is_registered("", node.op_type, 18) for node in conversion.model.graph.node)
     onnx.checker.check_model(conversion.model, full_check=True)
     feed = node_feed(model, rng)
     expected = execute(model, feed)
     session = onnxruntime.InferenceSession(conversion.model.SerializeToString())
-    # onnx's evaluator fails at transposed convolutions of groups of several channels.
-    evaluated = expected if "group = 2" in name else execute(conversion.model, feed)
+    evaluated = execute(conversion.model, feed)
     for array, (output, wanted) in zip(session.run(None, feed), expected.items(), strict=True):
         assert array.dtype == evaluated[output].dtype == wanted.dtype
         np.testing.assert_allclose(array, wanted, rtol=1e-5, atol=1e-5, err_msg=output)
@@ -187,6 +185,30 @@ def test_what_only_lowered_nodes_read_goes():
     read = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
     assert [node.output[0] for node in graph.node if not read.intersection(node.output)] == ["unread"]
     assert {"s", "i"}.isdisjoint(name for node in graph.node for name in node.output)
+
+
+@pytest.mark.parametrize(
+    ("dy", "attributes", "words"),
+    [
+        ([1, 1, 3], 'kernel_shape = [3], strides = [2], auto_pad = "SAME_UPPER"', "auto_pad 'SAME_UPPER'"),
+        ([1, 1, 2], "kernel_shape = [2], strides = [2], dilations = [2]", "dilations [2]"),
+        ([1, 1, 3], "kernel_shape = [3], strides = [2], ceil_mode = 1, count_include_pad = 1", "count differently"),
+        ([1, 1, 4], "kernel_shape = [3], strides = [2]", "no result of AveragePool"),
+        ([1, 1, 1], "kernel_shape = [2], strides = [2]", "no result of AveragePool"),
+    ],
+)
+def test_an_average_pool_is_left(dy, attributes, words):
+    text = f"(float{dy} dy) => (float[1, 1, 6] r) {{r = AveragePoolGrad <{attributes}> (dy)}}"
+    reason(node_model(text), words)
+    reason(node_model(text.replace("float[1, 1, 6] r", "float[1, 1, N] r")), "needs a known dim 2")
+
+
+def test_a_quotient_of_unknown_sizes_is_left():
+    """A size that nobody knows may be 1."""
+    text = "(float[N, 4] dy, float{} a, float{} b) => (float[N, 4] r) {{r = m.DivGrad (dy, a, b)}}"
+    reason(node_model(text.format("[N, 4]", "[M, 4]")), "needs a known shape")
+    assert convert(node_model(text.format("[N, 4]", "[4]")), lower_training=True).lowered
+    assert convert(node_model(text.format("[N, 4]", "[1, 4]")), lower_training=True).lowered
 
 
 def run_update(text, feed):
