@@ -8,8 +8,9 @@ from math import pi, prod, sqrt
 import numpy as np
 
 from opforge.frontend.graph import INPUT
-from opforge.frontend.lowering import MICROSOFT, REPAIR, Key, Lowering, NotLowered, Site, Value
+from opforge.frontend.lowering import MICROSOFT, REPAIR, Key, Lowering, NotLowered, Site, Value, whole
 from opforge.frontend.names import shown
+from opforge.frontend.value_types import ELEMENT_TYPES
 
 # The tanh approximation of Gelu: 0.5 x (1 + tanh(_FAST (x + _CUBE x^3))).
 _FAST, _CUBE = sqrt(2 / pi), 0.044715
@@ -149,31 +150,37 @@ def _cross_entropy_grad(
     bias: Value | None = None,
 ) -> Value:
     """(softmax - one_hot) times weight of the label times dY; for a mean over the sum of these weights."""
-    shape = log_prob.shape
-    hot = site.op("OneHot", labels, _like_labels(site, labels, shape[1]), site.numbers([0.0, 1.0]), axis=1)
+    rank, classes = log_prob.rank, log_prob.dim(1)
+    hot = site.op("OneHot", labels, _like_labels(site, labels, classes), site.numbers([0.0, 1.0]), axis=1)
     reduction = site.attribute("reduction", "mean")
     if reduction not in ("mean", "sum", "none"):
         raise NotLowered(f"has the reduction {shown(reduction)}, expected mean, sum or none")
-    label_shape = (shape[0], *shape[2:])
-    column = (shape[0], 1, *shape[2:])
     index = int(site.known(ignored).item()) if ignored else site.attribute("ignore_index", None)
     gradient = site.op("Exp", log_prob) - hot
     if weight is None and index is None:
-        gradient = gradient / prod(label_shape) if reduction == "mean" else gradient
+        gradient = gradient / _count(site, log_prob, labels) if reduction == "mean" else gradient
     else:
-        ones = site.numbers(np.ones(shape[1])) if weight is None else weight
-        factor = (hot * ones.reshape(1, -1, *[1] * (len(shape) - 2))).sum([1])
+        ones = site.numbers(np.ones(classes)) if weight is None else weight
+        factor = (hot * ones.reshape(1, -1, *[1] * (rank - 2))).sum([1])
         if index is not None:
             is_ignored = site.op("Equal", labels, _like_labels(site, labels, index))
             factor = site.op("Where", is_ignored, 0.0, factor)
         if reduction == "mean":
-            total = factor.sum(range(len(label_shape)))
+            total = factor.sum(range(rank - 1))
             # Where all labels are ignored, there is no gradient.
             factor = factor / site.op("Where", site.op("Equal", total, 0.0), 1.0, total)
-        gradient = gradient * factor.reshape(*column)
+        gradient = gradient * factor.unsqueeze(1)
     # A constant dY stays out of arithmetic with other constants, which ATC would drop.
-    gradient = gradient * (dy if reduction != "none" else dy.reshape(*column))
-    return gradient if bias is None else gradient + bias.reshape(*shape)
+    gradient = gradient * (dy if reduction != "none" else dy.unsqueeze(1))
+    return gradient if bias is None else gradient + bias.reshape(*log_prob.dims)
+
+
+def _count(site: Site, log_prob: Value, labels: Value) -> Value | float:
+    """How many labels there are; counted by a node where the model does not say it."""
+    sizes = whole(log_prob.dims)
+    if sizes is None:
+        return site.op("Cast", site.op("Size", labels), to=ELEMENT_TYPES[site.dtype])
+    return prod(sizes) // sizes[1]
 
 
 def _like_labels(site: Site, labels: Value, number: int) -> Value:

@@ -8,14 +8,14 @@ from math import prod
 
 import numpy as np
 
-from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value
+from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value, whole
 from opforge.frontend.names import shown
 
 
 def _conv_grad(site: Site, dy: Value, x: Value, w: Value) -> list[Value | None]:
     """A transposed convolution of dY; a convolution of X by dY in which stride and dilation change places; a sum."""
-    batch, channels, *size = x.shape
-    kernel, rank = w.shape[2:], len(size)
+    batch, channels, rank = x.dims[0], x.dim(1), x.rank - 2
+    size, kernel = [x.dim(axis) for axis in range(2, rank + 2)], w.shape[2:]
     if (given := site.attribute("kernel_shape", list(kernel))) != list(kernel):
         raise NotLowered(f"has kernel_shape {given}, expected {list(kernel)}, the axes of W")
     if (auto := site.attribute("auto_pad", "NOTSET")) != "NOTSET":
@@ -24,9 +24,10 @@ def _conv_grad(site: Site, dy: Value, x: Value, w: Value) -> list[Value | None]:
     strides, dilations = (site.attribute(name, [1] * rank) for name in ("strides", "dilations"))
     pads = site.attribute("pads", [0] * 2 * rank)
     room = [size[i] + pads[i] + pads[rank + i] - dilations[i] * (kernel[i] - 1) - 1 for i in range(rank)]
-    expected = (batch, w.shape[0], *(room[i] // strides[i] + 1 for i in range(rank)))
-    if dy.shape != expected or channels != group * w.shape[1]:
-        raise NotLowered(f"has a dY of {list(dy.shape)} for X {list(x.shape)} and W {list(w.shape)}, no result of Conv")
+    expected = [batch, w.shape[0], *(room[i] // strides[i] + 1 for i in range(rank))]
+    fits = (got == want or None in (got, want) for got, want in zip(dy.dims, expected, strict=False))
+    if dy.rank != x.rank or not all(fits) or channels != group * w.shape[1]:
+        raise NotLowered(f"has a dY of {dy.dims} for X {x.dims} and W {w.dims}, no result of Conv")
     # Elements of X behind the last window.
     unread = [left % stride for left, stride in zip(room, strides, strict=True)]
     dx = site.op(
@@ -44,9 +45,9 @@ def _conv_grad(site: Site, dy: Value, x: Value, w: Value) -> list[Value | None]:
     turned = x.reshape(batch, group, channels // group, *size).transpose(2, 1, 0, *range(3, rank + 3))
     taps = site.op(
         "Conv",
-        turned.reshape(channels // group, group * batch, *size),
+        turned.reshape(channels // group, None if batch is None else group * batch, *size),
         dy.transpose(1, 0, *range(2, rank + 2)),
-        kernel_shape=list(dy.shape[2:]),
+        kernel_shape=expected[2:],
         pads=pads,
         strides=dilations,
         dilations=strides,
@@ -63,10 +64,11 @@ def _max_pool_grad(site: Site, dy: Value, indices: Value) -> Value:
     pool = site.maker(indices)
     if pool is None or pool.op_type != "MaxPool":
         raise NotLowered(f"needs the indices of a MaxPool; {shown(indices.name)} is not made by one")
-    shape = Value(site, pool.input[0]).shape
-    zeros = site.zeros([prod(shape)], indices)
+    pooled = Value(site, pool.input[0])
+    sizes = whole(pooled.dims)
+    zeros = site.zeros([None if sizes is None else prod(sizes)], site.op("Size", pooled).reshape(1), indices)
     sums = site.op("ScatterElements", zeros, indices.reshape(-1), dy.reshape(-1), axis=0, reduction="add")
-    return sums.reshape(*shape)
+    return sums.reshape(*pooled.dims)
 
 
 def _average_pool_grad(site: Site, dy: Value) -> Value:

@@ -1,5 +1,7 @@
 """Gradient nodes of onnxruntime, with `--lower-training`."""
 
+import re
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -59,16 +61,23 @@ def test_batch_norm(declared, outputs, opset, batch_norm_feed):
     assert (entry.op, entry.rule) == ("BatchNormElemtBackward", "LowerBatchNormalizationGrad")
 
 
+@pytest.mark.parametrize("opset", [12, 18])
+def test_batch_norm_of_an_unknown_batch(opset, batch_norm_feed):
+    text = BATCH_NORM.format("float[3, 5, 2] dx, float[5] ds, float[5] db").replace("[3, 5, 2]", "[N, 5, M]")
+    model = parse(f"{text} {{dx, ds, db = com.microsoft.BatchNormalizationGrad (g, x, w, m, s)}}", opset)
+    assert len(same(model, batch_norm_feed).mapped) == 1
+
+
 def test_unasked_it_is_only_mentioned():
     model = parse(BATCH_NORM.format("dx") + " {dx = com.microsoft.BatchNormalizationGrad (g, x, w, m, s)}")
     (left,) = convert(model).left
     assert "--lower-training" in left.reason
 
 
-@pytest.mark.parametrize(("change", "words"), [("float16[", "float32"), ("float[N, ", "known shape")])
+@pytest.mark.parametrize(("change", "words"), [("float16[", "float32"), ("5, 2] x", "channels")])
 def test_batch_norm_is_left(change, words):
     text = BATCH_NORM.format("dx") + " {dx = com.microsoft.BatchNormalizationGrad (g, x, w, m, s)}"
-    text = text.replace("float[", change) if change == "float16[" else text.replace("float[3, ", change)
+    text = text.replace("float[", change) if change == "float16[" else text.replace(change, "C, 2] x")
     reason(parse(text), words)
 
 
@@ -185,6 +194,67 @@ def test_what_only_lowered_nodes_read_goes():
     read = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
     assert [node.output[0] for node in graph.node if not read.intersection(node.output)] == ["unread"]
     assert {"s", "i"}.isdisjoint(name for node in graph.node for name in node.output)
+
+
+# `[N` is a batch of unknown size.
+BATCHES = {
+    **{
+        name: re.sub(rf"((?:float|int64|int32)\[){batch},", r"\1N,", NODES[name])
+        for batch, prefix in ((4, "SoftmaxCrossEntropyLossGrad"), (2, "ConvGrad"), (2, "AveragePoolGrad"))
+        for name in NODES
+        if name.startswith(prefix) and f"float[{batch}," in NODES[name] and "Constant" not in NODES[name]
+    },
+    "DivGrad": """(float[N, 3] dy, float[N, 3] a, float[1, 3] v) => (float[N, 3] da, float[1, 3] db)
+        {da, db = m.DivGrad (dy, a, v)}""",
+    "SliceGrad": """(float[N, 2, 3] dy, float[N, 5, 3] x) => (float[N, 5, 3] r)
+        {s = Shape (x) a = Constant <value = int64[1] {1}> () b = Constant <value = int64[1] {-2}> ()
+        r = m.SliceGrad (dy, s, a, b, a)}""",
+    "ConcatTraining": """(float[N, 2] a, float[N, 4] b) => (float[N, 6] r, int64[2] n)
+        {r, n = m.ConcatTraining <axis = 1> (a, b)}""",
+    "GatherElementsGrad": """(float[N, 2, 3] dy, int64[N, 2, 3] labels, float[N, 5, 3] x) => (float[N, 5, 3] r)
+        {s = Shape <start = 0> (x) r = m.GatherElementsGrad <axis = 1> (dy, s, labels)}""",
+    "GatherNDGrad": """(float[6, 3] dy, int64[6, 2] labels, float[N, 5, 3] x) => (float[N, 5, 3] r)
+        {s = Shape (x) r = m.GatherNDGrad (s, labels, dy)}""",
+    "GatherGrad": """(float[N, 2, 2, 3] dy, int64[2, 2] labels, float[N, 5, 3] x) => (float[N, 5, 3] r)
+        {s = Shape (x) r = m.GatherGrad <axis = 1> (s, labels, dy)}""",
+    "GatherGrad of constants": """(float[N, 3] dy, float[N, 5, 3] x) => (float[N, 5, 3] r)
+        {s = Shape (x) i = Constant <value = int64 {-1}> () r = m.GatherGrad <axis = 1> (s, i, dy)}""",
+    "GatherGrad by many": """(float[N, 2, 5, 3] dy, int64[N, 2] labels) => (float[4, 5, 3] r)
+        {s = Constant <value = int64[3] {4, 5, 3}> () r = m.GatherGrad (s, labels, dy)}""",
+    "MaxPoolGrad": """(float[N, 2, 5, 5] x, float[N, 2, 2, 2] dy) => (float[N, 2, 5, 5] r)
+        {y, i = MaxPool <kernel_shape = [3, 2], strides = [2, 2]> (x) r = MaxPoolGrad (dy, i)}""",
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_batch_of_unknown_size(name, rng):
+    fixed = node_model(BATCHES[name].replace("[N", "[4"))
+    conversion = convert(node_model(BATCHES[name]), lower_training=True)
+    assert [entry.key.split("::")[-1] for entry in conversion.lowered] == [name.split()[0]]
+    onnx.checker.check_model(conversion.model, full_check=True)
+    feed = node_feed(fixed, rng)
+    session = onnxruntime.InferenceSession(conversion.model.SerializeToString())
+    given = {value.name: feed[value.name] for value in session.get_inputs()}
+    for array, (output, wanted) in zip(session.run(None, given), execute(fixed, feed).items(), strict=True):
+        np.testing.assert_allclose(array, wanted, rtol=1e-5, atol=1e-5, err_msg=output)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (BATCHES["SliceGrad"].replace("[1] {1}", "[1] {0}"), "needs a known dim 0"),
+        (BATCHES["SliceGrad"].replace("(dy, s, a, b, a)", "(dy, s, a, b, a, a)"), ""),
+        (BATCHES["ConcatTraining"].replace("axis = 1", "axis = 0"), "needs a known dim 0"),
+        (BATCHES["MaxPoolGrad"].replace("[N, 2, 5, 5]", "[N, M, 5, 5]"), "needs a known shape"),
+    ],
+)
+def test_other_unknown_sizes_are_left(text, words):
+    model = node_model(text)
+    left = convert(model, lower_training=True).left
+    assert not words or all(
+        words in entry.reason and entry.reason.endswith("fix the dims of the inputs first") for entry in left
+    )
+    assert bool(left) == bool(words)
 
 
 @pytest.mark.parametrize(
