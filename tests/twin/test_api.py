@@ -148,6 +148,11 @@ def test_a_launch_is_strict_whatever_ran_before():
     assert launch_add_one(unsynchronised, strict=False)[0] == []
 
 
+def test_a_finding_of_no_line_begins_with_its_kind():
+    finding = twin.Finding("tiling_key", 0, "S", "", "text")
+    assert str(finding) == "tiling_key (block 0, pipe S): text"
+
+
 def test_a_planted_mistake_is_a_finding_with_its_line():
     findings, *_ = launch_add_one(KERNEL.replace("    in.EnQue(tile);\n", ""))
     assert findings

@@ -22,9 +22,6 @@ struct SocFigures {
     int64_t l2Bytes;
 };
 
-/// The architecture of the cores whose kernels the twin runs, `__NPU_ARCH__` for them.
-constexpr int64_t kKernelArch = 2201;
-
 /// The SoC of a process that names none.
 const SocFigures& DefaultSoc();
 
