@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opforge.codegen.errors import UserError
-from opforge.twin import launch, run
+from opforge.twin import Finding, launch, run
 from opforge.twin.compiler import CompileError
 
 OP = "GroupedBiasAddGrad"
@@ -149,7 +149,7 @@ def test_a_launch_is_strict_whatever_ran_before():
 
 
 def test_a_finding_of_no_line_begins_with_its_kind():
-    finding = twin.Finding("tiling_key", 0, "S", "", "text")
+    finding = Finding("tiling_key", 0, "S", "", "text")
     assert str(finding) == "tiling_key (block 0, pipe S): text"
 
 
