@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -15,8 +17,37 @@ _JSON = typer.Option("--json", help="Print the answer as JSON.")
 _OP_SUFFIX = typer.Option("--op-suffix", help="End types, functions and files with it, as in Custom: to have both.")
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        typer.echo(f"opforge {version('opforge')}")
+        raise typer.Exit
+
+
+@contextmanager
+def _answer(path: Path | None) -> Iterator[Path | None]:
+    """Where an answer in JSON is written: for `-`, a file that is printed at the end, and all else goes to stderr."""
+    if path is None or str(path) != "-":
+        yield path
+        return
+    from contextlib import redirect_stdout
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        answer = Path(folder, "answer.json")
+        with redirect_stdout(sys.stderr):
+            yield answer
+        if answer.exists():
+            typer.echo(answer.read_text(encoding="utf-8"), nl=False)
+
+
 @app.callback()
-def _opforge() -> None:
+def _opforge(
+    version: Annotated[  # answered by its callback
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     """Write, check and ship custom operators for Ascend NPUs from one specification.
 
     Exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool or toolkit is missing.
@@ -27,7 +58,7 @@ def _opforge() -> None:
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Operator type, as in LeakyClip.")],
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Folder to make; default: the name, as in leaky_clip.")
+        Path | None, typer.Argument(metavar="DIR", help="Folder to make; default: the name, as in leaky_clip.")
     ] = None,
     starter: Annotated[
         str,
@@ -43,7 +74,7 @@ def new(
 @app.command()
 def generate(
     specs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[SPEC]...", help="Specs; default: all of op_proto/.")
+        list[Path] | None, typer.Argument(metavar="SPEC", help="Specs; default: all of op_proto/.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write to; default: build/gen.")] = None,
     check: Annotated[
@@ -100,11 +131,11 @@ def build(
 @app.command()
 def lint(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Kernel sources; default: all of op_kernel/.")
+        list[Path] | None, typer.Argument(metavar="FILE", help="Kernel sources; default: all of op_kernel/.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Find in kernels what the host's compiler takes and the device's does not."""
+    """Find in kernels what only the device's compiler refuses."""
     from opforge.twin.kernel_lint import lint_command
 
     raise typer.Exit(lint_command(files or [], as_json=as_json))
@@ -112,7 +143,7 @@ def lint(
 
 @app.command()
 def flags() -> None:
-    """Print the compiler and linker flags with which an aclnn application builds on the twin."""
+    """Print the compiler flags with which applications use the twin."""
     from opforge.twin.build import flags_command
 
     raise typer.Exit(flags_command())
@@ -199,7 +230,9 @@ def convert(
         typer.Option("--verify", help="Run both models on the same arrays; exit 1, writing no model, if they differ."),
     ] = False,
     report: Annotated[Path | None, typer.Option(metavar="R.html", help="Write the report as a page.")] = None,
-    json_out: Annotated[Path | None, typer.Option("--json", metavar="R.json", help="Write the report as JSON.")] = None,
+    json_out: Annotated[
+        Path | None, typer.Option("--json", metavar="R.json", help="Write the report as JSON; - prints it.")
+    ] = None,
     optimizer: Annotated[
         Path | None,
         typer.Option(
@@ -209,30 +242,40 @@ def convert(
         ),
     ] = None,
 ) -> None:
-    """Rewrite the nodes of an ONNX model onto our operators; one without any comes out byte for byte."""
+    """Rewrite the nodes of an ONNX model onto our operators.
+
+    A model in which nothing is rewritten comes out byte for byte.
+    """
     from opforge.frontend.limits import be_brief, leave
 
     be_brief()
     from opforge.frontend.commands import ConvertOptions, convert_command
 
-    options = ConvertOptions(patterns, lower_training, opset, domain, verify_numbers, report, json_out, optimizer)
-    leave(convert_command(model, out, options))
+    with _answer(json_out) as answer:
+        options = ConvertOptions(patterns, lower_training, opset, domain, verify_numbers, report, answer, optimizer)
+        code = convert_command(model, out, options)
+    leave(code)
 
 
 @app.command()
 def check(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.")],
     json_out: Annotated[
-        Path | None, typer.Option("--json", metavar="R.json", help="Write the findings as JSON.")
+        Path | None, typer.Option("--json", metavar="R.json", help="Write the findings as JSON; - prints them.")
     ] = None,
 ) -> None:
-    """Say what ATC would say of a model, and what it would not: one finding a line; exit 1 if there is an error."""
+    """Say what ATC would say of a model, and what it would not.
+
+    One finding a line; exit 1 if one of them is an error.
+    """
     from opforge.frontend.limits import be_brief, leave
 
     be_brief()
     from opforge.frontend.atc import check_command
 
-    leave(check_command(model, json_out=json_out))
+    with _answer(json_out) as answer:
+        code = check_command(model, json_out=answer)
+    leave(code)
 
 
 @app.command()
@@ -253,7 +296,10 @@ def atc(
     domain: Annotated[str, typer.Option(help="Domain of our nodes: opforge, npu or ai.onnx.")] = "opforge",
     more: Annotated[list[str] | None, typer.Option("--atc", metavar="OPTION", help="A further option of atc.")] = None,
 ) -> None:
-    """Convert a model, check it, and compile it with atc; without a toolkit, print the command that does."""
+    """Convert a model, check it, and compile it with atc.
+
+    Without a toolkit, it prints the command that compiles it on a machine that has one.
+    """
     from opforge.frontend.atc import AtcOptions, atc_command
     from opforge.frontend.commands import ConvertOptions
 
@@ -275,13 +321,15 @@ def profile(
     ] = None,
     trace: Annotated[Path | None, typer.Option(metavar="T.json", help="Write a trace for Chrome or Perfetto.")] = None,
     html: Annotated[Path | None, typer.Option(metavar="P.html", help="Write a page with charts.")] = None,
-    json_out: Annotated[Path | None, typer.Option("--json", metavar="J", help="Write the figures as JSON.")] = None,
+    json_out: Annotated[
+        Path | None, typer.Option("--json", metavar="J", help="Write the figures as JSON; - prints them.")
+    ] = None,
 ) -> None:
-    """Estimate the time of one operator on the device, and where it goes."""
+    """Estimate the time of an operator, and where it goes."""
     from opforge.twin.profile import profile_command
 
-    raise typer.Exit(
-        profile_command(
+    with _answer(json_out) as answer:
+        code = profile_command(
             op_type,
             shape or [],
             attr or [],
@@ -290,9 +338,9 @@ def profile(
             arrays=inputs,
             trace=trace,
             html=html,
-            json_out=json_out,
+            json_out=answer,
         )
-    )
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -312,13 +360,20 @@ def run(
     ] = None,
     json_out: Annotated[
         Path | None,
-        typer.Option("--json", metavar="R.json", help="Write types of the results, estimates and bytes as JSON."),
+        typer.Option(
+            "--json", metavar="R.json", help="Write types of results, estimates and bytes as JSON; - prints them."
+        ),
     ] = None,
 ) -> None:
-    """Execute a model, our operators on the CPU twin with estimates, all others on the evaluator of onnx."""
+    """Execute a model, our operators on the CPU twin with estimates.
+
+    All other nodes run on the evaluator of onnx or, large ones, on onnxruntime if it is installed.
+    """
     from opforge.frontend.commands import RunOptions, run_command
 
-    raise typer.Exit(run_command(model, RunOptions(inputs, outputs, soc, strict, trace, json_out)))
+    with _answer(json_out) as answer:
+        code = run_command(model, RunOptions(inputs, outputs, soc, strict, trace, answer))
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -326,7 +381,10 @@ def doctor(
     soc: Annotated[str | None, typer.Option(help="Chip or SoC directory that the operators are to run on.")] = None,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Say which operators CANN's programs find with the variables of this shell, and name every fault."""
+    """Say which operators CANN's programs find, and name every fault.
+
+    They are looked for as the variables of this shell say.
+    """
     from opforge.package.doctor import doctor_command
 
     raise typer.Exit(doctor_command(soc, as_json=as_json))

@@ -80,8 +80,8 @@ class _Known:
 
 def _plan(text: str) -> str:
     if text not in STRATEGIES and not _PLAN_HEADER.fullmatch(text):
-        own = "or a header of op_host/, as in 'my_op_tiling.h'"
-        raise ValueError(f"unknown plan {text!r}; {suggest(text, STRATEGIES)}, {own}")
+        own = "a plan of your own is a header of op_host/, as in 'my_op_tiling.h'"
+        raise ValueError(f"unknown plan {text!r}; {suggest(text, STRATEGIES)} ({own})")
     return text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def new_command(name: str, folder: Path | None, starter: str) -> int:
     """Write the project, say what to do next; returns the exit code."""
     target = new_project(name, folder or Path(snake_case(name)), starter)
     typer.echo(f"{target}: {name}, which begins as {_operator(starter)} ({starter})")
-    typer.echo(f"next: cd {target} && bash build.sh -u")
+    typer.echo(f"next: cd {shlex.quote(str(target))} && bash build.sh -u")
     return 0
 
 

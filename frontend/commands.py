@@ -56,7 +56,7 @@ class ConvertOptions:
         """The command that asks for this."""
         flags = {"--patterns": self.patterns, "--lower-training": self.lower_training, "--verify": self.verify}
         domain = None if self.domain == OPFORGE_DOMAIN else self.domain
-        values = {"--opset": self.opset, "--domain": domain, "--report": self.html, "--json": self.json}
+        values = {"--opset": self.opset, "--domain": domain, "--report": self.html}
         values["--optimizer"] = self.optimizer
         words = ["opforge", "convert", str(model), "-o", str(out), *(flag for flag, is_set in flags.items() if is_set)]
         words += [word for flag, value in values.items() if value is not None for word in (flag, str(value))]

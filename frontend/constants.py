@@ -140,6 +140,10 @@ class Constants:
             raise NotConstant("is the shape of a value whose dims are not known")
         return np.array(dims, np.int64)
 
+    def size_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Size` of a value whose dims are known."""
+        return np.array(prod(self.shape_node(scope, node, depth).tolist()), np.int64)
+
     def identity(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
         """`Identity`."""
         return self.value(scope, node.input[0], depth)
@@ -326,6 +330,7 @@ _EVALUATORS: dict[str, Callable[[Constants, Scope, NodeProto, int], Constant]] =
     "Range": Constants.range_node,
     "Reshape": Constants.reshape,
     "Shape": Constants.shape_node,
+    "Size": Constants.size_node,
     "Slice": Constants.slice,
     "Squeeze": Constants.squeeze,
     "Transpose": Constants.transpose,

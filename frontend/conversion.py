@@ -20,7 +20,7 @@ from opforge.frontend.batch_norm_chain import FuseBatchNormChain
 from opforge.frontend.emit import Emitter, Placement
 from opforge.frontend.fold import Folding, fold
 from opforge.frontend.gather_grad import MapGatherGrad
-from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, node_count, normal_domain
+from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, node_count, normal_domain
 from opforge.frontend.inline import without_functions
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key, source_keys, version_problem
 from opforge.frontend.legality import place
@@ -208,6 +208,8 @@ def convert(
         if found.placements:
             base, search = inlined, found
         del found
+    if lower_training:
+        left += _without_formula(search, {name for name, _ in lowering.left})
     target = _target_opset(search.context, opset, where, warnings, is_rewritten=bool(search.placements))
     if not search.placements and target is None and not lowering.lowered:
         return Conversion(source, [], [*search.left, *left], nodes, nodes, changed=False)
@@ -310,6 +312,26 @@ def _loss(view: GraphView, target: int) -> str:
                 name = shown(node.name or next(filter(None, node.output), ""))
                 return f"ATC has a parser for node {name} ({node.op_type}) in that opset only"
     return ""
+
+
+def _without_formula(search: Search, told: Collection[str]) -> list[Left]:
+    """Nodes that ATC has no parser for and that nothing looked at; `told` names those that a formula left."""
+    seen = search.claimed | {(scope.number, number) for scope, number, _ in search.refusals}
+    left = []
+    for scope in search.context.view.scopes:
+        for spelled, numbers in scope.keys.items() if scope.function is None else ():
+            key = normal_domain(spelled[0]), spelled[1]
+            if key in search.context.view.functions or is_registered(*key, scope.opsets.get(key[0], 0)):
+                continue
+            for number in numbers:
+                node = scope.node(number)
+                name = node.name or next(filter(None, node.output), f"#{number}")
+                if (scope.number, number) not in seen and name not in told:
+                    reason = f"no formula is known for {key_text(node)}"
+                    if key in FORMULAS:
+                        reason = f"lies in {scope.place}, expected the graph of the model"
+                    left.append(Left(name, "standard operators", reason))
+    return left
 
 
 def _constant_outputs(view: GraphView, folding: Folding) -> list[str]:

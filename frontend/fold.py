@@ -40,7 +40,7 @@ _TRUSTED = {
     *("LessOrEqual", "Log", "LogSoftmax", "MatMul", "Max", "Mean", "Min", "Mod", "Neg", "NonZero", "Not", "OneHot"),
     *("Or", "Pad", "Pow", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
     *("ReduceSum", "ReduceSumSquare", "Relu", "Round", "ScatterElements", "ScatterND", "Selu", "Sigmoid", "Sign"),
-    *("Sin", "Sinh", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt", "Sum", "Tan", "Tanh"),
+    *("Sin", "Sinh", "Size", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt", "Sum", "Tan", "Tanh"),
     *("Tile", "TopK", "Transpose", "Trilu", "Where", "Xor"),
 }
 

@@ -7,6 +7,7 @@ from math import pi, prod, sqrt
 
 import numpy as np
 
+from opforge.frontend.graph import INPUT
 from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value
 from opforge.frontend.names import shown
 
@@ -109,7 +110,12 @@ def _batch_norm(site: Site, x: Value, scale: Value, bias: Value, mean: Value, va
     inv_std = 1.0 / site.op("Sqrt", batch_variance + site.attribute("epsilon", 1e-5))
     y = centred * (inv_std * scale).reshape(*column) + bias.reshape(*column)
     keep = site.attribute("momentum", 0.9)
-    running = [keep * old + (1.0 - keep) * new for old, new in ((mean, batch_mean), (variance, batch_variance))]
+    running = []
+    for old, new in ((mean, batch_mean), (variance, batch_variance)):
+        if site.scope.makers.get(old.name) == INPUT:
+            site.require_only_reader(old)
+            site.overwritten[old.name] = keep * old + (1.0 - keep) * new
+        running.append(keep * old + (1.0 - keep) * new)
     return [y, *running, batch_mean, inv_std]
 
 
@@ -124,7 +130,7 @@ def _cross_entropy_grad(
 ) -> Value:
     """(softmax - one_hot) times weight of the label times dY; for a mean over the sum of these weights."""
     shape = log_prob.shape
-    hot = site.op("OneHot", labels, site.array(np.array(shape[1])), site.numbers([0.0, 1.0]), axis=1)
+    hot = site.op("OneHot", labels, _like_labels(site, labels, shape[1]), site.numbers([0.0, 1.0]), axis=1)
     reduction = site.attribute("reduction", "mean")
     if reduction not in ("mean", "sum", "none"):
         raise NotLowered(f"has the reduction {shown(reduction)}, expected mean, sum or none")
@@ -140,19 +146,22 @@ def _cross_entropy_grad(
         if index is not None:
             is_ignored = site.op("Equal", labels, _like_labels(site, labels, index))
             factor = site.op("Where", is_ignored, 0.0, factor)
-        factor = factor / factor.sum(range(len(label_shape))) if reduction == "mean" else factor
+        if reduction == "mean":
+            total = factor.sum(range(len(label_shape)))
+            # Where all labels are ignored, there is no gradient.
+            factor = factor / site.op("Where", site.op("Equal", total, 0.0), 1.0, total)
         gradient = gradient * factor.reshape(*column)
     # A constant dY stays out of arithmetic with other constants, which ATC would drop.
     gradient = gradient * (dy if reduction != "none" else dy.reshape(*column))
     return gradient if bias is None else gradient + bias.reshape(*shape)
 
 
-def _like_labels(site: Site, labels: Value, index: int) -> Value:
-    """A label, in the type of the labels."""
-    word = site.context.types.of(site.scope, labels.name).dtype
+def _like_labels(site: Site, labels: Value, number: int) -> Value:
+    """A number of the type of the labels."""
+    word = labels.type.dtype
     if word not in ("int32", "int64"):
         raise NotLowered(f"needs labels of int32 or int64; {shown(labels.name)} has {word}")
-    return site.array(np.array(index, word))
+    return site.array(np.array(number, word))
 
 
 def _cross_entropy(
@@ -170,6 +179,22 @@ def _dropout_grad(
     """What was kept was divided by 1 - ratio; onnxruntime does so outside of training too."""
     share = 0.5 if ratio is None else float(site.known(ratio).item())
     return site.op("Where", mask, dy / (1.0 - share), 0.0)
+
+
+def _reduce_l1(site: Site, x: Value, axes: Value | None = None) -> Value:
+    return _norm(site, "ReduceSum", site.op("Abs", x), axes)
+
+
+def _reduce_l2(site: Site, x: Value, axes: Value | None = None) -> Value:
+    if x.type.dtype not in ("float32", "float16", "bfloat16", "float64"):
+        raise NotLowered(f"needs a known float type; {shown(x.name)} is {x.type}")
+    return site.op("Sqrt", _norm(site, "ReduceSumSquare", x, axes))
+
+
+def _norm(site: Site, op_type: str, x: Value, axes: Value | None) -> Value:
+    if site.attribute("noop_with_empty_axes", 0):
+        raise NotLowered("has noop_with_empty_axes 1, expected 0")
+    return site.op(op_type, x, axes, keepdims=site.attribute("keepdims", 1))
 
 
 _FORMULAS: Mapping[str, Lowering] = {
@@ -196,4 +221,9 @@ _FORMULAS: Mapping[str, Lowering] = {
     "SoftmaxGrad_13": _softmax_grad,
     "TanhGrad": _tanh_grad,
 }
-FUNCTIONS: Mapping[Key, Lowering] = {(MICROSOFT, name): formula for name, formula in _FORMULAS.items()}
+FUNCTIONS: Mapping[Key, Lowering] = {
+    **{(MICROSOFT, name): formula for name, formula in _FORMULAS.items()},
+    # Of opset 18, which is made, ATC has no parser for them.
+    ("", "ReduceL1"): _reduce_l1,
+    ("", "ReduceL2"): _reduce_l2,
+}

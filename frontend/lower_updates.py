@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value
-from opforge.frontend.names import shown
 from opforge.frontend.value_types import ELEMENT_TYPES
 
 
 def _accumulate(site: Site, buffer: Value, gradient: Value, overwrite: Value | None = None) -> list[Value | None]:
     """The sum so far, or the gradient alone where a new sum starts."""
-    if len(site.context.view.uses(site.scope, buffer.name)) > 1:
-        raise NotLowered(f"writes over {shown(buffer.name)}, which other nodes read too")
+    site.require_only_reader(buffer)
     total = buffer + gradient
     if overwrite is not None:
         total = site.op("Where", overwrite, gradient, total)
@@ -42,22 +40,28 @@ def _adam(
     mode, is_corrected = site.attribute("adam_mode", 0), site.attribute("correct_bias", 1)
     if mode not in (0, 1):
         raise NotLowered(f"has adam_mode {mode}, expected 0 or 1")
-    count = site.op("Cast", step, to=ELEMENT_TYPES[site.dtype])
-    first_bias = 1.0 - site.op("Pow", site.number(alpha), count) if is_corrected else 1.0
-    second_bias = site.op("Sqrt", 1.0 - site.op("Pow", site.number(beta), count)) if is_corrected else 1.0
+    # What is the same for all weights is computed once; the root is corrected by its factor and that of epsilon.
+    pace: Value = rate
+    small: Value | float = epsilon
+    kept = 1.0 - rate * decay if decay else None
+    if is_corrected:
+        count = site.op("Cast", step, to=ELEMENT_TYPES[site.dtype])
+        share = site.op("Sqrt", 1.0 - site.op("Pow", site.number(beta), count))
+        pace = rate * share / (1.0 - site.op("Pow", site.number(alpha), count))
+        small = epsilon if mode else epsilon * share
     members = [site.members(value) for value in (weights, gradients, firsts, seconds)]
     if len({len(group) for group in members}) != 1:
         raise NotLowered(f"has sequences of {[len(group) for group in members]} tensors, expected equally many")
     for weight, gradient, first, second in zip(*members, strict=True):
         m = alpha * first + (1.0 - alpha) * gradient
         v = beta * second + (1.0 - beta) * gradient * gradient
-        root = site.op("Sqrt", v)
-        if mode == 0:
-            shrunk = weight * (1.0 - rate * decay)
-            new = shrunk - rate / first_bias * m / (root / second_bias + epsilon)
+        change = pace * m / (site.op("Sqrt", v) + small)
+        if kept is None:
+            new = weight - change
+        elif mode == 0:
+            new = weight * kept - change
         else:
-            moved = weight - rate * second_bias / first_bias * m / (root + epsilon)
-            new = moved - rate * decay * moved
+            new = (weight - change) * kept
         for old, value in ((weight, new), (first, m), (second, v)):
             _overwrite(site, old, value, signal)
 

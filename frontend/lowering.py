@@ -12,13 +12,15 @@ from google.protobuf.message import Message
 from numpy.typing import ArrayLike, NDArray
 from onnx import AttributeProto, ModelProto, NodeProto, ValueInfoProto, helper
 
+from opforge.frontend.atc_types import is_registered
 from opforge.frontend.constants import NotConstant
+from opforge.frontend.dead import ReadCounts
 from opforge.frontend.graph import GraphView, Scope, key_text, normal_domain
 from opforge.frontend.names import first_line, shown
 from opforge.frontend.opset import ATC_OPSETS, current_opset, opset_problem, write_opset
 from opforge.frontend.rules import Context
 from opforge.frontend.standard import constant
-from opforge.frontend.value_types import ELEMENT_TYPES
+from opforge.frontend.value_types import ELEMENT_TYPES, ValueType
 
 MICROSOFT = "com.microsoft"
 Key = tuple[str, str]
@@ -63,20 +65,24 @@ class Value:
         return self.site.op("Div", other, self)
 
     @property
+    def type(self) -> ValueType:
+        """What is known of its type."""
+        return self.site.context.types.of(self.site.scope, self.name)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Its sizes, as the model says or proves them."""
-        known = self.site.context.types.of(self.site.scope, self.name)
-        if known.shape is None or None in known.shape:
-            raise NotLowered(f"needs a known shape; {shown(self.name)} is {known}")
-        return tuple(dim for dim in known.shape if dim is not None)
+        dims = self.type.shape
+        if dims is None or None in dims:
+            raise NotLowered(f"needs a known shape; {shown(self.name)} is {self.type}")
+        return tuple(dim for dim in dims if dim is not None)
 
     @property
     def rank(self) -> int:
         """Number of its axes."""
-        known = self.site.context.types.of(self.site.scope, self.name)
-        if known.shape is None:
-            raise NotLowered(f"needs a known rank; {shown(self.name)} is {known}")
-        return len(known.shape)
+        if self.type.shape is None:
+            raise NotLowered(f"needs a known rank; {shown(self.name)} is {self.type}")
+        return len(self.type.shape)
 
     def sum(self, axes: Iterable[int], *, keepdims: bool = False) -> Value:
         """Sum over axes; itself where there are none."""
@@ -92,7 +98,9 @@ class Value:
 
     def reshape(self, *dims: int) -> Value:
         """The same elements in another shape; one dim may be -1."""
-        return self.site.op("Reshape", self, self.site.ints(dims))
+        # Without the flag a 0 stands for the dim that was there.
+        more = {"allowzero": 1} if 0 in dims else {}
+        return self.site.op("Reshape", self, self.site.ints(dims), **more)
 
     def transpose(self, *perm: int) -> Value:
         """Its axes in another order."""
@@ -206,6 +214,11 @@ class Site:
             raise NotLowered(f"needs a sequence that SequenceConstruct makes; {shown(value.name)} is none")
         return [Value(self, name) for name in maker.input]
 
+    def require_only_reader(self, value: Value) -> None:
+        """Refuse to write over a value that another node reads: before or after, nobody knows."""
+        if len(self.context.view.uses(self.scope, value.name)) > 1:
+            raise NotLowered(f"writes over {shown(value.name)}, which other nodes read too")
+
     def maker(self, value: Value) -> NodeProto | None:
         """The node of this graph that makes a value."""
         found = self.scope.makers.get(value.name, -1)
@@ -273,14 +286,16 @@ def lower(
         make_context: Makes the context of a view.
         claimed: (scope number, node number) of nodes that become operators of ours and stay.
     """
-    if not any(_key(node) in formulas for node in model.graph.node):
+    opset = current_opset(model)
+    # Some standard nodes have a formula because ATC knows them in older opsets only.
+    if not any(_key(node) in formulas and not is_registered(*_key(node), opset or 0) for node in model.graph.node):
         return LoweredModel(model)
     view = GraphView(model)
     copy = ModelProto()
     copy.CopyFrom(model)
     target = ATC_OPSETS.stop - 1
     context = make_context(view)
-    if current_opset(copy) is None:
+    if opset is None:
         copy.opset_import.append(helper.make_opsetid("", target))
     elif problem := opset_problem(view, context.types, target):
         names = [_label(node) for node in model.graph.node if _key(node) in formulas]
@@ -295,7 +310,10 @@ def lower(
         result.left = done.left
         if not done.lowered or not done.left:
             break
-    return result if result.lowered else LoweredModel(model, [], result.left)
+    if not result.lowered:
+        return LoweredModel(model, [], result.left)
+    _drop_unread(copy, view)
+    return result
 
 
 def _round(
@@ -325,7 +343,10 @@ def _round(
             made.name = f"{_label(node)}/{made.op_type}_{position}"
         nodes += new
         if site.overwritten:
-            overwritten[node.output[0]] = [_updated(context, scope, *item) for item in site.overwritten.items()]
+            # Where a formula makes the first output, that is no flag, and what was written over inputs comes last.
+            flag = "" if any(node.output[0] in made.output for made in new) else node.output[0]
+            updated = [_updated(context, scope, *item) for item in site.overwritten.items()]
+            overwritten[flag] = overwritten.get(flag, []) + updated
         result.lowered.append(
             Lowered(_label(node), key_text(node), [made.op_type for made in new if made.op_type != "Constant"])
         )
@@ -413,14 +434,31 @@ def _write(model: ModelProto, nodes: Sequence[NodeProto], overwritten: Mapping[s
     for value in graph.output:
         new = overwritten.get(value.name)
         outputs += [value] if new is None else [entry for entry in new if entry.name not in given]
+    outputs += overwritten.get("", ())
     leaving = {value.name for value in outputs}
-    read = {name for node in nodes for name in node.input} | leaving
-    kept = [node for node in nodes if node.op_type != "SequenceConstruct" or read.intersection(node.output)]
-    made = {name for node in kept for name in node.output}
+    made = {name for node in nodes for name in node.output}
     declared = [value for value in graph.value_info if value.name in made and value.name not in leaving]
-    _replace(graph.node, kept)
+    _replace(graph.node, nodes)
     _replace(graph.output, outputs)
     _replace(graph.value_info, declared)
+
+
+def _drop_unread(model: ModelProto, source: GraphView) -> None:
+    """Drop initializers and nodes of one output that nobody reads and that were read in the source."""
+    view, graph = GraphView(model), model.graph
+    scope, reads = view.main, ReadCounts(view)
+    lost = [name for name in scope.makers if source.count_uses(source.main, name) and not view.count_uses(scope, name)]
+    reads.change(scope, lost, -1)
+    dead = reads.dead(absorbed={(0, number) for number in range(len(graph.node))})
+    numbers, names = dead.nodes.get(0, set()), dead.initializers.get(0, set())
+    gone = {name for number in numbers for name in graph.node[number].output}
+    if numbers:
+        _replace(graph.node, [node for number, node in enumerate(graph.node) if number not in numbers])
+        _replace(graph.value_info, [value for value in graph.value_info if value.name not in gone])
+    # Back to front, as positions behind a gone one move; copies of large ones would be dear.
+    for number in reversed(range(len(graph.initializer))):
+        if graph.initializer[number].name in names:
+            del graph.initializer[number]
 
 
 def _replace(target: Any, entries: Sequence[Message]) -> None:

@@ -128,10 +128,12 @@ def print_step(step: StepTime) -> None:
         )
     _print_cut(console, table, len(step.ours))
     ours, others = (sum(entry.estimate_us for entry in entries) for entries in (step.ours, step.others))
-    console.print(
-        f"step: an estimate of {step.total_us:.1f} us: {ours:.1f} us on the twin, {others:.1f} us for other nodes"
-        f" ({len(step.others)}, each alone and at its best), nothing for {step.free}"
-    )
+    parts = [f"{ours:.1f} us on the twin"]
+    if step.others:
+        parts.append(f"{others:.1f} us for other nodes ({len(step.others)}, each alone and at its best)")
+    if step.free:
+        parts.append(f"nothing for {step.free} that move no data")
+    console.print(f"step: an estimate of {step.total_us:.1f} us: {', '.join(parts)}")
 
 
 def _range(array: Array) -> tuple[str, str]:

@@ -132,7 +132,8 @@ def _cross_entropy_grad(
         grad = np.exp(_wide(log_prob)[column])
         grad[label] -= 1
         result[column] = grad * factor * float(dy[place] if dy.ndim else dy)
-    result = result / total if reduction == "mean" else result
+    # Where all labels are ignored, there is no gradient.
+    result = result / (total or 1.0) if reduction == "mean" else result
     return ((result if bias is None else result + bias.reshape(result.shape)).astype(log_prob.dtype),)
 
 

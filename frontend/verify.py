@@ -125,7 +125,17 @@ def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
     given = {value.name for value in graph.output}
     flags: set[str] = set()
     added: list[NodeProto] = []
+    after = {value.name: value.type for value in conversion.model.graph.output}
     for node in graph.node:
+        if node.op_type == "BatchNormInternal":
+            # Its first output is no flag, and the running mean and variance have names of their own.
+            node.output.extend([""] * (3 - len(node.output)))
+            for place, name in zip((1, 2), node.input[3:5], strict=True):
+                updated = f"{name}_updated"
+                if updated in after and updated not in given:
+                    node.output[place] = node.output[place] or f"{name}_next"
+                    added.append(helper.make_node("Identity", [node.output[place]], [updated]))
+                    graph.output.add(name=updated).type.CopyFrom(after[updated])
         if node.op_type not in _OVERWRITTEN or not given.intersection(node.output[:1]):
             continue
         flags.add(node.output[0])

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 import typer
 
@@ -109,6 +110,42 @@ def test_exit_codes_are_documented(text):
 def test_help_has_the_exit_codes(tmp_path):
     shown = " ".join(opforge("--help", cwd=tmp_path).stdout.split())
     assert "0 ok, 1 a difference or a finding, 2 bad input, 3 a tool or toolkit is missing" in shown
+
+
+def test_help_has_whole_summaries(tmp_path):
+    commands = opforge("--help", cwd=tmp_path).stdout.partition("Commands:")[2]
+    assert "convert" in commands
+    assert "..." not in commands
+
+
+def test_version(tmp_path):
+    assert re.fullmatch(r"opforge \d+\.\d+\.\d+\n", opforge("--version", cwd=tmp_path).stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [(["check", "m.onnx"], "findings"), (["convert", "m.onnx", "-o", "o.onnx"], "mapped"), (["run", "m.onnx"], "step")],
+)
+def test_json_goes_to_stdout_alone(words, key, tmp_path):
+    node = onnx.helper.make_node("NPUGroupedBiasAddGrad", ["x"], ["y"], "node", domain="npu")
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3, 4])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, 4])
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("npu", 1)]
+    graph = onnx.helper.make_graph([node], "graph", [x], [y])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    result = opforge(*words, "--json", "-", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert key in json.loads(result.stdout)
+    assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize("rows", [10**10, 2**62, 10**20])
+def test_shapes_that_no_machine_holds_are_refused(rows, tmp_path):
+    result = opforge("profile", "GroupedBiasAddGrad", "--shape", f"grad_y={rows}x8,group_idx=3", cwd=tmp_path)
+    assert result.returncode == 2
+    assert re.fullmatch(
+        r"--shape: got inputs of [\d,]+ bytes, expected at most [\d,]+ on this machine;.*\n", result.stderr
+    )
 
 
 @pytest.mark.parametrize("package", ["codegen", "frontend", "package", "twin"])

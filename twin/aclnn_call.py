@@ -60,7 +60,8 @@ class AclnnCall:
         for kind, given, known in (("input", inputs, spec.inputs), ("attribute", attrs, spec.attrs)):
             names = [parameter.name for parameter in known]
             if unknown := sorted(set(given) - set(names)):
-                raise UserError(f"{spec.op_type}: got {kind} {', '.join(unknown)}, expected some of {', '.join(names)}")
+                expected = f"some of {', '.join(names)}" if names else "none"
+                raise UserError(f"{spec.op_type}: got {kind} {', '.join(unknown)}, expected {expected}")
         self.inputs = {name: self._array(name, value) for name, value in inputs.items() if value is not None}
         self.attrs = attrs
         for attr in spec.attrs:

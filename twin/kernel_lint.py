@@ -430,7 +430,8 @@ def lint_files(paths: Iterable[Path]) -> list[LintFinding]:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{path}: got {error}, expected a kernel source in UTF-8") from error
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise UserError(f"{path}: got '{reason}', expected a kernel source in UTF-8") from error
         findings += lint_text(text, str(path))
     return findings
 

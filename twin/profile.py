@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 DTYPE_WORDS = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
 TRACE_VARIABLE = "OPFORGE_TWIN_TRACE"
+_COPIES = 4  # of the inputs, in numpy and on the twin
 LAUNCH_FIGURES = (
     "op_type",
     "tiling_key",
@@ -104,16 +106,24 @@ def make_inputs(
     words = sorted({word for tensor in spec.inputs for word in tensor.dtypes})
     if wanted is not None and wanted not in words:
         raise UserError(f"--dtype: got {dtype!r}, the inputs of {spec.op_type} take {', '.join(words)}")
+    made = [tensor for tensor in spec.inputs if tensor.name in shapes]
+    size = sum(prod(shapes[tensor.name]) * np.dtype(tensor.dtypes[0]).itemsize for tensor in made)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if size > memory // _COPIES:
+        raise UserError(
+            f"--shape: got inputs of {size:,} bytes, expected at most {memory // _COPIES:,} on this machine; a smaller"
+            " shape shows where time goes, too"
+        )
     random = np.random.default_rng(0)
     first = next(shapes[name] for name in known if name in shapes)
     arrays: dict[str, Array] = {}
-    for tensor in (tensor for tensor in spec.inputs if tensor.name in shapes):
+    for tensor in made:
         shape = shapes[tensor.name]
         kind = np.dtype(wanted if wanted in tensor.dtypes else tensor.dtypes[0])
         if tensor.name in given:
             arrays[tensor.name] = given[tensor.name].astype(kind)
         elif np.issubdtype(kind, np.integer):
-            count = int(np.prod(shape))
+            count = prod(shape)
             values = np.arange(1, count + 1) * (first[0] if first else 1) // max(count, 1)
             arrays[tensor.name] = values.astype(kind).reshape(shape)
         else:

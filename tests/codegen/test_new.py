@@ -100,3 +100,8 @@ def test_project_that_cannot_be_finished_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(Exception, match="No space left"):
         new_project("Clip", tmp_path / "clip", "elementwise")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_comes_next_can_be_pasted(tmp_path):
+    shown = new("LeakyClip", "my clips", cwd=tmp_path).stdout
+    assert "next: cd 'my clips' && bash build.sh -u" in shown

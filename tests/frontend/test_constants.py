@@ -24,6 +24,9 @@ def value(text, name="y"):
     ("text", "expected"),
     [
         ("(float[4, 5] x) => (int64[2] y) {y = Shape (x)}", [4, 5]),
+        ("(float[4, 5] x) => (int64 y) {y = Size (x)}", 20),
+        ("(float x) => (int64 y) {y = Size (x)}", 1),
+        ("(float[4, 0] x) => (int64 y) {y = Size (x)}", 0),
         ("(float[4, 5, N] x) => (int64[1] y) {y = Shape <start = 1, end = 2> (x)}", [5]),
         ("(float[4, 5, N] x) => (int64[1] y) {y = Shape <start = -2, end = -1> (x)}", [5]),
         ("(float[4, 5] x) => (int64 y) <int64 one = {1}> {s = Shape (x) y = Gather (s, one)}", 5),
@@ -77,6 +80,7 @@ def test_spellings_of_older_opsets():
     [
         ("(int64[1] x) => (int64[1] y) {y = Identity (x)}", "is an input"),
         ("(int64[1] x) => (int64[1] y) {y = Abs (x)}", "computed by Abs at run time"),
+        ("(float[4, N] x) => (int64 y) {y = Size (x)}", "dims are not known"),
         ("(float[4] x) => (int64 y) <int64 z = {7}, int64 o = {0}> {y = Div (z, o)}", "divides an integer by 0"),
         (
             "(float[4] x) => (y) <int64 a = {0}, int64 b = {9000000000}, int64 c = {1}> {y = Range (a, b, c)}",

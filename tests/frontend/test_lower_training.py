@@ -9,6 +9,7 @@ from training_nodes import NODES, OPTIMIZERS, UPDATES, node_feed, node_model
 from opforge.frontend import convert
 from opforge.frontend.atc_types import is_registered
 from opforge.frontend.execute import execute
+from opforge.frontend.verify import verify
 
 
 def parse(text, opset=18):
@@ -175,6 +176,19 @@ def test_a_node_becomes_standard_nodes(name, rng):
         np.testing.assert_allclose(evaluated[output], wanted, rtol=1e-5, atol=1e-5, err_msg=output)
 
 
+def test_what_only_lowered_nodes_read_goes():
+    """Constants of either kind and what is computed of them; what the source itself does not read stays."""
+    text = """(float[3, 4] x, float[4, 3] dy, float[4, 5, 3] w) => (float[3, 4] r, float[4, 5, 3] g)
+        <float[1] k = {2}, float[1] spare = {3}> {
+        r = com.microsoft.Scale (x, k) unread = Neg (x) s = Shape (w) i = Constant <value = int64 {-1}> ()
+        g = com.microsoft.GatherGrad <axis = 1> (s, i, dy)}"""
+    graph = convert(parse(text), lower_training=True).model.graph
+    assert [tensor.name for tensor in graph.initializer] == ["spare"]
+    read = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+    assert [node.output[0] for node in graph.node if not read.intersection(node.output)] == ["unread"]
+    assert {"s", "i"}.isdisjoint(name for node in graph.node for name in node.output)
+
+
 def run_update(text, feed):
     """What a node writes over its inputs, by name of the input."""
     conversion = convert(node_model(text), lower_training=True)
@@ -192,6 +206,91 @@ def run_update(text, feed):
 def test_a_sum_of_gradients(name, kept, rng):
     feed = node_feed(node_model(UPDATES[name]), rng)
     assert np.array_equal(run_update(UPDATES[name], feed)["buffer"], kept * feed["buffer"] + feed["x"])
+
+
+@pytest.mark.parametrize("dims", [(4, 3), (4, 3, 2, 2)])
+@pytest.mark.parametrize("outputs", ["y", 'y, "", nv', "y, nu, nv, mean, root"])
+def test_running_statistics_are_written_over_their_inputs(outputs, dims, rng):
+    """As by onnxruntime: the new ones have weight 1 - momentum, and the variance is that of the batch."""
+    given = [name for name in outputs.split(", ") if name != '""']
+    declared = ", ".join(f"float{list(dims) if name == 'y' else [3]} {name}" for name in given)
+    text = f"""(float{list(dims)} x, float[3] w, float[3] b, float[3] u, float[3] v) => ({declared})
+        {{{outputs} = m.BatchNormInternal <momentum = 0.7, epsilon = 0.01, training_mode = 1> (x, w, b, u, v)}}"""
+    model = node_model(text)
+    feed = node_feed(model, rng)
+    results = run_update(text, feed)
+    assert list(results) == [*given, "u", "v"]
+    axes, column = (0, *range(2, len(dims))), (-1, *[1] * (len(dims) - 2))
+    wide = {name: array.astype(np.float64) for name, array in feed.items()}
+    mean, variance = wide["x"].mean(axes), wide["x"].var(axes)
+    root = 1 / np.sqrt(variance + 0.01)
+    y = (wide["x"] - mean.reshape(column)) * (root * wide["w"]).reshape(column) + wide["b"].reshape(column)
+    u, v = 0.7 * wide["u"] + 0.3 * mean, 0.7 * wide["v"] + 0.3 * variance
+    expected = {"y": y, "nu": u, "nv": v, "mean": mean, "root": root, "u": u, "v": v}
+    for name, array in results.items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
+    assert all(entry.same for entry in verify(model, convert(model, lower_training=True)))
+
+
+def test_running_statistics_of_two_layers_are_left():
+    text = """(float[4, 3] x, float[3] w, float[3] b, float[3] u, float[3] v) => (float[4, 3] y) <float[4, 3] z>
+        {z = m.BatchNormInternal (x, w, b, u, v) y = m.BatchNormInternal (z, w, b, u, v)}"""
+    left = convert(node_model(text), lower_training=True).left
+    assert ["which other nodes read too" in entry.reason for entry in left] == [True, True]
+
+
+NORM = {"ReduceL1": lambda x, axis: np.abs(x).sum(axis), "ReduceL2": lambda x, axis: np.sqrt((x**2).sum(axis))}
+
+
+@pytest.mark.parametrize(
+    ("options", "inputs", "axes"),
+    [("<keepdims = 0>", "", (0, 1)), ("", ", one", (1,)), ("<keepdims = 0>", ", minus", (0,))],
+)
+@pytest.mark.parametrize("op_type", NORM)
+def test_a_norm_that_the_new_opset_lost(op_type, options, inputs, axes, rng):
+    model = parse(
+        f"""(float[3, 4] x, float[3, 4] y) => (z, r) {{z = com.microsoft.ReluGrad (x, y)
+        one = Constant <value = int64[1] {{1}}> () minus = Constant <value = int64[1] {{-2}}> ()
+        r = {op_type} {options} (x{inputs})}}"""
+    )
+    converted = convert(model, lower_training=True).model
+    assert all(is_registered("", node.op_type, 18) for node in converted.graph.node)
+    feed = {name: rng.normal(size=(3, 4)).astype(np.float32) for name in "xy"}
+    (result,) = onnxruntime.InferenceSession(converted.SerializeToString()).run(["r"], feed)
+    expected = np.asarray(NORM[op_type](feed["x"].astype(np.float64), axes))
+    np.testing.assert_allclose(result.reshape(expected.shape), expected, rtol=1e-5)
+    assert result.ndim == (expected.ndim if options else 2)
+
+
+def test_a_norm_alone_keeps_its_opset():
+    text = "(float[3, 4] x) => (r) {r = ReduceL2 <axes = [1]> (x)}"
+    assert not convert(parse(text, 13), lower_training=True).changed
+    (entry,) = convert(parse(text.replace("<axes = [1]>", "")), lower_training=True).lowered
+    assert entry.into == ["ReduceSumSquare", "Sqrt"]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [("", "int64", "known float type"), ("<noop_with_empty_axes = 1>", "float", "noop_with_empty_axes 1")],
+)
+def test_a_norm_is_left(options, kind, words):
+    reason(parse(f"({kind}[3, 4] x) => (r) {{r = ReduceL2 {options} (x)}}"), words)
+
+
+def test_nodes_without_a_formula_are_named():
+    model = parse(
+        """(float[3, 4] x, float[3, 4] y, bool c) => (r, s, t) {r = com.microsoft.ReluGrad (x, y)
+        [lstm] s = com.microsoft.LSTMGrad (x) [if] t = If (c) <
+            then_branch = g () => (t) {t = com.microsoft.ReluGrad (x, y)},
+            else_branch = h () => (t) {t = NegativeLogLikelihoodLoss (x, y)}>}"""
+    )
+    left = convert(model, lower_training=True).left
+    assert {(entry.node, entry.reason) for entry in left} == {
+        ("lstm", "no formula is known for com.microsoft::LSTMGrad"),
+        ("t", "no formula is known for NegativeLogLikelihoodLoss"),
+        ("t", "lies in graph: node 'if' (If).then_branch, expected the graph of the model"),
+    }
+    assert not convert(model).left
 
 
 @pytest.mark.parametrize("corrected", [0, 1])

@@ -158,6 +158,8 @@ def numbers_of(step, *, is_reset):
     for node in list(model.graph.node):
         if node.op_type == "InPlaceAccumulatorV2":
             wanted[node.output[1]] = node.input[0]
+        elif node.op_type == "BatchNormInternal":
+            wanted |= dict(zip(node.output[1:3], node.input[3:5], strict=True))
         elif node.op_type == "AdamWOptimizer":
             sequences = [next(n for n in model.graph.node if name in n.output) for name in node.input[2:]]
             for sequence in (sequences[0], *sequences[2:]):

@@ -38,9 +38,10 @@ NODES = {
         (float[3, 4, 5] dy, float[3, 4, 5] x, float[4, 5] w, float[3, 1, 1] u, float[3, 1, 1] v)
         => (float[3, 4, 5] dx, float[4, 5] dw, float[4, 5] db)
         {dx, dw, db = m.LayerNormalizationGrad <axis = 1> (dy, x, w, u, v)}""",
-    "BatchNormInternal": """(float[4, 3, 2, 2] x, float[3] w, float[3] b, float[3] u, float[3] v)
+    "BatchNormInternal": """(float[4, 3, 2, 2] x, float[3] w, float[3] b)
         => (float[4, 3, 2, 2] y, float[3] nu, float[3] nv, float[3] mean, float[3] root)
-        {y, nu, nv, mean, root = m.BatchNormInternal <momentum = 0.7, epsilon = 0.01, training_mode = 1>
+        {u = Constant <value = float[3] {1, 2, 3}> () v = Constant <value = float[3] {4, 5, 6}> ()
+        y, nu, nv, mean, root = m.BatchNormInternal <momentum = 0.7, epsilon = 0.01, training_mode = 1>
             (x, w, b, u, v)}""",
     **{
         f"FusedMatMul {left} {right}": f"""(float{left} a, float{right} b) => (float{result} r)
@@ -68,6 +69,14 @@ NODES = {
             ("both", "", 'reduction = "sum", ignore_index = 1', ", float[3] v", ", v"),
         )
     },
+    **{
+        f"SoftmaxCrossEntropyLossGrad int32 {attributes}": _LOSS.format(dims="", more="").replace("int64", "int32")
+        + f"{{r = m.SoftmaxCrossEntropyLossGrad <{attributes}> (dy, p, labels)}}"
+        for attributes in ('reduction = "mean"', 'reduction = "sum", ignore_index = 1')
+    },
+    "SoftmaxCrossEntropyLossGrad all ignored": """(float dy, float[4, 3, 2] p) => (float[4, 3, 2] r)
+        {k = Constant <value = int64[4, 2] {2, 2, 2, 2, 2, 2, 2, 2}> ()
+        r = m.SoftmaxCrossEntropyLossGrad <reduction = "mean", ignore_index = 2> (dy, p, k)}""",
     "SoftmaxCrossEntropyLossInternalGrad": _LOSS.format(dims="", more="")
     + """{k = Constant <value = int64 {2}> ()
         r = m.SoftmaxCrossEntropyLossInternalGrad <reduction = "mean"> (dy, p, labels, "", k)}""",
@@ -84,6 +93,11 @@ NODES = {
         {{{_SHAPE} r = m.GatherGrad <axis = 1> (s, labels, dy)}}""",
     "GatherGrad one": f"""(float[4, 3] dy) => (float[4, 5, 3] r)
         {{{_SHAPE} i = Constant <value = int64 {{-1}}> () r = m.GatherGrad <axis = 1> (s, i, dy)}}""",
+    **{
+        f"GatherGrad of none {dims} {axis}": f"""(float{dy} dy, int64{dims} labels) => (float[4, 5, 3] r)
+            {{{_SHAPE} r = m.GatherGrad <axis = {axis}> (s, labels, dy)}}"""
+        for dims, axis, dy in (([0], 0, [0, 5, 3]), ([0], -1, [4, 5, 0]), ([2, 0], 1, [4, 2, 0, 3]))
+    },
     "GatherElementsGrad": f"""(float[4, 2, 3] dy, int64[4, 2, 3] labels) => (float[4, 5, 3] r)
         {{{_SHAPE} r = m.GatherElementsGrad <axis = 1> (dy, s, labels)}}""",
     "GatherNDGrad": f"""(float[6, 3] dy, int64[6, 2] labels) => (float[4, 5, 3] r)
