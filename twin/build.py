@@ -75,9 +75,16 @@ def soc_properties(soc: str) -> dict[str, Any]:
     """
     socs = npu_model()["soc"]
     if soc not in socs:
-        raise UserError(f"soc: got {soc!r}, expected one of {', '.join(socs)}")
+        raise UserError(f"soc: got {soc!r}, expected a chip, as in Ascend910B1: {known_socs()}")
     properties: dict[str, Any] = socs[soc]
     return properties
+
+
+def known_socs() -> str:
+    """The directories of SoCs, each with its chips."""
+    socs = npu_model()["soc"]
+    chips = {soc["dir"]: [name for name, other in socs.items() if other["dir"] == soc["dir"]] for soc in socs.values()}
+    return ", ".join(f"{directory} ({', '.join(names)})" for directory, names in chips.items())
 
 
 def _twin_dir(project: Project) -> Path:
