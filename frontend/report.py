@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # Rows of a table, and letters of a reason, that somebody reads on a terminal.
 _ROWS = 20
 _REASON_LENGTH = 1000
+# Types of nodes that take less of a step are counted only.
+_LEAST_SHARE = 0.01
 
 
 def _text(name: object, length: int = 80) -> Text:
@@ -114,7 +116,6 @@ def print_step(step: StepTime) -> None:
         return
     columns = ("node", "estimate", "of step", "read", "written", "moved / minimal")
     table = _table("on the twin: estimates in us, moved bytes", *columns)
-    table.columns[0].min_width = 18
     for entry in step.ours[:_ROWS]:
         read, written, minimal = map(entry.total, ("gm_bytes_read", "gm_bytes_written", "minimal_bytes"))
         calls = f" ({len(entry.calls)} calls)" if len(entry.calls) > 1 else ""
@@ -122,18 +123,32 @@ def print_step(step: StepTime) -> None:
             _text(entry.name or entry.key) + calls,
             f"{entry.estimate_us:.2f}",
             f"{100 * step.share(entry.estimate_us):.1f} %",
-            str(read),
-            str(written),
+            _bytes(read),
+            _bytes(written),
             f"{(read + written) / minimal:.2f}" if minimal else "-",
         )
     _print_cut(console, table, len(step.ours))
+    table = _table("the whole step by type of node: estimates in us", "type", "nodes", "estimate", "of step", "moved")
+    types = [entry for entry in step.types if step.share(entry.estimate_us) >= _LEAST_SHARE]
+    for kind in types:
+        share = f"{100 * step.share(kind.estimate_us):.1f} %"
+        table.add_row(_text(kind.type), str(kind.nodes), f"{kind.estimate_us:.2f}", share, _bytes(kind.moved_bytes))
+    console.print(table)
+    if more := len(step.types) - len(types):
+        console.print(f"... and {more} types of less than {100 * _LEAST_SHARE:.0f} % each; --json has all of them")
     ours, others = (sum(entry.estimate_us for entry in entries) for entries in (step.ours, step.others))
     parts = [f"{ours:.1f} us on the twin"]
     if step.others:
-        parts.append(f"{others:.1f} us for other nodes ({len(step.others)}, each alone and at its best)")
+        each = f"{len(step.others)}, each alone and at its best, {step.launches_us:.1f} us of it launches"
+        parts.append(f"{others:.1f} us for other nodes ({each})")
     if step.free:
         parts.append(f"nothing for {step.free} that move no data")
     console.print(f"step: an estimate of {step.total_us:.1f} us: {', '.join(parts)}")
+
+
+def _bytes(count: int) -> str:
+    """A number of bytes, exact up to six digits."""
+    return str(count) if count < 10**6 else f"{count / 10**6:.1f} MB"
 
 
 def _range(array: Array) -> tuple[str, str]:

@@ -288,7 +288,14 @@ def test_run_writes_types_and_bytes_as_json(tmp_path, calls, feed):
     opforge("run", tmp_path / "m.onnx", "--inputs", tmp_path / "in.npz", "--json", tmp_path / "r.json")
     assert json.loads((tmp_path / "r.json").read_text()) == {
         "outputs": [{"name": "y", "dtype": "float32", "shape": [3, 3]}],
-        "step": {"estimate_us": 7.5, "ours_us": 7.5, "others_us": 0, "others": 0, "free": 0},
+        "step": {
+            "estimate_us": 7.5,
+            "ours_us": 7.5,
+            "others_us": 0,
+            "others": 0,
+            "others_launches_us": 0.0,
+            "free": 0,
+        },
         "nodes": [
             {
                 "node": "n",
@@ -303,6 +310,7 @@ def test_run_writes_types_and_bytes_as_json(tmp_path, calls, feed):
                 "blocks": 2,
             }
         ],
+        "types": [{"type": "GroupedBiasAddGrad", "nodes": 1, "estimate_us": 7.5, "moved_bytes": 108, "share": 1.0}],
     }
 
 

@@ -1,6 +1,7 @@
 """`opforge run` with the time of a whole step: estimates of the twin for our nodes, a simpler one for all others."""
 
 import json
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -108,7 +109,7 @@ def test_the_trace_has_every_node_and_the_cores_of_ours(step):
     trace = json.loads((folder / "t.json").read_text())
     events = trace["traceEvents"]
     assert "estimate" in trace["otherData"]["note"]
-    nodes = [event for event in events if event["ph"] == "X" and event["pid"] == -1]
+    nodes = [event for event in events if event["ph"] == "X" and event["pid"] == 1000]
     assert len(nodes) == report["step"]["others"] + len(report["nodes"])
     for before, after in pairwise(nodes):
         assert before["ts"] + before["dur"] == pytest.approx(after["ts"])
@@ -118,7 +119,8 @@ def test_the_trace_has_every_node_and_the_cores_of_ours(step):
     assert [(event["name"], event["dur"]) for event in ours] == [
         (node["node"], node["estimate_us"]) for node in report["nodes"]
     ]
-    cores = [event for event in events if event["ph"] == "X" and event["pid"] >= 0]
+    cores = [event for event in events if event["ph"] == "X" and event["pid"] != 1000]
+    assert min(core["pid"] for core in cores) >= 0
     for event in ours:
         own = [core for core in cores if event["ts"] <= core["ts"] < event["ts"] + event["dur"]]
         cores = [core for core in cores if core not in own]
@@ -130,8 +132,33 @@ def test_the_trace_has_every_node_and_the_cores_of_ours(step):
     assert len(named) == len(set(named))
 
 
+def test_every_type_of_node_is_counted(step):
+    _, folder, printed = step
+    report = json.loads((folder / "r.json").read_text())
+    spans = [
+        e for e in json.loads((folder / "t.json").read_text())["traceEvents"] if e["ph"] == "X" and e["pid"] == 1000
+    ]
+    for entry in report["types"]:
+        own = [span for span in spans if span["args"]["type"] == entry["type"]]
+        assert entry["nodes"] == len(own)
+        assert entry["estimate_us"] == pytest.approx(sum(span["dur"] for span in own))
+        assert entry["moved_bytes"] == sum(span["args"]["moved_bytes"] for span in own)
+        row = rf"{entry['type']} +│ {entry['nodes']} +│ {entry['estimate_us']:.2f} +│ {100 * entry['share']:.1f} %"
+        assert bool(re.search(row, printed)) == (entry["share"] >= 0.01)
+    times = [entry["estimate_us"] for entry in report["types"]]
+    assert times == sorted(times, reverse=True)
+    assert sum(entry["nodes"] for entry in report["types"]) == len(spans)
+    assert sum(entry["share"] for entry in report["types"]) == pytest.approx(1)
+    for node in report["nodes"]:
+        (entry,) = (entry for entry in report["types"] if entry["type"] == node["op"])
+        assert entry["moved_bytes"] >= node["gm_bytes_read"] + node["gm_bytes_written"]
+    launches = report["step"]["others_launches_us"]
+    assert launches == pytest.approx(5 * report["step"]["others"])
+    assert f"{launches:.1f} us of it launches" in " ".join(printed.split())
+
+
 def best_us(moved, products=0.0, peak=1024):
-    """By hand: 5 us of launch, then 1.6 TB/s or 24 cube cores at 1850 MHz."""
+    """By hand: 5 us of launch, then 1.6 TB/s or 24 cube cores at 1850 MHz, which multiply whole blocks."""
     return 5 + max(moved / 1.6e12, products / (peak * 24 * 1850e6)) * 1e6
 
 
@@ -141,20 +168,37 @@ def best_us(moved, products=0.0, peak=1024):
         ("(float[512, 512] a, float[512, 512] b) => (float[512, 512] y) {y = MatMul (a, b)}", best_us(3 << 20, 512**3)),
         (
             "(float16[4, 8, 16] a, float16[4, 16, 32] b) => (float16[4, 8, 32] y) {y = MatMul (a, b)}",
-            best_us(2 * 4 * (8 * 16 + 16 * 32 + 8 * 32), 4 * 8 * 16 * 32, 4096),
+            best_us(2 * 4 * (8 * 16 + 16 * 32 + 8 * 32), 4 * 16 * 16 * 32, 4096),
         ),
         (
             "(float[64, 512] a, float[1024, 512] b, float[1024] c) => (y) {y = Gemm <transB=1> (a, b, c)}",
             best_us(4 * (64 * 512 + 1024 * 512 + 1024 + 64 * 1024), 64 * 512 * 1024),
         ),
         (
-            "(float[2, 4, 10, 10] x, float[6, 2, 3, 3] w) => (float[2, 6, 8, 8] y) {y = Conv <group = 2> (x, w)}",
-            best_us(4 * (800 + 108 + 768), 2 * 6 * 8 * 8 * 2 * 9),
+            "(float[40, 25, 512] a, float[512, 512] b) => (float[40, 25, 512] y) {y = MatMul (a, b)}",
+            best_us(4 * (2 * 1000 + 512) * 512, 1008 * 512 * 512),
         ),
         (
-            "(float[2, 4, 8, 8] x, float[4, 6, 3, 3] w) => (float[2, 6, 10, 10] y) {y = ConvTranspose (x, w)}",
-            best_us(4 * (512 + 216 + 1200), 2 * 4 * 8 * 8 * 6 * 9),
+            "(float[40, 25, 511] a, float[40, 511, 500] b) => (float[40, 25, 500] y) {y = MatMul (a, b)}",
+            best_us(4 * 40 * (25 * 511 + 511 * 500 + 25 * 500), 40 * 32 * 512 * 512),
         ),
+        (
+            "(float[2, 64, 32, 32] x, float[24, 64, 3, 3] w) => (float[2, 24, 30, 30] y) {y = Conv (x, w)}",
+            best_us(4 * (2 * 64 * 1024 + 24 * 576 + 2 * 24 * 900), 1808 * 576 * 32),
+        ),
+        (
+            "(float[1, 64, 30, 30] x, float[64, 1, 7, 7] w) => (float[1, 64, 24, 24] y) {y = Conv <group = 64> (x, w)}",
+            best_us(4 * (64 * 900 + 64 * 49 + 64 * 576), 64 * 576 * 52 * 16),
+        ),
+        (
+            "(float[1, 64, 30, 30] x, float[64, 24, 3, 3] w) => (float[1, 24, 32, 32] y) {y = ConvTranspose (x, w)}",
+            best_us(4 * (64 * 900 + 64 * 216 + 24 * 1024), 912 * 64 * 224),
+        ),
+        (
+            "(float[1000, 64] t, int64[5] i) => (float[5, 64] y) {y = Gather (t, i)}",
+            best_us(5 * 8 + 2 * 5 * 64 * 4),
+        ),
+        ("(float[4, 64] t, int64[500] i) => (y) {y = Gather (t, i)}", best_us(500 * 8 + 4 * 64 * 4 + 500 * 64 * 4)),
         ("(float[1000, 1000] x) => (float[1000, 1000] y) {y = Add (x, x)}", best_us(8_000_000)),
         ("(float[4, 6] x) => (float[6, 4] y) <int64[2] s = {6, 4}> {y = Reshape (x, s)}", 0),
     ],
@@ -273,5 +317,5 @@ def test_names_cannot_style_the_terminal_nor_leave_the_trace(plain):
     assert result.exit_code == 0, result.output
     assert "\x1b[31m" not in result.output
     events = json.loads((plain / "t.json").read_text())["traceEvents"]
-    assert [event["name"] for event in events if event["ph"] == "X" and event["pid"] == -1] == ['"}]\x1b[31m[red]']
+    assert [event["name"] for event in events if event["ph"] == "X" and event["pid"] == 1000] == ['"}]\x1b[31m[red]']
     assert not [path for path in plain.iterdir() if path.name.startswith(".")]
