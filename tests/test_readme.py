@@ -72,6 +72,12 @@ def test_commands_of_the_readme_print_what_it_says(tmp_path):
     assert made <= set((ROOT / ".gitignore").read_text().splitlines())
 
 
+def test_picture_fits_on_a_phone():
+    picture = (ROOT / "README.md").read_text().split("```")[1]
+    assert "──►" in picture
+    assert max(map(len, picture.splitlines())) <= 42
+
+
 def test_texts_make_the_wheel_as_the_tutorial_does():
     tutorial = (ROOT / "docs" / "tutorial.md").read_text()
     for text in ("README.md", "CONTRIBUTING.md"):
