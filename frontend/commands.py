@@ -131,8 +131,8 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
     print_conversion(conversion)
     if differing:
         typer.echo(f"outputs that differ: {differing} of {len(comparisons or ())}; no model was written")
-    for report in reports:
-        typer.echo(f"{report.what}: {path_text(report.target)}")
+    if options.html is not None:
+        typer.echo(f"report: {path_text(options.html)}")
     return int(differing > 0)
 
 

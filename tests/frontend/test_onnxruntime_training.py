@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from make_training_steps import HERE, STEPS, numbers_of, sample
+from make_training_steps import HERE, STEPS, numbers_of, sample, stored
 from onnx import TensorProto, helper, numpy_helper
 from training_nodes import NODES, node_feed, node_model
 
@@ -110,9 +110,9 @@ def test_a_lowered_node(name):
 @pytest.mark.parametrize("name", STEPS)
 def test_the_stored_numbers_of_a_step(name, is_reset):
     step = training_step(*(onnx.load(HERE / f"{name}_{kind}.onnx") for kind in ("training", "optimizer")), name)
-    wanted = np.load(HERE / f"{name}_step.npz")
+    wanted = stored(name, is_reset=is_reset)
     for key, got in numbers_of(step, is_reset=is_reset).items():
-        np.testing.assert_allclose(sample(got), wanted[key][int(is_reset)], rtol=1e-5, atol=1e-6, err_msg=key)
+        np.testing.assert_allclose(sample(got), wanted[key], rtol=1e-5, atol=1e-6, err_msg=key)
 
 
 def test_steps_on_gradients_summed_over_several_runs(tmp_path):

@@ -80,7 +80,7 @@ def test_the_page_says_what_the_report_says(step):
     assert "15 before, 18 after" in page.text
     command = re.search(r"<code>(.*?)</code>", text)[1]
     assert shlex.split(command)[:3] == ["opforge", "convert", str(source)]
-    assert set(command.split()) >= {"--lower-training", "--patterns", "--verify", "--report", "--json"}
+    assert set(command.split()) >= {"--lower-training", "--patterns", "--verify", "--report"}
 
 
 def test_the_nodes_of_each_type_are_counted(step):

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from make_training_steps import HERE, STEPS, feed, sample
+from make_training_steps import HERE, STEPS, feed, sample, stored
 from onnx import helper
 
 from opforge.frontend import convert
@@ -33,11 +33,10 @@ def test_a_whole_step(name, is_reset):
     given = {value.name: arrays[value.name] for value in session.get_inputs()}
     names = [value.name for value in session.get_outputs()]
     results = dict(zip(names, session.run(None, given), strict=True))
-    wanted = np.load(HERE / f"{name}_step.npz")
-    assert len(wanted.files) == len(names)
-    for key in wanted.files:
+    wanted = stored(name, is_reset=is_reset)
+    assert len(wanted) == len(names)
+    for key, numbers in wanted.items():
         got = sample(results[names[0] if key == "loss" else f"{key}_updated"])
-        numbers = wanted[key][int(is_reset)]
         np.testing.assert_allclose(got, numbers, rtol=1e-4, atol=1e-5 * max(np.abs(numbers).max(), 1), err_msg=key)
 
 
@@ -68,8 +67,7 @@ def test_the_numbers_can_be_verified(name):
     arrays = {key: array for key, array in sample_inputs(step, conversion).items() if key in kept}
     results = execute(conversion.model, arrays, operators="function")
     assert all(np.isfinite(array).all() for array in results.values())
-    with np.load(HERE / f"{name}_step.npz") as wanted:
-        assert len(wanted.files) == len(comparisons)
+    assert len(stored(name, is_reset=False)) == len(comparisons)
 
 
 def whole(name):
@@ -77,7 +75,15 @@ def whole(name):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"adam_mode": 0}, {"correct_bias": 0}, {"weight_decay": 0.3}, {"alpha": 0.5}, {"epsilon": 0.1}]
+    "changes",
+    [
+        {"adam_mode": 0},
+        {"correct_bias": 0},
+        {"weight_decay": 0.3},
+        {"weight_decay": 0.0},
+        {"alpha": 0.5},
+        {"epsilon": 0.1},
+    ],
 )
 def test_every_setting_of_the_optimizer_is_compared(changes):
     """The step with other settings converts to the same numbers, and differs from the conversion of the original."""
