@@ -96,7 +96,7 @@ def _soc_table() -> str:
     for name, soc in npu_model()["soc"].items():
         cores = soc.get("cores", 0)
         # What the platform reports of L1, as "ub" is what it reports of UB: both end with bytes that are not ours.
-        l1 = soc["l1"] - (L1_RESERVED_BYTES if soc["arch"] == 2201 else 0)
+        l1 = soc["l1"] - (L1_RESERVED_BYTES if "aic" in soc else 0)
         numbers = [soc.get("aic", cores), soc.get("aiv", cores), soc["mhz"], soc["ub"], l1]
         numbers += [soc.get(key, 0) for key in ("l0a", "l0b", "l0c", "l2")]
         rows.append(f'OPFORGE_SOC("{name}", "{soc["dir"]}", {soc["arch"]}, {", ".join(map(str, numbers))})\n')
