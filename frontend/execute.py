@@ -13,6 +13,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_conv_transpose import ConvTranspose as ReferenceConvTranspose
 from onnx.reference.ops.op_cum_sum import CumSum as ReferenceCumSum
 from onnx.reference.ops.op_loop import Loop as ReferenceLoop
 
@@ -178,7 +179,7 @@ def run_model(
         # A function that the model itself defines under such a name decides what its nodes compute.
         if key.domain == OPFORGE_DOMAIN or (key.domain, key.op_type) not in view.functions
     ]
-    foreign = [known for known in source_operators() if (known.op_domain, known.__name__) not in view.functions]
+    foreign = [known for known in source_operators(view) if (known.op_domain, known.__name__) not in view.functions]
     dense, stays = without_sparse(view, folder)
     for name, reason in stays.items():
         raise UserError(f"model: cannot be executed: the sparse constant {shown(name)} {reason}")
@@ -228,12 +229,25 @@ class CumSum(ReferenceCumSum):
         return results
 
 
+class ConvTranspose(ReferenceConvTranspose):
+    """onnx's `ConvTranspose`, one group after the other; its own mixes up groups of several channels."""
+
+    op_domain = ""
+
+    def _run(self, X: Array, W: Array, B: Array | None = None, *args: Any, **options: Any) -> tuple[Array, ...]:  # noqa: N803  # the evaluator's names
+        """Spread each element over its window."""
+        parts = zip(*(np.split(value, options["group"], axis) for value, axis in ((X, 1), (W, 0))), strict=True)
+        run: Any = super()._run
+        joined = np.concatenate([run(*part, None, *args, **{**options, "group": 1})[0] for part in parts], 1)
+        return (joined if B is None else joined + B.reshape(-1, *[1] * (X.ndim - 2)),)
+
+
 def _evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator]:
     """An evaluator that knows our operators in subgraphs and in bodies of local functions too."""
 
     class Evaluator(ReferenceEvaluator):
         def __init__(self, proto: Any, **options: Any) -> None:
-            super().__init__(proto, **{**options, "new_ops": [*implementations, CumSum, Loop]})
+            super().__init__(proto, **{**options, "new_ops": [*implementations, ConvTranspose, CumSum, Loop]})
 
     return Evaluator
 

@@ -8,8 +8,9 @@ from math import pi, prod, sqrt
 import numpy as np
 
 from opforge.frontend.graph import INPUT
-from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value
+from opforge.frontend.lowering import MICROSOFT, REPAIR, Key, Lowering, NotLowered, Site, Value, whole
 from opforge.frontend.names import shown
+from opforge.frontend.value_types import ELEMENT_TYPES
 
 # The tanh approximation of Gelu: 0.5 x (1 + tanh(_FAST (x + _CUBE x^3))).
 _FAST, _CUBE = sqrt(2 / pi), 0.044715
@@ -17,6 +18,10 @@ _FAST, _CUBE = sqrt(2 / pi), 0.044715
 
 def _relu_grad(site: Site, dy: Value, y: Value) -> Value:
     return site.op("Where", site.op("Greater", y, 0.0), dy, 0.0)
+
+
+def _leaky_relu_grad(site: Site, dy: Value, y: Value) -> Value:
+    return site.op("Where", site.op("Greater", y, 0.0), dy, site.attribute("alpha", 0.01) * dy)
 
 
 def _sigmoid_grad(_: Site, dy: Value, y: Value) -> Value:
@@ -99,6 +104,22 @@ def _layer_norm_grad(site: Site, dy: Value, x: Value, scale: Value, mean: Value,
     return [dx, (dy * hat).sum(outer), dy.sum(outer)]
 
 
+def _rms_norm(site: Site, x: Value, scale: Value) -> list[Value]:
+    """A layer normalisation that takes no mean away, with the inverse root that its gradient reads."""
+    if x.type.dtype in ("float16", "bfloat16"):
+        raise NotLowered(f"needs float32 or float64, in which it would count; {shown(x.name)} is {x.type}")
+    inner = range(site.attribute("axis", -1) % x.rank, x.rank)
+    inv_std = 1.0 / site.op("Sqrt", (x * x).mean(inner) + site.attribute("epsilon", 1e-5))
+    return [x * inv_std * scale, inv_std]
+
+
+def _rms_norm_grad(site: Site, dy: Value, x: Value, scale: Value, inv_std: Value) -> list[Value]:
+    """With h = x inv_std and g = dy scale: inv_std (g - h mean(g h))."""
+    axis = site.attribute("axis", -1) % x.rank
+    hat, g = x * inv_std, dy * scale
+    return [inv_std * (g - hat * (g * hat).mean(range(axis, x.rank))), (dy * hat).sum(range(axis))]
+
+
 def _batch_norm(site: Site, x: Value, scale: Value, bias: Value, mean: Value, variance: Value) -> list[Value]:
     """Batch normalisation in training, with the mean and the inverse standard deviation that its gradient reads."""
     if not site.attribute("training_mode", 1):
@@ -129,31 +150,37 @@ def _cross_entropy_grad(
     bias: Value | None = None,
 ) -> Value:
     """(softmax - one_hot) times weight of the label times dY; for a mean over the sum of these weights."""
-    shape = log_prob.shape
-    hot = site.op("OneHot", labels, _like_labels(site, labels, shape[1]), site.numbers([0.0, 1.0]), axis=1)
+    rank, classes = log_prob.rank, log_prob.dim(1)
+    hot = site.op("OneHot", labels, _like_labels(site, labels, classes), site.numbers([0.0, 1.0]), axis=1)
     reduction = site.attribute("reduction", "mean")
     if reduction not in ("mean", "sum", "none"):
         raise NotLowered(f"has the reduction {shown(reduction)}, expected mean, sum or none")
-    label_shape = (shape[0], *shape[2:])
-    column = (shape[0], 1, *shape[2:])
     index = int(site.known(ignored).item()) if ignored else site.attribute("ignore_index", None)
     gradient = site.op("Exp", log_prob) - hot
     if weight is None and index is None:
-        gradient = gradient / prod(label_shape) if reduction == "mean" else gradient
+        gradient = gradient / _count(site, log_prob, labels) if reduction == "mean" else gradient
     else:
-        ones = site.numbers(np.ones(shape[1])) if weight is None else weight
-        factor = (hot * ones.reshape(1, -1, *[1] * (len(shape) - 2))).sum([1])
+        ones = site.numbers(np.ones(classes)) if weight is None else weight
+        factor = (hot * ones.reshape(1, -1, *[1] * (rank - 2))).sum([1])
         if index is not None:
             is_ignored = site.op("Equal", labels, _like_labels(site, labels, index))
             factor = site.op("Where", is_ignored, 0.0, factor)
         if reduction == "mean":
-            total = factor.sum(range(len(label_shape)))
+            total = factor.sum(range(rank - 1))
             # Where all labels are ignored, there is no gradient.
             factor = factor / site.op("Where", site.op("Equal", total, 0.0), 1.0, total)
-        gradient = gradient * factor.reshape(*column)
+        gradient = gradient * factor.unsqueeze(1)
     # A constant dY stays out of arithmetic with other constants, which ATC would drop.
-    gradient = gradient * (dy if reduction != "none" else dy.reshape(*column))
-    return gradient if bias is None else gradient + bias.reshape(*shape)
+    gradient = gradient * (dy if reduction != "none" else dy.unsqueeze(1))
+    return gradient if bias is None else gradient + bias.reshape(*log_prob.dims)
+
+
+def _count(site: Site, log_prob: Value, labels: Value) -> Value | float:
+    """How many labels there are; counted by a node where the model does not say it."""
+    sizes = whole(log_prob.dims)
+    if sizes is None:
+        return site.op("Cast", site.op("Size", labels), to=ELEMENT_TYPES[site.dtype])
+    return prod(sizes) // sizes[1]
 
 
 def _like_labels(site: Site, labels: Value, number: int) -> Value:
@@ -181,6 +208,26 @@ def _dropout_grad(
     return site.op("Where", mask, dy / (1.0 - share), 0.0)
 
 
+def _div_grad(site: Site, dy: Value, a: Value, b: Value) -> list[Value | None]:
+    """Sums of dY / B and -dY A / B^2 over what A and B were repeated along."""
+    has_a, has_b = (any(name for name in site.node.output[place : place + 1]) for place in range(2))
+    return [
+        _unrepeated(dy / b, dy, a, b) if has_a else None,
+        _unrepeated(site.op("Neg", dy * a / (b * b)), dy, b, a) if has_b else None,
+    ]
+
+
+def _unrepeated(value: Value, result: Value, part: Value, other: Value) -> Value:
+    """The sum of a value of the shape of `result` to the shape of `part`, which was combined with `other`."""
+    first = result.rank - part.rank
+    others = [1] * (result.rank - other.rank) + other.dims
+    for axis, dim in enumerate(part.dims, first):
+        if dim is None and others[axis] != 1:
+            raise NotLowered(f"needs a known shape; {shown(part.name)} is {part.type}; {REPAIR}")
+    repeated = [axis for axis, dim in enumerate(part.dims) if dim == 1 and result.dims[first + axis] != 1]
+    return value.sum(range(first)).sum(repeated, keepdims=True)
+
+
 def _reduce_l1(site: Site, x: Value, axes: Value | None = None) -> Value:
     return _norm(site, "ReduceSum", site.op("Abs", x), axes)
 
@@ -202,18 +249,21 @@ _FORMULAS: Mapping[str, Lowering] = {
     "BiasFastGeluGrad_dX": _bias_fast_gelu_grad,
     "BiasGelu": _bias_gelu,
     "BiasGeluGrad_dX": _bias_gelu_grad,
+    "DivGrad": _div_grad,
     "DropoutGrad": _dropout_grad,
     "FastGelu": _fast_gelu,
     "FastGeluGrad": _fast_gelu_grad,
     "Gelu": _gelu,
     "GeluGrad": _gelu_grad,
     "LayerNormalizationGrad": _layer_norm_grad,
+    "LeakyReluGrad": _leaky_relu_grad,
     "LogSoftmaxGrad": _log_softmax_grad,
     "LogSoftmaxGrad_13": _log_softmax_grad,
     "QuickGelu": _quick_gelu,
     "QuickGeluGrad": _quick_gelu_grad,
     "ReluGrad": _relu_grad,
     "SigmoidGrad": _sigmoid_grad,
+    "SimplifiedLayerNormalizationGrad": _rms_norm_grad,
     "SoftmaxCrossEntropyLossGrad": _cross_entropy_grad,
     "SoftmaxCrossEntropyLossInternal": _cross_entropy,
     "SoftmaxCrossEntropyLossInternalGrad": _cross_entropy_grad,
@@ -223,6 +273,8 @@ _FORMULAS: Mapping[str, Lowering] = {
 }
 FUNCTIONS: Mapping[Key, Lowering] = {
     **{(MICROSOFT, name): formula for name, formula in _FORMULAS.items()},
+    # onnxruntime puts it into the standard's own domain.
+    ("", "SimplifiedLayerNormalization"): _rms_norm,
     # Of opset 18, which is made, ATC has no parser for them.
     ("", "ReduceL1"): _reduce_l1,
     ("", "ReduceL2"): _reduce_l2,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 
-from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value
+from opforge.frontend.lowering import MICROSOFT, REPAIR, Key, Lowering, NotLowered, Site, Value, whole
 from opforge.frontend.names import shown
 from opforge.frontend.value_types import ELEMENT_TYPES
 
@@ -42,30 +43,32 @@ def _scale(site: Site, x: Value, scale: Value) -> Value:
 
 def _gather_grad(site: Site, shape: Value, indices: Value, dy: Value) -> Value:
     """Add up along one axis; all axes of the indices become that one."""
-    dims = [int(dim) for dim in site.known(shape)]
+    dims = site.sizes(shape)
     axis = site.attribute("axis", 0) % max(len(dims), 1)
-    count = int(np.prod(indices.shape))
-    flat = [*dims[:axis], count, *dims[axis + 1 :]]
-    column = [1] * len(dims)
-    column[axis] = count
-    if site.is_known(indices):
-        spread = site.array(np.broadcast_to(site.known(indices).reshape(column), flat))
+    sizes = whole(indices.dims)
+    flat = [*dims[:axis], None if sizes is None else prod(sizes), *dims[axis + 1 :]]
+    column = [*[1] * axis, flat[axis], *[1] * (len(dims) - axis - 1)]
+    added = dy.reshape(*flat)
+    full = whole(flat)
+    if full is None:
+        spread = site.op("Expand", indices.reshape(*column), site.op("Shape", added))
+    elif site.is_known(indices):
+        spread = site.array(np.broadcast_to(site.known(indices).reshape(whole(column)), full))
     else:
-        spread = site.op("Expand", indices.reshape(*column), site.ints(flat))
-    zeros = site.zeros(dims, indices)
-    return site.op("ScatterElements", zeros, spread, dy.reshape(*flat), axis=axis, reduction="add")
+        spread = site.op("Expand", indices.reshape(*column), site.ints(full))
+    zeros = site.zeros(dims, shape, indices)
+    return site.op("ScatterElements", zeros, spread, added, axis=axis, reduction="add")
 
 
 def _gather_elements_grad(site: Site, dy: Value, shape: Value, indices: Value) -> Value:
-    dims = [int(dim) for dim in site.known(shape)]
-    zeros = site.zeros(dims, indices)
+    zeros = site.zeros(site.sizes(shape), shape, indices)
     return site.op("ScatterElements", zeros, indices, dy, axis=site.attribute("axis", 0), reduction="add")
 
 
 def _gather_nd_grad(site: Site, shape: Value, indices: Value, dy: Value) -> Value:
     if batch := site.attribute("batch_dims", 0):
         raise NotLowered(f"has batch_dims {batch}, expected 0")
-    zeros = site.zeros([int(dim) for dim in site.known(shape)], indices)
+    zeros = site.zeros(site.sizes(shape), shape, indices)
     return site.op("ScatterND", zeros, indices, dy, reduction="add")
 
 
@@ -79,7 +82,7 @@ def _slice_grad(
     steps: Value | None = None,
 ) -> Value:
     """Put the slice back onto zeros, one axis after the other."""
-    dims = [int(dim) for dim in site.known(shape)]
+    dims = site.sizes(shape)
     first, last = site.known(starts).tolist(), site.known(ends).tolist()
     places = site.known(axes).tolist() if axes else list(range(len(first)))
     widths = site.known(steps).tolist() if steps else [1] * len(first)
@@ -87,21 +90,25 @@ def _slice_grad(
     taken = {}
     for begin, end, place, width in zip(first, last, places, widths, strict=True):
         axis = place % len(dims)
-        taken[axis] = range(dims[axis])[slice(begin, end, width)]
+        if (size := dims[axis]) is None:
+            raise NotLowered(f"needs a known dim {axis}; {shown(shape.name)} is {dims}; {REPAIR}")
+        taken[axis] = range(size)[slice(begin, end, width)]
         # A stop before the first element is written as a very small end, which Python reads the same way.
         part[axis] = len(taken[axis])
     result = dy
     for axis, picked in taken.items():
-        size, grown = dims[axis], [*part]
-        grown[axis] = size
+        grown = [*part]
+        grown[axis] = dims[axis]
         if picked.step == 1 and part[axis]:
             pads = np.zeros((2, len(dims)), np.int64)
-            pads[:, axis] = picked.start, size - picked.stop
+            pads[:, axis] = picked.start, dims[axis] - picked.stop
             result = site.op("Pad", result, site.ints(pads.reshape(-1)))
+        elif (sizes := whole(part)) is None:
+            raise NotLowered(f"needs a known shape to skip elements; {shown(shape.name)} is {dims}; {REPAIR}")
         else:
             column = [1] * len(dims)
             column[axis] = part[axis]
-            rows = site.array(np.broadcast_to(np.array(picked, np.int64).reshape(column), part))
+            rows = site.array(np.broadcast_to(np.array(picked, np.int64).reshape(column), sizes))
             result = site.op("ScatterElements", site.numbers(np.zeros(grown)), rows, result, axis=axis)
         part = grown
     return result
@@ -113,7 +120,7 @@ def _concat_training(site: Site, *parts: Value) -> list[Value]:
     joined = site.op("Concat", *parts, axis=axis)
     if len(site.node.output) < 2 or not site.node.output[1]:
         return [joined]
-    return [joined, site.ints(part.shape[axis] for part in parts)]
+    return [joined, site.ints(part.dim(axis) for part in parts)]
 
 
 def _split_training(site: Site, x: Value, sizes: Value) -> list[Value]:
@@ -123,6 +130,10 @@ def _split_training(site: Site, x: Value, sizes: Value) -> list[Value]:
 def _reduce_sum_training(site: Site, x: Value, axes: Value) -> Value:
     options = {name: site.attribute(name, default) for name, default in (("keepdims", 1), ("noop_with_empty_axes", 0))}
     return site.op("ReduceSum", x, axes, **options)
+
+
+def _trilu(site: Site, x: Value, k: Value | None = None) -> Value:
+    return site.op("Trilu", x, k, upper=site.attribute("upper", 1))
 
 
 def _pass_through(site: Site, *values: Value) -> list[Value]:
@@ -142,5 +153,6 @@ _FORMULAS: Mapping[str, Lowering] = {
     "Scale": _scale,
     "SliceGrad": _slice_grad,
     "SplitTraining": _split_training,
+    "Trilu": _trilu,
 }
 MOVES: Mapping[Key, Lowering] = {(MICROSOFT, name): formula for name, formula in _FORMULAS.items()}

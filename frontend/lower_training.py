@@ -9,6 +9,7 @@ from onnx import NodeProto, helper
 
 from opforge.frontend.constants import text_attribute
 from opforge.frontend.graph import Scope, normal_domain
+from opforge.frontend.lowering import REPAIR
 from opforge.frontend.names import shown
 from opforge.frontend.rules import Around, Context, Match, Refusal, Rule
 from opforge.frontend.standard import constant, with_axes
@@ -37,25 +38,34 @@ class LowerBatchNormalizationGrad(Rule):
             )
         dy, x, scale, mean, invstd = node.input
         known = context.types.of(scope, x)
-        if known.shape is None or None in known.shape or len(known.shape) < 2:
-            return Refusal(f"needs an input of known shape; {shown(x)} is {known}")
+        if known.shape is None or len(known.shape) < 2 or not known.shape[1]:
+            return Refusal(f"needs an input of known rank and channels; {shown(x)} is {known}; {REPAIR}")
         if known.dtype != "float32":
             return Refusal(f"needs float32; {shown(x)} is {known}")
         opset = scope.opsets.get("")
         if opset is None:
             return Refusal("the model does not import ai.onnx, which the sums need")
+        fresh = context.value_names.fresh
         dims_known = [dim for dim in known.shape if dim is not None]
-        count_of = prod(dims_known) // max(dims_known[1], 1)
+        count = fresh("count")
+        count_of = prod(dims_known) // known.shape[1]
         if count_of >= 1 << 31:
             return Refusal(f"counts {count_of} elements of a channel, expected a number that fits int32")
-        fresh = context.value_names.fresh
+        counted = [constant(count, np.array([count_of], np.int32))]
+        if len(dims_known) < len(known.shape):
+            size, channels, quotient = (fresh(word) for word in ("size", "channels", "quotient"))
+            counted = [
+                helper.make_node("Size", [x], [size]),
+                constant(channels, np.array(known.shape[1:2], np.int64)),
+                helper.make_node("Div", [size, channels], [quotient]),
+                helper.make_node("Cast", [quotient], [count], to=ELEMENT_TYPES["int32"]),
+            ]
         _, d_scale, d_bias = [*node.output, "", ""][:3]
         axes = [0, *range(2, len(known.shape))]
         sum_dy, dot = d_bias or fresh("sum_dy"), fresh("sum_dy_xmu")
-        count = fresh("count")
         dims, centred, product, column = (fresh(word) for word in ("channel", "centred", "product", "mean_column"))
         before = [
-            constant(count, np.array([count_of], np.int32)),
+            *counted,
             constant(dims, np.array([-1, *[1] * (len(known.shape) - 2)], np.int64)),
             helper.make_node("Reshape", [mean, dims], [column]),
             helper.make_node("Sub", [x, column], [centred]),

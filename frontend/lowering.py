@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from onnx import AttributeProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from opforge.frontend.atc_types import is_registered
-from opforge.frontend.constants import NotConstant
+from opforge.frontend.constants import NotConstant, int_attribute
 from opforge.frontend.dead import ReadCounts
 from opforge.frontend.graph import GraphView, Scope, key_text, normal_domain
 from opforge.frontend.names import first_line, shown
@@ -23,6 +23,7 @@ from opforge.frontend.standard import constant
 from opforge.frontend.value_types import ELEMENT_TYPES, ValueType
 
 MICROSOFT = "com.microsoft"
+REPAIR = "fix the dims of the inputs first"
 Key = tuple[str, str]
 _ATTRIBUTE_TYPES = {
     int: AttributeProto.INT,
@@ -35,6 +36,13 @@ _ATTRIBUTE_TYPES = {
 
 class NotLowered(Exception):  # noqa: N818  # an answer, not a failure
     """Why a node stays: the condition that does not hold, with the values seen."""
+
+
+def whole(dims: Iterable[int | None]) -> list[int] | None:
+    """The sizes, if all are known."""
+    sizes = list(dims)
+    known = [dim for dim in sizes if dim is not None]
+    return known if len(known) == len(sizes) else None
 
 
 @dataclass(frozen=True)
@@ -72,17 +80,29 @@ class Value:
     @property
     def shape(self) -> tuple[int, ...]:
         """Its sizes, as the model says or proves them."""
-        dims = self.type.shape
-        if dims is None or None in dims:
-            raise NotLowered(f"needs a known shape; {shown(self.name)} is {self.type}")
-        return tuple(dim for dim in dims if dim is not None)
+        sizes = whole(self.dims)
+        if sizes is None:
+            raise NotLowered(f"needs a known shape; {shown(self.name)} is {self.type}; {REPAIR}")
+        return tuple(sizes)
+
+    @property
+    def dims(self) -> list[int | None]:
+        """Its sizes as far as they are known."""
+        if self.type.shape is None:
+            raise NotLowered(f"needs a known rank; {shown(self.name)} is {self.type}")
+        return list(self.type.shape)
 
     @property
     def rank(self) -> int:
         """Number of its axes."""
-        if self.type.shape is None:
-            raise NotLowered(f"needs a known rank; {shown(self.name)} is {self.type}")
-        return len(self.type.shape)
+        return len(self.dims)
+
+    def dim(self, axis: int) -> int:
+        """One of its sizes."""
+        dim = self.dims[axis]
+        if dim is None:
+            raise NotLowered(f"needs a known dim {axis}; {shown(self.name)} is {self.type}; {REPAIR}")
+        return dim
 
     def sum(self, axes: Iterable[int], *, keepdims: bool = False) -> Value:
         """Sum over axes; itself where there are none."""
@@ -96,11 +116,18 @@ class Value:
         numbers = list(axes)
         return self.site.op(op_type, self, self.site.ints(numbers), keepdims=int(keepdims)) if numbers else self
 
-    def reshape(self, *dims: int) -> Value:
-        """The same elements in another shape; one dim may be -1."""
+    def reshape(self, *dims: int | None) -> Value:
+        """The same elements in another shape; one dim may be -1 or unknown."""
+        sizes = [-1 if dim is None else dim for dim in dims]
+        if sizes.count(-1) > 1 or {-1, 0} <= set(sizes):
+            raise NotLowered(f"needs a known shape; {shown(self.name)} is {self.type}; {REPAIR}")
         # Without the flag a 0 stands for the dim that was there.
-        more = {"allowzero": 1} if 0 in dims else {}
-        return self.site.op("Reshape", self, self.site.ints(dims), **more)
+        more = {"allowzero": 1} if 0 in sizes else {}
+        return self.site.op("Reshape", self, self.site.ints(sizes), **more)
+
+    def unsqueeze(self, axis: int) -> Value:
+        """The same elements with one axis more."""
+        return self.site.op("Unsqueeze", self, self.site.ints([axis]))
 
     def transpose(self, *perm: int) -> Value:
         """Its axes in another order."""
@@ -184,12 +211,21 @@ class Site:
             return self.array(np.asarray(numbers, word))
         return self.op("Cast", self.array(np.asarray(numbers, np.float32)), to=ELEMENT_TYPES[word])
 
-    def zeros(self, shape: Sequence[int], live: Value) -> Value:
-        """Zeros of the element type of the node; made from integers that are no constant, where they are many."""
+    def zeros(self, dims: Sequence[int | None], shape: Value | None, live: Value) -> Value:
+        """Zeros of the element type of the node; made from integers that are no constant, where they are many.
+
+        Args:
+            dims: Their sizes as far as they are known.
+            shape: A value that lists the sizes; needed where one is unknown.
+            live: The integers.
+        """
+        sizes = whole(dims)
+        if sizes is None:
+            return self.op("Expand", 0.0, shape)
         if self.is_known(live):
-            return self.numbers(np.zeros(shape))
+            return self.numbers(np.zeros(sizes))
         least = self.op("ReduceMin", live, keepdims=0)
-        return self.op("Expand", self.op("Cast", least - least, to=ELEMENT_TYPES[self.dtype]), self.ints(shape))
+        return self.op("Expand", self.op("Cast", least - least, to=ELEMENT_TYPES[self.dtype]), self.ints(sizes))
 
     def is_known(self, value: Value) -> bool:
         """Whether a value is the same in every run."""
@@ -205,6 +241,14 @@ class Site:
             return self.context.constants.value(self.scope, value.name)
         except NotConstant as reason:
             raise NotLowered(f"needs a constant; {shown(value.name)} {reason}") from reason
+
+    def sizes(self, value: Value) -> list[int | None]:
+        """The sizes that a value lists, as far as they are known."""
+        maker = self.maker(value)
+        if maker is not None and _key(maker) == ("", "Shape"):
+            first, end = int_attribute(maker, "start") or 0, int_attribute(maker, "end")
+            return Value(self, maker.input[0]).dims[first:end]
+        return [int(size) for size in self.known(value)]
 
     def members(self, value: Value) -> list[Value]:
         """The tensors of a sequence."""

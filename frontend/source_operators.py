@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import NodeProto
 from onnx.reference.op_run import OpRun
 
 from opforge.frontend.aten import ATEN_DOMAIN
-from opforge.frontend.source_training import TRAINING, max_pool_grad
+from opforge.frontend.graph import GraphView
+from opforge.frontend.source_training import POOLS, TRAINING, UNUSUAL
+from opforge.frontend.value_types import ValueTypes
 
 Array = NDArray[Any]
 Function = Callable[..., tuple[Array, ...]]
@@ -121,8 +124,8 @@ _OTHERS: Mapping[tuple[str, str], Function] = {
     ("com.microsoft", "GatherGrad"): _gather_grad,
     ("com.microsoft", "BatchNormalizationGrad"): _batch_norm_grad,
     ("com.microsoft", "SplitTraining"): _split_training,
-    ("", "MaxPoolGrad"): max_pool_grad,
     **{("com.microsoft", op_type): function for op_type, function in TRAINING.items()},
+    **{("", op_type): function for op_type, function in UNUSUAL.items()},
 }
 
 
@@ -132,17 +135,27 @@ def _aten(*values: Array | None, operator: str, **_: Any) -> tuple[Array, ...]:
     return _TORCH[operator](*values)
 
 
-def source_operators() -> Iterator[type[OpRun]]:
-    """Classes for onnx's reference evaluator."""
+def source_operators(view: GraphView) -> Iterator[type[OpRun]]:
+    """Classes for onnx's reference evaluator, which is to run a model."""
     known = {(ATEN_DOMAIN, name): function for name, function in _TORCH.items()} | dict(_OTHERS)
     for (domain, op_type), function in (*known.items(), ((ATEN_DOMAIN, "ATen"), _aten)):
         yield _operator(domain, op_type, function)
+    types = ValueTypes(view)
+
+    def size_of(node: NodeProto) -> Mapping[str, Any]:
+        shape = types.of(view.main, node.output[0]).shape
+        return {} if shape is None or None in shape[2:] else {"size": shape[2:]}
+
+    for op_type, function in POOLS.items():
+        yield _operator("", op_type, function, size_of)
 
 
-def _operator(domain: str, op_type: str, function: Function) -> type[OpRun]:
+def _operator(
+    domain: str, op_type: str, function: Function, more: Callable[[NodeProto], Mapping[str, Any]] = lambda _: {}
+) -> type[OpRun]:
     def run(self_: OpRun, *values: Array | None, **linked: Any) -> tuple[Array, ...]:
         given = {attribute.name: getattr(self_, attribute.name) for attribute in self_.onnx_node.attribute}
-        results: Sequence[Array] = function(*values, **(given | linked))
+        results: Sequence[Array] = function(*values, **{**given, **linked, **more(self_.onnx_node)})
         return tuple(results[: len(self_.onnx_node.output)])
 
     return type(op_type, (OpRun,), {"op_domain": domain, "op_schema": None, "_run": run})

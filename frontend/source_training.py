@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from math import erf, pi, sqrt
+from math import erf, pi, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,42 @@ def _layer_norm_grad(
         dx[row] = inv_std.reshape(-1)[row] * matrix @ (grads[row] * scale.reshape(-1))
     sums = [values.sum(0).reshape(x.shape[place:]).astype(scale.dtype) for values in (grads * hat, grads)]
     return dx.reshape(x.shape).astype(x.dtype), sums[0], sums[1]
+
+
+def _rms_norm(x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, **_: Any) -> tuple[Array, ...]:
+    """Rows over their root mean square, and its inverse."""
+    axes = tuple(range(axis % x.ndim, x.ndim))
+    inv_std = 1 / np.sqrt((_wide(x) ** 2).mean(axes, keepdims=True) + epsilon)
+    return (_wide(x) * inv_std * scale).astype(x.dtype), inv_std.astype(x.dtype)
+
+
+def _rms_norm_grad(dy: Array, x: Array, scale: Array, inv_std: Array, *, axis: int = -1, **_: Any) -> tuple[Array, ...]:
+    """Gradients of the same, row by row."""
+    place = axis % x.ndim
+    width = int(np.prod(x.shape[place:]))
+    rows, grads = (_wide(value).reshape(-1, width) for value in (x, dy))
+    dx, inverse = np.empty(rows.shape), inv_std.reshape(-1)
+    for row in range(len(rows)):
+        matrix = np.eye(width) - np.outer(rows[row], rows[row]) * inverse[row] ** 2 / width
+        dx[row] = inverse[row] * matrix @ (grads[row] * scale.reshape(-1))
+    d_scale = (grads * rows * _wide(inverse)[:, None]).sum(0).reshape(scale.shape)
+    return dx.reshape(x.shape).astype(x.dtype), d_scale.astype(scale.dtype)
+
+
+def _div_grad(dy: Array, a: Array, b: Array) -> tuple[Array, ...]:
+    """Gradients of a quotient, element by element."""
+    sums = np.zeros(a.shape), np.zeros(b.shape)
+    dividend, divisor = (np.broadcast_to(_wide(value), dy.shape) for value in (a, b))
+    for place in np.ndindex(dy.shape):
+        left = dy[place] / divisor[place]
+        for part, grad in zip(sums, (left, -left * dividend[place] / divisor[place]), strict=True):
+            part[tuple(np.minimum(place[dy.ndim - part.ndim :], np.array(part.shape) - 1))] += grad
+    return sums[0].astype(a.dtype), sums[1].astype(b.dtype)
+
+
+def _trilu(x: Array, k: Array | None = None, *, upper: int = 1) -> tuple[Array, ...]:
+    kept = np.triu if upper else np.tril
+    return (kept(x, 0 if k is None else int(k.item())),)
 
 
 def _batch_norm_internal(
@@ -244,19 +280,38 @@ def _conv_grad(dy: Array, x: Array, w: Array, **attributes: Any) -> tuple[Array,
     return dx[(slice(None), slice(None), *inner)].astype(x.dtype), dw.astype(w.dtype), db.astype(dy.dtype)
 
 
-def max_pool_grad(dy: Array, indices: Array, **attributes: Any) -> tuple[Array, ...]:
-    """Gradient of a `MaxPool` that reads its whole input: the node does not say how large that was."""
+def _pooled(dy: Array, **attributes: Any) -> list[int]:
+    """Spatial dims of what was pooled, as far as windows read it."""
     rank = dy.ndim - 2
     pads = attributes.get("pads", [0] * 2 * rank)
     strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
-    kernel = attributes["kernel_shape"]
-    size = [
-        (dy.shape[2 + i] - 1) * strides[i] + dilations[i] * (kernel[i] - 1) + 1 - pads[i] - pads[rank + i]
-        for i in range(rank)
-    ]
+    reach = [dilation * (k - 1) + 1 for dilation, k in zip(dilations, attributes["kernel_shape"], strict=True)]
+    return [(dy.shape[2 + i] - 1) * strides[i] + reach[i] - pads[i] - pads[rank + i] for i in range(rank)]
+
+
+def _max_pool_grad(
+    dy: Array, indices: Array, *, size: Sequence[int] | None = None, **attributes: Any
+) -> tuple[Array, ...]:
+    """Gradient of a `MaxPool` of a tensor with the spatial dims `size`; None where nothing says them."""
+    size = _pooled(dy, **attributes) if size is None else size
     result = np.zeros((*dy.shape[:2], *size))
     for place in np.ndindex(dy.shape):
         result.reshape(-1)[int(indices[place])] += dy[place]
+    return (result.astype(dy.dtype),)
+
+
+def _average_pool_grad(dy: Array, *, size: Sequence[int] | None = None, **attributes: Any) -> tuple[Array, ...]:
+    """The same of an `AveragePool`, one window after the other."""
+    size = _pooled(dy, **attributes) if size is None else size
+    kernel, rank = attributes["kernel_shape"], len(size)
+    pads, strides = attributes.get("pads", [0] * 2 * rank), attributes.get("strides", [1] * rank)
+    result = np.zeros((*dy.shape[:2], *size))
+    for place in np.ndindex(dy.shape[2:]):
+        starts = [place[i] * strides[i] - pads[i] for i in range(rank)]
+        window = tuple(slice(max(s, 0), min(s + k, n)) for s, k, n in zip(starts, kernel, size, strict=True))
+        part = result[(slice(None), slice(None), *window)]
+        count = prod(kernel) if attributes.get("count_include_pad", 0) else prod(part.shape[2:])
+        part += _wide(dy)[(slice(None), slice(None), *place)].reshape(*dy.shape[:2], *[1] * rank) / count
     return (result.astype(dy.dtype),)
 
 
@@ -316,6 +371,7 @@ TRAINING: Mapping[str, Function] = {
     "BiasGeluGrad_dX": _elementwise(lambda dy, x, b: dy * _gelu_slope(x + b)),
     "ConcatTraining": _concat_training,
     "ConvGrad": _conv_grad,
+    "DivGrad": _div_grad,
     "DropoutGrad": _dropout_grad,
     "FastGelu": _elementwise(lambda x, b=0.0: 0.5 * (x + b) * (1 + _fast(x + b))),
     "FastGeluGrad": _elementwise(lambda dy, x: dy * _fast_slope(x)),
@@ -326,6 +382,7 @@ TRAINING: Mapping[str, Function] = {
     "GeluGrad": _elementwise(lambda dy, x: dy * _gelu_slope(x)),
     "InPlaceAccumulatorV2": _accumulate,
     "LayerNormalizationGrad": _layer_norm_grad,
+    "LeakyReluGrad": _elementwise(lambda dy, y, alpha=0.01: np.where(y > 0, dy, alpha * dy)),
     "LogSoftmaxGrad": _softmax_grad(is_log=True, is_flat=True),
     "LogSoftmaxGrad_13": _softmax_grad(is_log=True, is_flat=False),
     "PassThrough": lambda *values: values,
@@ -336,6 +393,7 @@ TRAINING: Mapping[str, Function] = {
     "Scale": _scale,
     "SGDOptimizerV2": _descent,
     "SigmoidGrad": _elementwise(lambda dy, y: dy * y * (1 - y)),
+    "SimplifiedLayerNormalizationGrad": _rms_norm_grad,
     "SliceGrad": _slice_grad,
     "SoftmaxCrossEntropyLossGrad": _cross_entropy_grad,
     "SoftmaxCrossEntropyLossInternal": _cross_entropy,
@@ -343,4 +401,9 @@ TRAINING: Mapping[str, Function] = {
     "SoftmaxGrad": _softmax_grad(is_log=False, is_flat=True),
     "SoftmaxGrad_13": _softmax_grad(is_log=False, is_flat=False),
     "TanhGrad": _elementwise(lambda dy, y: dy * (1 - y * y)),
+    "Trilu": _trilu,
 }
+# onnxruntime puts them into the domain of the standard.
+UNUSUAL: Mapping[str, Function] = {"SimplifiedLayerNormalization": _rms_norm}
+# Those that take the spatial dims of their result, which the node does not say.
+POOLS: Mapping[str, Function] = {"AveragePoolGrad": _average_pool_grad, "MaxPoolGrad": _max_pool_grad}

@@ -11,6 +11,7 @@ import pytest
 
 from opforge.codegen.loader import load_spec
 from opforge.codegen.new import new_project, project_texts, starters
+from opforge.codegen.render import render
 
 
 def new(*arguments, cwd):
@@ -100,6 +101,13 @@ def test_project_that_cannot_be_finished_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(Exception, match="No space left"):
         new_project("Clip", tmp_path / "clip", "elementwise")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("starter", starters())
+def test_page_of_a_starter_lacks_nothing(starter, tmp_path):
+    project = new_project("LeakyClip", tmp_path / "leaky_clip", starter)
+    page = dict(render(load_spec(project / "op_proto" / "leaky_clip.yaml")))["docs/aclnnLeakyClip.md"]
+    assert [part for part in ("```cpp", "```python", "## Determinism", "## ONNX") if part not in page] == []
 
 
 def test_what_comes_next_can_be_pasted(tmp_path):
