@@ -224,7 +224,8 @@ def _compare(name: str, before: Array, after: Array, narrowest: np.dtype[Any] | 
     if narrowest is not None and _is_float(before.dtype):
         size = np.where(np.isfinite(first), np.abs(first), 0)
         usual = max(_LEAST_USUAL, np.median(size[size > 0]) if size.any() else 0)
-        allowed = _ROUNDINGS[narrowest.itemsize] * float(ml_dtypes.finfo(narrowest).eps) * (size + usual)
+        eps = float(ml_dtypes.finfo(narrowest).eps)  # type: ignore[no-untyped-call]
+        allowed = _ROUNDINGS[narrowest.itemsize] * eps * (size + usual)
         if size.max() <= allowed.max():
             note = "; ".join(filter(None, (note, "no value is larger than what is allowed")))
     worst = int(np.argmax(error - allowed))
