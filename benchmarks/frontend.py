@@ -30,6 +30,7 @@ import numpy as np
 import onnx
 import typer
 from onnx import ModelProto, TensorProto, helper, numpy_helper
+from script import command, table
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.writer import replace_file
@@ -271,16 +272,11 @@ def main(
         lines.append(
             (r.what, r.model, f"{r.cpu_s:.2f}", f"{r.yardstick_s:.2f}", f"{r.ratio:.2f}", f"{r.peak_mb:.0f}", limit)
         )
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    typer.echo("\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines))
+    typer.echo(table(lines))
     if json_out is not None:
         replace_file(json_out, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     raise typer.Exit(1 if any(row.missed for row in rows) else 0)
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except UserError as error:
-        typer.echo(str(error), err=True)
-        raise SystemExit(error.exit_code) from None
+    command(main)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from script import command, table
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.names import lower_camel, snake_case
@@ -155,16 +156,11 @@ def main(
     rows = measured(specs)
     heads = ("command", "cpu_s", "elapsed_s", "limit_s", "files")
     lines = [heads, *((r.what, f"{r.cpu_s:.2f}", f"{r.elapsed_s:.2f}", f"{r.limit_s:.1f}", str(r.files)) for r in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    typer.echo("\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines))
+    typer.echo(table(lines))
     if json_out is not None:
         replace_file(json_out, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     raise typer.Exit(1 if any(row.cpu_s > row.limit_s for row in rows) else 0)
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except UserError as error:
-        typer.echo(str(error), err=True)
-        raise SystemExit(error.exit_code) from None
+    command(main)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from script import command, table
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.loader import load_specs
@@ -99,8 +100,7 @@ def table_of(rows: Sequence[Row]) -> str:
         ratios = [f"{row[key]:.2f}{'!' if key in row['missed'] else ' '}" for key in ("bytes", "eff", "bal")]
         times = [f"{row[key]:.1f}" for key in ("estimate_us", "bound_us")]
         lines.append((row["operator"], row["case"], row["dtype"], *ratios, *times, str(row["dma_count"])))
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+    return table(lines)
 
 
 def tasks_of(operators: str, text: str, *, quick: bool) -> list[Task]:
@@ -153,8 +153,4 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except UserError as error:
-        typer.echo(str(error), err=True)
-        raise SystemExit(error.exit_code) from None
+    command(main)

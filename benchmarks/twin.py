@@ -22,8 +22,8 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from script import command
 
-from opforge.codegen.errors import UserError
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.writer import replace_file
 from opforge.twin import launch
@@ -152,11 +152,7 @@ def main(
     json_out: Annotated[Path | None, typer.Option("--json", help="Where the rows go.")] = None,
 ) -> None:
     """Print the figures."""
-    try:
-        rows = measure(megabytes)
-    except UserError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(error.exit_code) from error
+    rows = measure(megabytes)
     width = max(len(row.what) for row in rows)
     typer.echo(f"{'what':<{width}}  {'value':>8}  {'target':>10}  unit")
     for row in rows:
@@ -169,4 +165,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command(main)

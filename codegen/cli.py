@@ -326,6 +326,7 @@ def profile(
     ] = None,
 ) -> None:
     """Estimate the time of an operator, and where it goes."""
+    from opforge.frontend.arrays import load_arrays
     from opforge.twin.profile import profile_command
 
     with _answer(json_out) as answer:
@@ -335,7 +336,7 @@ def profile(
             attr or [],
             dtype=dtype,
             soc=soc,
-            arrays=inputs,
+            load=lambda names: load_arrays(inputs, names) if inputs else {},
             trace=trace,
             html=html,
             json_out=answer,

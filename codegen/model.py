@@ -44,6 +44,7 @@ SCALAR_BYTES = {"int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8}
 TILING_DATA_BYTES = 2048
 TENSOR_TYPES = ("aclTensor *", "const aclTensor *")
 LIST_TYPE = "const aclIntArray *"
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _PLAN_HEADER = re.compile(r"[a-z][a-z0-9_]{0,80}_tiling\.h")
 
 
@@ -105,6 +106,12 @@ def _camel(text: str) -> str:
     return _accept(text, names.camel_refusal(text))
 
 
+def _chinese(text: str) -> str:
+    if not _CHINESE.search(text):
+        raise ValueError(f"got {text!r}, expected a term in Chinese characters")
+    return _one_line(text)
+
+
 def _accept(text: str, refusal: str | None) -> str:
     if refusal:
         raise ValueError(refusal)
@@ -113,6 +120,7 @@ def _accept(text: str, refusal: str | None) -> str:
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_one_line)]
 Text = Annotated[str, StringConstraints(max_length=20000), AfterValidator(_no_controls)]
+Chinese = Annotated[str, StringConstraints(min_length=1, max_length=16), AfterValidator(_chinese)]
 OpType = Annotated[str, AfterValidator(_op_type)]
 Name = Annotated[str, AfterValidator(_parameter)]
 AttrName = Annotated[str, AfterValidator(_attribute)]
@@ -157,7 +165,26 @@ class SpecModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class TensorSpec(SpecModel):
+class ParameterSpec(SpecModel):
+    """What all parameters of an operator have.
+
+    Attributes:
+        ir: Its name in the graph IR; empty: `name`.
+        chinese: The term for it in the vendor's documents; for the page, nothing else depends on it.
+    """
+
+    name: str
+    ir: IrName = ""
+    chinese: Chinese = ""
+    description: Text = ""
+
+    @property
+    def ir_name(self) -> str:
+        """The name in the graph IR."""
+        return self.ir or self.name
+
+
+class TensorSpec(ParameterSpec):
     """An input or output.
 
     Attributes:
@@ -170,7 +197,6 @@ class TensorSpec(SpecModel):
             are cast to float32 (outputs from it); `cast`: it alone is cast to what the others have (an output from it).
         formats: Storage formats that the rule `formats` accepts; with `any` among them it does not look.
         host_values: An input that aclnn functions take as a list on the host, and whose values expressions can use.
-        ir: Its name in the graph IR; empty: `name`.
     """
 
     name: Name
@@ -181,13 +207,6 @@ class TensorSpec(SpecModel):
     mix: Mix | None = None
     formats: Annotated[tuple[FormatName, ...], Field(min_length=1)] = PUBLIC_FORMATS
     host_values: bool = False
-    ir: IrName = ""
-    description: Text = ""
-
-    @property
-    def ir_name(self) -> str:
-        """The name in the graph IR."""
-        return self.ir or self.name
 
     @property
     def takes_any_format(self) -> bool:
@@ -195,19 +214,12 @@ class TensorSpec(SpecModel):
         return ANY_FORMAT in self.formats
 
 
-class AttrSpec(SpecModel):
+class AttrSpec(ParameterSpec):
     """An attribute; without a default it is required."""
 
     name: AttrName
     type: AttrType
     default: Annotated[bool | int | float | Line, Field(union_mode="left_to_right")] | None = None
-    ir: IrName = ""
-    description: Text = ""
-
-    @property
-    def ir_name(self) -> str:
-        """The name in the graph IR."""
-        return self.ir or self.name
 
 
 class CaseSpec(SpecModel):
@@ -417,6 +429,11 @@ class OpSpec(SpecModel):
         return None if self.tiling.strategy else f"op_host/{self.tiling.plan or f'{self.source_name}_tiling.h'}"
 
     @property
+    def kernel(self) -> str:
+        """The kernel below the project folder."""
+        return f"op_kernel/{self.source_name}.h"
+
+    @property
     def built_products(self) -> tuple[str, ...]:
         """The products that kernels are built for, in the order of the spec."""
         return tuple(product for product in self.products if product in BUILT_PRODUCTS)
@@ -430,6 +447,11 @@ class OpSpec(SpecModel):
         """The input called `leader` and the tensors whose dtypes decide with it what a kernel computes in."""
         following = (t for t in self.tensors if t.dtype == leader and t.mix == "promote")
         return (self.tensor(leader), *following)
+
+    @property
+    def parameters(self) -> tuple[TensorSpec | AttrSpec, ...]:
+        """Inputs, then attributes, then outputs."""
+        return self.inputs + self.attrs + self.outputs
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:

@@ -69,6 +69,7 @@ class PageView:
         self.has_steps = any(isinstance(part, Fold) and part.of_steps for part in _parts(spec))
         self.has_cores = Attribute(CORES, Kind.INT) in _parts(spec)
         self.has_kernel = has_kernel
+        self.has_chinese = any(parameter.chinese for parameter in spec.parameters)
         self.example = example_of(op)
 
     @property
@@ -82,6 +83,9 @@ class PageView:
             taken = [self._c_types(attr)] * len(self._groups)
             rows.append([attr.name, f"attribute, {presence}", *taken, attr.type, attr.description])
         rows += [self._tensor_row(tensor, "output") for tensor in self._spec.outputs]
+        if self.has_chinese:
+            terms = ["in Chinese", *(parameter.chinese or "-" for parameter in self._spec.parameters)]
+            rows = [[*row, term] for row, term in zip(rows, terms, strict=True)]
         return _table(rows)
 
     def _c_types(self, attr: AttrSpec) -> str:

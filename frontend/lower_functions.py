@@ -8,7 +8,7 @@ from math import pi, prod, sqrt
 import numpy as np
 
 from opforge.frontend.graph import INPUT
-from opforge.frontend.lowering import MICROSOFT, REPAIR, Key, Lowering, NotLowered, Site, Value, whole
+from opforge.frontend.lowering import FLOATS, MICROSOFT, REPAIR, Key, Lowering, NotLowered, Site, Value, whole
 from opforge.frontend.names import shown
 from opforge.frontend.value_types import ELEMENT_TYPES
 
@@ -233,7 +233,7 @@ def _reduce_l1(site: Site, x: Value, axes: Value | None = None) -> Value:
 
 
 def _reduce_l2(site: Site, x: Value, axes: Value | None = None) -> Value:
-    if x.type.dtype not in ("float32", "float16", "bfloat16", "float64"):
+    if x.type.dtype not in FLOATS:
         raise NotLowered(f"needs a known float type; {shown(x.name)} is {x.type}")
     return site.op("Sqrt", _norm(site, "ReduceSumSquare", x, axes))
 

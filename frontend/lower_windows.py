@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from opforge.frontend.constants import int_attribute
 from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value, whole
 from opforge.frontend.names import shown
 
@@ -64,6 +65,8 @@ def _max_pool_grad(site: Site, dy: Value, indices: Value) -> Value:
     pool = site.maker(indices)
     if pool is None or pool.op_type != "MaxPool":
         raise NotLowered(f"needs the indices of a MaxPool; {shown(indices.name)} is not made by one")
+    if order := int_attribute(pool, "storage_order"):
+        raise NotLowered(f"needs indices that count along rows; {shown(indices.name)} has storage_order {order}")
     pooled = Value(site, pool.input[0])
     sizes = whole(pooled.dims)
     zeros = site.zeros([None if sizes is None else prod(sizes)], site.op("Size", pooled).reshape(1), indices)

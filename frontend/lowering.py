@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from inspect import Parameter, signature
 from typing import Any
 
@@ -20,10 +21,12 @@ from opforge.frontend.names import first_line, shown
 from opforge.frontend.opset import ATC_OPSETS, current_opset, opset_problem, write_opset
 from opforge.frontend.rules import Context
 from opforge.frontend.standard import constant
-from opforge.frontend.value_types import ELEMENT_TYPES, ValueType
+from opforge.frontend.value_types import DTYPE_WORDS, ELEMENT_TYPES, ValueType
 
 MICROSOFT = "com.microsoft"
 REPAIR = "fix the dims of the inputs first"
+# The widest first.
+FLOATS = ("float64", "float32", "bfloat16", "float16")
 Key = tuple[str, str]
 _ATTRIBUTE_TYPES = {
     int: AttributeProto.INT,
@@ -47,10 +50,17 @@ def whole(dims: Iterable[int | None]) -> list[int] | None:
 
 @dataclass(frozen=True)
 class Value:
-    """A value in a formula; arithmetic makes nodes, a number has the element type of the node that is lowered."""
+    """A value in a formula; arithmetic makes nodes, a number has the element type of the node that is lowered.
+
+    Attributes:
+        site: The node that is lowered.
+        name: Its name.
+        origin: What it is a cast of; "" for any other value.
+    """
 
     site: Site
     name: str
+    origin: str = ""
 
     def __add__(self, other: Value | float) -> Value:
         return self.site.op("Add", self, other)
@@ -75,7 +85,7 @@ class Value:
     @property
     def type(self) -> ValueType:
         """What is known of its type."""
-        return self.site.context.types.of(self.site.scope, self.name)
+        return self.site.context.types.of(self.site.scope, self.origin or self.name)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -166,18 +176,47 @@ class Site:
 
     @property
     def inputs(self) -> list[Value | None]:
-        """Inputs; None for an absent one."""
-        return [Value(self, name) if name else None for name in self.node.input]
+        """Inputs, in the widest of their float types; None for an absent one."""
+        return [self.widened(name) if name else None for name in self.node.input]
+
+    @cached_property
+    def floats(self) -> list[str]:
+        """Float types of the inputs and the one that is asked for, the widest first."""
+        values = [Value(self, name) for name in self.node.input if name]
+        words = {value.type.dtype for value in values if not self._is_number(value)}
+        words.add(DTYPE_WORDS.get(self.attribute("output_type", 0)))
+        if {"float16", "bfloat16"} <= words:
+            words.add("float32")
+        return [word for word in FLOATS if word in words]
 
     @property
     def dtype(self) -> str:
-        """Element type of the numbers in the formula: the first float type among inputs and outputs."""
+        """Element type of the formula: the widest float type of the inputs, else that of a number or of an output."""
+        if self.floats:
+            return self.floats[0]
         names = (*self.node.input, *self.node.output)
         for name in filter(None, names):
             word = self.context.types.of(self.scope, name).dtype
-            if word in ("float32", "float16", "bfloat16", "float64"):
+            if word in FLOATS:
                 return word
         raise NotLowered(f"needs a known float type; {shown(names[0])} has none")
+
+    def widened(self, name: str) -> Value:
+        """A value of the model, in the element type of the formula if it is a float of another one."""
+        value = Value(self, name)
+        if value.type.dtype not in FLOATS or self._is_number(value) or value.type.dtype == self.dtype:
+            return value
+        return replace(self.op("Cast", value, to=ELEMENT_TYPES[self.dtype]), origin=name)
+
+    def narrowed(self, value: Value, name: str) -> Value:
+        """A result in the float type of the output that it becomes, where that may be another one."""
+        if len(self.floats) < 2:
+            return value
+        word = Value(self, name).type.dtype
+        if word is None:
+            raise NotLowered(f"has several float types, and nothing says which of them {shown(name)} has")
+        is_cast = word in FLOATS and word != self.dtype
+        return self.op("Cast", value, to=ELEMENT_TYPES[word]) if is_cast else value
 
     def op(self, op_type: str, *inputs: Value | float | None, **attributes: Any) -> Value:
         """The result of a standard node."""
@@ -256,7 +295,7 @@ class Site:
         maker = self.scope.node(found) if found >= 0 else NodeProto()
         if (normal_domain(maker.domain), maker.op_type) != ("", "SequenceConstruct"):
             raise NotLowered(f"needs a sequence that SequenceConstruct makes; {shown(value.name)} is none")
-        return [Value(self, name) for name in maker.input]
+        return [self.widened(name) for name in maker.input]
 
     def require_only_reader(self, value: Value) -> None:
         """Refuse to write over a value that another node reads: before or after, nobody knows."""
@@ -267,6 +306,10 @@ class Site:
         """The node of this graph that makes a value."""
         found = self.scope.makers.get(value.name, -1)
         return self.scope.node(found) if found >= 0 else None
+
+    def _is_number(self, value: Value) -> bool:
+        """Whether a value is one number that never changes, which may be of any type."""
+        return value.type.shape in ((), (1,)) and self.is_known(value)
 
     def _fresh(self, word: str) -> str:
         base = next(filter(None, self.node.output), self.node.op_type)
@@ -417,6 +460,8 @@ def _replacement(site: Site, formula: Lowering) -> list[NodeProto]:
         raise NotLowered(f"is malformed: {first_line(error)}") from error
     results = [answer] if isinstance(answer, Value) or answer is None else list(answer)
     made = {name for node in site.nodes for name in node.output}
+    if made.intersection(site.overwritten):
+        raise NotLowered(f"writes over a value that is narrower than {site.dtype}, in which it would count")
     written = {value.name for value in site.overwritten.values()}
     renamed: dict[str, str] = {}
     for position, name in enumerate(site.node.output):
@@ -428,6 +473,9 @@ def _replacement(site: Site, formula: Lowering) -> list[NodeProto]:
             if is_read and not (position == 0 and site.overwritten and not site.context.view.uses(site.scope, name)):
                 raise NotLowered(f"has an output {shown(name)} that its formula does not make")
         elif is_read or (name and value.name in written):
+            typed = site.narrowed(value, name)
+            made |= {typed.name} - {value.name}
+            value = typed
             if value.name not in made or value.name in renamed:
                 site.nodes.append(helper.make_node("Identity", [value.name], [name]))
             else:

@@ -147,7 +147,7 @@ def _weights(scope: Scope) -> dict[str, ValueType]:
     known: dict[tuple[int, tuple[int, ...]], ValueType] = {}
     found = {}
     for tensor in scope.body.initializer:
-        key = (tensor.data_type, tuple(tensor.dims))
+        key = (tensor.data_type, tuple(tensor.dims[:]))
         if key not in known:
             known[key] = ValueType(DTYPE_WORDS.get(key[0]), key[1] if min(key[1], default=0) >= 0 else None)
         if known[key].complete:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import helper
 
 Array = NDArray[Any]
 Function = Callable[..., tuple[Array, ...]]
@@ -140,7 +141,7 @@ def _batch_norm_internal(
     centre, inv_std = flat.mean(0), 1 / np.sqrt(flat.var(0) + epsilon)
     y = np.moveaxis((channels - centre) * inv_std * scale + bias, -1, 1)
     running = [old * momentum + new * (1 - momentum) for old, new in ((mean, centre), (variance, flat.var(0)))]
-    return tuple(value.astype(x.dtype) for value in (y, *running, centre, inv_std))
+    return y.astype(x.dtype), *(value.astype(mean.dtype) for value in (*running, centre, inv_std))
 
 
 def _cross_entropy_grad(
@@ -153,6 +154,7 @@ def _cross_entropy_grad(
     *,
     reduction: str = "mean",
     ignore_index: int | None = None,
+    output_type: int = 0,
 ) -> tuple[Array, ...]:
     """Gradient of the scores, one label after the other."""
     index = ignore_index if ignored is None else int(ignored.item())
@@ -170,11 +172,18 @@ def _cross_entropy_grad(
         result[column] = grad * factor * float(dy[place] if dy.ndim else dy)
     # Where all labels are ignored, there is no gradient.
     result = result / (total or 1.0) if reduction == "mean" else result
-    return ((result if bias is None else result + bias.reshape(result.shape)).astype(log_prob.dtype),)
+    result = result if bias is None else result + bias.reshape(result.shape)
+    return (result.astype(_dtype(output_type, log_prob)),)
 
 
 def _cross_entropy(
-    scores: Array, labels: Array, weight: Array | None = None, ignored: Array | None = None, *, reduction: str = "mean"
+    scores: Array,
+    labels: Array,
+    weight: Array | None = None,
+    ignored: Array | None = None,
+    *,
+    reduction: str = "mean",
+    output_type: int = 0,
 ) -> tuple[Array, ...]:
     """The loss and the logarithms of the probabilities."""
     wide = _wide(scores)
@@ -187,7 +196,13 @@ def _cross_entropy(
         factors[place] = 1.0 if weight is None else weight[label]
         loss[place] = -factors[place] * log_prob[(place[0], label, *place[1:])]
     total = {"none": loss, "sum": loss.sum(), "mean": loss.sum() / factors.sum()}[reduction]
-    return np.asarray(total).astype(scores.dtype), log_prob.astype(scores.dtype)
+    kind = _dtype(output_type, scores)
+    return np.asarray(total).astype(kind), log_prob.astype(kind)
+
+
+def _dtype(output_type: int, like: Array) -> np.dtype[Any]:
+    """The type that a node asks for, or that of an array."""
+    return helper.tensor_dtype_to_np_dtype(output_type) if output_type else like.dtype
 
 
 def _dropout_grad(

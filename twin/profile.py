@@ -6,7 +6,7 @@ import ast
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -242,15 +242,13 @@ def profile_command(
     *,
     dtype: str | None,
     soc: str,
-    arrays: Path | None,
+    load: Callable[[Iterable[str]], Mapping[str, Array]],
     trace: Path | None,
     html: Path | None,
     json_out: Path | None,
 ) -> int:
-    """`opforge profile`."""
+    """`opforge profile`; `load` brings the arrays that there are for the inputs of these names."""
     from rich.console import Console
-
-    from opforge.frontend.arrays import load_arrays
 
     console = Console()
     parsed, values = parse_shapes(shapes), parse_attrs(attrs)
@@ -258,8 +256,7 @@ def profile_command(
         if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
             raise UserError(f"{option}: got {path}, expected a file in a folder that exists")
     project, spec = _find(op_type)
-    given = load_arrays(arrays, [tensor.name for tensor in spec.inputs]) if arrays else {}
-    inputs = make_inputs(spec, parsed, dtype, given)
+    inputs = make_inputs(spec, parsed, dtype, load([tensor.name for tensor in spec.inputs]))
     case = {
         "operator": op_type,
         "soc": soc,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import subprocess
 import sys
@@ -13,14 +13,10 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
-def _load_operators():
-    module_spec = importlib.util.spec_from_file_location("benchmark_operators", BENCHMARKS / "operators.py")
-    module = importlib.util.module_from_spec(module_spec)
-    module_spec.loader.exec_module(module)
-    return module
-
-
-operators = _load_operators()
+@pytest.fixture
+def operators(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("operators")
 
 
 def table(*arguments):
@@ -52,14 +48,14 @@ def test_figures_of_all_cases_have_not_dropped():
     ("figure", "factor", "is_found"),
     [("eff", 1.04, False), ("eff", 1.06, True), ("bytes", 0.96, False), ("bytes", 0.94, True), ("bal", 0.94, True)],
 )
-def test_figures_worse_by_more_than_five_percent_are_found(figure, factor, is_found):
+def test_figures_worse_by_more_than_five_percent_are_found(operators, figure, factor, is_found):
     row = {"operator": "Op", "case": "[4]", "dtype": "fp16", "bytes": 1.01, "eff": 0.8, "bal": 1.05, "dma_count": 70}
     known = {name: row[name] for name in ("bytes", "eff", "bal", "dma_count")}
     found = operators.regressions([row], {"Op [4] fp16": known | {figure: known[figure] * factor}})
     assert [figure in line for line in found] == [True] * is_found
 
 
-def test_a_case_without_baseline_is_found():
+def test_a_case_without_baseline_is_found(operators):
     row = {"operator": "Op", "case": "[4]", "dtype": "fp16"}
     assert ["--update" in line for line in operators.regressions([row], {})] == [True]
 

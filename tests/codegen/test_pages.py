@@ -55,7 +55,7 @@ def test_the_tables_and_code_of_a_page_are_markdown(operators, name):
     assert kinds.count("html_block") == 1
     assert not [part for token in tokens for part in token.children or () if part.type in {"html_inline", "link_open"}]
     heads = re.findall(r"^\|(?:---\|)+$", page, re.MULTILINE)
-    assert kinds.count("table_open") == len(heads) == 6
+    assert kinds.count("table_open") == len(heads) == 7
     assert kinds.count("th_open") == sum(head.count("---") for head in heads)
     assert kinds.count("fence") == page.count("\n```") // 2
 
@@ -65,8 +65,9 @@ def test_a_page_lacks_nothing(operators, name):
     spec = operators[name]
     page = page_of(spec)
     text = plain(page)
-    parameters = [*spec.inputs, *spec.attrs, *spec.outputs]
-    assert [row[0] for row in rows_of(text, "parameter | kind")] == [parameter.name for parameter in parameters]
+    parameters = spec.parameters
+    assert [(row[0], row[-1]) for row in rows_of(text, "parameter | kind")] == [(p.name, p.chinese) for p in parameters]
+    assert all(p.chinese for p in parameters)
     by_name = {row[0]: row for row in rows_of(text, "parameter | graph IR")}
     assert {parameter: row[1] for parameter, row in by_name.items()} == {p.name: p.ir_name for p in parameters}
     for index, function in enumerate(spec.aclnn):
@@ -88,6 +89,31 @@ def test_a_page_lacks_nothing(operators, name):
     assert spec.determinism
     assert ("## PyTorch" in text) == bool(spec.torch.targets)
     assert all(f"`{target.target}`" in text for target in spec.torch.targets)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_terms_in_chinese_change_the_page_alone(operators, name):
+    spec = operators[name]
+
+    def without_terms(parameters):
+        return tuple(parameter.model_copy(update={"chinese": ""}) for parameter in parameters)
+
+    update = {kind: without_terms(getattr(spec, kind)) for kind in ("inputs", "attrs", "outputs")}
+    before, after = dict(render(spec.model_copy(update=update))), dict(render(spec))
+    assert [path for path in after if before[path] != after[path]] == [f"docs/aclnn{spec.op_type}.md"]
+    assert "Chinese" not in before[f"docs/aclnn{spec.op_type}.md"]
+
+
+def test_sections_have_the_names_of_documents_in_chinese(grouped):
+    page = page_of(grouped)
+    headings = re.findall("^## (.+)$", page, re.MULTILINE)
+    assert [row[0] for row in rows_of(page, "here") if row[0] not in headings] == ["Formula"]
+
+
+def test_a_term_that_is_not_given_is_a_dash(grouped):
+    outputs = (grouped.outputs[0].model_copy(update={"chinese": ""}),)
+    terms = [row[-1] for row in rows_of(page_of(grouped.model_copy(update={"outputs": outputs})), "parameter | kind")]
+    assert terms == [*(parameter.chinese for parameter in grouped.parameters[:-1]), "-"]
 
 
 def test_every_output_has_a_formula(operators):

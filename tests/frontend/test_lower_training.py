@@ -385,6 +385,78 @@ def test_nodes_without_a_formula_are_named():
     assert not convert(model).left
 
 
+# As onnxruntime writes them: statistics, losses and sums stay in float32.
+MIXED = {
+    "LayerNormalizationGrad": """(float16[2, 4] dy, float16[2, 4] x, float16[4] w, float[2, 1] m, float[2, 1] v)
+        => (float16[2, 4] dx, float16[4] dw, float16[4] db) {dx, dw, db = m.LayerNormalizationGrad (dy, x, w, m, v)}""",
+    "BatchNormInternal": """(float16[4, 3, 2] x, float[3] w, float[3] b)
+        => (float16[4, 3, 2] y, float[3] nu, float[3] nv)
+        {u = Constant <value = float[3] {1, 2, 3}> () v = Constant <value = float[3] {4, 5, 6}> ()
+        y, nu, nv = m.BatchNormInternal (x, w, b, u, v)}""",
+    "SoftmaxCrossEntropyLossGrad": """(float dy, float16[4, 3] p, int64[4] labels, float16[3] w) => (float16[4, 3] r)
+        {r = m.SoftmaxCrossEntropyLossGrad <reduction = "mean"> (dy, p, labels, w)}""",
+    "SoftmaxCrossEntropyLossInternalGrad": """(float dy, float[4, 3] p, int64[4] labels) => (float16[4, 3] r)
+        {r = m.SoftmaxCrossEntropyLossInternalGrad <reduction = "mean", output_type = 10> (dy, p, labels)}""",
+    "SoftmaxCrossEntropyLossInternal": """(float16[4, 3] x, int64[4] labels) => (float r, float[4, 3] p)
+        {r, p = m.SoftmaxCrossEntropyLossInternal <reduction = "mean", output_type = 1> (x, labels)}""",
+    "Scale": "(float16[3, 4] x, float[1] k) => (float16[3, 4] r) {r = m.Scale <scale_down = 1> (x, k)}",
+    "DropoutGrad": """(float16[3, 4] dy, bool[3, 4] mask) => (float16[3, 4] r)
+        {k = Constant <value = float {0.25}> () r = m.DropoutGrad (dy, mask, k)}""",
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_mixed_types(name, rng):
+    """What counts in float32 does so here too, and every result has its type."""
+    model = node_model(MIXED[name])
+    conversion = convert(model, lower_training=True)
+    onnx.checker.check_model(conversion.model, full_check=True)
+    feed = node_feed(model, rng)
+    expected = execute(model, feed)
+    session = onnxruntime.InferenceSession(conversion.model.SerializeToString())
+    for array, (output, wanted) in zip(session.run(None, feed), expected.items(), strict=True):
+        assert array.dtype == wanted.dtype
+        precision = 2e-3 if array.dtype == np.float16 else 1e-5
+        np.testing.assert_allclose(array, wanted, rtol=precision, atol=precision, err_msg=output)
+
+
+@pytest.mark.parametrize("name", ["InPlaceAccumulatorV2", "SGDOptimizerV2"])
+def test_gradients_of_half_precision(name, rng):
+    text = (
+        {**UPDATES, **OPTIMIZERS}[name]
+        .replace("float[3, 4] g,", "float16[3, 4] g,")
+        .replace("float[3, 4] x", "float16[3, 4] x")
+    )
+    text = text.replace("float[5] h", "float16[5] h")
+    assert "float16" in text
+    feed = node_feed(node_model(text), rng)
+    results = run_update(text, feed)
+    pairs = {"buffer": ("x", 1.0)} if "buffer" in feed else {"w": ("g", -feed["rate"]), "x": ("h", -feed["rate"])}
+    for old, (gradient, factor) in pairs.items():
+        assert results[old].dtype == np.float32
+        wanted = feed[old] + factor * feed[gradient].astype(np.float32)
+        np.testing.assert_allclose(results[old], wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("(float16[3] b, float[3] g) => (bool[1] r) {r = m.InPlaceAccumulatorV2 (b, g)}", "narrower than float32"),
+        (
+            "(float16[3] x, float[1] k) => (y) {r = m.Scale (x, k) y = Identity (r)}",
+            "nothing says which of them 'r' has",
+        ),
+    ],
+)
+def test_mixed_types_are_left(text, words):
+    reason(node_model(text), words)
+
+
+def test_indices_along_columns_are_left():
+    text = BATCHES["MaxPoolGrad"].replace("MaxPool <", "MaxPool <storage_order = 1, ")
+    reason(node_model(text), "storage_order 1")
+
+
 @pytest.mark.parametrize("corrected", [0, 1])
 @pytest.mark.parametrize("mode", [0, 1])
 def test_adam(mode, corrected, rng):

@@ -7,6 +7,7 @@
 
 #include "host/names.h"
 #include "kernel/text.h"
+#include "opforge_twin/kernel/language.h"
 
 namespace opforge::twin::host {
 
@@ -14,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using kernel::Text;
-
-constexpr int64_t kBuiltArch = 2201;
 
 std::string Joined(const std::vector<std::string>& words, const char* separator)
 {
@@ -103,9 +102,9 @@ void* FindKernel(const Registered& operation, const CallDtypes& dtypes, const So
         problem = Text(operation.opType, ": ", product, " is none of its products: ", Joined(definition.socs, ", "));
         return nullptr;
     }
-    if (soc.arch != kBuiltArch) {
+    if (soc.arch != __NPU_ARCH__) {
         problem = Text(operation.opType, ": ", product, " is documented, not built: there are kernels of architecture ",
-                       kBuiltArch, " only, this product has ", soc.arch);
+                       __NPU_ARCH__, " only, this product has ", soc.arch);
         return nullptr;
     }
     const std::vector<std::string> words = WordsOf(definition, dtypes);

@@ -11,6 +11,7 @@
 #include "kernel/guarded_call.h"
 #include "kernel/interrupt.h"
 #include "kernel/scheduler.h"
+#include "opforge_twin/kernel/language.h"
 
 namespace opforge::twin {
 
@@ -23,7 +24,6 @@ using kernel::Region;
 using kernel::Text;
 
 constexpr size_t kMaxArguments = 40;
-constexpr int64_t kKernelArch = 2201;
 
 using GmPointer = volatile uint8_t*;
 
@@ -75,8 +75,8 @@ std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const k
     if (soc == nullptr) {
         return Text("soc is '", request.soc, "', expected a name of twin/npu_model.json");
     }
-    if (soc->arch != kKernelArch) {
-        return Text(request.soc, " has arch ", soc->arch, "; the twin runs kernels of arch ", kKernelArch, " only");
+    if (soc->arch != __NPU_ARCH__) {
+        return Text(request.soc, " has arch ", soc->arch, "; the twin runs kernels of arch ", __NPU_ARCH__, " only");
     }
     if (type == nullptr) {
         return Text("task type is '", request.taskType,
