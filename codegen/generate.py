@@ -104,13 +104,12 @@ def rendered(specs: Sequence[tuple[OpSpec, Path]], *, is_complete: bool) -> Gene
     owners: dict[str, str] = {}
     left_out = []
     for spec, root in specs:
-        kernel = Path("op_kernel") / f"{spec.source_name}.h"
         has_plan = spec.own_plan is None or (root / spec.own_plan).is_file()
-        has_kernel = (root / kernel).is_file()
+        has_kernel = (root / spec.kernel).is_file()
         if not has_plan:
             left_out.append(f"{spec.op_type}: tiling and kernel entry, there is no plan {spec.own_plan}")
         elif not has_kernel:
-            left_out.append(f"{spec.op_type}: kernel entry, there is no kernel {kernel}")
+            left_out.append(f"{spec.op_type}: kernel entry, there is no kernel {spec.kernel}")
         for path, text in render(spec, has_plan=has_plan, has_kernel=has_kernel):
             files[path] = text
             owners[path] = spec.name

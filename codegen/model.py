@@ -429,6 +429,11 @@ class OpSpec(SpecModel):
         return None if self.tiling.strategy else f"op_host/{self.tiling.plan or f'{self.source_name}_tiling.h'}"
 
     @property
+    def kernel(self) -> str:
+        """The kernel below the project folder."""
+        return f"op_kernel/{self.source_name}.h"
+
+    @property
     def built_products(self) -> tuple[str, ...]:
         """The products that kernels are built for, in the order of the spec."""
         return tuple(product for product in self.products if product in BUILT_PRODUCTS)

@@ -7,8 +7,12 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import UserError
+
+if TYPE_CHECKING:
+    from opforge.codegen.model import OpSpec
 
 # The folder that holds codegen/, op_proto/, op_kernel/ ...: the repository, or `site-packages/opforge` of a wheel.
 BUILTIN_ROOT = Path(__file__).resolve().parent.parent
@@ -94,6 +98,10 @@ class Project:
     def spec_paths(self) -> list[Path]:
         """All specs of the project, sorted by name."""
         return sorted((self.root / "op_proto").glob("*.yaml"))
+
+    def missing(self, spec: OpSpec) -> str:
+        """The first of the hand-written files of an operator that does not exist; empty if it is complete."""
+        return next((path for path in (spec.own_plan, spec.kernel) if path and not (self.root / path).is_file()), "")
 
 
 def check_vendor(name: object, place: str) -> str:

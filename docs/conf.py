@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from latex2mathml.converter import convert
+from sphinx.search.en import SearchEnglish
 
 project = "opforge"
 html_title = "opforge"
@@ -20,6 +21,7 @@ extensions = ["myst_parser"]
 myst_heading_anchors = 4
 myst_fence_as_directive = ["math"]
 html_math_renderer = "mathml"
+_DIGITS = 5  # of a number that is worth finding
 
 
 def _mathml(translator: Any, node: Any, display: str) -> None:
@@ -31,8 +33,16 @@ def _mathml(translator: Any, node: Any, display: str) -> None:
     raise SkipNode
 
 
+class _Search(SearchEnglish):
+    """Numbers too: statuses are what people look for."""
+
+    def word_filter(self, word: str) -> bool:
+        return (word.isdigit() and len(word) >= _DIGITS) or super().word_filter(word)
+
+
 def setup(app: Any) -> dict[str, bool]:
-    """Register how formulas are written."""
+    """Register how formulas are written and words found."""
+    app.add_search_language(_Search)
     app.add_html_math_renderer(
         "mathml",
         (lambda translator, node: _mathml(translator, node, "inline"), None),

@@ -45,6 +45,8 @@ ROOMS = (
     "examples",
     "docs",
 )
+# With this, Sphinx's search drops what is a number, as statuses are.
+NO_NUMBERS = r" || queryTerm.match(/^\d+$/)"
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]\\]|\\.)+)\]\(([^()\s]+)\)")
 _FENCED = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
@@ -132,6 +134,8 @@ def build(out: Path) -> int:
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-c", str(ROOT / "docs")]
     code = subprocess.run([*command, str(source), str(out)], check=False).returncode
     if code == 0:
+        script = out / "_static" / "searchtools.js"
+        replace_file(script, script.read_text(encoding="utf-8").replace(NO_NUMBERS, ""))
         shutil.copyfile(out / "README.html", out / "index.html")  # where browsers and servers begin
     return code
 

@@ -53,7 +53,9 @@ def build(project: Project, jobs: int) -> list[Row]:
     written = write_project(project, specs)
     files = len(written.written) + len(written.unchanged)
     started = announce("build for the CPU twin")
-    operators = build_project(project, jobs=jobs, progress=lambda line: console.print(line, markup=False))
+    operators = build_project(
+        project, jobs=jobs, progress=lambda line: console.print(line, markup=False, soft_wrap=True)
+    )
     seconds = time.monotonic() - started
     names = ", ".join(operators.op_types)
     return [

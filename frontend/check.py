@@ -14,7 +14,7 @@ from opforge.frontend.atc_types import is_registered
 from opforge.frontend.conversion import FORMULAS, Search
 from opforge.frontend.fold import fold
 from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, normal_domain
-from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_keys
+from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_keys, suggestion
 from opforge.frontend.load import SourceModel
 from opforge.frontend.names import path_text
 from opforge.frontend.operators import project_specs
@@ -220,10 +220,11 @@ def _node(
         return
     if not is_registered(*key, version):
         spelled = f"{key[0] or 'ai.onnx'}::{version}::{key[1]}"
-        cause = f"no parser for {spelled} is known" + (f", and it is left alone: {left}" if left else "")
+        hint = suggestion(*key, context.specs.values())
+        cause = f"no parser for {spelled} is known" + (f", and it is left alone: {left}" if left and not hint else "")
         is_formula = key in FORMULAS and scope.parent is None
         fix = "try opforge convert --lower-training" if is_formula else "express it in operators that ATC has"
-        yield Finding(name, "E13010", cause, fix)
+        yield Finding(name, "E13010", cause, hint or fix)
         return
     if onnx.defs.has(node.op_type, max_inclusive_version=version, domain=key[0]):
         schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=version, domain=key[0])

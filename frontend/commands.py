@@ -114,7 +114,7 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
             comparisons = verify_within(source, conversion)
     if comparisons is not None:
         print_comparisons(comparisons)
-    differing = sum(not entry.same for entry in comparisons or ())
+    differing = sum(entry.same is False for entry in comparisons or ())
     if differing:
         reports = _reports(source, conversion, comparisons, options, out, None)
         write_files(reports)

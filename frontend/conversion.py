@@ -22,7 +22,7 @@ from opforge.frontend.fold import Folding, fold
 from opforge.frontend.gather_grad import MapGatherGrad
 from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, node_count, normal_domain
 from opforge.frontend.inline import without_functions
-from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key, source_keys, version_problem
+from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key, source_keys, suggestion, version_problem
 from opforge.frontend.legality import place
 from opforge.frontend.load import SourceModel, check_versions, load_model
 from opforge.frontend.lower_functions import FUNCTIONS
@@ -90,11 +90,11 @@ class Mapped(_Entry):
 
 @dataclass(frozen=True)
 class Left(_Entry):
-    """A node that a rule looked at and left.
+    """A node that a rule looked at and left, or that is called as if it were ours.
 
     Attributes:
         node: Its name, or that of its first output.
-        candidate: The operator it could have become.
+        candidate: The operator it could have become; "" if it is called like none.
         reason: Which condition does not hold, with the values seen.
     """
 
@@ -412,11 +412,22 @@ class Search:
                 node = scope.node(number)
                 for rule in self._rules[normal_domain(node.domain), node.op_type]:
                     self._try(rule, scope, number)
+            for key, numbers in zip(keys, scope.keys.values(), strict=True):
+                if hint := self._misspelt(scope, key):
+                    for number in numbers:
+                        self._leave("", scope, number, f"no operator is called {key_text(scope.node(number))}; {hint}")
         # What one rule left, a larger pattern may have taken.
         taken = self.claimed | {(p.scope.number, number) for p in self.placements for number in p.absorbed}
         stays = [(scope.number, number) not in taken for scope, number, _ in self.refusals]
         self.refusals = list(compress(self.refusals, stays))
         self.left = list(compress(self.left, stays))
+
+    def _misspelt(self, scope: Scope, key: tuple[str, str]) -> str:
+        """What was meant by the type of nodes that look like ours and that nobody knows; "" for all others."""
+        if key in self._rules or key in self.context.view.functions:
+            return ""
+        hint = suggestion(*key, self.context.specs.values())
+        return hint if hint and not is_registered(*key, scope.opsets.get(key[0], 0)) else ""
 
     def _try(self, rule: Rule, scope: Scope, number: int) -> None:
         is_asked = not rule.group or rule.group in self._groups
@@ -427,10 +438,10 @@ class Search:
             # Unasked, only what the option would change is worth a line.
             if isinstance(answer, Placement):
                 option = rule.group.replace("_", "-")
-                self._leave(rule, scope, number, f"a pattern, rewritten with --{option} only")
+                self._leave(rule.operator, scope, number, f"a pattern, rewritten with --{option} only")
             return
         if isinstance(answer, Refusal):
-            self._leave(rule, scope, number, answer.reason)
+            self._leave(rule.operator, scope, number, answer.reason)
             return
         self.claimed.update((scope.number, claimed) for claimed in answer.nodes)
         self.placements.append(answer)
@@ -457,8 +468,8 @@ class Search:
             return Refusal(f"{problem}; choose another --domain")
         return place(self.context, scope, match, call)
 
-    def _leave(self, rule: Rule, scope: Scope, number: int, reason: str) -> None:
+    def _leave(self, candidate: str, scope: Scope, number: int, reason: str) -> None:
         self.refusals.append((scope, number, reason))
         node = scope.node(number)
         name = node.name or next(filter(None, node.output), f"#{number}")
-        self.left.append(Left(name, rule.operator, reason))
+        self.left.append(Left(name, candidate, reason))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.names import nearest
 from opforge.frontend.graph import normal_domain
 
 if TYPE_CHECKING:
@@ -65,6 +66,16 @@ def source_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
     """The spellings under which models may bring an operator: our own, and names that others gave it."""
     others = (OnnxKey(NPU_DOMAIN, name, range(1, 2)) for name in _OTHER_NAMES.get(spec.op_type, ()))
     return (*onnx_keys(spec), *others)
+
+
+def suggestion(domain: str, op_type: str, specs: Collection[OpSpec]) -> str:
+    """What a node of our domains, or with our prefix, was meant to be; "" for one that is ours, and for all others."""
+    is_meant = domain in {OPFORGE_DOMAIN, NPU_DOMAIN} or (not domain and op_type.startswith(NPU_PREFIX))
+    if not is_meant or any((domain, op_type) == (key.domain, key.op_type) for s in specs for key in source_keys(s)):
+        return ""
+    spelled = {key.op_type: str(key) for key in (onnx_key(spec, domain) for spec in specs)}
+    near = nearest(op_type, spelled)
+    return f"did you mean {spelled[near]}?" if near else f"expected one of {', '.join(spelled.values())}"
 
 
 def version_problem(key: OnnxKey, opsets: Mapping[str, int]) -> str:

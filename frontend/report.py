@@ -95,7 +95,7 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
     table = _table("before and after on the same arrays", "output", "largest error", "allowed there", "")
     for entry in comparisons:
         table.add_row(
-            _text(entry.output), f"{entry.error:.3g}", f"{entry.allowed:.3g}", "same" if entry.same else "DIFFERS"
+            _text(entry.output), f"{entry.error:.3g}", f"{entry.allowed:.3g}", _text(entry.verdict, _REASON_LENGTH)
         )
     Console().print(table)
 

@@ -62,7 +62,9 @@ def report_page(
         command: What was asked for.
     """
     view = source.view
-    differing, same = ([entry for entry in comparisons or () if entry.same is kind] for kind in (False, True))
+    differing, same, uncompared = (
+        [entry for entry in comparisons or () if entry.same is kind] for kind in (False, True, None)
+    )
     forms = _forms(view, conversion)
     return render_page(
         Path(__file__).with_name("report_page.html.j2"),
@@ -82,7 +84,8 @@ def report_page(
         counts=_counts(view, conversion),
         differing=_Table(map(_numbers, differing), len(differing)),
         same=_Table(map(_numbers, same), len(same)),
-        worst=max(comparisons or (), key=_excess, default=None),
+        uncompared=_Table(map(_numbers, uncompared), len(uncompared)),
+        worst=max((*differing, *same), key=_excess, default=None),
         warnings=_Table(_warnings(conversion), len(conversion.warnings) + len(conversion.without_body)),
         forms=forms,
         undrawn=max(len(conversion.mapped) + len(conversion.lowered) - _PICTURES, 0),
@@ -107,7 +110,7 @@ def _excess(entry: Comparison) -> tuple[bool, float]:
 
 
 def _numbers(entry: Comparison) -> Sequence[str]:
-    return entry.output, f"{entry.error:.3g}", f"{entry.allowed:.3g}"
+    return entry.output, f"{entry.error:.3g}", f"{entry.allowed:.3g}", entry.verdict
 
 
 def _attributes(entry: Mapped) -> str:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
-from math import isfinite, prod
+from math import isfinite, prod, sqrt
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.model import OpSpec
 from opforge.frontend.arrays import InputType, input_types
 from opforge.frontend.conversion import Conversion, Mapped
-from opforge.frontend.execute import execute
+from opforge.frontend.execute import execute, run_model
 from opforge.frontend.graph import GraphView, Scope
 from opforge.frontend.limits import LimitError, in_child, limits_for
 from opforge.frontend.load import SourceModel
@@ -33,6 +33,7 @@ _SEED = 20
 _MOST_ELEMENTS = 1 << 28
 # Size of a dim that the model leaves open.
 _OPEN_DIM = 4
+_MATRIX = 2
 # Nodes that pass values on as they are, or as another type or shape.
 _PASSING = {"Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 # Inputs that training nodes write over, in the order of their outputs behind the flag.
@@ -40,8 +41,13 @@ _OVERWRITTEN = {"AdamWOptimizer": (2, 4, 5), "InPlaceAccumulatorV2": (0,), "SGDO
 # Nodes between an input and what has to be positive, and how many of them are looked at.
 _BETWEEN = _PASSING | {"Add", "Mul"}
 _MOST_BETWEEN = 3
-# What onnx's evaluator may add of its own, beside the tolerance of our operators.
-_RTOL, _ATOL = 1e-5, 1e-6
+# What the products of weights are taken with, as second operand.
+_PRODUCTS = {"Conv", "ConvTranspose", "FusedMatMul", "Gemm", "MatMul"}
+# How many roundings, by bytes of the type, a result may be off: of itself and of the usual value beside it, because a
+# sum that cancels keeps the roundings of what it adds. Sums of two bytes are made in wider types.
+_ROUNDINGS = {1: 2, 2: 8, 4: 128, 8: 128}
+# The least usual value: made-up numbers are about 1, and what is small beside them can be what rounding left.
+_LEAST_USUAL = 1 / 16
 
 
 @dataclass(frozen=True)
@@ -52,13 +58,21 @@ class Comparison:
         output: Its name.
         error: Largest absolute difference; infinite when types or shapes differ or only one has a number.
         allowed: What the tolerance allows at the place of the largest excess.
-        same: Whether every element is within tolerance.
+        same: Whether every element is within tolerance; None when there was nothing to compare.
+        note: What else is to be known of the comparison; "" if nothing.
     """
 
     output: str
     error: float
     allowed: float
-    same: bool
+    same: bool | None
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """What a table says of it."""
+        word = {True: "same", False: "DIFFERS", None: "not compared"}[self.same]
+        return f"{word}: {self.note}" if self.note else word
 
     def report(self) -> dict[str, Any]:
         """The same as JSON data, which has no infinite numbers: null stands for them."""
@@ -68,7 +82,7 @@ class Comparison:
 def verify(source: ModelProto, conversion: Conversion, folder: Path | None = None) -> list[Comparison]:
     """Compare a model and its conversion on seeded arrays that the operators take; both run without kernels.
 
-    The outputs that differ come first.
+    The outputs that differ come first, then those that were not compared.
 
     Args:
         source: The model before.
@@ -79,16 +93,39 @@ def verify(source: ModelProto, conversion: Conversion, folder: Path | None = Non
         UserError: One of them cannot be executed.
     """
     arrays = sample_inputs(source, conversion)
-    before = execute(_with_updates(source, conversion), arrays, operators="function", folder=folder)
+    complete = _with_updates(source, conversion)
+    execution = run_model(complete, arrays, operators="function", folder=folder, keep_values=True)
+    before = execution.outputs
     kept = {value.name for value in conversion.model.graph.input}
     given = {name: array for name, array in arrays.items() if name in kept}
     after = execute(conversion.model, given, operators="function", folder=folder)
     if before.keys() != after.keys():
         names = ", ".join(map(shown, sorted(before.keys() ^ after.keys())[:3]))
         raise UserError(f"model: cannot be compared: only one of the models has the outputs {names}")
-    specs = {spec.op_type: spec for spec in project_specs()}
-    used = [specs[op] for op in {entry.op for entry in conversion.mapped}]
-    return sorted((_compare(name, before[name], after[name], used) for name in before), key=lambda entry: entry.same)
+    narrowest = _narrowest(complete, execution.values)
+    compared = (_compare(name, before[name], after[name], narrowest.get(name)) for name in before)
+    return sorted(compared, key=lambda entry: (entry.same is not False, entry.same is not None))
+
+
+def _narrowest(model: ModelProto, values: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
+    """The floating-point type of fewest bytes that each value of the main graph is, or is computed from."""
+    found: dict[str, np.dtype[Any]] = {}
+    for name, value in values.items():
+        parts = value if isinstance(value, list) else [value]
+        types = [part.dtype for part in parts if isinstance(part, np.ndarray) and _is_float(part.dtype)]
+        if types:
+            found[name] = types[0]
+    for node in model.graph.node:
+        before = [found[name] for name in node.input if name in found]
+        for name in node.output:
+            if name in found:
+                found[name] = min((found[name], *before), key=lambda dtype: dtype.itemsize)
+    return found
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    # ml_dtypes calls the kind of its types "V".
+    return dtype.kind in "fV"
 
 
 def verify_within(source: SourceModel, conversion: Conversion) -> list[Comparison]:
@@ -165,25 +202,35 @@ def _member(sequence: str, number: int, name: str) -> list[NodeProto]:
     return [constant(place, np.array(number)), helper.make_node("SequenceAt", [sequence, place], [name])]
 
 
-def _compare(name: str, before: Array, after: Array, specs: Sequence[OpSpec]) -> Comparison:
+def _compare(name: str, before: Array, after: Array, narrowest: np.dtype[Any] | None) -> Comparison:
+    """Compare an output that is computed in a floating-point type, its own or a narrower one, or in none."""
     if before.dtype != after.dtype or before.shape != after.shape:
-        return Comparison(name, float("inf"), 0.0, same=False)
-    known = [spec.tests.tolerance[before.dtype.name] for spec in specs if before.dtype.name in spec.tests.tolerance]
-    is_exact = before.dtype.kind in "biuSUO"
-    rtol = 0.0 if is_exact else max([_RTOL, *(tolerance.rtol for tolerance in known)])
-    atol = 0.0 if is_exact else max([_ATOL, *(tolerance.atol for tolerance in known)])
+        kinds = [f"{array.dtype} {list(array.shape)}" for array in (before, after)]
+        return Comparison(name, float("inf"), 0.0, same=False, note=f"{kinds[0]} before, {kinds[1]} after")
     if before.dtype.kind in "SUO":
         return Comparison(name, 0.0, 0.0, same=bool(np.array_equal(before, after)))
     if before.size == 0:
-        return Comparison(name, 0.0, atol, same=True)
+        return Comparison(name, 0.0, 0.0, same=True, note="no elements")
     first, second = before.astype(np.float64), after.astype(np.float64)
+    skipped = ~np.isfinite(first) & ((first == second) | (np.isnan(first) & np.isnan(second)))
+    count = int(skipped.sum())
+    note = f"{count} of {first.size} are the same and no finite numbers" if count else ""
+    if count == first.size:
+        return Comparison(name, 0.0, 0.0, same=None, note="no finite numbers")
+    first, second = first[~skipped], second[~skipped]
     with np.errstate(invalid="ignore"):
-        error = np.where((first == second) | (np.isnan(first) & np.isnan(second)), 0.0, np.abs(first - second))
-        allowed = atol + rtol * np.abs(np.nan_to_num(first))
-    error = np.where(np.isnan(error), np.inf, error)
+        error = np.nan_to_num(np.abs(first - second), nan=np.inf, posinf=np.inf)
+    allowed = np.zeros(first.shape)
+    if narrowest is not None and _is_float(before.dtype):
+        size = np.where(np.isfinite(first), np.abs(first), 0)
+        usual = max(_LEAST_USUAL, np.median(size[size > 0]) if size.any() else 0)
+        eps = float(ml_dtypes.finfo(narrowest).eps)  # type: ignore[no-untyped-call]
+        allowed = _ROUNDINGS[narrowest.itemsize] * eps * (size + usual)
+        if size.max() <= allowed.max():
+            note = "; ".join(filter(None, (note, "no value is larger than what is allowed")))
     worst = int(np.argmax(error - allowed))
     is_same = bool(np.all(error <= allowed))
-    return Comparison(name, float(error.max()), float(allowed.reshape(-1)[worst]), is_same)
+    return Comparison(name, float(error.max()), float(allowed[worst]), is_same, note)
 
 
 def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]:
@@ -199,6 +246,12 @@ def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]
         # A root of a negative number or a step 0 would make what is no number, before and after: that proves nothing.
         array = arrays[name]
         arrays[name] = np.maximum(array, 1) if array.dtype.kind in "iu" else (abs(array) + 0.1).astype(array.dtype)
+    for name in _weights(model) & arrays.keys():
+        if _is_float((array := arrays[name]).dtype) and array.ndim > 1:
+            # As initialisers do: a product keeps the size of what it multiplies, and a softmax behind some of them is
+            # not 0 nearly everywhere.
+            fan_in = max(array.shape[-2:]) if array.ndim == _MATRIX else prod(array.shape[1:])
+            arrays[name] = (array / sqrt(max(fan_in, 1))).astype(array.dtype)
     specs = {spec.op_type: spec for spec in project_specs()}
     view = GraphView(conversion.model)
     types = ValueTypes(view, list(specs.values()))
@@ -271,6 +324,16 @@ def _positive(model: ModelProto) -> set[str]:
         names = {name for node in nodes if node.op_type in _BETWEEN for name in node.input} - found
         found |= names
     return found
+
+
+def _weights(model: ModelProto) -> set[str]:
+    """Inputs that products of matrices and convolutions have as second operand, turned or not."""
+    main = GraphView(model).main
+    return {
+        _origin(main, node.input[1])
+        for node in model.graph.node
+        if node.op_type in _PRODUCTS and len(node.input) > 1 and node.input[1]
+    }
 
 
 def _origin(scope: Scope, name: str) -> str:

@@ -14,10 +14,23 @@ from opforge.package.cann.toolkit import key_values, toolkit_version
 from opforge.package.device import find_device
 from opforge.package.faults import Fault, find_faults
 from opforge.package.socs import soc_directory
-from opforge.package.surroundings import ENGINE, FUNCTIONS, KERNELS, PARSER, REGISTRY, Surroundings
+from opforge.package.surroundings import (
+    CUSTOM_PATH,
+    ENGINE,
+    FUNCTIONS,
+    KERNELS,
+    OPP_PATH,
+    PARSER,
+    REGISTRY,
+    Surroundings,
+)
 
 CANN_OWN = "CANN's own"
 NOTHING = "nothing"
+NOT_VISIBLE = (
+    f"no operator package is visible in this shell: {CUSTOM_PATH} names none, nor does {OPP_PATH}; "
+    "source FOLDER/vendors/<vendor>/bin/set_env.bash of the installation"
+)
 PROGRAMS = (REGISTRY, ENGINE, PARSER, FUNCTIONS, KERNELS)
 
 
@@ -116,5 +129,5 @@ def _print(found: dict[str, Any], faults: list[Fault]) -> None:
     for fault in faults:
         console.print(Text(f"fault    {fault}"))
     if not faults:
-        console.print("no fault found" if found["vendors"] else "no operator package is installed")
+        console.print("no fault found" if found["vendors"] else NOT_VISIBLE)
     sys.stdout.flush()

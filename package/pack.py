@@ -73,7 +73,7 @@ def incomplete(project: Project) -> list[str]:
     from opforge.codegen.loader import load_project
 
     specs = load_project(project)
-    return [f"left out: {spec.op_type}: there is no {path}" for spec in specs if (path := _missing(project, spec))]
+    return [f"left out: {spec.op_type}: there is no {path}" for spec in specs if (path := project.missing(spec))]
 
 
 def pack(
@@ -156,11 +156,11 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
 
     vendor = project.vendor if vendor is None else check_vendor(vendor, "vendor name")
     every = load_project(project)
-    complete = [spec for spec in every if not _missing(project, spec)]
+    complete = [spec for spec in every if not project.missing(spec)]
     specs = _choose(complete if complete and not ops else every, ops)
     generated: dict[str, str] = {}
     for spec in specs:
-        if needed := _missing(project, spec):
+        if needed := project.missing(spec):
             raise UserError(f"{spec.op_type}: {needed} is missing; write it or leave the operator out with --ops")
         generated |= dict(render(spec))
     exports = "op_api/exports.map"
@@ -181,12 +181,6 @@ def _builder() -> dict[str, bytes]:
     """The program that builds the package where it is installed."""
     paths = sorted([*BUILDER.glob("*.py"), *BUILDER.glob("cmake/**/*.*")])
     return {f"cann/{path.relative_to(BUILDER).as_posix()}": path.read_bytes() for path in paths if path.is_file()}
-
-
-def _missing(project: Project, spec: OpSpec) -> str:
-    """The first of the hand-written files of an operator that does not exist; empty if it is complete."""
-    needed = (*filter(None, [spec.own_plan]), f"op_kernel/{spec.source_name}.h")
-    return next((path for path in needed if not (project.root / path).is_file()), "")
 
 
 def _choose(specs: Sequence[OpSpec], ops: Sequence[str] | None) -> tuple[OpSpec, ...]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import UserError
-from opforge.twin.build import npu_model
+from opforge.twin.build import known_socs, npu_model
 
 if TYPE_CHECKING:
     from opforge.codegen.model import OpSpec
@@ -37,9 +36,8 @@ def soc_directory(name: str) -> str:
     known = soc_directories()
     if (directory := chips.get(name, name)) in known:
         return directory
-    near = difflib.get_close_matches(name, [*known, *chips], n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise UserError(f"soc: got {name!r}, expected one of {', '.join(sorted(known))}{hint}")
+    # The name of another chip is no slip of the pen: a guess would mislead.
+    raise UserError(f"soc: got {name!r}, expected a directory, as in ascend910b, or a chip of it: {known_socs()}")
 
 
 def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from shown import commands, fences
 
 ROOT = Path(__file__).resolve().parent.parent
 # What a checkout holds besides its files.
@@ -26,13 +27,13 @@ class Installed:
     @property
     def wheel(self) -> Path:
         """The wheel that it was made of."""
-        (wheel,) = self.folder.glob("opforge-*.whl")
+        (wheel,) = (self.folder / "sources" / "build_out").glob("opforge-*.whl")
         return wheel
 
     @property
     def bin(self) -> Path:
         """The folder of its programs."""
-        return self.folder / "venv" / "bin"
+        return self.folder / "opforge-env" / "bin"
 
     def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         """Run a command as a user would who has activated the environment."""
@@ -43,7 +44,7 @@ class Installed:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory):
-    """The wheel, installed; all workers of a run share it, as making it takes a minute."""
+    """The wheel, made and installed as the tutorial says; all workers of a run share it: that takes a minute."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "wheel"
     with open(f"{folder}.lock", "w") as lock:
@@ -60,8 +61,8 @@ def _install(folder: Path) -> None:
     stale = sources / "build" / "lib" / "opforge" / "codegen" / "removed.py"
     stale.parent.mkdir(parents=True)
     stale.write_text("")
-    pip = ("-m", "pip", "--disable-pip-version-check", "--quiet")
-    subprocess.run([sys.executable, *pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(sources)], check=True)
-    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
-    python = folder / "venv" / "bin" / "python"
-    subprocess.run([str(python), *pip, "install", str(Installed(folder).wheel)], check=True)
+    install = fences(ROOT / "docs" / "tutorial.md")[0]
+    script = "\n".join(["set -e", *(command.text for command in commands(install))])
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    variables = os.environ | {"HOME": str(folder), "PATH": path, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    subprocess.run(["bash", "-c", script], cwd=sources, env=variables, check=True)

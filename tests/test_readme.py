@@ -54,16 +54,35 @@ THROUGH_BUILD_SH = {
 
 
 def test_commands_of_the_readme_print_what_it_says(tmp_path):
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    (clone / "examples").symlink_to(ROOT / "examples")
     removed = ("ASCEND", "COLUMNS")
     variables = {key: value for key, value in os.environ.items() if not key.startswith(removed)}
     variables |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
 
     def run(command, folder):
-        command = THROUGH_BUILD_SH.get(command, command.removeprefix(".venv/bin/"))
+        command = THROUGH_BUILD_SH.get(command, command.replace(".venv/bin/", ""))
         return shell(command, folder, variables)
 
-    assert follow(fences(ROOT / "README.md"), tmp_path, run) >= 7
+    assert follow(fences(ROOT / "README.md"), clone, run) >= 9
+    assert [path for path in (tmp_path / "opforge").rglob("*") if path.is_file()] == []
+    made = {f"/{path.name}/" if path.is_dir() else f"/{path.name}" for path in clone.iterdir()} - {"/examples/"}
+    assert {"/model.onnx", "/call.py", "/leaky_clip/"} <= made
+    assert made <= set((ROOT / ".gitignore").read_text().splitlines())
+
+
+def test_picture_fits_on_a_phone():
+    picture = (ROOT / "README.md").read_text().split("```")[1]
+    assert "──►" in picture
+    assert max(map(len, picture.splitlines())) <= 42
+
+
+def test_texts_make_the_wheel_as_the_tutorial_does():
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text()
+    for text in ("README.md", "CONTRIBUTING.md"):
+        (command,) = re.findall(r"\.venv/bin/(pip wheel .*? \.)[` ]", (ROOT / text).read_text())
+        assert f"$ {command}\n" in tutorial
 
 
 def test_every_script_behind_build_sh_is_the_one_it_starts():

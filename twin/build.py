@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import platform
 import shlex
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -39,12 +40,19 @@ KERNEL_TYPES = {
 
 @dataclass(frozen=True)
 class Operators:
-    """Operators built for the twin."""
+    """Operators built for the twin.
+
+    Attributes:
+        vendor_dir: The folder of the package that they are.
+        compiled: How many files were compiled for it.
+        op_types: The operators that can run.
+        missing: By operator that cannot, the file that somebody has to write.
+    """
 
     vendor_dir: Path
     compiled: int
     op_types: tuple[str, ...]
-    without_kernel: tuple[str, ...]
+    missing: Mapping[str, str]
 
     @property
     def opapi(self) -> Path:
@@ -67,9 +75,16 @@ def soc_properties(soc: str) -> dict[str, Any]:
     """
     socs = npu_model()["soc"]
     if soc not in socs:
-        raise UserError(f"soc: got {soc!r}, expected one of {', '.join(socs)}")
+        raise UserError(f"soc: got {soc!r}, expected a chip, as in Ascend910B1: {known_socs()}")
     properties: dict[str, Any] = socs[soc]
     return properties
+
+
+def known_socs() -> str:
+    """The directories of SoCs, each with its chips."""
+    socs = npu_model()["soc"]
+    chips = {soc["dir"]: [name for name, other in socs.items() if other["dir"] == soc["dir"]] for soc in socs.values()}
+    return ", ".join(f"{directory} ({', '.join(names)})" for directory, names in chips.items())
 
 
 def _twin_dir(project: Project) -> Path:
@@ -229,15 +244,23 @@ def build_project(
     with locked(_twin_dir(project)):
         write_project(project, specs)
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
-        with_kernel = [spec for spec in chosen if (project.root / "op_kernel" / f"{spec.source_name}.h").is_file()]
-        require_clean(project, [spec.source_name for spec in with_kernel], _twin_dir(project))
+        complete = [spec for spec in chosen if not project.missing(spec)]
+        require_clean(project, [spec.source_name for spec in complete], _twin_dir(project))
+        _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec)})
         libraries = _host_libraries(project)
-        for spec in with_kernel:
+        for spec in complete:
             libraries += _kernel_units(project, spec, socs)
         compiled = build(libraries, jobs, progress)
         _publish_headers(project)
-    missing = tuple(spec.op_type for spec in chosen if spec not in with_kernel)
-    return Operators(_vendor(project), compiled, tuple(spec.op_type for spec in with_kernel), missing)
+    missing = {spec.op_type: file for spec in chosen if (file := project.missing(spec))}
+    return Operators(_vendor(project), compiled, tuple(spec.op_type for spec in complete), missing)
+
+
+def _remove_old_kernels(project: Project, names: Collection[str]) -> None:
+    """What was compiled of a source that is no more would be found, and run."""
+    for folder in (_tbe(project) / "kernel").glob("*/*"):
+        if folder.name not in names:
+            shutil.rmtree(folder)
 
 
 def _publish_headers(project: Project) -> None:
@@ -275,11 +298,11 @@ def build_command(
     project = Project(find_project().root, op_suffix)
 
     def progress(line: str) -> None:
-        console.print(line, highlight=False, markup=False)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     built = build_project(project, socs, ops, jobs, progress=None if as_json else progress)
     if as_json:
-        facts = {"folder": str(built.vendor_dir), "operators": built.op_types, "without_kernel": built.without_kernel}
+        facts = {"folder": str(built.vendor_dir), "operators": built.op_types, "without_kernel": list(built.missing)}
         print(json.dumps(facts | {"compiled": built.compiled}, indent=2))  # noqa: T201  # the answer
         return 0
     operators = f"{len(built.op_types)} operator{'s' if len(built.op_types) != 1 else ''}"
@@ -289,8 +312,8 @@ def build_command(
         markup=False,
         soft_wrap=True,
     )
-    for op_type in built.without_kernel:
-        console.print(f"{op_type}: no kernel in op_kernel/, host side only", highlight=False, markup=False)
+    for op_type, file in built.missing.items():
+        console.print(f"{op_type}: {file} is missing, so it cannot run", highlight=False, markup=False, soft_wrap=True)
     return 0
 
 

@@ -39,6 +39,8 @@ def _built(project: Project, soc: str, op_type: str) -> _Built:
     if op_type not in specs:
         raise UserError(f"operator: got {op_type!r}, expected one of {', '.join(sorted(specs))}")
     operators = build_project(project, [soc], [op_type])
+    if needed := operators.missing.get(op_type):
+        raise UserError(f"{op_type}: {needed} is missing; write it")
     runtime()
     return _Built(specs[op_type], ctypes.CDLL(str(operators.opapi)))
 
@@ -78,7 +80,7 @@ def run(
     Raises:
         AclnnError: The function returned a status other than 0.
         FindingsError: The kernel made a mistake.
-        UserError: A name, dtype or SoC is unknown.
+        UserError: A name, dtype or SoC is unknown, or the kernel is not written.
     """
     soc_properties(soc)
     project = project or find_project()

@@ -56,6 +56,24 @@ def test_one_changed_kernel_is_all_that_is_compiled(project):
     assert lines == ["[1/1] kernel RowMax float32_float32"]
 
 
+def test_operator_whose_kernel_is_gone_does_not_run(project):
+    compiled = {path.name for path in build_project(project).vendor_dir.rglob("kernel/*/*/*.so")}
+    kernel = project.root / "op_kernel" / "row_max.h"
+    text = kernel.read_text(encoding="utf-8")
+    kernel.unlink()
+    try:
+        command = [sys.executable, "-m", "opforge.codegen", "profile", "RowMax", "--shape", "x=4x8"]
+        result = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
+        built = build_project(project)
+    finally:
+        kernel.write_text(text, encoding="utf-8")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "RowMax: op_kernel/row_max.h is missing; write it\n"
+    assert built.missing == {"RowMax": "op_kernel/row_max.h"}
+    left = {path.name for path in built.vendor_dir.rglob("kernel/*/*/*.so")}
+    assert compiled - left == {"RowMax_float32_float32.so"}
+
+
 def test_elementwise_starter_keeps_all_cores_busy(project):
     report = run("ScaledAdd", {"x": numbers(1_000_000)}, project=project).report
     assert report.blocks == 48

@@ -90,6 +90,21 @@ def test_search_knows_the_words_of_the_pages(site):
     assert '"deadlock"' in index or "deadlock:" in index
 
 
+@pytest.mark.parametrize("status", ["161002", "561003"])
+def test_search_finds_the_pages_of_a_status(site, status):
+    pages, out = site
+    index = json.loads((out / "searchindex.js").read_text().removeprefix("Search.setIndex(").removesuffix(")"))
+    named = set()
+    for found in (index[terms].get(status, []) for terms in ("terms", "titleterms")):
+        named |= {index["docnames"][number] for number in ([found] if isinstance(found, int) else found)}
+    assert named >= {"docs/messages"}
+    for path in pages:
+        is_told = status in re.sub(r"<[^>]+>", " ", path.read_text()).split() and path.name != "index.html"
+        assert not is_told or path.relative_to(out).with_suffix("").as_posix() in named
+    # Words that the script drops before it looks: none for being a number.
+    assert "if (stopwords.has(queryTermLower)) return;" in (out / "_static" / "searchtools.js").read_text()
+
+
 def test_link_to_nowhere_is_refused(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     found = importlib.util.spec_from_file_location("site_of_docs", ROOT / "docs" / "site.py")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shown import commands, fences, follow
+from shown import fences, follow
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
 
 
 def test_tutorial_does_what_it_says(installed, tmp_path):
-    install, *steps = fences(TUTORIAL)
-    assert [command.text for command in commands(install)] == [f"pip install {installed.wheel.name}"]
+    _, *steps = fences(TUTORIAL)  # the first is how `installed` was made
 
     def run(command, folder):
         result = installed.run("bash", "-c", f"exec 2>&1; {command}", cwd=folder)

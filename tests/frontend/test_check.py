@@ -74,6 +74,32 @@ def test_a_fault(text, domains, node, code, words, tmp_path):
     assert found[0].fix
 
 
+MISSPELT = [
+    ("npu.NPUGroupedBiasAddGrd", "npu::NPUGroupedBiasAddGrd", "did you mean npu::NPUGroupedBiasAddGrad?"),
+    ("opforge.NPUConvTBCBackward", "opforge::NPUConvTBCBackward", "did you mean opforge::ConvTbcBackward?"),
+    ("NPUNsaCompressGrads", "NPUNsaCompressGrads", "did you mean NPUNsaCompressGrad?"),
+    ("opforge.Qrst", "opforge::Qrst", "expected one of opforge::BatchNormElemtBackward, opforge::ConvTbcBackward, "),
+]
+
+
+@pytest.mark.parametrize(("node", "name", "meant"), MISSPELT)
+def test_a_name_that_is_nearly_ours_is_told_by_check_and_conversion(node, name, meant, tmp_path):
+    model = parse(f"{HEAD} {{[n] y = {node} (x)}}", domains=["npu", "opforge"])
+    found = the_finding(model, tmp_path)
+    assert (found.node, found.code) == (f"n ({name})", "E13010")
+    assert found.fix.replace("ai.onnx::", "").startswith(meant)
+    (left,) = convert(model).left
+    assert left.node == "n"
+    assert left.reason.replace("ai.onnx::", "").startswith(f"no operator is called {name}; {meant}")
+
+
+@pytest.mark.parametrize("node", ["d.NPUGroupedBiasAddGrd", "Gelu"])
+def test_other_names_are_nobodys_mistake(node, tmp_path):
+    model = parse(f"{HEAD} {{[n] y = {node} (x)}}", domains=["d"])
+    assert the_finding(model, tmp_path).fix == "express it in operators that ATC has"
+    assert convert(model).left == []
+
+
 def test_what_the_parser_reads_of_no_tensor(tmp_path):
     model = parse(f"{HEAD} {{y = Add (x, s)}}")
     values = numpy_helper.from_array(np.ones(1, np.float32), "s")

@@ -1,11 +1,14 @@
 """`opforge convert --verify`."""
 
+import dataclasses
 import json
 import re
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from ml_dtypes import bfloat16
 from typer.testing import CliRunner
 from web_page import WebPage
 
@@ -92,19 +95,79 @@ def test_a_difference_is_exit_code_1_and_only_reports_are_written(out, wrong, tm
     assert '<svg class="picture"' in text
 
 
+def compared(monkeypatch, before, after):
+    """The comparison of an output that is `before`, and `after` the conversion."""
+    from opforge.frontend import verify as module
+
+    word = {"float32": "float", "float64": "double"}.get(before.dtype.name, before.dtype.name)
+    model = parse(f"({word}{list(before.shape)} x) => ({word}{list(before.shape)} y) {{y = Identity (x)}}")
+    monkeypatch.setattr(module, "sample_inputs", lambda *_: {"x": before})
+    monkeypatch.setattr(module, "execute", lambda *_, **__: {"y": after})
+    (comparison,) = verify(model, convert(model))
+    return comparison
+
+
 @pytest.mark.parametrize(
     ("change", "same"), [(0.0, True), (np.nan, False), (np.inf, False), (1e-7, True), (1e-2, False)]
 )
 def test_only_numbers_within_tolerance_are_the_same(change, same, monkeypatch):
-    from opforge.frontend import verify as module
-
     values = np.array([1.0, 2.0, np.inf, np.nan], np.float32)
-    model = parse("(float[4] x) => (float[4] y) {y = Relu (x)}")
-    conversion = convert(model)
-    results = iter([values, values + np.array([0, change, 0, 0], np.float32)])
-    monkeypatch.setattr(module, "execute", lambda *_, **__: {"y": next(results)})
-    (comparison,) = verify(model, conversion)
+    comparison = compared(monkeypatch, values, values + np.array([0, change, 0, 0], np.float32))
     assert comparison.same == same
+    assert comparison.note == "2 of 4 are the same and no finite numbers"
+
+
+@pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.float32, np.float64])
+def test_what_is_allowed_goes_by_the_type_and_by_the_usual_value(dtype, monkeypatch, rng):
+    before = rng.choice([-40.0, 30.0], 100).astype(dtype)
+    before[0] = 0.5
+    eps = float(ml_dtypes.finfo(dtype).eps)
+    for roundings, same in ((2, True), (300, False)):
+        # What a sum has that cancels is rounded as its terms are.
+        after = before.copy()
+        after[0] += dtype(30 * roundings * eps)
+        assert compared(monkeypatch, before, after).same is same
+    # One large value, as masks are, does not allow more for the others.
+    before[1], after = -1e4, before.copy()
+    after[1] = before[1]
+    after[0] = dtype(0.5 + 30 * 300 * eps)
+    assert compared(monkeypatch, before, after).same is False
+
+
+def test_a_result_of_narrow_numbers_is_compared_as_these_are():
+    text = "(float16[9] x) => (float[9] y) {{{} }}"
+    source = parse(text.format("h = Mul (x, x) y = Cast <to = 1> (h)"))
+    wide = parse(text.format("h = Cast <to = 1> (x) y = Mul (h, h)"))
+    (entry,) = verify(source, dataclasses.replace(convert(source), model=wide))
+    assert entry.same
+    assert 1e-5 < entry.error < entry.allowed
+
+
+def test_what_has_no_finite_numbers_is_not_called_the_same(tmp_path):
+    model = parse(GATHER.replace("=> (", "=> (float[7, 5] a, ").replace("{", "{a = Add (W, k) "))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(np.inf), "k"))
+    onnx.save(model, tmp_path / "m.onnx")
+    options = ("--verify", "--json", tmp_path / "r.json", "--report", tmp_path / "r.html")
+    result = opforge("convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", *options)
+    assert result.exit_code == 0, result.output
+    assert "not compared: no finite numbers" in " ".join(result.output.split())
+    first, second = json.loads((tmp_path / "r.json").read_text())["verified"]
+    assert (first["output"], first["same"], first["note"]) == ("a", None, "no finite numbers")
+    assert (second["output"], second["same"], second["note"]) == ("y", True, "")
+    assert "not compared: no finite numbers" in (tmp_path / "r.html").read_text()
+
+
+def test_made_up_weights_keep_the_size_of_what_they_multiply():
+    model = parse(
+        """(float[8, 400] x, float[10, 400] w, float[400, 90] v, float[2, 8, 9, 9] i, float[4, 8, 5, 5] k)
+        => (float[8, 10] y, float[8, 90] z, float[2, 4, 5, 5] c)
+        {t = Transpose (w) y = MatMul (x, t) z = Gemm (x, v) c = Conv (i, k)}"""
+    )
+    conversion = convert(model)
+    arrays = sample_inputs(model, conversion)
+    assert arrays["x"].std() == pytest.approx(1, rel=0.1)
+    for array in execute(model, arrays).values():
+        assert 0.7 < array.std() < 1.4
 
 
 @pytest.mark.parametrize(
@@ -133,3 +196,17 @@ def test_a_model_that_cannot_be_run_is_named(tmp_path):
     source = load_model(tmp_path / "m.onnx")
     with pytest.raises(UserError, match=f"{tmp_path / 'm.onnx'}: cannot be executed to compare: .*Foo"):
         verify_within(source, convert(source))
+
+
+def test_what_is_random_is_the_same_before_and_after():
+    model = parse(
+        """(float[90] x, float r, bool t) => (float[90] y, float[90] z)
+        {n = Neg (x) y = Dropout (n, r, t) z = RandomNormalLike (x)}"""
+    )
+    assert all(entry.same for entry in verify(model, convert(model)))
+    arrays = {"x": np.ones(90, np.float32), "r": np.float32(0.5), "t": np.array(True)}
+    first, second = execute(model, arrays), execute(model, arrays)
+    assert 20 < (first["y"] == 0).sum() < 70
+    assert first["z"].std() > 0.5
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name])

@@ -789,6 +789,17 @@ def test_the_command_answers_for_each_program(tree, monkeypatch):
     assert "…" not in shown.output
 
 
+def test_shell_that_sees_no_package_is_told_what_to_source(monkeypatch, tmp_path):
+    for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Surroundings, "toolkits", [])
+    shown = CliRunner().invoke(app, ["doctor"])
+    assert shown.exit_code == 0, shown.output
+    said = shown.output.splitlines()[-1]
+    assert said.startswith("no operator package is visible in this shell: ASCEND_CUSTOM_OPP_PATH names none")
+    assert said.endswith("; source FOLDER/vendors/<vendor>/bin/set_env.bash of the installation")
+
+
 TABLE = """\
 +---------------------------+---------------+
 | NPU   Name                | Health        |
