@@ -296,6 +296,10 @@ def atc(
     ] = None,
     domain: Annotated[str, typer.Option(help="Domain of our nodes: opforge, npu or ai.onnx.")] = "opforge",
     more: Annotated[list[str] | None, typer.Option("--atc", metavar="OPTION", help="A further option of atc.")] = None,
+    json_out: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="R.json", help="Write findings, command and exit code as JSON; - prints them."),
+    ] = None,
 ) -> None:
     """Convert a model, check it, and compile it with atc.
 
@@ -307,7 +311,9 @@ def atc(
     name = out or model.parent / model.stem
     converted = name.parent / f"{name.name}_converted.onnx"
     options = ConvertOptions(patterns, lower_training, opset, domain)
-    raise typer.Exit(atc_command(model, converted, options, AtcOptions(soc, name, input_shape, more or ())))
+    with _answer(json_out) as answer:
+        code = atc_command(model, converted, options, AtcOptions(soc, name, input_shape, more or (), answer))
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -46,7 +46,7 @@ def generate_files(
         list_outputs: Only print the paths of all files.
         dry_run: Only print what would be written or removed.
         op_suffix: What the types, functions and files of the operators end with besides.
-        as_json: Print the lists of files that changed, or would, as JSON.
+        as_json: Print the list of all files, or of those that changed or would, as JSON.
 
     Raises:
         UserError: A spec has problems or the folder cannot be written.
@@ -70,7 +70,11 @@ def generate_files(
     ]
     generated = rendered(list(zip(loaded, roots, strict=True)), is_complete=not specs)
     if list_outputs:
-        _print(*(_shown(folder / path) for path in sorted(generated.tree.files)))
+        outputs = sorted(generated.tree.files)
+        if as_json:
+            _print(json.dumps({"folder": str(folder), "operators": len(loaded), "outputs": outputs}, indent=2))
+        else:
+            _print(*(_shown(folder / path) for path in outputs))
         return 0
     if check and not as_json:
         return _check(generated.tree, folder, specs, out, op_suffix)

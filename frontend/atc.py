@@ -30,6 +30,7 @@ _ONNX, _GE_IR = 5, 1
 _SIZE = re.compile(r"-1|[0-9]+(~(-1|[0-9]+))?", re.ASCII)
 # Findings, and letters of each, that somebody reads on a terminal.
 _LINES, _LINE_LENGTH = 1000, 1000
+STDERR = 2
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,14 @@ class AtcOptions:
         output: Name of the .om without suffix.
         input_shape: Shapes in atc's form; "" takes what the model says.
         more: Further options, passed on as they are.
+        json: Where findings, command and its exit code go.
     """
 
     soc: str
     output: Path
     input_shape: str = ""
     more: Sequence[str] = ()
+    json: Path | None = None
 
 
 def check_command(model: Path, *, json_out: Path | None) -> int:
@@ -62,10 +65,15 @@ def check_command(model: Path, *, json_out: Path | None) -> int:
     with claimed(path_text(model), len(source.data)), waiting(f"checking {path_text(model)}"):
         findings = check_model(source, os.environ)
     if json_out is not None:
-        text = json.dumps({"model": path_text(model), "findings": [asdict(finding) for finding in findings]}, indent=2)
-        write_files([NewFile(json_out, lambda file: file.write(f"{text}\n".encode()), "report")])
+        _write_json(json_out, model, findings)
     _print(model, findings)
     return 1 if any(finding.level == "error" for finding in findings) else 0
+
+
+def _write_json(target: Path, model: Path, findings: Sequence[Finding], **more: object) -> None:
+    facts = {"model": path_text(model), "findings": [asdict(finding) for finding in findings], **more}
+    text = json.dumps(facts, indent=2)
+    write_files([NewFile(target, lambda file: file.write(f"{text}\n".encode()), "report")])
 
 
 def _print(model: Path, findings: Sequence[Finding]) -> None:
@@ -93,16 +101,26 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
     with waiting(f"checking {path_text(converted)}"):
         source = load_model(converted)
         findings = check_model(source, os.environ)
+    if options.json is not None:
+        require_targets(source, [(options.json, "report")], model)
     _print(converted, findings)
-    if any(finding.level == "error" for finding in findings):
-        return 1
-    command = atc_command_line(source.model, converted, options)
+    command, code = None, None
+    if is_fit := all(finding.level != "error" for finding in findings):
+        command = atc_command_line(source.model, converted, options)
+        code = _run(command, is_answer_wanted=options.json is not None)
+    if options.json is not None:
+        _write_json(options.json, converted, findings, command=command, exit_code=code)
+    return 0 if is_fit and not code else 1
+
+
+def _run(command: Sequence[str], *, is_answer_wanted: bool) -> int | None:
+    """The exit code of atc, None where it is not; what it prints is no part of an answer on stdout."""
     console = Console(soft_wrap=True, highlight=False, markup=False)
     console.print(shlex.join(command))
     if shutil.which("atc") is None:
         console.print("atc is not on PATH: run this where a toolkit is installed and its set_env.sh is sourced")
-        return 0
-    return 0 if subprocess.run(command, check=False).returncode == 0 else 1
+        return None
+    return subprocess.run(command, stdout=STDERR if is_answer_wanted else None, check=False).returncode
 
 
 def atc_command_line(model: ModelProto, path: Path, options: AtcOptions) -> list[str]:

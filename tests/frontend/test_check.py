@@ -1,6 +1,9 @@
 """`opforge check`: a model per fault; `opforge atc`: the command line."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -281,6 +284,30 @@ def test_atc_is_run_where_it_is(tmp_path, monkeypatch):
     onnx.save(parse("(float[2, 4, 3] x) => (float[2, 4, 3] y) {y = Relu (x)}"), tmp_path / "m.onnx")
     assert opforge("atc", tmp_path / "m.onnx").exit_code == 1
     assert f"--model={tmp_path}/m_converted.onnx" in (tmp_path / "called").read_text()
+
+
+@pytest.mark.parametrize("code", [None, 0, 7])
+def test_atc_answers_in_json(tmp_path, code):
+    """Alone on stdout, whatever atc prints; the program itself, as only it has a stdout that atc would share."""
+    if code is not None:
+        (tmp_path / "atc").write_text(f"#!/bin/sh\necho ATC start\nexit {code}\n")
+        (tmp_path / "atc").chmod(0o755)
+    onnx.save(parse("(float[2, 4, 3] x) => (float[2, 4, 3] y) {y = Relu (x)}"), tmp_path / "m.onnx")
+    command = [sys.executable, "-m", "opforge.codegen", "atc", tmp_path / "m.onnx", "--json", "-"]
+    environment = os.environ | {"PATH": f"{tmp_path}:/bin:/usr/bin"}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    answer = json.loads(result.stdout)
+    assert (result.returncode, answer["exit_code"]) == (1 if code else 0, code)
+    assert answer["findings"] == []
+    assert answer["command"][:2] == ["atc", f"--model={tmp_path}/m_converted.onnx"]
+
+
+def test_atc_says_in_json_why_it_was_not_called(tmp_path):
+    onnx.save(parse("(float[4] x) => (float[4] y) {[n] y = d.Foo (x)}", domains=["d"]), tmp_path / "m.onnx")
+    assert opforge("atc", tmp_path / "m.onnx", "--json", tmp_path / "r.json").exit_code == 1
+    answer = json.loads((tmp_path / "r.json").read_text())
+    assert (answer["command"], answer["exit_code"]) == (None, None)
+    assert answer["findings"][0]["level"] == "error"
 
 
 def test_atc_needs_sizes(tmp_path):
