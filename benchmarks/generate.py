@@ -27,6 +27,7 @@ from script import command, table
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.names import lower_camel, snake_case
+from opforge.codegen.products import BUILT_PRODUCTS
 from opforge.codegen.writer import replace_file
 
 DTYPES = ("float16", "bfloat16", "float32")
@@ -69,7 +70,7 @@ def synthetic_spec(number: int) -> dict[str, Any]:
         "op_type": op_type(number),
         "summary": f"Operator {number} of the benchmark.",
         "formula": f"out = {' + '.join(inputs)}",
-        "products": ["ascend910b", "ascend910_93"],
+        "products": list(BUILT_PRODUCTS),
         "inputs": [
             {"name": inputs[0], "dtypes": list(DTYPES[: rng.randint(1, 3)])},
             *({"name": name, "dtype": inputs[0]} for name in inputs[1:]),

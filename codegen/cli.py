@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.products import DEFAULT_SOC
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 _JSON = typer.Option("--json", help="Print the answer as JSON.")
@@ -115,7 +116,7 @@ def schema() -> None:
 
 @app.command()
 def build(
-    soc: Annotated[str, typer.Option(help="SoC names, comma separated.")] = "Ascend910B1",
+    soc: Annotated[str, typer.Option(help="SoC names, comma separated.")] = DEFAULT_SOC,
     ops: Annotated[str | None, typer.Option(help="Operator types, comma separated; default: all.")] = None,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Compilers at once; 0: one per core.")] = 0,
     op_suffix: Annotated[str, _OP_SUFFIX] = "",
@@ -284,7 +285,7 @@ def atc(
     out: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="NAME", help="Name of the .om; default: that of MODEL.")
     ] = None,
-    soc: Annotated[str, typer.Option(help="Value of --soc_version.")] = "Ascend910B1",
+    soc: Annotated[str, typer.Option(help="Value of --soc_version.")] = DEFAULT_SOC,
     input_shape: Annotated[str, typer.Option(metavar="x:2,3;y:4", help="Sizes of inputs; default: the model's.")] = "",
     patterns: Annotated[bool, typer.Option("--patterns", help="Also rewrite groups of standard nodes.")] = False,
     lower_training: Annotated[
@@ -315,7 +316,7 @@ def profile(
     shape: Annotated[list[str] | None, typer.Option(metavar="name=4x8,...", help="Shapes of the inputs.")] = None,
     attr: Annotated[list[str] | None, typer.Option(metavar="k=v", help="An attribute; may be repeated.")] = None,
     dtype: Annotated[str | None, typer.Option(help="dtype of the inputs that take it: fp16, bf16, fp32, ...")] = None,
-    soc: Annotated[str, typer.Option(help="SoC that the twin plays.")] = "Ascend910B1",
+    soc: Annotated[str, typer.Option(help="SoC that the twin plays.")] = DEFAULT_SOC,
     inputs: Annotated[
         Path | None, typer.Option(metavar="IN.npz", help="Arrays by name, in place of a shape and made-up numbers.")
     ] = None,
@@ -352,7 +353,7 @@ def run(
         typer.Option(metavar="IN.npz", help="Arrays by input name; default: made-up ones, the same in every run."),
     ] = None,
     outputs: Annotated[Path | None, typer.Option(metavar="OUT.npz", help="Where the results go.")] = None,
-    soc: Annotated[str, typer.Option(help="SoC that the twin plays.")] = "Ascend910B1",
+    soc: Annotated[str, typer.Option(help="SoC that the twin plays.")] = DEFAULT_SOC,
     strict: Annotated[
         bool, typer.Option("--strict", help="Also look for uninitialised reads and races in kernels; slower.")
     ] = False,

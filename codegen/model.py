@@ -24,14 +24,12 @@ from pydantic_core.core_schema import no_info_after_validator_function
 from opforge.codegen import names
 from opforge.codegen.dtypes import ANY_FORMAT, DTYPES, FORMATS, PUBLIC_FORMATS
 from opforge.codegen.names import snake_case, suggest
+from opforge.codegen.products import BUILT_PRODUCTS, PRODUCTS
 from opforge.codegen.strategies import STRATEGIES, Strategy
 
 if TYPE_CHECKING:
     from opforge.codegen.program import Program
 
-PRODUCTS = ("ascend310b", "ascend310p", "ascend910", "ascend910_93", "ascend910b", "ascend950")
-# Products whose architecture kernels are written for; operators are only documented and checked for the others.
-BUILT_PRODUCTS = frozenset({"ascend910_93", "ascend910b"})
 STATUSES = {
     161001: "ACLNN_ERR_PARAM_NULLPTR",
     161002: "ACLNN_ERR_PARAM_INVALID",
@@ -129,7 +127,7 @@ CName = Annotated[str, AfterValidator(_camel)]
 Dtype = Annotated[str, _Known("dtype", tuple(sorted(DTYPES)))]
 FormatName = Annotated[str, _Known("format", (*FORMATS, ANY_FORMAT))]
 Mix = Annotated[str, _Known("mix", ("promote", "cast"))]
-Product = Annotated[str, _Known("product", PRODUCTS)]
+Product = Annotated[str, _Known("product", tuple(PRODUCTS))]
 TaskType = Annotated[str, _Known("task type", TASK_TYPES)]
 AttrType = Annotated[str, _Known("attribute type", ("int", "float", "bool", "string"))]
 ScalarType = Annotated[str, _Known("type", tuple(SCALAR_BYTES))]

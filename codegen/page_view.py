@@ -24,20 +24,12 @@ from opforge.codegen.expr import (
 from opforge.codegen.formula import formula_names, latex_lines
 from opforge.codegen.model import STATUSES, AttrSpec, OpSpec, TensorSpec
 from opforge.codegen.op_view import OpView
+from opforge.codegen.products import PRODUCTS
 from opforge.codegen.program import LIMIT, Case, Constraint
 from opforge.codegen.readable import documented_dtype, readable
 from opforge.codegen.semantics import accepted_dtypes, alternatives, value_text
 from opforge.codegen.views import aclnn_signature
 
-# What the documents call the devices of a product.
-DEVICES: Mapping[str, str] = {
-    "ascend310b": "Atlas 200I/500 A2 inference",
-    "ascend310p": "Atlas inference series",
-    "ascend910": "Atlas training series",
-    "ascend910_93": "Atlas A3 training and inference",
-    "ascend910b": "Atlas A2 training, Atlas 800I A2 inference",
-    "ascend950": "Ascend 950",
-}
 # Statuses that no constraint raises.
 _OTHER_STATUSES = {
     361001: ("ACLNN_ERR_RUNTIME_ERROR", "a call of the runtime failed"),
@@ -63,7 +55,7 @@ class PageView:
         self._spec = spec
         self._groups = _product_groups(spec)
         self.formula = latex_lines(spec.formula, formula_names(spec))
-        states = [[DEVICES[name], name, _state(spec, name, has_kernel=has_kernel)] for name in spec.products]
+        states = [[PRODUCTS[name].devices, name, _state(spec, name, has_kernel=has_kernel)] for name in spec.products]
         self.products = _table([["devices", "SoC", "state"], *states])
         self.has_stars = bool(spec.program.stars)
         self.has_steps = any(isinstance(part, Fold) and part.of_steps for part in _parts(spec))

@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin
 from pydantic import ValidationError
 
 from opforge.codegen.model import OpSpec, SpecModel
+from opforge.codegen.products import BUILT_PRODUCTS
 from opforge.codegen.yaml_nodes import KEY, Path
 
 MAX_STAND_INS = 500
@@ -18,7 +19,7 @@ _STAND_INS: dict[str, Any] = {
     "op_type": "Unknown",
     "summary": "unknown",
     "formula": "unknown",
-    "products": ("ascend910b",),
+    "products": BUILT_PRODUCTS[:1],
     "name": "unknown_{}",
     "type": "int",
     "shapes": {},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from opforge.codegen.products import DEFAULT_SOC
 from opforge.frontend.files import NewFile, write_files
 from opforge.frontend.graph import node_count
 from opforge.frontend.keys import OPFORGE_DOMAIN
@@ -173,7 +174,7 @@ class RunOptions:
 
     inputs: Path | None = None
     outputs: Path | None = None
-    soc: str = "Ascend910B1"
+    soc: str = DEFAULT_SOC
     strict: bool = False
     trace: Path | None = None
     json: Path | None = None

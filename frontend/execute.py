@@ -15,6 +15,7 @@ from onnx.reference.op_run import OpRun
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
+from opforge.codegen.products import DEFAULT_SOC
 from opforge.codegen.semantics import Call, check
 from opforge.frontend.arrays import Array, check_inputs, input_types
 from opforge.frontend.attributes import AttributeProblem, AttrValue, read_attributes
@@ -103,7 +104,7 @@ def execute(
     model: ModelProto,
     inputs: Mapping[str, Array],
     *,
-    soc: str = "Ascend910B1",
+    soc: str = DEFAULT_SOC,
     operators: Operators = "twin",
     folder: Path | None = None,
 ) -> dict[str, Array]:
@@ -130,7 +131,7 @@ def run_model(
     model: ModelProto,
     inputs: Mapping[str, Array],
     *,
-    soc: str = "Ascend910B1",
+    soc: str = DEFAULT_SOC,
     operators: Operators = "twin",
     folder: Path | None = None,
     where: object = "inputs",

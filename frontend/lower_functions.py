@@ -171,7 +171,7 @@ def _cross_entropy_grad(
             factor = factor / site.op("Where", site.op("Equal", total, 0.0), 1.0, total)
         gradient = gradient * factor.unsqueeze(1)
     # A constant dY stays out of arithmetic with other constants, which ATC would drop.
-    gradient = gradient * (dy if reduction != "none" else dy.unsqueeze(1))
+    gradient = gradient * (dy.unsqueeze(1) if reduction == "none" and dy.type.shape != () else dy)
     return gradient if bias is None else gradient + bias.reshape(*log_prob.dims)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import reduce
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -13,51 +15,81 @@ from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site
 from opforge.frontend.names import shown
 
 
-def _conv_grad(site: Site, dy: Value, x: Value, w: Value) -> list[Value | None]:
-    """A transposed convolution of dY; a convolution of X by dY in which stride and dilation change places; a sum."""
-    batch, channels, rank = x.dims[0], x.dim(1), x.rank - 2
-    size, kernel = [x.dim(axis) for axis in range(2, rank + 2)], w.shape[2:]
-    if (given := site.attribute("kernel_shape", list(kernel))) != list(kernel):
-        raise NotLowered(f"has kernel_shape {given}, expected {list(kernel)}, the axes of W")
-    if (auto := site.attribute("auto_pad", "NOTSET")) != "NOTSET":
-        raise NotLowered(f"has auto_pad {shown(auto)}, expected NOTSET")
-    group = site.attribute("group", 1)
-    strides, dilations = (site.attribute(name, [1] * rank) for name in ("strides", "dilations"))
-    pads = site.attribute("pads", [0] * 2 * rank)
-    room = [size[i] + pads[i] + pads[rank + i] - dilations[i] * (kernel[i] - 1) - 1 for i in range(rank)]
-    expected = [batch, w.shape[0], *(room[i] // strides[i] + 1 for i in range(rank))]
-    fits = (got == want or None in (got, want) for got, want in zip(dy.dims, expected, strict=False))
-    if dy.rank != x.rank or not all(fits) or channels != group * w.shape[1]:
-        raise NotLowered(f"has a dY of {dy.dims} for X {x.dims} and W {w.dims}, no result of Conv")
-    # Elements of X behind the last window.
-    unread = [left % stride for left, stride in zip(room, strides, strict=True)]
-    dx = site.op(
-        "ConvTranspose",
-        dy,
-        w,
-        kernel_shape=list(kernel),
-        pads=pads,
-        strides=strides,
-        dilations=dilations,
-        output_padding=unread,
-        group=group,
-    )
-    # Batch and channels change places, within each group.
-    turned = x.reshape(batch, group, channels // group, *size).transpose(2, 1, 0, *range(3, rank + 3))
-    taps = site.op(
-        "Conv",
-        turned.reshape(channels // group, None if batch is None else group * batch, *size),
-        dy.transpose(1, 0, *range(2, rank + 2)),
-        kernel_shape=expected[2:],
-        pads=pads,
-        strides=dilations,
-        dilations=strides,
-        group=group,
-    )
-    if any(left >= dilation for left, dilation in zip(unread, dilations, strict=True)):
-        taps = site.op("Slice", taps, site.ints([0] * rank), site.ints(kernel), site.ints(range(2, rank + 2)))
-    dw = taps.transpose(1, 0, *range(2, rank + 2))
-    return [dx, dw, dy.sum([0, *range(2, rank + 2)])]
+@dataclass(frozen=True)
+class _Windows:
+    """A convolution of `large` by W to `small`: forward, or backward where it was a transposed one.
+
+    Attributes:
+        large: What windows lie in.
+        small: One element for each window.
+        sizes: Spatial dims of `small`.
+        unread: How many elements of `large` lie behind the last window, by axis.
+        options: Attributes of the convolution.
+    """
+
+    large: Value
+    small: Value
+    sizes: list[int]
+    unread: list[int]
+    options: Mapping[str, Any]
+
+    @staticmethod
+    def of(site: Site, large: Value, small: Value, w: Value) -> _Windows:
+        """Read them from the attributes of a node."""
+        batch, rank = large.dims[0], large.rank - 2
+        size, kernel = [large.dim(axis) for axis in range(2, rank + 2)], list(w.shape[2:])
+        if (given := site.attribute("kernel_shape", kernel)) != kernel:
+            raise NotLowered(f"has kernel_shape {given}, expected {kernel}, the axes of W")
+        if (auto := site.attribute("auto_pad", "NOTSET")) != "NOTSET":
+            raise NotLowered(f"has auto_pad {shown(auto)}, expected NOTSET")
+        if shape := site.attribute("output_shape", []):
+            raise NotLowered(f"has output_shape {shape}, expected pads")
+        group = site.attribute("group", 1)
+        strides, dilations = (site.attribute(name, [1] * rank) for name in ("strides", "dilations"))
+        pads = site.attribute("pads", [0] * 2 * rank)
+        room = [size[i] + pads[i] + pads[rank + i] - dilations[i] * (kernel[i] - 1) - 1 for i in range(rank)]
+        sizes = [room[i] // strides[i] + 1 for i in range(rank)]
+        expected = [batch, w.shape[0], *sizes]
+        fits = (got == want or None in (got, want) for got, want in zip(small.dims, expected, strict=False))
+        if small.rank != large.rank or not all(fits) or large.dim(1) != group * w.shape[1]:
+            raise NotLowered(f"is no convolution of {large.dims} by {w.dims} to {small.dims}")
+        unread = [left % stride for left, stride in zip(room, strides, strict=True)]
+        options = {"kernel_shape": kernel, "pads": pads, "strides": strides, "dilations": dilations, "group": group}
+        return _Windows(large, small, sizes, unread, options)
+
+    def kernel_grad(self) -> Value:
+        """A convolution of `large` by `small` in which stride and dilation change places."""
+        (batch, *_), rank, group = self.large.dims, len(self.sizes), self.options["group"]
+        size, channels = self.large.dims[2:], self.large.dim(1) // group
+        # Batch and channels change places, within each group.
+        turned = self.large.reshape(batch, group, channels, *size).transpose(2, 1, 0, *range(3, rank + 3))
+        taps = self.large.site.op(
+            "Conv",
+            turned.reshape(channels, None if batch is None else group * batch, *size),
+            self.small.transpose(1, 0, *range(2, rank + 2)),
+            kernel_shape=self.sizes,
+            pads=self.options["pads"],
+            strides=self.options["dilations"],
+            dilations=self.options["strides"],
+            group=group,
+        )
+        if any(left >= step for left, step in zip(self.unread, self.options["dilations"], strict=True)):
+            first, last = ([0] * rank, self.options["kernel_shape"])
+            taps = taps.site.op("Slice", taps, *map(taps.site.ints, (first, last, range(2, rank + 2))))
+        return taps.transpose(1, 0, *range(2, rank + 2))
+
+
+def _conv_grad(site: Site, dy: Value, x: Value, w: Value) -> list[Value]:
+    """A transposed convolution of dY; the gradient of W; a sum."""
+    windows = _Windows.of(site, x, dy, w)
+    dx = site.op("ConvTranspose", dy, w, output_padding=windows.unread, **windows.options)
+    return [dx, windows.kernel_grad(), dy.sum([0, *range(2, dy.rank)])]
+
+
+def _conv_transpose_grad(site: Site, dy: Value, x: Value, w: Value) -> list[Value]:
+    """A convolution of dY; the gradient of W; a sum."""
+    windows = _Windows.of(site, dy, x, w)
+    return [site.op("Conv", dy, w, **windows.options), windows.kernel_grad(), dy.sum([0, *range(2, dy.rank)])]
 
 
 def _max_pool_grad(site: Site, dy: Value, indices: Value) -> Value:
@@ -114,6 +146,7 @@ def _average_pool_grad(site: Site, dy: Value) -> Value:
 
 WINDOWS: Mapping[Key, Lowering] = {
     (MICROSOFT, "ConvGrad"): _conv_grad,
+    (MICROSOFT, "ConvTransposeGrad"): _conv_transpose_grad,
     # onnxruntime puts them into the standard's own domain.
     ("", "MaxPoolGrad"): _max_pool_grad,
     ("", "AveragePoolGrad"): _average_pool_grad,

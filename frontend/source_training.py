@@ -295,6 +295,24 @@ def _conv_grad(dy: Array, x: Array, w: Array, **attributes: Any) -> tuple[Array,
     return dx[(slice(None), slice(None), *inner)].astype(x.dtype), dw.astype(w.dtype), db.astype(dy.dtype)
 
 
+def _conv_transpose_grad(dy: Array, x: Array, w: Array, **attributes: Any) -> tuple[Array, ...]:
+    """Gradients of `ConvTranspose`: one element of X and one tap at a time."""
+    rank, group = x.ndim - 2, attributes.get("group", 1)
+    pads = attributes.get("pads", [0] * 2 * rank)
+    strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
+    wide = np.pad(_wide(dy), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+    dx, dw = np.zeros(x.shape), np.zeros(w.shape)
+    ins, outs = x.shape[1] // group, w.shape[1]
+    for number, place, tap in product(range(group), np.ndindex(x.shape[2:]), np.ndindex(w.shape[2:])):
+        at = tuple(place[i] * strides[i] + tap[i] * dilations[i] for i in range(rank))
+        read = slice(number * ins, (number + 1) * ins)
+        grads = wide[(slice(None), slice(number * outs, (number + 1) * outs), *at)]
+        dx[(slice(None), read, *place)] += grads @ _wide(w)[(read, slice(None), *tap)].T
+        dw[(read, slice(None), *tap)] += _wide(x)[(slice(None), read, *place)].T @ grads
+    db = _wide(dy).sum((0, *range(2, rank + 2)))
+    return dx.astype(x.dtype), dw.astype(w.dtype), db.astype(dy.dtype)
+
+
 def _pooled(dy: Array, **attributes: Any) -> list[int]:
     """Spatial dims of what was pooled, as far as windows read it."""
     rank = dy.ndim - 2
@@ -386,6 +404,7 @@ TRAINING: Mapping[str, Function] = {
     "BiasGeluGrad_dX": _elementwise(lambda dy, x, b: dy * _gelu_slope(x + b)),
     "ConcatTraining": _concat_training,
     "ConvGrad": _conv_grad,
+    "ConvTransposeGrad": _conv_transpose_grad,
     "DivGrad": _div_grad,
     "DropoutGrad": _dropout_grad,
     "FastGelu": _elementwise(lambda x, b=0.0: 0.5 * (x + b) * (1 + _fast(x + b))),

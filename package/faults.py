@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opforge.codegen.names import snake_case
+from opforge.codegen.products import PRODUCTS
 from opforge.package.cann.toolkit import ToolkitError, check_version, key_values, toolkit_version
 from opforge.package.layout import TBE
 from opforge.package.libraries import OTHER_MACHINE, load
@@ -35,8 +36,8 @@ from opforge.package.surroundings import (
     priorities,
 )
 
-# Directories that CANN knows beside those that packages of ours are built for.
-OTHER_SOC_DIRECTORIES = {"ascend310b", "ascend310p", "ascend610", "ascend950"}
+# A directory that CANN knows beside those of the products.
+OTHER_SOC_DIRECTORY = "ascend610"
 # What the whole archive librt2_registry.a brings; without it GE registers nothing from a library.
 REGISTRY_SYMBOLS = ("GetRegisteredOpNum",)
 BUILD_IT = "install the package again with --cann=<toolkit>, which builds it"
@@ -430,7 +431,7 @@ def _changed(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
 
 
 def _soc_directory(vendor: Vendor, soc: str | None) -> Iterator[Fault]:
-    known = {*soc_directories(), *OTHER_SOC_DIRECTORIES}
+    known = {*PRODUCTS, OTHER_SOC_DIRECTORY}
     config = vendor.path / TBE / "config"
     for name in sorted(path.name for path in config.glob("*/") if path.is_dir()):
         if name not in known:

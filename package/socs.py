@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.products import BUILT_PRODUCTS
 from opforge.twin.build import known_socs, npu_model
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ FIRST_GENERATION = ("Ascend910A", "Ascend910B", "Ascend910ProA", "Ascend910ProB"
 
 def soc_directories() -> dict[str, bool]:
     """SoC directory name -> whether kernels are built for its architecture."""
-    return {soc["dir"]: "aic" in soc for soc in npu_model()["soc"].values()}
+    return {soc["dir"]: soc["dir"] in BUILT_PRODUCTS for soc in npu_model()["soc"].values()}
 
 
 def soc_directory(name: str) -> str:

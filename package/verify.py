@@ -40,10 +40,13 @@ def verify(package: Path) -> tuple[dict[str, Any], list[str]]:
     Raises:
         UserError: The file cannot be read, or is no package of `opforge pack`.
     """
-    head, payload, digest = _split(package)
+    head, payload, payload_bytes, digest = _split(package)
     problems = []
     if head != _installer_head():
         problems.append("the head of the file, which runs before the installer, is not that of this opforge")
+    if len(payload) != payload_bytes:
+        problems.append(f"got {len(payload)} bytes behind the head, expected {payload_bytes}: the file is damaged")
+        return {}, problems
     if hashlib.sha256(payload).hexdigest() != digest:
         problems.append("the payload differs from the SHA-256 in the head: the file is damaged")
         return {}, problems
@@ -75,8 +78,8 @@ def verify(package: Path) -> tuple[dict[str, Any], list[str]]:
     return facts | {"files": len(listed)}, problems
 
 
-def _split(package: Path) -> tuple[bytes, bytes, str]:
-    """The head without its first five lines, the payload, and the SHA-256 that the head gives for it."""
+def _split(package: Path) -> tuple[bytes, bytes, int, str]:
+    """The head without its first five lines, the payload, and the size and SHA-256 that the head gives for it."""
     if not package.is_file():
         raise UserError(f"{package}: no such file; give a .run file of `opforge pack`")
     try:
@@ -90,10 +93,7 @@ def _split(package: Path) -> tuple[bytes, bytes, str]:
         raise UserError(f"{package}: got another kind of file, expected a .run file of `opforge pack`")
     lines = data.split(b"\n", int(found[1]))
     payload = lines[-1] if len(lines) > int(found[1]) else b""
-    if len(payload) != int(found[2]):
-        expected = int(found[2])
-        raise UserError(f"{package}: got {len(payload)} bytes behind the head, expected {expected}; get the file again")
-    return data[found.end() : len(data) - len(payload)], payload, found[3].decode()
+    return data[found.end() : len(data) - len(payload)], payload, int(found[2]), found[3].decode()
 
 
 def _installer_head() -> bytes:

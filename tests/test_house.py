@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opforge.codegen.model import BUILT_PRODUCTS
+from opforge.codegen.products import BUILT_PRODUCTS, PRODUCTS
 from opforge.package.cann.kernels import CHIPS
 from opforge.twin.build import npu_model
 
@@ -65,17 +65,41 @@ def test_rooms_import_each_other_as_the_picture_says():
 
 def test_what_another_soc_needs_is_where_it_is_said_to_be():
     section = CONTRIBUTING.split("## Another SoC")[1].split("\n## ")[0]
-    places = re.findall(r"`([\w/]+\.(?:py|h|cpp))`: ((?:`\w+`(?:, )?)+)", section)
-    assert len(places) >= 5
-    for path, names in places:
+    places = dict(re.findall(r"`([\w/]+\.(?:py|h|cpp))`(?:, `[^`]+`)*: ((?:`\w+`(?:, )?)+)", section))
+    assert len(places) >= 6
+    for path, names in places.items():
         text = (ROOT / path).read_text(encoding="utf-8")
         assert [name for name in re.findall(r"`(\w+)`", names) if not re.search(rf"\b{name}\b", text)] == []
+    named = set(re.findall(r"`([\w/]+\.(?:py|h|cpp))`", section))
+    sources = [path for suffix in ("py", "h", "cpp", "j2") for path in ROOT.glob(f"*/**/*.{suffix}")]
+    found = {str(path.relative_to(ROOT)) for path in sources if _names_a_soc(path)}
+    found = {path for path in found if path.split("/")[0] not in {*MADE, "tests"} and "/tests/" not in path}
+    assert found == named, "CONTRIBUTING.md has the places that say which SoCs there are"
+
+
+def test_products_have_one_order():
+    text = (ROOT / "op_host" / "common" / "check.h").read_text(encoding="utf-8")
+    body = re.search(r"enum class Product : int32_t \{(.*?)\}", text, re.DOTALL)
+    assert body is not None
+    assert re.findall(r"kA(\w+)", body[1]) == [name.removeprefix("a") for name in PRODUCTS]
+
+
+def _names_a_soc(path: Path) -> bool:
+    """Whether code, comments aside, holds an architecture, a chip or an SoC directory."""
+    text = path.read_text(encoding="utf-8")
+    socs = npu_model()["soc"]
+    directories = "|".join(PRODUCTS)
+    words = rf"(?i:k?(?:{directories}|{'|'.join(socs)}))|{'|'.join({str(soc['arch']) for soc in socs.values()})}"
+    if path.suffix != ".py":
+        return re.search(rf"\b(?:{words})\b", re.sub(r"//[^\n]*", "", text)) is not None
+    constants = [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
+    return any(re.fullmatch(words, str(value)) for value in constants)
 
 
 def test_all_places_agree_on_the_socs_that_kernels_are_built_for():
     header = (ROOT / "twin/include/opforge_twin/kernel/language.h").read_text(encoding="utf-8")
     architecture = re.search(r"^#define __NPU_ARCH__ (\d+)$", header, re.MULTILINE)[1]
-    assert set(CHIPS) == BUILT_PRODUCTS
+    assert tuple(CHIPS) == BUILT_PRODUCTS
     for folder, (built, chip) in CHIPS.items():
         soc = npu_model()["soc"][chip]
         assert (soc["dir"], str(soc["arch"])) == (folder, built) == (folder, architecture)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.products import DEFAULT_SOC
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
 from opforge.codegen.writer import replace_file
 from opforge.twin.compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build, locked
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 TWIN = Path(__file__).resolve().parent
 INCLUDE = TWIN / "include"
 VENDOR = "opforge"
-L1_RESERVED_BYTES = 256  # of an AI core with two kinds of cores, for messages between them
 LINK_NAMES = ("ascendcl", "nnopbase", "opapi")
 # C++ type and GE enumerator of a dtype, as the op compiler passes them to a kernel (DTYPE_X, ORIG_DTYPE_X).
 KERNEL_TYPES = {
@@ -92,12 +92,11 @@ def _twin_dir(project: Project) -> Path:
 
 
 def _soc_table() -> str:
+    """The default SoC is the first."""
     rows = []
-    for name, soc in npu_model()["soc"].items():
+    for name, soc in sorted(npu_model()["soc"].items(), key=lambda row: row[0] != DEFAULT_SOC):
         cores = soc.get("cores", 0)
-        # What the platform reports of L1, as "ub" is what it reports of UB: both end with bytes that are not ours.
-        l1 = soc["l1"] - (L1_RESERVED_BYTES if "aic" in soc else 0)
-        numbers = [soc.get("aic", cores), soc.get("aiv", cores), soc["mhz"], soc["ub"], l1]
+        numbers = [soc.get("aic", cores), soc.get("aiv", cores), soc["mhz"], soc["ub"], soc["l1"]]
         numbers += [soc.get(key, 0) for key in ("l0a", "l0b", "l0c", "l2")]
         rows.append(f'OPFORGE_SOC("{name}", "{soc["dir"]}", {soc["arch"]}, {", ".join(map(str, numbers))})\n')
     return "".join(rows)
@@ -212,7 +211,7 @@ def _host_libraries(project: Project) -> list[Library]:
 
 def build_project(
     project: Project,
-    socs: Sequence[str] = ("Ascend910B1",),
+    socs: Sequence[str] = (DEFAULT_SOC,),
     ops: Sequence[str] | None = None,
     jobs: int = 0,
     progress: Progress | None = None,

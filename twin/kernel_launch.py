@@ -14,6 +14,7 @@ import numpy as np
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import TASK_TYPES
+from opforge.codegen.products import DEFAULT_SOC
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.acl import Array, one_at_a_time, runtime
 from opforge.twin.build import INCLUDE, build_runtime, soc_properties
@@ -28,7 +29,7 @@ def launch(
     buffers: Sequence[Array] | Mapping[str, Array],
     tiling: bytes = b"",
     tiling_key: int = 0,
-    soc: str = "Ascend910B1",
+    soc: str = DEFAULT_SOC,
     task_type: str = "AIV_ONLY",
     *,
     strict: bool = True,

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.products import DEFAULT_SOC
 from opforge.codegen.project import Project, find_project
 from opforge.twin.acl import Array, one_at_a_time, runtime
 from opforge.twin.aclnn_call import AclnnCall
@@ -50,7 +51,7 @@ def run(
     inputs: Mapping[str, Array | Sequence[int] | None],
     attrs: Mapping[str, Any] | None = None,
     *,
-    soc: str = "Ascend910B1",
+    soc: str = DEFAULT_SOC,
     out_dtypes: Mapping[str, Any] | None = None,
     outputs: Mapping[str, Array | None] | None = None,
     function: str | None = None,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.products import DEFAULT_SOC
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.writer import replace_file
 from opforge.twin.acl import Array
@@ -160,7 +161,7 @@ def profile(
     attrs: Mapping[str, Any] | None = None,
     *,
     dtype: str | None = None,
-    soc: str = "Ascend910B1",
+    soc: str = DEFAULT_SOC,
     trace: Path | None = None,
 ) -> Result:
     """Run an operator once, without shadow state, for its report.

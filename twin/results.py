@@ -46,7 +46,8 @@ class Finding:
 
     def __str__(self) -> str:
         kind = f"warning: {self.kind}" if self.warning else self.kind
-        return f"{self.where}: {kind} (block {self.block}, pipe {self.pipe}): {self.message}"
+        place = f"{self.where}: " if self.where else ""
+        return f"{place}{kind} (block {self.block}, pipe {self.pipe}): {self.message}"
 
 
 class FindingsError(Exception):

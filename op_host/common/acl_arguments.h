@@ -55,7 +55,8 @@ inline void ReadDevice(Surroundings& surroundings)
                                {op::SocVersion::ASCEND310P, Product::kAscend310p},
                                {op::SocVersion::ASCEND910, Product::kAscend910},
                                {op::SocVersion::ASCEND910B, Product::kAscend910b},
-                               {op::SocVersion::ASCEND910_93, Product::kAscend910_93}};
+                               {op::SocVersion::ASCEND910_93, Product::kAscend910_93},
+                               {op::SocVersion::ASCEND910_95, Product::kAscend950}};  // its name in CANN 8
     const op::PlatformInfo& device = op::GetCurrentPlatformInfo();
     for (const Known& candidate : known) {
         if (candidate.soc == device.GetSocVersion()) {

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-# SoC directory -> architecture of its cores and the chip that stands for it in opc.
+# SoC directory -> architecture of its cores and the chip that stands for it in opc. The first of an architecture is the
+# one that most toolkits know.
 CHIPS = {"ascend910b": ("2201", "Ascend910B1"), "ascend910_93": ("2201", "Ascend910_9391")}
 # A kernel is compiled for every value of its attributes; opc wants one of their type.
 ANY_VALUE: Mapping[str, Any] = {"int": 0, "float": 0.0, "bool": False, "str": ""}
@@ -68,8 +69,7 @@ def kernels_of(operators: Mapping[str, Mapping[str, Any]]) -> Sequence[Kernel]:
             entry = operators[own[0]][op_type]
             for parameters in parameters_of(op_type, entry):
                 name = parameters["op_list"][0]["bin_filename"]
-                # The chip that most toolkits know stands for all of its architecture.
-                chip = CHIPS["ascend910b" if "ascend910b" in own else own[0]][1]
+                chip = next(chip for soc, (_, chip) in CHIPS.items() if soc in own)
                 found.append(Kernel(entry["opFile"]["value"], name, chip, own, parameters))
     return found
 

@@ -40,10 +40,10 @@ fi
 
 got_bytes="$(payload | wc -c | tr -d ' ')"
 [ "$got_bytes" = "$payload_bytes" ] ||
-    fail 2 "the package is damaged: got $got_bytes bytes, expected $payload_bytes; get it again"
+    fail 1 "the package is damaged: got $got_bytes bytes, expected $payload_bytes; get it again"
 got_sha256="$(payload | $sha256 | cut -c1-64)"
 [ "$got_sha256" = "$payload_sha256" ] ||
-    fail 2 "the package is damaged: got SHA-256 $got_sha256, expected $payload_sha256; get it again"
+    fail 1 "the package is damaged: got SHA-256 $got_sha256, expected $payload_sha256; get it again"
 
 users_umask="$(umask)"
 umask 077

@@ -37,7 +37,7 @@ usage: custom_opp_<os>_<arch>.run [options]
   --quiet                print errors only
   --help                 print this text
 
-exit codes: 0 ok, 1 damaged files or a failed build, 2 bad option or target (nothing was changed), 3 a tool is missing,
+exit codes: 0 ok; 1 damaged files or a failed build, 2 bad option or target, 3 a tool is missing: nothing was changed;
 129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM: nothing was installed or removed; once that begins, they come too late
 TEXT
 }
@@ -47,12 +47,6 @@ say() { [ "$quiet" = 1 ] || printf '%s\n' "$1" 2>/dev/null || :; }
 
 # in_quotes TEXT: TEXT as one word of a shell command.
 in_quotes() { printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"; }
-
-# damaged TEXT: what --verify says at its end.
-damaged() {
-    printf '%s\n' "$1" >&2
-    exit 1
-}
 
 # stop CODE: what a signal does. The build is a session of its own, so that its compilers end with it.
 builder=
@@ -117,7 +111,7 @@ fi
 [ "$no_build" = 0 ] || [ -z "$cann" ] || refuse "got --no-build and --cann, expected one of them"
 
 vendor="$(manifest_value "$package" vendor)"
-[ "$vendor" = "${package##*/}" ] || refuse "the package is damaged: its manifest names the vendor '$vendor', its folder '${package##*/}'; get it again"
+[ "$vendor" = "${package##*/}" ] || damaged "the package is damaged: its manifest names the vendor '$vendor', its folder '${package##*/}'; get it again"
 version="$(manifest_value "$package" version)"
 operators="$(manifest_list "$package" operators | tr '\n' ' ')"
 
@@ -157,7 +151,7 @@ fi
 
 if [ "$action" = extract ]; then
     [ ! -e "$extract_to" ] && [ ! -h "$extract_to" ] || refuse "--extract: '$extract_to' exists, expected a new folder"
-    verify_payload || refuse 'the package is damaged; get it again'
+    verify_payload || damaged 'the package is damaged; get it again'
     unpacked="$extract_to.new.$$"
     trap 'rm -rf -- "$unpacked"' EXIT
     problem="$(cp -R -- "$here" "$unpacked" 2>&1)" ||
@@ -238,7 +232,7 @@ case "$action" in
         [ -f "$kept/manifest.json" ] ||
             refuse "$target keeps no earlier version of $vendor; nothing was done; install the one you want with --force"
         { [ "$(manifest_value "$kept" vendor)" = "$vendor" ] && verify_tree "$kept"; } ||
-            refuse "the version kept in $kept is damaged; nothing was done; install the one you want with --force"
+            damaged "the version kept in $kept is damaged; nothing was done; install the one you want with --force"
         writable "$vendors"
         set_aside="$vendors/.$vendor.old.$$"
         commit
@@ -274,7 +268,7 @@ case "$action" in
 esac
 
 # Everything below installs. First what may be wrong, before anything is written.
-verify_payload || refuse "the package is damaged; get it again"
+verify_payload || damaged 'the package is damaged; get it again'
 
 # A folder of the toolkit is seen by every process of the machine, however it was named.
 machine_wide=0

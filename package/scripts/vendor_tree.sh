@@ -8,6 +8,12 @@ refuse() {
     exit 2
 }
 
+# damaged TEXT: files differ from what lists them; nothing was changed.
+damaged() {
+    printf '%s\n' "$1" >&2
+    exit 1
+}
+
 # missing TOOL REPAIR: a program that is needed is not there.
 missing() {
     printf '%s is missing; %s\n' "$1" "$2" >&2
@@ -240,7 +246,7 @@ remove_tree() {
     root="$(CDPATH='' cd -- "$1" && pwd -P)"
     writable "${root%/*}" "$root"
     lists_files "$root" ||
-        refuse "the list of files in $root (manifest.json, built.json) is damaged; nothing was removed; replace the package with --force first, or delete the folder"
+        damaged "the list of files in $root (manifest.json, built.json) is damaged; nothing was removed; replace the package with --force first, or delete the folder"
     # The one step: before it everything is there, behind it nothing, whatever ends the rest.
     gone=".${root##*/}.gone.$(inode_of "$root")"
     mv -- "$root" "${root%/*}/$gone"

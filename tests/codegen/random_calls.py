@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from opforge.codegen.dtypes import FORMATS
-from opforge.codegen.model import PRODUCTS
+from opforge.codegen.products import PRODUCTS
 from opforge.codegen.semantics import Call, ShapeRefusal, infer
 
 SIZES = [0, 1, 2, 3, 16, 32, 255, 2048, 2049, 2**31, 2**40, 2**62, -1]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from opforge.codegen.dtypes import DTYPES, FORMATS
-from opforge.codegen.model import PRODUCTS
 from opforge.codegen.names import lower_camel, upper_camel
+from opforge.codegen.products import PRODUCTS
 from opforge.codegen.render import render
 from opforge.codegen.semantics import check, infer
 
@@ -102,7 +102,7 @@ def counted(numbers):
 
 def cpp_line(spec, call, mode):
     with_outputs, with_casts = mode
-    product = 1 + PRODUCTS.index(call.product) if call.product else 0
+    product = 1 + list(PRODUCTS).index(call.product) if call.product else 0
     words = [int(with_outputs), int(with_casts), product, -1 if call.cores is None else call.cores]
     for tensor in spec.tensors:
         shape, dtype, format_ = (of.get(tensor.name) for of in (call.shapes, call.dtypes, call.formats))

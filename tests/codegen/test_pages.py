@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt  # comes with rich
 
 from opforge.codegen.model import STATUSES
-from opforge.codegen.page_view import DEVICES
+from opforge.codegen.products import PRODUCTS
 from opforge.codegen.project import BUILTIN_ROOT, find_project
 from opforge.codegen.render import render
 from opforge.frontend.schemas import registered
@@ -82,7 +82,9 @@ def test_a_page_lacks_nothing(operators, name):
         assert all(words in row[2] for words in (constraint.expected or "").split("{limit}"))
         assert all(product in row[2] for product in constraint.products)
     assert {str(status) for status in STATUSES} < {row[0] for row in rows_of(text, "status")}
-    assert [row[:2] for row in rows_of(text, "devices")] == [[DEVICES[product], product] for product in spec.products]
+    assert [row[:2] for row in rows_of(text, "devices")] == [
+        [PRODUCTS[product].devices, product] for product in spec.products
+    ]
     assert len(code_of(page, "math")) == spec.formula.count(";") + 1
     for words in (spec.description, f"## Determinism\n\n{spec.determinism}", *spec.notes):
         assert " ".join(words.split()) in " ".join(text.split())

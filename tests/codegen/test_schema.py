@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
 from opforge.codegen.dtypes import DTYPES
-from opforge.codegen.model import PRODUCTS, OpSpec
+from opforge.codegen.model import OpSpec
+from opforge.codegen.products import PRODUCTS
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opforge.codegen.errors import UserError
-from opforge.twin import launch, run
+from opforge.twin import Finding, launch, run
 from opforge.twin.compiler import CompileError
 
 OP = "GroupedBiasAddGrad"
@@ -146,6 +146,11 @@ def test_a_launch_is_strict_whatever_ran_before():
     run(OP, ROWS, strict=False)
     assert [finding.kind for finding in launch_add_one(unsynchronised)[0]] == ["race"]
     assert launch_add_one(unsynchronised, strict=False)[0] == []
+
+
+def test_a_finding_of_no_line_begins_with_its_kind():
+    finding = Finding("tiling_key", 0, "S", "", "text")
+    assert str(finding) == "tiling_key (block 0, pipe S): text"
 
 
 def test_a_planted_mistake_is_a_finding_with_its_line():

@@ -614,7 +614,7 @@ PLANTED = [
         "DataCacheCleanAndInvalid",
     ),
     # launch
-    Planted("unknown_key", "TILING_KEY_IS(7)", "TILING_KEY_IS(8)", "tiling_key", "key 7"),
+    Planted("unknown_key", "TILING_KEY_IS(7)", "TILING_KEY_IS(8)", "tiling_key", "key 7, expected one of 8; make"),
     Planted(
         "tiling_too_short",
         "GET_TILING_DATA_WITH_STRUCT(Tiling, data, tiling);",

@@ -14,8 +14,6 @@ namespace opforge::twin::host {
 
 namespace {
 
-constexpr const char* kDefaultSoc = "Ascend910B1";
-
 std::mutex lock;
 std::string chosen;
 
@@ -30,13 +28,13 @@ const SocFigures& CurrentSoc()
             return *soc;
         }
     }
-    return *FindSoc(kDefaultSoc);
+    return DefaultSoc();
 }
 
 bool SetSoc(const std::string& name, std::string& problem)
 {
     if (FindSoc(name) == nullptr) {
-        problem = kernel::Text("soc: got '", name, "', expected a name of twin/npu_model.json, as ", kDefaultSoc);
+        problem = kernel::Text("soc: got '", name, "', expected a name of twin/npu_model.json, as ", DefaultSoc().name);
         return false;
     }
     const std::lock_guard<std::mutex> guard(lock);

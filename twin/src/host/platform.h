@@ -16,7 +16,7 @@ public:
 
 namespace opforge::twin::host {
 
-/// Of option "soc", else of OPFORGE_TWIN_SOC, else Ascend910B1.
+/// Of option "soc", else of OPFORGE_TWIN_SOC, else the default one.
 const SocFigures& CurrentSoc();
 
 /// False, with the known names in `problem`, for a SoC that is not known.

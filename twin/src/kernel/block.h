@@ -7,6 +7,7 @@
 #include <csetjmp>
 #include <csignal>
 #include <deque>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -173,8 +174,7 @@ public:
     int64_t compactedCount = 0;              ///< elements that the last GatherMask kept
     std::array<uint16_t, 4> mergedCounts{};  ///< entries that the last MrgSort took from each list
     const TaskType* taskType = nullptr;      ///< declared by the kernel
-    bool askedForKey = false;
-    bool foundKey = false;
+    std::set<uint64_t> askedKeys;            ///< those of its TILING_KEY_IS
     ScalarCache cache;
     std::array<uint32_t, 2> syncs{};  ///< SyncAlls of the vector cores, and of all
 

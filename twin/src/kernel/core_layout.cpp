@@ -12,7 +12,6 @@ constexpr TaskType kTaskTypes[] = {
     {"AIV_ONLY", 0, 1, false},   {"AIC_ONLY", 1, 0, false},   {"MIX_AIV_1_0", 0, 1, true},
     {"MIX_AIC_1_0", 1, 0, true}, {"MIX_AIC_1_1", 1, 1, true}, {"MIX_AIC_1_2", 1, 2, true},
 };
-constexpr uint32_t kVectorsOfCube = 2;  // of an AI core of arch 2201
 
 std::vector<uint32_t> Range(uint32_t begin, uint32_t count)
 {
@@ -73,8 +72,8 @@ uint32_t CoreLayout::PhysicalOf(uint32_t core, const SocFigures& soc) const
     if (seat.kind == CoreKind::kCube) {
         return seat.blockIndex % cubes;
     }
-    return IsMixed() ? cubes + seat.group % cubes * kVectorsOfCube + seat.subBlock
-                     : seat.blockIndex % static_cast<uint32_t>(soc.vectorCores);
+    const auto vectors = static_cast<uint32_t>(soc.vectorCores);
+    return IsMixed() ? cubes + seat.group % cubes * (vectors / cubes) + seat.subBlock : seat.blockIndex % vectors;
 }
 
 CoreKind CoreLayout::PhysicalKind(uint32_t physical, const SocFigures& soc) const

@@ -13,6 +13,11 @@ constexpr SocFigures kSocs[] = {
 
 }  // namespace
 
+const SocFigures& DefaultSoc()
+{
+    return kSocs[0];
+}
+
 const SocFigures* FindSoc(const std::string& name)
 {
     for (const SocFigures& soc : kSocs) {

@@ -14,13 +14,16 @@ struct SocFigures {
     int64_t cubeCores;
     int64_t vectorCores;
     int64_t mhz;
-    int64_t ubBytes;  ///< what the platform reports; a little less than the memory has
+    int64_t ubBytes;  ///< of UB and L1, what the platform reports: a little less than the memory has
     int64_t l1Bytes;
     int64_t l0aBytes;
     int64_t l0bBytes;
     int64_t l0cBytes;
     int64_t l2Bytes;
 };
+
+/// The SoC of a process that names none.
+const SocFigures& DefaultSoc();
 
 /// Null when there is no such SoC.
 const SocFigures* FindSoc(const std::string& name);

@@ -246,10 +246,8 @@ uint64_t TilingKey()
 bool TilingKeyIs(uint64_t key)
 {
     const Entry block({"TILING_KEY_IS", {}});
-    const bool isIt = block->launch.request.tilingKey == key;
-    block->askedForKey = true;
-    block->foundKey = block->foundKey || isIt;
-    return isIt;
+    block->askedKeys.insert(key);
+    return block->launch.request.tilingKey == key;
 }
 
 void ReadTiling(void* destination, uint64_t offset, uint64_t bytes, volatile const uint8_t* tiling, const Call& call)
@@ -271,9 +269,14 @@ void ReadTiling(void* destination, uint64_t offset, uint64_t bytes, volatile con
 
 void Block::Finish()
 {
-    if (askedForKey && !foundKey) {
+    if (!askedKeys.empty() && askedKeys.count(launch.request.tilingKey) == 0) {
+        std::string branches;
+        for (const uint64_t key : askedKeys) {
+            branches += Text(branches.empty() ? "" : ", ", key);
+        }
         Report("tiling_key", Pipe::kScalar, kKernelEnd,
-               Text("no TILING_KEY_IS branch of the kernel has key ", launch.request.tilingKey));
+               Text("no TILING_KEY_IS branch of the kernel has key ", launch.request.tilingKey, ", expected one of ",
+                    branches, "; make tilingKey in the plan one of the spec's keys"));
     }
     for (size_t event = 0; event < events_.size(); ++event) {
         for (size_t id = 0; id < events_[event].set.size(); ++id) {
