@@ -59,10 +59,10 @@ def evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator
                 if getattr(node, "seed", 0) is None:
                     # Random nodes give the same in every run, and before and after a conversion.
                     node.seed = crc32(node.onnx_node.output[0].encode())
-                node.run = partial(_named, node.onnx_node, node.run)  # type: ignore[method-assign]
+                node.run = partial(_named, node.onnx_node, node.run)
 
         def _load_impl(self, node: NodeProto, *arguments: Any) -> Any:
-            return _named(node, super()._load_impl, node, *arguments)  # type: ignore[no-untyped-call]
+            return _named(node, super()._load_impl, node, *arguments)
 
     return Evaluator
 
@@ -140,7 +140,7 @@ class MaxPool(ReferenceMaxPool):
 
     op_domain = ""
 
-    def _run(self, x: Array, **options: Any) -> tuple[Array, ...]:
+    def _run(self, x: Array, *args: Any, **options: Any) -> tuple[Array, ...]:
         """Take the largest element of each window, and where it lies."""
-        results: tuple[Array, ...] = self._max_pool(x, **options)  # type: ignore[no-untyped-call]
+        results: tuple[Array, ...] = self._max_pool(x, *args, **options)  # type: ignore[no-untyped-call]
         return results
