@@ -140,7 +140,7 @@ class MaxPool(ReferenceMaxPool):
 
     op_domain = ""
 
-    def _run(self, x: Array, *args: Any, **options: Any) -> tuple[Array, ...]:
+    def _run(self, *args: Any, **options: Any) -> tuple[Array, ...]:
         """Take the largest element of each window, and where it lies."""
-        results: tuple[Array, ...] = self._max_pool(x, *args, **options)  # type: ignore[no-untyped-call]
+        results: tuple[Array, ...] = self._max_pool(*args, **options)  # type: ignore[no-untyped-call]
         return results
