@@ -142,8 +142,15 @@ def verify_within(source: SourceModel, conversion: Conversion) -> list[Compariso
         answer = in_child(work, limits_for(source.size))
     except (LimitError, UserError) as reason:
         text = str(reason).removeprefix("model: cannot be executed: ")
-        raise UserError(f"{path_text(source.path)}: cannot be executed to compare: {text}") from reason
+        raise UserError(f"{path_text(source.path)}: cannot be executed to compare: {text}{_guess(source)}") from reason
     return [Comparison(*entry) for entry in json.loads(answer)]
+
+
+def _guess(source: SourceModel) -> str:
+    """What was made up that may be wrong; "" if nothing."""
+    dims = [dim for kind in input_types(source.model).values() for dim in kind.dims or () if not isinstance(dim, int)]
+    names = ", ".join(shown(dim) if dim else "one without a name" for dim in list(dict.fromkeys(dims))[:3])
+    return f"; the dims that it leaves open ({names}) were taken as {_OPEN_DIM}, give them sizes" if dims else ""
 
 
 def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
