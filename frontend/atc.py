@@ -104,13 +104,14 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
     if options.json is not None:
         require_targets(source, [(options.json, "report")], model)
     _print(converted, findings)
-    command, code = None, None
+    command: list[str] | None = None
+    status: int | None = None
     if is_fit := all(finding.level != "error" for finding in findings):
         command = atc_command_line(source.model, converted, options)
-        code = _run(command, is_answer_wanted=options.json is not None)
+        status = _run(command, is_answer_wanted=options.json is not None)
     if options.json is not None:
-        _write_json(options.json, converted, findings, command=command, exit_code=code)
-    return 0 if is_fit and not code else 1
+        _write_json(options.json, converted, findings, command=command, exit_code=status)
+    return 0 if is_fit and not status else 1
 
 
 def _run(command: Sequence[str], *, is_answer_wanted: bool) -> int | None:
