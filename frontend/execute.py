@@ -212,6 +212,7 @@ class _Runner:
         self._soc = soc
         self._mode = mode
         self._events = 0
+        self._bodies: dict[tuple[str, str], ReferenceEvaluator] = {}
         self.calls: list[TwinCall] = []
         self.failure: Exception | None = None
 
@@ -236,7 +237,7 @@ class _Runner:
             raise UserError(f"{node_label(node)}: has {len(values)} inputs, expected at most {len(names)}")
         inputs = {name: value for name, value in zip(names, values, strict=False) if value is not None}
         if self._operators == "function":
-            return _run_body(node, spec, inputs, attrs)
+            return self._run_body(node, spec, inputs, attrs)
         if self._mode.is_traced and self._events < MOST_EVENTS:
             result, events = _run_traced(lambda: self._run_twin(node, spec, inputs, attrs))
             self._events += len(events)
@@ -244,6 +245,27 @@ class _Runner:
             result, events = self._run_twin(node, spec, inputs, attrs), []
         self.calls.append(TwinCall(node.name, spec.op_type, result.report, events))
         return tuple(result[tensor.name] for tensor in spec.outputs[: len(node.output)])
+
+    def _run_body(
+        self, node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue]
+    ) -> tuple[Array, ...]:
+        shapes = {name: array.shape for name, array in inputs.items()}
+        dtypes = {name: array.dtype.name for name, array in inputs.items()}
+        call = Call(shapes=shapes, dtypes=dtypes, attrs=attrs)
+        if violation := check(spec, call, with_outputs=False):
+            raise UserError(f"{node_label(node)}: {violation.message}")
+        feeds = {tensor.name: inputs.get(tensor.name) for tensor in spec.inputs}
+        return tuple(self._body(node, spec, case_of(spec, call)).run(None, feeds, attributes=attrs))
+
+    def _body(self, node: NodeProto, spec: OpSpec, case: str) -> ReferenceEvaluator:
+        """The body of a case, ready to run; nodes of a case share it."""
+        key = spec.op_type, case
+        if key not in self._bodies:
+            function = function_body(spec, case, len(spec.inputs), _BODY_OPSET, {})
+            if function is None:
+                raise UserError(f"{node_label(node)}: the operator has no ONNX body")
+            self._bodies[key] = ReferenceEvaluator(function)
+        return self._bodies[key]
 
     def _run_twin(self, node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue]) -> Result:
         from opforge import twin
@@ -275,18 +297,3 @@ def _attributes(node: NodeProto, spec: OpSpec, linked: Mapping[str, Any]) -> dic
         return read_attributes(plain, spec)
     except AttributeProblem as problem:
         raise UserError(f"{node_label(node)}: {problem}") from problem
-
-
-def _run_body(
-    node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue]
-) -> tuple[Array, ...]:
-    shapes = {name: array.shape for name, array in inputs.items()}
-    dtypes = {name: array.dtype.name for name, array in inputs.items()}
-    call = Call(shapes=shapes, dtypes=dtypes, attrs=attrs)
-    if violation := check(spec, call, with_outputs=False):
-        raise UserError(f"{node_label(node)}: {violation.message}")
-    body = function_body(spec, case_of(spec, call), len(spec.inputs), _BODY_OPSET, dtypes)
-    if body is None:
-        raise UserError(f"{node_label(node)}: the operator has no ONNX body")
-    feeds = {tensor.name: inputs.get(tensor.name) for tensor in spec.inputs}
-    return tuple(ReferenceEvaluator(body).run(None, feeds, attributes=attrs))
