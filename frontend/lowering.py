@@ -291,9 +291,8 @@ class Site:
 
     def members(self, value: Value) -> list[Value]:
         """The tensors of a sequence."""
-        found = self.scope.makers.get(value.name, -1)
-        maker = self.scope.node(found) if found >= 0 else NodeProto()
-        if (normal_domain(maker.domain), maker.op_type) != ("", "SequenceConstruct"):
+        maker = self.maker(value)
+        if maker is None or _key(maker) != ("", "SequenceConstruct"):
             raise NotLowered(f"needs a sequence that SequenceConstruct makes; {shown(value.name)} is none")
         return [self.widened(name) for name in maker.input]
 
