@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opforge.codegen.escape import Code, cpp_string
-from opforge.codegen.layout import fit
+from opforge.codegen.layout import PAGE_WIDTH, fit
 from opforge.codegen.model import OpSpec, TensorSpec, TestShape
 from opforge.codegen.readable import documented_dtype
 from opforge.codegen.semantics import shapes_of_test
@@ -72,7 +72,7 @@ class ExampleView:
         self.tensors = [(name, tensor.cpp, tensor.acl_dtype) for name, kind, tensor in given if kind != "host_list"]
         self.lists = [(name, values.cpp) for name, kind, values in given if kind == "host_list"]
         memories = [f"void *{name}Memory" for name, _, _ in self.tensors]
-        self.parameters = Code(fit(f"    {', '.join([*memories, 'aclrtStream stream'])})"))
+        self.parameters = Code(fit(f"    {', '.join([*memories, 'aclrtStream stream'])})", PAGE_WIDTH))
         self.texts = [
             (param.name, cpp_string(str(self._attrs[param.of])))
             for param in function.params
@@ -88,7 +88,7 @@ class ExampleView:
                 text = str(self._attrs[param.of]).lower()
                 is_wrapped = text.startswith("-") and param.c_type == "uint64_t"
                 arguments.append(f"static_cast<uint64_t>({text})" if is_wrapped else text)
-        self.arguments = Code(fit(f"        {', '.join([*arguments, '&workspaceSize', '&executor'])});"))
+        self.arguments = Code(fit(f"        {', '.join([*arguments, '&workspaceSize', '&executor'])});", PAGE_WIDTH))
 
 
 def example_of(op: OpView) -> ExampleView | None:

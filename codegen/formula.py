@@ -10,6 +10,7 @@ single letters for indices.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ _LEVELS: Mapping[type[ast.AST], int] = {
     ast.Mult: 6,
     ast.Mod: 6,
 }
+_LINE = 72  # letters of an equation that a page has room for
 _COMPARISON, _TERM, _PRODUCT, _ATOM = 4, 5, 6, 8
 _OPERATORS: Mapping[type[ast.AST], str] = {
     ast.Add: "+",
@@ -75,7 +77,7 @@ def formula_names(spec: OpSpec) -> Names:
 
 
 def latex_lines(text: str, names: Names) -> tuple[Code, ...]:
-    """One line of LaTeX for each equation of a formula.
+    """LaTeX of each equation of a formula, a long one broken at its outer sums and products.
 
     Raises:
         FormulaError: Grammar, or a name that the operator does not have.
@@ -103,9 +105,43 @@ class _Printer:
                 if name not in self._names.outputs:
                     hint = suggest(name, self._names.outputs)
                     raise FormulaError(f"got {name!r} on the left side, which is no output; {hint}")
-                return f"{self._text(left)} = {self._text(statement.value)}"
+                text = f"{self._text(left)} = {self._text(statement.value)}"
+                lines = self._lines(statement.value) if _letters(text) > _LINE else []
+                if len(lines) < 2:
+                    return text
+                rows = r" \\ & ".join(lines)
+                return rf"\begin{{split}} {self._text(left)} = {{}} & {rows} \end{{split}}"
             case _:
                 raise FormulaError(f"got {ast.unparse(statement)!r}, expected an equation, as in 'y[i] = 2 * x[i]'")
+
+    def _lines(self, node: ast.expr) -> list[str]:
+        """The text of an expression, where it is long on several lines: operands, each behind its operator."""
+        text, level = self._term(node)
+        operands: list[tuple[str, ast.expr, int]] = []
+        first = node
+        while isinstance(first, ast.BinOp) and _LEVELS.get(type(first.op)) == level:
+            operands.insert(0, (rf"{{}} {_OPERATORS[type(first.op)]} ", first.right, level + 1))
+            first = first.left
+        if _letters(text) <= _LINE or not operands:
+            return [text]
+        lines = self._lines_within(first, level)
+        for sign, operand, least in operands:
+            start, *more = self._lines_within(operand, least)
+            if _letters(lines[-1] + start) <= _LINE:
+                lines[-1] += f" {sign.removeprefix('{} ')}{start}"
+            else:
+                lines.append(sign + start)
+            lines += more
+        return lines
+
+    def _lines_within(self, node: ast.expr, level: int) -> list[str]:
+        """The lines of an operand; brackets that are open at the end of a line have one height."""
+        lines = self._lines(node)
+        if len(lines) < 2:
+            return [self._within(node, level)]
+        if self._term(node)[1] >= level:
+            return lines
+        return [rf"\Bigl({lines[0]}", *(rf"\quad {line}" for line in lines[1:-1]), rf"\quad {lines[-1]}\Bigr)"]
 
     def _text(self, node: ast.expr) -> str:
         return self._term(node)[0]
@@ -184,6 +220,11 @@ class _Printer:
         if len(name) > 1 and name not in self._names.all:
             raise FormulaError(f"got the unknown name {name!r}; {suggest(name, self._names.all)}")
         return _word(name)
+
+
+def _letters(latex: str) -> int:
+    """About how wide LaTeX is once it is typeset."""
+    return len(re.sub(r"\\[A-Za-z]+|[\\{}\s]", "", latex))
 
 
 def _word(name: str) -> str:

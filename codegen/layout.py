@@ -6,33 +6,33 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-WIDTH = 120
+WIDTH, PAGE_WIDTH = 120, 96  # of sources; of the code on a page
 _COMMENT = re.compile(r"\s*//+ ?")
 
 
-def fit(text: str) -> str:
-    """Break lines of C++ beyond 120 columns: comments between words, code after commas and before `&&` and `||`."""
+def fit(text: str, width: int = WIDTH) -> str:
+    """Break lines of C++ beyond `width` columns: comments between words, code after commas and before `&&` and `||`."""
     lines = []
     for line in text.split("\n"):
-        lines += [line] if len(line) <= WIDTH or line.startswith("#") else _broken(line)
+        lines += [line] if len(line) <= width or line.startswith("#") else _broken(line, width)
     return "\n".join(lines)
 
 
-def _broken(line: str) -> list[str]:
+def _broken(line: str, width: int) -> list[str]:
     if comment := _COMMENT.match(line):
         prefix = comment[0]
         return textwrap.wrap(
             line[len(prefix) :],
-            WIDTH,
+            width,
             initial_indent=prefix,
             subsequent_indent=prefix,
             break_long_words=False,
             break_on_hyphens=False,
         )
     lines = []
-    while len(line) > WIDTH:
+    while len(line) > width:
         start = len(line) - len(line.lstrip())
-        places = [place for place in _places(line) if start < place.column <= WIDTH]
+        places = [place for place in _places(line) if start < place.column <= width]
         if not places:
             break
         depth = min(len(place.brackets) for place in places)

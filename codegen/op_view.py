@@ -10,7 +10,7 @@ from opforge.codegen.cpp import CppNames, cpp_expression, int64_literal
 from opforge.codegen.dtypes import DTYPES
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr import Expr
-from opforge.codegen.layout import fit
+from opforge.codegen.layout import PAGE_WIDTH, fit
 from opforge.codegen.model import FunctionSpec, OpSpec, TilingField, TorchTarget
 from opforge.codegen.names import lower_camel, snake_case, upper_camel
 from opforge.codegen.semantics import alternatives
@@ -264,7 +264,7 @@ class FunctionView:
     def documented(self) -> list[Code]:
         """The lines of the first phase's declaration, for the documentation."""
         head = f"aclnnStatus {self.name}GetWorkspaceSize("
-        return [Code(line) for line in fit(f"{head}\n    {self.declarations});").split("\n")]
+        return [Code(line) for line in fit(f"{head}\n    {self.declarations});", PAGE_WIDTH).split("\n")]
 
     @property
     def dfx_in(self) -> Code:

@@ -22,7 +22,7 @@ from opforge.frontend.files import NewFile, write_files
 from opforge.frontend.limits import claimed
 from opforge.frontend.load import load_model
 from opforge.frontend.names import path_text, shown
-from opforge.frontend.progress import waiting
+from opforge.frontend.progress import progress
 from opforge.frontend.save import require_targets
 
 _ONNX, _GE_IR = 5, 1
@@ -55,11 +55,11 @@ def check_command(model: Path, *, json_out: Path | None) -> int:
     Raises:
         UserError: The model is unusable.
     """
-    with waiting(f"reading {path_text(model)}"):
+    with progress(f"reading {path_text(model)}"):
         source = load_model(model)
     if json_out is not None:
         require_targets(source, [(json_out, "report")])
-    with claimed(path_text(model), len(source.data)), waiting(f"checking {path_text(model)}"):
+    with claimed(path_text(model), len(source.data)), progress(f"checking {path_text(model)}"):
         findings = check_model(source, os.environ)
     if json_out is not None:
         text = json.dumps({"model": path_text(model), "findings": [asdict(finding) for finding in findings]}, indent=2)
@@ -90,7 +90,7 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
     """
     if code := convert_command(model, converted, convert_options):
         return code
-    with waiting(f"checking {path_text(converted)}"):
+    with progress(f"checking {path_text(converted)}"):
         source = load_model(converted)
         findings = check_model(source, os.environ)
     _print(converted, findings)

@@ -19,7 +19,7 @@ from opforge.frontend.limits import claimed
 from opforge.frontend.load import SourceModel, load_model
 from opforge.frontend.messages import ModelProto
 from opforge.frontend.names import path_text
-from opforge.frontend.progress import waiting
+from opforge.frontend.progress import progress
 from opforge.frontend.save import require_targets, write_model
 from opforge.frontend.summary import summary
 from opforge.frontend.untouched import is_untouched
@@ -70,7 +70,7 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     Raises:
         UserError: The model, an option or a path is unusable; nothing was written.
     """
-    with waiting(f"reading {path_text(model)}"):
+    with progress(f"reading {path_text(model)}"):
         source = load_model(model)
     others = ((options.json, "report"), (options.html, "page"))
     targets = [(out, "model"), *((path, what) for path, what in others if path)]
@@ -101,7 +101,7 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
     from opforge.frontend.report import print_comparisons, print_conversion
 
     comparisons = None
-    with waiting(f"converting {path_text(source.path)}"):
+    with progress(f"converting {path_text(source.path)}"):
         conversion = convert(
             source,
             patterns=options.patterns,
@@ -109,9 +109,10 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
             opset=options.opset,
             domain=options.domain,
         )
-        if options.verify:
-            from opforge.frontend.verify import verify_within
+    if options.verify:
+        from opforge.frontend.verify import verify_within
 
+        with progress(f"verifying {path_text(source.path)}"):
             comparisons = verify_within(source, conversion)
     if comparisons is not None:
         print_comparisons(comparisons)

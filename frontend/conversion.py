@@ -36,6 +36,7 @@ from opforge.frontend.names import path_text, shown
 from opforge.frontend.operators import project_specs
 from opforge.frontend.opset import ATC_OPSETS, current_opset, opset_problem, write_opset
 from opforge.frontend.parser_safe import is_constant, is_read_by_atc, make_safe
+from opforge.frontend.progress import progress
 from opforge.frontend.reduce_sum import FuseEqualGroups
 from opforge.frontend.rules import Context, Refusal, Rule
 from opforge.frontend.scatter_add import FuseScatterAdd
@@ -56,6 +57,8 @@ _RULES: tuple[Rule, ...] = (
     LowerBatchNormalizationGrad(),
     LowerConvGrad(),
 )
+# Nodes between two signs of progress.
+_STEP = 256
 # Nodes that become standard nodes.
 FORMULAS = {**FUNCTIONS, **MOVES, **WINDOWS, **UPDATES}
 
@@ -417,10 +420,14 @@ class Search:
                 continue
             keys = [(normal_domain(domain), op_type) for domain, op_type in scope.keys]
             known = [numbers for key, numbers in zip(keys, scope.keys.values(), strict=True) if key in self._rules]
-            for number in sorted(chain.from_iterable(known)):
-                node = scope.node(number)
-                for rule in self._rules[normal_domain(node.domain), node.op_type]:
-                    self._try(rule, scope, number)
+            numbers = sorted(chain.from_iterable(known))
+            with progress("looking for operators", len(numbers)) as advance:
+                for done, number in enumerate(numbers):
+                    if done % _STEP == 0:
+                        advance(done)
+                    node = scope.node(number)
+                    for rule in self._rules[normal_domain(node.domain), node.op_type]:
+                        self._try(rule, scope, number)
             for key, numbers in zip(keys, scope.keys.values(), strict=True):
                 if hint := self._misspelt(scope, key):
                     for number in numbers:

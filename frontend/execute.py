@@ -7,15 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
-from zlib import crc32
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
-from onnx.reference.ops.op_conv_transpose import ConvTranspose as ReferenceConvTranspose
-from onnx.reference.ops.op_cum_sum import CumSum as ReferenceCumSum
-from onnx.reference.ops.op_loop import Loop as ReferenceLoop
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
@@ -23,13 +19,14 @@ from opforge.codegen.products import DEFAULT_SOC
 from opforge.codegen.semantics import Call, check
 from opforge.frontend.arrays import Array, check_inputs, input_types
 from opforge.frontend.attributes import AttributeProblem, AttrValue, read_attributes
+from opforge.frontend.evaluator import MODEL_ERRORS, evaluator, failure_text, follow, node_label
 from opforge.frontend.external import is_external, tensors_of, with_data
 from opforge.frontend.functions import function_body
-from opforge.frontend.graph import GraphView, key_text
+from opforge.frontend.graph import GraphView
 from opforge.frontend.keys import OPFORGE_DOMAIN, OnnxKey, source_keys
 from opforge.frontend.large_nodes import LargeNodes
 from opforge.frontend.legality import case_of
-from opforge.frontend.names import first_line, shown
+from opforge.frontend.names import shown
 from opforge.frontend.operators import project_specs
 from opforge.frontend.progress import progress
 from opforge.frontend.source_operators import source_operators
@@ -42,19 +39,6 @@ Operators = Literal["twin", "function"]
 # Spans of cores that a trace of a whole model holds at most; browsers take a few hundred thousand.
 MOST_EVENTS = 300_000
 _BODY_OPSET = 18
-# A turn takes some microseconds at least; a model with more was not made to be executed here.
-_MAX_TURNS = 1_000_000
-# What evaluating a node can raise when the model or its inputs are wrong.
-_NODE_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 
 
 @dataclass(frozen=True)
@@ -154,6 +138,7 @@ def run_model(
     mode: TwinMode = STRICT,
     keep_values: bool = False,
     large: LargeNodes | None = None,
+    what: str = "running",
 ) -> Execution:
     """As `execute`, with what the twin reported.
 
@@ -167,6 +152,7 @@ def run_model(
         mode: How the twin runs.
         keep_values: Whether to keep every value of the main graph.
         large: Runs large nodes of other operators elsewhere; None leaves all of them to onnx's evaluator.
+        what: What a progress bar says.
     """
     if operators not in ("twin", "function"):
         raise UserError(f"operators: got {operators!r}, expected twin or function")
@@ -186,71 +172,19 @@ def run_model(
         raise UserError(f"model: cannot be executed: the sparse constant {shown(name)} {reason}")
     complete = _with_data(dense, folder)
     try:
-        evaluator = _evaluator([*implementations, *foreign])(complete)
-        for node in evaluator.rt_nodes_:
-            if getattr(node, "seed", 0) is None:
-                # Random nodes give the same in every run, and before and after a conversion.
-                node.seed = crc32(node.onnx_node.output[0].encode())
-        with progress("running", len(model.graph.node)) as advance:
+        prepared = evaluator([*implementations, *foreign])(complete)
+        with progress(what, len(model.graph.node)) as advance:
             if large is not None:
-                large.take_over(evaluator.rt_nodes_, advance)
-            values: Any = evaluator.run(None, arrays, intermediate=True)
+                large.take_over(prepared.rt_nodes_)
+            follow(prepared.rt_nodes_, advance)
+            values: Any = prepared.run(None, arrays, intermediate=True)
         outputs = {value.name: np.asarray(values[value.name]) for value in model.graph.output}
-    except _NODE_ERRORS as error:
+    except MODEL_ERRORS as error:
         # The evaluator rewords some exceptions; what our own operators raised is told as it was.
         if runner.failure is not None:
             raise runner.failure from None
-        raise UserError(f"model: cannot be executed: {type(error).__name__}: {first_line(error)}") from error
+        raise UserError(f"model: cannot be executed: {failure_text(error)}") from error
     return Execution(outputs, runner.calls, values if keep_values else {})
-
-
-class Loop(ReferenceLoop):
-    """onnx's `Loop`, which takes an absent condition for a false one; the standard says true."""
-
-    op_domain = ""
-
-    def _run(self, M: Array | None, cond: Array | None = None, *args: Any, **options: Any) -> tuple[Array, ...]:  # noqa: N803  # the evaluator's name
-        """Run the body until the condition is false or `M` turns are done."""
-        if M is not None and (turns := int(np.max(M))) > _MAX_TURNS:
-            raise ValueError(f"a Loop of {turns} turns, expected at most {_MAX_TURNS}")
-        start = np.array(True) if cond is None else cond
-        results: tuple[Array, ...] = super()._run(M, start, *args, **options)  # type: ignore[no-untyped-call]
-        return results
-
-
-class CumSum(ReferenceCumSum):
-    """onnx's `CumSum`, which wants the axis without dims; exporters write it with one."""
-
-    op_domain = ""
-
-    def _run(self, x: Array, *axis: Array, **options: Any) -> tuple[Array, ...]:
-        """Add up along an axis."""
-        flat = (value.reshape(()) for value in axis)
-        results: tuple[Array, ...] = super()._run(x, *flat, **options)  # type: ignore[no-untyped-call]
-        return results
-
-
-class ConvTranspose(ReferenceConvTranspose):
-    """onnx's `ConvTranspose`, one group after the other; its own mixes up groups of several channels."""
-
-    op_domain = ""
-
-    def _run(self, X: Array, W: Array, B: Array | None = None, *args: Any, **options: Any) -> tuple[Array, ...]:  # noqa: N803  # the evaluator's names
-        """Spread each element over its window."""
-        parts = zip(*(np.split(value, options["group"], axis) for value, axis in ((X, 1), (W, 0))), strict=True)
-        run: Any = super()._run
-        joined = np.concatenate([run(*part, None, *args, **{**options, "group": 1})[0] for part in parts], 1)
-        return (joined if B is None else joined + B.reshape(-1, *[1] * (X.ndim - 2)),)
-
-
-def _evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator]:
-    """An evaluator that knows our operators in subgraphs and in bodies of local functions too."""
-
-    class Evaluator(ReferenceEvaluator):
-        def __init__(self, proto: Any, **options: Any) -> None:
-            super().__init__(proto, **{**options, "new_ops": [*implementations, ConvTranspose, CumSum, Loop]})
-
-    return Evaluator
 
 
 def _with_data(model: ModelProto, folder: Path | None) -> ModelProto:
@@ -278,6 +212,7 @@ class _Runner:
         self._soc = soc
         self._mode = mode
         self._events = 0
+        self._bodies: dict[tuple[str, str], ReferenceEvaluator] = {}
         self.calls: list[TwinCall] = []
         self.failure: Exception | None = None
 
@@ -299,10 +234,10 @@ class _Runner:
         attrs = _attributes(node, spec, linked)
         names = [tensor.name for tensor in spec.inputs]
         if len(values) > len(names):
-            raise UserError(f"{_label(node)}: has {len(values)} inputs, expected at most {len(names)}")
+            raise UserError(f"{node_label(node)}: has {len(values)} inputs, expected at most {len(names)}")
         inputs = {name: value for name, value in zip(names, values, strict=False) if value is not None}
         if self._operators == "function":
-            return _run_body(node, spec, inputs, attrs)
+            return self._run_body(node, spec, inputs, attrs)
         if self._mode.is_traced and self._events < MOST_EVENTS:
             result, events = _run_traced(lambda: self._run_twin(node, spec, inputs, attrs))
             self._events += len(events)
@@ -311,13 +246,34 @@ class _Runner:
         self.calls.append(TwinCall(node.name, spec.op_type, result.report, events))
         return tuple(result[tensor.name] for tensor in spec.outputs[: len(node.output)])
 
+    def _run_body(
+        self, node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue]
+    ) -> tuple[Array, ...]:
+        shapes = {name: array.shape for name, array in inputs.items()}
+        dtypes = {name: array.dtype.name for name, array in inputs.items()}
+        call = Call(shapes=shapes, dtypes=dtypes, attrs=attrs)
+        if violation := check(spec, call, with_outputs=False):
+            raise UserError(f"{node_label(node)}: {violation.message}")
+        feeds = {tensor.name: inputs.get(tensor.name) for tensor in spec.inputs}
+        return tuple(self._body(node, spec, case_of(spec, call)).run(None, feeds, attributes=attrs))
+
+    def _body(self, node: NodeProto, spec: OpSpec, case: str) -> ReferenceEvaluator:
+        """The body of a case, ready to run; nodes of a case share it."""
+        key = spec.op_type, case
+        if key not in self._bodies:
+            function = function_body(spec, case, len(spec.inputs), _BODY_OPSET, {})
+            if function is None:
+                raise UserError(f"{node_label(node)}: the operator has no ONNX body")
+            self._bodies[key] = ReferenceEvaluator(function)
+        return self._bodies[key]
+
     def _run_twin(self, node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue]) -> Result:
         from opforge import twin
 
         try:
             return twin.run(spec.op_type, inputs, attrs, soc=self._soc, **self._mode.options)
         except twin.AclnnError as error:
-            raise UserError(f"{_label(node)}: {error}") from error
+            raise UserError(f"{node_label(node)}: {error}") from error
 
 
 def _run_traced(run: Callable[[], Result]) -> tuple[Result, list[Any]]:
@@ -331,10 +287,6 @@ def _run_traced(run: Callable[[], Result]) -> tuple[Result, list[Any]]:
         return result, trace_events(path)
 
 
-def _label(node: NodeProto) -> str:
-    return f"node {shown(node.name)} ({key_text(node)})"
-
-
 def _attributes(node: NodeProto, spec: OpSpec, linked: Mapping[str, Any]) -> dict[str, AttrValue]:
     """Attributes of a node; inside a local function, some come from the call of the function."""
     plain = NodeProto()
@@ -344,19 +296,4 @@ def _attributes(node: NodeProto, spec: OpSpec, linked: Mapping[str, Any]) -> dic
     try:
         return read_attributes(plain, spec)
     except AttributeProblem as problem:
-        raise UserError(f"{_label(node)}: {problem}") from problem
-
-
-def _run_body(
-    node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue]
-) -> tuple[Array, ...]:
-    shapes = {name: array.shape for name, array in inputs.items()}
-    dtypes = {name: array.dtype.name for name, array in inputs.items()}
-    call = Call(shapes=shapes, dtypes=dtypes, attrs=attrs)
-    if violation := check(spec, call, with_outputs=False):
-        raise UserError(f"{_label(node)}: {violation.message}")
-    body = function_body(spec, case_of(spec, call), len(spec.inputs), _BODY_OPSET, dtypes)
-    if body is None:
-        raise UserError(f"{_label(node)}: the operator has no ONNX body")
-    feeds = {tensor.name: inputs.get(tensor.name) for tensor in spec.inputs}
-    return tuple(ReferenceEvaluator(body).run(None, feeds, attributes=attrs))
+        raise UserError(f"{node_label(node)}: {problem}") from problem

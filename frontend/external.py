@@ -221,7 +221,7 @@ def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path
         size, free = os.fstat(reader.fileno()).st_size, disk_usage(target.parent).free
         if size > free:
             raise UserError(f"{place}: needs {size} bytes for the model's external data, {free} are free; make room")
-        with progress(target.name, size) as advance:
+        with progress(f"copying {target.name}", size) as advance:
             new = NewFile(target, lambda writer: stream(reader.fileno(), writer.fileno(), advance), "external data")
             write_files([new])
     return [target]
@@ -230,8 +230,9 @@ def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path
 def _same_bytes(first: BinaryIO, path: Path) -> bool:
     if path.stat().st_size != os.fstat(first.fileno()).st_size:
         return False
-    with path.open("rb") as second:
+    with path.open("rb") as second, progress(f"comparing {path.name}", path.stat().st_size) as advance:
         while chunk := first.read(_CHUNK_BYTES):
             if chunk != second.read(_CHUNK_BYTES):
                 return False
+            advance(first.tell())
     return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -31,12 +30,12 @@ class LargeNodes:
         self.ran = 0
         self._is_installed = find_spec("onnxruntime") is not None
 
-    def take_over(self, nodes: Sequence[OpRun], done: Callable[[int], object]) -> None:
-        """Let standard nodes run on onnxruntime whenever their inputs are large; tell `done` how many have run."""
-        for number, node in enumerate(nodes, 1):
-            node.run = self._runner(node, node.run, partial(done, number))  # type: ignore[method-assign]
+    def take_over(self, nodes: Sequence[OpRun]) -> None:
+        """Let standard nodes run on onnxruntime whenever their inputs are large."""
+        for node in nodes:
+            node.run = self._runner(node, node.run)  # type: ignore[method-assign]
 
-    def _runner(self, node: OpRun, run: Callable[..., Any], done: Callable[[], object]) -> Callable[..., Any]:
+    def _runner(self, node: OpRun, run: Callable[..., Any]) -> Callable[..., Any]:
         proto = node.onnx_node
         is_plain = not normal_domain(proto.domain) and not any(
             attribute.ref_attr_name or attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS)
@@ -45,10 +44,7 @@ class LargeNodes:
 
         def taken(*values: Any, **options: Any) -> Any:
             results = self._results(node, values) if is_plain and self._is_installed else None
-            if results is None:
-                results = run(*values, **options)
-            done()
-            return results
+            return run(*values, **options) if results is None else results
 
         return taken
 

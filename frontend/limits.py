@@ -185,7 +185,10 @@ def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
                 stream.write(b"u" + str(error).encode(errors="backslashreplace"))
             except MemoryError:
                 os._exit(status)
-            except Exception:  # noqa: BLE001  # raised again by the parent
+            except Exception as error:  # noqa: BLE001  # raised again by the parent
+                if "alloc failed" in str(error):
+                    # protobuf's way to say it.
+                    os._exit(status)
                 stream.write(b"t" + traceback.format_exc().encode(errors="backslashreplace"))
         status = 0
     finally:

@@ -1,4 +1,4 @@
-"""A sign on the terminal, a bar or a line, when something takes longer than somebody waits without one."""
+"""A line on the terminal with a bar, when something takes longer than somebody waits without a sign."""
 
 from __future__ import annotations
 
@@ -7,55 +7,99 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from mmap import mmap
+from struct import Struct
 from threading import Event, Thread
 
 _PATIENCE_SECONDS = 2.0
+_FRAME_SECONDS = 0.2
 _began = time.monotonic()
 _CLEAR = b"\r\x1b[K"
+_WIDTH = 24
+_NUMBERS = Struct("<qqq")
+_SIGN_BYTES = 1 << 10
+
+
+class _Sign:
+    """What is going on, in memory that forked processes share: these have no thread that could show it.
+
+    Args:
+        what: The whole of it, which stays in front of its stages.
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self._memory = mmap(-1, _SIGN_BYTES)
+
+    def write(self, stage: str, done: int, total: int) -> None:
+        """Say how much of a stage is done; a total of 0 is one that nobody knows."""
+        text = stage.encode(errors="replace")[: _SIGN_BYTES - _NUMBERS.size]
+        self._memory[: _NUMBERS.size + len(text)] = _NUMBERS.pack(done, total, len(text)) + text
+
+    def read(self) -> tuple[str, int, int]:
+        """What was written last."""
+        done, total, length = _NUMBERS.unpack_from(self._memory)
+        text = self._memory[_NUMBERS.size : _NUMBERS.size + length]
+        return text.decode(errors="replace"), done, total
+
+    def line(self, seconds: float) -> str:
+        """The line for the terminal."""
+        stage, done, total = self.read()
+        what = f"{self.what}: {stage}" if stage else self.what
+        return f"{what} {_bar(done, total, seconds)} {seconds:.0f} s"
+
+
+def _bar(done: int, total: int, seconds: float) -> str:
+    """A bar that fills, or in which something moves while the total is not known."""
+    if total > 0:
+        full = min(done, total) * _WIDTH // total
+        return f"[{'#' * full}{'.' * (_WIDTH - full)}] {100 * min(done, total) // total:3d} %"
+    place = int(seconds / _FRAME_SECONDS) % _WIDTH
+    return f"[{'.' * place}#{'.' * (_WIDTH - place - 1)}]"
+
+
+_sign: _Sign | None = None
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """On a terminal, show a line with the seconds that have passed, once the command has run for two."""
-    if not sys.stderr.isatty():
-        yield
+def progress(what: str, total: int = 0) -> Iterator[Callable[[int], None]]:
+    """Give a function that takes how much of `total` is done.
+
+    On a terminal, a line shows it once the command has run for two seconds. Inside another one, in a forked process
+    too, this is a stage of that.
+    """
+    global _sign  # noqa: PLW0603  # there is one line, and the stages do not know who shows it
+    if (outer := _sign) is not None:
+        before = outer.read()
+        outer.write(what, 0, total)
+        try:
+            yield lambda done: outer.write(what, done, total)
+        finally:
+            outer.write(*before)
         return
-    terminal, done = sys.stderr.fileno(), Event()
-
-    def tick() -> None:
-        patience = _began + _PATIENCE_SECONDS - time.monotonic()
-        while not done.wait(max(patience, 0.0)):
-            # Past the buffer of Python: a process that is forked meanwhile must not find its lock taken.
-            os.write(terminal, _CLEAR + f"{what} ... {time.monotonic() - _began:.0f} s".encode(errors="replace"))
-            patience = 1.0
-
-    thread = Thread(target=tick, daemon=True)
+    if not sys.stderr.isatty():
+        yield lambda _done: None
+        return
+    _sign = sign = _Sign(what)
+    sign.write("", 0, total)
+    ended = Event()
+    thread = Thread(target=_show, args=(sign, sys.stderr.fileno(), ended), daemon=True)
     thread.start()
     try:
-        yield
+        yield lambda done: sign.write("", done, total)
     finally:
-        done.set()
+        _sign = None
+        ended.set()
         thread.join()
-        os.write(terminal, _CLEAR)
 
 
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Give a function that takes how much of `total` is done; on a terminal it shows a bar after two seconds."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    bar = Progress(console=console, transient=True)
-    task = bar.add_task(what, total=total)
-    began = time.monotonic()
-
-    def advance(done: int) -> None:
-        bar.update(task, completed=done)
-        if console.is_terminal and not bar.live.is_started and time.monotonic() - began > _PATIENCE_SECONDS:
-            bar.start()
-
-    try:
-        yield advance
-    finally:
-        bar.stop()
+def _show(sign: _Sign, terminal: int, ended: Event) -> None:
+    pause = _began + _PATIENCE_SECONDS - time.monotonic()
+    width = os.get_terminal_size(terminal).columns or sys.maxsize
+    while not ended.wait(max(pause, 0.0)):
+        # Past the buffer of Python: a process that is forked meanwhile must not find its lock taken.
+        line = sign.line(time.monotonic() - _began)
+        # A line that wraps could not be taken back.
+        os.write(terminal, _CLEAR + (line if len(line) < width else line[-width + 1 :]).encode(errors="replace"))
+        pause = _FRAME_SECONDS
+    os.write(terminal, _CLEAR)

@@ -17,7 +17,7 @@ from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 from opforge.codegen.errors import UserError
 from opforge.frontend.arrays import InputType, input_types
 from opforge.frontend.conversion import Conversion, Mapped
-from opforge.frontend.execute import execute, run_model
+from opforge.frontend.execute import run_model
 from opforge.frontend.graph import GraphView, Scope
 from opforge.frontend.limits import LimitError, in_child, limits_for
 from opforge.frontend.load import SourceModel
@@ -94,15 +94,16 @@ def verify(source: ModelProto, conversion: Conversion, folder: Path | None = Non
     """
     arrays = sample_inputs(source, conversion)
     complete = _with_updates(source, conversion)
-    execution = run_model(complete, arrays, operators="function", folder=folder, keep_values=True)
-    before = execution.outputs
+    execution = run_model(complete, arrays, operators="function", folder=folder, keep_values=True, what="before")
+    before, narrowest = execution.outputs, _narrowest(complete, execution.values)
+    # All values of a large model are not to lie beside those of the other one.
+    del execution
     kept = {value.name for value in conversion.model.graph.input}
     given = {name: array for name, array in arrays.items() if name in kept}
-    after = execute(conversion.model, given, operators="function", folder=folder)
+    after = run_model(conversion.model, given, operators="function", folder=folder, what="after").outputs
     if before.keys() != after.keys():
         names = ", ".join(map(shown, sorted(before.keys() ^ after.keys())[:3]))
         raise UserError(f"model: cannot be compared: only one of the models has the outputs {names}")
-    narrowest = _narrowest(complete, execution.values)
     compared = (_compare(name, before[name], after[name], narrowest.get(name)) for name in before)
     return sorted(compared, key=lambda entry: (entry.same is not False, entry.same is not None))
 
@@ -142,8 +143,15 @@ def verify_within(source: SourceModel, conversion: Conversion) -> list[Compariso
         answer = in_child(work, limits_for(source.size))
     except (LimitError, UserError) as reason:
         text = str(reason).removeprefix("model: cannot be executed: ")
-        raise UserError(f"{path_text(source.path)}: cannot be executed to compare: {text}") from reason
+        raise UserError(f"{path_text(source.path)}: cannot be executed to compare: {text}{_guess(source)}") from reason
     return [Comparison(*entry) for entry in json.loads(answer)]
+
+
+def _guess(source: SourceModel) -> str:
+    """What was made up that may be wrong; "" if nothing."""
+    dims = [dim for kind in input_types(source.model).values() for dim in kind.dims or () if not isinstance(dim, int)]
+    names = ", ".join(shown(dim) if dim else "one without a name" for dim in list(dict.fromkeys(dims))[:3])
+    return f"; the dims that it leaves open ({names}) were taken as {_OPEN_DIM}, give them sizes" if dims else ""
 
 
 def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:

@@ -39,6 +39,19 @@ def test_every_equation_has_a_line():
     assert latex_lines("y = x; grad_w = 2 * x", NAMES) == ("y = x", r"\mathrm{grad\_w} = 2 \cdot x")
 
 
+def test_a_long_equation_is_broken_at_its_outer_sums_and_products():
+    first, second = "x[long_a, long_b, long_c]", "x[long_d, long_e, long_f]"
+    names = Names(outputs={"y"}, others={f"long_{letter}" for letter in "abcdef"})
+    (latex,) = latex_lines(f"y = ({first} - {second} * {first}) * {second}", names)
+    one, two = (latex_lines(f"y = {text}", names)[0].removeprefix("y = ") for text in (first, second))
+    lines = (
+        rf"\begin{{split}} y = {{}} & \Bigl({one}",
+        rf"\quad {{}} - {two} \cdot {one}\Bigr)",
+        rf"{{}} \cdot {two} \end{{split}}",
+    )
+    assert latex == r" \\ & ".join(lines)
+
+
 @pytest.mark.parametrize(
     ("formula", "message"),
     [

@@ -63,6 +63,13 @@ def test_commands_print_what_the_page_says(folder):
     assert follow(steps, folder, run) > 10
 
 
+def test_every_section_says_what_it_means_and_what_to_do():
+    _, *sections = re.split(r"^### ", (ROOT / "docs" / "messages.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert len(sections) > 20
+    lacking = [text.splitlines()[0] for text in sections if "**It means**" not in text or "**Do**" not in text]
+    assert lacking == []
+
+
 @pytest.mark.parametrize("quote", QUOTES)
 def test_quoted_message_is_in_the_sources(quote):
     sources = [*ROOT.glob("twin/src/**/*.cpp"), *ROOT.glob("package/*.py"), *ROOT.glob("codegen/templates/*")]

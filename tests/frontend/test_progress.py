@@ -1,6 +1,5 @@
 """The bar for what takes long."""
 
-import io
 import os
 import re
 import select
@@ -12,23 +11,8 @@ import pytest
 
 from opforge.frontend import progress as module
 from opforge.frontend.files import stream
+from opforge.frontend.limits import in_child, limits_for
 from opforge.frontend.progress import progress
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-@pytest.mark.parametrize(("patience", "terminal", "shown"), [(-1, True, True), (-1, False, False), (60, True, False)])
-def test_a_bar_appears_on_a_terminal_when_it_takes_long(monkeypatch, patience, terminal, shown):
-    stderr = Terminal() if terminal else io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stderr)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(module, "_PATIENCE_SECONDS", patience)
-    with progress("weights.bin", 100) as advance:
-        advance(50)
-    assert ("weights.bin" in stderr.getvalue()) is shown
 
 
 def written_on(terminal):
@@ -39,24 +23,66 @@ def written_on(terminal):
     return text.decode()
 
 
+@pytest.fixture
+def said(monkeypatch):
+    """Runs something with a terminal for standard error; gives what appeared there."""
+
+    def run(work, patience=-1):
+        terminal, inside = os.openpty()
+        with os.fdopen(inside, "w") as stderr:
+            monkeypatch.setattr(sys, "stderr", stderr)
+            monkeypatch.setattr(module, "_began", time.monotonic())
+            monkeypatch.setattr(module, "_PATIENCE_SECONDS", patience)
+            monkeypatch.setattr(module, "_FRAME_SECONDS", 0.01)
+            work()
+            text = written_on(terminal)
+        os.close(terminal)
+        return text
+
+    return run
+
+
 @pytest.mark.parametrize(("patience", "shown"), [(-1, True), (60, False)])
-def test_a_line_says_what_takes_long(monkeypatch, patience, shown):
-    terminal, inside = os.openpty()
-    with os.fdopen(inside, "w") as stderr:
-        monkeypatch.setattr(sys, "stderr", stderr)
-        monkeypatch.setattr(module, "_began", time.monotonic())
-        monkeypatch.setattr(module, "_PATIENCE_SECONDS", patience)
-        with module.waiting("converting m.onnx"):
-            time.sleep(0.1)
-        text = written_on(terminal)
-    os.close(terminal)
-    assert (re.search(r"converting m.onnx \.\.\. \d+ s", text) is not None) is shown
+def test_a_bar_says_how_much_is_done(said, patience, shown):
+    def work():
+        with progress("weights.bin", 200) as advance:
+            advance(50)
+            time.sleep(0.2)
+
+    text = said(work, patience)
+    assert (re.search(r"weights.bin \[#{6}\.{18}\]  25 % \d+ s", text) is not None) is shown
     assert text.endswith("\r\x1b[K")
+
+
+def test_something_moves_while_nobody_knows_how_much_there_is(said):
+    def work():
+        with progress("reading"):
+            time.sleep(0.2)
+
+    assert len(set(re.findall(r"reading \[\.*#\.*\]", said(work)))) > 2
+
+
+def test_stages_show_in_the_line_around_them_and_from_other_processes(said):
+    def child():
+        with progress("before", 4) as advance:
+            advance(2)
+            time.sleep(0.2)
+        return b""
+
+    def work():
+        with progress("verifying m.onnx"):
+            in_child(child, limits_for(0))
+            time.sleep(0.1)
+
+    text = said(work)
+    assert re.search(r"verifying m.onnx: before \[#{12}\.{12}\]  50 %", text)
+    assert re.search(r"verifying m.onnx \[\.*#\.*\] \d+ s[^#]*$", text)
 
 
 def test_no_line_outside_a_terminal(monkeypatch, capfd):
     monkeypatch.setattr(module, "_PATIENCE_SECONDS", -1)
-    with module.waiting("converting m.onnx"):
+    with progress("converting m.onnx", 5) as advance:
+        advance(1)
         time.sleep(0.1)
     assert capfd.readouterr().err == ""
 
@@ -68,12 +94,16 @@ def test_a_command_that_takes_long_says_so(tmp_path):
     text = '<ir_version: 8, opset_import: ["" : 18, "npu" : 1]> g (float[2, 4, 3] x) => (y)'
     onnx.save(onnx.parser.parse_model(f"{text} {{y = npu.NPUGroupedBiasAddGrad (x)}}"), tmp_path / "m.onnx")
     start = "import sys; from opforge.codegen.cli import main; from opforge.frontend import progress"
+    quick = "progress._PATIENCE_SECONDS = -1; progress._FRAME_SECONDS = 1e-3"
     terminal, inside = os.openpty()
     for command, signs in (
-        (["convert", "m.onnx", "-o", "o.onnx"], ("reading m.onnx ... ", "converting m.onnx ... ")),
-        (["check", "o.onnx"], ("reading o.onnx ... ", "checking o.onnx ... ")),
+        (
+            ["convert", "m.onnx", "-o", "o.onnx", "--verify"],
+            ("reading m.onnx [", "converting m.onnx: looking for operators [", "verifying m.onnx: before ["),
+        ),
+        (["check", "o.onnx"], ("reading o.onnx [", "checking o.onnx [")),
     ):
-        script = f"{start}; progress._PATIENCE_SECONDS = -1; sys.argv = {['opforge', *command]}; main()"
+        script = f"{start}; {quick}; sys.argv = {['opforge', *command]}; main()"
         arguments = [sys.executable, "-c", script]
         subprocess.run(arguments, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=inside, check=True)
         said = written_on(terminal)

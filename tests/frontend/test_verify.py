@@ -15,7 +15,7 @@ from web_page import WebPage
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert, source_operators
-from opforge.frontend.execute import execute
+from opforge.frontend.execute import Execution, execute, run_model
 from opforge.frontend.load import load_model
 from opforge.frontend.verify import sample_inputs, verify, verify_within
 
@@ -102,7 +102,8 @@ def compared(monkeypatch, before, after):
     word = {"float32": "float", "float64": "double"}.get(before.dtype.name, before.dtype.name)
     model = parse(f"({word}{list(before.shape)} x) => ({word}{list(before.shape)} y) {{y = Identity (x)}}")
     monkeypatch.setattr(module, "sample_inputs", lambda *_: {"x": before})
-    monkeypatch.setattr(module, "execute", lambda *_, **__: {"y": after})
+    results = {"before": run_model, "after": lambda *_, **__: Execution({"y": after}, [])}
+    monkeypatch.setattr(module, "run_model", lambda *given, what, **more: results[what](*given, **more))
     (comparison,) = verify(model, convert(model))
     return comparison
 
