@@ -140,6 +140,19 @@ def _batch_norm(site: Site, x: Value, scale: Value, bias: Value, mean: Value, va
     return [y, *running, batch_mean, inv_std]
 
 
+def _batch_norm_grad(_: Site, dy: Value, x: Value, scale: Value, mean: Value, inv_std: Value) -> list[Value]:
+    """With h = (x - mean) inv_std: scale inv_std (dY - mean(dY) - h mean(dY h)).
+
+    What becomes BatchNormElemtBackward does not come here; nor what may become it, once type and channels are known.
+    """
+    if x.type.dtype is None or not x.dim(1):
+        raise NotLowered(f"needs a known type and channels; {shown(x.name)} is {x.type}; {REPAIR}")
+    axes, column = [0, *range(2, x.rank)], (-1, *[1] * (x.rank - 2))
+    hat = (x - mean.reshape(*column)) * inv_std.reshape(*column)
+    dx = (scale * inv_std).reshape(*column) * (dy - dy.mean(axes) - hat * (dy * hat).mean(axes))
+    return [dx, (dy * hat).sum(axes), dy.sum(axes)]
+
+
 def _cross_entropy_grad(
     site: Site,
     dy: Value,
@@ -247,6 +260,7 @@ def _norm(site: Site, op_type: str, x: Value, axes: Value | None) -> Value:
 
 _FORMULAS: Mapping[str, Lowering] = {
     "BatchNormInternal": _batch_norm,
+    "BatchNormalizationGrad": _batch_norm_grad,
     "BiasFastGeluGrad_dX": _bias_fast_gelu_grad,
     "BiasGelu": _bias_gelu,
     "BiasGeluGrad_dX": _bias_gelu_grad,

@@ -75,11 +75,36 @@ def test_unasked_it_is_only_mentioned():
     assert "--lower-training" in left.reason
 
 
-@pytest.mark.parametrize(("change", "words"), [("float16[", "float32"), ("5, 2] x", "channels")])
-def test_batch_norm_is_left(change, words):
+def test_batch_norm_is_left():
     text = BATCH_NORM.format("dx") + " {dx = com.microsoft.BatchNormalizationGrad (g, x, w, m, s)}"
-    text = text.replace("float[", change) if change == "float16[" else text.replace(change, "C, 2] x")
-    reason(parse(text), words)
+    reason(parse(text.replace("5, 2] x", "C, 2] x")), "channels")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """(double[3, 5, 2] g, double[3, 5, 2] x, double[5] w, double[5] m, double[5] s)
+        => (double[3, 5, 2] dx, double[5] ds, double[5] db) {dx, ds, db = m.BatchNormalizationGrad (g, x, w, m, s)}""",
+        """(float16[3, 5, 2] g, float16[3, 5, 2] x, float[5] w, float[5] m, float[5] s)
+        => (float16[3, 5, 2] dx, float[5] ds, float[5] db) {dx, ds, db = m.BatchNormalizationGrad (g, x, w, m, s)}""",
+        """(float[3, 5, 2] g, float[3, 5, 2] x, float[5] w, float[5] m, float[5] s)
+        => (float[5] ds, float[5] db) {"", ds, db = m.BatchNormalizationGrad (g, x, w, m, s)}""",
+    ],
+)
+def test_a_batch_norm_that_is_none_of_ours_becomes_standard_nodes(text, batch_norm_feed):
+    model = node_model(text)
+    conversion = convert(model, lower_training=True)
+    assert not conversion.mapped
+    assert all(not node.domain and is_registered("", node.op_type, 18) for node in conversion.model.graph.node)
+    onnx.checker.check_model(conversion.model, full_check=True)
+    types = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
+    feed = {n: a.astype(onnx.helper.tensor_dtype_to_np_dtype(types[n])) for n, a in batch_norm_feed.items()}
+    expected = execute(model, feed)
+    session = onnxruntime.InferenceSession(conversion.model.SerializeToString())
+    for array, (output, wanted) in zip(session.run(None, feed), expected.items(), strict=True):
+        assert array.dtype == wanted.dtype
+        precision = 5e-3 if array.dtype == np.float16 else 1e-5
+        np.testing.assert_allclose(array, wanted, rtol=precision, atol=precision, err_msg=output)
 
 
 CONV = """(float[6, 2, 4] g, float[6, 2, 3] x, float[3, 3, 4] w)
