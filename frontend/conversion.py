@@ -213,6 +213,10 @@ def convert(
         del found
     if lower_training:
         left += _without_formula(search, {name for name, _ in lowering.left})
+    if lowering.lowered and opset not in (None, current_opset(base)):
+        raise UserError(
+            f"--opset: got {opset}, expected {current_opset(base)}, in which --lower-training writes; leave it out"
+        )
     target = _target_opset(search.context, opset, where, warnings, is_rewritten=bool(search.placements))
     if not search.placements and target is None and not lowering.lowered:
         return Conversion(source, [], [*search.left, *left], nodes, nodes, changed=False)
@@ -224,6 +228,8 @@ def convert(
         # What is found in a large model takes as much memory as the model; the same of the copy comes in its place.
         del search
         search = search_in(copy, known)
+    # What formulas made and nothing took is not the reader's.
+    made = {node.name for node in lowering.model.graph.node} - {node.name for node in source.graph.node}
     view = search.context.view.over(copy)
     placements = [replace(placement, scope=view.scopes[placement.scope.number]) for placement in search.placements]
     emitter = Emitter(view, domain, search.context.value_names)
@@ -267,7 +273,7 @@ def convert(
     return Conversion(
         copy if changed else source,
         mapped,
-        [*search.left, *left],
+        [*(entry for entry in search.left if entry.node not in made), *left],
         nodes,
         node_count(view),
         changed,
