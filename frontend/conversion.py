@@ -197,6 +197,10 @@ def convert(
     lowering = LoweredModel(source)
     if lower_training:
         lowering = lower(source, FORMULAS, lambda view: Context(view, operators, folder), our_nodes)
+    if lowering.lowered and opset not in (None, ATC_OPSETS.stop - 1):
+        raise UserError(
+            f"--opset: got {opset}, expected {ATC_OPSETS.stop - 1}, in which --lower-training writes a model"
+        )
     search = search_in(lowering.model)
     base, sparse = without_sparse(search.context.view, folder)
     if base is not lowering.model:
@@ -219,7 +223,7 @@ def convert(
         )
     target = _target_opset(search.context, opset, where, warnings, is_rewritten=bool(search.placements))
     if not search.placements and target is None and not lowering.lowered:
-        return Conversion(source, [], [*search.left, *left], nodes, nodes, changed=False)
+        return Conversion(source, [], [*_of_source(search, lowering), *left], nodes, nodes, changed=False)
     copy = ModelProto()
     copy.CopyFrom(base)
     if target is not None:
@@ -228,8 +232,6 @@ def convert(
         # What is found in a large model takes as much memory as the model; the same of the copy comes in its place.
         del search
         search = search_in(copy, known)
-    # What formulas made and nothing took is not the reader's.
-    made = {node.name for node in lowering.model.graph.node} - {node.name for node in source.graph.node}
     view = search.context.view.over(copy)
     placements = [replace(placement, scope=view.scopes[placement.scope.number]) for placement in search.placements]
     emitter = Emitter(view, domain, search.context.value_names)
@@ -273,7 +275,7 @@ def convert(
     return Conversion(
         copy if changed else source,
         mapped,
-        [*(entry for entry in search.left if entry.node not in made), *left],
+        [*_of_source(search, lowering), *left],
         nodes,
         node_count(view),
         changed,
@@ -321,6 +323,11 @@ def _loss(view: GraphView, target: int) -> str:
                 name = shown(node.name or next(filter(None, node.output), ""))
                 return f"ATC has a parser for node {name} ({node.op_type}) in that opset only"
     return ""
+
+
+def _of_source(search: Search, lowering: LoweredModel) -> list[Left]:
+    """What was left of the source: nodes that only this conversion made are none of its reader's."""
+    return [entry for entry in search.left if entry.node not in lowering.made]
 
 
 def _without_formula(search: Search, told: Collection[str]) -> list[Left]:

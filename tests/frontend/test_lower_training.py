@@ -391,6 +391,25 @@ def test_a_norm_is_left(options, kind, words):
     reason(parse(f"({kind}[3, 4] x) => (r) {{r = ReduceL2 {options} (x)}}"), words)
 
 
+def test_nodes_that_the_conversion_made_are_not_left():
+    text = (
+        "(float[4, 3] dy, float[4, 3] y) => (float[4, 3] r, float[3] s) {r = m.SoftmaxGrad_13 (dy, y) [mine] s = REST}"
+    )
+    text = text.replace("REST", "ReduceSum <keepdims = 0> (dy, a)").replace(
+        "{", "{a = Constant <value = int64[1] {0}> () "
+    )
+    conversion = convert(node_model(text), patterns=True, lower_training=True)
+    assert "ReduceSum" in conversion.lowered[0].into
+    assert [entry.node for entry in conversion.left] == ["mine"]
+
+
+def test_another_opset_is_refused():
+    model = node_model(NODES["SoftmaxGrad_13 -1"])
+    assert convert(model, lower_training=True, opset=18).lowered
+    with pytest.raises(UserError, match="--opset: got 15, expected 18, in which --lower-training writes"):
+        convert(model, lower_training=True, opset=15)
+
+
 def test_nodes_without_a_formula_are_named():
     model = parse(
         """(float[3, 4] x, float[3, 4] y, bool c) => (r, s, t) {r = com.microsoft.ReluGrad (x, y)
