@@ -173,10 +173,11 @@ def write_files(files: Sequence[NewFile]) -> None:
 
 def _created(path: Path, mode: int | None) -> BinaryIO:
     """Open a new file, which nobody else can open before it has its mode."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    file = os.fdopen(os.open(path, flags, 0o666 if mode is None else 0o600), "wb")
-    if mode is not None:
-        os.fchmod(file.fileno(), mode)
+    if mode is None:
+        return path.open("xb")
+    path.touch(0o600, exist_ok=False)
+    file = path.open("r+b")
+    os.fchmod(file.fileno(), mode)
     return file
 
 
