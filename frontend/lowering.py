@@ -107,6 +107,11 @@ class Value:
         """Number of its axes."""
         return len(self.dims)
 
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """What the model calls its sizes; "" for one without a name."""
+        return self.site.context.types.symbols(self.site.scope, self.origin or self.name) or ("",) * self.rank
+
     def dim(self, axis: int) -> int:
         """One of its sizes."""
         dim = self.dims[axis]

@@ -207,6 +207,10 @@ BATCHES = {
     },
     "DivGrad": """(float[N, 3] dy, float[N, 3] a, float[1, 3] v) => (float[N, 3] da, float[1, 3] db)
         {da, db = m.DivGrad (dy, a, v)}""",
+    "DivGrad by a column": """(float[N, 3] dy, float[N, 3] a, float[N, 1] v) => (float[N, 3] da, float[N, 1] db)
+        {da, db = m.DivGrad (dy, a, v)}""",
+    "DivGrad of a row": """(float[N, 3, 4] dy, float[3, 1] a, float[N, 3, 4] v) => (float[3, 1] da, float[N, 3, 4] db)
+        {da, db = m.DivGrad (dy, a, v)}""",
     "SliceGrad": """(float[N, 2, 3] dy, float[N, 5, 3] x) => (float[N, 5, 3] r)
         {s = Shape (x) a = Constant <value = int64[1] {1}> () b = Constant <value = int64[1] {-2}> ()
         r = m.SliceGrad (dy, s, a, b, a)}""",
