@@ -217,6 +217,10 @@ def convert(
         del found
     if lower_training:
         left += _without_formula(search, {name for name, _ in lowering.left})
+    if lowering.lowered and opset not in (None, current_opset(base)):
+        raise UserError(
+            f"--opset: got {opset}, expected {current_opset(base)}, in which --lower-training writes; leave it out"
+        )
     target = _target_opset(search.context, opset, where, warnings, is_rewritten=bool(search.placements))
     if not search.placements and target is None and not lowering.lowered:
         return Conversion(source, [], [*_of_source(search, lowering), *left], nodes, nodes, changed=False)

@@ -569,3 +569,21 @@ def test_a_sum_of_numbers_keeps_its_rank():
     onnx.checker.check_model(conversion.model, full_check=True)
     (entry,) = conversion.lowered
     assert "Reshape" in entry.into
+
+
+def test_nodes_that_formulas_made_are_not_called_left():
+    text = """(float[2, 4, 6] g, float[2, 4, 6] x, float[6] w, float[2, 4, 1] m, float[2, 4, 1] s)
+        => (float[2, 4, 6] dx, float[6] dw, float[6] db, float[2, 4] r) <int64[1] last = {2}> {
+            dx, dw, db = com.microsoft.LayerNormalizationGrad (g, x, w, m, s)
+            [own] r = ReduceSum <keepdims = 0> (x, last)
+        }"""
+    conversion = convert(parse(text), patterns=True, lower_training=True)
+    assert sum(node.op_type == "ReduceSum" for node in conversion.model.graph.node) > 1
+    assert [entry.node for entry in conversion.left] == ["own"]
+
+
+def test_another_opset_than_that_of_the_formulas_is_refused():
+    model = parse("(float[3] dy, float[3] y) => (float[3] dx) {dx = com.microsoft.ReluGrad (dy, y)}", 15)
+    with pytest.raises(UserError, match="--opset: got 15, expected 18, in which --lower-training writes"):
+        convert(model, lower_training=True, opset=15)
+    assert convert(model, lower_training=True, opset=18).model.opset_import[0].version == 18
