@@ -26,6 +26,8 @@ from opforge.frontend.value_types import value_type
 
 Array = NDArray[np.generic]
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+# How files of numpy begin.
+_ZIP, _NPY = b"PK", b"\x93NUMPY"
 # Types that neither numpy nor ml_dtypes calls by the word of the spec language.
 _OTHER_NAMES = {"string": "object"}
 
@@ -135,6 +137,13 @@ def load_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
     """
     wanted = set(names)
     with open_regular(path, "inputs") as file:
+        if not file.read(len(_NPY)).startswith((_ZIP, _NPY)):
+            # numpy would take it for pickled objects.
+            raise UserError(
+                f"{path_text(path)}: cannot read the inputs: it is no archive of arrays; expected an .npz file as"
+                " numpy.savez writes it"
+            )
+        file.seek(0)
         try:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -159,6 +168,6 @@ def arrays_file(path: Path, arrays: Mapping[str, Array]) -> NewFile:
             for name, array in arrays.items():
                 plain = array.view(np.uint16) if array.dtype == _BFLOAT16 else array
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.ascontiguousarray(plain), allow_pickle=False)
+                    np.lib.format.write_array(member, np.asarray(plain, order="C"), allow_pickle=False)
 
     return NewFile(path, fill, "outputs")

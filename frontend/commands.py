@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from opforge.codegen.errors import UserError
 from opforge.codegen.products import DEFAULT_SOC
 from opforge.frontend.files import NewFile, write_files
 from opforge.frontend.graph import node_count
@@ -70,6 +71,8 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     Raises:
         UserError: The model, an option or a path is unusable; nothing was written.
     """
+    if options.optimizer is not None and not options.lower_training:
+        raise UserError("--optimizer: got no --lower-training, which it goes with; add that")
     with progress(f"reading {path_text(model)}"):
         source = load_model(model)
     others = ((options.json, "report"), (options.html, "page"))

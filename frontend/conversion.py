@@ -197,6 +197,10 @@ def convert(
     lowering = LoweredModel(source)
     if lower_training:
         lowering = lower(source, FORMULAS, lambda view: Context(view, operators, folder), our_nodes)
+    if lowering.lowered and opset not in (None, ATC_OPSETS.stop - 1):
+        raise UserError(
+            f"--opset: got {opset}, expected {ATC_OPSETS.stop - 1}, in which --lower-training writes a model"
+        )
     search = search_in(lowering.model)
     base, sparse = without_sparse(search.context.view, folder)
     if base is not lowering.model:
@@ -213,9 +217,13 @@ def convert(
         del found
     if lower_training:
         left += _without_formula(search, {name for name, _ in lowering.left})
+    if lowering.lowered and opset not in (None, current_opset(base)):
+        raise UserError(
+            f"--opset: got {opset}, expected {current_opset(base)}, in which --lower-training writes; leave it out"
+        )
     target = _target_opset(search.context, opset, where, warnings, is_rewritten=bool(search.placements))
     if not search.placements and target is None and not lowering.lowered:
-        return Conversion(source, [], [*search.left, *left], nodes, nodes, changed=False)
+        return Conversion(source, [], [*_of_source(search, lowering), *left], nodes, nodes, changed=False)
     copy = ModelProto()
     copy.CopyFrom(base)
     if target is not None:
@@ -267,7 +275,7 @@ def convert(
     return Conversion(
         copy if changed else source,
         mapped,
-        [*search.left, *left],
+        [*_of_source(search, lowering), *left],
         nodes,
         node_count(view),
         changed,
@@ -315,6 +323,11 @@ def _loss(view: GraphView, target: int) -> str:
                 name = shown(node.name or next(filter(None, node.output), ""))
                 return f"ATC has a parser for node {name} ({node.op_type}) in that opset only"
     return ""
+
+
+def _of_source(search: Search, lowering: LoweredModel) -> list[Left]:
+    """What was left of the source: nodes that only this conversion made are none of its reader's."""
+    return [entry for entry in search.left if entry.node not in lowering.made]
 
 
 def _without_formula(search: Search, told: Collection[str]) -> list[Left]:

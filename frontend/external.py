@@ -22,6 +22,7 @@ from opforge.frontend.progress import progress
 from opforge.frontend.tensor_data import BITS, element_count
 
 _CHUNK_BYTES = 1 << 24
+_PERMISSIONS = 0o777
 
 
 @dataclass(frozen=True)
@@ -218,12 +219,16 @@ def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path
                 )
             return []
         target.parent.mkdir(parents=True, exist_ok=True)
-        size, free = os.fstat(reader.fileno()).st_size, disk_usage(target.parent).free
+        found = os.fstat(reader.fileno())
+        size, free = found.st_size, disk_usage(target.parent).free
         if size > free:
             raise UserError(f"{place}: needs {size} bytes for the model's external data, {free} are free; make room")
         with progress(f"copying {target.name}", size) as advance:
-            new = NewFile(target, lambda writer: stream(reader.fileno(), writer.fileno(), advance), "external data")
-            write_files([new])
+
+            def fill(writer: BinaryIO) -> None:
+                stream(reader.fileno(), writer.fileno(), advance)
+
+            write_files([NewFile(target, fill, "external data", found.st_mode & _PERMISSIONS)])
     return [target]
 
 

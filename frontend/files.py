@@ -135,11 +135,13 @@ class NewFile:
         target: Its name.
         fill: Writes the content.
         what: Name in messages ("model", "report").
+        mode: Who may do what with it, as of a file that it is a copy of; None for what new files have.
     """
 
     target: Path
     fill: Callable[[BinaryIO], object]
     what: str
+    mode: int | None = None
 
 
 def write_files(files: Sequence[NewFile]) -> None:
@@ -153,7 +155,7 @@ def write_files(files: Sequence[NewFile]) -> None:
     try:
         for file in files:
             temporary = file.target.with_name(f".{file.target.name[:60]}.{os.urandom(8).hex()}")
-            with _refusals(file, renamed), temporary.open("xb") as stream_:
+            with _refusals(file, renamed), _created(temporary, file.mode) as stream_:
                 temporaries.append(temporary)
                 file.fill(stream_)
                 stream_.flush()
@@ -167,6 +169,16 @@ def write_files(files: Sequence[NewFile]) -> None:
         for temporary in temporaries[renamed:]:
             temporary.unlink(missing_ok=True)
         raise
+
+
+def _created(path: Path, mode: int | None) -> BinaryIO:
+    """Open a new file, which nobody else can open before it has its mode."""
+    if mode is None:
+        return path.open("xb")
+    path.touch(0o600, exist_ok=False)
+    file = path.open("r+b")
+    os.fchmod(file.fileno(), mode)
+    return file
 
 
 @contextmanager

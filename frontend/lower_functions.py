@@ -133,11 +133,24 @@ def _batch_norm(site: Site, x: Value, scale: Value, bias: Value, mean: Value, va
     keep = site.attribute("momentum", 0.9)
     running = []
     for old, new in ((mean, batch_mean), (variance, batch_variance)):
-        if site.scope.makers.get(old.name) == INPUT:
+        if site.scope.makers.get(old.origin or old.name) == INPUT:
             site.require_only_reader(old)
             site.overwritten[old.name] = keep * old + (1.0 - keep) * new
         running.append(keep * old + (1.0 - keep) * new)
     return [y, *running, batch_mean, inv_std]
+
+
+def _batch_norm_grad(_: Site, dy: Value, x: Value, scale: Value, mean: Value, inv_std: Value) -> list[Value]:
+    """With h = (x - mean) inv_std: scale inv_std (dY - mean(dY) - h mean(dY h)).
+
+    What becomes BatchNormElemtBackward does not come here; nor what may become it, once type and channels are known.
+    """
+    if x.type.dtype is None or not x.dim(1):
+        raise NotLowered(f"needs a known type and channels; {shown(x.name)} is {x.type}; {REPAIR}")
+    axes, column = [0, *range(2, x.rank)], (-1, *[1] * (x.rank - 2))
+    hat = (x - mean.reshape(*column)) * inv_std.reshape(*column)
+    dx = (scale * inv_std).reshape(*column) * (dy - dy.mean(axes) - hat * (dy * hat).mean(axes))
+    return [dx, (dy * hat).sum(axes), dy.sum(axes)]
 
 
 def _cross_entropy_grad(
@@ -210,7 +223,7 @@ def _dropout_grad(
 
 def _div_grad(site: Site, dy: Value, a: Value, b: Value) -> list[Value | None]:
     """Sums of dY / B and -dY A / B^2 over what A and B were repeated along."""
-    has_a, has_b = (any(name for name in site.node.output[place : place + 1]) for place in range(2))
+    has_a, has_b = (any(site.node.output[place : place + 1]) for place in range(2))
     return [
         _unrepeated(dy / b, dy, a, b) if has_a else None,
         _unrepeated(site.op("Neg", dy * a / (b * b)), dy, b, a) if has_b else None,
@@ -219,10 +232,11 @@ def _div_grad(site: Site, dy: Value, a: Value, b: Value) -> list[Value | None]:
 
 def _unrepeated(value: Value, result: Value, part: Value, other: Value) -> Value:
     """The sum of a value of the shape of `result` to the shape of `part`, which was combined with `other`."""
-    first = result.rank - part.rank
-    others = [1] * (result.rank - other.rank) + other.dims
-    for axis, dim in enumerate(part.dims, first):
-        if dim is None and others[axis] != 1:
+    first, offset = result.rank - part.rank, other.rank - part.rank
+    for axis, dim in enumerate(part.dims):
+        place = axis + offset
+        is_alone = place < 0 or other.dims[place] == 1
+        if dim is None and not is_alone and not (part.symbols[axis] and part.symbols[axis] == other.symbols[place]):
             raise NotLowered(f"needs a known shape; {shown(part.name)} is {part.type}; {REPAIR}")
     repeated = [axis for axis, dim in enumerate(part.dims) if dim == 1 and result.dims[first + axis] != 1]
     return value.sum(range(first)).sum(repeated, keepdims=True)
@@ -246,6 +260,7 @@ def _norm(site: Site, op_type: str, x: Value, axes: Value | None) -> Value:
 
 _FORMULAS: Mapping[str, Lowering] = {
     "BatchNormInternal": _batch_norm,
+    "BatchNormalizationGrad": _batch_norm_grad,
     "BiasFastGeluGrad_dX": _bias_fast_gelu_grad,
     "BiasGelu": _bias_gelu,
     "BiasGeluGrad_dX": _bias_gelu_grad,

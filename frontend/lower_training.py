@@ -30,7 +30,7 @@ class LowerBatchNormalizationGrad(Rule):
     pattern = (("com.microsoft", "BatchNormalizationGrad"),)
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal:
-        """Match a float32 gradient whose shape is known."""
+        """Match a float32 gradient whose rank and channels are known."""
         node = scope.node(number)
         if len(node.input) != 5 or not all(node.input) or not node.output or not node.output[0]:
             return Refusal(

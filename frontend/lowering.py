@@ -107,6 +107,11 @@ class Value:
         """Number of its axes."""
         return len(self.dims)
 
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """What the model calls its sizes; "" for one without a name."""
+        return self.site.context.types.symbols(self.site.scope, self.origin or self.name) or ("",) * self.rank
+
     def dim(self, axis: int) -> int:
         """One of its sizes."""
         dim = self.dims[axis]
@@ -291,9 +296,8 @@ class Site:
 
     def members(self, value: Value) -> list[Value]:
         """The tensors of a sequence."""
-        found = self.scope.makers.get(value.name, -1)
-        maker = self.scope.node(found) if found >= 0 else NodeProto()
-        if (normal_domain(maker.domain), maker.op_type) != ("", "SequenceConstruct"):
+        maker = self.maker(value)
+        if maker is None or _key(maker) != ("", "SequenceConstruct"):
             raise NotLowered(f"needs a sequence that SequenceConstruct makes; {shown(value.name)} is none")
         return [self.widened(name) for name in maker.input]
 
@@ -352,11 +356,13 @@ class LoweredModel:
         model: The result; the given model itself when nothing was lowered.
         lowered: Nodes that became standard nodes.
         left: (name, reason) of nodes that a formula is known for and that stay.
+        made: Names of the standard nodes.
     """
 
     model: ModelProto
     lowered: list[Lowered] = field(default_factory=list)
     left: list[tuple[str, str]] = field(default_factory=list)
+    made: set[str] = field(default_factory=set)
 
 
 def lower(
@@ -394,6 +400,7 @@ def lower(
         # A formula may need a shape that only the lowered nodes before it let onnx infer.
         done = _round(copy, formulas, make_context(GraphView(copy)), claimed)
         result.lowered += done.lowered
+        result.made |= done.made
         result.left = done.left
         if not done.lowered or not done.left:
             break
@@ -428,6 +435,7 @@ def _round(
             continue
         for position, made in enumerate(new):
             made.name = f"{_label(node)}/{made.op_type}_{position}"
+            result.made.add(made.name)
         nodes += new
         if site.overwritten:
             # Where a formula makes the first output, that is no flag, and what was written over inputs comes last.

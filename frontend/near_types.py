@@ -17,6 +17,7 @@ from onnx import AttributeProto, FunctionProto, TensorProto
 from opforge.codegen.model import OpSpec
 from opforge.codegen.semantics import Call, ShapeRefusal, infer
 from opforge.frontend.attributes import AttributeProblem, AttrValue, read_attributes
+from opforge.frontend.constants import int_attribute
 from opforge.frontend.external import is_external
 from opforge.frontend.graph import GraphView, Scope
 from opforge.frontend.keys import onnx_keys
@@ -56,6 +57,7 @@ class NearTypes:
         self._next = 0
         standard = _RULES if scope.opsets.get("", 0) >= _OPSET else {}
         rules = {(domain, op_type): rule for op_type, rule in standard.items() for domain in ("", "ai.onnx")}
+        rules["com.microsoft", "GatherGrad"] = _gather_grad
         rules |= {(key.domain, key.op_type): _Ours(spec) for spec in specs for key in onnx_keys(spec)}
         # By node; reading the index costs less than reading the nodes again.
         self._outputs: list[str] = [""] * len(scope.body.node)
@@ -201,6 +203,32 @@ def _transpose(scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueT
     return _typed(inputs[0].dtype, tuple(shape[axis] for axis in axes))
 
 
+def _shape(scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueType | None:
+    return None if scope.node(number).attribute else _typed("int64", (len(inputs[0].shape or ()),))
+
+
+def _gather(scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueType | None:
+    node, shapes = scope.node(number), [known.shape or () for known in inputs]
+    if len(shapes) != 2 or any(attribute.ref_attr_name for attribute in node.attribute):
+        return None
+    (data, indices), axis = shapes, int_attribute(node, "axis") or 0
+    if not -len(data) <= axis < len(data):
+        return None
+    axis %= len(data)
+    return _typed(inputs[0].dtype, (*data[:axis], *indices, *data[axis + 1 :]))
+
+
+def _gather_grad(scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueType | None:
+    """A table of the shape that the first input holds; where that is computed, its rank is known."""
+    if len(inputs) != 3 or len(inputs[0].shape or ()) != 1:
+        return None
+    dims = _dims(scope, scope.inputs[number][0])
+    (rank,) = inputs[0].shape or ()
+    if dims is None:
+        return _typed(inputs[2].dtype, None if rank is None or rank > _MAX_RANK else (None,) * rank)
+    return _typed(inputs[2].dtype, dims) if min(dims, default=0) >= 0 else None
+
+
 @lru_cache(_CACHED)
 def _typed(dtype: str | None, shape: Shape | None) -> ValueType | None:
     return None if dtype is None or shape is None else ValueType(dtype, shape)
@@ -248,7 +276,9 @@ _RULES: dict[str, _Rule] = {
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
     "Cast": _cast,
     "Expand": _expand,
+    "Gather": _gather,
     "MatMul": _matmul,
     "Reshape": _reshape,
+    "Shape": _shape,
     "Transpose": _transpose,
 }

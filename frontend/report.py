@@ -111,23 +111,10 @@ def print_outputs(outputs: Mapping[str, Array]) -> None:
 def print_step(step: StepTime) -> None:
     """What each node of ours takes and moves on the twin, and what the step is made of."""
     console = Console()
-    if not step.ours:
+    if step.ours:
+        _print_ours(console, step)
+    else:
         console.print("no node ran on the twin")
-        return
-    columns = ("node", "estimate", "of step", "read", "written", "moved / minimal")
-    table = _table("on the twin: estimates in us, moved bytes", *columns)
-    for entry in step.ours[:_ROWS]:
-        read, written, minimal = map(entry.total, ("gm_bytes_read", "gm_bytes_written", "minimal_bytes"))
-        calls = f" ({len(entry.calls)} calls)" if len(entry.calls) > 1 else ""
-        table.add_row(
-            _text(entry.name or entry.key) + calls,
-            f"{entry.estimate_us:.2f}",
-            f"{100 * step.share(entry.estimate_us):.1f} %",
-            _bytes(read),
-            _bytes(written),
-            f"{(read + written) / minimal:.2f}" if minimal else "-",
-        )
-    _print_cut(console, table, len(step.ours))
     table = _table("the whole step by type of node: estimates in us", "type", "nodes", "estimate", "of step", "moved")
     types = [entry for entry in step.types if step.share(entry.estimate_us) >= _LEAST_SHARE]
     for kind in types:
@@ -144,6 +131,23 @@ def print_step(step: StepTime) -> None:
     if step.free:
         parts.append(f"nothing for {step.free} that move no data")
     console.print(f"step: an estimate of {step.total_us:.1f} us: {', '.join(parts)}")
+
+
+def _print_ours(console: Console, step: StepTime) -> None:
+    columns = ("node", "estimate", "of step", "read", "written", "moved / minimal")
+    table = _table("on the twin: estimates in us, moved bytes", *columns)
+    for entry in step.ours[:_ROWS]:
+        read, written, minimal = map(entry.total, ("gm_bytes_read", "gm_bytes_written", "minimal_bytes"))
+        calls = f" ({len(entry.calls)} calls)" if len(entry.calls) > 1 else ""
+        table.add_row(
+            _text(entry.name or entry.key) + calls,
+            f"{entry.estimate_us:.2f}",
+            f"{100 * step.share(entry.estimate_us):.1f} %",
+            _bytes(read),
+            _bytes(written),
+            f"{(read + written) / minimal:.2f}" if minimal else "-",
+        )
+    _print_cut(console, table, len(step.ours))
 
 
 def _bytes(count: int) -> str:

@@ -59,6 +59,8 @@ def _quick_slope(x: Array, alpha: float) -> Array:
 def _jacobian(y: Array, dy: Array, axis: int, *, is_log: bool, is_flat: bool) -> Array:
     """Multiply dY by the Jacobian matrix of a softmax or its logarithm, one row after the other."""
     place = axis % y.ndim
+    if not y.size:
+        return dy
     rows = [np.moveaxis(value, place, -1) for value in (y, dy)]
     if is_flat:
         rows = [value.reshape(int(np.prod(y.shape[:place])), -1) for value in (y, dy)]

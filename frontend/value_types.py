@@ -132,6 +132,11 @@ class ValueTypes:
         near = known.or_else(self._near_types(owner).of(name))
         return near if near.complete else known.or_else(self._inferred.type_of(owner, name))
 
+    def symbols(self, scope: Scope, name: str) -> tuple[str, ...]:
+        """Names that the model gives to the sizes of a value, "" for none; equal names are equal sizes."""
+        proto = self._declared.proto(scope, name)
+        return () if proto is None else tuple(dim.dim_param for dim in proto.tensor_type.shape.dim)
+
     def problem(self, scope: Scope, name: str) -> str:
         """Why a value that `scope` can see is no tensor: "got .., expected .."; "" when nothing says so."""
         found = scope.find(name) if name else None

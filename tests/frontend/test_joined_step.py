@@ -105,3 +105,9 @@ def test_a_step_on_gradients_summed_over_several_runs(rng, tmp_path):
 def test_other_graphs_are_refused(training, optimizer, words):
     with pytest.raises(UserError, match=words):
         training_step(parse(training), parse(optimizer), "t.onnx")
+
+
+def test_an_optimizer_alone_is_refused(tmp_path):
+    options = ConvertOptions(optimizer=tmp_path / "o.onnx")
+    with pytest.raises(UserError, match="--optimizer: got no --lower-training"):
+        convert_command(tmp_path / "t.onnx", tmp_path / "out.onnx", options)

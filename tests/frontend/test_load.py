@@ -234,6 +234,15 @@ def test_external_data_that_becomes_a_link_after_the_check_is_not_read(external)
         carry_external_data(["w.bin"], external.parent, external.parent.parent)
 
 
+def test_a_copy_of_external_data_is_for_those_that_could_read_it(external, tmp_path):
+    (tmp_path / "other").mkdir()
+    for mode in (0o600, 0o640):
+        (external.parent / "w.bin").chmod(mode)
+        (copy,) = carry_external_data(["w.bin"], external.parent, tmp_path / "other")
+        assert copy.stat().st_mode & 0o777 == mode
+        copy.unlink()
+
+
 def test_external_folder_that_is_a_file(external):
     edit(external, lambda tensor: setattr(entry(tensor, "location"), "value", "w.bin/w.bin"))
     refused(external, "cannot be read")

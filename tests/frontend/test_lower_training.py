@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 from training_nodes import NODES, OPTIMIZERS, UPDATES, node_feed, node_model
 
+from opforge.codegen.errors import UserError
 from opforge.frontend import convert
 from opforge.frontend.atc_types import is_registered
 from opforge.frontend.execute import execute
@@ -74,11 +75,36 @@ def test_unasked_it_is_only_mentioned():
     assert "--lower-training" in left.reason
 
 
-@pytest.mark.parametrize(("change", "words"), [("float16[", "float32"), ("5, 2] x", "channels")])
-def test_batch_norm_is_left(change, words):
+def test_batch_norm_is_left():
     text = BATCH_NORM.format("dx") + " {dx = com.microsoft.BatchNormalizationGrad (g, x, w, m, s)}"
-    text = text.replace("float[", change) if change == "float16[" else text.replace(change, "C, 2] x")
-    reason(parse(text), words)
+    reason(parse(text.replace("5, 2] x", "C, 2] x")), "channels")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """(double[3, 5, 2] g, double[3, 5, 2] x, double[5] w, double[5] m, double[5] s)
+        => (double[3, 5, 2] dx, double[5] ds, double[5] db) {dx, ds, db = m.BatchNormalizationGrad (g, x, w, m, s)}""",
+        """(float16[3, 5, 2] g, float16[3, 5, 2] x, float[5] w, float[5] m, float[5] s)
+        => (float16[3, 5, 2] dx, float[5] ds, float[5] db) {dx, ds, db = m.BatchNormalizationGrad (g, x, w, m, s)}""",
+        """(float[3, 5, 2] g, float[3, 5, 2] x, float[5] w, float[5] m, float[5] s)
+        => (float[5] ds, float[5] db) {"", ds, db = m.BatchNormalizationGrad (g, x, w, m, s)}""",
+    ],
+)
+def test_a_batch_norm_that_is_none_of_ours_becomes_standard_nodes(text, batch_norm_feed):
+    model = node_model(text)
+    conversion = convert(model, lower_training=True)
+    assert not conversion.mapped
+    assert all(not node.domain and is_registered("", node.op_type, 18) for node in conversion.model.graph.node)
+    onnx.checker.check_model(conversion.model, full_check=True)
+    types = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
+    feed = {n: a.astype(onnx.helper.tensor_dtype_to_np_dtype(types[n])) for n, a in batch_norm_feed.items()}
+    expected = execute(model, feed)
+    session = onnxruntime.InferenceSession(conversion.model.SerializeToString())
+    for array, (output, wanted) in zip(session.run(None, feed), expected.items(), strict=True):
+        assert array.dtype == wanted.dtype
+        precision = 5e-3 if array.dtype == np.float16 else 1e-5
+        np.testing.assert_allclose(array, wanted, rtol=precision, atol=precision, err_msg=output)
 
 
 CONV = """(float[6, 2, 4] g, float[6, 2, 3] x, float[3, 3, 4] w)
@@ -205,6 +231,10 @@ BATCHES = {
         if name.startswith(prefix) and f"float[{batch}," in NODES[name] and "Constant" not in NODES[name]
     },
     "DivGrad": """(float[N, 3] dy, float[N, 3] a, float[1, 3] v) => (float[N, 3] da, float[1, 3] db)
+        {da, db = m.DivGrad (dy, a, v)}""",
+    "DivGrad by a column": """(float[N, 3] dy, float[N, 3] a, float[N, 1] v) => (float[N, 3] da, float[N, 1] db)
+        {da, db = m.DivGrad (dy, a, v)}""",
+    "DivGrad of a row": """(float[N, 3, 4] dy, float[3, 1] a, float[N, 3, 4] v) => (float[3, 1] da, float[N, 3, 4] db)
         {da, db = m.DivGrad (dy, a, v)}""",
     "SliceGrad": """(float[N, 2, 3] dy, float[N, 5, 3] x) => (float[N, 5, 3] r)
         {s = Shape (x) a = Constant <value = int64[1] {1}> () b = Constant <value = int64[1] {-2}> ()
@@ -390,6 +420,25 @@ def test_a_norm_is_left(options, kind, words):
     reason(parse(f"({kind}[3, 4] x) => (r) {{r = ReduceL2 {options} (x)}}"), words)
 
 
+def test_nodes_that_the_conversion_made_are_not_left():
+    text = (
+        "(float[4, 3] dy, float[4, 3] y) => (float[4, 3] r, float[3] s) {r = m.SoftmaxGrad_13 (dy, y) [mine] s = REST}"
+    )
+    text = text.replace("REST", "ReduceSum <keepdims = 0> (dy, a)").replace(
+        "{", "{a = Constant <value = int64[1] {0}> () "
+    )
+    conversion = convert(node_model(text), patterns=True, lower_training=True)
+    assert "ReduceSum" in conversion.lowered[0].into
+    assert [entry.node for entry in conversion.left] == ["mine"]
+
+
+def test_another_opset_is_refused():
+    model = node_model(NODES["SoftmaxGrad_13 -1"])
+    assert convert(model, lower_training=True, opset=18).lowered
+    with pytest.raises(UserError, match="--opset: got 15, expected 18, in which --lower-training writes"):
+        convert(model, lower_training=True, opset=15)
+
+
 def test_nodes_without_a_formula_are_named():
     model = parse(
         """(float[3, 4] x, float[3, 4] y, bool c) => (r, s, t) {r = com.microsoft.ReluGrad (x, y)
@@ -520,3 +569,21 @@ def test_a_sum_of_numbers_keeps_its_rank():
     onnx.checker.check_model(conversion.model, full_check=True)
     (entry,) = conversion.lowered
     assert "Reshape" in entry.into
+
+
+def test_nodes_that_formulas_made_are_not_called_left():
+    text = """(float[2, 4, 6] g, float[2, 4, 6] x, float[6] w, float[2, 4, 1] m, float[2, 4, 1] s)
+        => (float[2, 4, 6] dx, float[6] dw, float[6] db, float[2, 4] r) <int64[1] last = {2}> {
+            dx, dw, db = com.microsoft.LayerNormalizationGrad (g, x, w, m, s)
+            [own] r = ReduceSum <keepdims = 0> (x, last)
+        }"""
+    conversion = convert(parse(text), patterns=True, lower_training=True)
+    assert sum(node.op_type == "ReduceSum" for node in conversion.model.graph.node) > 1
+    assert [entry.node for entry in conversion.left] == ["own"]
+
+
+def test_another_opset_than_that_of_the_formulas_is_refused():
+    model = parse("(float[3] dy, float[3] y) => (float[3] dx) {dx = com.microsoft.ReluGrad (dy, y)}", 15)
+    with pytest.raises(UserError, match="--opset: got 15, expected 18, in which --lower-training writes"):
+        convert(model, lower_training=True, opset=15)
+    assert convert(model, lower_training=True, opset=18).model.opset_import[0].version == 18

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from opforge.frontend import value_types
+from opforge.frontend import convert, value_types
 from opforge.frontend.graph import GraphView
 from opforge.frontend.near_types import _RULES
 from opforge.frontend.operators import project_specs
@@ -28,6 +28,8 @@ NODES = [
     *(f"y = Reshape ({name}, {dims})" for name in ("x", "u", "w") for dims in DIMS),
     *(f"y = Expand ({name}, {dims})" for name in ("x", "u", "v") for dims in DIMS),
     *("y = Transpose (x)", "y = Transpose <perm = [2, 0, 1]> (b)", "y = Transpose <perm = [0, 0]> (x)"),
+    *("y = Gather (x, i)", "y = Gather <axis = -1> (b, i)", "y = Gather <axis = 3> (b, i)", "y = Gather (c, k)"),
+    *("y = Shape (b)", "y = Shape (u)", "y = Shape <start = 1> (b)"),
     *("y = npu.NPUGroupedBiasAddGrad (b, i)", "y = npu.NPUGroupedBiasAddGrad (b)", "y = npu.Relu (x)"),
     *("t = Relu (x) s = MatMul (t, w) y = Sigmoid (s)", "y = Neg (t) t = Exp (x)", "t = Flatten (x) y = Neg (t)"),
 ]
@@ -36,7 +38,7 @@ NODES = [
 def model(nodes):
     text = """<ir_version: 8, opset_import: ["" : 20, "npu" : 1]>
     g (float[N, 6] x, float[N, M] u, float[6, 3] w, float[6] v, float16[6] h, float[2, 1, 6] b, float[1, M] c,
-    int64[2] i) => (y) {"""
+    int64[2] i, int64 k) => (y) {"""
     parsed = onnx.parser.parse_model(f"{text}{nodes}}}")
     tensors = [onnx.numpy_helper.from_array(np.array(dims, np.int64), name) for name, dims in DIMS.items()]
     parsed.graph.initializer.extend(tensors)
@@ -65,6 +67,22 @@ class Unknown:
 def test_a_type_is_that_of_onnx_or_left_to_it(nodes, monkeypatch):
     near = types(nodes, monkeypatch, without="onnx")
     assert near in (value_types.ValueType(), types(nodes, monkeypatch, without="near"))
+
+
+@pytest.mark.parametrize("shape", ["fixed", "s"])
+def test_a_table_gathers_its_type_from_its_gradient(shape):
+    """onnx does not know the node, so only the types before it can say that of the next one."""
+    grad = "com.microsoft.GatherGrad"
+    nodes = f"s = Shape (e) g = {grad} ({shape}, i, r) t = Gather (g, i) y = {grad} ({shape}, i, t)"
+    parsed = model(nodes)
+    parsed.opset_import.add(domain="com.microsoft", version=1)
+    parsed.graph.input.add(name="e").type.CopyFrom(onnx.helper.make_tensor_type_proto(1, [4, 6]))
+    parsed.graph.input.add(name="r").type.CopyFrom(onnx.helper.make_tensor_type_proto(10, [2, 6]))
+    view = GraphView(parsed)
+    known = ValueTypes(view, project_specs())
+    dims = (4, 6) if shape == "fixed" else (None, None)
+    assert known.of(view.main, "y") == value_types.ValueType("float16", dims)
+    assert len(convert(parsed).mapped) == 2
 
 
 def test_most_are_found(monkeypatch):

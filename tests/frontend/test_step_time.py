@@ -319,3 +319,11 @@ def test_names_cannot_style_the_terminal_nor_leave_the_trace(plain):
     events = json.loads((plain / "t.json").read_text())["traceEvents"]
     assert [event["name"] for event in events if event["ph"] == "X" and event["pid"] == 1000] == ['"}]\x1b[31m[red]']
     assert not [path for path in plain.iterdir() if path.name.startswith(".")]
+
+
+def test_a_step_without_nodes_of_ours_has_its_estimate(tmp_path):
+    onnx.save(parse("(float[40, 50] x) => (float[40, 50] y) {h = Neg (x) y = Exp (h)}"), tmp_path / "m.onnx")
+    printed = opforge("run", tmp_path / "m.onnx").output
+    assert "no node ran on the twin" in printed
+    assert re.search(r"step: an estimate of \d+\.\d us: 0\.0 us on the twin, \d+\.\d us for other nodes", printed)
+    assert re.search(r"Neg\s+│ 1 ", printed)

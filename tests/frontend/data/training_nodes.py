@@ -32,6 +32,10 @@ NODES = {
         )
         for axis in axes
     },
+    **{
+        f"{name} of none": f"(float[3, 0] dy, float[3, 0] x) => (float[3, 0] r) {{r = m.{name} (dy, x)}}"
+        for name in ("SoftmaxGrad_13", "LogSoftmaxGrad")
+    },
     "LayerNormalizationGrad": """(float[3, 4, 5] dy, float[3, 4, 5] x, float[5] w, float[3, 4, 1] u, float[3, 4, 1] v)
         => (float[3, 4, 5] dx, float[5] dw, float[5] db) {dx, dw, db = m.LayerNormalizationGrad (dy, x, w, u, v)}""",
     "LayerNormalizationGrad axis": """
