@@ -120,20 +120,22 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
     if comparisons is not None:
         print_comparisons(comparisons)
     differing = sum(entry.same is False for entry in comparisons or ())
-    if differing:
-        reports = _reports(source, conversion, comparisons, options, out, None)
-        write_files(reports)
-    else:
-        data = conversion.model.SerializeToString() if conversion.changed else source.data
-        carried = conversion.model
-        if out.suffix == ".air":
-            from opforge.frontend.air import air_model
+    with progress(f"writing {path_text(out)}"):
+        if differing:
+            write_files(_reports(source, conversion, comparisons, options, out, None))
+        else:
+            data = conversion.model.SerializeToString() if conversion.changed else source.data
+            carried = conversion.model
+            if out.suffix == ".air":
+                from opforge.frontend.air import air_model
 
-            data = air_model(conversion.model, source.path.parent, path_text(source.path))
-            carried = ModelProto()  # an .air file holds all its data
-        reports = _reports(source, conversion, comparisons, options, out, len(data))
-        write_model(data, carried, source, out, *reports)
+                data = air_model(conversion.model, source.path.parent, path_text(source.path))
+                carried = ModelProto()  # an .air file holds all its data
+            reports = _reports(source, conversion, comparisons, options, out, len(data))
+            write_model(data, carried, source, out, *reports)
     print_conversion(conversion)
+    if unknown := sum(entry.same is None for entry in comparisons or ()):
+        typer.echo(f"outputs without finite numbers, which were not compared: {unknown} of {len(comparisons or ())}")
     if differing:
         typer.echo(f"outputs that differ: {differing} of {len(comparisons or ())}; no model was written")
     if options.html is not None:
@@ -202,7 +204,8 @@ def run_command(model: Path, options: RunOptions) -> int:
     from opforge.twin.build import soc_properties
 
     soc_properties(options.soc)
-    source = load_model(model)
+    with progress(f"reading {path_text(model)}"):
+        source = load_model(model)
     named = ((options.outputs, "outputs"), (options.json, "report"), (options.trace, "trace"))
     targets = [(target, what) for target, what in named if target is not None]
     require_targets(source, targets, *([options.inputs] if options.inputs else []))

@@ -99,7 +99,12 @@ def test_a_command_that_takes_long_says_so(tmp_path):
     for command, signs in (
         (
             ["convert", "m.onnx", "-o", "o.onnx", "--verify"],
-            ("reading m.onnx [", "converting m.onnx: looking for operators [", "verifying m.onnx: before ["),
+            (
+                "reading m.onnx [",
+                "converting m.onnx: looking for operators [",
+                "verifying m.onnx: before [",
+                "writing o.onnx [",
+            ),
         ),
         (["check", "o.onnx"], ("reading o.onnx [", "checking o.onnx [")),
     ):

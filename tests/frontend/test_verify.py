@@ -152,6 +152,7 @@ def test_what_has_no_finite_numbers_is_not_called_the_same(tmp_path):
     result = opforge("convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", *options)
     assert result.exit_code == 0, result.output
     assert "not compared: no finite numbers" in " ".join(result.output.split())
+    assert "which were not compared: 1 of 2" in result.output
     first, second = json.loads((tmp_path / "r.json").read_text())["verified"]
     assert (first["output"], first["same"], first["note"]) == ("a", None, "no finite numbers")
     assert (second["output"], second["same"], second["note"]) == ("y", True, "")
