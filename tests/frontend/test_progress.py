@@ -33,7 +33,7 @@ def said(monkeypatch):
             monkeypatch.setattr(sys, "stderr", stderr)
             monkeypatch.setattr(module, "_began", time.monotonic())
             monkeypatch.setattr(module, "_PATIENCE_SECONDS", patience)
-            monkeypatch.setattr(module, "_FRAME_SECONDS", 0.01)
+            monkeypatch.setattr(module, "_FRAME_SECONDS", 0.03)
             work()
             text = written_on(terminal)
         os.close(terminal)
@@ -88,13 +88,19 @@ def test_no_line_outside_a_terminal(monkeypatch, capfd):
 
 
 def test_a_command_that_takes_long_says_so(tmp_path):
-    """The model is small; the patience is less."""
+    """The model is small; the patience is less, and the thread that shows the stages gets its time in each."""
     import onnx
 
     text = '<ir_version: 8, opset_import: ["" : 18, "npu" : 1]> g (float[2, 4, 3] x) => (y)'
     onnx.save(onnx.parser.parse_model(f"{text} {{y = npu.NPUGroupedBiasAddGrad (x)}}"), tmp_path / "m.onnx")
-    start = "import sys; from opforge.codegen.cli import main; from opforge.frontend import progress"
-    quick = "progress._PATIENCE_SECONDS = -1; progress._FRAME_SECONDS = 1e-3"
+    start = """
+import sys, time
+from opforge.codegen.cli import main
+from opforge.frontend import progress
+progress._PATIENCE_SECONDS, progress._FRAME_SECONDS = -1, 0.02
+write = progress._Sign.write
+progress._Sign.write = lambda *values: write(*values) or time.sleep(0.05)
+"""
     terminal, inside = os.openpty()
     for command, signs in (
         (
@@ -108,10 +114,15 @@ def test_a_command_that_takes_long_says_so(tmp_path):
         ),
         (["check", "o.onnx"], ("reading o.onnx [", "checking o.onnx [")),
     ):
-        script = f"{start}; {quick}; sys.argv = {['opforge', *command]}; main()"
+        script = f"{start}sys.argv = {['opforge', *command]}; main()"
         arguments = [sys.executable, "-c", script]
-        subprocess.run(arguments, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=inside, check=True)
-        said = written_on(terminal)
+        process = subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=inside)
+        said = ""
+        while process.poll() is None:
+            # A terminal that nobody reads stops those that write there.
+            said += written_on(terminal)
+        said += written_on(terminal)
+        assert process.returncode == 0
         assert all(sign in said for sign in signs)
         assert said.endswith("\x1b[K")
     os.close(terminal)
