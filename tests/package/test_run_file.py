@@ -198,7 +198,7 @@ def test_head_that_was_cut_off_is_no_success(package, tmp_path):
     for length in sorted({12, *lines, *range(20, len(head), 61)}):
         cut.write_bytes(head[:length])
         result = subprocess.run(["sh", str(cut), "--help"], capture_output=True, text=True, check=False)
-        assert result.returncode == 2, f"{length} of {len(head)} bytes"
+        assert result.returncode == (2 if length < len(head) else 1), f"{length} of {len(head)} bytes"
         assert result.stderr
 
 
