@@ -98,10 +98,19 @@ def _log_softmax_grad(site: Site, dy: Value, y: Value) -> Value:
 def _layer_norm_grad(site: Site, dy: Value, x: Value, scale: Value, mean: Value, inv_std: Value) -> list[Value]:
     """With h = (x - mean) inv_std and g = dy scale: inv_std (g - mean(g) - h mean(g h))."""
     axis = site.attribute("axis", -1) % x.rank
+    _require_kept_axes(x, mean, inv_std)
     inner, outer = range(axis, x.rank), range(axis)
     hat, g = (x - mean) * inv_std, dy * scale
     dx = inv_std * (g - g.mean(inner) - hat * (g * hat).mean(inner))
     return [dx, (dy * hat).sum(outer), dy.sum(outer)]
+
+
+def _require_kept_axes(x: Value, *statistics: Value) -> None:
+    for value in statistics:
+        if value.type.shape is not None and value.rank != x.rank:
+            raise NotLowered(
+                f"needs statistics of rank {x.rank}, as {shown(x.name)}; {shown(value.name)} is {value.type}"
+            )
 
 
 def _rms_norm(site: Site, x: Value, scale: Value) -> list[Value]:
@@ -116,6 +125,7 @@ def _rms_norm(site: Site, x: Value, scale: Value) -> list[Value]:
 def _rms_norm_grad(site: Site, dy: Value, x: Value, scale: Value, inv_std: Value) -> list[Value]:
     """With h = x inv_std and g = dy scale: inv_std (g - h mean(g h))."""
     axis = site.attribute("axis", -1) % x.rank
+    _require_kept_axes(x, inv_std)
     hat, g = x * inv_std, dy * scale
     return [inv_std * (g - hat * (g * hat).mean(range(axis, x.rank))), (dy * hat).sum(range(axis))]
 

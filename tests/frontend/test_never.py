@@ -61,6 +61,10 @@ NEVER = [
     ("(float[3, 5] x, float[5] w) => (y) {y, m, v = BatchNormalization <training_mode = 1> (x, w, w, w, w)}", None),
     ("(float[3, 5] x) => (y) {y = org.pytorch.aten.native_batch_norm_backward (x, x, x)}", "no formula is known"),
     ("(float[3, 5] x) => (y) {y = com.microsoft.LayerNormalizationGrad (x, x, x)}", "has 3 inputs"),
+    (
+        "(float[3, 5] x, float[5] w, float[3] m) => (y) {y = com.microsoft.LayerNormalizationGrad (x, x, w, m, m)}",
+        "needs statistics of rank 2, as 'x'; 'm' is float32 [3]",
+    ),
     # Sums over other axes, of other types.
     (f"{SUM} {{y = ReduceSum (x, axis0)}}", "axes [0]"),
     (f"{SUM} {{y = ReduceSum (x, axis2)}}", "axes [2]"),
