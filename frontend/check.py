@@ -13,7 +13,7 @@ from onnx import NodeProto
 from opforge.frontend.atc_types import is_registered
 from opforge.frontend.conversion import FORMULAS, Search
 from opforge.frontend.fold import fold
-from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, normal_domain
+from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, node_name, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_keys, suggestion
 from opforge.frontend.load import SourceModel
 from opforge.frontend.names import path_text
@@ -88,7 +88,7 @@ def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Fin
 
 
 def _name(node: NodeProto, number: int) -> str:
-    return f"{node.name or next(filter(None, node.output), f'#{number}')} ({key_text(node)})"
+    return f"{node_name(node, f'#{number}')} ({key_text(node)})"
 
 
 def _imports(view: GraphView, is_rewritten: bool) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from opforge.frontend.batch_norm_chain import FuseBatchNormChain
 from opforge.frontend.emit import Emitter, Placement
 from opforge.frontend.fold import Folding, fold
 from opforge.frontend.gather_grad import MapGatherGrad
-from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, node_count, normal_domain
+from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, node_count, node_name, normal_domain
 from opforge.frontend.inline import without_functions
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_key, source_keys, suggestion, version_problem
 from opforge.frontend.legality import place
@@ -199,7 +199,7 @@ def convert(
         lowering = lower(source, FORMULAS, lambda view: Context(view, operators, folder), our_nodes)
     if lowering.lowered and opset not in (None, ATC_OPSETS.stop - 1):
         raise UserError(
-            f"--opset: got {opset}, expected {ATC_OPSETS.stop - 1}, in which --lower-training writes a model"
+            f"--opset: got {opset}, expected {ATC_OPSETS.stop - 1}, in which --lower-training writes; leave it out"
         )
     search = search_in(lowering.model)
     base, sparse = without_sparse(search.context.view, folder)
@@ -217,10 +217,6 @@ def convert(
         del found
     if lower_training:
         left += _without_formula(search, {name for name, _ in lowering.left})
-    if lowering.lowered and opset not in (None, current_opset(base)):
-        raise UserError(
-            f"--opset: got {opset}, expected {current_opset(base)}, in which --lower-training writes; leave it out"
-        )
     target = _target_opset(search.context, opset, where, warnings, is_rewritten=bool(search.placements))
     if not search.placements and target is None and not lowering.lowered:
         return Conversion(source, [], [*_of_source(search, lowering), *left], nodes, nodes, changed=False)
@@ -320,7 +316,7 @@ def _loss(view: GraphView, target: int) -> str:
             if normal_domain(node.domain) or not is_registered("", node.op_type, version):
                 continue
             if not is_registered("", node.op_type, target):
-                name = shown(node.name or next(filter(None, node.output), ""))
+                name = shown(node_name(node))
                 return f"ATC has a parser for node {name} ({node.op_type}) in that opset only"
     return ""
 
@@ -341,7 +337,7 @@ def _without_formula(search: Search, told: Collection[str]) -> list[Left]:
                 continue
             for number in numbers:
                 node = scope.node(number)
-                name = node.name or next(filter(None, node.output), f"#{number}")
+                name = node_name(node, f"#{number}")
                 if (scope.number, number) not in seen and name not in told:
                     reason = f"no formula is known for {key_text(node)}"
                     if key in FORMULAS:
@@ -491,5 +487,5 @@ class Search:
     def _leave(self, candidate: str, scope: Scope, number: int, reason: str) -> None:
         self.refusals.append((scope, number, reason))
         node = scope.node(number)
-        name = node.name or next(filter(None, node.output), f"#{number}")
+        name = node_name(node, f"#{number}")
         self.left.append(Left(name, candidate, reason))

@@ -17,7 +17,7 @@ from onnx.reference.ops.op_loop import Loop as ReferenceLoop
 from onnx.reference.ops.op_max_pool import MaxPool as ReferenceMaxPool
 
 from opforge.frontend.arrays import Array
-from opforge.frontend.graph import key_text
+from opforge.frontend.graph import key_text, node_name
 from opforge.frontend.names import first_line, shown
 
 # A turn takes some microseconds at least; a model with more was not made to be executed here.
@@ -41,8 +41,7 @@ class NodeError(RuntimeError):
 
 def node_label(node: NodeProto) -> str:
     """A node in messages, by its name or that of its first output."""
-    name = node.name or next(filter(None, node.output), "")
-    return f"node {shown(name)} ({key_text(node)})"
+    return f"node {shown(node_name(node))} ({key_text(node)})"
 
 
 def evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator]:

@@ -144,6 +144,11 @@ def _label(node: NodeProto, number: int, place: str) -> str:
     return f"{place}: node {name} ({key_text(node)})"
 
 
+def node_name(node: NodeProto, otherwise: str = "") -> str:
+    """The name of a node, or that of its first output."""
+    return node.name or next(filter(None, node.output), otherwise)
+
+
 def key_text(node: NodeProto) -> str:
     """`domain::Type` of a node, only the type for ai.onnx."""
     domain = normal_domain(node.domain)

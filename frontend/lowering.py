@@ -16,7 +16,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, ValueInfoProto, helper
 from opforge.frontend.atc_types import is_registered
 from opforge.frontend.constants import NotConstant, int_attribute
 from opforge.frontend.dead import ReadCounts
-from opforge.frontend.graph import GraphView, Scope, key_text, normal_domain
+from opforge.frontend.graph import GraphView, Scope, key_text, node_name, normal_domain
 from opforge.frontend.names import first_line, shown
 from opforge.frontend.opset import ATC_OPSETS, current_opset, opset_problem, write_opset
 from opforge.frontend.rules import Context
@@ -455,7 +455,7 @@ def _key(node: NodeProto) -> Key:
 
 
 def _label(node: NodeProto) -> str:
-    return node.name or next(filter(None, node.output), node.op_type)
+    return node_name(node, node.op_type)
 
 
 def _replacement(site: Site, formula: Lowering) -> list[NodeProto]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opforge.frontend.conversion import Conversion, Mapped
-from opforge.frontend.graph import GraphView, Scope, normal_domain
+from opforge.frontend.graph import GraphView, Scope, node_name, normal_domain
 from opforge.frontend.lowering import Lowered
 
 # Nodes of one side that are looked at; nobody reads a picture of more.
@@ -93,7 +93,7 @@ def _unnamed_too(scope: Scope) -> dict[str, list[int]]:
     """Numbers of the nodes by what a report calls them."""
     found: dict[str, list[int]] = defaultdict(list)
     for number, node in enumerate(scope.body.node):
-        found[node.name or next(filter(None, node.output), node.op_type)].append(number)
+        found[node_name(node, node.op_type)].append(number)
     return found
 
 

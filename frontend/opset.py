@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, NodeProto, helper
 from onnx.defs import OpSchema
 
 from opforge.frontend.constants import int_attribute, text_attribute
-from opforge.frontend.graph import GraphView, Scope, key_text, normal_domain
+from opforge.frontend.graph import GraphView, Scope, key_text, node_name, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN
 from opforge.frontend.names import FreshNames, shown
 from opforge.frontend.standard import constant
@@ -80,7 +80,7 @@ def opset_problem(view: GraphView, types: ValueTypes, target: int) -> str:
             try:
                 step.respell(scope, copy)
             except _ProblemError as problem:
-                name = shown(node.name or next(filter(None, node.output), ""))
+                name = shown(node_name(node))
                 return f"node {name} ({key_text(node)}) {problem}"
     return ""
 

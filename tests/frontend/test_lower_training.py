@@ -69,6 +69,16 @@ def test_batch_norm_of_an_unknown_batch(opset, batch_norm_feed):
     assert len(same(model, batch_norm_feed).mapped) == 1
 
 
+def require_same_types_and_numbers(converted, expected, feed, *, half):
+    """Run a model on onnxruntime; `half` is the tolerance for float16."""
+    onnx.checker.check_model(converted, full_check=True)
+    session = onnxruntime.InferenceSession(converted.SerializeToString())
+    for array, (output, wanted) in zip(session.run(None, feed), expected.items(), strict=True):
+        assert array.dtype == wanted.dtype
+        precision = half if array.dtype == np.float16 else 1e-5
+        np.testing.assert_allclose(array, wanted, rtol=precision, atol=precision, err_msg=output)
+
+
 def test_unasked_it_is_only_mentioned():
     model = parse(BATCH_NORM.format("dx") + " {dx = com.microsoft.BatchNormalizationGrad (g, x, w, m, s)}")
     (left,) = convert(model).left
@@ -96,15 +106,9 @@ def test_a_batch_norm_that_is_none_of_ours_becomes_standard_nodes(text, batch_no
     conversion = convert(model, lower_training=True)
     assert not conversion.mapped
     assert all(not node.domain and is_registered("", node.op_type, 18) for node in conversion.model.graph.node)
-    onnx.checker.check_model(conversion.model, full_check=True)
     types = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
     feed = {n: a.astype(onnx.helper.tensor_dtype_to_np_dtype(types[n])) for n, a in batch_norm_feed.items()}
-    expected = execute(model, feed)
-    session = onnxruntime.InferenceSession(conversion.model.SerializeToString())
-    for array, (output, wanted) in zip(session.run(None, feed), expected.items(), strict=True):
-        assert array.dtype == wanted.dtype
-        precision = 5e-3 if array.dtype == np.float16 else 1e-5
-        np.testing.assert_allclose(array, wanted, rtol=precision, atol=precision, err_msg=output)
+    require_same_types_and_numbers(conversion.model, execute(model, feed), feed, half=5e-3)
 
 
 CONV = """(float[6, 2, 4] g, float[6, 2, 3] x, float[3, 3, 4] w)
@@ -480,14 +484,8 @@ def test_mixed_types(name, rng):
     """What counts in float32 does so here too, and every result has its type."""
     model = node_model(MIXED[name])
     conversion = convert(model, lower_training=True)
-    onnx.checker.check_model(conversion.model, full_check=True)
     feed = node_feed(model, rng)
-    expected = execute(model, feed)
-    session = onnxruntime.InferenceSession(conversion.model.SerializeToString())
-    for array, (output, wanted) in zip(session.run(None, feed), expected.items(), strict=True):
-        assert array.dtype == wanted.dtype
-        precision = 2e-3 if array.dtype == np.float16 else 1e-5
-        np.testing.assert_allclose(array, wanted, rtol=precision, atol=precision, err_msg=output)
+    require_same_types_and_numbers(conversion.model, execute(model, feed), feed, half=2e-3)
 
 
 @pytest.mark.parametrize("name", ["InPlaceAccumulatorV2", "SGDOptimizerV2"])
