@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -18,7 +17,7 @@ from rich.console import Console
 from opforge.codegen.errors import UserError
 from opforge.frontend.check import Finding, check_model
 from opforge.frontend.commands import ConvertOptions, convert_command
-from opforge.frontend.files import NewFile, write_files
+from opforge.frontend.files import json_file, write_files
 from opforge.frontend.limits import claimed
 from opforge.frontend.load import load_model
 from opforge.frontend.names import path_text, shown
@@ -72,8 +71,7 @@ def check_command(model: Path, *, json_out: Path | None) -> int:
 
 def _write_json(target: Path, model: Path, findings: Sequence[Finding], **more: object) -> None:
     facts = {"model": path_text(model), "findings": [asdict(finding) for finding in findings], **more}
-    text = json.dumps(facts, indent=2)
-    write_files([NewFile(target, lambda file: file.write(f"{text}\n".encode()), "report")])
+    write_files([json_file(target, facts)])
 
 
 def _print(model: Path, findings: Sequence[Finding]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import typer
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.products import DEFAULT_SOC
-from opforge.frontend.files import NewFile, write_files
+from opforge.frontend.files import NewFile, json_file, write_files
 from opforge.frontend.graph import node_count
 from opforge.frontend.keys import OPFORGE_DOMAIN
 from opforge.frontend.limits import claimed
@@ -155,7 +154,7 @@ def _reports(
     reports = []
     if options.json is not None:
         compared = {} if comparisons is None else {"verified": [entry.report() for entry in comparisons]}
-        reports.append(_json_file(options.json, conversion.report() | compared))
+        reports.append(json_file(options.json, conversion.report() | compared))
     if options.html is not None:
         from opforge.frontend.report_page import Command, report_page
 
@@ -234,9 +233,9 @@ def run_command(model: Path, options: RunOptions) -> int:
     step = step_time(source.model, execution, options.soc)
     files = [] if options.outputs is None else [arrays_file(options.outputs, execution.outputs)]
     if options.trace is not None:
-        files.append(_json_file(options.trace, step.trace(), "trace", indent=None))
+        files.append(json_file(options.trace, step.trace(), "trace", indent=None))
     if options.json is not None:
-        files.append(_json_file(options.json, {"outputs": _types(execution.outputs), **step.report()}))
+        files.append(json_file(options.json, {"outputs": _types(execution.outputs), **step.report()}))
     write_files(files)
     print_outputs(execution.outputs)
     print_step(step)
@@ -247,8 +246,3 @@ def run_command(model: Path, options: RunOptions) -> int:
 
 def _types(outputs: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"name": name, "dtype": str(array.dtype), "shape": list(array.shape)} for name, array in outputs.items()]
-
-
-def _json_file(target: Path, data: Mapping[str, Any], what: str = "report", indent: int | None = 2) -> NewFile:
-    text = json.dumps(data, indent=indent) + "\n"
-    return NewFile(target, lambda file: file.write(text.encode()), what)

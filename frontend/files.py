@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.names import first_line, path_text
@@ -142,6 +143,12 @@ class NewFile:
     fill: Callable[[BinaryIO], object]
     what: str
     mode: int | None = None
+
+
+def json_file(target: Path, data: Mapping[str, Any], what: str = "report", indent: int | None = 2) -> NewFile:
+    """A new file with data as JSON; `what` names it in messages."""
+    text = json.dumps(data, indent=indent) + "\n"
+    return NewFile(target, lambda file: file.write(text.encode()), what)
 
 
 def write_files(files: Sequence[NewFile]) -> None:

@@ -108,7 +108,8 @@ def make_inputs(
     if wanted is not None and wanted not in words:
         raise UserError(f"--dtype: got {dtype!r}, the inputs of {spec.op_type} take {', '.join(words)}")
     made = [tensor for tensor in spec.inputs if tensor.name in shapes]
-    size = sum(prod(shapes[tensor.name]) * np.dtype(tensor.dtypes[0]).itemsize for tensor in made)
+    new = (tensor for tensor in made if tensor.name not in given)
+    size = sum(prod(shapes[tensor.name]) * np.dtype(tensor.dtypes[0]).itemsize for tensor in new)
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if size > memory // _COPIES:
         raise UserError(
