@@ -16,6 +16,7 @@ from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
+from opforge.codegen.printing import shown
 from opforge.frontend.air_operators import SPELLINGS, Attributes, Facts, Spelled
 from opforge.frontend.attributes import AttributeProblem, read_attributes
 from opforge.frontend.constants import Constant, Constants, NotConstant
@@ -23,7 +24,7 @@ from opforge.frontend.external import with_data
 from opforge.frontend.ge_ir import LIST_KINDS, PROTO_TYPES, message
 from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, normal_domain
 from opforge.frontend.keys import onnx_keys
-from opforge.frontend.names import FreshNames, shown
+from opforge.frontend.names import FreshNames
 from opforge.frontend.operators import project_specs
 from opforge.frontend.tensor_data import data_problem
 from opforge.frontend.value_types import ValueType, ValueTypes

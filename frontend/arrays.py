@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from onnx import ModelProto
 
 from opforge.codegen.errors import UserError
-from opforge.frontend.files import NewFile, open_regular
-from opforge.frontend.names import first_line, path_text, shown
+from opforge.codegen.files import NewFile, open_regular
+from opforge.codegen.printing import first_line, path_text, shown
 from opforge.frontend.value_types import value_type
 
 Array = NDArray[np.generic]

@@ -15,12 +15,12 @@ from onnx import ModelProto
 from rich.console import Console
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import json_file, write_files
+from opforge.codegen.printing import path_text, shown
 from opforge.frontend.check import Finding, check_model
 from opforge.frontend.commands import ConvertOptions, convert_command
-from opforge.frontend.files import json_file, write_files
 from opforge.frontend.limits import claimed
 from opforge.frontend.load import load_model
-from opforge.frontend.names import path_text, shown
 from opforge.frontend.progress import progress
 from opforge.frontend.save import require_targets
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import NodeProto
 
+from opforge.codegen.printing import shown
 from opforge.frontend.attributes import AttrValue
 from opforge.frontend.constants import NotConstant, text_attribute
 from opforge.frontend.graph import Scope
-from opforge.frontend.names import shown
 from opforge.frontend.rules import Around, Context, Match, Refusal, Rule
 from opforge.frontend.standard import constant
 from opforge.frontend.torch_forms import ScalarProblem, TorchForm, chosen_form, scalar

@@ -6,7 +6,7 @@ from onnx import AttributeProto, NodeProto, helper
 
 from opforge.codegen.model import AttrSpec, OpSpec
 from opforge.codegen.names import lower_camel
-from opforge.frontend.names import shown
+from opforge.codegen.printing import shown
 
 AttrValue = int | float | bool | str
 

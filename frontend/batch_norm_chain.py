@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 from onnx import NodeProto, helper
 
+from opforge.codegen.printing import shown
 from opforge.frontend.algebra import FULL, SCALAR, Algebra, Product, Symbol, products
 from opforge.frontend.constants import int_attribute
 from opforge.frontend.graph import Scope, normal_domain
-from opforge.frontend.names import shown
 from opforge.frontend.rules import Around, Context, Match, NoMatchError, Refusal, Rule
 from opforge.frontend.standard import constant
 from opforge.frontend.value_types import DTYPE_WORDS, ValueType

@@ -10,13 +10,13 @@ from typing import Literal
 import onnx.defs
 from onnx import NodeProto
 
+from opforge.codegen.printing import path_text
 from opforge.frontend.atc_types import is_registered
 from opforge.frontend.conversion import FORMULAS, Search
 from opforge.frontend.fold import fold
 from opforge.frontend.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, node_name, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN, onnx_keys, suggestion
 from opforge.frontend.load import SourceModel
-from opforge.frontend.names import path_text
 from opforge.frontend.operators import project_specs
 from opforge.frontend.opset import ATC_OPSETS
 from opforge.frontend.parser_safe import SPELLINGS, constant_only_nodes, is_constant, is_read_by_atc

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import NewFile, json_file, write_files
+from opforge.codegen.printing import path_text
 from opforge.codegen.products import DEFAULT_SOC
-from opforge.frontend.files import NewFile, json_file, write_files
 from opforge.frontend.graph import node_count
 from opforge.frontend.keys import OPFORGE_DOMAIN
 from opforge.frontend.limits import claimed
 from opforge.frontend.load import SourceModel, load_model
 from opforge.frontend.messages import ModelProto
-from opforge.frontend.names import path_text
 from opforge.frontend.progress import progress
 from opforge.frontend.save import require_targets, write_model
 from opforge.frontend.summary import summary

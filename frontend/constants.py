@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import first_line, shown
 from opforge.frontend.external import is_external, with_data
 from opforge.frontend.graph import INPUT, Scope, normal_domain
-from opforge.frontend.names import first_line, shown
 from opforge.frontend.tensor_data import data_problem, element_count
 from opforge.frontend.value_types import DTYPE_WORDS, ValueTypes
 

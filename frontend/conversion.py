@@ -14,6 +14,7 @@ from onnx import ModelProto
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
+from opforge.codegen.printing import path_text, shown
 from opforge.frontend.atc_types import is_registered
 from opforge.frontend.aten import MapTorch
 from opforge.frontend.batch_norm_chain import FuseBatchNormChain
@@ -32,7 +33,6 @@ from opforge.frontend.lower_updates import UPDATES
 from opforge.frontend.lower_windows import WINDOWS
 from opforge.frontend.lowering import Lowered, LoweredModel, lower
 from opforge.frontend.mapping import MapByName
-from opforge.frontend.names import path_text, shown
 from opforge.frontend.operators import project_specs
 from opforge.frontend.opset import ATC_OPSETS, current_opset, opset_problem, write_opset
 from opforge.frontend.parser_safe import is_constant, is_read_by_atc, make_safe

@@ -16,9 +16,9 @@ from onnx.reference.ops.op_cum_sum import CumSum as ReferenceCumSum
 from onnx.reference.ops.op_loop import Loop as ReferenceLoop
 from onnx.reference.ops.op_max_pool import MaxPool as ReferenceMaxPool
 
+from opforge.codegen.printing import first_line, shown
 from opforge.frontend.arrays import Array
 from opforge.frontend.graph import key_text, node_name
-from opforge.frontend.names import first_line, shown
 
 # A turn takes some microseconds at least; a model with more was not made to be executed here.
 _MAX_TURNS = 1_000_000

@@ -15,6 +15,7 @@ from onnx.reference.op_run import OpRun
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
+from opforge.codegen.printing import shown
 from opforge.codegen.products import DEFAULT_SOC
 from opforge.codegen.semantics import Call, check
 from opforge.frontend.arrays import Array, check_inputs, input_types
@@ -26,7 +27,6 @@ from opforge.frontend.graph import GraphView
 from opforge.frontend.keys import OPFORGE_DOMAIN, OnnxKey, source_keys
 from opforge.frontend.large_nodes import LargeNodes
 from opforge.frontend.legality import case_of
-from opforge.frontend.names import shown
 from opforge.frontend.operators import project_specs
 from opforge.frontend.progress import progress
 from opforge.frontend.source_operators import source_operators

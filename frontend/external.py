@@ -15,9 +15,9 @@ from shutil import disk_usage
 from typing import BinaryIO
 
 from opforge.codegen.errors import UserError
-from opforge.frontend.files import NewFile, open_inside, stream, write_files
+from opforge.codegen.files import NewFile, open_inside, stream, write_files
+from opforge.codegen.printing import path_text, shown
 from opforge.frontend.messages import GraphProto, ModelProto, NodeProto, TensorProto
-from opforge.frontend.names import path_text, shown
 from opforge.frontend.progress import progress
 from opforge.frontend.tensor_data import BITS, element_count
 

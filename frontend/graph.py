@@ -14,8 +14,8 @@ from functools import cached_property
 from itertools import chain
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
 from opforge.frontend.messages import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
-from opforge.frontend.names import shown
 
 # Makers that are no node.
 INPUT = -1

@@ -6,11 +6,11 @@ import numpy as np
 
 from opforge.codegen.evaluate import Environment, evaluate
 from opforge.codegen.model import OpSpec
+from opforge.codegen.printing import shown
 from opforge.codegen.semantics import Call, Violation, check, infer
 from opforge.frontend.constants import MalformedConstant, NotConstant
 from opforge.frontend.emit import Placement
 from opforge.frontend.graph import Scope
-from opforge.frontend.names import shown
 from opforge.frontend.rules import Context, Judgement, Match, OperatorCall, Refusal
 from opforge.frontend.value_rules import ROW_RANGES
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import read_regular
+from opforge.codegen.printing import path_text, shown
 from opforge.frontend.external import check_external_data
-from opforge.frontend.files import read_regular
 from opforge.frontend.graph import GraphView
 from opforge.frontend.limits import allow_more, parsed_bytes, parsing
 from opforge.frontend.messages import ModelProto
-from opforge.frontend.names import path_text, shown
 
 # onnx cannot look up operators of a later one.
 _MAX_VERSION = 2**31 - 1

@@ -7,9 +7,9 @@ from math import pi, prod, sqrt
 
 import numpy as np
 
+from opforge.codegen.printing import shown
 from opforge.frontend.graph import INPUT
 from opforge.frontend.lowering import FLOATS, MICROSOFT, REPAIR, Key, Lowering, NotLowered, Site, Value, whole
-from opforge.frontend.names import shown
 from opforge.frontend.value_types import ELEMENT_TYPES
 
 # The tanh approximation of Gelu: 0.5 x (1 + tanh(_FAST (x + _CUBE x^3))).

@@ -7,8 +7,8 @@ from math import prod
 
 import numpy as np
 
+from opforge.codegen.printing import shown
 from opforge.frontend.lowering import MICROSOFT, REPAIR, Key, Lowering, NotLowered, Site, Value, whole
-from opforge.frontend.names import shown
 from opforge.frontend.value_types import ELEMENT_TYPES
 
 

@@ -7,10 +7,10 @@ from math import prod
 import numpy as np
 from onnx import NodeProto, helper
 
+from opforge.codegen.printing import shown
 from opforge.frontend.constants import text_attribute
 from opforge.frontend.graph import Scope, normal_domain
 from opforge.frontend.lowering import REPAIR
-from opforge.frontend.names import shown
 from opforge.frontend.rules import Around, Context, Match, Refusal, Rule
 from opforge.frontend.standard import constant, with_axes
 from opforge.frontend.value_types import ELEMENT_TYPES, ValueType

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from opforge.codegen.printing import shown
 from opforge.frontend.constants import int_attribute
 from opforge.frontend.lowering import MICROSOFT, Key, Lowering, NotLowered, Site, Value, whole
-from opforge.frontend.names import shown
 
 
 @dataclass(frozen=True)

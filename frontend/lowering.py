@@ -13,11 +13,11 @@ from google.protobuf.message import Message
 from numpy.typing import ArrayLike, NDArray
 from onnx import AttributeProto, ModelProto, NodeProto, ValueInfoProto, helper
 
+from opforge.codegen.printing import first_line, shown
 from opforge.frontend.atc_types import is_registered
 from opforge.frontend.constants import NotConstant, int_attribute
 from opforge.frontend.dead import ReadCounts
 from opforge.frontend.graph import GraphView, Scope, key_text, node_name, normal_domain
-from opforge.frontend.names import first_line, shown
 from opforge.frontend.opset import ATC_OPSETS, current_opset, opset_problem, write_opset
 from opforge.frontend.rules import Context
 from opforge.frontend.standard import constant

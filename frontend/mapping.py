@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from opforge.codegen.model import OpSpec
+from opforge.codegen.printing import shown
 from opforge.frontend.attributes import AttributeProblem, read_attributes
 from opforge.frontend.graph import Scope
 from opforge.frontend.keys import OnnxKey, version_problem
-from opforge.frontend.names import shown
 from opforge.frontend.rules import Context, Match, Refusal, Rule
 
 

@@ -1,33 +1,9 @@
-"""Names from models: how messages show them, and new ones that collide with nothing."""
+"""Give new names that collide with nothing in a model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from pathlib import Path
-
-_SHOWN = 80
-_SHOWN_PATH = 200
-
-
-def shown(name: object) -> str:
-    """A name as messages print it: quoted, control characters escaped, cut when it is long."""
-    text = repr(name)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]}...{text[-1]}"
-
-
-def path_text(path: Path) -> str:
-    """A path as messages print it: quoted when it holds control characters, cut in the middle when it is long."""
-    text = str(path) if str(path).isprintable() else repr(str(path))
-    half = _SHOWN_PATH // 2
-    return text if len(text) <= _SHOWN_PATH else f"{text[:half]}...{text[-half:]}"
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text, as messages print it."""
-    lines = str(error).strip().splitlines()
-    text = lines[0] if lines else type(error).__name__
-    return text if text.isprintable() and len(text) <= 200 else shown(text)
 
 
 class FreshNames:

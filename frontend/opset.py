@@ -10,10 +10,11 @@ import onnx.defs
 from onnx import GraphProto, ModelProto, NodeProto, helper
 from onnx.defs import OpSchema
 
+from opforge.codegen.printing import shown
 from opforge.frontend.constants import int_attribute, text_attribute
 from opforge.frontend.graph import GraphView, Scope, key_text, node_name, normal_domain
 from opforge.frontend.keys import OPFORGE_DOMAIN
-from opforge.frontend.names import FreshNames, shown
+from opforge.frontend.names import FreshNames
 from opforge.frontend.standard import constant
 from opforge.frontend.value_types import ValueType, ValueTypes
 

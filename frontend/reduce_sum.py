@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from onnx import NodeProto
 
+from opforge.codegen.printing import shown
 from opforge.frontend.constants import NotConstant, int_attribute
 from opforge.frontend.graph import Scope, normal_domain
-from opforge.frontend.names import shown
 from opforge.frontend.rules import Around, Context, Match, Refusal, Rule
 from opforge.frontend.standard import with_axes
 

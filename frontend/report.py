@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from opforge.frontend.names import shown
+from opforge.codegen.printing import shown
 from opforge.frontend.summary import summary
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import Any
 from onnx import ModelProto
 
 from opforge.codegen.page import render_page
+from opforge.codegen.printing import path_text, shown
 from opforge.frontend.conversion import Conversion, Mapped
 from opforge.frontend.graph import GraphView, normal_domain
 from opforge.frontend.keys import onnx_keys
 from opforge.frontend.load import SourceModel
-from opforge.frontend.names import path_text, shown
 from opforge.frontend.neighbourhoods import Neighbourhood, neighbourhoods
 from opforge.frontend.operators import project_specs
 from opforge.frontend.opset import current_opset

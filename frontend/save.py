@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import NewFile, require_writable, write_files
+from opforge.codegen.printing import first_line, path_text
 from opforge.frontend.external import carry_external_data, locations
-from opforge.frontend.files import NewFile, require_writable, write_files
 from opforge.frontend.load import SourceModel
 from opforge.frontend.messages import ModelProto
-from opforge.frontend.names import first_line, path_text
 
 
 def require_targets(

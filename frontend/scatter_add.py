@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
+from opforge.codegen.printing import shown
 from opforge.frontend.constants import NotConstant, int_attribute
 from opforge.frontend.external import is_external
 from opforge.frontend.graph import INITIALIZER, Scope, normal_domain
-from opforge.frontend.names import shown
 from opforge.frontend.rules import Around, Context, Match, NoMatchError, Refusal, Rule
 from opforge.frontend.standard import constant
 from opforge.frontend.tensor_data import data_problem

@@ -9,9 +9,9 @@ import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, helper, numpy_helper
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import first_line, shown
 from opforge.frontend.external import with_data
 from opforge.frontend.graph import GraphView, Scope
-from opforge.frontend.names import first_line, shown
 from opforge.frontend.tensor_data import BITS, data_problem, element_count
 
 _MAX_BYTES = 64 << 20

@@ -8,9 +8,9 @@ from itertools import accumulate
 import numpy as np
 from onnx import NodeProto
 
+from opforge.codegen.printing import shown
 from opforge.frontend.constants import NotConstant, int_attribute
 from opforge.frontend.graph import Scope, normal_domain
-from opforge.frontend.names import shown
 from opforge.frontend.rules import Around, Context, Match, NoMatchError, Refusal, Rule
 from opforge.frontend.standard import constant
 from opforge.frontend.value_types import ValueType

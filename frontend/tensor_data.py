@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from opforge.codegen.printing import shown
 from opforge.frontend.messages import TensorProto
-from opforge.frontend.names import shown
 
 _MAX_ELEMENTS = 1 << 60
 # Bits of one element, by TensorProto.DataType; strings have no fixed size.

@@ -8,9 +8,9 @@ from __future__ import annotations
 from onnx import ModelProto, NodeProto, ValueInfoProto, helper
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
 from opforge.frontend.graph import normal_domain
 from opforge.frontend.lowering import MICROSOFT
-from opforge.frontend.names import shown
 
 _GRADIENT = "_grad"
 # How many inputs of an optimizer come before its sequences, and the suffixes of the moments that these hold behind

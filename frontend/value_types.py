@@ -16,10 +16,10 @@ from onnx.onnx_cpp2py_export import shape_inference
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.model import OpSpec
+from opforge.codegen.printing import first_line
 from opforge.frontend.external import is_external
 from opforge.frontend.graph import GraphView, Scope, normal_domain
 from opforge.frontend.limits import LimitError, in_child, limits_for, parsing
-from opforge.frontend.names import first_line
 from opforge.frontend.tensor_data import data_problem
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import path_text, shown
 from opforge.frontend.arrays import InputType, input_types
 from opforge.frontend.conversion import Conversion, Mapped
 from opforge.frontend.execute import run_model
 from opforge.frontend.graph import GraphView, Scope
 from opforge.frontend.limits import LimitError, in_child, limits_for
 from opforge.frontend.load import SourceModel
-from opforge.frontend.names import path_text, shown
 from opforge.frontend.operators import project_specs
 from opforge.frontend.opset import current_opset, write_opset
 from opforge.frontend.standard import constant

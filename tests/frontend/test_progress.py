@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from opforge.codegen.files import stream
 from opforge.frontend import progress as module
-from opforge.frontend.files import stream
 from opforge.frontend.limits import in_child, limits_for
 from opforge.frontend.progress import progress
 
@@ -130,7 +130,7 @@ progress._Sign.write = lambda *values: write(*values) or time.sleep(0.05)
 
 
 def test_copying_tells_how_much_is_done(tmp_path, monkeypatch):
-    from opforge.frontend import files
+    from opforge.codegen import files
 
     monkeypatch.setattr(files, "_STEP_BYTES", 4)
     (tmp_path / "a").write_bytes(b"0123456789")

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from opforge.codegen.errors import UserError
-from opforge.frontend.names import first_line, path_text
+from opforge.codegen.printing import first_line, path_text
 
 # Copied between two looks at the clock.
 _STEP_BYTES = 1 << 26

@@ -1,0 +1,61 @@
+"""Read JSON that may hold anything: size, depth and form are checked before a value is used."""
+
+from __future__ import annotations
+
+import reprlib
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import read_regular
+from opforge.codegen.printing import escaped, path_text
+
+# A manifest of 40,000 files has 5 MB.
+MOST_JSON_BYTES = 64 << 20
+
+
+class FormError(Exception):
+    """Text that is no JSON of the expected form; the message says what it is instead, as `got ..., expected ...`."""
+
+
+def parse_json(data: bytes | str, form: TypeAdapter[Any]) -> Any:
+    """The value of a JSON text of at most 64 MiB, checked against a form in strict mode.
+
+    Args:
+        data: The text; nesting deeper than 200 levels and lone surrogates are refused.
+        form: What the text must hold.
+
+    Raises:
+        FormError: It holds something else.
+    """
+    if len(data) > MOST_JSON_BYTES:
+        raise FormError(f"got {len(data)} bytes, expected at most {MOST_JSON_BYTES}")
+    try:
+        return form.validate_json(data, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = "".join(f"[{part!r}]" for part in first["loc"])
+        value = first["input"]
+        got = reprlib.repr(value[:100] if isinstance(value, bytes) else value)
+        raise FormError(f"got {got}{place and ' at ' + place}, expected: {escaped(first['msg'])}") from error
+
+
+def read_json(path: Path, form: TypeAdapter[Any], what: str, repair: str) -> Any:
+    """The value of a JSON file, as `parse_json`.
+
+    Args:
+        path: The file; a pipe, device or folder is not opened.
+        form: What the file must hold.
+        what: Name in messages ("manifest").
+        repair: What a user can do about a file of another form.
+
+    Raises:
+        UserError: The file cannot be read, or holds something else.
+    """
+    data = read_regular(path, what, MOST_JSON_BYTES, repair)
+    try:
+        return parse_json(data, form)
+    except FormError as error:
+        raise UserError(f"{path_text(path)}: {what}: {error}; {repair}") from error
