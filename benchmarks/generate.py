@@ -26,8 +26,8 @@ import typer
 from script import command, table
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.names import lower_camel, snake_case
-from opforge.codegen.products import BUILT_PRODUCTS
+from opforge.codegen.spec.names import lower_camel, snake_case
+from opforge.codegen.spec.products import BUILT_PRODUCTS
 from opforge.codegen.writer import replace_file
 
 DTYPES = ("float16", "bfloat16", "float32")

@@ -1,5 +1,5 @@
 """`python -m opforge.codegen` is `opforge`."""
 
-from opforge.codegen.cli import main
+from .cli import main
 
 main()

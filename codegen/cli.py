@@ -10,8 +10,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from opforge.codegen.errors import UserError
-from opforge.codegen.products import DEFAULT_SOC
+from opforge.codegen.spec.products import DEFAULT_SOC
+
+from .errors import UserError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 _JSON = typer.Option("--json", help="Print the answer as JSON.")
@@ -67,7 +68,7 @@ def new(
     ] = "elementwise",
 ) -> None:
     """Make a project of your own with an operator that works."""
-    from opforge.codegen.new import new_command
+    from .new import new_command
 
     raise typer.Exit(new_command(name, folder, starter))
 
@@ -89,7 +90,7 @@ def generate(
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Write every file that CANN needs of an operator, from its spec."""
-    from opforge.codegen.generate import generate_files
+    from .generate import generate_files
 
     raise typer.Exit(
         generate_files(
@@ -109,7 +110,7 @@ def schema() -> None:
     """Print the JSON schema of specs, for editors."""
     import json
 
-    from opforge.codegen.model import OpSpec
+    from opforge.codegen.spec.model import OpSpec
 
     typer.echo(json.dumps(OpSpec.model_json_schema(), indent=2))
 
@@ -247,7 +248,7 @@ def convert(
 
     A model in which nothing is rewritten comes out byte for byte.
     """
-    from opforge.frontend.limits import be_brief, leave
+    from opforge.frontend.io.limits import be_brief, leave
 
     be_brief()
     from opforge.frontend.commands import ConvertOptions, convert_command
@@ -269,10 +270,10 @@ def check(
 
     One finding a line; exit 1 if one of them is an error.
     """
-    from opforge.frontend.limits import be_brief, leave
+    from opforge.frontend.io.limits import be_brief, leave
 
     be_brief()
-    from opforge.frontend.atc import check_command
+    from opforge.frontend.targets.atc import check_command
 
     with _answer(json_out) as answer:
         code = check_command(model, json_out=answer)
@@ -305,8 +306,8 @@ def atc(
 
     Without a toolkit, it prints the command that compiles it on a machine that has one.
     """
-    from opforge.frontend.atc import AtcOptions, atc_command
     from opforge.frontend.commands import ConvertOptions
+    from opforge.frontend.targets.atc import AtcOptions, atc_command
 
     name = out or model.parent / model.stem
     converted = name.parent / f"{name.name}_converted.onnx"
@@ -333,7 +334,7 @@ def profile(
     ] = None,
 ) -> None:
     """Estimate the time of an operator, and where it goes."""
-    from opforge.frontend.arrays import load_arrays
+    from opforge.frontend.io.arrays import load_arrays
     from opforge.twin.profile import profile_command
 
     with _answer(json_out) as answer:
@@ -393,7 +394,7 @@ def doctor(
 
     They are looked for as the variables of this shell say.
     """
-    from opforge.package.doctor import doctor_command
+    from opforge.package.doctor.command import doctor_command
 
     raise typer.Exit(doctor_command(soc, as_json=as_json))
 
@@ -411,7 +412,7 @@ def verify(
 
 def main() -> None:
     """Run the command line; a user's mistake is one message on stderr, never a traceback."""
-    from opforge.frontend.limits import supervise
+    from opforge.frontend.io.limits import supervise
 
     supervise()
     try:

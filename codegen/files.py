@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from opforge.codegen.errors import UserError
-from opforge.codegen.printing import first_line, path_text
+from .errors import UserError
+from .printing import first_line, path_text
 
 # Copied between two looks at the clock.
 _STEP_BYTES = 1 << 26

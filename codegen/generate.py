@@ -10,13 +10,14 @@ from pathlib import Path
 
 import typer
 
-from opforge.codegen.errors import UserError
-from opforge.codegen.loader import load_specs, with_suffix
-from opforge.codegen.model import OpSpec
-from opforge.codegen.project import Project, find_project
-from opforge.codegen.render import render, render_project
-from opforge.codegen.stamp import current, leave, sources_digest
-from opforge.codegen.writer import Changes, Tree, compare, differences, write
+from opforge.codegen.spec.loader import load_specs, with_suffix
+from opforge.codegen.spec.model import OpSpec
+
+from .errors import UserError
+from .project import Project, find_project
+from .render import render, render_project
+from .stamp import current, leave, sources_digest
+from .writer import Changes, Tree, compare, differences, write
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import typer
 
-from opforge.codegen.errors import UserError
-from opforge.codegen.names import op_type_refusal, snake_case, suggest
+from opforge.codegen.spec.names import op_type_refusal, snake_case, suggest
+
+from .errors import UserError
 
 _STARTERS = Path(__file__).resolve().parent / "starters"
 _COMMON = "project"  # what every project has, written for an operator called OpName

@@ -7,11 +7,12 @@ from functools import lru_cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from opforge.codegen import escape
-from opforge.codegen.layout import fit
-from opforge.codegen.model import OpSpec
-from opforge.codegen.op_view import FunctionView, OpView
-from opforge.codegen.page_view import PageView
+from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.views.line_wrap import fit
+from opforge.codegen.views.op_view import FunctionView, OpView
+from opforge.codegen.views.page_view import PageView
+
+from .views import escape
 
 
 @lru_cache(maxsize=1)

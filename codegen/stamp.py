@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opforge.codegen.writer import Tree, replace_file
+from .writer import Tree, replace_file
 
 STAMP = ".opforge-stamp.json"
 _GENERATOR = Path(__file__).resolve().parent
@@ -28,7 +28,7 @@ class Stamp:
 def sources_digest(paths: Sequence[Path], root: Path) -> str:
     """A digest of the generator, the specs, and which plans and kernels exist."""
     digest = hashlib.sha256()
-    generator = sorted([*_GENERATOR.glob("*.py"), *(_GENERATOR / "templates").iterdir()])
+    generator = sorted([*_GENERATOR.rglob("*.py"), *(_GENERATOR / "templates").iterdir()])
     for path in (*generator, *paths):
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
         digest.update(path.read_bytes())

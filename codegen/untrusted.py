@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from opforge.codegen.errors import UserError
-from opforge.codegen.files import read_regular
-from opforge.codegen.printing import escaped, path_text
+from .errors import UserError
+from .files import read_regular
+from .printing import escaped, path_text
 
 # A manifest of 40,000 files has 5 MB.
 MOST_JSON_BYTES = 64 << 20

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opforge.codegen.errors import UserError
+from .errors import UserError
 
 # Which files of a folder are generated, and for which operator: what a later run no longer makes is removed.
 MANIFEST = ".opforge-generated.json"

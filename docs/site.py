@@ -21,12 +21,12 @@ import figures
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
 from opforge.codegen.generate import rendered
-from opforge.codegen.loader import load_project
 from opforge.codegen.project import Project
+from opforge.codegen.spec.loader import load_project
 from opforge.codegen.writer import replace_file
 
 if TYPE_CHECKING:
-    from opforge.codegen.model import OpSpec
+    from opforge.codegen.spec.model import OpSpec
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS, FIGURES = "docs/commands.md", "docs/figures.md"  # made here

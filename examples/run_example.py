@@ -19,10 +19,10 @@ from rich.table import Table
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.generate import write_project
-from opforge.codegen.loader import load_specs
 from opforge.codegen.project import Project, find_project
+from opforge.codegen.spec.loader import load_specs
 from opforge.frontend import convert
-from opforge.frontend.execute import run_model
+from opforge.frontend.run.execute import run_model
 from opforge.package.pack import pack
 from opforge.twin.build import build_project
 

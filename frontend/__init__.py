@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from opforge.frontend.conversion import Conversion, convert
-    from opforge.frontend.fx import from_fx
+    from opforge.frontend.importers.fx import from_fx
+
+    from .pipeline import Conversion, convert
 
 __all__ = ["Conversion", "convert", "from_fx"]
 
@@ -15,6 +16,7 @@ def __getattr__(name: str) -> Any:
     # onnx is loaded when something is converted, not when the package is imported.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from opforge.frontend import conversion, fx
+    from . import pipeline as conversion
+    from .importers import fx
 
     return getattr(fx if name == "from_fx" else conversion, name)

@@ -13,20 +13,22 @@ import typer
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, write_files
 from opforge.codegen.printing import path_text
-from opforge.codegen.products import DEFAULT_SOC
-from opforge.frontend.graph import node_count
-from opforge.frontend.keys import OPFORGE_DOMAIN
-from opforge.frontend.limits import claimed
-from opforge.frontend.load import SourceModel, load_model
-from opforge.frontend.messages import ModelProto
-from opforge.frontend.progress import progress
-from opforge.frontend.save import require_targets, write_model
-from opforge.frontend.summary import summary
-from opforge.frontend.untouched import is_untouched
+from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.frontend.io.limits import claimed
+from opforge.frontend.io.load import SourceModel, load_model
+from opforge.frontend.io.onnx_proto import ModelProto
+from opforge.frontend.io.progress import progress
+from opforge.frontend.io.save import require_targets, write_model
+from opforge.frontend.ir.graph import node_count
+from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
+from opforge.frontend.report.summary import summary
+
+from .prefilter import is_untouched
 
 if TYPE_CHECKING:
-    from opforge.frontend.conversion import Conversion
-    from opforge.frontend.verify import Comparison
+    from opforge.frontend.run.verify import Comparison
+
+    from .pipeline import Conversion
 
 
 @dataclass(frozen=True)
@@ -92,15 +94,16 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
 
 
 def _with_optimizer(source: SourceModel, path: Path) -> SourceModel:
-    from opforge.frontend.training_step import training_step
+    from opforge.frontend.training.training_step import training_step
 
     step = training_step(source.model, load_model(path).model, path_text(source.path))
     return SourceModel(source.path, step.SerializeToString(), step, source.external)
 
 
 def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
-    from opforge.frontend.conversion import convert
-    from opforge.frontend.report import print_comparisons, print_conversion
+    from opforge.frontend.report.console import print_comparisons, print_conversion
+
+    from .pipeline import convert
 
     comparisons = None
     with progress(f"converting {path_text(source.path)}"):
@@ -112,7 +115,7 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
             domain=options.domain,
         )
     if options.verify:
-        from opforge.frontend.verify import verify_within
+        from opforge.frontend.run.verify import verify_within
 
         with progress(f"verifying {path_text(source.path)}"):
             comparisons = verify_within(source, conversion)
@@ -126,7 +129,7 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
             data = conversion.model.SerializeToString() if conversion.changed else source.data
             carried = conversion.model
             if out.suffix == ".air":
-                from opforge.frontend.air import air_model
+                from opforge.frontend.targets.air import air_model
 
                 data = air_model(conversion.model, source.path.parent, path_text(source.path))
                 carried = ModelProto()  # an .air file holds all its data
@@ -156,7 +159,7 @@ def _reports(
         compared = {} if comparisons is None else {"verified": [entry.report() for entry in comparisons]}
         reports.append(json_file(options.json, conversion.report() | compared))
     if options.html is not None:
-        from opforge.frontend.report_page import Command, report_page
+        from opforge.frontend.report.page import Command, report_page
 
         command = Command(options.command(source.path, out), size)
         page = report_page(source, conversion, comparisons, command).encode()
@@ -194,11 +197,11 @@ def run_command(model: Path, options: RunOptions) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    from opforge.frontend.arrays import arrays_file, input_types, load_arrays
-    from opforge.frontend.execute import TwinMode, run_model
-    from opforge.frontend.large_nodes import LargeNodes
-    from opforge.frontend.report import print_outputs, print_step
-    from opforge.frontend.step_time import step_time
+    from opforge.frontend.io.arrays import arrays_file, input_types, load_arrays
+    from opforge.frontend.report.console import print_outputs, print_step
+    from opforge.frontend.run.execute import TwinMode, run_model
+    from opforge.frontend.run.ort_offload import LargeNodes
+    from opforge.frontend.run.step_time import step_time
     from opforge.twin import FindingsError
     from opforge.twin.build import soc_properties
 
@@ -209,8 +212,9 @@ def run_command(model: Path, options: RunOptions) -> int:
     targets = [(target, what) for target, what in named if target is not None]
     require_targets(source, targets, *([options.inputs] if options.inputs else []))
     if options.inputs is None:
-        from opforge.frontend.conversion import convert
-        from opforge.frontend.verify import sample_inputs
+        from opforge.frontend.run.verify import sample_inputs
+
+        from .pipeline import convert
 
         arrays, where = sample_inputs(source.model, convert(source)), "made-up arrays"
     else:

@@ -11,8 +11,9 @@ from pathlib import Path
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.package.cann.build import LOG, Build, MissingProgramError, StepError
 from opforge.package.cann.toolkit import ToolkitError, check_version, read_toolkit
-from opforge.package.layout import CANN_VERSIONS, Contents, layout, write_tree
-from opforge.package.surroundings import HOME_PATH
+from opforge.package.doctor.cann_environment import HOME_PATH
+
+from .layout import CANN_VERSIONS, Contents, layout, write_tree
 
 
 class BuildError(UserError):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opforge.codegen.model import OpSpec
+    from opforge.codegen.spec.model import OpSpec
 
 # Operator types of CANN 8.1 or later (operator prototypes of the toolkit, ops-transformer).
 OP_TYPES = frozenset({"GroupedBiasAddGrad", "NsaCompressGrad"})

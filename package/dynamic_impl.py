@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opforge.codegen.dtypes import DTYPES
-from opforge.package.ops_info import ATTR_TYPES
+from opforge.codegen.spec.dtypes import DTYPES
+
+from .ops_info import ATTR_TYPES
 
 if TYPE_CHECKING:
-    from opforge.codegen.model import OpSpec
+    from opforge.codegen.spec.model import OpSpec
 
 _TEXT = '''\
 """Compiles the kernel of {op_type} when CANN asks for it; does nothing where CANN's `tbe` is not installed.

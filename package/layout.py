@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from opforge.package.builtin import hidden_op_types, hidden_symbols
-from opforge.package.dynamic_impl import dynamic_impl_text
-from opforge.package.manifest import NAME as MANIFEST
-from opforge.package.manifest import manifest_text
-from opforge.package.ops_info import ops_info_text
+from .builtin import hidden_op_types, hidden_symbols
+from .dynamic_impl import dynamic_impl_text
+from .manifest import NAME as MANIFEST
+from .manifest import manifest_text
+from .ops_info import ops_info_text
 
 if TYPE_CHECKING:
-    from opforge.codegen.model import OpSpec
+    from opforge.codegen.spec.model import OpSpec
 
 TBE = "op_impl/ai_core/tbe"
 # Scripts that run before there is a vendor folder.

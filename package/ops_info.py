@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opforge.codegen.model import AttrSpec, OpSpec
+    from opforge.codegen.spec.model import AttrSpec, OpSpec
 
 Fields = dict[str, str]
 

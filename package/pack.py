@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import MissingToolError, UserError
-from opforge.codegen.names import suggest
 from opforge.codegen.project import BUILTIN_ROOT, Project, check_vendor, find_project
-from opforge.package import cann
-from opforge.package.layout import Contents, layout, write_tree
-from opforge.package.socs import choose_socs
+from opforge.codegen.spec.names import suggest
+
+from . import cann
+from .layout import Contents, layout, write_tree
+from .socs import choose_socs
 
 if TYPE_CHECKING:
-    from opforge.codegen.model import OpSpec
+    from opforge.codegen.spec.model import OpSpec
 
-SCRIPTS = Path(__file__).resolve().parent / "scripts"
+SCRIPTS = Path(__file__).resolve().parent / "install"
 BUILDER = Path(cann.__file__).resolve().parent
 
 
@@ -43,7 +44,7 @@ def pack_command(
     project = Project(find_project().root, op_suffix)
     contents = gather(project, socs, ops, vendor)
     if toolkit is not None:
-        from opforge.package.built import built
+        from .built import built
 
         say = _print_aside if as_json else _print
         contents = built(
@@ -70,7 +71,7 @@ def _print_aside(line: str) -> None:
 
 def incomplete(project: Project) -> list[str]:
     """One line for each operator that is left out of a package, because its plan or kernel is not written yet."""
-    from opforge.codegen.loader import load_project
+    from opforge.codegen.spec.loader import load_project
 
     specs = load_project(project)
     return [f"left out: {spec.op_type}: there is no {path}" for spec in specs if (path := project.missing(spec))]
@@ -150,9 +151,9 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
     Raises:
         UserError: As `pack`.
     """
-    from opforge.codegen.loader import load_project
     from opforge.codegen.render import render, render_project
-    from opforge.codegen.views import dtype_columns
+    from opforge.codegen.spec.loader import load_project
+    from opforge.codegen.views.facts import dtype_columns
 
     vendor = project.vendor if vendor is None else check_vendor(vendor, "vendor name")
     every = load_project(project)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.products import BUILT_PRODUCTS
+from opforge.codegen.spec.products import BUILT_PRODUCTS
 from opforge.twin.build import known_socs, npu_model
 
 if TYPE_CHECKING:
-    from opforge.codegen.model import OpSpec
+    from opforge.codegen.spec.model import OpSpec
 
 
 # Chips whose names invite a mistake: "Ascend910B" is no Ascend910B1, and its directory is not ascend910b.

@@ -13,8 +13,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from opforge.codegen.errors import UserError
-from opforge.package.manifest import NAME as MANIFEST
-from opforge.package.pack import SCRIPTS
+
+from .manifest import NAME as MANIFEST
+from .pack import SCRIPTS
 
 # A package holds texts, libraries and kernels; what unpacks to more is none.
 MAX_FILE_BYTES, MAX_UNPACKED_BYTES = 1 << 30, 1 << 30

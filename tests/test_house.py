@@ -7,7 +7,7 @@ import re
 from fnmatch import fnmatch
 from pathlib import Path
 
-from opforge.codegen.products import BUILT_PRODUCTS, PRODUCTS
+from opforge.codegen.spec.products import BUILT_PRODUCTS, PRODUCTS
 from opforge.package.cann.kernels import CHIPS
 from opforge.twin.build import npu_model
 

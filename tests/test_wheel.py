@@ -62,7 +62,7 @@ def test_wheel_brings_what_projects_build_from(installed, tmp_path):
         "op_host/grouped_bias_add_grad_tiling.h",
         "op_kernel/grouped_bias_add_grad.h",
         "op_plugin/onnx_node.h",
-        "package/scripts/install.sh",
+        "package/install/install.sh",
         "twin/include/kernel_operator.h",
         "twin/npu_model.json",
         "codegen/py.typed",

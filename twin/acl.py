@@ -18,7 +18,7 @@ import ml_dtypes  # noqa: F401
 import numpy as np
 import numpy.typing as npt
 
-from opforge.codegen.dtypes import DTYPES
+from opforge.codegen.spec.dtypes import DTYPES
 
 Array = npt.NDArray[Any]
 
@@ -221,6 +221,6 @@ class Runtime:
 @lru_cache(maxsize=1)
 def runtime() -> Runtime:
     """The twin's runtime, built if necessary."""
-    from opforge.twin.build import build_runtime
+    from .build import build_runtime
 
     return Runtime(build_runtime())

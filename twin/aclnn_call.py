@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opforge.codegen.errors import UserError
-from opforge.twin.acl import ACL_DTYPES, Array, Extent, runtime
-from opforge.twin.results import AclnnError, FindingsError, findings_of
+
+from .acl import ACL_DTYPES, Array, Extent, runtime
+from .results import AclnnError, FindingsError, findings_of
 
 if TYPE_CHECKING:
-    from opforge.codegen.model import AttrSpec, OpSpec
+    from opforge.codegen.spec.model import AttrSpec, OpSpec
 
 C_INTEGERS = {
     "int8_t": ctypes.c_int8,
@@ -143,7 +144,7 @@ class AclnnCall:
         raise UserError(f"{self.spec.op_type}: {name}: got dtype {wanted[name]!r}, which no aclTensor can have")
 
     def _infer(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-        from opforge.codegen.semantics import Call, ShapeRefusal, TensorType, infer
+        from opforge.codegen.spec.semantics import Call, ShapeRefusal, TensorType, infer
 
         shapes = {name: tuple(array.shape) for name, array in self.inputs.items()}
         dtypes = {name: array.dtype.name for name, array in self.inputs.items()}
@@ -165,7 +166,7 @@ class AclnnCall:
 
     def execute(self, opapi: ctypes.CDLL, outputs: dict[str, Array | None], lead: int) -> dict[str, Array]:
         """Marshal, call both phases, wait, copy the outputs back; tensors start `lead` elements into their storage."""
-        from opforge.codegen.views import aclnn_signature
+        from opforge.codegen.views.facts import aclnn_signature
 
         acl = runtime()
         written: list[tuple[Array, Extent, c_void_p]] = []

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.products import DEFAULT_SOC
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
+from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.writer import replace_file
-from opforge.twin.compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build, locked
+
+from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build, locked
 
 if TYPE_CHECKING:
-    from opforge.codegen.model import OpSpec
+    from opforge.codegen.spec.model import OpSpec
 
 TWIN = Path(__file__).resolve().parent
 INCLUDE = TWIN / "include"
@@ -134,7 +135,7 @@ def build_runtime(jobs: int = 0, progress: Progress | None = None) -> Path:
 
 
 def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[Library]:
-    from opforge.codegen.views import kernel_columns
+    from opforge.codegen.views.facts import kernel_columns
 
     source = project.gen_dir / "op_kernel" / f"{spec.name}.cpp"
     folders = sorted({soc_properties(soc)["dir"] for soc in socs} & set(spec.products))
@@ -230,8 +231,9 @@ def build_project(
         MissingToolError: There is no compiler, or it does not work.
     """
     from opforge.codegen.generate import write_project
-    from opforge.codegen.loader import load_project
-    from opforge.twin.kernel_lint import require_clean
+    from opforge.codegen.spec.loader import load_project
+
+    from .kernel_lint import require_clean
 
     for soc in socs:
         soc_properties(soc)

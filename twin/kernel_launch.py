@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.model import TASK_TYPES
-from opforge.codegen.products import DEFAULT_SOC
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.twin.acl import Array, one_at_a_time, runtime
-from opforge.twin.build import INCLUDE, build_runtime, soc_properties
-from opforge.twin.compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, locked, preprocessed
-from opforge.twin.results import Finding, findings_of
+from opforge.codegen.spec.model import TASK_TYPES
+from opforge.codegen.spec.products import DEFAULT_SOC
+
+from .acl import Array, one_at_a_time, runtime
+from .build import INCLUDE, build_runtime, soc_properties
+from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, locked, preprocessed
+from .results import Finding, findings_of
 
 
 def launch(

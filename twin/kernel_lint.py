@@ -14,8 +14,9 @@ from pathlib import Path
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
-from opforge.twin.cann_api import api, known_names
-from opforge.twin.cpp_tokens import Token, tokens_of
+
+from .cann_api import api, known_names
+from .cpp_tokens import Token, tokens_of
 
 MOST_ARRAY_BYTES = 4096  # of 32 KiB of stack
 DEVICE_HEADERS = {"<cstdint>", "<cstddef>"}

@@ -9,15 +9,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.products import DEFAULT_SOC
 from opforge.codegen.project import Project, find_project
-from opforge.twin.acl import Array, one_at_a_time, runtime
-from opforge.twin.aclnn_call import AclnnCall
-from opforge.twin.build import build_project, soc_properties
-from opforge.twin.results import Result
+from opforge.codegen.spec.products import DEFAULT_SOC
+
+from .acl import Array, one_at_a_time, runtime
+from .aclnn_call import AclnnCall
+from .build import build_project, soc_properties
+from .results import Result
 
 if TYPE_CHECKING:
-    from opforge.codegen.model import OpSpec
+    from opforge.codegen.spec.model import OpSpec
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class _Built:
 
 @lru_cache
 def _specs(project: Project) -> dict[str, OpSpec]:
-    from opforge.codegen.loader import load_project
+    from opforge.codegen.spec.loader import load_project
 
     return {spec.op_type: spec for spec in load_project(project)}
 

@@ -17,18 +17,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.products import DEFAULT_SOC
 from opforge.codegen.project import Project, find_project
+from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.writer import replace_file
-from opforge.twin.acl import Array
-from opforge.twin.operator_run import run
-from opforge.twin.profile_page import render
-from opforge.twin.results import AclnnError, FindingsError, Result
+
+from .acl import Array
+from .operator_run import run
+from .profile_page import render
+from .results import AclnnError, FindingsError, Result
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from opforge.codegen.model import OpSpec
+    from opforge.codegen.spec.model import OpSpec
 
 DTYPE_WORDS = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
 TRACE_VARIABLE = "OPFORGE_TWIN_TRACE"
@@ -147,7 +148,7 @@ def traced(path: Path | None) -> Iterator[None]:
 
 
 def _find(op_type: str) -> tuple[Project, OpSpec]:
-    from opforge.codegen.loader import load_specs
+    from opforge.codegen.spec.loader import load_specs
 
     project = find_project()
     specs = {spec.op_type: spec for spec in load_specs(project.spec_paths())}

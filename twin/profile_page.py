@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from opforge.codegen.page import render_page
-from opforge.twin.build import npu_model
+
+from .build import npu_model
 
 PIPE_WORDS = {
     "S": "S: scalar unit",

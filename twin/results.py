@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opforge.twin.acl import Array
+from .acl import Array
 
 
 class AclnnError(Exception):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from opforge.codegen.loader import load_spec, load_specs
+from opforge.codegen.spec.loader import load_spec, load_specs
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from opforge.codegen.dtypes import FORMATS
-from opforge.codegen.products import PRODUCTS
-from opforge.codegen.semantics import Call, ShapeRefusal, infer
+from opforge.codegen.spec.dtypes import FORMATS
+from opforge.codegen.spec.products import PRODUCTS
+from opforge.codegen.spec.semantics import Call, ShapeRefusal, infer
 
 SIZES = [0, 1, 2, 3, 16, 32, 255, 2048, 2049, 2**31, 2**40, 2**62, -1]
 NUMBERS = [0, 1, 2, 3, 4, -1, -2, 16, 17, 32, 48, 2**31, 2**62, -(2**63)]

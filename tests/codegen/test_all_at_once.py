@@ -2,7 +2,7 @@
 
 import pytest
 
-from opforge.codegen.loader import SpecError, load_spec
+from opforge.codegen.spec.loader import SpecError, load_spec
 
 
 def test_words_names_and_meaning_are_judged_together(root, tmp_path):

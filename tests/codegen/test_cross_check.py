@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from opforge.codegen.dtypes import DTYPES, FORMATS
-from opforge.codegen.names import lower_camel, upper_camel
-from opforge.codegen.products import PRODUCTS
 from opforge.codegen.render import render
-from opforge.codegen.semantics import check, infer
+from opforge.codegen.spec.dtypes import DTYPES, FORMATS
+from opforge.codegen.spec.names import lower_camel, upper_camel
+from opforge.codegen.spec.products import PRODUCTS
+from opforge.codegen.spec.semantics import check, infer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OPERATORS = sorted([*(path.stem for path in (ROOT / "op_proto").glob("*.yaml")), "scale_rows"])

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opforge.codegen.cpp import CppNames, cpp_expression
-from opforge.codegen.dtypes import DTYPES
-from opforge.codegen.evaluate import Environment, EvaluationError, evaluate
-from opforge.codegen.expr import (
+from opforge.codegen.expr.cpp import CppNames, cpp_expression
+from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
+from opforge.codegen.expr.syntax import (
     INT_MAX,
     INT_MIN,
     ExprError,
@@ -24,6 +23,7 @@ from opforge.codegen.expr import (
     parse_integer,
     symbols_of,
 )
+from opforge.codegen.spec.dtypes import DTYPES
 
 SCOPE = Scope(
     symbols=("A", "B", "C"),

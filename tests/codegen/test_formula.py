@@ -2,7 +2,7 @@
 
 import pytest
 
-from opforge.codegen.formula import FormulaError, Names, latex_lines
+from opforge.codegen.expr.formula import FormulaError, Names, latex_lines
 
 NAMES = Names(outputs={"y", "grad_w"}, others={"x", "scale", "pad", "T"})
 

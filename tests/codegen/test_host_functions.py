@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from opforge.codegen import evaluate, program
-from opforge.codegen.dtypes import DTYPES
-from opforge.codegen.names import lower_camel
+from opforge.codegen.expr import evaluate, program
 from opforge.codegen.render import render
-from opforge.codegen.semantics import Call, check, infer
+from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.spec.names import lower_camel
+from opforge.codegen.spec.semantics import Call, check, infer
 from opforge.twin.build import INCLUDE, build_runtime
 from opforge.twin.compiler import WARNINGS, compiler
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.loader import SpecError, load_spec, load_specs
 from opforge.codegen.render import render
-from opforge.codegen.yaml_nodes import core_scalar, dotted, read_yaml
+from opforge.codegen.spec.loader import SpecError, load_spec, load_specs
+from opforge.codegen.spec.yaml_nodes import core_scalar, dotted, read_yaml
 
 MINIMAL = """\
 op_type: AddRows

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from opforge.codegen.loader import SpecError, load_spec
 from opforge.codegen.render import render
+from opforge.codegen.spec.loader import SpecError, load_spec
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SPECS = sorted((ROOT / "op_proto").glob("*.yaml"))

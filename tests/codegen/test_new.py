@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from opforge.codegen.loader import load_spec
 from opforge.codegen.new import new_project, project_texts, starters
 from opforge.codegen.render import render
+from opforge.codegen.spec.loader import load_spec
 
 
 def new(*arguments, cwd):

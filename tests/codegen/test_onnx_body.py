@@ -2,7 +2,7 @@
 
 import pytest
 
-from opforge.codegen.loader import SpecError, load_spec
+from opforge.codegen.spec.loader import SpecError, load_spec
 
 
 @pytest.mark.parametrize(

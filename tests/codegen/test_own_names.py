@@ -1,4 +1,4 @@
-"""Names that generated code has itself: the lists of codegen/names.py against templates, headers and CANN's names."""
+"""Compare the lists of names in codegen/spec/names.py with templates, headers and CANN."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
-from opforge.codegen.names import attribute_refusal, camel_refusal, op_type_refusal
+from opforge.codegen.spec.names import attribute_refusal, camel_refusal, op_type_refusal
 from opforge.twin.cann_api import api
 
 NAMESPACES = {"AscendC", "domi", "ge", "gert", "op", "ops", "optiling"}

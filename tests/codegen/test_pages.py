@@ -10,11 +10,11 @@ import onnx
 import pytest
 from markdown_it import MarkdownIt  # comes with rich
 
-from opforge.codegen.model import STATUSES
-from opforge.codegen.products import PRODUCTS
 from opforge.codegen.project import BUILTIN_ROOT, find_project
 from opforge.codegen.render import render
-from opforge.frontend.schemas import registered
+from opforge.codegen.spec.model import STATUSES
+from opforge.codegen.spec.products import PRODUCTS
+from opforge.frontend.ir.schemas import registered
 from opforge.twin.build import application_flags, build_project
 
 NAMES = sorted(path.stem for path in (BUILTIN_ROOT / "op_proto").glob("*.yaml"))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from opforge.codegen.expr import Scope, parse
-from opforge.codegen.readable import readable
+from opforge.codegen.expr.expr_text import readable
+from opforge.codegen.expr.syntax import Scope, parse
 
 SCOPE = Scope(
     symbols={"N", "K"}, stars={"S"}, attributes={"pad": "int", "fast": "bool"}, tensors={"x", "ends"}, lists={"ends"}

@@ -7,11 +7,19 @@ import subprocess
 import pytest
 from jinja2 import UndefinedError
 
-from opforge.codegen.escape import Code, UnescapedTextError, comment, cpp_string, markdown, markdown_code, printable
-from opforge.codegen.layout import WIDTH, fit
-from opforge.codegen.loader import load_spec
 from opforge.codegen.render import _environment, render, render_project
-from opforge.codegen.views import aclnn_signature, dtype_columns, kernel_columns, onnx_keys
+from opforge.codegen.spec.loader import load_spec
+from opforge.codegen.views.escape import (
+    Code,
+    UnescapedTextError,
+    comment,
+    cpp_string,
+    markdown,
+    markdown_code,
+    printable,
+)
+from opforge.codegen.views.facts import aclnn_signature, dtype_columns, kernel_columns, onnx_keys
+from opforge.codegen.views.line_wrap import WIDTH, fit
 
 # Of each specimen the files in which what it is a specimen of shows.
 SPECIMENS = {

@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
-from opforge.codegen.dtypes import DTYPES
-from opforge.codegen.model import OpSpec
-from opforge.codegen.products import PRODUCTS
+from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.products import PRODUCTS
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opforge.codegen.semantics import Call, ShapeRefusal, TensorType, check, infer
+from opforge.codegen.spec.semantics import Call, ShapeRefusal, TensorType, check, infer
 
 INDEXED = {"grad_y": (8, 6), "group_idx": (3,), "grad_bias": (3, 6)}
 EQUAL = {"grad_y": (3, 4, 6), "grad_bias": (3, 6)}

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opforge.codegen.loader import SpecError, load_spec
 from opforge.codegen.project import Project
 from opforge.codegen.render import render
+from opforge.codegen.spec.loader import SpecError, load_spec
 from opforge.twin import run
 from opforge.twin.build import build_project
 from opforge.twin.compiler import WARNINGS, compiler

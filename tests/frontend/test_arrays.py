@@ -9,8 +9,8 @@ from ml_dtypes import bfloat16
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import write_files
-from opforge.frontend.arrays import arrays_file, check_inputs, input_types, load_arrays
-from opforge.frontend.execute import execute
+from opforge.frontend.io.arrays import arrays_file, check_inputs, input_types, load_arrays
+from opforge.frontend.run.execute import execute
 
 INDEXED = "g (float[T, 3] x, int64[G] i) => (float[G, 3] y) {y = npu.NPUGroupedBiasAddGrad (x, i)}"
 

@@ -8,7 +8,7 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from opforge.frontend import convert
-from opforge.frontend.verify import verify
+from opforge.frontend.run.verify import verify
 
 VECTORS = ", ".join(f"float[5] {name}" for name in "mswab")
 HEAD = f"(float[3, 5, 2, 2] g, float[3, 5, 2, 2] x, {VECTORS}, float n) => (float[3, 5, 2, 2] y)"

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
 from opforge.frontend import convert
-from opforge.frontend.check import check_model
-from opforge.frontend.load import SourceModel
+from opforge.frontend.io.load import SourceModel
+from opforge.frontend.targets.check import check_model
 
 HEAD = "(float[2, 4, 3] x) => (float[2, 4, 3] y)"
 
@@ -224,7 +224,7 @@ def vendor(tmp_path, *libraries):
     (folder / "op_impl").mkdir(parents=True)
     (folder / "op_proto").mkdir()
     (folder / "manifest.json").write_text(json.dumps({"operators": ["GroupedBiasAddGrad"], "files": {}}))
-    from opforge.package.surroundings import Surroundings
+    from opforge.package.doctor.cann_environment import Surroundings
 
     environment = {"ASCEND_CUSTOM_OPP_PATH": str(folder)}
     (found,) = Surroundings(environment).vendors

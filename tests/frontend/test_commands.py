@@ -17,8 +17,10 @@ from typer.testing import CliRunner
 from opforge import twin
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
-from opforge.frontend import convert, external, verify
-from opforge.frontend.execute import execute
+from opforge.frontend import convert
+from opforge.frontend.io import external
+from opforge.frontend.run import verify
+from opforge.frontend.run.execute import execute
 
 INDEXED = "g (float[T, 3] x, int64[G] i) => (float[G, 3] y) {y = npu.NPUGroupedBiasAddGrad (x, i)}"
 
@@ -261,7 +263,7 @@ def test_the_end_of_a_command_is_that_of_its_child(plain):
 
 def test_a_command_that_is_asked_to_stop_stops(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    script = "import os, sys; from opforge.frontend.limits import supervise; supervise(); open(sys.argv[1], 'w')"
+    script = "import os, sys; from opforge.frontend.io.limits import supervise; supervise(); open(sys.argv[1], 'w')"
     process = subprocess.Popen([sys.executable, "-c", script, tmp_path / "pipe"])
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     process.terminate()

@@ -5,9 +5,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from opforge.frontend.constants import Constants, NotConstant
-from opforge.frontend.graph import GraphView
-from opforge.frontend.value_types import ValueTypes
+from opforge.frontend.ir.constants import Constants, NotConstant
+from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.value_types import ValueTypes
 
 
 def constants_of(text):

@@ -7,9 +7,9 @@ import pytest
 
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
-from opforge.frontend.execute import execute
-from opforge.frontend.load import SourceModel
-from opforge.frontend.verify import verify_within
+from opforge.frontend.io.load import SourceModel
+from opforge.frontend.run.execute import execute
+from opforge.frontend.run.verify import verify_within
 
 POOL = "(float[2, 3, {0}, {0}] x) => (float[a, b, c, d] y, int64[a, b, c, d] i) {{y, i = MaxPool <{1}> (x)}}"
 

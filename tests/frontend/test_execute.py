@@ -8,7 +8,7 @@ from onnx import helper
 
 from opforge import twin
 from opforge.codegen.errors import UserError
-from opforge.frontend.execute import execute, run_model
+from opforge.frontend.run.execute import execute, run_model
 
 NODE = "npu.NPUGroupedBiasAddGrad"
 INDEXED = f"g (float[T, 3] x, int64[G] i) => (float[G, 3] y) {{[n] y = {NODE} (x, i)}}"

@@ -9,8 +9,8 @@ import onnxruntime
 import pytest
 
 from opforge.frontend import convert, from_fx
-from opforge.frontend.execute import execute
-from opforge.frontend.verify import verify
+from opforge.frontend.run.execute import execute
+from opforge.frontend.run.verify import verify
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch onnxscript")
 pytest.importorskip("onnxscript", reason="PyTorch's exporter needs it: pip install onnxscript")

@@ -9,7 +9,7 @@ import pytest
 from form_models import form_model
 
 from opforge.frontend import convert
-from opforge.frontend.verify import verify
+from opforge.frontend.run.verify import verify
 
 DOMAINS = ("com.microsoft", "org.pytorch.aten", "npu", "opforge", "old")
 EMBEDDING, CONV, NORM = "EmbeddingDenseBackward", "ConvTbcBackward", "BatchNormElemtBackward"

@@ -9,7 +9,7 @@ import pytest
 
 from opforge.codegen.errors import UserError
 from opforge.frontend import from_fx
-from opforge.frontend.execute import execute
+from opforge.frontend.run.execute import execute
 
 
 class Graph:

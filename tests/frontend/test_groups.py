@@ -7,8 +7,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from opforge.frontend import convert
-from opforge.frontend.execute import execute
-from opforge.frontend.verify import verify
+from opforge.frontend.run.execute import execute
+from opforge.frontend.run.verify import verify
 
 HEAD = "(float[6, 5] g) => (float[3, 5] y)"
 

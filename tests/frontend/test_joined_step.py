@@ -8,7 +8,7 @@ from make_training_steps import HERE
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.commands import ConvertOptions, convert_command
-from opforge.frontend.training_step import training_step
+from opforge.frontend.training.training_step import training_step
 
 TRAINING = """(float[3] w, float[3] x, float[3] "w.buffer", bool[1] reset) => (float[3] y, bool[1] "w.out") {
     y = Mul (w, x) w_grad = Neg (x) "w.out" = com.microsoft.InPlaceAccumulatorV2 ("w.buffer", w_grad, reset)}"""

@@ -7,9 +7,9 @@ import pytest
 from ml_dtypes import bfloat16
 
 from opforge.codegen.errors import UserError
-from opforge.frontend import large_nodes
-from opforge.frontend.execute import execute, run_model
-from opforge.frontend.large_nodes import LARGE, LargeNodes
+from opforge.frontend.run import ort_offload as large_nodes
+from opforge.frontend.run.execute import execute, run_model
+from opforge.frontend.run.ort_offload import LARGE, LargeNodes
 
 NODE = "npu.NPUGroupedBiasAddGrad"
 

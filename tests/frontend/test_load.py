@@ -10,9 +10,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
-from opforge.frontend.external import carry_external_data, read_external
-from opforge.frontend.graph import GraphView
-from opforge.frontend.load import load_model
+from opforge.frontend.io.external import carry_external_data, read_external
+from opforge.frontend.io.load import load_model
+from opforge.frontend.ir.graph import GraphView
 
 
 def model_of(nodes, inputs=("x",), outputs=("y",), initializers=()):

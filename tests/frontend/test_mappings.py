@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from opforge.frontend import convert
-from opforge.frontend.execute import execute
+from opforge.frontend.run.execute import execute
 
 DOMAINS = ("com.microsoft", "org.pytorch.aten", "npu", "opforge")
 

@@ -4,11 +4,12 @@ import numpy as np
 import onnx
 import pytest
 
-from opforge.frontend import convert, value_types
-from opforge.frontend.graph import GraphView
-from opforge.frontend.near_types import _RULES
-from opforge.frontend.operators import project_specs
-from opforge.frontend.value_types import ValueTypes
+from opforge.frontend import convert
+from opforge.frontend.ir import value_types
+from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.shape_cache import _RULES
+from opforge.frontend.ir.value_types import ValueTypes
 
 DIMS = {
     "reshape": [-1, 6],

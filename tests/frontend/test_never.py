@@ -8,7 +8,7 @@ from form_models import form_model
 from onnx import helper, numpy_helper
 
 from opforge.frontend import convert
-from opforge.frontend.execute import execute
+from opforge.frontend.run.execute import execute
 
 DOMAINS = ("com.microsoft", "org.pytorch.aten", "npu")
 SCATTER = "(float[4, 5] g, int64[4] i, int64[4, 2] j, float[7, 5] t) => (float[7, 5] y)"

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from training_nodes import FAILING, NODES, node_feed, node_model
 
 from opforge.frontend import convert
-from opforge.frontend.training_step import training_step
+from opforge.frontend.training.training_step import training_step
 
 artifacts = pytest.importorskip(
     "onnxruntime.training.artifacts", reason="onnxruntime-training is not installed, or PyTorch, which it imports"

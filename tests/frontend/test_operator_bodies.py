@@ -8,10 +8,10 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from opforge.frontend.functions import function_body
-from opforge.frontend.operators import project_specs
-from opforge.frontend.schemas import registered
-from opforge.frontend.value_types import ELEMENT_TYPES
+from opforge.frontend.emit.functions import function_body
+from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.schemas import registered
+from opforge.frontend.ir.value_types import ELEMENT_TYPES
 
 SPECS = {spec.op_type: spec for spec in project_specs()}
 

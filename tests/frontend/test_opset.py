@@ -8,7 +8,7 @@ from onnx import numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
-from opforge.frontend.execute import execute
+from opforge.frontend.run.execute import execute
 
 HEAD = "(float[2, 4, 3] x"
 OURS = "[ours] y = npu.NPUGroupedBiasAddGrad (x)"

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
-from opforge.frontend.execute import execute
+from opforge.frontend.run.execute import execute
 
 
 def parse(text, opset=18, domains=("npu", "d")):

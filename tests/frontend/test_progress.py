@@ -10,9 +10,9 @@ import time
 import pytest
 
 from opforge.codegen.files import stream
-from opforge.frontend import progress as module
-from opforge.frontend.limits import in_child, limits_for
-from opforge.frontend.progress import progress
+from opforge.frontend.io import progress as module
+from opforge.frontend.io.limits import in_child, limits_for
+from opforge.frontend.io.progress import progress
 
 
 def written_on(terminal):
@@ -96,7 +96,7 @@ def test_a_command_that_takes_long_says_so(tmp_path):
     start = """
 import sys, time
 from opforge.codegen.cli import main
-from opforge.frontend import progress
+from opforge.frontend.io import progress
 progress._PATIENCE_SECONDS, progress._FRAME_SECONDS = -1, 0.02
 write = progress._Sign.write
 progress._Sign.write = lambda *values: write(*values) or time.sleep(0.05)

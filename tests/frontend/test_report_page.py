@@ -19,9 +19,9 @@ from web_page import WebPage
 
 from opforge.codegen.cli import app
 from opforge.frontend import convert
-from opforge.frontend.graph import GraphView
-from opforge.frontend.layered import layout
-from opforge.frontend.neighbourhoods import neighbourhoods
+from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.report.graph_layout import layout
+from opforge.frontend.report.rewrite_diff import neighbourhoods
 
 TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "div", "section", "code", "footer"}
 TAGS |= {"table", "tr", "th", "td", "details", "summary", "figure", "figcaption"}

@@ -7,7 +7,7 @@ import pytest
 from onnx import numpy_helper
 
 from opforge.frontend import convert
-from opforge.frontend.execute import execute
+from opforge.frontend.run.execute import execute
 
 # Written by hand after what the exporter makes of aten.embedding_dense_backward.
 PLAIN = """ge = GreaterOrEqual (i, n0) lt = Less (i, n7) a = And (ge, lt) e = Equal (i, n2) ne = Not (e) m = And (a, ne)

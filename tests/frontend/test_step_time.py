@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 from opforge import twin
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
-from opforge.frontend import convert, execute
-from opforge.frontend.execute import TwinMode, run_model
-from opforge.frontend.step_time import step_time
-from opforge.frontend.verify import sample_inputs
+from opforge.frontend import convert
+from opforge.frontend.run import execute
+from opforge.frontend.run.execute import TwinMode, run_model
+from opforge.frontend.run.step_time import step_time
+from opforge.frontend.run.verify import sample_inputs
 from opforge.twin.build import npu_model
 
 NODE = "npu.NPUGroupedBiasAddGrad"
@@ -80,7 +81,7 @@ def test_a_training_step_runs_on_made_up_arrays(step):
 
 
 def execute_specs():
-    from opforge.frontend.operators import project_specs
+    from opforge.frontend.ir.operators import project_specs
 
     return project_specs()
 

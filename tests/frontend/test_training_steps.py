@@ -8,12 +8,12 @@ from make_training_steps import HERE, STEPS, feed, sample, stored
 from onnx import helper
 
 from opforge.frontend import convert
-from opforge.frontend.atc_types import is_registered
-from opforge.frontend.check import check_model
-from opforge.frontend.execute import execute
-from opforge.frontend.load import load_model
-from opforge.frontend.training_step import training_step
-from opforge.frontend.verify import sample_inputs, verify
+from opforge.frontend.io.load import load_model
+from opforge.frontend.run.execute import execute
+from opforge.frontend.run.verify import sample_inputs, verify
+from opforge.frontend.targets.atc_types import is_registered
+from opforge.frontend.targets.check import check_model
+from opforge.frontend.training.training_step import training_step
 
 
 @pytest.mark.parametrize("is_reset", [False, True])

@@ -7,11 +7,11 @@ from pathlib import Path
 import onnx
 import pytest
 
-from opforge.frontend import untouched
-from opforge.frontend.conversion import Search, convert
-from opforge.frontend.graph import GraphView
-from opforge.frontend.operators import project_specs
-from opforge.frontend.rules import Context
+from opforge.frontend import prefilter as untouched
+from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.pipeline import Search, convert
+from opforge.frontend.rules.rule import Context
 
 PLAIN = "g (float[N] x) => (float[N] y) {t = Relu (x) y = Neg (t)}"
 LOADED = """
@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from opforge.frontend.commands import ConvertOptions, convert_command
 convert_command(Path(sys.argv[1]), Path(sys.argv[2]), ConvertOptions())
-print({"onnx", "numpy", "pydantic", "opforge.frontend.conversion"} & sys.modules.keys())
+print({"onnx", "numpy", "pydantic", "opforge.frontend.pipeline"} & sys.modules.keys())
 """
 
 

@@ -14,10 +14,11 @@ from web_page import WebPage
 
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
-from opforge.frontend import convert, source_operators
-from opforge.frontend.execute import Execution, execute, run_model
-from opforge.frontend.load import load_model
-from opforge.frontend.verify import sample_inputs, verify, verify_within
+from opforge.frontend import convert
+from opforge.frontend.io.load import load_model
+from opforge.frontend.run.execute import Execution, execute, run_model
+from opforge.frontend.run.verify import sample_inputs, verify, verify_within
+from opforge.frontend.training import reference_ops as source_operators
 
 
 def parse(text):
@@ -97,7 +98,7 @@ def test_a_difference_is_exit_code_1_and_only_reports_are_written(out, wrong, tm
 
 def compared(monkeypatch, before, after):
     """The comparison of an output that is `before`, and `after` the conversion."""
-    from opforge.frontend import verify as module
+    from opforge.frontend.run import verify as module
 
     word = {"float32": "float", "float64": "double"}.get(before.dtype.name, before.dtype.name)
     model = parse(f"({word}{list(before.shape)} x) => ({word}{list(before.shape)} y) {{y = Identity (x)}}")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from opforge.codegen.generate import write_project
-from opforge.codegen.loader import load_specs
 from opforge.codegen.project import find_project
+from opforge.codegen.spec.loader import load_specs
 from opforge.twin.compiler import WARNINGS, compiler
 
 ROOT = Path(__file__).resolve().parents[2]

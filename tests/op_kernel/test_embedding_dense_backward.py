@@ -11,7 +11,7 @@ from golden import values as values_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opforge.codegen.loader import load_spec
+from opforge.codegen.spec.loader import load_spec
 from opforge.twin import run
 
 SPEC = load_spec(ROOT / "op_proto" / "embedding_dense_backward.yaml")

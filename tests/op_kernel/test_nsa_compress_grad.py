@@ -10,7 +10,7 @@ from golden import DTYPES, ROOT, assert_within, load_reference, rounded, values
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opforge.codegen.loader import load_spec
+from opforge.codegen.spec.loader import load_spec
 from opforge.twin import AclnnError, run
 
 SPEC = load_spec(ROOT / "op_proto" / "nsa_compress_grad.yaml")

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from opforge.codegen.loader import load_spec
 from opforge.codegen.project import BUILTIN_ROOT
 from opforge.codegen.render import render
+from opforge.codegen.spec.loader import load_spec
 
 INT, FLOAT = 2, 1
 

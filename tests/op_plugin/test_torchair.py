@@ -6,9 +6,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from opforge.codegen.loader import load_spec
 from opforge.codegen.project import BUILTIN_ROOT
 from opforge.codegen.render import render
+from opforge.codegen.spec.loader import load_spec
 
 CALLS = {
     "batch_norm_elemt_backward": (["dy", "x", "m", "r", None, "s", "t", "n"], {}),

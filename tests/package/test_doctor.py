@@ -16,11 +16,11 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
-from opforge.package.device import chip_of, directory_of, find_device
-from opforge.package.doctor import diagnosis
-from opforge.package.faults import find_faults, is_version_accepted
-from opforge.package.libraries import OTHER_MACHINE
-from opforge.package.surroundings import Surroundings
+from opforge.package.doctor.cann_environment import Surroundings
+from opforge.package.doctor.command import diagnosis
+from opforge.package.doctor.device import chip_of, directory_of, find_device
+from opforge.package.doctor.faults import find_faults, is_version_accepted
+from opforge.package.doctor.libraries import OTHER_MACHINE
 
 OP_TYPE, SOC = "GroupedBiasAddGrad", "ascend910b"
 TBE = Path("op_impl/ai_core/tbe")
@@ -676,7 +676,7 @@ def another_user():
     ],
 )
 def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypatch, path, mode, command, whole):
-    monkeypatch.setattr("opforge.package.faults.load", lambda *_: iter(()))
+    monkeypatch.setattr("opforge.package.doctor.faults.load", lambda *_: iter(()))
     with tempfile.TemporaryDirectory() as shared:
         root = Path(shared)
         tree = Tree(root, compiled)
@@ -706,7 +706,7 @@ def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypa
 
 @pytest.mark.parametrize("link", ["toolkit", VENDOR, "toolkit/opp/built-in", f"{VENDOR}/op_api"])
 def test_link_to_where_this_user_may_not_look(compiled, monkeypatch, link):
-    monkeypatch.setattr("opforge.package.faults.load", lambda *_: iter(()))
+    monkeypatch.setattr("opforge.package.doctor.faults.load", lambda *_: iter(()))
     with tempfile.TemporaryDirectory() as shared:
         root = Path(shared)
         tree = Tree(root, compiled)

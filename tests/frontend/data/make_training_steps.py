@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from opforge.frontend.training_step import training_step
+from opforge.frontend.training.training_step import training_step
 
 HERE = Path(__file__).parent
 STEPS = ("bert", "conv")

@@ -6,10 +6,10 @@ import numpy as np
 import onnx
 import pytest
 
-from opforge.codegen.loader import load_project
 from opforge.codegen.project import find_project
+from opforge.codegen.spec.loader import load_project
 from opforge.frontend import convert
-from opforge.frontend.execute import execute
+from opforge.frontend.run.execute import execute
 from opforge.twin import run
 
 SPECS = {spec.op_type: spec for spec in load_project(find_project())}

@@ -1,0 +1,238 @@
+"""The Python back end of the expression language."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, cast
+
+from .syntax import (
+    INT_MAX,
+    INT_MIN,
+    Arithmetic,
+    Attribute,
+    BoolLiteral,
+    Choice,
+    Comparison,
+    Dims,
+    DtypeLiteral,
+    DtypeOf,
+    Expr,
+    Extreme,
+    Fold,
+    IntLiteral,
+    Junction,
+    Negative,
+    Not,
+    Present,
+    RealLiteral,
+    StarDims,
+    Symbol,
+    TextLiteral,
+    Variable,
+    single_precision,
+    walk,
+)
+
+# None: unknown. A dtype is its name.
+Value: TypeAlias = int | float | bool | str | None
+
+
+class EvaluationError(ArithmeticError):
+    """A result beyond 64 bits, or a division by zero."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What the names of an expression stand for.
+
+    Attributes:
+        symbols: Dimensions; None or missing is unknown.
+        attributes: Attribute values; None or missing is unknown.
+        shapes: Shape per present tensor, None for an unknown rank; a missing tensor is absent.
+        dtypes: Dtype name per tensor; None or missing is unknown.
+        stars: What symbols with a star stand for; None or missing is an unknown number of dimensions.
+        lists: Values of the inputs that the host knows; None or missing is unknown.
+        variables: What folds run through, or why there is no such value.
+    """
+
+    symbols: Mapping[str, int | None] = field(default_factory=dict)
+    attributes: Mapping[str, int | float | bool | str | None] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int | None] | None] = field(default_factory=dict)
+    dtypes: Mapping[str, str | None] = field(default_factory=dict)
+    stars: Mapping[str, Sequence[int | None] | None] = field(default_factory=dict)
+    lists: Mapping[str, Sequence[int] | None] = field(default_factory=dict)
+    variables: Mapping[str, int | EvaluationError] = field(default_factory=dict)
+
+
+def evaluate(expression: Expr, environment: Environment) -> Value:
+    """The value of an expression; None if it depends on something unknown.
+
+    Raises:
+        EvaluationError: An intermediate result beyond 64 bits, or a division by zero.
+    """
+    match expression:
+        case IntLiteral(value=value) | BoolLiteral(value=value) | RealLiteral(value=value) | TextLiteral(value=value):
+            return value
+        case DtypeLiteral(name=name):
+            return name
+        case Symbol(name=name):
+            return environment.symbols.get(name)
+        case Attribute(name=name):
+            given = environment.attributes.get(name)
+            return single_precision(given) if isinstance(given, float) else given
+        case Variable(name=name):
+            return _variable(environment.variables[name])
+        case Present(tensor=tensor):
+            return tensor in environment.shapes
+        case DtypeOf(tensor=tensor):
+            return environment.dtypes.get(tensor) if tensor in environment.shapes else None
+        case Dims(function=function, tensor=tensor):
+            return _dims(function, environment.shapes.get(tensor))
+        case StarDims(function=function, symbol=symbol):
+            return _dims(function, environment.stars.get(symbol))
+        case Fold():
+            return _fold(expression, environment)
+        case Choice(condition=condition, chosen=chosen, other=other):
+            holds = _condition(condition, environment)
+            return None if holds is None else evaluate(chosen if holds else other, environment)
+        case Negative(operand=operand):
+            return _arithmetic("-", 0, _integer(operand, environment))
+        case Arithmetic(operator=word, left=left, right=right):
+            return _arithmetic(word, _integer(left, environment), _integer(right, environment))
+        case Extreme(function=function, operands=operands):
+            values = [_integer(operand, environment) for operand in operands]
+            known = [value for value in values if value is not None]
+            if len(known) < len(values):
+                return None
+            return min(known) if function == "min" else max(known)
+        case Comparison(operator=word, left=left, right=right):
+            return _compare(word, evaluate(left, environment), evaluate(right, environment))
+        case Not(operand=operand):
+            negated = _condition(operand, environment)
+            return None if negated is None else not negated
+        case Junction(operator=word, operands=operands):
+            return _junction(word == "or", operands, environment)
+
+
+def why_never(expression: Expr) -> str | None:
+    """Why a part of an expression has no value in any call: constants that divide by zero or do not fit 64 bits."""
+    for part in walk(expression):
+        certain = part
+        if isinstance(part, Arithmetic) and part.operator in {"//", "%"} and not _is_constant(part.left):
+            certain = replace(part, left=IntLiteral(0))
+        try:
+            if _is_constant(certain):
+                evaluate(certain, Environment())
+        except EvaluationError as error:
+            return f"got {error}, expected a part that has a value"
+    return None
+
+
+def _is_constant(expression: Expr) -> bool:
+    return all(isinstance(part, (IntLiteral, Negative, Arithmetic, Extreme)) for part in walk(expression))
+
+
+def _integer(expression: Expr, environment: Environment) -> int | None:
+    return cast("int | None", evaluate(expression, environment))
+
+
+def _condition(expression: Expr, environment: Environment) -> bool | None:
+    return cast("bool | None", evaluate(expression, environment))
+
+
+def _fitting(value: int) -> int:
+    if not INT_MIN <= value <= INT_MAX:
+        raise EvaluationError(f"{value} does not fit 64 bits")
+    return value
+
+
+def _arithmetic(word: str, left: int | None, right: int | None) -> int | None:
+    if word in {"//", "%"} and right == 0:
+        raise EvaluationError("division by zero")
+    if left is None or right is None:
+        return None
+    functions: Mapping[str, Callable[[int, int], int]] = {
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "//": operator.floordiv,
+        "%": operator.mod,
+    }
+    return _fitting(functions[word](left, right))
+
+
+def _dims(function: str, shape: Sequence[int | None] | None) -> int | None:
+    if shape is None:
+        return None
+    if function == "len":
+        return len(shape)
+    product: int | None = 1
+    for dim in shape:
+        product = _arithmetic("*", product, dim)
+    return product
+
+
+def _fold(fold: Fold, environment: Environment) -> int | bool | None:
+    values = environment.lists.get(fold.tensor)
+    if values is None:
+        return None
+    befores = [0, *values][: len(values)] if fold.of_steps else [0] * len(values)
+    bodies = (
+        evaluate(fold.body, replace(environment, variables={**environment.variables, fold.variable: step}))
+        for step in (_difference(value, before) for value, before in zip(values, befores, strict=True))
+    )
+    if fold.function == "all":
+        return _all(cast("Iterable[bool | None]", bodies))
+    total: int | None = 0
+    for body in bodies:
+        total = _arithmetic("+", total, cast("int | None", body))
+    return total
+
+
+def _difference(value: int, before: int) -> int | EvaluationError:
+    try:
+        return _fitting(value - before)
+    except EvaluationError as error:
+        return error
+
+
+def _variable(value: int | EvaluationError) -> int:
+    if isinstance(value, EvaluationError):
+        raise value
+    return value
+
+
+def _all(conditions: Iterable[bool | None]) -> bool | None:
+    result: bool | None = True
+    for condition in conditions:
+        if condition is False:
+            return False
+        result = None if condition is None else result
+    return result
+
+
+def _compare(word: str, left: Value, right: Value) -> bool | None:
+    if left is None or right is None:
+        return None
+    functions: Mapping[str, Callable[[Any, Any], bool]] = {
+        "==": operator.eq,
+        "!=": operator.ne,
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+    }
+    return functions[word](left, right)
+
+
+def _junction(deciding: bool, operands: Sequence[Expr], environment: Environment) -> bool | None:
+    result: bool | None = not deciding
+    for operand in operands:
+        value = _condition(operand, environment)
+        if value is deciding:
+            return deciding
+        if value is None:
+            result = None
+    return result

@@ -1,0 +1,232 @@
+"""The formula of an operator: equations on Python's grammar, parsed against a whitelist and printed as LaTeX.
+
+`grad_bias[g, h] = sum(grad_y[i, h], start(g) <= i < end(g))`; several equations are separated by `;`. The left side is
+an output. `sum(what, over, ..)` takes the indices or conditions it runs over; other words are `+ - * / // % **`,
+comparisons, `and or not`, `a if c else b`, `min max floor ceil exp log sqrt abs`, and functions of one letter or more
+that the description explains, as in `count(v)`. Names are inputs, outputs, attributes and symbols of the spec, and
+single letters for indices.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.names import suggest
+from opforge.codegen.views.escape import Code
+
+_LEVELS: Mapping[type[ast.AST], int] = {
+    ast.Or: 1,
+    ast.And: 2,
+    ast.Add: 5,
+    ast.Sub: 5,
+    ast.Mult: 6,
+    ast.Mod: 6,
+}
+_LINE = 72  # letters of an equation that a page has room for
+_COMPARISON, _TERM, _PRODUCT, _ATOM = 4, 5, 6, 8
+_OPERATORS: Mapping[type[ast.AST], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: r"\cdot",
+    ast.Mod: r"\bmod",
+    ast.Eq: "=",
+    ast.NotEq: r"\ne",
+    ast.Lt: "<",
+    ast.LtE: r"\le",
+    ast.Gt: ">",
+    ast.GtE: r"\ge",
+    ast.And: r"\land",
+    ast.Or: r"\lor",
+}
+_FENCES: Mapping[str, tuple[str, str]] = {
+    "floor": (r"\lfloor ", r" \rfloor"),
+    "ceil": (r"\lceil ", r" \rceil"),
+    "abs": (r"\lvert ", r" \rvert"),
+    "sqrt": (r"\sqrt{", "}"),
+}
+_KNOWN_FUNCTIONS: Mapping[str, str] = {name: rf"\{name}" for name in ("min", "max", "exp", "log")}
+
+
+class FormulaError(ValueError):
+    """A text is no formula; the message says what was got and what is expected."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a formula may name."""
+
+    outputs: Collection[str]
+    others: Collection[str]
+
+    @property
+    def all(self) -> list[str]:
+        """Every name, sorted."""
+        return sorted({*self.outputs, *self.others})
+
+
+def formula_names(spec: OpSpec) -> Names:
+    """What the formula of a spec may name."""
+    dims = [dim for case in spec.cases for shape in case.shapes.values() for dim in shape if isinstance(dim, str)]
+    symbols = {dim.removeprefix("*") for dim in dims if dim.removeprefix("*").isalnum()}
+    parameters = {tensor.name for tensor in spec.inputs} | {attr.name for attr in spec.attrs}
+    return Names({output.name for output in spec.outputs}, parameters | symbols)
+
+
+def latex_lines(text: str, names: Names) -> tuple[Code, ...]:
+    """LaTeX of each equation of a formula, a long one broken at its outer sums and products.
+
+    Raises:
+        FormulaError: Grammar, or a name that the operator does not have.
+    """
+    if not text.isascii():
+        raise FormulaError(f"got {text!r}, expected equations in ASCII")
+    try:
+        statements = ast.parse(text.strip()).body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
+        raise FormulaError(f"got {text!r}, which is no formula: {reason}; expected 'y[i] = 2 * x[i]'") from error
+    try:
+        return tuple(Code(_Printer(names).equation(statement)) for statement in statements)
+    except RecursionError as error:
+        raise FormulaError(f"got {text!r}, which is nested too deeply") from error
+
+
+class _Printer:
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def equation(self, statement: ast.stmt) -> str:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name)) as left]):
+                if name not in self._names.outputs:
+                    hint = suggest(name, self._names.outputs)
+                    raise FormulaError(f"got {name!r} on the left side, which is no output; {hint}")
+                text = f"{self._text(left)} = {self._text(statement.value)}"
+                lines = self._lines(statement.value) if _letters(text) > _LINE else []
+                if len(lines) < 2:
+                    return text
+                rows = r" \\ & ".join(lines)
+                return rf"\begin{{split}} {self._text(left)} = {{}} & {rows} \end{{split}}"
+            case _:
+                raise FormulaError(f"got {ast.unparse(statement)!r}, expected an equation, as in 'y[i] = 2 * x[i]'")
+
+    def _lines(self, node: ast.expr) -> list[str]:
+        """The text of an expression, where it is long on several lines: operands, each behind its operator."""
+        text, level = self._term(node)
+        operands: list[tuple[str, ast.expr, int]] = []
+        first = node
+        while isinstance(first, ast.BinOp) and _LEVELS.get(type(first.op)) == level:
+            operands.insert(0, (rf"{{}} {_OPERATORS[type(first.op)]} ", first.right, level + 1))
+            first = first.left
+        if _letters(text) <= _LINE or not operands:
+            return [text]
+        lines = self._lines_within(first, level)
+        for sign, operand, least in operands:
+            start, *more = self._lines_within(operand, least)
+            if _letters(lines[-1] + start) <= _LINE:
+                lines[-1] += f" {sign.removeprefix('{} ')}{start}"
+            else:
+                lines.append(sign + start)
+            lines += more
+        return lines
+
+    def _lines_within(self, node: ast.expr, level: int) -> list[str]:
+        """The lines of an operand; brackets that are open at the end of a line have one height."""
+        lines = self._lines(node)
+        if len(lines) < 2:
+            return [self._within(node, level)]
+        if self._term(node)[1] >= level:
+            return lines
+        return [rf"\Bigl({lines[0]}", *(rf"\quad {line}" for line in lines[1:-1]), rf"\quad {lines[-1]}\Bigr)"]
+
+    def _text(self, node: ast.expr) -> str:
+        return self._term(node)[0]
+
+    def _within(self, node: ast.expr, level: int) -> str:
+        """The text of an operand, in brackets where it binds less tightly than `level`."""
+        text, own = self._term(node)
+        return rf"\left({text}\right)" if own < level else text
+
+    def _term(self, node: ast.expr) -> tuple[str, int]:
+        """LaTeX and how tightly its outermost operator binds."""
+        match node:
+            case ast.Name(id=name):
+                return self._name(name), _ATOM
+            case ast.Constant(value=bool() | int() | float() as value):
+                return str(value).lower(), _ATOM
+            case ast.Subscript(value=ast.Name(id=name), slice=index):
+                return f"{self._name(name)}[{self._indices(index)}]", _ATOM
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return f"-{self._within(operand, _PRODUCT)}", _TERM
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return rf"\lnot {self._within(operand, _ATOM)}", _ATOM - 1
+            case ast.BinOp(op=ast.Div(), left=left, right=right):
+                # A fraction behind a sign of multiplication stays in brackets: it is rounded before the product is.
+                return rf"\frac{{{self._text(left)}}}{{{self._text(right)}}}", _PRODUCT
+            case ast.BinOp(op=ast.FloorDiv(), left=left, right=right):
+                return rf"\left\lfloor \frac{{{self._text(left)}}}{{{self._text(right)}}} \right\rfloor", _ATOM
+            case ast.BinOp(op=ast.Pow(), left=left, right=right):
+                return f"{{{self._within(left, _ATOM)}}}^{{{self._text(right)}}}", _ATOM - 1
+            case ast.BinOp(op=operator, left=left, right=right) if type(operator) in _OPERATORS:
+                level = _LEVELS[type(operator)]
+                text = f"{self._within(left, level)} {_OPERATORS[type(operator)]} {self._within(right, level + 1)}"
+                return text, level
+            case ast.BoolOp(op=operator, values=values):
+                level = _LEVELS[type(operator)]
+                parts = [self._within(value, level + 1) for value in values]
+                return f" {_OPERATORS[type(operator)]} ".join(parts), level
+            case ast.Compare() if all(type(sign) in _OPERATORS for sign in node.ops):
+                text = self._within(node.left, _TERM)
+                for sign, operand in zip(node.ops, node.comparators, strict=True):
+                    text += f" {_OPERATORS[type(sign)]} {self._within(operand, _TERM)}"
+                return text, _COMPARISON
+            case ast.IfExp(test=test, body=body, orelse=other):
+                rows = rf"{self._text(body)} & \text{{if }} {self._text(test)} \\ {self._text(other)} & \text{{else}}"
+                return rf"\begin{{cases}} {rows} \end{{cases}}", _ATOM
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if arguments:
+                return self._call(name, arguments)
+            case _:
+                raise FormulaError(f"got {ast.unparse(node)!r}, which is not of the language of formulas")
+
+    def _call(self, name: str, arguments: list[ast.expr]) -> tuple[str, int]:
+        if name == "sum":
+            body, *over = arguments
+            if not over:
+                raise FormulaError("got a sum over nothing, expected indices or conditions, as in 'sum(x[i, j], j)'")
+            below = r",\ ".join(map(self._text, over))
+            return rf"\sum_{{{below}}} {self._within(body, _PRODUCT)}", _TERM
+        values = r",\, ".join(map(self._text, arguments))
+        if name in _FENCES:
+            opening, closing = _FENCES[name]
+            return f"{opening}{values}{closing}", _ATOM
+        return f"{_KNOWN_FUNCTIONS.get(name) or _word(name)}({values})", _ATOM
+
+    def _indices(self, node: ast.expr) -> str:
+        match node:
+            case ast.Tuple(elts=elements):
+                return r",\, ".join(map(self._indices, elements))
+            case ast.Slice(lower=None, upper=None, step=None):
+                return ":"
+            case ast.Constant(value=value) if value is Ellipsis:
+                return r"\ldots"
+            case _:
+                return self._text(node)
+
+    def _name(self, name: str) -> str:
+        if len(name) > 1 and name not in self._names.all:
+            raise FormulaError(f"got the unknown name {name!r}; {suggest(name, self._names.all)}")
+        return _word(name)
+
+
+def _letters(latex: str) -> int:
+    """About how wide LaTeX is once it is typeset."""
+    return len(re.sub(r"\\[A-Za-z]+|[\\{}\s]", "", latex))
+
+
+def _word(name: str) -> str:
+    """A name upright, a single letter as mathematicians write it."""
+    return name if len(name) == 1 else rf"\mathrm{{{name.replace('_', chr(92) + '_')}}}"

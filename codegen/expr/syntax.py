@@ -1,0 +1,598 @@
+"""The expression language of specs: a whitelist parser on Python's grammar, giving a small typed tree.
+
+Values are 64-bit integers, booleans and dtypes. Every back end gives the same answer, or refuses alike: a result
+beyond 64 bits and a division by zero are errors, never wrapped. A value may be *unknown* (a dimension of -1 at shape
+inference); what depends on it is unknown too, except that `false and x` and `true or x` are decided without `x`.
+
+Words: literals (integers, decimal numbers, quoted texts, `true false`, dtype names), dimension symbols, attributes,
+`cores` (of the device, where it is known), `+ - * // %` of integers (floor division and its remainder, as in Python),
+comparisons (chained too), `and or not`, `a if condition else b`, `min(..) max(..)`, and of a tensor `present(x)`,
+`dtype(x)`, `len(x)` (its rank), `prod(x)` (its number of elements); `len` and `prod` also of the dimensions `*S`, as S.
+An input whose values the host knows can be folded: `sum(f(V) for V in x)`, `all(V >= 0 for V in x)`, where
+`steps(x)` in place of `x` gives the differences of neighbours, the first value counted from 0.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import struct
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal, TypeAlias
+
+from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.spec.names import suggest, symbol_refusal
+
+INT_MAX = 2**63 - 1
+INT_MIN = -(2**63)
+MAX_TEXT = 1000
+
+
+class Kind(Enum):
+    """What an expression gives."""
+
+    INT = "an integer"
+    BOOL = "a condition"
+    DTYPE = "a dtype"
+    REAL = "a decimal number"
+    TEXT = "a text"
+
+
+@dataclass(frozen=True)
+class IntLiteral:
+    """A 64-bit integer."""
+
+    value: int
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class BoolLiteral:
+    """`true` or `false`."""
+
+    value: bool
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class DtypeLiteral:
+    """The name of a dtype."""
+
+    name: str
+    kind: Literal[Kind.DTYPE] = field(default=Kind.DTYPE, repr=False)
+
+
+@dataclass(frozen=True)
+class RealLiteral:
+    """A decimal number, of single precision as attributes of type float are."""
+
+    value: float
+    kind: Literal[Kind.REAL] = field(default=Kind.REAL, repr=False)
+
+
+@dataclass(frozen=True)
+class TextLiteral:
+    """A text in quotes."""
+
+    value: str
+    kind: Literal[Kind.TEXT] = field(default=Kind.TEXT, repr=False)
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A dimension."""
+
+    name: str
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of the operator, or `cores`."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Present:
+    """Whether a tensor was given."""
+
+    tensor: str
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class DtypeOf:
+    """The dtype of a tensor; unknown for an absent one."""
+
+    tensor: str
+    kind: Literal[Kind.DTYPE] = field(default=Kind.DTYPE, repr=False)
+
+
+@dataclass(frozen=True)
+class Dims:
+    """`len` (rank) or `prod` (number of elements) of a tensor's shape; unknown for an absent one."""
+
+    function: Literal["len", "prod"]
+    tensor: str
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class StarDims:
+    """`len` or `prod` of the dimensions that a symbol with a star stands for."""
+
+    function: Literal["len", "prod"]
+    symbol: str
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What runs through a list inside a fold."""
+
+    name: str
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """`sum` or `all` over the values of a host list, or over their steps."""
+
+    function: Literal["sum", "all"]
+    variable: str
+    body: Expr
+    tensor: str
+    of_steps: bool
+
+    @property
+    def kind(self) -> Kind:
+        """What the fold gives."""
+        return Kind.INT if self.function == "sum" else Kind.BOOL
+
+
+@dataclass(frozen=True)
+class Negative:
+    """`-x`."""
+
+    operand: Expr
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """`left operator right` of two integers."""
+
+    operator: Literal["+", "-", "*", "//", "%"]
+    left: Expr
+    right: Expr
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """`min` or `max` of integers."""
+
+    function: Literal["min", "max"]
+    operands: tuple[Expr, ...]
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`left operator right` of two operands of one kind."""
+
+    operator: Literal["==", "!=", "<", "<=", ">", ">="]
+    left: Expr
+    right: Expr
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class Not:
+    """`not x`."""
+
+    operand: Expr
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class Junction:
+    """`and` or `or` of two conditions or more."""
+
+    operator: Literal["and", "or"]
+    operands: tuple[Expr, ...]
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`chosen if condition else other`, two operands of one kind."""
+
+    condition: Expr
+    chosen: Expr
+    other: Expr
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of both operands."""
+        return self.chosen.kind
+
+
+Expr: TypeAlias = (
+    IntLiteral
+    | BoolLiteral
+    | DtypeLiteral
+    | RealLiteral
+    | TextLiteral
+    | Symbol
+    | Attribute
+    | Present
+    | DtypeOf
+    | Dims
+    | StarDims
+    | Variable
+    | Fold
+    | Negative
+    | Arithmetic
+    | Extreme
+    | Comparison
+    | Not
+    | Junction
+    | Choice
+)
+ATTRIBUTE_KINDS: Mapping[str, Kind] = {"int": Kind.INT, "bool": Kind.BOOL, "float": Kind.REAL, "string": Kind.TEXT}
+CORES = "cores"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The names that an expression may use.
+
+    Attributes:
+        symbols: Dimension symbols.
+        stars: Symbols that stand for any number of dimensions.
+        attributes: Type by name of attribute: "int", "bool", "float" or "string".
+        tensors: Names of inputs and outputs.
+        lists: Names of the inputs whose values the host knows.
+    """
+
+    symbols: Collection[str] = ()
+    stars: Collection[str] = ()
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    tensors: Collection[str] = ()
+    lists: Collection[str] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """All names that may stand alone in an expression."""
+        return sorted({*self.symbols, *self.attributes})
+
+
+class ExprError(ValueError):
+    """A text is no expression; the message says what was got and what is expected."""
+
+
+def parse(text: str, scope: Scope) -> Expr:
+    """Parse one expression.
+
+    Raises:
+        ExprError: Grammar, a name outside `scope`, kinds that do not fit, a literal beyond 64 bits.
+    """
+    if len(text) > MAX_TEXT:
+        raise ExprError(f"got an expression of {len(text)} characters, expected at most {MAX_TEXT}")
+    if not text.isascii() or not text.isprintable():
+        raise ExprError(f"got {text!r}, expected an expression in printable ASCII")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
+        raise ExprError(f"got {text!r}, which is no expression: {reason}") from error
+    try:
+        return _Parser(text.strip(), scope).expression(tree.body)
+    except RecursionError as error:
+        raise ExprError(f"got {text!r}, which is nested too deeply") from error
+
+
+def single_precision(value: float) -> float:
+    """The value in single precision, as attributes of type float have; infinite beyond its range."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def parse_condition(text: str, scope: Scope) -> Expr:
+    """Parse an expression that gives a condition, or raise ExprError."""
+    return parse_kind(text, scope, (Kind.BOOL,))
+
+
+def parse_integer(text: str, scope: Scope) -> Expr:
+    """Parse an expression that gives an integer, or raise ExprError."""
+    return parse_kind(text, scope, (Kind.INT,))
+
+
+def parse_kind(text: str, scope: Scope, kinds: Sequence[Kind]) -> Expr:
+    """Parse an expression that gives one of some kinds, or raise ExprError."""
+    expression = parse(text, scope)
+    if expression.kind not in kinds:
+        expected = " or ".join(kind.value for kind in kinds)
+        raise ExprError(f"got {text!r}, which is {expression.kind.value}; expected {expected}")
+    return expression
+
+
+def walk(expression: Expr) -> Iterator[Expr]:
+    """The expression and everything below it."""
+    yield expression
+    match expression:
+        case Negative(operand=operand) | Not(operand=operand):
+            yield from walk(operand)
+        case Arithmetic(left=left, right=right) | Comparison(left=left, right=right):
+            yield from walk(left)
+            yield from walk(right)
+        case Extreme(operands=operands) | Junction(operands=operands):
+            for operand in operands:
+                yield from walk(operand)
+        case Choice(condition=condition, chosen=chosen, other=other):
+            for operand in (condition, chosen, other):
+                yield from walk(operand)
+        case Fold(body=body):
+            yield from walk(body)
+        case _:
+            pass
+
+
+def symbols_of(expression: Expr) -> set[str]:
+    """The dimension symbols that an expression uses, those with a star too."""
+    stars = {node.symbol for node in walk(expression) if isinstance(node, StarDims)}
+    return stars | {node.name for node in walk(expression) if isinstance(node, Symbol)}
+
+
+def reads_shapes(expression: Expr) -> bool:
+    """Whether an expression can only be judged once ranks are known to be right."""
+    return bool(symbols_of(expression))
+
+
+def is_about_dtype(expression: Expr, tensor: str) -> bool:
+    """Whether an expression judges the dtype of a tensor, and no shape."""
+    parts = list(walk(expression))
+    return DtypeOf(tensor) in parts and not any(isinstance(part, (Symbol, Dims, StarDims)) for part in parts)
+
+
+def reads_attributes_only(expression: Expr) -> bool:
+    """Whether an expression needs nothing but attributes."""
+    literals = (IntLiteral, BoolLiteral, RealLiteral, TextLiteral, DtypeLiteral, Attribute)
+    operations = (Negative, Not, Arithmetic, Comparison, Extreme, Junction, Choice)
+    return all(
+        isinstance(part, (*literals, *operations)) and part != Attribute(CORES, Kind.INT) for part in walk(expression)
+    )
+
+
+def certainly_present(condition: Expr) -> set[str]:
+    """The tensors that are present whenever the condition holds."""
+    match condition:
+        case Present(tensor=tensor):
+            return {tensor}
+        case Junction(operator="and", operands=operands):
+            return set().union(*map(certainly_present, operands))
+        case _:
+            return set()
+
+
+_ARITHMETIC: Mapping[type[ast.operator], Literal["+", "-", "*", "//", "%"]] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+}
+_COMPARISON: Mapping[type[ast.cmpop], Literal["==", "!=", "<", "<=", ">", ">="]] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+_INSTEAD: Mapping[type[ast.AST], str] = {
+    ast.Div: "'/'; expected '//', the floor division",
+    ast.Pow: "'**'; expected a product",
+    ast.LShift: "'<<'; expected a product",
+    ast.RShift: "'>>'; expected '//'",
+    ast.BitAnd: "'&'; expected 'and'",
+    ast.BitOr: "'|'; expected 'or'",
+    ast.BitXor: "'^'; expected '!='",
+    ast.MatMult: "'@'",
+    ast.UAdd: "a leading '+'; expected none",
+    ast.Invert: "'~'; expected 'not'",
+    ast.In: "'in'; expected comparisons joined by 'or'",
+    ast.NotIn: "'not in'; expected comparisons joined by 'and'",
+    ast.Is: "'is'; expected '=='",
+    ast.IsNot: "'is not'; expected '!='",
+}
+
+
+class _Parser:
+    def __init__(self, text: str, scope: Scope) -> None:
+        self._text = text
+        self._scope = scope
+        self._variables: list[str] = []
+        self._functions: dict[str, Callable[[ast.Call], Expr]] = {
+            "present": lambda call: Present(self._tensor(call)),
+            "dtype": lambda call: DtypeOf(self._tensor(call)),
+            "len": lambda call: self._dims("len", call),
+            "prod": lambda call: self._dims("prod", call),
+            "min": lambda call: Extreme("min", self._integers(call)),
+            "max": lambda call: Extreme("max", self._integers(call)),
+            "sum": lambda call: self._fold("sum", Kind.INT, call),
+            "all": lambda call: self._fold("all", Kind.BOOL, call),
+        }
+
+    def _refuse(self, got: str) -> ExprError:
+        return ExprError(f"in {self._text!r}: got {got}")
+
+    def expression(self, node: ast.expr) -> Expr:
+        match node:
+            case ast.Constant():
+                return self._literal(node)
+            case ast.Name(id=name):
+                return self._name(name)
+            case ast.Call():
+                return self._call(node)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return Not(self._operand(operand, Kind.BOOL))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return self._negative(operand)
+            case ast.BinOp(op=operator, left=left, right=right) if type(operator) in _ARITHMETIC:
+                operands = (self._operand(left, Kind.INT), self._operand(right, Kind.INT))
+                return Arithmetic(_ARITHMETIC[type(operator)], *operands)
+            case ast.BoolOp(op=operator, values=values):
+                word: Literal["and", "or"] = "and" if isinstance(operator, ast.And) else "or"
+                return Junction(word, tuple(self._operand(value, Kind.BOOL) for value in values))
+            case ast.Compare():
+                return self._comparison(node)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                condition, chosen = self._operand(test, Kind.BOOL), self.expression(body)
+                return Choice(condition, chosen, self._operand(orelse, chosen.kind))
+            case ast.BinOp(op=operator) | ast.UnaryOp(op=operator):
+                raise self._refuse(_INSTEAD[type(operator)])
+            case _:
+                raise self._refuse(f"{ast.unparse(node)!r}, which is not of the expression language")
+
+    def _operand(self, node: ast.expr, kind: Kind) -> Expr:
+        operand = self.expression(node)
+        if operand.kind is not kind:
+            raise self._refuse(f"{ast.unparse(node)!r}, which is {operand.kind.value}; expected {kind.value}")
+        return operand
+
+    def _literal(self, node: ast.Constant, sign: int = 1) -> Expr:
+        if isinstance(node.value, str):
+            return TextLiteral(node.value)
+        if isinstance(node.value, float):
+            return RealLiteral(self._single(node.value))
+        if type(node.value) is not int:
+            raise self._refuse(f"{ast.unparse(node)!r}; expected a number, a text, true or false")
+        value = sign * node.value
+        if not INT_MIN <= value <= INT_MAX:
+            raise self._refuse(f"{value}, which does not fit 64 bits")
+        return IntLiteral(value)
+
+    def _single(self, value: float) -> float:
+        single = single_precision(value)
+        if not math.isfinite(single):
+            raise self._refuse(f"{value}, which single precision cannot hold")
+        return single
+
+    def _negative(self, node: ast.expr) -> Expr:
+        if isinstance(node, ast.Constant) and isinstance(node.value, float):
+            return RealLiteral(-self._single(node.value))
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return self._literal(node, sign=-1)
+        return Negative(self._operand(node, Kind.INT))
+
+    def _name(self, name: str) -> Expr:
+        if name in {"true", "false"}:
+            return BoolLiteral(name == "true")
+        if name in DTYPES:
+            return DtypeLiteral(name)
+        if name in self._variables:
+            return Variable(name)
+        if name in self._scope.symbols:
+            return Symbol(name)
+        if name in self._scope.stars:
+            raise self._refuse(
+                f"{name!r}, which stands for several dimensions, alone; expected len(..) or prod(..) of it"
+            )
+        if name in self._scope.attributes:
+            return Attribute(name, ATTRIBUTE_KINDS[self._scope.attributes[name]])
+        if name == CORES:
+            return Attribute(name, Kind.INT)
+        if name in self._scope.tensors:
+            raise self._refuse(f"tensor {name!r} alone; expected present(..), dtype(..), len(..) or prod(..) of it")
+        hint = suggest(name, self._scope.words) if self._scope.words else "expected no name here"
+        raise self._refuse(f"unknown name {name!r}; {hint}")
+
+    def _call(self, node: ast.Call) -> Expr:
+        name = ast.unparse(node.func)
+        if name not in self._functions:
+            raise self._refuse(f"unknown function {name!r}; {suggest(name, self._functions)}")
+        if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
+            raise self._refuse(f"{ast.unparse(node)!r}; expected plain arguments")
+        return self._functions[name](node)
+
+    def _tensor(self, node: ast.Call) -> str:
+        match node.args:
+            case [ast.Name(id=name)] if name in self._scope.tensors:
+                return name
+            case [ast.Name(id=name)]:
+                raise self._refuse(f"{ast.unparse(node)!r} of an unknown tensor; {suggest(name, self._scope.tensors)}")
+            case _:
+                raise self._refuse(f"{ast.unparse(node)!r}; expected the name of one input or output in the brackets")
+
+    def _dims(self, function: Literal["len", "prod"], node: ast.Call) -> Expr:
+        match node.args:
+            case [ast.Name(id=name)] if name in self._scope.stars:
+                return StarDims(function, name)
+            case _:
+                return Dims(function, self._tensor(node))
+
+    def _fold(self, function: Literal["sum", "all"], kind: Kind, node: ast.Call) -> Expr:
+        match node.args:
+            case [
+                ast.GeneratorExp(generators=[ast.comprehension(target=ast.Name(id=name), iter=of, ifs=[])], elt=body)
+            ]:
+                pass
+            case _:
+                raise self._refuse(f"{ast.unparse(node)!r}; expected the form {function}(.. for V in x)")
+        if refusal := symbol_refusal(name):
+            raise self._refuse(refusal.removeprefix("got "))
+        if name in {*self._variables, *self._scope.symbols, *self._scope.stars}:
+            raise self._refuse(f"{name!r} again, which stands for something else; expected another letter")
+        tensor, of_steps = self._list(of)
+        self._variables.append(name)
+        folded = Fold(function, name, self._operand(body, kind), tensor, of_steps)
+        self._variables.pop()
+        if not any(isinstance(part, Variable) and part.name == name for part in walk(folded.body)):
+            raise self._refuse(f"{ast.unparse(body)!r}, which does not use {name}; expected something that does")
+        return folded
+
+    def _list(self, node: ast.expr) -> tuple[str, bool]:
+        """The input that a fold runs through, and whether it takes the steps between its values."""
+        match node:
+            case ast.Name(id=name) if name in self._scope.lists:
+                return name, False
+            case ast.Call(func=ast.Name(id="steps"), args=[ast.Name(id=name)], keywords=[]) if (
+                name in self._scope.lists
+            ):
+                return name, True
+            case _:
+                known = " or ".join(f"{name} or steps({name})" for name in sorted(self._scope.lists))
+                expected = known or "a list, but no input has host values"
+                raise self._refuse(f"{ast.unparse(node)!r} to run through; expected {expected}")
+
+    def _integers(self, node: ast.Call) -> tuple[Expr, ...]:
+        if len(node.args) < 2:
+            raise self._refuse(f"{ast.unparse(node)!r}; expected two arguments or more")
+        return tuple(self._operand(argument, Kind.INT) for argument in node.args)
+
+    def _comparison(self, node: ast.Compare) -> Expr:
+        nodes = [node.left, *node.comparators]
+        operands = [self.expression(operand) for operand in nodes]
+        pairs: list[Expr] = []
+        for i, operator in enumerate(node.ops):
+            if type(operator) not in _COMPARISON:
+                raise self._refuse(_INSTEAD[type(operator)])
+            word = _COMPARISON[type(operator)]
+            left, right = operands[i], operands[i + 1]
+            if left.kind is not right.kind:
+                raise self._refuse(
+                    f"{ast.unparse(nodes[i])!r} {word} {ast.unparse(nodes[i + 1])!r}, which compares "
+                    f"{left.kind.value} with {right.kind.value}"
+                )
+            if left.kind not in {Kind.INT, Kind.REAL} and word not in {"==", "!="}:
+                raise self._refuse(f"{word!r} of {left.kind.value}; expected '==' or '!='")
+            pairs.append(Comparison(word, left, right))
+        return pairs[0] if len(pairs) == 1 else Junction("and", tuple(pairs))

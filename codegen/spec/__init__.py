@@ -1,0 +1,1 @@
+"""Read specs into typed models and check them."""

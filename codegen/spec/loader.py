@@ -1,0 +1,325 @@
+"""Read specs: one file, one `OpSpec`, or one error that lists every problem of the file with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path as FilePath
+from typing import Any, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.project import Project
+
+from .model import OpSpec, SpecModel
+from .names import nearest
+from .salvage import Salvage, salvage
+from .validate import problems_of
+from .yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml
+
+MAX_BYTES = 1 << 20
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "finite_number": "a finite number",
+}
+
+
+class SpecError(UserError):
+    """Specs with problems: one line each, `file:line:column: key: what was got; what is expected`."""
+
+
+def load_spec(path: str | FilePath) -> OpSpec:
+    """Read the spec of one operator.
+
+    Raises:
+        SpecError: The file cannot be read or has problems; the text lists all of them.
+    """
+    return load_specs([FilePath(path)])[0]
+
+
+def load_specs(paths: Iterable[str | FilePath]) -> tuple[OpSpec, ...]:
+    """Read specs, in the order given.
+
+    Raises:
+        SpecError: Files cannot be read or have problems, or two operators share a name; all problems are listed.
+    """
+    specs: list[OpSpec] = []
+    files: dict[str, FilePath] = {}
+    lines: list[str] = []
+    for path in map(FilePath, paths):
+        try:
+            spec, document = _read(path)
+        except SpecError as error:
+            lines.append(str(error))
+            continue
+        functions = [(("aclnn", i, "function"), f.function) for i, f in enumerate(spec.aclnn)]
+        names: list[tuple[Path, str]] = [(("op_type",), spec.op_type), *functions]
+        for where, name in names:
+            if name in files:
+                problem = Problem(document.place(where), where, f"got {name!r} again, {files[name]} defines it already")
+                lines.append(_line(path, problem))
+            files[name] = path
+        specs.append(spec)
+    if lines:
+        raise SpecError("\n".join(lines))
+    return tuple(specs)
+
+
+def load_project(project: Project) -> tuple[OpSpec, ...]:
+    """Read all specs of a project; its suffix, if it has one, ends the names of the operators.
+
+    Raises:
+        SpecError: As `load_specs`.
+    """
+    return with_suffix(load_specs(project.spec_paths()), project.op_suffix)
+
+
+def with_suffix(specs: Sequence[OpSpec], suffix: str) -> tuple[OpSpec, ...]:
+    """The operators with names that end with a suffix; it may be empty."""
+    return tuple(spec.with_suffix(suffix) if suffix else spec for spec in specs)
+
+
+def _read(path: FilePath) -> tuple[OpSpec, Document]:
+    document = read_yaml(_text(path))
+    spec = None
+    if not document.problems or document.value is not None:
+        spec = _validate(document)
+    if document.problems or spec is None:
+        problems = sorted(document.problems, key=lambda problem: (problem.place.line, problem.place.column))
+        raise SpecError("\n".join(dict.fromkeys(_line(path, problem) for problem in problems)))
+    return spec, document
+
+
+def _line(path: FilePath, problem: Problem) -> str:
+    where = f"{dotted(problem.path)}: " if problem.path else ""
+    return f"{path}:{problem.place.line}:{problem.place.column}: {where}{problem.message}"
+
+
+def _text(path: FilePath) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise SpecError(f"{path}: got '{reason}', expected a readable spec file, as in op_proto/add.yaml") from error
+    except ValueError as error:
+        raise SpecError(f"{str(path)!r}: got no valid file name ({error}), expected the path of a spec") from error
+    if len(content) > MAX_BYTES:
+        raise SpecError(f"{path}: got {len(content)} bytes, expected a spec of at most {MAX_BYTES}")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        column = error.start - content.rfind(b"\n", 0, error.start)
+        raise SpecError(f"{path}:{line}:{column}: got byte {content[error.start]:#04x}, expected UTF-8 text") from error
+
+
+def _validate(document: Document) -> OpSpec | None:
+    """The spec; what is wrong is added to the document's problems."""
+    if not isinstance(document.value, dict):
+        message = f"got {_short(document.value)}, expected the keys of a spec, as in 'op_type: GroupedBiasAddGrad'"
+        document.problems.append(Problem(document.place(()), (), message))
+        return None
+    value: Any = document.value
+    renamed: dict[Path, Path] = {}
+    try:
+        found = Salvage(OpSpec.model_validate(value))
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+        _report(document, errors, renamed)
+        # The rest is judged with misspelt keys set right, so that all problems show in one run.
+        value, renamed = _with_keys_repaired(value, errors)
+        try:
+            OpSpec.model_validate(value)
+        except ValidationError as below:
+            # Only what stands below a misspelt key is new.
+            new = [e for e in below.errors(include_url=False) if _original(e["loc"], renamed) != e["loc"]]
+            _report(document, new, renamed)
+            value = _with_words_repaired(value, below.errors(include_url=False))
+        found = salvage(value)
+    if found.spec is None:
+        return None
+    for path, message in problems_of(found.spec):
+        if found.doubts(path, message):
+            continue
+        original = _original(path, renamed)
+        place = document.place(original)
+        if original[-1:] == (KEY,):
+            original = original[:-1]
+            place = document.key_place(original)
+        document.problems.append(Problem(place, original, message))
+    return _with_dtypes_resolved(found.spec)
+
+
+def _original(path: Path, renamed: dict[Path, Path]) -> Path:
+    """The path in the file of a path in the repaired spec."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in renamed:
+            return (*renamed[path[:length]], *path[length:])
+    return path
+
+
+def _with_dtypes_resolved(spec: OpSpec) -> OpSpec:
+    def resolved(name: str | None, own: tuple[str, ...]) -> tuple[str, ...]:
+        of = next((tensor for tensor in spec.inputs if tensor.name == name), None)
+        return of.dtypes if of else own
+
+    def group(tensors: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(t.model_copy(update={"dtypes": resolved(t.dtype, t.dtypes)}) for t in tensors)
+
+    return spec.model_copy(update={"inputs": group(spec.inputs), "outputs": group(spec.outputs)})
+
+
+def _report(document: Document, errors: list[ErrorDetails], renamed: dict[Path, Path]) -> None:
+    unknown = {tuple(error["loc"]) for error in errors if error["type"] == "extra_forbidden"}
+    meant = {(*path[:-1], near) for path in unknown if (near := _meant(path))}
+    kinds: dict[Path, list[str]] = {}
+    told: set[Path] = set()
+    for error in errors:
+        path = _document_path(document, error, renamed)
+        if error["type"] == "extra_forbidden":
+            document.problems.append(Problem(document.key_place(path), path, _unknown_key(error["loc"])))
+        elif error["type"] == "missing":
+            if error["loc"] not in meant:
+                place = document.place(path[:-1])
+                document.problems.append(Problem(place, path, "is missing; expected this key"))
+        elif error["type"] == "too_short" and error["input"]:
+            continue  # it only seems short, because items of it are wrong
+        elif error["type"] in _EXPECTED:
+            kinds.setdefault(path, []).append(_EXPECTED[error["type"]])
+        else:
+            told.add(path)
+            place = document.key_place(path) if KEY in error["loc"] else document.place(path)
+            document.problems.append(Problem(place, path, _message(error)))
+    for path, expected in kinds.items():
+        if path in told:
+            continue  # of a union: one of its members has the kind and refuses the value
+        got = _short(_at(document.value, path))
+        message = f"got {got}, expected {' or '.join(dict.fromkeys(expected))}"
+        document.problems.append(Problem(document.place(path), path, message))
+
+
+def _document_path(document: Document, error: ErrorDetails, renamed: dict[Path, Path]) -> Path:
+    """The path of an error without the names that pydantic adds for members of a union and for keys."""
+    path = _original(tuple(part for part in error["loc"] if part != KEY), renamed)
+    if error["type"] == "missing":
+        return path
+    while path and path not in document.values:
+        path = path[:-1]
+    return path
+
+
+def _unknown_key(path: Path) -> str:
+    fields = _fields_at(path[:-1])
+    key = str(path[-1])
+    near = nearest(key, fields)
+    hint = f"did you mean {near!r}?" if near else f"expected one of {', '.join(sorted(fields))}"
+    return f"unknown key {key!r}; {hint}"
+
+
+def _meant(path: Path) -> str | None:
+    return nearest(str(path[-1]), _fields_at(path[:-1]))
+
+
+def _fields_at(path: Path) -> list[str]:
+    """The keys of the model at a path of the spec."""
+    annotation: Any = OpSpec
+    for part in path:
+        if isinstance(annotation, type) and issubclass(annotation, SpecModel):
+            annotation = annotation.model_fields[str(part)].annotation
+        else:
+            arguments = get_args(annotation)
+            annotation = arguments[-1] if get_origin(annotation) is dict else arguments[0]
+    model: type[SpecModel] = annotation
+    return list(model.model_fields)
+
+
+def _with_keys_repaired(value: Any, errors: list[ErrorDetails]) -> tuple[Any, dict[Path, Path]]:
+    """A copy in which unknown keys have the name that was probably meant, or are gone; and new path -> old path."""
+    renames = {tuple(e["loc"]): _meant(tuple(e["loc"])) for e in errors if e["type"] == "extra_forbidden"}
+    renamed: dict[Path, Path] = {}
+
+    def copy(node: Any, path: Path) -> Any:
+        if isinstance(node, tuple):
+            return tuple(copy(item, (*path, index)) for index, item in enumerate(node))
+        if not isinstance(node, dict):
+            return node
+        mapping = {}
+        for key, item in node.items():
+            here = (*path, key)
+            name = renames.get(here, key)
+            if name is None or (name != key and name in node):
+                continue
+            if name != key:
+                renamed[(*path, name)] = here
+            mapping[name] = copy(item, here)
+        return mapping
+
+    return copy(value, ()), renamed
+
+
+def _with_words_repaired(value: Any, errors: list[ErrorDetails]) -> Any:
+    """A copy in which misspelt words are what they were probably meant to be."""
+
+    def replaced(node: Any, path: Path, word: str) -> Any:
+        if not path:
+            return word
+        if isinstance(node, dict) and path[0] in node:
+            return {key: replaced(item, path[1:], word) if key == path[0] else item for key, item in node.items()}
+        if isinstance(node, (list, tuple)):
+            return type(node)(replaced(item, path[1:], word) if i == path[0] else item for i, item in enumerate(node))
+        return node
+
+    for error in errors:
+        if meant := re.search(r"did you mean '([^']*)'\?", error["msg"]):
+            value = replaced(value, error["loc"], meant[1])
+    return value
+
+
+def _at(value: Any, path: Path) -> Any:
+    for part in path:
+        value = value[part]
+    return value
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, tuple):
+        return "a list"
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _message(error: ErrorDetails) -> str:
+    context = error.get("ctx", {})
+    got = _short(error["input"])
+    match error["type"]:
+        case "value_error":
+            return str(context["error"])
+        case "too_short":
+            return f"got an empty list, expected at least {context['min_length']}"
+        case "string_too_short":
+            return "got an empty text, expected at least one character"
+        case "string_too_long":
+            return f"got {len(str(error['input']))} characters, expected at most {context['max_length']}"
+        case "string_pattern_mismatch":
+            return f"got {got}, expected the form {context['pattern']}"
+        case "greater_than_equal":
+            return f"got {got}, expected at least {context['ge']}"
+        case "less_than_equal":
+            return f"got {got}, expected at most {context['le']}"
+        case _:
+            return f"got {got}; {error['msg'][:1].lower()}{error['msg'][1:]}"

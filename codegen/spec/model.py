@@ -1,0 +1,465 @@
+"""The specification of one operator, as data. Every generated file is a view of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PrivateAttr,
+    StringConstraints,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_after_validator_function
+
+from . import names
+from .dtypes import ANY_FORMAT, DTYPES, FORMATS, PUBLIC_FORMATS
+from .names import snake_case, suggest
+from .products import BUILT_PRODUCTS, PRODUCTS
+from .shared_plans import STRATEGIES, Strategy
+
+if TYPE_CHECKING:
+    from opforge.codegen.expr.program import Program
+
+STATUSES = {
+    161001: "ACLNN_ERR_PARAM_NULLPTR",
+    161002: "ACLNN_ERR_PARAM_INVALID",
+    561002: "ACLNN_ERR_INNER_TILING_ERROR",
+}
+# The built-in rules and the status that a call which breaks one gets.
+RULE_STATUSES = {"required": 161001, "dtypes": 161002, "formats": 161002, "ranks": 161002, "shapes": 161002}
+TASK_TYPES = ("AIV_ONLY", "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1", "MIX_AIC_1_2")
+SCALAR_BYTES = {"int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8}
+TILING_DATA_BYTES = 2048
+TENSOR_TYPES = ("aclTensor *", "const aclTensor *")
+LIST_TYPE = "const aclIntArray *"
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_PLAN_HEADER = re.compile(r"[a-z][a-z0-9_]{0,80}_tiling\.h")
+
+
+def _no_controls(text: str) -> str:
+    if bad := sorted({char for char in text if not char.isprintable() and char != "\n"}):
+        raise ValueError(f"got the control character {bad[0]!r}, expected printable text")
+    return text
+
+
+def _one_line(text: str) -> str:
+    if "\n" in text:
+        raise ValueError("got several lines, expected one")
+    return _no_controls(text)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The words that a value may be; an editor offers them."""
+
+    kind: str
+    words: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), "enum": list(self.words)}
+
+    def _check(self, text: str) -> str:
+        if text not in self.words:
+            raise ValueError(f"unknown {self.kind} {text!r}; {suggest(text, self.words)}")
+        return text
+
+
+def _plan(text: str) -> str:
+    if text not in STRATEGIES and not _PLAN_HEADER.fullmatch(text):
+        own = "a plan of your own is a header of op_host/, as in 'my_op_tiling.h'"
+        raise ValueError(f"unknown plan {text!r}; {suggest(text, STRATEGIES)} ({own})")
+    return text
+
+
+def _op_type(text: str) -> str:
+    return _accept(text, names.op_type_refusal(text))
+
+
+def _parameter(text: str) -> str:
+    return _accept(text, names.parameter_refusal(text))
+
+
+def _attribute(text: str) -> str:
+    return _accept(text, names.attribute_refusal(text))
+
+
+def _ir_name(text: str) -> str:
+    return _accept(text, names.ir_name_refusal(text))
+
+
+def _camel(text: str) -> str:
+    return _accept(text, names.camel_refusal(text))
+
+
+def _chinese(text: str) -> str:
+    if not _CHINESE.search(text):
+        raise ValueError(f"got {text!r}, expected a term in Chinese characters")
+    return _one_line(text)
+
+
+def _accept(text: str, refusal: str | None) -> str:
+    if refusal:
+        raise ValueError(refusal)
+    return text
+
+
+Line = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_one_line)]
+Text = Annotated[str, StringConstraints(max_length=20000), AfterValidator(_no_controls)]
+Chinese = Annotated[str, StringConstraints(min_length=1, max_length=16), AfterValidator(_chinese)]
+OpType = Annotated[str, AfterValidator(_op_type)]
+Name = Annotated[str, AfterValidator(_parameter)]
+AttrName = Annotated[str, AfterValidator(_attribute)]
+IrName = Annotated[str, AfterValidator(_ir_name)]
+CName = Annotated[str, AfterValidator(_camel)]
+Dtype = Annotated[str, _Known("dtype", tuple(sorted(DTYPES)))]
+FormatName = Annotated[str, _Known("format", (*FORMATS, ANY_FORMAT))]
+Mix = Annotated[str, _Known("mix", ("promote", "cast"))]
+Product = Annotated[str, _Known("product", tuple(PRODUCTS))]
+TaskType = Annotated[str, _Known("task type", TASK_TYPES)]
+AttrType = Annotated[str, _Known("attribute type", ("int", "float", "bool", "string"))]
+ScalarType = Annotated[str, _Known("type", tuple(SCALAR_BYTES))]
+PlanName = Annotated[str, AfterValidator(_plan)]
+RuleName = Annotated[str, _Known("rule", tuple(RULE_STATUSES))]
+Status = Annotated[int, Field(ge=0)]
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9]{0,7}$")]
+CType = Annotated[
+    str,
+    _Known(
+        "C type",
+        (
+            "int8_t",
+            "int32_t",
+            "int64_t",
+            "uint64_t",
+            "double",
+            "float",
+            "bool",
+            "char *",
+            "aclTensor *",
+            "const aclTensor *",
+            LIST_TYPE,
+        ),
+    ),
+]
+Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+
+
+class SpecModel(BaseModel):
+    """Frozen, closed and strict: an unknown key or a number in quotes is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class ParameterSpec(SpecModel):
+    """What all parameters of an operator have.
+
+    Attributes:
+        ir: Its name in the graph IR; empty: `name`.
+        chinese: The term for it in the vendor's documents; for the page, nothing else depends on it.
+    """
+
+    name: str
+    ir: IrName = ""
+    chinese: Chinese = ""
+    description: Text = ""
+
+    @property
+    def ir_name(self) -> str:
+        """The name in the graph IR."""
+        return self.ir or self.name
+
+
+class TensorSpec(ParameterSpec):
+    """An input or output.
+
+    Attributes:
+        name: The project's name of it.
+        optional: Whether a call may leave it out (inputs only).
+        dtypes: What it accepts. With `dtype`, those of the tensor named there.
+        dtype: The tensor whose dtype this one has, or None.
+        casts: What aclnn functions take besides, and to which of `dtypes` they cast it.
+        mix: That aclnn functions take any dtype of the tensor named by `dtype`. `promote`: if these tensors differ, all
+            are cast to float32 (outputs from it); `cast`: it alone is cast to what the others have (an output from it).
+        formats: Storage formats that the rule `formats` accepts; with `any` among them it does not look.
+        host_values: An input that aclnn functions take as a list on the host, and whose values expressions can use.
+    """
+
+    name: Name
+    optional: bool = False
+    dtypes: Annotated[tuple[Dtype, ...], Field(min_length=1)] = ()
+    dtype: str | None = None
+    casts: dict[Dtype, Dtype] = {}
+    mix: Mix | None = None
+    formats: Annotated[tuple[FormatName, ...], Field(min_length=1)] = PUBLIC_FORMATS
+    host_values: bool = False
+
+    @property
+    def takes_any_format(self) -> bool:
+        """Whether the rule `formats` leaves the tensor alone."""
+        return ANY_FORMAT in self.formats
+
+
+class AttrSpec(ParameterSpec):
+    """An attribute; without a default it is required."""
+
+    name: AttrName
+    type: AttrType
+    default: Annotated[bool | int | float | Line, Field(union_mode="left_to_right")] | None = None
+
+
+class CaseSpec(SpecModel):
+    """Shapes that hold under a condition; dims are integers or expressions over symbols."""
+
+    name: Name
+    when: Line = "true"
+    shapes: dict[str, tuple[Int64 | Line, ...]]
+
+
+class ConstraintSpec(SpecModel):
+    """A labelled rule: either a built-in one (`rule`) or a condition (`check`) about `subject`.
+
+    Attributes:
+        case: The case it is limited to.
+        products: The products it is limited to; it is skipped where the product is not known.
+    """
+
+    label: Label
+    status: Status
+    rule: RuleName | None = None
+    check: Line | None = None
+    case: str | None = None
+    products: tuple[Product, ...] = ()
+    subject: str | None = None
+    expected: Line | None = None
+
+
+class FunctionSpec(SpecModel):
+    """An aclnn function: its parameters in order, each with what of the operator it carries.
+
+    Attributes:
+        function: Its name.
+        params: C name -> input, attribute or output. Attributes that are not listed take their default.
+        types: C types that differ from the usual ones.
+    """
+
+    function: Annotated[str, StringConstraints(pattern=r"^aclnn[A-Z][A-Za-z0-9]*$", max_length=100)]
+    params: dict[CName, str]
+    types: dict[str, CType] = {}
+
+
+class OnnxSpec(SpecModel):
+    """What an ONNX node of this operator computes, in standard operators, per case."""
+
+    bodies: dict[str, Text] = {}
+
+
+class TorchTarget(SpecModel):
+    """A function of PyTorch that is this operator.
+
+    Attributes:
+        target: Namespace, name and overload, as in `aten.embedding_dense_backward.default`.
+        args: Its arguments in the order of its schema, and the parameter of the operator that each of them is.
+        attrs: Attributes that it has no argument for.
+    """
+
+    target: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){2}$", max_length=80)]
+    args: dict[Name, str]
+    attrs: dict[str, bool | Int64 | float | Line] = {}
+
+
+class TorchSpec(SpecModel):
+    """What PyTorch calls the operator."""
+
+    targets: tuple[TorchTarget, ...] = ()
+
+
+class TilingField(SpecModel):
+    """One field of the tiling data; with `count` an array. Beside a shared plan `value` is what fills it."""
+
+    name: Name
+    type: ScalarType
+    count: Annotated[int, Field(ge=1, le=TILING_DATA_BYTES)] | None = None
+    value: Int64 | Line | None = None
+    description: Text = ""
+
+
+class TilingKey(SpecModel):
+    """One tiling key and the arguments of the kernel class template it selects.
+
+    A plan of the operator's own chooses the key; beside a shared one it is the first whose `when` holds.
+    """
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Za-z0-9]*$", max_length=64)]
+    key: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    when: Line | None = None
+    template: tuple[bool | Int64 | str, ...] = ()
+
+
+class TilingSpec(SpecModel):
+    """How the work is split, and what the kernel gets to know of it.
+
+    Attributes:
+        plan: A header of op_host/, or a shared plan (`strategies.STRATEGIES`); empty: `<op>_tiling.h`.
+        work: The sizes that a shared plan needs, as expressions.
+        data: The fields of the tiling data; those that a shared plan fills stand in front of them.
+    """
+
+    task_type: TaskType = "AIV_ONLY"
+    plan: PlanName = ""
+    work: dict[str, Int64 | Line] = {}
+    data: tuple[TilingField, ...] = ()
+    keys: tuple[TilingKey, ...] = ()
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """The shared plan, or None."""
+        return STRATEGIES.get(self.plan)
+
+    @property
+    def fields(self) -> tuple[TilingField, ...]:
+        """All fields of the tiling data in order."""
+        filled = self.strategy.fields if self.strategy else ()
+        return (*(TilingField(name=f.name, type=f.type, description=f.meaning) for f in filled), *self.data)
+
+
+class Tolerance(SpecModel):
+    """An element is right if |got - expected| <= atol + rtol * |expected|."""
+
+    rtol: Annotated[float, Field(ge=0)]
+    atol: Annotated[float, Field(ge=0)]
+
+
+class TestShape(SpecModel):
+    """One test: values for the symbols of a case, attributes, and values of the lists on the host."""
+
+    __test__ = False
+
+    case: str
+    symbols: dict[str, Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...]]
+    attrs: dict[str, bool | Int64 | float | str] = {}
+    values: dict[str, tuple[Int64, ...]] = {}
+    note: Text = ""
+
+
+class TestsSpec(SpecModel):
+    """How results are compared, and with which shapes."""
+
+    __test__ = False
+
+    tolerance: dict[Dtype, Tolerance] = {}
+    shapes: tuple[TestShape, ...] = ()
+
+
+class OpSpec(SpecModel):
+    """One operator.
+
+    Attributes:
+        formula: Equations in the language of opforge.codegen.expr.formula.
+        determinism: When equal calls give equal bits.
+        notes: What its page says besides, as what was decided where documents are open.
+    """
+
+    op_type: OpType
+    summary: Line
+    formula: Line
+    description: Text = ""
+    determinism: Text = ""
+    notes: tuple[Line, ...] = ()
+    products: Annotated[tuple[Product, ...], Field(min_length=1)]
+    inputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
+    attrs: tuple[AttrSpec, ...] = ()
+    outputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
+    cases: Annotated[tuple[CaseSpec, ...], Field(min_length=1)]
+    constraints: Annotated[tuple[ConstraintSpec, ...], Field(min_length=1)]
+    aclnn: tuple[FunctionSpec, ...] = ()
+    onnx: OnnxSpec = OnnxSpec()
+    torch: TorchSpec = TorchSpec()
+    tiling: TilingSpec = TilingSpec()
+    tests: TestsSpec = TestsSpec()
+
+    _source_type: str = PrivateAttr("")
+
+    @property
+    def name(self) -> str:
+        """The op type in snake case: stem of files, name of the kernel function."""
+        return snake_case(self.op_type)
+
+    @property
+    def source_type(self) -> str:
+        """The op type that plan and kernel are written for: that of the spec, whatever the operator was renamed to."""
+        return self._source_type or self.op_type
+
+    @property
+    def source_name(self) -> str:
+        """The stem of the files of plan and kernel."""
+        return snake_case(self.source_type)
+
+    def with_suffix(self, suffix: str) -> OpSpec:
+        """The operator under another type and other function names, to be had beside one that has these."""
+        aclnn = tuple(f.model_copy(update={"function": f.function + suffix}) for f in self.aclnn)
+        renamed = self.model_copy(update={"op_type": self.op_type + suffix, "aclnn": aclnn})
+        renamed._source_type = self.source_type  # noqa: SLF001  # of the same class
+        return renamed
+
+    @cached_property
+    def program(self) -> Program:
+        """Cases and constraints with their expressions parsed."""
+        from opforge.codegen.expr.program import compile_spec
+
+        return compile_spec(self)[0]
+
+    @property
+    def own_plan(self) -> str | None:
+        """The plan below the project folder; None with a shared one."""
+        return None if self.tiling.strategy else f"op_host/{self.tiling.plan or f'{self.source_name}_tiling.h'}"
+
+    @property
+    def kernel(self) -> str:
+        """The kernel below the project folder."""
+        return f"op_kernel/{self.source_name}.h"
+
+    @property
+    def built_products(self) -> tuple[str, ...]:
+        """The products that kernels are built for, in the order of the spec."""
+        return tuple(product for product in self.products if product in BUILT_PRODUCTS)
+
+    @property
+    def host_lists(self) -> tuple[TensorSpec, ...]:
+        """The inputs whose values the host knows."""
+        return tuple(tensor for tensor in self.inputs if tensor.host_values)
+
+    def promoted(self, leader: str) -> tuple[TensorSpec, ...]:
+        """The input called `leader` and the tensors whose dtypes decide with it what a kernel computes in."""
+        following = (t for t in self.tensors if t.dtype == leader and t.mix == "promote")
+        return (self.tensor(leader), *following)
+
+    @property
+    def parameters(self) -> tuple[TensorSpec | AttrSpec, ...]:
+        """Inputs, then attributes, then outputs."""
+        return self.inputs + self.attrs + self.outputs
+
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """Inputs, then outputs."""
+        return self.inputs + self.outputs
+
+    def tensor(self, name: str) -> TensorSpec:
+        """The input or output called `name`; KeyError if there is none."""
+        return {tensor.name: tensor for tensor in self.tensors}[name]
+
+    def attr(self, name: str) -> AttrSpec:
+        """The attribute called `name`; KeyError if there is none."""
+        return {attr.name: attr for attr in self.attrs}[name]

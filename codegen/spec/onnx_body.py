@@ -1,0 +1,59 @@
+"""Checks the ONNX body of a case: statements of the ONNX text form in standard operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .model import OpSpec
+from .names import nearest
+
+# The version of the standard operators that bodies are written in.
+OPSET = 18
+
+
+def _hint(got: str, known: Iterable[str]) -> str:
+    near = nearest(got, sorted(known))
+    return f"did you mean {near!r}?" if near else "check its spelling"
+
+
+def body_problems(spec: OpSpec, case: str) -> Iterator[str]:
+    """What is wrong with the body of one case: its syntax, operators, attributes, arities and names."""
+    import onnx.defs
+    import onnx.parser
+
+    attrs = f"<{', '.join(attr.name for attr in spec.attrs)}>" if spec.attrs else ""
+    inputs, outputs = ([tensor.name for tensor in tensors] for tensors in (spec.inputs, spec.outputs))
+    head = f'<opset_import: ["" : {OPSET}], domain: "d"> F {attrs} ({", ".join(inputs)}) => ({", ".join(outputs)})'
+    try:
+        function = onnx.parser.parse_function(f"{head} {{ {spec.onnx.bodies[case]} }}")
+    except onnx.parser.ParseError as error:
+        told = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+        # The first line is a position in the text with our head; the context below it is what helps.
+        yield f"got text that is no ONNX function body: {' '.join(told.partition(']')[2].split())[:300]}"
+        return
+    known = {*inputs, ""}
+    for node in function.node:
+        place = f"'{', '.join(node.output)} = {node.op_type} (..)'"
+        if node.domain or not onnx.defs.has(node.op_type, OPSET):
+            # Listing them all takes longer than everything else here.
+            operators = {s.name for s in onnx.defs.get_all_schemas() if not s.domain and s.since_version <= OPSET}
+            yield f"{place}: unknown ONNX operator {node.op_type!r}; {_hint(node.op_type, operators)}"
+        else:
+            schema = onnx.defs.get_schema(node.op_type, OPSET)
+            if not schema.min_input <= len(node.input) <= schema.max_input:
+                yield f"{place}: got {len(node.input)} inputs, expected {schema.min_input} to {schema.max_input}"
+            for attribute in node.attribute:
+                if attribute.name not in schema.attributes:
+                    yield f"{place}: unknown attribute {attribute.name!r}; {_hint(attribute.name, schema.attributes)}"
+                if attribute.ref_attr_name and attribute.ref_attr_name not in [attr.name for attr in spec.attrs]:
+                    yield f"{place}: refers to the attribute {attribute.ref_attr_name!r}, which the operator has not"
+        for name in node.input:
+            if name not in known:
+                yield f"{place}: reads {name!r}, which no statement before it makes; {_hint(name, known)}"
+        for name in node.output:
+            if name in known:
+                yield f"{place}: makes {name!r} again"
+        known |= set(node.output)
+    for name in outputs:
+        if name not in known:
+            yield f"makes no {name!r}, the output of the operator"

@@ -1,0 +1,387 @@
+"""What a spec must fulfil beyond the types of its fields: names that meet, sizes that fit, words that refer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from opforge.codegen.expr.evaluate import EvaluationError
+from opforge.codegen.expr.formula import FormulaError, formula_names, latex_lines
+from opforge.codegen.expr.program import Program, compile_spec
+from opforge.codegen.expr.syntax import INT_MAX, INT_MIN
+
+from .dtypes import DTYPES
+from .model import (
+    LIST_TYPE,
+    RULE_STATUSES,
+    SCALAR_BYTES,
+    STATUSES,
+    TENSOR_TYPES,
+    TILING_DATA_BYTES,
+    AttrSpec,
+    OpSpec,
+    TensorSpec,
+)
+from .names import lower_camel, own_word_refusal, snake_case, suggest
+from .onnx_body import body_problems
+from .semantics import shapes_of_test
+from .shared_plans import STRATEGIES
+from .yaml_nodes import KEY, Path
+
+Problems = list[tuple[Path, str]]
+
+_ATTR_TYPES = {
+    "int": ("int8_t", "int32_t", "int64_t", "uint64_t"),
+    "float": ("double", "float"),
+    "bool": ("bool",),
+    "string": ("char *",),
+}
+
+
+def problems_of(spec: OpSpec) -> Problems:
+    """Everything that is wrong with a spec of the right form, as (path, message)."""
+    problems: Problems = []
+    _check_names(spec, problems)
+    _check_formula(spec, problems)
+    _check_dtypes(spec, problems)
+    _check_casts(spec, problems)
+    _check_host_values(spec, problems)
+    _check_attrs(spec, problems)
+    _check_constraints(spec, problems)
+    _check_functions(spec, problems)
+    _check_tiling(spec, problems)
+    _check_uses(spec, problems)
+    program, of_expressions = compile_spec(spec)
+    if not of_expressions:
+        _check_tests(spec, program, problems)
+    return problems + of_expressions
+
+
+def _check_unique(problems: Problems, what: str, entries: Iterable[tuple[Path, str]]) -> None:
+    seen: dict[str, Path] = {}
+    for path, name in entries:
+        if name in seen:
+            section, index = seen[name][0], seen[name][1]
+            problems.append((path, f"got {what} {name!r} again, {section}[{index}] has it already"))
+        seen.setdefault(name, path)
+
+
+def _check_names(spec: OpSpec, problems: Problems) -> None:
+    groups: list[tuple[str, Sequence[TensorSpec | AttrSpec]]]
+    groups = [("inputs", spec.inputs), ("attrs", spec.attrs), ("outputs", spec.outputs)]
+    parameters = [(section, index, p) for section, group in groups for index, p in enumerate(group)]
+    _check_unique(problems, "the name", [((s, i, "name"), lower_camel(p.name)) for s, i, p in parameters])
+    copies = {f"{lower_camel(output.name)}Dense" for output in spec.outputs}
+    problems += [
+        ((section, index, "name"), own_word_refusal(p.name, f"{p.name}_value"))
+        for section, index, p in parameters
+        if lower_camel(p.name) in copies
+    ]
+    _check_unique(problems, "the IR name", [((s, i, "ir"), p.ir_name) for s, i, p in parameters if p.ir])
+    _check_unique(problems, "the case", [(("cases", i, "name"), case.name) for i, case in enumerate(spec.cases)])
+    _check_unique(problems, "the product", [(("products", i), product) for i, product in enumerate(spec.products)])
+    for index, output in enumerate(spec.outputs):
+        if output.dtype is None and len(output.dtypes) > 1:
+            message = f"got {len(output.dtypes)} dtypes, expected one, or 'dtype: <required input>' to follow an input"
+            problems.append((("outputs", index, "dtypes"), message))
+        if output.optional:
+            problems.append((("outputs", index, "optional"), "got true, expected false: an output is always given"))
+
+
+def _check_formula(spec: OpSpec, problems: Problems) -> None:
+    try:
+        latex_lines(spec.formula, formula_names(spec))
+    except FormulaError as error:
+        problems.append((("formula",), str(error)))
+
+
+def _check_dtypes(spec: OpSpec, problems: Problems) -> None:
+    own = {tensor.name for tensor in spec.inputs if not tensor.optional and tensor.dtype is None}
+    for section, group in (("inputs", spec.inputs), ("outputs", spec.outputs)):
+        for index, tensor in enumerate(group):
+            path: Path = (section, index)
+            if tensor.dtype is None and not tensor.dtypes:
+                problems.append((path, "has no dtypes, expected 'dtypes: [..]' or 'dtype: <required input>'"))
+            elif tensor.dtype is not None and tensor.dtypes:
+                problems.append(((*path, "dtype"), "got both 'dtypes' and 'dtype', expected one of them"))
+            elif tensor.dtype is not None and tensor.dtype not in own - {tensor.name}:
+                hint = suggest(tensor.dtype, own - {tensor.name})
+                problems.append(((*path, "dtype"), f"got {tensor.dtype!r}, no required input with dtypes; {hint}"))
+            for position, dtype in enumerate(tensor.dtypes):
+                if dtype in tensor.dtypes[:position]:
+                    problems.append(((*path, "dtypes", position), f"got the dtype {dtype!r} again"))
+
+
+def _check_casts(spec: OpSpec, problems: Problems) -> None:
+    for section, group in (("inputs", spec.inputs), ("outputs", spec.outputs)):
+        for index, tensor in enumerate(group):
+            path: Path = (section, index)
+            if tensor.casts and (tensor.dtype is not None or section == "outputs"):
+                problems.append(((*path, "casts"), "got casts, expected them only beside the 'dtypes' of an input"))
+            for wide, kernel in tensor.casts.items():
+                place: Path = (*path, "casts", wide)
+                if tensor.dtypes and kernel not in tensor.dtypes:
+                    problems.append((place, f"got {kernel!r}; {suggest(kernel, tensor.dtypes)}"))
+                if wide in tensor.dtypes:
+                    problems.append(((*place, KEY), f"got {wide!r}, which is one of 'dtypes' already"))
+            if tensor.mix is not None and tensor.dtype is None:
+                problems.append(((*path, "mix"), f"got {tensor.mix!r} without 'dtype: <required input>'"))
+            leader = next((t for t in spec.inputs if t.name == tensor.dtype), None)
+            if tensor.mix == "promote" and leader is not None and "float32" not in leader.dtypes:
+                message = f"got 'promote', but {leader.name} has no float32 to which all could be cast"
+                problems.append(((*path, "mix"), message))
+
+
+def _check_host_values(spec: OpSpec, problems: Problems) -> None:
+    for section, group in (("inputs", spec.inputs), ("outputs", spec.outputs)):
+        for index, tensor in enumerate(group):
+            path: Path = (section, index, "host_values")
+            if tensor.host_values and section == "outputs":
+                problems.append((path, "got true, expected false: an output has no values before the call"))
+            elif tensor.host_values and tensor.dtypes != ("int64",):
+                problems.append(
+                    (path, "got true, expected 'dtypes: [int64]' beside it: the host passes 64-bit integers")
+                )
+
+
+def _check_attrs(spec: OpSpec, problems: Problems) -> None:
+    for index, attr in enumerate(spec.attrs):
+        if attr.default is not None:
+            _check_value(attr, attr.default, ("attrs", index, "default"), problems)
+
+
+def _check_value(attr: AttrSpec, value: bool | float | str, path: Path, problems: Problems) -> None:
+    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "string": (str,)}
+    if not isinstance(value, kinds[attr.type]) or isinstance(value, bool) != (attr.type == "bool"):
+        got = str(value).lower() if isinstance(value, bool) else repr(value)
+        problems.append((path, f"got {got}, expected a value of type {attr.type}"))
+    elif attr.type == "int" and not INT_MIN <= int(value) <= INT_MAX:
+        problems.append((path, f"got {value}, expected an integer of 64 bits"))
+
+
+def _check_constraints(spec: OpSpec, problems: Problems) -> None:
+    labels = [(("constraints", i, "label"), constraint.label) for i, constraint in enumerate(spec.constraints)]
+    _check_unique(problems, "the label", labels)
+    for number, (where, label) in enumerate(labels, 1):
+        if label != f"C{number}" and label not in {other for _, other in labels[: number - 1]}:
+            problems.append((where, f"got {label!r}, expected 'C{number}': labels count the constraints from C1 on"))
+            break
+    parameters = [tensor.name for tensor in spec.tensors] + [attr.name for attr in spec.attrs]
+    cases = [case.name for case in spec.cases]
+    for index, constraint in enumerate(spec.constraints):
+        path: Path = ("constraints", index)
+        if constraint.status not in STATUSES:
+            expected = ", ".join(map(str, STATUSES))
+            problems.append(((*path, "status"), f"got {constraint.status}, expected one of {expected}"))
+        elif constraint.rule is not None and constraint.status != RULE_STATUSES[constraint.rule]:
+            expected = f"{RULE_STATUSES[constraint.rule]}, the status of the rule {constraint.rule!r}"
+            problems.append(((*path, "status"), f"got {constraint.status}, expected {expected}"))
+        if (constraint.rule is None) == (constraint.check is None):
+            problems.append((path, "expected either 'rule' or 'check'"))
+        for product in constraint.products:
+            if product not in spec.products:
+                place: Path = (*path, "products", constraint.products.index(product))
+                problems.append((place, f"got {product!r}; {suggest(product, spec.products)}"))
+        if constraint.rule is not None and constraint.products:
+            problems.append(((*path, "products"), "got products beside 'rule', expected them beside a 'check'"))
+        of_check = ("subject", "expected")
+        for key in of_check if constraint.rule is None else (*of_check, "case"):
+            value = getattr(constraint, key)
+            if constraint.rule is not None and value is not None:
+                problems.append(((*path, key), f"got {value!r}, expected no {key!r} beside 'rule'"))
+            if constraint.rule is None and value is None:
+                problems.append((path, f"{key!r} is missing, a 'check' needs it for its message"))
+        if constraint.rule is None and constraint.subject is not None and constraint.subject not in parameters:
+            hint = suggest(constraint.subject, parameters)
+            problems.append(((*path, "subject"), f"unknown parameter {constraint.subject!r}; {hint}"))
+        if constraint.case is not None and constraint.case not in cases:
+            problems.append(((*path, "case"), f"unknown case {constraint.case!r}; {suggest(constraint.case, cases)}"))
+
+
+def _check_functions(spec: OpSpec, problems: Problems) -> None:
+    functions = [(("aclnn", i, "function"), snake_case(f.function)) for i, f in enumerate(spec.aclnn)]
+    _check_unique(problems, "the function", functions)
+    tensors = {tensor.name: tensor for tensor in spec.tensors}
+    attrs = {attr.name: attr for attr in spec.attrs}
+    dense = {f"{lower_camel(tensor.name)}Dense" for tensor in spec.tensors}
+    copies = dense | {f"{lower_camel(output.name)}Copy" for output in spec.outputs}
+    needed = [t.name for t in spec.tensors if not t.optional] + [a.name for a in spec.attrs if a.default is None]
+    for index, function in enumerate(spec.aclnn):
+        path: Path = ("aclnn", index, "params")
+        used: list[str] = []
+        for name, of in function.params.items():
+            if of not in tensors and of not in attrs:
+                problems.append(((*path, name), f"unknown parameter {of!r}; {suggest(of, [*tensors, *attrs])}"))
+            elif of in used:
+                problems.append(((*path, name), f"got {of!r} again, expected each parameter once"))
+            if name in copies:
+                problems.append(((*path, name, KEY), own_word_refusal(name, f"{name}Value")))
+            used.append(of)
+        problems.extend(
+            (path, f"{name!r} is missing, expected a parameter for it") for name in needed if name not in used
+        )
+        for name, c_type in function.types.items():
+            place: Path = ("aclnn", index, "types", name, KEY)
+            of_name = function.params.get(name)
+            if of_name is None:
+                problems.append((place, f"unknown parameter {name!r}; {suggest(name, function.params)}"))
+            elif of_name in tensors or of_name in attrs:
+                attr = attrs.get(of_name)
+                allowed = _ATTR_TYPES[attr.type] if attr else TENSOR_TYPES
+                if of_name in tensors and tensors[of_name].host_values:
+                    allowed = (LIST_TYPE,)
+                if c_type not in allowed:
+                    problems.append((place, f"got {c_type!r}, expected one of {', '.join(allowed)}"))
+
+
+def _check_tiling(spec: OpSpec, problems: Problems) -> None:
+    _check_strategy(spec, problems)
+    filled = len(spec.tiling.fields) - len(spec.tiling.data)
+    fields = [(("tiling", "data", i - filled, "name"), lower_camel(f.name)) for i, f in enumerate(spec.tiling.fields)]
+    keys = [(("tiling", "keys", i, "name"), snake_case(key.name)) for i, key in enumerate(spec.tiling.keys)]
+    numbers = [(("tiling", "keys", i, "key"), str(key.key)) for i, key in enumerate(spec.tiling.keys)]
+    for what, entries in (("the field", fields), ("the key", keys), ("the key number", numbers)):
+        seen: set[str] = set()
+        for path, name in entries:
+            if name in seen:
+                problems.append((path, f"got {what} {name!r} again"))
+            seen.add(name)
+    if tiling_bytes(spec) > TILING_DATA_BYTES:
+        got = f"got {tiling_bytes(spec)} bytes, expected at most {TILING_DATA_BYTES}"
+        problems.append((("tiling", "data"), f"{got}; longer lists reach the kernel as an input"))
+    columns = {tensor.name for tensor in spec.tensors if not tensor.optional}
+    optional = {tensor.name for tensor in spec.tensors} - columns
+    for index, key in enumerate(spec.tiling.keys):
+        for position, item in enumerate(key.template):
+            if isinstance(item, str) and item not in columns and item not in DTYPES:
+                place: Path = ("tiling", "keys", index, "template", position)
+                why = " (the dtype of an optional input selects no kernel)" if item in optional else ""
+                problems.append((place, f"got {item!r}{why}; {suggest(item, columns | set(DTYPES))}"))
+
+
+def _check_strategy(spec: OpSpec, problems: Problems) -> None:
+    tiling, strategy = spec.tiling, spec.tiling.strategy
+    if strategy is None:
+        keys = [(("tiling", "keys", i, "when"), key.when) for i, key in enumerate(tiling.keys)]
+        values = [(("tiling", "data", i, "value"), field.value) for i, field in enumerate(tiling.data)]
+        for path, given in ((("tiling", "work"), tiling.work or None), *keys, *values):
+            if given is not None:
+                hint = ", ".join(STRATEGIES)
+                problems.append((path, f"stands only beside a shared plan, expected 'plan: ..' with one of {hint}"))
+        return
+    known = {quantity.name for quantity in strategy.work}
+    for name in tiling.work:
+        if name not in known:
+            problems.append((("tiling", "work", name, KEY), f"unknown size {name!r}; {suggest(name, known)}"))
+    for quantity in strategy.work:
+        if quantity.name not in tiling.work and not quantity.is_optional:
+            problems.append((("tiling",), f"'work: {quantity.name}' is missing, expected {quantity.meaning}"))
+    if strategy.cores_meet and not tiling.task_type.startswith("MIX_"):
+        message = f"got {tiling.task_type!r}, expected a MIX type as MIX_AIV_1_0: cores meet in {strategy.name}"
+        problems.append((("tiling", "task_type") if "task_type" in tiling.model_fields_set else ("tiling",), message))
+    for index, field in enumerate(tiling.data):
+        if field.value is None:
+            problems.append((("tiling", "data", index), "'value' is missing, a shared plan fills its own fields only"))
+        if field.count is not None:
+            problems.append((("tiling", "data", index, "count"), "got an array, expected one value"))
+    if not tiling.keys:
+        problems.append(
+            (("tiling",), "got no keys, expected one at least, as in '{name: Plain, key: 1, template: [x]}'")
+        )
+    for index, key in enumerate(tiling.keys[:-1]):
+        if key.when is None:
+            problems.append((("tiling", "keys", index), "'when' is missing, or the keys behind it are never chosen"))
+    if tiling.keys and tiling.keys[-1].when is not None:
+        place: Path = ("tiling", "keys", len(tiling.keys) - 1, "when")
+        problems.append((place, "got a condition on the last key, expected none: it serves all that is left"))
+
+
+def tiling_layout(spec: OpSpec) -> list[tuple[str, int, int]]:
+    """Member name, offset and size in bytes of each field of the tiling data, naturally aligned."""
+    layout = []
+    offset = 0
+    for field in spec.tiling.fields:
+        unit = SCALAR_BYTES[field.type]
+        offset = (offset + unit - 1) // unit * unit
+        layout.append((lower_camel(field.name), offset, unit * (field.count or 1)))
+        offset += unit * (field.count or 1)
+    return layout
+
+
+def tiling_bytes(spec: OpSpec) -> int:
+    """Size of the tiling data struct in bytes; an empty struct has one."""
+    layout = tiling_layout(spec)
+    if not layout:
+        return 1
+    _, offset, size = layout[-1]
+    unit = max(SCALAR_BYTES[field.type] for field in spec.tiling.fields)
+    return (offset + size + unit - 1) // unit * unit
+
+
+def _check_uses(spec: OpSpec, problems: Problems) -> None:
+    cases = {case.name: case for case in spec.cases}
+    for name in spec.onnx.bodies:
+        if name not in cases:
+            problems.append((("onnx", "bodies", name, KEY), f"unknown case {name!r}; {suggest(name, cases)}"))
+        else:
+            problems += [(("onnx", "bodies", name), problem) for problem in body_problems(spec, name)]
+    _check_unique(
+        problems,
+        "the target",
+        [(("torch", "targets", i, "target"), t.target) for i, t in enumerate(spec.torch.targets)],
+    )
+    parameters = [tensor.name for tensor in spec.inputs] + [attr.name for attr in spec.attrs]
+    attrs = [attr.name for attr in spec.attrs]
+    needed = [tensor.name for tensor in spec.inputs if not tensor.optional]
+    needed += [attr.name for attr in spec.attrs if attr.default is None]
+    for index, target in enumerate(spec.torch.targets):
+        path: Path = ("torch", "targets", index)
+        given = list(target.args.values())
+        for argument, name in target.args.items():
+            if name not in parameters:
+                problems.append(((*path, "args", argument), f"unknown parameter {name!r}; {suggest(name, parameters)}"))
+            elif given.count(name) > 1:
+                problems.append(((*path, "args", argument), f"got {name!r} again, expected each parameter once"))
+        for name in target.attrs:
+            if name not in attrs or name in given:
+                free = [attr for attr in attrs if attr not in given]
+                problems.append(((*path, "attrs", name, KEY), f"got {name!r}; {suggest(name, free)}"))
+        for name in needed:
+            if name not in {*given, *target.attrs}:
+                problems.append((path, f"{name!r} is missing, expected it in 'args' or 'attrs'"))
+
+
+def _check_tests(spec: OpSpec, program: Program, problems: Problems) -> None:
+    cases = {case.name: case for case in program.cases}
+    attrs = {attr.name: attr for attr in spec.attrs}
+    for index, shape in enumerate(spec.tests.shapes):
+        found = len(problems)
+        path: Path = ("tests", "shapes", index)
+        if shape.case not in cases:
+            problems.append(((*path, "case"), f"unknown case {shape.case!r}; {suggest(shape.case, cases)}"))
+            continue
+        symbols = {binding.symbol: binding.is_star for binding in cases[shape.case].bindings}
+        for name, size in shape.symbols.items():
+            if name not in symbols:
+                problems.append(((*path, "symbols", name, KEY), f"unknown symbol {name!r}; {suggest(name, symbols)}"))
+            elif isinstance(size, int) == symbols[name]:
+                expected = "a list of dimensions" if symbols[name] else "one number"
+                got = size if isinstance(size, int) else list(size)
+                problems.append(((*path, "symbols", name), f"got {got}, expected {expected}"))
+        lists = [tensor.name for tensor in spec.host_lists]
+        for name in shape.values:
+            if name not in lists:
+                problems.append(((*path, "values", name, KEY), f"unknown host list {name!r}; {suggest(name, lists)}"))
+        if missing := sorted(set(symbols) - set(shape.symbols)):
+            problems.append(((*path, "symbols"), f"{missing[0]!r} is missing, expected a number for it"))
+        for name, value in shape.attrs.items():
+            if name not in attrs:
+                problems.append(((*path, "attrs", name, KEY), f"unknown attribute {name!r}; {suggest(name, attrs)}"))
+            else:
+                _check_value(attrs[name], value, (*path, "attrs", name), problems)
+        if unset := [name for name, attr in attrs.items() if attr.default is None and name not in shape.attrs]:
+            problems.append((path, f"{unset[0]!r} is missing among its attrs, expected a value: it has no default"))
+        if len(problems) == found:
+            try:
+                shapes_of_test(program, shape, attrs)
+            except EvaluationError as error:
+                problems.append(((*path, "symbols"), f"got {error}, expected dimensions of at least 0"))

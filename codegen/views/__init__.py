@@ -1,0 +1,1 @@
+"""Specs as the templates print them."""

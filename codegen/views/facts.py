@@ -1,0 +1,71 @@
+"""Facts that follow from a spec: signatures of its functions, dtype combinations, keys of its ONNX nodes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Literal
+
+from opforge.codegen.spec.model import OpSpec
+
+ONNX_OPSETS = range(8, 23)
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of an aclnn function's first phase, workspaceSize and executor left out."""
+
+    name: str
+    c_type: str
+    of: str
+    kind: Literal["input", "output", "attr", "host_list"]
+
+
+def aclnn_signature(spec: OpSpec, function: str) -> tuple[Param, ...]:
+    """The parameters of an aclnn function in order.
+
+    Raises:
+        KeyError: The operator has no such function.
+    """
+    declared = {candidate.function: candidate for candidate in spec.aclnn}[function]
+    inputs = {tensor.name for tensor in spec.inputs}
+    lists = {tensor.name for tensor in spec.host_lists}
+    attrs = {attr.name: attr for attr in spec.attrs}
+    usual = {"int": "int64_t", "float": "double", "bool": "bool", "string": "char *"}
+    params = []
+    for name, of in declared.params.items():
+        kind: Literal["input", "output", "attr", "host_list"]
+        if of in attrs:
+            kind, c_type = "attr", usual[attrs[of].type]
+        elif of in lists:
+            kind, c_type = "host_list", "const aclIntArray *"
+        elif of in inputs:
+            kind, c_type = "input", "const aclTensor *"
+        else:
+            kind, c_type = "output", "aclTensor *"
+        params.append(Param(name, declared.types.get(name, c_type), of, kind))
+    return tuple(params)
+
+
+def dtype_columns(spec: OpSpec) -> dict[str, tuple[str, ...]]:
+    """Per tensor one dtype word for each supported combination, as OpDef's DataType lists want them."""
+    free = [tensor for tensor in spec.tensors if tensor.dtype is None]
+    rows = [
+        dict(zip([tensor.name for tensor in free], row, strict=True))
+        for row in itertools.product(*(t.dtypes for t in free))
+    ]
+    return {tensor.name: tuple(row[tensor.dtype or tensor.name] for row in rows) for tensor in spec.tensors}
+
+
+def kernel_columns(spec: OpSpec) -> list[dict[str, str]]:
+    """The dtype combinations of required inputs and outputs, by IR name: one kernel is compiled for each."""
+    columns = dtype_columns(spec)
+    required = [tensor for tensor in spec.tensors if not tensor.optional]
+    rows = zip(*(columns[tensor.name] for tensor in required), strict=True)
+    return [dict(zip([t.ir_name for t in required], row, strict=True)) for row in dict.fromkeys(rows)]
+
+
+def onnx_keys(spec: OpSpec) -> list[str]:
+    """The origin keys `domain::opset::type` that the ONNX plugin serves."""
+    keys = [f"opforge::1::{spec.op_type}", f"npu::1::NPU{spec.op_type}"]
+    return keys + [f"ai.onnx::{opset}::NPU{spec.op_type}" for opset in ONNX_OPSETS]

@@ -1,0 +1,318 @@
+"""One operator as templates print it: every decision is made here and in what it is made of, none in a template."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from opforge.codegen.expr.cpp import CppNames, cpp_expression, int64_literal
+from opforge.codegen.expr.syntax import Expr
+from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.spec.model import FunctionSpec, OpSpec, TilingField, TorchTarget
+from opforge.codegen.spec.names import lower_camel, snake_case, upper_camel
+from opforge.codegen.spec.semantics import alternatives
+from opforge.codegen.spec.shared_plans import Strategy
+from opforge.codegen.spec.validate import tiling_bytes, tiling_layout
+
+from .case_view import CaseView, ConstraintView
+from .escape import Code, cpp_string
+from .facts import ONNX_OPSETS, Param, aclnn_signature, dtype_columns, onnx_keys
+from .line_wrap import PAGE_WIDTH, fit
+from .tensor_view import AttrView, TensorView
+
+CPP_SCALARS = {"int32": "int32_t", "uint32": "uint32_t", "float32": "float", "int64": "int64_t", "uint64": "uint64_t"}
+
+
+class TilingFieldView:
+    """One member of the tiling data struct."""
+
+    def __init__(self, field: TilingField, offset: int) -> None:
+        self.member = lower_camel(field.name)
+        self.c_type = CPP_SCALARS[field.type]
+        self.extent = Code(f"[{field.count}]" if field.count else "")
+        self.initial = Code(" = {}" if field.count else " = 0")
+        self.description = field.description
+        self.offset = offset
+
+
+class TilingKeyView:
+    """One tiling key."""
+
+    def __init__(self, spec: OpSpec, index: int) -> None:
+        name, number, template = (
+            spec.tiling.keys[index].name,
+            spec.tiling.keys[index].key,
+            spec.tiling.keys[index].template,
+        )
+        self.chain = Code("} else " if index else "")
+        self.number = number
+        self.enumerator = f"{spec.source_name}_{snake_case(name)}".upper()
+        self.arguments = Code(", ".join(_template_argument(spec, item) for item in template))
+
+
+def _template_argument(spec: OpSpec, item: bool | int | str) -> str:
+    if isinstance(item, bool):
+        return str(item).lower()
+    if isinstance(item, int):
+        return str(int64_literal(item)) if abs(item) >= 2**31 else str(item)
+    if item in DTYPES:
+        return DTYPES[item].kernel
+    return f"DTYPE_{spec.tensor(item).ir_name.upper()}"
+
+
+@dataclass(frozen=True)
+class AssignmentView:
+    """A size or field that an expression of the spec fills."""
+
+    member: str
+    value: Code
+    refusal: str
+
+
+class SharedPlanView:
+    """The call of a shared plan."""
+
+    def __init__(self, op: OpView, strategy: Strategy) -> None:
+        self.function = f"Plan{upper_camel(strategy.name)}"
+        self.work_type = f"{upper_camel(strategy.name)}Work"
+        work, tiling = op.spec.program.work, op.spec.tiling
+
+        def assignment(name: str, value: Expr, text: int | str | None) -> AssignmentView:
+            refusal = f"{op.op_type}: {name}: got no value that fits, expected {text}"
+            return AssignmentView(lower_camel(name), cpp_expression(value, op.cpp_names), refusal)
+
+        self.sizes = [assignment(name, value, tiling.work[name]) for name, value in work.sizes.items()]
+        self.values = [assignment(f.name, work.values[f.name], f.value) for f in tiling.data]
+        conditions = [cpp_expression(key, op.cpp_names) for key in work.keys]
+        chosen = [
+            f"({key}).IsTrue() ? {view.enumerator} : " for key, view in zip(conditions, op.tiling_keys, strict=False)
+        ]
+        self.key = Code("".join(chosen) + op.tiling_keys[-1].enumerator)
+
+
+class OpView:
+    """One operator; templates know it as `op`."""
+
+    def __init__(self, spec: OpSpec) -> None:
+        self.spec = spec
+        self.op_type = spec.op_type
+        self.name = spec.name
+        self.source_type = spec.source_type
+        self.source_name = spec.source_name
+        self.summary = spec.summary
+        self.formula = spec.formula
+        self.description = spec.description
+        self.inputs = [TensorView(spec, tensor, i, is_output=False) for i, tensor in enumerate(spec.inputs)]
+        self.outputs = [TensorView(spec, tensor, i, is_output=True) for i, tensor in enumerate(spec.outputs)]
+        self.tensors = [*self.inputs, *self.outputs]
+        self.device_tensors = [tensor for tensor in self.tensors if not tensor.host_values]
+        self.cast_inputs = [tensor for tensor in self.inputs if tensor.is_castable]
+        self.host_lists = [tensor for tensor in self.inputs if tensor.host_values]
+        self.built_products = spec.built_products
+        self.documented_products = [product for product in spec.products if product not in spec.built_products]
+        self.required_inputs = [tensor for tensor in self.inputs if not tensor.optional]
+        self.attrs = [AttrView(attr, index) for index, attr in enumerate(spec.attrs)]
+        self.symbols = spec.program.symbols
+        self.stars = spec.program.stars
+        self.cpp_names = CppNames(
+            symbol=lambda name: f"symbols.{name}",
+            attribute=lambda name: f"call.{lower_camel(name)}",
+            argument=lambda name: f"call.{lower_camel(name)}",
+        )
+        self.cases = [CaseView(self, case) for case in spec.program.cases]
+        self.constraints = [ConstraintView(self, constraint) for constraint in spec.program.constraints]
+        self.attribute_constraints = [constraint for constraint in self.constraints if constraint.is_of_attributes]
+        self.parameters: list[TensorView | AttrView] = [*self.inputs, *self.attrs, *self.outputs]
+        self.onnx_opsets = f"{ONNX_OPSETS[0]} to {ONNX_OPSETS[-1]}"
+        self.conditions = alternatives([case.when_text for case in spec.program.cases])
+        self.torch_targets = [TorchTargetView(self, target) for target in spec.torch.targets]
+        self.functions = [FunctionView(self, function) for function in spec.aclnn]
+        self.onnx_keys = [cpp_string(key) for key in onnx_keys(spec)]
+        self.task_type = spec.tiling.task_type
+        # Cores that meet at a barrier must all run at once; batch mode guarantees that.
+        self.cores_meet = Code(str(spec.tiling.task_type.startswith("MIX_")).lower())
+        offsets = [offset for _, offset, _ in tiling_layout(spec)]
+        self.tiling_fields = [TilingFieldView(f, o) for f, o in zip(spec.tiling.fields, offsets, strict=True)]
+        self.tiling_bytes = tiling_bytes(spec)
+        self.tiling_keys = [TilingKeyView(spec, index) for index in range(len(spec.tiling.keys))]
+        self.plan_header = Path(spec.own_plan).name if spec.own_plan else f"common/{spec.tiling.plan}.h"
+        self.shared_plan = SharedPlanView(self, spec.tiling.strategy) if spec.tiling.strategy else None
+        columns = len(next(iter(dtype_columns(spec).values())))
+        self.ge_format_list = Code(", ".join(["ge::FORMAT_ND"] * columns))
+
+    def guard(self, folder: str, what: str) -> str:
+        """The include guard of a header."""
+        return f"OPFORGE_GEN_{folder}_{self.name.upper()}_{what}_H"
+
+    def source_guard(self, folder: str, what: str) -> str:
+        """The include guard of a header that plan or kernel include."""
+        return f"OPFORGE_GEN_{folder}_{self.source_name.upper()}_{what}_H"
+
+    @property
+    def kernel_parameters(self) -> Code:
+        """The parameters of the kernel function: inputs, outputs, workspace, tiling."""
+        names = [tensor.name for tensor in self.tensors]
+        return Code(", ".join(f"GM_ADDR {name}" for name in [*names, "workspace", "tiling"]))
+
+    @property
+    def kernel_values(self) -> Code:
+        """What the kernel function hands to Init: inputs, then outputs."""
+        return Code(", ".join(tensor.name for tensor in self.tensors))
+
+    @property
+    def l0_parameters(self) -> Code:
+        """The parameters of the level-0 function: inputs, attributes, outputs, executor."""
+        parameters = [f"const aclTensor* {tensor.camel}" for tensor in self.inputs]
+        parameters += [f"{attr.c_type} {attr.camel}" for attr in self.attrs]
+        parameters += [f"const aclTensor*& {tensor.camel}" for tensor in self.outputs]
+        return Code(", ".join([*parameters, "aclOpExecutor* executor"]))
+
+    @property
+    def l0_values(self) -> Code:
+        """What the level-0 function is called with, for its log."""
+        names = [tensor.camel for tensor in self.inputs] + [attr.camel for attr in self.attrs]
+        return Code(", ".join(names))
+
+    @property
+    def l0_arguments(self) -> Code:
+        """The arguments of INFER_SHAPE and of the launch."""
+        groups = [f"OP_INPUT({', '.join(tensor.camel for tensor in self.inputs)})"]
+        groups += [f"OP_OUTPUT({', '.join(f'{tensor.camel}Dense' for tensor in self.outputs)})"]
+        if self.attrs:
+            groups += [f"OP_ATTR({', '.join(attr.camel for attr in self.attrs)})"]
+        return Code(", ".join(groups))
+
+    @property
+    def host_list_indices(self) -> Code:
+        """The IR indices of the inputs whose values the host reads."""
+        return Code(", ".join(str(tensor.index) for tensor in self.host_lists))
+
+    @property
+    def unbuilt_products(self) -> Code:
+        """The products of the spec that no kernel is built for, as C++ enumerators."""
+        return Code(", ".join(f"opforge::Product::k{product.capitalize()}" for product in self.documented_products))
+
+    @property
+    def onnx_attributes(self) -> Code:
+        """The attributes that an ONNX node may have."""
+        return Code(", ".join(cpp_string(attr.name) for attr in self.attrs))
+
+
+class TorchTargetView:
+    """One function of PyTorch that is the operator, as its converter for torchair prints it."""
+
+    def __init__(self, op: OpView, target: TorchTarget) -> None:
+        self.namespace, self.operator, _ = target.target.split(".")
+        self.name = Code(target.target)
+        self.function = f"convert_{target.target.replace('.', '_')}"
+        arguments = {parameter: argument for argument, parameter in target.args.items()}
+        optional = {tensor.name for tensor in op.inputs if tensor.optional}
+        # A parameter with a default, and all behind it, may be left out.
+        parameters = [f"{argument}=None" if of in optional else argument for argument, of in target.args.items()]
+        first = next((i for i, parameter in enumerate(parameters) if "=" in parameter), len(parameters))
+        late = [p if "=" in p else f"{p}=None" for p in parameters[first:]]
+        self.parameters = [Code(parameter) for parameter in (*parameters[:first], *late)]
+        self.inputs = [Code(f'"{t.ir_name}": {_torch_input(t, arguments.get(t.name))}') for t in op.inputs]
+        values = {attr.name: repr(target.attrs[attr.name]) for attr in op.attrs if attr.name in target.attrs}
+        values |= {attr.name: arguments[attr.name] for attr in op.attrs if attr.name in arguments}
+        kinds = {"int": "Int", "float": "Float", "bool": "Bool", "string": "Str"}
+        self.attrs = [
+            Code(f'"{attr.ir_name}": ge.attr.{kinds[attr.type]}({values[attr.name]})')
+            for attr in op.attrs
+            if attr.name in values
+        ]
+        self.outputs = Code(", ".join(f'"{output.ir_name}"' for output in op.outputs))
+
+
+def _torch_input(tensor: TensorView, argument: str | None) -> str:
+    """The Python expression of an input; PyTorch passes a host list as a list of integers, none as an empty one."""
+    if argument is None:
+        return "None"
+    return f"ge.Const({argument}, ge.DataType.DT_INT64) if {argument} else None" if tensor.host_values else argument
+
+
+class FunctionView:
+    """One aclnn function."""
+
+    def __init__(self, op: OpView, function: FunctionSpec) -> None:
+        self.name = function.function
+        self.stem = f"aclnn_{snake_case(function.function.removeprefix('aclnn'))}"
+        self.guard = f"OPFORGE_GEN_OP_API_{self.stem.upper()}_H"
+        self.params = [ParamView(op, param) for param in aclnn_signature(op.spec, function.function)]
+        by_name = {param.of: param for param in self.params}
+        arguments = [ArgumentView(tensor, by_name.get(tensor.name)) for tensor in op.tensors]
+        self.given = [argument for argument in arguments if argument.is_given]
+        self.inputs = [argument for argument in arguments if not argument.tensor.is_output]
+        self.outputs = [argument for argument in arguments if argument.tensor.is_output]
+        self.given_attrs = [
+            (attr, attr.given(by_name[attr.name].name, by_name[attr.name].c_type))
+            for attr in op.attrs
+            if attr.name in by_name
+        ]
+        self.has_casts = any(argument.tensor.is_castable for argument in self.given)
+        inputs = [f"{a.tensor.camel}Dense" if a.is_given else "nullptr" for a in self.inputs]
+        outputs = [f"{a.tensor.camel}Dense" for a in self.outputs]
+        attrs = [f"call.{attr.camel}" for attr in op.attrs]
+        self.l0_values = Code(", ".join([*inputs, *attrs, *outputs, "uniqueExecutor.get()"]))
+
+    @property
+    def declarations(self) -> Code:
+        """The parameters of the first phase, as the documents declare them."""
+        own = [param.declaration for param in self.params]
+        return Code(", ".join([*own, "uint64_t *workspaceSize", "aclOpExecutor **executor"]))
+
+    @property
+    def documented(self) -> list[Code]:
+        """The lines of the first phase's declaration, for the documentation."""
+        head = f"aclnnStatus {self.name}GetWorkspaceSize("
+        return [Code(line) for line in fit(f"{head}\n    {self.declarations});", PAGE_WIDTH).split("\n")]
+
+    @property
+    def dfx_in(self) -> Code:
+        """The arguments of DFX_IN."""
+        return Code(", ".join(param.name for param in self.params if param.kind != "output"))
+
+    @property
+    def dfx_out(self) -> Code:
+        """The arguments of DFX_OUT."""
+        return Code(", ".join(param.name for param in self.params if param.kind == "output"))
+
+
+class ParamView:
+    """One parameter of an aclnn function."""
+
+    def __init__(self, op: OpView, param: Param) -> None:
+        of = next(parameter for parameter in op.parameters if parameter.name == param.of)
+        self.name = param.name
+        self.of = param.of
+        self.kind = param.kind
+        self.c_type = Code(param.c_type)
+        self.declaration = Code(
+            f"{param.c_type}{param.name}" if "*" in param.c_type else f"{param.c_type} {param.name}"
+        )
+        self.direction = "out" if param.kind == "output" else "in"
+        self.text = of.description or of.name
+        if isinstance(of, TensorView) and of.optional:
+            self.text += " May be null."
+
+
+class ArgumentView:
+    """A tensor of the operator and the parameter that carries it, if the function has one."""
+
+    def __init__(self, tensor: TensorView, param: ParamView | None) -> None:
+        self.tensor = tensor
+        self.is_given = param is not None
+        self.param = param.name if param else "nullptr"
+        self.reader = "ReadList" if tensor.host_values else "ReadTensor"
+
+    @property
+    def dense(self) -> Code:
+        """The C++ expression of a dense tensor on the device with its elements."""
+        if self.tensor.host_values:
+            return Code(f"opforge::TensorOf({self.param}, uniqueExecutor.get())")
+        return Code(f"l0op::Contiguous({self.param}, uniqueExecutor.get())")
+
+    @property
+    def given(self) -> Code:
+        """The condition under which an optional argument is there."""
+        return Code(f"call.{self.tensor.camel}.isPresent")

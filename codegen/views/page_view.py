@@ -1,0 +1,268 @@
+"""The page of one operator as its template prints it: every fact of the spec in words, tables and LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from opforge.codegen.expr.expr_text import documented_dtype, readable
+from opforge.codegen.expr.formula import formula_names, latex_lines
+from opforge.codegen.expr.program import LIMIT, Case, Constraint
+from opforge.codegen.expr.syntax import (
+    CORES,
+    Attribute,
+    Comparison,
+    DtypeLiteral,
+    DtypeOf,
+    Expr,
+    Fold,
+    Junction,
+    Kind,
+    Not,
+    Present,
+    walk,
+)
+from opforge.codegen.spec.model import STATUSES, AttrSpec, OpSpec, TensorSpec
+from opforge.codegen.spec.products import PRODUCTS
+from opforge.codegen.spec.semantics import accepted_dtypes, alternatives, value_text
+
+from .escape import Code, markdown, markdown_code
+from .example_view import example_of
+from .facts import aclnn_signature
+from .op_view import OpView
+
+# Statuses that no constraint raises.
+_OTHER_STATUSES = {
+    361001: ("ACLNN_ERR_RUNTIME_ERROR", "a call of the runtime failed"),
+    561003: ("ACLNN_ERR_INNER_FIND_KERNEL_ERROR", "there is no kernel for the product"),
+    561101: ("ACLNN_ERR_INNER_CREATE_EXECUTOR", "no executor could be created"),
+    561103: ("ACLNN_ERR_INNER_NULLPTR", "an inner call, such as a copy or a cast, gave no tensor"),
+}
+
+
+@dataclass(frozen=True)
+class ProductGroup:
+    """Products that take the same dtypes, and the pairs of tensor and dtype that their constraints exclude."""
+
+    products: tuple[str, ...]
+    excluded: frozenset[tuple[str, str]]
+
+
+class PageView:
+    """The page of an operator; templates know it as `page`."""
+
+    def __init__(self, op: OpView, *, has_kernel: bool) -> None:
+        spec = op.spec
+        self._spec = spec
+        self._groups = _product_groups(spec)
+        self.formula = latex_lines(spec.formula, formula_names(spec))
+        states = [[PRODUCTS[name].devices, name, _state(spec, name, has_kernel=has_kernel)] for name in spec.products]
+        self.products = _table([["devices", "SoC", "state"], *states])
+        self.has_stars = bool(spec.program.stars)
+        self.has_steps = any(isinstance(part, Fold) and part.of_steps for part in _parts(spec))
+        self.has_cores = Attribute(CORES, Kind.INT) in _parts(spec)
+        self.has_kernel = has_kernel
+        self.has_chinese = any(parameter.chinese for parameter in spec.parameters)
+        self.example = example_of(op)
+
+    @property
+    def parameters(self) -> Code:
+        """Each parameter: what aclnn functions take on each group of products, what kernels take."""
+        taken_on = [f"aclnn on {', '.join(group.products)}" for group in self._groups]
+        rows = [["parameter", "kind", *(taken_on if len(taken_on) > 1 else ["aclnn"]), "graph", "description"]]
+        rows += [self._tensor_row(tensor, "input") for tensor in self._spec.inputs]
+        for attr in self._spec.attrs:
+            presence = "required" if attr.default is None else f"{value_text(attr.default)} if left out"
+            taken = [self._c_types(attr)] * len(self._groups)
+            rows.append([attr.name, f"attribute, {presence}", *taken, attr.type, attr.description])
+        rows += [self._tensor_row(tensor, "output") for tensor in self._spec.outputs]
+        if self.has_chinese:
+            terms = ["in Chinese", *(parameter.chinese or "-" for parameter in self._spec.parameters)]
+            rows = [[*row, term] for row, term in zip(rows, terms, strict=True)]
+        return _table(rows)
+
+    def _c_types(self, attr: AttrSpec) -> str:
+        """The C types that aclnn functions take an attribute as; one, unless they differ."""
+        params = [param for f in self._spec.aclnn for param in aclnn_signature(self._spec, f.function)]
+        return ", ".join(dict.fromkeys(param.c_type for param in params if param.of == attr.name)) or "-"
+
+    def _tensor_row(self, tensor: TensorSpec, kind: str) -> list[str]:
+        kernel = f"that of {tensor.dtype}" if tensor.dtype else _dtype_list(tensor.dtypes)
+        kernel += ", known on the host" if tensor.host_values else ""
+        taken = [self._taken(tensor, group) for group in self._groups]
+        return [tensor.name, f"optional {kind}" if tensor.optional else kind, *taken, kernel, tensor.description]
+
+    def _taken(self, tensor: TensorSpec, group: ProductGroup) -> str:
+        """The dtypes that aclnn functions take."""
+        if tensor.host_values:
+            return "list of INT64 on the host"
+        accepted = accepted_dtypes(self._spec, tensor)
+        if not accepted:
+            return f"that of {tensor.dtype}"
+        words = [dtype for dtype in accepted if (tensor.name, dtype) not in group.excluded]
+        casts = tensor.casts if tensor.dtype is None else {}
+        return ", ".join(f"{documented_dtype(word)}{_cast_text(casts, word)}" for word in words)
+
+    @property
+    def casts(self) -> list[Code]:
+        """How the dtypes of aclnn functions that kernels do not have come about, a sentence each."""
+        sentences = []
+        for leader in self._spec.inputs:
+            promoted = [tensor.name for tensor in self._spec.promoted(leader.name)]
+            if len(promoted) > 1:
+                sentences.append(
+                    f"Where the dtypes of {_listed(promoted)} differ, all of these are cast to or from FLOAT."
+                )
+            for tensors, direction in ((self._spec.inputs, "to"), (self._spec.outputs, "from")):
+                if alone := [t.name for t in tensors if t.dtype == leader.name and t.mix == "cast"]:
+                    verb = "is" if len(alone) == 1 else "are"
+                    sentences.append(f"{_listed(alone)} {verb} cast {direction} the dtype that {leader.name} has then.")
+        return [markdown(sentence) for sentence in sentences]
+
+    @property
+    def formats(self) -> Code:
+        """The storage formats that are accepted, or that they are not looked at."""
+        if not any(constraint.rule == "formats" for constraint in self._spec.constraints):
+            return Code("Storage formats are not checked; elements are read in the order of the dimensions.")
+        by_formats: dict[str, list[str]] = {}
+        for tensor in self._spec.tensors:
+            if not tensor.host_values:
+                by_formats.setdefault(alternatives(tensor.formats), []).append(tensor.name)
+        parts = [f"{formats} for {_listed(tensors)}" for formats, tensors in by_formats.items()]
+        return markdown(f"Storage formats: {'; '.join(parts)}. Elements are read in the order of the dimensions.")
+
+    @property
+    def names(self) -> Code:
+        """Each parameter by all its names."""
+        targets = self._spec.torch.targets
+        heads = ["parameter", "graph IR", "ONNX", *(f.function for f in self._spec.aclnn), *(t.target for t in targets)]
+        places: list[tuple[str, TensorSpec | AttrSpec]] = [
+            *((f"input {i}", tensor) for i, tensor in enumerate(self._spec.inputs)),
+            *(("attribute", attr) for attr in self._spec.attrs),
+            *((f"output {i}", tensor) for i, tensor in enumerate(self._spec.outputs)),
+        ]
+        rows = [heads]
+        for place, parameter in places:
+            row = [parameter.name, parameter.ir_name, place]
+            for function in self._spec.aclnn:
+                names = {of: name for name, of in function.params.items()}
+                row.append(names.get(parameter.name) or _in_place(parameter, None))
+            for target in targets:
+                names = {of: argument for argument, of in target.args.items()}
+                row.append(names.get(parameter.name) or _in_place(parameter, target.attrs.get(parameter.name)))
+            rows.append(row)
+        return _table(rows)
+
+    @property
+    def torch(self) -> Code:
+        """The functions of PyTorch that become the operator."""
+        return Code(_listed([markdown_code(target.target) for target in self._spec.torch.targets]))
+
+    @property
+    def shapes(self) -> Code:
+        """Each tensor and its shape in each case."""
+        cases = self._spec.program.cases
+        heads = [f"{case.name}: {readable(case.when)}" for case in cases] if len(cases) > 1 else ["shape"]
+        rows = [[tensor.name, *(_shape(case, tensor.name) for case in cases)] for tensor in self._spec.tensors]
+        return _table([["tensor", *heads], *rows])
+
+    @property
+    def constraints(self) -> Code:
+        """Label, status and sentence of each constraint."""
+        rows = [[c.label, str(c.status), self._sentence(c)] for c in self._spec.program.constraints]
+        return _table([["label", "status", "constraint"], *rows])
+
+    def _sentence(self, constraint: Constraint) -> Code:
+        in_case = ", in a case that holds" if len(self._spec.cases) > 1 else ""
+        rules = {
+            "required": f"{_listed([t.name for t in self._spec.tensors if not t.optional])} must not be null",
+            "dtypes": "dtypes as in the table of parameters",
+            "formats": "storage formats as listed below the table of parameters",
+            "ranks": f"numbers of dimensions as in the table of shapes{in_case}",
+            "shapes": "dimensions as in the table of shapes",
+        }
+        if constraint.rule:
+            return markdown(rules[constraint.rule])
+        where = f"on {', '.join(constraint.products)}: " if constraint.products else ""
+        where += f"case {constraint.case}: " if constraint.case else ""
+        limit = readable(constraint.limit) if constraint.limit else ""
+        sentence = markdown(f"{where}{constraint.subject}: {constraint.expected.replace(LIMIT, limit)}")
+        return Code(f"{sentence}, {markdown_code(readable(constraint.check))}")
+
+    @property
+    def statuses(self) -> Code:
+        """Number, name and reasons of each status that a call can end with."""
+        labels = [(c.status, c.label) for c in self._spec.program.constraints]
+        reasons = {status: [label for of, label in labels if of == status] for status in STATUSES}
+        reasons[161001].insert(0, "workspaceSize or executor is null, which is looked at before all else")
+        reasons[561002].append("a size is beyond what the tiling plan can do; the message names the limit")
+        rows = [(0, "ACLNN_SUCCESS", "")]
+        rows += [(status, STATUSES[status], ", ".join(reasons[status])) for status in STATUSES]
+        rows += [(status, name, reason) for status, (name, reason) in _OTHER_STATUSES.items()]
+        return _table([["status", "name", "reasons"], *([str(status), *words] for status, *words in sorted(rows))])
+
+
+def _state(spec: OpSpec, product: str, *, has_kernel: bool) -> str:
+    if product not in spec.built_products:
+        return "documented, not built: arguments are checked, then the call ends with 561003"
+    return "kernel" if has_kernel else "no kernel in this version: arguments are checked, then the call fails"
+
+
+def _product_groups(spec: OpSpec) -> list[ProductGroup]:
+    """The products of a spec, those together whose constraints exclude the same dtypes."""
+    groups: dict[frozenset[tuple[str, str]], list[str]] = {}
+    for product in spec.products:
+        checks = [c.check for c in spec.program.constraints if product in c.products]
+        excluded = frozenset(pair for check in checks for pair in _excluded(check))
+        groups.setdefault(excluded, []).append(product)
+    return [ProductGroup(tuple(products), excluded) for excluded, products in groups.items()]
+
+
+def _excluded(check: Expr) -> Iterator[tuple[str, str]]:
+    """The tensor and dtype that a condition excludes, if that is what it does."""
+    match check:
+        case Junction(operator="or", operands=(Not(operand=Present()), condition)):
+            yield from _excluded(condition)
+        case Comparison(operator="!=", left=DtypeOf(tensor=tensor), right=DtypeLiteral(name=name)):
+            yield tensor, name
+        case _:
+            pass
+
+
+def _parts(spec: OpSpec) -> Iterator[Expr]:
+    for constraint in spec.program.constraints:
+        yield from walk(constraint.check)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Code:
+    """A table in Markdown; the first row is its head."""
+    lines = [
+        "|".join(["", *(f" {cell if isinstance(cell, Code) else markdown(cell)} " for cell in row), ""]) for row in rows
+    ]
+    return Code("\n".join([lines[0], f"|{'---|' * len(rows[0])}", *lines[1:]]))
+
+
+def _dtype_list(dtypes: Sequence[str]) -> str:
+    return ", ".join(map(documented_dtype, dtypes))
+
+
+def _cast_text(casts: Mapping[str, str], dtype: str) -> str:
+    return f" (as {documented_dtype(casts[dtype])})" if dtype in casts else ""
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _in_place(parameter: TensorSpec | AttrSpec, fixed: bool | float | str | None) -> str:
+    """What stands for a parameter where it has no name: nothing for a result, else a value."""
+    if isinstance(parameter, AttrSpec):
+        return f"- ({value_text(parameter.default if fixed is None else fixed)})"
+    return "- (null)" if parameter.optional else "-"
+
+
+def _shape(case: Case, tensor: str) -> str:
+    if tensor not in case.shapes:
+        return "null"
+    dims = [f"*{dim.star}" if dim.star else readable(dim.expression) for dim in case.shapes[tensor]]
+    return f"[{', '.join(dims)}]"

@@ -1,0 +1,1 @@
+"""Write the rewritten model so that ATC reads it."""

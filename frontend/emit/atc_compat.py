@@ -1,0 +1,122 @@
+"""Makes a rewritten model one that ATC's parser reads as it is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+import numpy as np
+from onnx import ModelProto, NodeProto, helper, numpy_helper
+
+from opforge.frontend.ir.graph import INITIALIZER, GraphView, Scope, normal_domain
+from opforge.frontend.ir.names import FreshNames
+from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
+
+# Attributes of Constant beside `value`, with the element type that they imply.
+SPELLINGS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
+
+
+def is_constant(node: NodeProto) -> bool:
+    """Whether a node is the standard `Constant`."""
+    return node.op_type == "Constant" and normal_domain(node.domain) == ""
+
+
+def is_read_by_atc(scope: Scope | None) -> bool:
+    """Whether ATC reads a graph: the main one, and those of `If` in it."""
+    while scope is not None and scope.parent is not None:
+        if scope.owner != "If":
+            return False
+        scope = scope.parent
+    return scope is not None and scope.function is None
+
+
+def constant_only_nodes(view: GraphView) -> Iterator[tuple[Scope, int]]:
+    """Nodes that depend on no input of the model, `Constant` left out: ATC drops them, with what they make."""
+    constant: dict[int, set[str]] = {}
+    for scope in view.scopes:
+        if not is_read_by_atc(scope):
+            continue
+        own = {name for name, maker in scope.makers.items() if maker == INITIALIZER}
+        constant[scope.number] = own
+        has_outside = scope.parent is not None
+        for number, names in enumerate(scope.inputs):
+            if number in scope.captures:
+                continue
+            for name in names:
+                if name and name not in own and not (has_outside and _is_outside(scope, name, constant)):
+                    break
+            else:
+                node = scope.node(number)
+                own.update(node.output)
+                if not is_constant(node):
+                    yield scope, number
+
+
+def _is_outside(scope: Scope, name: str, constant: Mapping[int, set[str]]) -> bool:
+    """Whether a name is one of the constants of the graphs around a graph."""
+    found = scope.parent.find(name) if scope.parent and name not in scope.makers else None
+    return found is not None and name in constant[found[0].number]
+
+
+def make_safe(view: GraphView, value_names: FreshNames) -> None:
+    """Unique node names, no empty output names, no empty inputs at the end, constants with `value`, no idle imports.
+
+    Args:
+        view: The model; its scopes may have other nodes by now than the view has seen.
+        value_names: Gives names to unnamed outputs.
+    """
+    inputs = {name for scope in view.scopes for name in scope.input_names}
+    names = FreshNames(chain(inputs, (node.name for scope in view.scopes for node in scope.body.node)))
+    used = set(inputs)
+    domains: set[str] = set()
+    for scope in view.scopes:
+        # Nodes of local functions are seen by nobody but runtimes, and get their names from them.
+        if scope.function is not None:
+            domains.update(node.domain for node in scope.body.node)
+            continue
+        has_gaps, has_constants = scope.has_gaps, any(op_type == "Constant" for _, op_type in scope.keys)
+        for node in scope.body.node:
+            name = node.name
+            if not name or name in used:
+                node.name = name = names.fresh(name or node.op_type)
+            used.add(name)
+            domains.add(node.domain)
+            if has_gaps:
+                _close_gaps(node, value_names)
+            if has_constants and is_constant(node):
+                _spell_as_tensor(node)
+    _drop_imports(view.model, set(map(normal_domain, domains)))
+
+
+def _drop_imports(model: ModelProto, used: set[str]) -> None:
+    """Drop operator sets that no node uses, and repeated ones: some versions of ATC stop at more than one."""
+    last = {normal_domain(entry.domain): entry for entry in model.opset_import}
+    kept = [(entry.domain, entry.version) for domain, entry in last.items() if domain in {"", *used}]
+    if len(kept) < len(model.opset_import):
+        del model.opset_import[:]
+        model.opset_import.extend(helper.make_opsetid(*entry) for entry in kept)
+
+
+def _close_gaps(node: NodeProto, names: FreshNames) -> None:
+    if "" in node.output:
+        _name_outputs(node, names)
+    given = node.input
+    while given and not given[-1] and node.domain != OPFORGE_DOMAIN:
+        del given[-1]
+
+
+def _name_outputs(node: NodeProto, names: FreshNames) -> None:
+    while node.output and not node.output[-1]:
+        del node.output[-1]
+    node.output[:] = [name or names.fresh(f"{node.name}_unused") for name in node.output]
+
+
+def _spell_as_tensor(node: NodeProto) -> None:
+    if len(node.attribute) != 1:
+        return
+    (attribute,) = node.attribute
+    dtype = SPELLINGS.get(attribute.name)
+    if dtype is None or attribute.ref_attr_name:
+        return
+    values = np.array(helper.get_attribute_value(attribute), dtype)
+    attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(values)))

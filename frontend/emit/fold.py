@@ -1,0 +1,160 @@
+"""Computes the nodes that depend on constants alone, because ATC drops them: small ones here, others by onnx.
+
+onnx's evaluator runs in a process of its own, within a budget of time, memory and bytes: a model may ask for anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
+
+from opforge.frontend.io.external import with_data
+from opforge.frontend.io.limits import LimitError, Limits, in_child
+from opforge.frontend.io.tensor_data import BITS, data_problem, element_count
+from opforge.frontend.ir.constants import NotConstant
+from opforge.frontend.ir.graph import FREE_INITIALIZERS_IR, Scope, normal_domain
+from opforge.frontend.rules.rule import Context
+
+from .atc_compat import constant_only_nodes, is_constant
+
+if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
+
+Place = tuple[int, int]
+# What one node may read, and all of them may make.
+_MAX_BYTES = 64 << 20
+_LIMITS = Limits(512 << 20, 30)
+_SECONDS = 15
+# Since then the types below mean what onnx's evaluator computes of them; it has no older forms of all of them. It also
+# leaves attributes out of account (recurrent nodes, Resize, LRN), so that it is asked for these types only.
+_OPSET = 13
+_TRUSTED = {
+    *("Abs", "Acos", "Acosh", "And", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Clip", "Cos", "Cosh", "CumSum"),
+    *("DepthToSpace", "Elu", "Equal", "Erf", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "GatherElements"),
+    *("GatherND", "Gemm", "Greater", "GreaterOrEqual", "HardSigmoid", "IsInf", "IsNaN", "LeakyRelu", "Less"),
+    *("LessOrEqual", "Log", "LogSoftmax", "MatMul", "Max", "Mean", "Min", "Mod", "Neg", "NonZero", "Not", "OneHot"),
+    *("Or", "Pad", "Pow", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
+    *("ReduceSum", "ReduceSumSquare", "Relu", "Round", "ScatterElements", "ScatterND", "Selu", "Sigmoid", "Sign"),
+    *("Sin", "Sinh", "Size", "Softmax", "Softplus", "Softsign", "SpaceToDepth", "Split", "Sqrt", "Sum", "Tan", "Tanh"),
+    *("Tile", "TopK", "Transpose", "Trilu", "Where", "Xor"),
+}
+
+
+@dataclass(frozen=True)
+class Folding:
+    """The nodes that depend on constants alone.
+
+    Attributes:
+        values: What they make, by node and name of the output, where it is known.
+        rest: All others.
+    """
+
+    values: dict[Place, dict[str, TensorProto]]
+    rest: list[tuple[Scope, int]]
+
+
+def fold(context: Context, skipped: Collection[Place]) -> Folding:
+    """Compute the nodes of a model that depend on constants alone, but not `skipped` ones, which a rewrite takes."""
+    found: dict[Place, dict[str, TensorProto]] = {}
+    nodes = list(constant_only_nodes(context.view))
+    rest: list[tuple[Scope, int]] = []
+    for scope, number in nodes:
+        if (scope.number, number) in skipped:
+            continue
+        node = scope.node(number)
+        try:
+            value = context.constants.value(scope, node.output[0] if len(node.output) == 1 else "")
+        except NotConstant:
+            # Before IR 4 no graph can have the initializers that several outputs become.
+            is_spelled = len(node.output) == 1 or context.view.model.ir_version >= FREE_INITIALIZERS_IR
+            is_trusted = scope.opsets.get("", 0) >= _OPSET and node.op_type in _TRUSTED
+            if is_spelled and normal_domain(node.domain) == "" and is_trusted:
+                rest.append((scope, number))
+            continue
+        found[scope.number, number] = {node.output[0]: numpy_helper.from_array(value, node.output[0])}
+    if rest:
+        found |= _evaluated(context, rest)
+    return Folding(found, [(scope, number) for scope, number in nodes if (scope.number, number) not in found])
+
+
+def _evaluated(context: Context, nodes: Iterable[tuple[Scope, int]]) -> dict[Place, dict[str, TensorProto]]:
+    """What onnx computes of nodes, in their order; those that it cannot compute, or not within limits, are missing."""
+    # Loaded here, and once: what a child loads is gone with it.
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        answer = in_child(lambda: _Evaluator(context, ReferenceEvaluator).run(nodes).SerializeToString(), _LIMITS)
+    except LimitError:
+        return {}
+    found: dict[Place, dict[str, TensorProto]] = {}
+    for tensor in GraphProto.FromString(answer).initializer:
+        scope, number, name = tensor.name.split(":", 2)
+        tensor.name = name
+        found.setdefault((int(scope), int(number)), {})[name] = tensor
+    return found
+
+
+class _Evaluator:
+    """Runs nodes one by one."""
+
+    def __init__(self, context: Context, evaluator: type[ReferenceEvaluator]) -> None:
+        self._context = context
+        self._evaluator = evaluator
+        self._values: dict[tuple[int, str], NDArray[np.generic]] = {}
+
+    def run(self, nodes: Iterable[tuple[Scope, int]]) -> GraphProto:
+        """The results as tensors called `scope:node:name`."""
+        made, room = GraphProto(), _MAX_BYTES
+        for scope, number in nodes:
+            try:
+                results = self._results(scope, number)
+                tensors = [numpy_helper.from_array(a, f"{scope.number}:{number}:{n}") for n, a in results.items()]
+            except Exception:  # noqa: BLE001, S112  # whatever its evaluator raises: onnx cannot compute the node
+                continue
+            room -= sum(tensor.ByteSize() for tensor in tensors)
+            if room < 0 or time.process_time() > _SECONDS:
+                break
+            self._values |= {(scope.number, name): array for name, array in results.items()}
+            made.initializer.extend(tensors)
+        return made
+
+    def _results(self, scope: Scope, number: int) -> Mapping[str, NDArray[np.generic]]:
+        node = NodeProto()
+        node.CopyFrom(scope.node(number))
+        node.domain = ""
+        inputs = {name: self._value(scope, name) for name in node.input if name}
+        names = [name for name in node.output if name]
+        graph = helper.make_graph(
+            [node],
+            "node",
+            [helper.make_value_info(name, helper.make_tensor_type_proto(0, None)) for name in inputs],
+            [helper.make_value_info(name, helper.make_tensor_type_proto(0, None)) for name in names],
+        )
+        opsets = [helper.make_opsetid("", scope.opsets[""])]
+        results = self._evaluator(helper.make_model(graph, opset_imports=opsets)).run(None, inputs)
+        if not all(isinstance(result, (np.ndarray, np.generic)) for result in results):
+            raise NotConstant("is a sequence")
+        return dict(zip(names, map(np.asarray, results), strict=True))
+
+    def _value(self, scope: Scope, name: str) -> NDArray[np.generic]:
+        found = scope.find(name)
+        if found is None:
+            raise NotConstant("is absent")
+        owner, maker = found
+        if (owner.number, name) in self._values:
+            return self._values[owner.number, name]
+        node = owner.node(maker) if maker >= 0 else None
+        values = [a.t for a in node.attribute if a.name == "value"] if node is not None and is_constant(node) else []
+        tensor = values[0] if values else owner.initializer(name)
+        if tensor is None:
+            return self._context.constants.value(owner, name)
+        count, bits = element_count(tensor), BITS.get(tensor.data_type)
+        if count is None or bits is None or count * bits > 8 * _MAX_BYTES or data_problem(tensor):
+            raise NotConstant("is too large")
+        return numpy_helper.to_array(with_data(tensor, self._context.folder))

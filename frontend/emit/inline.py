@@ -1,0 +1,36 @@
+"""Writes calls of local functions out: ATC does not expand them."""
+
+from __future__ import annotations
+
+import onnx.checker
+from onnx import ModelProto
+from onnx.onnx_cpp2py_export import inliner
+
+from opforge.codegen.errors import UserError
+from opforge.frontend.io.limits import LimitError, in_child, limits_for
+from opforge.frontend.io.load import parse_model
+from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
+from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, expanded_nodes
+
+
+def without_functions(model: ModelProto) -> ModelProto | None:
+    """A copy of a model in which only our own functions are calls; None when there are no others, or onnx fails."""
+    ours = [(function.domain, function.name) for function in model.functions if function.domain == OPFORGE_DOMAIN]
+    if len(ours) == len(model.functions) or expanded_nodes(model) > MAX_EXPANDED_NODES:
+        return None
+    data = model.SerializeToString()
+
+    def work() -> bytes:
+        try:
+            return inliner.inline_selected_functions(data, ours, True)
+        except (onnx.checker.ValidationError, RuntimeError, ValueError):
+            return b""
+
+    try:
+        inlined = parse_model(in_child(work, limits_for(len(data))), "model")
+        GraphView(inlined)
+    except (LimitError, UserError):
+        return None
+    # onnx keeps a function that has another opset than the model.
+    return inlined if all(function.domain == OPFORGE_DOMAIN for function in inlined.functions) else None

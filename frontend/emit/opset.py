@@ -1,0 +1,312 @@
+"""Another opset for a model: nodes whose spelling changed are respelled, those whose meaning changed are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx.defs
+from onnx import GraphProto, ModelProto, NodeProto, helper
+from onnx.defs import OpSchema
+
+from opforge.codegen.printing import shown
+from opforge.frontend.ir.constants import int_attribute, text_attribute
+from opforge.frontend.ir.graph import GraphView, Scope, key_text, node_name, normal_domain
+from opforge.frontend.ir.names import FreshNames
+from opforge.frontend.ir.onnx_nodes import constant
+from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
+from opforge.frontend.ir.value_types import ValueType, ValueTypes
+
+# ATC knows the standard operators of these versions; of newer ones a handful.
+ATC_OPSETS = range(8, 19)
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """An attribute that became an input.
+
+    Attributes:
+        since: Version with the input.
+        position: Its position.
+        is_number: Whether it is one number of the type of the first input, not a list of integers.
+    """
+
+    since: int
+    position: int = 1
+    is_number: bool = False
+
+
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+_MOVED: Mapping[str, Mapping[str, _Moved]] = {
+    **{name: {"axes": _Moved(13)} for name in ("ReduceSum", "Squeeze", "Unsqueeze")},
+    **{f"Reduce{name}": {"axes": _Moved(18)} for name in _REDUCTIONS},
+    "Clip": {"min": _Moved(11, 1, is_number=True), "max": _Moved(11, 2, is_number=True)},
+    "Pad": {"pads": _Moved(11), "value": _Moved(11, 2, is_number=True)},
+    "Slice": {"starts": _Moved(10, 1), "ends": _Moved(10, 2), "axes": _Moved(10, 3)},
+    "Split": {"split": _Moved(13)},
+    "TopK": {"k": _Moved(10)},
+}
+# Meaning, or more of the form than is respelled here, changed with these versions.
+_CHANGED: Mapping[str, tuple[int, ...]] = {"DFT": (20,), "GroupNormalization": (21,), "Resize": (11,), "Scan": (9,)}
+# Values that exist in these versions only.
+_RESIZE_ONLY = {"tf_half_pixel_for_nn": range(11, 13), "half_pixel_symmetric": range(19, 1000)}
+
+
+class _ProblemError(Exception):
+    """Why a node has no counterpart."""
+
+
+def current_opset(model: ModelProto) -> int | None:
+    """The version of ai.onnx that a model imports."""
+    return next((entry.version for entry in model.opset_import if normal_domain(entry.domain) == ""), None)
+
+
+def opset_problem(view: GraphView, types: ValueTypes, target: int) -> str:
+    """Why a model cannot be written in opset `target`; "" when it can."""
+    current = current_opset(view.model)
+    if current is None or current == target:
+        return ""
+    if others := [function for function in view.model.functions if function.domain != OPFORGE_DOMAIN]:
+        return f"the local function {shown(f'{others[0].domain}::{others[0].name}')} cannot be written out"
+    step = _Step(current, target, types, FreshNames(()))
+    for scope in view.scopes:
+        if scope.function is not None:
+            continue
+        for node in scope.body.node:
+            if normal_domain(node.domain) != "":
+                continue
+            copy = NodeProto()
+            copy.CopyFrom(node)
+            try:
+                step.respell(scope, copy)
+            except _ProblemError as problem:
+                name = shown(node_name(node))
+                return f"node {name} ({key_text(node)}) {problem}"
+    return ""
+
+
+def write_opset(model: ModelProto, types: ValueTypes, target: int) -> None:
+    """Write a model, in which `opset_problem` finds nothing, in another opset.
+
+    Args:
+        model: The model, which is changed.
+        types: Types of its values.
+        target: The version.
+    """
+    current = current_opset(model)
+    if current is None:
+        return
+    view = GraphView(model)
+    step = _Step(current, target, types, FreshNames(name for scope in view.scopes for name in scope.makers))
+    # Inner graphs first: the list of nodes around them is copied with them inside.
+    for scope in reversed(view.scopes):
+        if scope.function is not None or not isinstance(scope.body, GraphProto):
+            continue
+        nodes: list[NodeProto] = []
+        for node in scope.body.node:
+            if normal_domain(node.domain) == "":
+                nodes += step.respell(scope, node)
+            nodes.append(node)
+        if len(nodes) > len(scope.body.node):
+            del scope.body.node[:]
+            scope.body.node.extend(nodes)
+    for entry in model.opset_import:
+        if normal_domain(entry.domain) == "":
+            entry.version = target
+
+
+def _schema(op_type: str, version: int) -> OpSchema | None:
+    if not onnx.defs.has(op_type, max_inclusive_version=version, domain=""):
+        return None
+    return onnx.defs.get_schema(op_type, max_inclusive_version=version, domain="")
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The way from one version to another.
+
+    Attributes:
+        current: The version that a model has.
+        target: The one that it gets.
+        types: Types of its values.
+        names: Gives names to constants.
+    """
+
+    current: int
+    target: int
+    types: ValueTypes
+    names: FreshNames
+
+    def respell(self, scope: Scope, node: NodeProto) -> list[NodeProto]:
+        """Change a standard node in place; return the constants that it needs in front.
+
+        Raises:
+            _ProblemError: It cannot be written in the other version.
+        """
+        old = _schema(node.op_type, self.current)
+        if node.op_type == "Scatter" and self._rises_over(11):
+            node.op_type = "ScatterElements"
+        new = _schema(node.op_type, self.target)
+        if old is None or (new is not None and old.since_version == new.since_version and old.name == new.name):
+            # What the model's own opset does not know is another tool's invention, which no version explains.
+            return []
+        if new is None or new.deprecated:
+            raise _ProblemError(f"does not exist in opset {self.target}")
+        if len(node.input) < old.min_input or not node.output:
+            raise _ProblemError(f"has {len(node.input)} inputs and {len(node.output)} outputs, too few for any opset")
+        if any(self._crosses(version) for version in _CHANGED.get(node.op_type, ())):
+            raise _ProblemError(f"means something else in opset {self.target}")
+        if special := _SPECIAL.get(node.op_type):
+            special(self, scope, node)
+        made = self._moved(scope, node)
+        self._drop_defaults(node, old, new)
+        self._require(node, old, new)
+        return made
+
+    def _crosses(self, version: int) -> bool:
+        return (self.current < version) != (self.target < version)
+
+    def _rises_over(self, version: int) -> bool:
+        return self.current < version <= self.target
+
+    def _moved(self, scope: Scope, node: NodeProto) -> list[NodeProto]:
+        """Turn attributes into inputs."""
+        moved = _MOVED.get(node.op_type, {})
+        made = []
+        for attribute in list(node.attribute):
+            place = moved.get(attribute.name)
+            if place is None or not self._rises_over(place.since):
+                continue
+            if place.is_number:
+                known = self.types.of(scope, node.input[0])
+                if known.dtype not in ("float16", "float32", "float64"):
+                    raise _ProblemError(
+                        f"has the attribute {shown(attribute.name)}, which becomes an input of the type of"
+                        f" {shown(node.input[0])}, and that is {known}"
+                    )
+                value = np.array(attribute.f, known.dtype)
+            else:
+                numbers = [attribute.i] if attribute.type == attribute.INT else list(attribute.ints)
+                value = np.array(numbers, np.int64)
+            name = self.names.fresh(f"{node.output[0]}_{attribute.name}")
+            made.append(constant(name, value))
+            made[-1].name = f"{name}_constant"
+            node.input.extend([""] * (place.position + 1 - len(node.input)))
+            node.input[place.position] = name
+            node.attribute.remove(attribute)
+        return made
+
+    def _drop_defaults(self, node: NodeProto, old: OpSchema, new: OpSchema) -> None:
+        """Drop attributes that the other version lacks and that only say what it does anyway."""
+        for attribute in list(node.attribute):
+            known = old.attributes.get(attribute.name)
+            if attribute.name in new.attributes or known is None or attribute.type != known.default_value.type:
+                continue
+            if helper.get_attribute_value(attribute) == helper.get_attribute_value(known.default_value):
+                node.attribute.remove(attribute)
+
+    def _require(self, node: NodeProto, old: OpSchema, new: OpSchema) -> None:
+        if not new.min_input <= len(node.input) <= new.max_input:
+            raise _ProblemError(
+                f"has {len(node.input)} inputs, opset {self.target} takes {new.min_input} to {new.max_input}"
+            )
+        given = {attribute.name for attribute in node.attribute}
+        for name in given:
+            if name not in new.attributes:
+                raise _ProblemError(f"has the attribute {shown(name)}, which opset {self.target} does not know")
+        for name in set(old.attributes) & set(new.attributes) - given:
+            if old.attributes[name].default_value != new.attributes[name].default_value:
+                raise _ProblemError(f"relies on the default of {shown(name)}, which is another in opset {self.target}")
+        if required := [n for n, attribute in new.attributes.items() if attribute.required and n not in given]:
+            raise _ProblemError(f"has no attribute {shown(required[0])}, which opset {self.target} needs")
+
+    def batch_normalization(self, scope: Scope, node: NodeProto) -> None:
+        """Inference means the same everywhere; training got other outputs."""
+        del scope
+        if self._crosses(14) and len([name for name in node.output if name]) > 1:
+            raise _ProblemError(f"is in training mode, which means something else in opset {self.target}")
+
+    def dropout(self, scope: Scope, node: NodeProto) -> None:
+        """Without training mode the ratio has no effect."""
+        del scope
+        if self._rises_over(12):
+            _remove(node, "ratio")
+
+    def softmax(self, scope: Scope, node: NodeProto) -> None:
+        """Until opset 12 all axes from `axis` on are one; that is the same where it is the last one."""
+        if not self._crosses(13):
+            return
+        known = self.types.of(scope, node.input[0])
+        given = int_attribute(node, "axis")
+        axis = given if given is not None else 1 if self.current < 13 else -1
+        if known.shape is None or axis % max(len(known.shape), 1) != len(known.shape) - 1:
+            raise _ProblemError(
+                f"works along axis {axis} of {shown(node.input[0])}, which is {known};"
+                f" opset {self.target} means the same for the last axis only"
+            )
+        _set(node, "axis", len(known.shape) - 1 if self.target < 13 else -1)
+
+    def roi_align(self, scope: Scope, node: NodeProto) -> None:
+        """The old form shifts nothing."""
+        del scope
+        if self._rises_over(16):
+            _set(node, "coordinate_transformation_mode", "output_half_pixel")
+        elif self._crosses(16):
+            if text_attribute(node, "coordinate_transformation_mode") != "output_half_pixel":
+                raise _ProblemError(f"shifts coordinates, which opset {self.target} does not know")
+            _remove(node, "coordinate_transformation_mode")
+
+    def grid_sample(self, scope: Scope, node: NodeProto) -> None:
+        """The modes got other names, and grids other ranks."""
+        if not self._crosses(20):
+            return
+        known: ValueType = self.types.of(scope, node.input[0])
+        if known.shape is None or len(known.shape) != 4:
+            raise _ProblemError(f"samples {shown(node.input[0])}, which is {known}; opset {self.target} takes rank 4")
+        newer = {"bilinear": "linear", "bicubic": "cubic", "": "linear"}
+        older = {"linear": "bilinear", "cubic": "bicubic", "": "bilinear"}
+        mode = text_attribute(node, "mode")
+        _set(node, "mode", (newer if self.current < 20 else older).get(mode, mode))
+
+    def resize(self, scope: Scope, node: NodeProto) -> None:
+        """Some ways to transform coordinates exist in some versions only."""
+        del scope
+        mode = text_attribute(node, "coordinate_transformation_mode")
+        if mode in _RESIZE_ONLY and self.target not in _RESIZE_ONLY[mode]:
+            raise _ProblemError(f"transforms coordinates by {shown(mode)}, unknown in opset {self.target}")
+
+    def split(self, scope: Scope, node: NodeProto) -> None:
+        """Equal parts have to be asked for since opset 18."""
+        del scope
+        sizes = len(node.input) > 1 or any(attribute.name == "split" for attribute in node.attribute)
+        if self._rises_over(18) and not sizes:
+            _set(node, "num_outputs", len(node.output))
+
+    def pad(self, scope: Scope, node: NodeProto) -> None:
+        """Wrapping is new."""
+        del scope
+        if text_attribute(node, "mode") == "wrap" and self.target < 19:
+            raise _ProblemError(f"has the mode 'wrap', which opset {self.target} does not know")
+
+
+_SPECIAL: Mapping[str, Callable[[_Step, Scope, NodeProto], None]] = {
+    "BatchNormalization": _Step.batch_normalization,
+    "Dropout": _Step.dropout,
+    "GridSample": _Step.grid_sample,
+    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _Step.softmax),
+    "Pad": _Step.pad,
+    "Resize": _Step.resize,
+    "RoiAlign": _Step.roi_align,
+    "Split": _Step.split,
+}
+
+
+def _remove(node: NodeProto, name: str) -> None:
+    for attribute in [attribute for attribute in node.attribute if attribute.name == name]:
+        node.attribute.remove(attribute)
+
+
+def _set(node: NodeProto, name: str, value: int | str) -> None:
+    _remove(node, name)
+    node.attribute.append(helper.make_attribute(name, value))

@@ -1,0 +1,1 @@
+"""Read graphs of torch.fx."""

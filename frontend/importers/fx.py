@@ -1,0 +1,290 @@
+"""Graphs of torch.fx in: those of AOTAutograd, make_fx, torch.export and symbolic_trace.
+
+PyTorch itself is not imported: nodes, targets and symbolic sizes are asked for what they say of themselves. The nodes
+that call a function which could be ours become an ONNX model, in the form in which an exporter would leave them, and go
+the same way as any other model. What surrounds them stays with PyTorch: values that they read from it are inputs of the
+model, values that it reads from them are outputs.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, ValueInfoProto, helper
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.spec.model import OpSpec
+from opforge.frontend.ir.onnx_nodes import constant
+from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
+from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.value_types import ELEMENT_TYPES, ValueType
+from opforge.frontend.pipeline import Conversion, Left, convert
+from opforge.frontend.rules.aten import ATEN_DOMAIN
+
+from .fx_patterns import is_pattern, pattern_nodes, writes
+from .torch_forms import TorchForm, torch_forms
+
+# An OpOverload calls itself `aten.name.overload`, an OpOverloadPacket `aten.name`.
+_TARGET = re.compile(r"(\w+)\.(\w+)(?:\.(\w+))?\Z")
+_OPSET = 18
+_IR_VERSION = 10
+_CONSTANT_TYPES = {f"torch.{word}" for word in ("int32", "int64", "float32", "float16")}
+# Larger tensors of a module are inputs of the model.
+_MAX_ELEMENTS = 1 << 16
+
+
+def from_fx(
+    graph_module: Any,
+    *,
+    patterns: bool = False,
+    domain: str = OPFORGE_DOMAIN,
+    specs: Sequence[OpSpec] | None = None,
+) -> Conversion:
+    """Find our operators in a graph of torch.fx.
+
+    Args:
+        graph_module: A GraphModule, a Graph or an ExportedProgram; not changed.
+        patterns: Also look at sums over dims and at scatters that add.
+        domain: Domain of our nodes in the model: "opforge", with function bodies, "npu" or "ai.onnx".
+        specs: The operators; default: those of the project.
+
+    Returns:
+        The conversion. Its model holds our nodes alone, under the names of the FX nodes; entries of `mapped` have FX
+        names as inputs, None for what is absent or no node of the graph.
+
+    Raises:
+        UserError: The argument has no graph.
+    """
+    specs = project_specs() if specs is None else specs
+    nodes = _nodes_of(graph_module)
+    forms = torch_forms(specs)
+    left: list[Left] = []
+    known: list[tuple[Any, _Bound | None]] = []
+    for node in nodes:
+        if patterns and is_pattern(node):
+            known.append((node, None))
+        if _key(node) not in forms:
+            continue
+        op_type = forms[_key(node)][0].operator
+        bound = _bind(node, forms[_key(node)], next(spec for spec in specs if spec.op_type == op_type))
+        if isinstance(bound, str):
+            left.append(Left(node.name, op_type, bound))
+        else:
+            known.append((node, bound))
+    tensors = _tensors(graph_module, nodes)
+    importer = _Importer(known, tensors)
+    conversion = convert(importer.model(), patterns=patterns, domain=domain, specs=specs)
+    if conversion.left or importer.left:
+        left += [*importer.left, *conversion.left]
+        refused = {entry.node for entry in left}
+        importer = _Importer([entry for entry in known if entry[0].name not in refused], tensors)
+        conversion = convert(importer.model(), patterns=patterns, domain=domain, specs=specs)
+    names = {node.name for node in nodes}
+    mapped = [replace(e, inputs=[name if name in names else None for name in e.inputs]) for e in conversion.mapped]
+    calls = sum(node.op.startswith("call_") for node in nodes)
+    return replace(conversion, mapped=mapped, left=left, nodes_before=calls)
+
+
+def _nodes_of(graph_module: Any) -> list[Any]:
+    module = getattr(graph_module, "graph_module", graph_module)
+    nodes = getattr(getattr(module, "graph", module), "nodes", None)
+    if not isinstance(nodes, Iterable):
+        raise UserError(
+            f"from_fx: got {type(graph_module).__name__}, expected a GraphModule, Graph or ExportedProgram; trace the"
+            " model with torch.export.export, make_fx or torch.fx.symbolic_trace"
+        )
+    return list(nodes)
+
+
+def _tensors(graph_module: Any, nodes: Iterable[Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """Tensors that a module, or an exported program, holds itself, by name of the node that reads them."""
+    lifted = getattr(getattr(graph_module, "graph_signature", None), "inputs_to_lifted_tensor_constants", {})
+    found = {name: graph_module.constants[target] for name, target in lifted.items()}
+    written = {str(_origin(node).target) for node in nodes if writes(node)}
+    for node in nodes:
+        value = graph_module
+        for word in str(node.target).split(".") if node.op == "get_attr" else ():
+            value = getattr(value, word, None)
+        if node.op == "get_attr" and str(node.target) not in written and hasattr(value, "detach"):
+            is_made = "_tensor_constant" in str(node.target)
+            if is_made or not str(value.dtype).startswith("torch.float"):
+                found[node.name] = value
+    return {name: value.detach().cpu().numpy() for name, value in found.items() if _is_small(value)}
+
+
+def _origin(node: Any) -> Any:
+    """What a call reads first, the call before that, and so on, up to the start."""
+    while node.args and _is_node(node.args[0]):
+        node = node.args[0]
+    return node
+
+
+def _is_small(value: Any) -> bool:
+    """Whether a tensor can be a list of groups or rows, or what rows are added onto, which numpy knows the type of."""
+    return str(value.dtype) in _CONSTANT_TYPES and value.numel() <= _MAX_ELEMENTS
+
+
+def _key(node: Any) -> tuple[str, str]:
+    """(namespace, name) of the function that a node calls; empty for what is no operator of PyTorch."""
+    match = _TARGET.match(str(node.target)) if node.op == "call_function" else None
+    return (match[1], match[2]) if match and match[3] in (None, "default") else ("", "")
+
+
+@dataclass
+class _Bound:
+    """The arguments of a call by the names of its schema."""
+
+    spec: OpSpec
+    form: TorchForm
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _bind(node: Any, forms: Sequence[TorchForm], spec: OpSpec) -> _Bound | str:
+    """The schema that fits the arguments of a call, or why none does."""
+    for form in forms:
+        values = dict(zip(form.args, node.args, strict=False)) | dict(node.kwargs)
+        repeated = len(values) < len(node.args) + len(node.kwargs)
+        if not repeated and set(values) <= set(form.args) and len(node.args) <= len(form.args):
+            names = list(form.args)
+            if all(name in values for name in names[: form.least_args(spec)]):
+                return _Bound(spec, form, {name: values.get(name) for name in names})
+    given = ", ".join([*(["..."] * len(node.args)), *node.kwargs])
+    expected = " or ".join(f"({', '.join(form.args)})" for form in forms)
+    return f"has arguments ({given}), expected {expected}"
+
+
+def _is_node(value: object) -> bool:
+    return hasattr(value, "op") and hasattr(value, "name") and hasattr(value, "target")
+
+
+def _known_int(value: Any) -> int | None:
+    """The number that an argument, a size or the value of a node is; None when only a run tells."""
+    if _is_node(value):
+        return _known_int(value.meta.get("val"))
+    if isinstance(value, int):
+        return value
+    # torch.SymInt: one that has been specialised knows its number.
+    known = getattr(getattr(value, "node", None), "maybe_as_int", lambda: None)()
+    return known if isinstance(known, int) else None
+
+
+def _type_of(value: Any) -> ValueType:
+    """Element type and dims of a traced tensor, as far as tracing recorded them."""
+    dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    shape = getattr(value, "shape", None)
+    dims = None if shape is None else tuple(_known_int(dim) for dim in shape)
+    return ValueType(dtype if dtype in ELEMENT_TYPES else None, dims)
+
+
+def _traced(node: Any) -> Any:
+    return node.meta.get("val", node.meta.get("tensor_meta"))
+
+
+class _Importer:
+    """Writes bound calls as ONNX nodes."""
+
+    def __init__(self, calls: Sequence[tuple[Any, _Bound | None]], tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        self.left: list[Left] = []
+        self.inputs: dict[str, ValueInfoProto] = {}
+        self.nodes: list[NodeProto] = []
+        self.outputs: list[ValueInfoProto] = []
+        # Value by FX name; a second `getitem` of one result stands for the first.
+        self._values: dict[str, str] = {}
+        self._calls = {node.name for node, _ in calls}
+        for node, bound in calls:
+            if bound is None:
+                self._add_pattern(node, tensors)
+            else:
+                self._add(node, bound)
+
+    def model(self) -> ModelProto:
+        """All calls, in the order of the graph."""
+        graph = helper.make_graph(self.nodes, "fx", list(self.inputs.values()), self.outputs)
+        domains: Collection[str] = dict.fromkeys(filter(None, (node.domain for node in self.nodes)))
+        opsets = [helper.make_opsetid("", _OPSET), *(helper.make_opsetid(domain, 1) for domain in domains)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+
+    def _add_pattern(self, node: Any, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        made = pattern_nodes(node, self._value, lambda read: _type_of(_traced(read)), tensors)
+        if isinstance(made, str):
+            self.left.append(Left(node.name, "GroupedBiasAddGrad", made))
+            return
+        made[-1].name = node.name
+        self.nodes += made
+        self._values[node.name] = node.name
+        self._leave(node, node.name, _type_of(_traced(node)))
+
+    def _add(self, node: Any, bound: _Bound) -> None:
+        form = bound.form
+        given = [self._argument(node, name, value) for name, value in bound.values.items()]
+        while not given[-1]:
+            given.pop()
+        domain = ATEN_DOMAIN if form.namespace == "aten" else form.namespace
+        self.nodes.append(
+            helper.make_node(form.name, given, self._results(node, len(bound.spec.outputs)), node.name, domain=domain)
+        )
+
+    def _argument(self, node: Any, name: str, value: Any) -> str:
+        """The value that an argument is in the model."""
+        if value is None:
+            return ""
+        number = _known_int(value)
+        if number is not None:
+            return self._constant(f"{node.name}.{name}", np.array(value if isinstance(value, bool) else number))
+        if isinstance(value, (list, tuple)):
+            numbers = [_known_int(item) for item in value]
+            if None not in numbers:
+                return self._constant(f"{node.name}.{name}", np.array(numbers, np.int64))
+            return self._input(f"{node.name}.{name}", ValueType("int64", (len(numbers),)))
+        if not _is_node(value):
+            return self._constant(f"{node.name}.{name}", np.array(str(value)))
+        return self._value(value)
+
+    def _value(self, node: Any) -> str:
+        """The value that a node of the graph is in the model."""
+        return self._values.get(node.name) or self._input(node.name, _type_of(_traced(node)))
+
+    def _constant(self, name: str, value: np.ndarray[Any, Any]) -> str:
+        self.nodes.append(constant(name, value))
+        return name
+
+    def _input(self, name: str, known: ValueType) -> str:
+        if name not in self.inputs:
+            self.inputs[name] = _declaration(name, known)
+        return name
+
+    def _results(self, node: Any, count: int) -> list[str]:
+        """Names of the outputs of a call; "" for one of several that nobody takes."""
+        if count == 1:
+            self._values[node.name] = node.name
+            self._leave(node, node.name, _type_of(_traced(node)))
+            return [node.name]
+        names = [""] * count
+        for user in node.users:
+            if user.target is not operator.getitem or user.args[1] not in range(count):
+                # Somebody takes the tuple as it is.
+                names = [name or f"{node.name}.{index}" for index, name in enumerate(names)]
+                self.outputs += [_declaration(name, ValueType()) for name in names if name.startswith(f"{node.name}.")]
+                break
+            index = user.args[1]
+            if not names[index]:
+                names[index] = user.name
+                self._leave(user, user.name, _type_of(_traced(user)))
+            self._values[user.name] = names[index]
+        return names if any(names) else [f"{node.name}.0", *names[1:]]
+
+    def _leave(self, node: Any, name: str, known: ValueType) -> None:
+        """Make a value an output, unless only calls in the model read it."""
+        if not node.users or any(user.name not in self._calls for user in node.users):
+            self.outputs.append(_declaration(name, known))
+
+
+def _declaration(name: str, known: ValueType) -> ValueInfoProto:
+    if known.dtype is None:
+        return ValueInfoProto(name=name)
+    return helper.make_tensor_value_info(name, ELEMENT_TYPES[known.dtype], known.shape)

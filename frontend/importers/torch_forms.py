@@ -1,0 +1,117 @@
+"""Functions of PyTorch that our operators compute, and how their arguments become a call of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from opforge.codegen.spec.model import OpSpec
+from opforge.frontend.ir.attributes import AttrValue
+
+
+@dataclass(frozen=True)
+class TorchForm:
+    """One schema of a function of PyTorch.
+
+    Attributes:
+        namespace: "aten", "npu".
+        name: Name of the function, without overload.
+        operator: op type of our operator.
+        args: Parameter of ours by argument of the schema, in its order; "" for an argument that is only checked.
+        attrs: Attributes of ours that the schema has no argument for.
+        demands: Values that arguments must have, because ours knows no others.
+        ones: Parameters of ours that the schema has no argument for and that are [1.0] then.
+    """
+
+    namespace: str
+    name: str
+    operator: str
+    args: Mapping[str, str]
+    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+    demands: Mapping[str, AttrValue] = field(default_factory=dict)
+    ones: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """`aten::embedding_backward`."""
+        return f"{self.namespace}::{self.name}"
+
+    def least_args(self, spec: OpSpec) -> int:
+        """How many arguments a call has at least: all up to the last one that may not be left out."""
+        optional = {tensor.name for tensor in spec.inputs if tensor.optional}
+        return max(n for n, parameter in enumerate(self.args.values(), start=1) if parameter not in optional)
+
+
+# Schemas that say the same with other arguments than those of the specs.
+_FURTHER_FORMS = (
+    TorchForm(
+        "aten",
+        "embedding_backward",
+        "EmbeddingDenseBackward",
+        {
+            "grad": "grad",
+            "indices": "indices",
+            "num_weights": "num_weights",
+            "padding_idx": "padding_idx",
+            "scale_grad_by_freq": "scale_grad_by_freq",
+            "sparse": "",
+        },
+        demands={"sparse": False},
+    ),
+    # Until PyTorch 1.12 the caller divided by the count: a count of one keeps the means as they are.
+    TorchForm(
+        "aten",
+        "batch_norm_backward_elemt",
+        "BatchNormElemtBackward",
+        {
+            "grad_out": "grad_out",
+            "input": "input",
+            "mean": "mean",
+            "invstd": "invstd",
+            "weight": "weight",
+            "mean_dy": "sum_dy",
+            "mean_dy_xmu": "sum_dy_xmu",
+        },
+        ones=("counter",),
+    ),
+)
+
+
+def torch_forms(specs: Iterable[OpSpec]) -> dict[tuple[str, str], list[TorchForm]]:
+    """Forms by namespace and name; those of one name differ in their arguments."""
+    known = {spec.op_type: spec for spec in specs}
+    forms = []
+    for spec in known.values():
+        for target in spec.torch.targets:
+            namespace, name, _overload = target.target.split(".")
+            forms.append(TorchForm(namespace, name, spec.op_type, target.args, target.attrs))
+    found: dict[tuple[str, str], list[TorchForm]] = {}
+    for form in (*forms, *(form for form in _FURTHER_FORMS if form.operator in known)):
+        found.setdefault((form.namespace, form.name), []).append(form)
+    return found
+
+
+def chosen_form(forms: Sequence[TorchForm], spec: OpSpec, count: int) -> TorchForm | None:
+    """The form that a call with that many positional arguments has."""
+    return next((form for form in forms if form.least_args(spec) <= count <= len(form.args)), None)
+
+
+class ScalarProblem(Exception):  # noqa: N818  # an answer, not a failure
+    """Why an argument is not what an attribute takes."""
+
+
+def scalar(value: object, attr_type: str) -> AttrValue:
+    """A Python scalar as an attribute of ours.
+
+    Raises:
+        ScalarProblem: It is of another kind; "got .., expected ..".
+    """
+    if attr_type == "bool" and isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    if attr_type == "int" and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if attr_type == "string" and isinstance(value, str):
+        return value
+    if attr_type == "float" and isinstance(value, float):
+        return value
+    raise ScalarProblem(f"got {value!r}, expected {attr_type}")

@@ -1,0 +1,1 @@
+"""Read and write models and arrays, within limits."""

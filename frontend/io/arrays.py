@@ -1,0 +1,173 @@
+"""Arrays of model inputs and outputs: npz files without pickle, bfloat16 included, checked against the model.
+
+numpy's file format has no bfloat16. An output of that type is stored as its bit patterns in uint16; as input, uint16
+and what `numpy.savez` makes of an `ml_dtypes.bfloat16` array (2-byte void) are taken as bit patterns:
+`loaded["y"].view(ml_dtypes.bfloat16)` gives the numbers.
+"""
+
+from __future__ import annotations
+
+import difflib
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import NewFile, open_regular
+from opforge.codegen.printing import first_line, path_text, shown
+from opforge.frontend.ir.value_types import value_type
+
+Array = NDArray[np.generic]
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+# How files of numpy begin.
+_ZIP, _NPY = b"PK", b"\x93NUMPY"
+# Types that neither numpy nor ml_dtypes calls by the word of the spec language.
+_OTHER_NAMES = {"string": "object"}
+
+
+@dataclass(frozen=True)
+class InputType:
+    """What a model declares of one input.
+
+    Attributes:
+        dtype: numpy dtype; None when the model does not say.
+        dims: Size, name or nothing per dim; None when not even the rank is declared.
+        optional: Whether an initializer stands in when no array is given.
+    """
+
+    dtype: np.dtype[np.generic] | None
+    dims: tuple[int | str | None, ...] | None
+    optional: bool
+
+    def __str__(self) -> str:
+        shape = "any shape" if self.dims is None else f"[{', '.join('?' if d is None else str(d) for d in self.dims)}]"
+        return f"{self.dtype or 'any dtype'} {shape}"
+
+
+def numpy_dtype(word: str) -> np.dtype[np.generic] | None:
+    """The numpy dtype of a dtype word; None for a type that arrays cannot have."""
+    scalar = getattr(ml_dtypes, word, None)
+    try:
+        return np.dtype(scalar or _OTHER_NAMES.get(word, word))
+    except TypeError:
+        return None
+
+
+def input_types(model: ModelProto) -> dict[str, InputType]:
+    """The inputs of a model in order."""
+    defaults = {tensor.name for tensor in model.graph.initializer}
+    found = {}
+    for value in model.graph.input:
+        known = value_type(value.type)
+        dims: tuple[int | str | None, ...] | None = None
+        if known.shape is not None:
+            names = [dim.dim_param for dim in value.type.tensor_type.shape.dim]
+            dims = tuple(
+                size if size is not None else name or None for size, name in zip(known.shape, names, strict=True)
+            )
+        found[value.name] = InputType(numpy_dtype(known.dtype) if known.dtype else None, dims, value.name in defaults)
+    return found
+
+
+def check_inputs(arrays: Mapping[str, Array], types: Mapping[str, InputType], where: object) -> dict[str, Array]:
+    """Check arrays against the model's inputs; bfloat16 bit patterns become bfloat16.
+
+    Raises:
+        UserError: An array is missing, unknown, or of another dtype or shape; names every problem, one a line.
+    """
+    problems = []
+    for name in arrays:
+        if name not in types:
+            close = difflib.get_close_matches(name, types, 1)
+            hint = f"; did you mean {shown(close[0])}?" if close else ""
+            expected = ", ".join(map(shown, types)) or "none"
+            problems.append(f"{where}: {shown(name)} is no input of the model, expected {expected}{hint}")
+    checked: dict[str, Array] = {}
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, expected_type in types.items():
+        if name not in arrays:
+            if not expected_type.optional:
+                problems.append(f"{where}: input {shown(name)} is missing, expected {expected_type}")
+            continue
+        array = np.asarray(arrays[name])
+        if expected_type.dtype == _BFLOAT16 and array.dtype in (np.dtype(np.uint16), np.dtype("V2")):
+            array = array.view(_BFLOAT16)
+        problem = _mismatch(array, expected_type, sizes, name)
+        if problem:
+            problems.append(f"{where}: input {shown(name)} has {array.dtype} {list(array.shape)}, {problem}")
+        checked[name] = array
+    if problems:
+        raise UserError("\n".join(problems))
+    return checked
+
+
+def _mismatch(array: Array, expected: InputType, sizes: dict[str, tuple[int, str]], name: str) -> str:
+    if expected.dtype is not None and array.dtype != expected.dtype:
+        return f"expected {expected}; convert it with .astype"
+    if expected.dims is None:
+        return ""
+    if len(expected.dims) != array.ndim:
+        return f"expected {expected}"
+    for dim, size in zip(expected.dims, array.shape, strict=True):
+        if isinstance(dim, int) and dim != size:
+            return f"expected {expected}"
+        if isinstance(dim, str):
+            first, owner = sizes.setdefault(dim, (size, name))
+            if first != size:
+                return f"expected {expected}, where {dim} is {first} in {shown(owner)}"
+    return ""
+
+
+def load_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
+    """Read arrays from an npz file; nothing in it is executed.
+
+    Args:
+        path: The file.
+        names: Inputs of the model; arrays with other names are listed but not read.
+
+    Raises:
+        UserError: The file is no npz file, or an array is damaged or holds Python objects.
+    """
+    wanted = set(names)
+    with open_regular(path, "inputs") as file:
+        if not file.read(len(_NPY)).startswith((_ZIP, _NPY)):
+            # numpy would take it for pickled objects.
+            raise UserError(
+                f"{path_text(path)}: cannot read the inputs: it is no archive of arrays; expected an .npz file as"
+                " numpy.savez writes it"
+            )
+        file.seek(0)
+        try:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise UserError(
+                    f"{path_text(path)}: got a single array, expected an .npz file with one array per input"
+                )
+            with archive:
+                return {name: archive[name] if name in wanted else np.empty(0) for name in archive.files}
+        except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, MemoryError, NotImplementedError) as error:
+            reason = "it holds Python objects" if "pickle" in str(error) else first_line(error)
+            raise UserError(
+                f"{path_text(path)}: cannot read the inputs: {reason}; expected an .npz file as numpy.savez writes it"
+            ) from error
+
+
+def arrays_file(path: Path, arrays: Mapping[str, Array]) -> NewFile:
+    """An npz file with arrays under exactly their names."""
+
+    def fill(file: BinaryIO) -> None:
+        # numpy.savez takes names as Python keywords, of which "file" is its own.
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+            for name, array in arrays.items():
+                plain = array.view(np.uint16) if array.dtype == _BFLOAT16 else array
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asarray(plain, order="C"), allow_pickle=False)
+
+    return NewFile(path, fill, "outputs")

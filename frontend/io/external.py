@@ -1,0 +1,244 @@
+"""External tensor data: where it may lie, and how it follows a model into another folder.
+
+Only the model's own folder may hold it: a location that leaves the folder, by `..`, an absolute path or a link, is
+refused, as is anything but a regular file. `onnx.load` refuses linked data files too, so a copy is never a link.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path, PurePosixPath
+from shutil import disk_usage
+from typing import BinaryIO
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import NewFile, open_inside, stream, write_files
+from opforge.codegen.printing import path_text, shown
+
+from .onnx_proto import GraphProto, ModelProto, NodeProto, TensorProto
+from .progress import progress
+from .tensor_data import BITS, element_count
+
+_CHUNK_BYTES = 1 << 24
+_PERMISSIONS = 0o777
+
+
+@dataclass(frozen=True)
+class ExternalData:
+    """The place of one tensor's data.
+
+    Attributes:
+        location: Path relative to the model's folder.
+        offset: First byte.
+        length: Bytes; None means up to the end of the file.
+    """
+
+    location: str
+    offset: int
+    length: int | None
+
+
+def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
+    """Every tensor of a model: initializers and attributes, in subgraphs and functions too."""
+    for graph in (model.graph, *(g for info in model.training_info for g in (info.initialization, info.algorithm))):
+        yield from _graph_tensors(graph)
+    for function in model.functions:
+        yield from _node_tensors(function.node)
+
+
+def _graph_tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield sparse.values
+        yield sparse.indices
+    yield from _node_tensors(graph.node)
+
+
+def _node_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            if attribute.HasField("g"):
+                yield from _graph_tensors(attribute.g)
+            for graph in attribute.graphs:
+                yield from _graph_tensors(graph)
+
+
+def is_external(tensor: TensorProto) -> bool:
+    """Whether the data of a tensor lies in a file of its own."""
+    return tensor.data_location == TensorProto.EXTERNAL
+
+
+def external_data(tensor: TensorProto, where: str) -> ExternalData:
+    """Read the entries of an external tensor.
+
+    Raises:
+        UserError: There is no location, a number is none, or an entry is there twice.
+    """
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    if len(entries) < len(tensor.external_data):
+        raise UserError(f"{where}: external data has an entry twice, expected each once")
+    numbers = {}
+    for key in ("offset", "length"):
+        text = entries.get(key)
+        if text is not None and not (isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 20):
+            raise UserError(f"{where}: external data has {key} {shown(text)}, expected a number of bytes from 0")
+        numbers[key] = None if text is None else int(text)
+    location = entries.get("location")
+    # protobuf hands out bytes when a string is no UTF-8.
+    if not location or not isinstance(location, str):
+        got = "no location" if not location else f"the location {shown(location)}, which is not UTF-8 text"
+        raise UserError(f"{where}: external data has {got}, expected a file name in the model's folder")
+    return ExternalData(location, numbers["offset"] or 0, numbers["length"])
+
+
+def check_external_data(model: ModelProto, path: Path) -> dict[str, int]:
+    """Check that all external data of the model at `path` is complete and inside the model's folder; read nothing.
+
+    Returns:
+        Size of each file that holds it, by location.
+
+    Raises:
+        UserError: A file is missing, too short, outside the folder, or no regular file.
+    """
+    sizes: dict[str, int] = {}
+    for tensor in tensors_of(model):
+        if not is_external(tensor):
+            continue
+        where = f"{path_text(path)}: tensor {shown(tensor.name)}"
+        data = external_data(tensor, where)
+        if data.location not in sizes:
+            with _open(path.parent, data.location, where) as file:
+                sizes[data.location] = os.fstat(file.fileno()).st_size
+        _check_extent(tensor, data, sizes[data.location], where)
+    return sizes
+
+
+def _open(folder: Path, location: str, where: str) -> BinaryIO:
+    """Open an external file; what its descriptor says and gives is that very file's, whatever happens to the name."""
+    relative = PurePosixPath(location)
+    place = f"{where}: external data {shown(location)}"
+    is_plain = not relative.is_absolute() and ".." not in relative.parts and relative.parts
+    if not is_plain or "\0" in location or "\\" in location:
+        raise UserError(f"{place} lies outside the model's folder; expected a relative path without '..'")
+    try:
+        file = open_inside(folder, location)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{place} cannot be read from {path_text(folder)}; put the file beside the model") from error
+    if file is None:
+        raise UserError(f"{place} is a link or no regular file; expected the file itself in the model's folder")
+    return file
+
+
+def _check_extent(tensor: TensorProto, data: ExternalData, size: int, where: str) -> None:
+    bits, count = BITS.get(tensor.data_type), element_count(tensor)
+    if bits is None or count is None:
+        dims = shown(list(tensor.dims[:9]))
+        raise UserError(f"{where}: data type {tensor.data_type} with dims {dims} cannot be external data")
+    needed = (count * bits + 7) // 8
+    length = size - data.offset if data.length is None else data.length
+    if data.offset + length > size or length < needed:
+        raise UserError(
+            f"{where}: external data {shown(data.location)} has {size} bytes; the tensor needs {needed} bytes"
+            f" at {data.offset} and declares {'the rest' if data.length is None else data.length}; the file is cut off"
+        )
+
+
+def read_external(tensor: TensorProto, folder: Path) -> bytes:
+    """The raw bytes of one external tensor, exactly as many as its shape needs.
+
+    Raises:
+        UserError: As `check_external_data`.
+    """
+    where = f"tensor {shown(tensor.name)}"
+    data = external_data(tensor, where)
+    with _open(folder, data.location, where) as file:
+        _check_extent(tensor, data, os.fstat(file.fileno()).st_size, where)
+        file.seek(data.offset)
+        return file.read((prod(tensor.dims) * BITS[tensor.data_type] + 7) // 8)
+
+
+def with_data(tensor: TensorProto, folder: Path | None) -> TensorProto:
+    """A tensor that holds its data: itself, or a copy that read it from `folder`.
+
+    Raises:
+        UserError: As `check_external_data`, or there is no folder.
+    """
+    if not is_external(tensor):
+        return tensor
+    if folder is None:
+        raise UserError("model: has external data; load it with onnx.load, or say in which folder it lies")
+    return TensorProto(
+        name=tensor.name, dims=tensor.dims, data_type=tensor.data_type, raw_data=read_external(tensor, folder)
+    )
+
+
+def locations(model: ModelProto) -> list[str]:
+    """The external files of a model, each once, in order of appearance."""
+    places = (external_data(tensor, shown(tensor.name)).location for tensor in tensors_of(model) if is_external(tensor))
+    return list(dict.fromkeys(places))
+
+
+def carry_external_data(files: Iterable[str], source: Path, target: Path) -> list[Path]:
+    """Stream external files of a model from folder `source` to folder `target`; return the files that are new.
+
+    A file that is there already is kept when it has the same bytes.
+
+    Raises:
+        UserError: A different file of that name is in the way.
+    """
+    new: list[Path] = []
+    try:
+        for location in files:
+            new += _carry(source, target, location)
+    except BaseException:
+        for path in new:
+            path.unlink(missing_ok=True)
+        raise
+    return new
+
+
+def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path]:
+    target = target_folder / location
+    place = path_text(target)
+    # A link in the target folder could lead the copy out of it.
+    if target.parent.resolve() != (target_folder.resolve() / location).parent:
+        raise UserError(f"{place}: lies behind a link, the model's external data must go there; choose another folder")
+    if target.is_symlink() or (target.exists() and not target.is_file()):
+        raise UserError(f"{place}: is a link or no regular file, the model's external data must go there; remove it")
+    with _open(source_folder, location, path_text(target)) as reader:
+        if target.exists():
+            if not _same_bytes(reader, target):
+                raise UserError(
+                    f"{place}: holds other data than {path_text(source_folder / location)}, which must go there; choose"
+                    " another folder"
+                )
+            return []
+        target.parent.mkdir(parents=True, exist_ok=True)
+        found = os.fstat(reader.fileno())
+        size, free = found.st_size, disk_usage(target.parent).free
+        if size > free:
+            raise UserError(f"{place}: needs {size} bytes for the model's external data, {free} are free; make room")
+        with progress(f"copying {target.name}", size) as advance:
+
+            def fill(writer: BinaryIO) -> None:
+                stream(reader.fileno(), writer.fileno(), advance)
+
+            write_files([NewFile(target, fill, "external data", found.st_mode & _PERMISSIONS)])
+    return [target]
+
+
+def _same_bytes(first: BinaryIO, path: Path) -> bool:
+    if path.stat().st_size != os.fstat(first.fileno()).st_size:
+        return False
+    with path.open("rb") as second, progress(f"comparing {path.name}", path.stat().st_size) as advance:
+        while chunk := first.read(_CHUNK_BYTES):
+            if chunk != second.read(_CHUNK_BYTES):
+                return False
+            advance(first.tell())
+    return True

@@ -1,0 +1,114 @@
+"""Reads model files. A file is hostile until proven otherwise: every mistake is one `UserError`, nothing hangs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import read_regular
+from opforge.codegen.printing import path_text, shown
+from opforge.frontend.ir.graph import GraphView
+
+from .external import check_external_data
+from .limits import allow_more, parsed_bytes, parsing
+from .onnx_proto import ModelProto
+
+# onnx cannot look up operators of a later one.
+_MAX_VERSION = 2**31 - 1
+# protobuf cannot hold more in one message.
+_MAX_MODEL_BYTES = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class SourceModel:
+    """A model as it came from a file.
+
+    Attributes:
+        path: The file.
+        data: Its bytes.
+        model: The same, parsed; external data stays external.
+        external: Size of each file that holds external data, by its place in the model's folder.
+    """
+
+    path: Path
+    data: bytes
+    model: ModelProto
+    external: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def view(self) -> GraphView:
+        """Its index, for those who do not change the model."""
+        return GraphView(self.model, path_text(self.path))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the model and of its external data."""
+        return len(self.data) + sum(self.external.values())
+
+
+def parse_model(data: bytes, where: object) -> ModelProto:
+    """Parse a serialized ONNX model; `where` stands in front of messages.
+
+    Raises:
+        UserError: The bytes are empty, cut off, or something else than an ONNX model.
+    """
+    if not data:
+        raise UserError(f"{where}: the file is empty; expected an ONNX model")
+    try:
+        with parsing(len(data)):
+            model = ModelProto.FromString(data)
+    except (DecodeError, MemoryError) as error:
+        if isinstance(error, MemoryError) or "alloc failed" in str(error):
+            raise UserError(
+                f"{where}: the messages in its {len(data)} bytes take far more memory than those of exported models; if"
+                f" the model is what it should be, {allow_more(parsed_bytes(len(data)))}"
+            ) from error
+        raise UserError(
+            f"{where}: {len(data)} bytes that do not parse as an ONNX model (not protobuf, cut off, or nested too"
+            " deeply); expected a file as onnx.save writes it; export or copy it again"
+        ) from error
+    if not model.HasField("graph"):
+        raise UserError(f"{where}: the protobuf message has no graph; expected an ONNX model, not another kind of file")
+    check_versions(model, where)
+    return model
+
+
+def check_versions(model: ModelProto, where: object) -> None:
+    """Check that a model says in which version of the format and of which operators it is written.
+
+    Raises:
+        UserError: A version is missing or less than 1, as in a file that was cut off.
+    """
+    if model.ir_version < 1:
+        got = f"ir_version {model.ir_version}" if model.HasField("ir_version") else "no ir_version"
+        raise UserError(f"{where}: the model has {got}, expected one from 1; export or copy it again")
+    if not model.opset_import:
+        raise UserError(
+            f"{where}: the model imports no operator set, expected at least one; the file may be cut off, export or"
+            " copy it again"
+        )
+    for imports in (model.opset_import, *(function.opset_import for function in model.functions)):
+        for entry in imports:
+            if not 1 <= entry.version <= _MAX_VERSION:
+                raise UserError(
+                    f"{where}: the model imports version {entry.version} of {shown(entry.domain or 'ai.onnx')},"
+                    " expected one from 1; export or copy it again"
+                )
+
+
+def load_model(path: Path) -> SourceModel:
+    """Read a model file; its external data is checked for existence, place and size, but not read.
+
+    Raises:
+        UserError: The file or its external data is unusable.
+    """
+    data = read_regular(path, "model", _MAX_MODEL_BYTES, "save it with external data")
+    model = parse_model(data, path_text(path))
+    # Looking at each tensor is slow where there are many nodes; external data has an entry of this name.
+    external = check_external_data(model, path) if b"location" in data else {}
+    return SourceModel(path, data, model, external)

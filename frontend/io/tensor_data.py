@@ -1,0 +1,70 @@
+"""How much data a tensor declares, and whether it holds that much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from opforge.codegen.printing import shown
+
+from .onnx_proto import TensorProto
+
+_MAX_ELEMENTS = 1 << 60
+# Bits of one element, by TensorProto.DataType; strings have no fixed size.
+BITS: Mapping[int, int] = {
+    **dict.fromkeys((TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1), 4),
+    **dict.fromkeys((TensorProto.BOOL, TensorProto.INT8, TensorProto.UINT8), 8),
+    **dict.fromkeys((TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ), 8),
+    **dict.fromkeys((TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ), 8),
+    **dict.fromkeys((TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT16, TensorProto.UINT16), 16),
+    **dict.fromkeys((TensorProto.FLOAT, TensorProto.INT32, TensorProto.UINT32), 32),
+    **dict.fromkeys((TensorProto.DOUBLE, TensorProto.INT64, TensorProto.UINT64, TensorProto.COMPLEX64), 64),
+    TensorProto.COMPLEX128: 128,
+}
+# Field that holds the elements when they are not raw; the rest of the types of 8 to 32 bits is in int32_data.
+_FIELDS: Mapping[int, str] = {
+    TensorProto.FLOAT: "float_data",
+    TensorProto.DOUBLE: "double_data",
+    TensorProto.INT64: "int64_data",
+    TensorProto.UINT32: "uint64_data",
+    TensorProto.UINT64: "uint64_data",
+    TensorProto.STRING: "string_data",
+    **dict.fromkeys((TensorProto.INT32, TensorProto.INT16, TensorProto.INT8), "int32_data"),
+    **dict.fromkeys((TensorProto.UINT16, TensorProto.UINT8, TensorProto.BOOL), "int32_data"),
+    **dict.fromkeys((TensorProto.FLOAT16, TensorProto.BFLOAT16), "int32_data"),
+}
+
+
+def element_count(tensor: TensorProto) -> int | None:
+    """Elements that the dims declare; None when a dim is negative or there are more than any file can hold."""
+    if any(dim < 0 for dim in tensor.dims):
+        return None
+    if 0 in tensor.dims:
+        return 0
+    count = 1
+    for dim in tensor.dims:
+        count *= dim
+        if count > _MAX_ELEMENTS:
+            return None
+    return count
+
+
+def data_problem(tensor: TensorProto) -> str:
+    """What makes a tensor malformed: "got .., expected .."; "" if nothing. External data is not looked at."""
+    if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
+        return f"got element type {tensor.data_type}, expected one that ONNX defines"
+    count = element_count(tensor)
+    if count is None:
+        return f"got dims {shown(list(tensor.dims[:9]))}, expected sizes of at least 0 that fit a file"
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return ""
+    if tensor.HasField("raw_data"):
+        bits, found = BITS.get(tensor.data_type), len(tensor.raw_data)
+        needed = found if bits is None else (count * bits + 7) // 8
+        return _difference(tensor, found, needed, "bytes")
+    field = _FIELDS.get(tensor.data_type)
+    return "" if field is None else _difference(tensor, len(getattr(tensor, field)), count, "elements")
+
+
+def _difference(tensor: TensorProto, found: int, needed: int, unit: str) -> str:
+    dims = shown(list(tensor.dims[:9]))
+    return "" if found == needed else f"got {found} {unit} for dims {dims}, expected {needed} {unit}"

@@ -1,0 +1,1 @@
+"""Index a model: values, types, constants, names."""

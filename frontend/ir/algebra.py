@@ -1,0 +1,238 @@
+"""Values of a graph as sums of products: what they compute, whatever order their nodes are written in.
+
+Only elementwise arithmetic is followed; everything else is a symbol. A vector along one axis may be reshaped on its
+way, so each symbol remembers along which axis, counted from the end, it varies where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from onnx import NodeProto
+
+from .constants import Constants, NotConstant, int_attribute
+from .graph import Scope, normal_domain
+from .value_types import ValueTypes
+
+# Longer sums and deeper chains are a symbol of their own.
+_MAX_TERMS = 8
+_MAX_DEPTH = 64
+_RESHAPING = ("Expand", "Reshape", "Squeeze", "Unsqueeze")
+_FOLLOWED = {"Add", "Div", "Identity", "Mul", "Neg", "Pow", "Reciprocal", "Sqrt", "Sub", *_RESHAPING}
+
+SCALAR, FULL = -1, -2
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A value that is not followed further.
+
+    Attributes:
+        name: Its name.
+        axis: Axis from the end along which it varies where it is used; `SCALAR` for none, `FULL` for several.
+    """
+
+    name: str
+    axis: int
+
+
+# Exponent by symbol.
+Exponents = frozenset[tuple[Symbol, Fraction]]
+# Coefficient by the exponents of a product; a sum of products.
+Terms = Mapping[Exponents, float]
+
+_NOTHING: Exponents = frozenset()
+
+
+@dataclass(frozen=True)
+class Product:
+    """A number times powers of symbols."""
+
+    coefficient: float
+    exponents: Exponents = _NOTHING
+
+    def __mul__(self, other: Product) -> Product:
+        exponents = dict(self.exponents)
+        for symbol, exponent in other.exponents:
+            exponents[symbol] = exponents.get(symbol, Fraction(0)) + exponent
+        left = frozenset((symbol, exponent) for symbol, exponent in exponents.items() if exponent)
+        return Product(self.coefficient * other.coefficient, left)
+
+    def __truediv__(self, other: Product) -> Product:
+        return self * other**-1
+
+    def __pow__(self, exponent: int | Fraction) -> Product:
+        powers = frozenset((symbol, power * exponent) for symbol, power in self.exponents)
+        return Product(float(self.coefficient ** float(exponent)), powers)
+
+    def __neg__(self) -> Product:
+        return Product(-self.coefficient, self.exponents)
+
+    def exponent(self, symbol: Symbol) -> Fraction:
+        """The power of a symbol, 0 when it does not occur."""
+        return dict(self.exponents).get(symbol, Fraction(0))
+
+
+def products(terms: Terms) -> Iterator[Product]:
+    """The summands."""
+    return (Product(coefficient, exponents) for exponents, coefficient in terms.items())
+
+
+class Algebra:
+    """Reads the arithmetic of a model; what was read once is kept."""
+
+    def __init__(self, types: ValueTypes, constants: Constants) -> None:
+        self._types = types
+        self._constants = constants
+        self._known: dict[tuple[int, str], Terms] = {}
+        self._named: dict[tuple[int, Hashable], str] = {}
+        self._casts: dict[tuple[int, str, int | None], str] = {}
+
+    def terms(self, scope: Scope, name: str, depth: int = 0) -> Terms:
+        """The sum of products that a value is."""
+        key = scope.number, name
+        if key not in self._known:
+            terms = self._read(scope, name, depth)
+            self._known[key] = terms if len(terms) <= _MAX_TERMS else self._symbol(scope, name)
+            if len(self._known[key]) == 1:
+                self._named.setdefault((scope.number, _plain(*products(self._known[key]))), name)
+        return self._known[key]
+
+    def name_of(self, scope: Scope, product: Product) -> str | None:
+        """A value of the graph that is this product, among those that were read; its shape is to be looked at."""
+        return self._named.get((scope.number, _plain(product)))
+
+    def nodes(self, scope: Scope, name: str) -> set[int]:
+        """Numbers of the nodes that were followed to read a value."""
+        found: set[int] = set()
+        names = [name]
+        while names:
+            name = names.pop()
+            number = scope.makers.get(name, -1)
+            if number in found or number < 0 or self._is_symbol(scope, name) or not _is_followed(scope.node(number)):
+                continue
+            found.add(number)
+            names += scope.node(number).input
+        return found
+
+    def _is_symbol(self, scope: Scope, name: str) -> bool:
+        return any(symbol.name == name for powers in self._known.get((scope.number, name), {}) for symbol, _ in powers)
+
+    def _symbol(self, scope: Scope, name: str) -> Terms:
+        number = scope.makers.get(name, -1)
+        node = scope.node(number) if number >= 0 else NodeProto()
+        if node.op_type == "Cast" and node.input:
+            # Exporters cast one value once for each reader.
+            name = self._casts.setdefault((scope.number, node.input[0], int_attribute(node, "to")), name)
+        axis = _axis(self._types.of(scope, name).shape)
+        return {frozenset([(Symbol(name, FULL if axis is None else axis), Fraction(1))]): 1.0}
+
+    def _read(self, scope: Scope, name: str, depth: int) -> Terms:
+        if _axis(self._types.of(scope, name).shape) == SCALAR and (number := self._number(scope, name)) is not None:
+            return {_NOTHING: number}
+        number = scope.makers.get(name, -1)
+        if number < 0 or depth > _MAX_DEPTH or not _is_followed(scope.node(number)):
+            return self._symbol(scope, name)
+        return self._of_node(scope, scope.node(number), depth + 1) or self._symbol(scope, name)
+
+    def _exponent(self, scope: Scope, name: str) -> float:
+        """One number, which may be an integer beside a float; 0 when there is none."""
+        try:
+            value = self._constants.value(scope, name)
+        except NotConstant:
+            return 0.0
+        return float(value.item()) if value.size == 1 and value.dtype.kind in "fi" else 0.0
+
+    def _number(self, scope: Scope, name: str) -> float | None:
+        try:
+            value = self._constants.value(scope, name)
+        except NotConstant:
+            return None
+        return float(value.item()) if value.dtype.kind == "f" else None
+
+    def _of_node(self, scope: Scope, node: NodeProto, depth: int) -> Terms | None:
+        first = self.terms(scope, node.input[0], depth)
+        if node.op_type == "Identity":
+            return first
+        if node.op_type == "Neg":
+            return {powers: -coefficient for powers, coefficient in first.items()}
+        if node.op_type in _RESHAPING:
+            return self._moved(scope, node, first)
+        if node.op_type == "Reciprocal":
+            return self._power(scope, node.input[0], first, Fraction(-1))
+        if node.op_type == "Sqrt":
+            return self._power(scope, node.input[0], first, Fraction(1, 2))
+        if len(node.input) != 2:
+            return None
+        second = self.terms(scope, node.input[1], depth)
+        if node.op_type == "Pow":
+            exponent = self._exponent(scope, node.input[1])
+            whole = exponent * 2
+            return self._power(scope, node.input[0], first, Fraction(int(whole), 2)) if whole in range(-6, 7) else None
+        if node.op_type in ("Add", "Sub"):
+            sign = 1 if node.op_type == "Add" else -1
+            return _sum([*products(first), *(Product(sign) * product for product in products(second))])
+        if node.op_type == "Div":
+            inverse = self._power(scope, node.input[1], second, Fraction(-1))
+            return None if inverse is None else _product(first, inverse)
+        return _product(first, second)
+
+    def _power(self, scope: Scope, name: str, terms: Terms, exponent: Fraction) -> Terms | None:
+        """A power of a value, which becomes a symbol when it is a sum."""
+        if len(terms) != 1:
+            terms = self._symbol(scope, name)
+        (product,) = products(terms)
+        if not product.coefficient or not exponent:
+            return None
+        # The root of a square is no product: its sign is lost.
+        is_plain = product.coefficient == 1 and [power for _, power in product.exponents] == [1]
+        return _sum([product**exponent]) if exponent.denominator == 1 or is_plain else None
+
+    def _moved(self, scope: Scope, node: NodeProto, terms: Terms) -> Terms | None:
+        """A vector, or one number, in another shape: it varies along another axis then."""
+        before = _axis(self._types.of(scope, node.input[0]).shape)
+        shape = self._types.of(scope, node.output[0]).shape
+        after = _axis(shape)
+        if node.op_type == "Expand":
+            # A broadcast moves nothing; the axis is counted from the end.
+            return terms if before is not None and before != FULL else None
+        if before is None or after is None or FULL in (before, after) or (before == SCALAR) != (after == SCALAR):
+            return None
+        return {frozenset(_along(powers, after)): coefficient for powers, coefficient in terms.items()}
+
+
+def _is_followed(node: NodeProto) -> bool:
+    return normal_domain(node.domain) == "" and node.op_type in _FOLLOWED and bool(node.input) and all(node.input)
+
+
+def _along(exponents: Exponents, axis: int) -> Iterator[tuple[Symbol, Fraction]]:
+    for symbol, exponent in exponents:
+        yield (symbol if symbol.axis == SCALAR else Symbol(symbol.name, axis)), exponent
+
+
+def _axis(shape: tuple[int | None, ...] | None) -> int | None:
+    """The axis from the end along which a value of this shape varies; None when the shape does not say."""
+    if shape is None:
+        return None
+    long = [len(shape) - 1 - place for place, dim in enumerate(shape) if dim != 1]
+    return SCALAR if not long else long[0] if len(long) == 1 else FULL
+
+
+def _plain(product: Product) -> Hashable:
+    """What tells a product from others when its axes do not matter."""
+    return product.coefficient, frozenset((symbol.name, exponent) for symbol, exponent in product.exponents)
+
+
+def _product(first: Terms, second: Terms) -> Terms | None:
+    if len(first) * len(second) > _MAX_TERMS:
+        return None
+    return _sum([left * right for left in products(first) for right in products(second)])
+
+
+def _sum(summands: Iterable[Product]) -> Terms:
+    total: dict[Exponents, float] = {}
+    for product in summands:
+        total[product.exponents] = total.get(product.exponents, 0.0) + product.coefficient
+    return {exponents: coefficient for exponents, coefficient in total.items() if coefficient}

@@ -1,0 +1,88 @@
+"""Attributes of our operators: from and to ONNX, of exactly the kind that the spec declares."""
+
+from __future__ import annotations
+
+from onnx import AttributeProto, NodeProto, helper
+
+from opforge.codegen.printing import shown
+from opforge.codegen.spec.model import AttrSpec, OpSpec
+from opforge.codegen.spec.names import lower_camel
+
+AttrValue = int | float | bool | str
+
+# ONNX has no bool; bools are stored as integers.
+ATTRIBUTE_TYPES: dict[str, AttributeProto.AttributeType] = {
+    "int": AttributeProto.INT,
+    "bool": AttributeProto.INT,
+    "float": AttributeProto.FLOAT,
+    "string": AttributeProto.STRING,
+}
+
+
+class AttributeProblem(Exception):  # noqa: N818  # an answer, not a failure
+    """Why the attributes of a node are not those of the operator."""
+
+
+def default_attributes(spec: OpSpec) -> dict[str, AttrValue]:
+    """The attributes that have a default."""
+    return {attr.name: attr.default for attr in spec.attrs if attr.default is not None}
+
+
+def attribute_value(attribute: AttributeProto) -> AttrValue:
+    """The Python value of an attribute of one of the kinds that our operators have."""
+    value = helper.get_attribute_value(attribute)
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def read_attributes(node: NodeProto, spec: OpSpec) -> dict[str, AttrValue]:
+    """The attributes of a node that is ours by name, defaults filled in; camelCase and IR spellings are accepted.
+
+    An attribute without default that PyTorch's function does not have gets the value that it has for that function.
+
+    Raises:
+        AttributeProblem: One is unknown, missing, given twice, or of another kind.
+    """
+    known = {
+        spelling: attr for attr in spec.attrs for spelling in (attr.name, lower_camel(attr.name), attr.ir or attr.name)
+    }
+    values: dict[str, AttrValue] = {}
+    for attribute in node.attribute:
+        attr = known.get(attribute.name)
+        if attr is None:
+            names = ", ".join(attr.name for attr in spec.attrs) or "none"
+            raise AttributeProblem(f"unknown attribute {shown(attribute.name)}; {spec.op_type} has {names}")
+        if attr.name in values:
+            raise AttributeProblem(f"attribute {attr.name} is given twice")
+        values[attr.name] = _typed(attribute, attr)
+    implied = {name: value for target in spec.torch.targets for name, value in target.attrs.items()}
+    values = default_attributes(spec) | implied | values
+    if missing := [attr.name for attr in spec.attrs if attr.name not in values]:
+        raise AttributeProblem(f"required attribute {', '.join(missing)} is missing")
+    return values
+
+
+def _typed(attribute: AttributeProto, attr: AttrSpec) -> AttrValue:
+    if attribute.ref_attr_name:
+        raise AttributeProblem(f"attribute {attr.name} is a parameter of the function around it, expected a value")
+    expected = ATTRIBUTE_TYPES[attr.type]
+    if attribute.type != expected:
+        got = AttributeProto.AttributeType.Name(attribute.type)
+        raise AttributeProblem(f"attribute {attr.name} has kind {got}, expected {_kind(expected)}")
+    try:
+        value = attribute_value(attribute)
+    except UnicodeDecodeError as error:
+        raise AttributeProblem(f"attribute {attr.name} is not UTF-8 text") from error
+    if attr.type == "bool":
+        if value not in (0, 1):
+            raise AttributeProblem(f"attribute {attr.name} is {value}, expected 0 or 1")
+        return bool(value)
+    return value
+
+
+def _kind(kind: AttributeProto.AttributeType) -> str:
+    return AttributeProto.AttributeType.Name(kind)
+
+
+def make_attribute(attr: AttrSpec, value: AttrValue) -> AttributeProto:
+    """One attribute for a node of ours."""
+    return helper.make_attribute(attr.name, value, attr_type=ATTRIBUTE_TYPES[attr.type])

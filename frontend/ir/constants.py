@@ -1,0 +1,341 @@
+"""A small constant evaluator: the values that exporters compute by nodes although they never change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import first_line, shown
+from opforge.frontend.io.external import is_external, with_data
+from opforge.frontend.io.tensor_data import data_problem, element_count
+
+from .graph import INPUT, Scope, normal_domain
+from .value_types import DTYPE_WORDS, ValueTypes
+
+Constant = NDArray[np.generic]
+
+# Shapes, axes and group ends are small; nobody may make the evaluator build large arrays.
+_MAX_ELEMENTS = 1 << 16
+_MAX_BYTES = 32 << 20
+_MAX_CHAIN = 64
+
+
+class NotConstant(Exception):  # noqa: N818  # an answer, not a failure
+    """Why a value is no constant."""
+
+
+class MalformedConstant(NotConstant):
+    """Why a value that should be constant has no meaning at all."""
+
+
+class Constants:
+    """Evaluates values that only depend on initializers, `Constant` nodes and static shapes.
+
+    Args:
+        types: Types of the model's values, for `Shape`.
+        folder: Folder of the model, for external data; None when it is not known.
+    """
+
+    def __init__(self, types: ValueTypes, folder: Path | None = None) -> None:
+        self._types = types
+        self._folder = folder
+        self._known: dict[tuple[int, str], Constant | NotConstant] = {}
+        self._held = 0
+
+    def value(self, scope: Scope, name: str, depth: int = 0) -> Constant:
+        """The value of a name that `scope` can see.
+
+        Raises:
+            NotConstant: It depends on an input, is too large, or is made by a node that is not evaluated;
+                MalformedConstant when it depends on a tensor whose type, dims and data contradict each other.
+        """
+        found = scope.find(name) if name else None
+        if found is None:
+            raise NotConstant("is absent")
+        owner, maker = found
+        key = owner.number, name
+        if key not in self._known:
+            try:
+                self._known[key] = self._evaluate(owner, maker, name, depth)
+            except NotConstant as reason:
+                self._known[key] = reason.with_traceback(None)
+        known = self._known[key]
+        if isinstance(known, NotConstant):
+            # One answer is given many times; each time Python would add to the traceback that it carries.
+            raise known.with_traceback(None)
+        return known
+
+    def _evaluate(self, scope: Scope, maker: int, name: str, depth: int) -> Constant:
+        if depth > _MAX_CHAIN:
+            raise NotConstant(f"is computed by more than {_MAX_CHAIN} nodes")
+        if maker < 0:
+            tensor = scope.initializer(name)
+            if tensor is None:
+                raise NotConstant(
+                    "is an input" if maker == INPUT else "is an input, which has a value unless it is fed"
+                )
+            return self._tensor(tensor)
+        node = scope.node(maker)
+        rule = _EVALUATORS.get(node.op_type) if normal_domain(node.domain) == "" else None
+        if rule is None or len(node.output) != 1:
+            raise NotConstant(f"is computed by {node.op_type} at run time")
+        try:
+            value = rule(self, scope, node, depth + 1)
+        except (ValueError, IndexError, TypeError, OverflowError) as error:
+            raise NotConstant(f"comes from a malformed {node.op_type}: {first_line(error)}") from error
+        if value.size > _MAX_ELEMENTS:
+            raise NotConstant(f"has {value.size} elements, more than {_MAX_ELEMENTS}")
+        self._held += value.nbytes
+        if self._held > _MAX_BYTES:
+            raise NotConstant(f"is one of too many constants, which have more than {_MAX_BYTES >> 20} MB in all")
+        return value
+
+    def _tensor(self, tensor: TensorProto) -> Constant:
+        if problem := data_problem(tensor):
+            raise MalformedConstant(f"is a malformed tensor: {problem}")
+        count = element_count(tensor)
+        if count is None or count > _MAX_ELEMENTS:
+            raise NotConstant(f"has dims {shown(list(tensor.dims[:9]))}, expected at most {_MAX_ELEMENTS} elements")
+        if tensor.data_type == TensorProto.STRING:
+            raise NotConstant("has strings")
+        try:
+            if is_external(tensor) and self._folder is None:
+                raise NotConstant("is external data of a model without a folder")
+            return numpy_helper.to_array(with_data(tensor, self._folder))
+        except (ValueError, TypeError, UserError) as error:
+            raise MalformedConstant(f"is a malformed tensor: {first_line(error)}") from error
+
+    def constant_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Constant` in all its spellings."""
+        del scope, depth
+        if len(node.attribute) != 1 or node.attribute[0].ref_attr_name:
+            raise NotConstant("is a Constant without exactly one value")
+        attribute = node.attribute[0]
+        match attribute.name:
+            case "value":
+                return self._tensor(attribute.t)
+            case "value_int":
+                return np.array(attribute.i, np.int64)
+            case "value_ints":
+                return np.array(attribute.ints, np.int64)
+            case "value_float":
+                return np.array(attribute.f, np.float32)
+            case "value_floats":
+                return np.array(attribute.floats, np.float32)
+        raise NotConstant(f"is a Constant of kind {attribute.name}")
+
+    def shape_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Shape` of a value whose dims are known, with `start` and `end`."""
+        del depth
+        shape = self._types.of(scope, node.input[0]).shape
+        start, end = int_attribute(node, "start") or 0, int_attribute(node, "end")
+        dims = None if shape is None else shape[start:end]
+        if dims is None or None in dims:
+            raise NotConstant("is the shape of a value whose dims are not known")
+        return np.array(dims, np.int64)
+
+    def size_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Size` of a value whose dims are known."""
+        return np.array(prod(self.shape_node(scope, node, depth).tolist()), np.int64)
+
+    def identity(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Identity`."""
+        return self.value(scope, node.input[0], depth)
+
+    def cast(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Cast` between the types that shapes and scalars have."""
+        word = DTYPE_WORDS.get(int_attribute(node, "to") or 0)
+        if word not in {"int32", "int64", "float32", "bool"}:
+            raise NotConstant(f"is a Cast to {word}")
+        return self.value(scope, node.input[0], depth).astype(word)
+
+    def gather(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Gather`."""
+        data, indices = (self.value(scope, name, depth) for name in node.input)
+        if data.size and indices.size > _MAX_ELEMENTS // data.size:
+            raise NotConstant("is a Gather of too many elements")
+        return np.take(data, indices.astype(np.int64), axis=int_attribute(node, "axis") or 0)
+
+    def slice(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Slice` with its limits as attributes (to opset 9) or inputs."""
+        data = self.value(scope, node.input[0], depth)
+        starts, ends, axes, steps = (
+            self.numbers(scope, node, name, position, depth)
+            for position, name in enumerate(("starts", "ends", "axes", "steps"), start=1)
+        )
+        if starts is None or ends is None:
+            raise NotConstant("is a Slice without limits")
+        index = [slice(None)] * data.ndim
+        for n, axis in enumerate(range(len(starts)) if axes is None else axes):
+            step = 1 if steps is None else steps[n]
+            # Where numpy would begin before the first element, ONNX begins at it.
+            start = max(starts[n], -data.shape[axis]) if step < 0 else starts[n]
+            index[axis] = slice(start, ends[n], step)
+        return data[tuple(index)]
+
+    def squeeze(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Squeeze` with axes as attribute (to opset 12) or input."""
+        axes = self.numbers(scope, node, "axes", 1, depth)
+        return np.squeeze(self.value(scope, node.input[0], depth), None if axes is None else tuple(axes))
+
+    def unsqueeze(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Unsqueeze` with axes as attribute (to opset 12) or input."""
+        axes = self.numbers(scope, node, "axes", 1, depth)
+        if axes is None or len(axes) > 8:
+            raise NotConstant("is an Unsqueeze without axes")
+        return np.expand_dims(self.value(scope, node.input[0], depth), tuple(axes))
+
+    def reshape(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Reshape`."""
+        dims = self.numbers(scope, node, "shape", 1, depth)
+        data = self.value(scope, node.input[0], depth)
+        if dims is None or len(dims) > 8:
+            raise NotConstant("is a Reshape without a shape")
+        if not int_attribute(node, "allowzero"):
+            dims = [data.shape[axis] if dim == 0 else dim for axis, dim in enumerate(dims)]
+        return data.reshape(dims)
+
+    def transpose(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Transpose`."""
+        perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), None)
+        return np.transpose(self.value(scope, node.input[0], depth), perm)
+
+    def constant_of_shape(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`ConstantOfShape` of few elements."""
+        dims = self.numbers(scope, node, "input", 0, depth)
+        if dims is None or min(dims, default=0) < 0 or prod(dims) > _MAX_ELEMENTS:
+            raise NotConstant(f"is a ConstantOfShape of {shown(dims)}")
+        fill = [self._tensor(a.t) for a in node.attribute if a.name == "value"] or [np.zeros(1, np.float32)]
+        return np.full(dims, fill[0].reshape(-1)[0], fill[0].dtype)
+
+    def range_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Range` of few elements."""
+        values = [self.value(scope, name, depth).reshape(()) for name in node.input]
+        start, limit, step = (value.item() for value in values)
+        if not step or not np.isfinite([start, limit, step]).all():
+            raise NotConstant(f"is a Range from {start} to {limit} by {step}")
+        count = max(ceil((limit - start) / step), 0)
+        if count > _MAX_ELEMENTS:
+            raise NotConstant(f"is a Range of {count} elements, more than {_MAX_ELEMENTS}")
+        return np.add(values[0], np.multiply(np.arange(count).astype(values[0].dtype), values[2]))
+
+    def expand(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Expand` to few elements."""
+        data, dims = self.value(scope, node.input[0], depth), self.numbers(scope, node, "shape", 1, depth)
+        return np.broadcast_to(data, _small(data.shape, tuple(dims or ()))).copy()
+
+    def where(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Where` of small values."""
+        condition, first, second = (self.value(scope, name, depth) for name in node.input)
+        _small(condition.shape, first.shape, second.shape)
+        return np.where(condition.astype(bool), first, second)
+
+    def unary(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """A function of one value, element by element."""
+        return np.asarray(_UNARY[node.op_type](self.value(scope, node.input[0], depth)))
+
+    def elementwise(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """Arithmetic of two small values of one type; integers wrap around as at run time."""
+        first, second = (self.value(scope, name, depth) for name in node.input)
+        if first.dtype != second.dtype:
+            raise NotConstant(f"is a {node.op_type} of {first.dtype} and {second.dtype}")
+        _small(first.shape, second.shape)
+        with np.errstate(all="ignore"):
+            return np.asarray(_ARITHMETIC[node.op_type](first, second))
+
+    def concat(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
+        """`Concat`."""
+        return np.concatenate([self.value(scope, name, depth) for name in node.input], int_attribute(node, "axis") or 0)
+
+    def numbers(self, scope: Scope, node: NodeProto, name: str, position: int, depth: int = 0) -> list[int] | None:
+        """Integers that were an attribute in old opsets and are an input in newer ones; None when absent.
+
+        Raises:
+            NotConstant: The input is there but computed at run time.
+        """
+        for attribute in node.attribute:
+            if attribute.name == name and attribute.type == AttributeProto.INTS:
+                return list(attribute.ints)
+        if position >= len(node.input) or not node.input[position]:
+            return None
+        value = self.value(scope, node.input[position], depth)
+        if value.ndim > 1 or value.dtype.kind not in "iu":
+            raise NotConstant(f"has {value.ndim} dims of {value.dtype}, expected a list of integers")
+        return [int(number) for number in value.reshape(-1)]
+
+
+def int_attribute(node: NodeProto, name: str) -> int | None:
+    """An integer attribute of a node, None when it is absent or no integer."""
+    for attribute in node.attribute:
+        if attribute.name == name and attribute.type == AttributeProto.INT and not attribute.ref_attr_name:
+            return attribute.i
+    return None
+
+
+def text_attribute(node: NodeProto, name: str) -> str:
+    """A text attribute of a node, "" when it is absent or no text."""
+    for attribute in node.attribute:
+        if attribute.name == name and attribute.type == AttributeProto.STRING:
+            return attribute.s.decode(errors="replace")
+    return ""
+
+
+def _small(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape to which shapes are broadcast.
+
+    Raises:
+        NotConstant: It has too many elements.
+    """
+    shape = np.broadcast_shapes(*shapes)
+    if prod(shape) > _MAX_ELEMENTS:
+        raise NotConstant(f"has {prod(shape)} elements, more than {_MAX_ELEMENTS}")
+    return shape
+
+
+def _divide(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """Division as ONNX has it: of integers, what is left of the point."""
+    if first.dtype.kind not in "iu":
+        return np.asarray(np.divide(first, second))
+    if not second.all():
+        raise NotConstant("divides an integer by 0")
+    return np.asarray(np.where((first < 0) ^ (second < 0), -(abs(first) // abs(second)), abs(first) // abs(second)))
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": np.add,
+    "Div": _divide,
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "Less": np.less,
+    "Mul": np.multiply,
+    "Sub": np.subtract,
+}
+_UNARY: dict[str, Callable[[Any], Any]] = {"Neg": np.negative, "Not": np.logical_not}
+_EVALUATORS: dict[str, Callable[[Constants, Scope, NodeProto, int], Constant]] = {
+    **dict.fromkeys(_ARITHMETIC, Constants.elementwise),
+    **dict.fromkeys(_UNARY, Constants.unary),
+    "Cast": Constants.cast,
+    "Concat": Constants.concat,
+    "Constant": Constants.constant_node,
+    "ConstantOfShape": Constants.constant_of_shape,
+    "Expand": Constants.expand,
+    "Gather": Constants.gather,
+    "Identity": Constants.identity,
+    "Range": Constants.range_node,
+    "Reshape": Constants.reshape,
+    "Shape": Constants.shape_node,
+    "Size": Constants.size_node,
+    "Slice": Constants.slice,
+    "Squeeze": Constants.squeeze,
+    "Transpose": Constants.transpose,
+    "Unsqueeze": Constants.unsqueeze,
+    "Where": Constants.where,
+}
+FOLDABLE = frozenset(_EVALUATORS)

@@ -1,0 +1,411 @@
+"""A thin index over the protobuf messages of a model: who makes a value, who reads it, what surrounds a graph.
+
+Names and node numbers only, no node objects: the index of 100,000 nodes costs less than parsing them. Building it
+checks what every later step relies on: each name has one maker, every read name exists, nothing reads its own result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
+from opforge.frontend.io.onnx_proto import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+# Makers that are no node.
+INPUT = -1
+INITIALIZER = -2
+# protobuf stops at 100 messages inside each other, three per graph; a model built in memory can hold more.
+_MAX_DEPTH = 31
+# Since then initializers need not be inputs; those that are may be fed.
+FREE_INITIALIZERS_IR = 4
+_PLACE = 200
+_GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+
+
+def normal_domain(domain: str) -> str:
+    """A domain as lookups use it: "ai.onnx" is the long form of ""."""
+    return "" if domain == "ai.onnx" else domain
+
+
+@dataclass(frozen=True)
+class Use:
+    """One input position of a node that reads a value; a value read inside a subgraph is used in that subgraph."""
+
+    scope: Scope
+    node: int
+
+
+@dataclass(eq=False)
+class Scope:
+    """A graph, a subgraph of a node, or the body of a local function.
+
+    Attributes:
+        body: The message itself.
+        parent: The graph around it; None for the main graph and for functions, which see nothing outside.
+        opsets: Version by domain, "" for ai.onnx.
+        number: Position in the view's list of scopes.
+        place: For messages: "graph", "graph > If 'c'.then_branch", "function d::F".
+        makers: Node number by value name, or INPUT or INITIALIZER.
+        owner: op type of the node whose subgraph this is; "" for the main graph and for functions.
+        captures: By number of a node with subgraphs: names that these read from outside.
+        lists_initializers: Whether the inputs have to list the initializers too, as before IR 4.
+        keys: Node numbers by (domain, op type) as the nodes spell them.
+        has_gaps: Whether a node has an empty name among its inputs or outputs.
+        names: Name of each node, before anything was changed.
+        inputs: What each node reads, before anything was changed.
+    """
+
+    body: GraphProto | FunctionProto
+    parent: Scope | None
+    opsets: Mapping[str, int]
+    place: str
+    number: int
+    owner: str = ""
+    makers: dict[str, int] = field(default_factory=dict)
+    captures: dict[int, set[str]] = field(default_factory=dict)
+    lists_initializers: bool = False
+    keys: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    has_gaps: bool = False
+    names: list[str] = field(default_factory=list)
+    inputs: list[list[str]] = field(default_factory=list)
+
+    def node(self, number: int) -> NodeProto:
+        """The node with this number in the original order."""
+        return self.body.node[number]
+
+    def find(self, name: str) -> tuple[Scope, int] | None:
+        """The scope that makes a value, here or around, and its maker there."""
+        scope: Scope | None = self
+        while scope is not None:
+            maker = scope.makers.get(name)
+            if maker is not None:
+                return scope, maker
+            scope = scope.parent
+        return None
+
+    @cached_property
+    def reads(self) -> Mapping[str, int]:
+        """How often its own nodes read a name."""
+        return Counter(chain.from_iterable(self.inputs))
+
+    @cached_property
+    def initializers(self) -> dict[str, int]:
+        """Position of each initializer by name."""
+        if isinstance(self.body, FunctionProto):
+            return {}
+        return {tensor.name: number for number, tensor in enumerate(self.body.initializer)}
+
+    def initializer(self, name: str) -> TensorProto | None:
+        """The initializer of that name in this very scope; None when the caller may feed another value."""
+        if isinstance(self.body, FunctionProto) or name not in self.initializers or name in self.defaulted_inputs:
+            return None
+        return self.body.initializer[self.initializers[name]]
+
+    @cached_property
+    def input_names(self) -> frozenset[str]:
+        """Names of the inputs of the graph or function."""
+        if isinstance(self.body, FunctionProto):
+            return frozenset(self.body.input)
+        return frozenset(value.name for value in self.body.input)
+
+    @property
+    def defaulted_inputs(self) -> frozenset[str]:
+        """Inputs whose initializer is a default; before IR 4 every initializer had to be an input and was fixed."""
+        return frozenset() if self.lists_initializers else self.input_names
+
+    @cached_property
+    def output_names(self) -> frozenset[str]:
+        """Names that leave the graph or function."""
+        if isinstance(self.body, FunctionProto):
+            return frozenset(self.body.output)
+        return frozenset(value.name for value in self.body.output)
+
+    @property
+    def function(self) -> tuple[str, str] | None:
+        """(domain, name) of the local function that this is the body of, or lies in."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return (normal_domain(scope.body.domain), scope.body.name) if isinstance(scope.body, FunctionProto) else None
+
+    def label(self, number: int) -> str:
+        """A node as messages name it."""
+        return _label(self.node(number), number, self.place)
+
+
+def _label(node: NodeProto, number: int, place: str) -> str:
+    name = shown(node.name) if node.name else f"#{number}"
+    return f"{place}: node {name} ({key_text(node)})"
+
+
+def node_name(node: NodeProto, otherwise: str = "") -> str:
+    """The name of a node, or that of its first output."""
+    return node.name or next(filter(None, node.output), otherwise)
+
+
+def key_text(node: NodeProto) -> str:
+    """`domain::Type` of a node, only the type for ai.onnx."""
+    domain = normal_domain(node.domain)
+    text = f"{domain}::{node.op_type}" if domain else node.op_type
+    return text if text.isprintable() and len(text) <= 120 else shown(text)
+
+
+class GraphView:
+    """All scopes of a model, indexed once.
+
+    Attributes:
+        model: The model; the view does not follow changes of it.
+        scopes: Main graph first, each subgraph after the graph around it, then the local functions.
+    """
+
+    def __init__(self, model: ModelProto, where: object = "model") -> None:
+        self.model = model
+        self.scopes: list[Scope] = []
+        self._where = where
+        opsets = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
+        main = Scope(model.graph, None, opsets, "graph", 0, lists_initializers=model.ir_version < FREE_INITIALIZERS_IR)
+        opset_imports = [*model.opset_import, *(entry for f in model.functions for entry in f.opset_import)]
+        self._require_text(main, *(entry.domain for entry in opset_imports))
+        self._require_defined(main, self._index(main, 0))
+        for function in model.functions:
+            self._require_text(main, function.domain, function.name)
+            imports = {normal_domain(entry.domain): entry.version for entry in function.opset_import}
+            scope = Scope(
+                function, None, imports, f"function {shown(f'{function.domain}::{function.name}')}", len(self.scopes)
+            )
+            self._require_defined(scope, self._index(scope, 0))
+
+    @property
+    def main(self) -> Scope:
+        """The main graph."""
+        return self.scopes[0]
+
+    @cached_property
+    def functions(self) -> frozenset[tuple[str, str]]:
+        """(domain, name) of the local functions."""
+        return frozenset((normal_domain(f.domain), f.name) for f in self.model.functions)
+
+    @cached_property
+    def _uses(self) -> list[dict[str, list[tuple[Scope, int]]]]:
+        """By scope number and name: who reads."""
+        uses: list[dict[str, list[tuple[Scope, int]]]] = [{} for _ in self.scopes]
+        for scope in self.scopes:
+            makers, own = scope.makers, uses[scope.number]
+            for number, node in enumerate(scope.body.node):
+                for name in node.input:
+                    if name in makers:
+                        readers = own
+                    elif scope.parent is not None and (found := scope.parent.find(name)):
+                        readers = uses[found[0].number]
+                    else:
+                        continue
+                    if name in readers:
+                        readers[name].append((scope, number))
+                    else:
+                        readers[name] = [(scope, number)]
+        return uses
+
+    def uses(self, scope: Scope, name: str) -> list[Use]:
+        """Every read of a value that `scope` makes, one entry per input position, reads in subgraphs included."""
+        return [Use(*reader) for reader in self._uses[scope.number].get(name, ())]
+
+    def count_uses(self, scope: Scope, name: str) -> int:
+        """How many reads `uses` has."""
+        if len(self.scopes) == 1:
+            return scope.reads[name]
+        return len(self._uses[scope.number].get(name, ()))
+
+    def over(self, model: ModelProto) -> GraphView:
+        """The same index over a model that has the same nodes, such as a copy."""
+        view = copy(self)
+        # What is derived from the scopes is derived again.
+        view.__dict__ = {"model": model, "scopes": [], "_where": self._where}
+        for scope, body in zip(self.scopes, self.bodies(model), strict=True):
+            parent = None if scope.parent is None else view.scopes[scope.parent.number]
+            # What was derived from a scope holds for the other one too.
+            other = copy(scope)
+            other.body, other.parent = body, parent
+            view.scopes.append(other)
+        return view
+
+    def bodies(self, model: ModelProto) -> list[GraphProto | FunctionProto]:
+        """The graphs and functions of a model that has the same nodes, by scope number."""
+        found: list[GraphProto | FunctionProto] = []
+        waiting: list[GraphProto | FunctionProto] = [*reversed(model.functions), model.graph]
+        while waiting:
+            body, scope = waiting.pop(), self.scopes[len(found)]
+            found.append(body)
+            inside = [graph for n in scope.captures for _, graph in _subgraphs(body.node[n], scope, n)]
+            waiting += reversed(inside)
+        return found
+
+    @cached_property
+    def _leaving(self) -> set[tuple[int, str]]:
+        found = ((scope.find(name), name) for scope in self.scopes for name in scope.output_names)
+        return {(id(maker[0]), name) for maker, name in found if maker}
+
+    def leaves(self, scope: Scope, name: str) -> bool:
+        """Whether a value of `scope` is an output of it, or of a graph inside it that passes the value on."""
+        return (id(scope), name) in self._leaving
+
+    def only_reader(self, scope: Scope, name: str) -> int | None:
+        """The node of the same graph that alone reads a value of `scope`, once; None if there is more to the value."""
+        uses = self.uses(scope, name)
+        is_alone = len(uses) == 1 and uses[0].scope is scope and not self.leaves(scope, name)
+        return uses[0].node if is_alone else None
+
+    def require_import(self, scope: Scope, number: int) -> None:
+        """Refuse a node whose domain the model, or the function around it, does not import."""
+        domain = normal_domain(scope.node(number).domain)
+        if domain not in scope.opsets:
+            raise self._fail(
+                f"{scope.label(number)}: the operator set {shown(domain or 'ai.onnx')} is not imported, expected an"
+                " opset_import of it; the file may be cut off, export or copy it again"
+            )
+
+    def _fail(self, text: str) -> UserError:
+        return UserError(f"{self._where}: {text}")
+
+    def _index(self, scope: Scope, depth: int) -> dict[str, int]:
+        """Fill a scope and those inside it; return the names it reads from outside, each with a reading node."""
+        if depth > _MAX_DEPTH:
+            raise self._fail(f"graphs are nested more than {_MAX_DEPTH} deep; expected a model that onnx.load reads")
+        self.scopes.append(scope)
+        self._enter_inputs(scope)
+        makers = scope.makers
+        early: dict[str, int] = {}
+        keys, named, read = scope.keys, scope.names.append, scope.inputs.append
+        # This loop is most of what a conversion costs; calls inside it are for what is rare, and slices faster to walk.
+        for number, node in enumerate(scope.body.node):
+            key = node.domain, node.op_type
+            if key in keys:
+                keys[key].append(number)
+            else:
+                self._require_text(scope, *key)
+                keys[key] = [number]
+            name = node.name
+            if type(name) is not str:
+                self._require_text(scope, name)
+            named(name)
+            inputs = node.input[:]
+            read(inputs)
+            for name in inputs:
+                if name not in makers:
+                    early.setdefault(name, number)
+            for attribute in node.attribute[:]:
+                if attribute.type in _GRAPHS:
+                    self._index_inside(scope, number, depth, early)
+                    break
+            for name in node.output[:]:
+                if name:
+                    if type(name) is not str:
+                        self._require_text(scope, name)
+                    if name in makers:
+                        raise self._duplicate(scope, name, number)
+                    makers[name] = number
+                else:
+                    scope.has_gaps = True
+        scope.has_gaps |= early.pop("", None) is not None or "" in makers
+        if any(name in makers for name in early):
+            self._require_order(scope)
+        missing = {name: number for name, number in early.items() if name not in makers}
+        for name in scope.output_names:
+            if name and name not in makers:
+                missing.setdefault(name, -1)
+        return missing
+
+    def _index_inside(self, scope: Scope, number: int, depth: int, early: dict[str, int]) -> None:
+        """Index the subgraphs of a node."""
+        node = scope.node(number)
+        for place, graph in _subgraphs(node, scope, number):
+            inner = Scope(graph, scope, scope.opsets, place, len(self.scopes), node.op_type)
+            captured = self._index(inner, depth + 1)
+            scope.captures.setdefault(number, set()).update(captured)
+            for name in captured:
+                if name not in scope.makers:
+                    early.setdefault(name, number)
+
+    def _enter_inputs(self, scope: Scope) -> None:
+        body, makers = scope.body, scope.makers
+        names = body.input if isinstance(body, FunctionProto) else [value.name for value in body.input]
+        for name in names:
+            self._require_text(scope, name)
+            if name in makers:
+                raise self._fail(f"{scope.place}: two inputs are called {shown(name)}; expected unique names")
+            makers[name] = INPUT
+        if isinstance(body, FunctionProto):
+            return
+        self._require_text(scope, body.name)
+        given = [t.name for t in body.initializer] + [t.values.name for t in body.sparse_initializer]
+        self._require_text(scope, *given)
+        fixed = dict.fromkeys(given, INITIALIZER)
+        if len(fixed) < len(given):
+            twice = next(name for name, count in Counter(given).items() if count > 1)
+            raise self._fail(f"{scope.place}: two initializers are called {shown(twice)}; expected unique names")
+        makers |= fixed
+
+    def _require_text(self, scope: Scope, *names: str) -> None:
+        # protobuf hands out bytes when a string is no UTF-8.
+        for name in names:
+            if not isinstance(name, str):
+                raise self._fail(f"{scope.place}: the name {shown(name)} is not UTF-8 text; export the model again")
+
+    def _duplicate(self, scope: Scope, name: str, number: int) -> UserError:
+        maker = scope.makers[name]
+        first = {INPUT: "a graph input", INITIALIZER: "an initializer"}.get(maker) or _label(
+            scope.node(maker), maker, scope.place
+        )
+        return self._fail(
+            f"{scope.label(number)} writes {shown(name)}, which {first} makes already; expected one maker per name"
+        )
+
+    def _require_defined(self, scope: Scope, missing: Mapping[str, int]) -> None:
+        for name, number in missing.items():
+            reader = scope.label(number) if number >= 0 else f"{scope.place}: an output"
+            raise self._fail(f"{reader} needs {shown(name)}, which no input, initializer or node makes")
+
+    def _require_order(self, scope: Scope) -> None:
+        """Refuse a cycle; nodes that merely stand in another order are fine."""
+        waiting: dict[int, int] = {}
+        readers: dict[int, list[int]] = defaultdict(list)
+        for number, node in enumerate(scope.body.node):
+            reads = {scope.makers.get(name, INPUT) for name in (*node.input, *scope.captures.get(number, ()))}
+            makers = {maker for maker in reads if maker >= 0}
+            waiting[number] = len(makers)
+            for maker in makers:
+                readers[maker].append(number)
+        ready = [number for number, count in waiting.items() if count == 0]
+        while ready:
+            for reader in readers[ready.pop()]:
+                waiting[reader] -= 1
+                if waiting[reader] == 0:
+                    ready.append(reader)
+        stuck = next((number for number, count in waiting.items() if count > 0), None)
+        if stuck is not None:
+            raise self._fail(f"{scope.label(stuck)} is in or behind a cycle: its inputs depend on each other's outputs")
+
+
+def node_count(view: GraphView) -> int:
+    """Nodes of a model, those of subgraphs included, those of local functions not."""
+    return sum(len(scope.body.node) for scope in view.scopes if scope.function is None)
+
+
+def _subgraphs(node: NodeProto, scope: Scope, number: int) -> Iterator[tuple[str, GraphProto]]:
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield _place(node, number, scope, attribute), attribute.g
+        elif attribute.type == AttributeProto.GRAPHS:
+            for graph in attribute.graphs:
+                yield _place(node, number, scope, attribute), graph
+
+
+def _place(node: NodeProto, number: int, scope: Scope, attribute: AttributeProto) -> str:
+    """Where a subgraph is; of many levels the outermost and the innermost."""
+    text = f"{_label(node, number, scope.place)}.{attribute.name}"
+    return text if len(text) <= 2 * _PLACE else f"{text[:_PLACE]}...{text[-_PLACE:]}"

@@ -1,0 +1,88 @@
+"""Under which names our operators appear in ONNX models: the exact keys that the generated plugins register."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.spec.names import nearest
+
+from .graph import normal_domain
+
+if TYPE_CHECKING:
+    from opforge.codegen.spec.model import OpSpec
+
+OPFORGE_DOMAIN = "opforge"
+NPU_DOMAIN = "npu"
+# Of our types in the domains of others.
+NPU_PREFIX = "NPU"
+DOMAINS = ("opforge", "npu", "ai.onnx")
+
+# The graph operator of CANN has another name than its function, which the spec follows.
+_OTHER_NAMES = {"EmbeddingDenseBackward": ("NPUEmbeddingDenseGrad",)}
+
+
+@dataclass(frozen=True)
+class OnnxKey:
+    """One spelling of an operator.
+
+    Attributes:
+        domain: "" for ai.onnx.
+        op_type: Type of the node.
+        versions: Opset versions of the domain at which the spelling exists.
+    """
+
+    domain: str
+    op_type: str
+    versions: range
+
+    def __str__(self) -> str:
+        return f"{self.domain or 'ai.onnx'}::{self.op_type}"
+
+
+def onnx_key(spec: OpSpec, domain: str) -> OnnxKey:
+    """The spelling of an operator in one of `DOMAINS`.
+
+    Raises:
+        UserError: There is no such domain.
+    """
+    match normal_domain(domain):
+        case "opforge":
+            return OnnxKey(OPFORGE_DOMAIN, spec.op_type, range(1, 2))
+        case "npu":
+            return OnnxKey(NPU_DOMAIN, f"{NPU_PREFIX}{spec.op_type}", range(1, 2))
+        case "":
+            return OnnxKey("", f"{NPU_PREFIX}{spec.op_type}", range(8, 23))
+    raise UserError(f"--domain: got {domain!r}, expected one of {', '.join(DOMAINS)}")
+
+
+def onnx_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
+    """All spellings of an operator."""
+    return tuple(onnx_key(spec, domain) for domain in DOMAINS)
+
+
+def source_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
+    """The spellings under which models may bring an operator: our own, and names that others gave it."""
+    others = (OnnxKey(NPU_DOMAIN, name, range(1, 2)) for name in _OTHER_NAMES.get(spec.op_type, ()))
+    return (*onnx_keys(spec), *others)
+
+
+def suggestion(domain: str, op_type: str, specs: Collection[OpSpec]) -> str:
+    """What a node of our domains, or with our prefix, was meant to be; "" for one that is ours, and for all others."""
+    is_meant = domain in {OPFORGE_DOMAIN, NPU_DOMAIN} or (not domain and op_type.startswith(NPU_PREFIX))
+    if not is_meant or any((domain, op_type) == (key.domain, key.op_type) for s in specs for key in source_keys(s)):
+        return ""
+    spelled = {key.op_type: str(key) for key in (onnx_key(spec, domain) for spec in specs)}
+    near = nearest(op_type, spelled)
+    return f"did you mean {spelled[near]}?" if near else f"expected one of {', '.join(spelled.values())}"
+
+
+def version_problem(key: OnnxKey, opsets: Mapping[str, int]) -> str:
+    """Why a key cannot stand in a graph with these opset imports; "" when it can. A domain not imported is fine."""
+    version = opsets.get(key.domain)
+    if version is None or version in key.versions:
+        return ""
+    expected = f"{key.versions.start}" if len(key.versions) == 1 else f"{key.versions.start} to {key.versions.stop - 1}"
+    return f"the model imports {key.domain or 'ai.onnx'} {version}; {key} exists at version {expected}"

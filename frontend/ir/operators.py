@@ -1,0 +1,21 @@
+"""The operators that a conversion or a run knows: those of the project."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from opforge.codegen.project import find_project
+from opforge.codegen.spec.loader import load_specs
+from opforge.codegen.spec.model import OpSpec
+
+
+def project_specs() -> tuple[OpSpec, ...]:
+    """The specs of the current folder's project, else the built-in ones."""
+    paths = find_project().spec_paths()
+    return _load(tuple((path, path.stat().st_mtime_ns) for path in paths))
+
+
+@lru_cache(maxsize=4)
+def _load(stamped: tuple[tuple[Path, int], ...]) -> tuple[OpSpec, ...]:
+    return tuple(load_specs([path for path, _ in stamped]))

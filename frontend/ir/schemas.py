@@ -1,0 +1,116 @@
+"""Operator schemas of our operators for onnx: its checker and shape inference then know them like standard ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import onnx.defs
+import onnx.helper
+import onnx.shape_inference
+from onnx import AttributeProto
+from onnx.defs import OpSchema
+
+from opforge.codegen.spec.model import AttrSpec, OpSpec, TensorSpec
+from opforge.codegen.spec.semantics import Call, ShapeRefusal, infer
+
+from .attributes import ATTRIBUTE_TYPES, attribute_value, default_attributes
+from .op_names import OnnxKey, onnx_keys
+from .value_types import ELEMENT_TYPES, value_type
+
+# Tensor types as onnx spells them in schemas.
+_TYPE_STRINGS = {"float32": "tensor(float)", "float64": "tensor(double)"}
+
+
+@contextmanager
+def registered(specs: Iterable[OpSpec]) -> Iterator[None]:
+    """Make onnx know our operators for a while."""
+    new = register(specs)
+    try:
+        yield
+    finally:
+        for key in new:
+            onnx.defs.deregister_schema(key.op_type, key.versions.start, key.domain)
+
+
+def register(specs: Iterable[OpSpec]) -> list[OnnxKey]:
+    """Make onnx know our operators in this process, in every spelling; return those that it did not know yet."""
+    # onnx's evaluator indexes all schemas when it is first imported, by name alone: it has to come before ours.
+    import onnx.reference.op_run
+
+    new = [
+        (spec, key) for spec in specs for key in onnx_keys(spec) if not onnx.defs.has(key.op_type, domain=key.domain)
+    ]
+    for spec, key in new:
+        onnx.defs.register_schema(_schema(spec, key))
+    return [key for _, key in new]
+
+
+def _schema(spec: OpSpec, key: OnnxKey) -> OpSchema:
+    optional = OpSchema.FormalParameterOption.Optional
+    single = OpSchema.FormalParameterOption.Single
+    inputs = [
+        OpSchema.FormalParameter(
+            tensor.name, _type_variable(tensor), param_option=optional if tensor.optional else single
+        )
+        for tensor in spec.inputs
+    ]
+    outputs = [OpSchema.FormalParameter(tensor.name, _type_variable(tensor)) for tensor in spec.outputs]
+    constraints = [
+        (_type_variable(tensor), [_type_string(word) for word in tensor.dtypes], f"Types of {tensor.name}.")
+        for tensor in spec.tensors
+        if tensor.dtype is None
+    ]
+    schema = OpSchema(
+        key.op_type,
+        key.domain,
+        key.versions.start,
+        spec.summary,
+        inputs=inputs,
+        outputs=outputs,
+        type_constraints=constraints,
+        attributes=[_attribute(attr) for attr in spec.attrs],
+    )
+    schema.set_type_and_shape_inference_function(lambda context: _infer(spec, context))
+    return schema
+
+
+def _type_variable(tensor: TensorSpec) -> str:
+    return f"T_{tensor.dtype or tensor.name}"
+
+
+def _type_string(word: str) -> str:
+    return _TYPE_STRINGS.get(word, f"tensor({word})")
+
+
+def _attribute(attr: AttrSpec) -> OpSchema.Attribute:
+    if attr.default is None:
+        kind = getattr(OpSchema.AttrType, AttributeProto.AttributeType.Name(ATTRIBUTE_TYPES[attr.type]))
+        return OpSchema.Attribute(attr.name, kind, attr.description, required=True)
+    default = onnx.helper.make_attribute(attr.name, attr.default, attr_type=ATTRIBUTE_TYPES[attr.type])
+    return OpSchema.Attribute(attr.name, default, attr.description)
+
+
+def _infer(spec: OpSpec, context: onnx.shape_inference.InferenceContext) -> None:
+    shapes, dtypes = {}, {}
+    for position, tensor in enumerate(spec.inputs[: context.get_num_inputs()]):
+        proto = context.get_input_type(position) if context.has_input(position) else None
+        if proto is None:
+            continue
+        known = value_type(proto)
+        shapes[tensor.name], dtypes[tensor.name] = known.shape, known.dtype
+    attrs = default_attributes(spec)
+    for attr in spec.attrs:
+        given = context.get_attribute(attr.name)
+        # The checker reports a wrong kind; here it only must not get further.
+        if isinstance(given, AttributeProto) and given.type == ATTRIBUTE_TYPES[attr.type]:
+            attrs[attr.name] = attribute_value(given)
+    try:
+        types = infer(spec, Call(shapes=shapes, dtypes=dtypes, attrs=attrs))
+    except ShapeRefusal as refusal:
+        raise onnx.shape_inference.InferenceError(f"{spec.op_type}: {refusal}") from refusal
+    for position, tensor in enumerate(spec.outputs[: context.get_num_outputs()]):
+        found = types[tensor.name]
+        if found.dtype is not None:
+            dims = None if found.shape is None else [dim if dim >= 0 else None for dim in found.shape]
+            context.set_output_type(position, onnx.helper.make_tensor_type_proto(ELEMENT_TYPES[found.dtype], dims))

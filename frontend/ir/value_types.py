@@ -1,0 +1,323 @@
+"""What is known of values before anything runs: element type and dims, declared by the model or inferred once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import onnx.checker
+import onnx.helper
+from google.protobuf.message import DecodeError
+from onnx import FunctionProto, GraphProto, ModelProto, TensorProto, TypeProto
+from onnx.onnx_cpp2py_export import shape_inference
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import first_line
+from opforge.codegen.spec.model import OpSpec
+from opforge.frontend.io.external import is_external
+from opforge.frontend.io.limits import LimitError, in_child, limits_for, parsing
+from opforge.frontend.io.tensor_data import data_problem
+
+from .graph import GraphView, Scope, normal_domain
+
+if TYPE_CHECKING:
+    from .shape_cache import NearTypes
+
+# Initializers above this stand in the model that shape inference sees by type only; none of them is a shape or axis.
+_INFERENCE_BYTES = 4096
+# Shape inference follows every call of a local function; functions that call each other twice grow exponentially.
+MAX_EXPANDED_NODES = 200_000
+
+_LONG_NAMES = {"float": "float32", "double": "float64"}
+DTYPE_WORDS: Mapping[int, str] = {
+    number: _LONG_NAMES.get(name.lower(), name.lower()) for name, number in TensorProto.DataType.items() if number
+}
+ELEMENT_TYPES: Mapping[str, int] = {word: number for number, word in DTYPE_WORDS.items()}
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """Type of a tensor as far as it is known.
+
+    Attributes:
+        dtype: Word of the spec language ("float16"); None when unknown.
+        shape: Dims, None for each unknown one; None when not even the rank is known.
+    """
+
+    dtype: str | None = None
+    shape: tuple[int | None, ...] | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether element type and rank are known."""
+        return self.dtype is not None and self.shape is not None
+
+    def or_else(self, other: ValueType) -> ValueType:
+        """This type, and the other one where this one says nothing."""
+        if self.dtype is None and self.shape is None:
+            return other
+        return (
+            self
+            if self.complete
+            else ValueType(self.dtype or other.dtype, other.shape if self.shape is None else self.shape)
+        )
+
+    def __str__(self) -> str:
+        dims = "of unknown rank" if self.shape is None else f"[{', '.join(map(_dim_text, self.shape))}]"
+        return f"{self.dtype or 'unknown type'} {dims}"
+
+
+def _dim_text(dim: int | None) -> str:
+    return "?" if dim is None else str(dim)
+
+
+def value_type(proto: TypeProto) -> ValueType:
+    """Read a declared type; anything but a tensor is unknown."""
+    if not proto.HasField("tensor_type"):
+        return ValueType()
+    tensor = proto.tensor_type
+    shape = None
+    if tensor.HasField("shape"):
+        # A negative size is what some exporters write for "unknown".
+        shape = tuple(
+            dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in tensor.shape.dim
+        )
+    return ValueType(DTYPE_WORDS.get(tensor.elem_type), shape)
+
+
+def type_problem(proto: TypeProto) -> str:
+    """Why a declared type is none that a tensor can have: "got .., expected .."; "" when it may be one."""
+    kind = proto.WhichOneof("value")
+    if kind not in (None, "tensor_type"):
+        return f"got a {kind.removesuffix('_type').replace('_', ' ')}, expected a tensor"
+    number = proto.tensor_type.elem_type
+    return f"got element type {number}, expected one that ONNX defines" if number and number not in DTYPE_WORDS else ""
+
+
+class ValueTypes:
+    """Types of the values of a model.
+
+    What the model declares is used first. Shape inference runs at most once, and only when a declaration is missing.
+
+    Args:
+        view: Index of the model.
+        specs: Operators of ours that shape inference can follow.
+    """
+
+    def __init__(self, view: GraphView, specs: Sequence[OpSpec] = ()) -> None:
+        self._view = view
+        self._specs = specs
+        self._near: dict[int, NearTypes] = {}
+        self.inference_error = ""
+
+    def over(self, view: GraphView) -> ValueTypes:
+        """The same for a copy of the model in which nodes were respelled and constants added: nothing else changed."""
+        types = ValueTypes(view, self._specs)
+        types.inference_error = self.inference_error
+        if "_inferred" in self.__dict__:
+            types.__dict__["_inferred"] = self._inferred
+        return types
+
+    def of(self, scope: Scope, name: str) -> ValueType:
+        """The type of a value that `scope` can see."""
+        found = scope.find(name) if name else None
+        if found is None:
+            return ValueType()
+        owner, maker = found
+        known = self._declared_type(owner, name)
+        if known.complete or maker < 0:
+            return known
+        near = known.or_else(self._near_types(owner).of(name))
+        return near if near.complete else known.or_else(self._inferred.type_of(owner, name))
+
+    def symbols(self, scope: Scope, name: str) -> tuple[str, ...]:
+        """Names that the model gives to the sizes of a value, "" for none; equal names are equal sizes."""
+        proto = self._declared.proto(scope, name)
+        return () if proto is None else tuple(dim.dim_param for dim in proto.tensor_type.shape.dim)
+
+    def problem(self, scope: Scope, name: str) -> str:
+        """Why a value that `scope` can see is no tensor: "got .., expected .."; "" when nothing says so."""
+        found = scope.find(name) if name else None
+        if found is None:
+            return ""
+        owner, maker = found
+        declarations = (
+            [self._declared] if maker < 0 or self.of(scope, name).complete else [self._declared, self._inferred]
+        )
+        for known in declarations:
+            proto = known.proto(owner, name)
+            if proto is not None and (problem := type_problem(proto)):
+                return problem
+        if isinstance(owner.body, GraphProto) and name in owner.initializers:
+            return data_problem(owner.body.initializer[owner.initializers[name]])
+        if maker < 0 or (normal_domain(owner.node(maker).domain), owner.node(maker).op_type) != ("", "Constant"):
+            return ""
+        tensors = (attribute.t for attribute in owner.node(maker).attribute if attribute.HasField("t"))
+        return next(filter(None, map(data_problem, tensors)), "")
+
+    def _near_types(self, scope: Scope) -> NearTypes:
+        if scope.number not in self._near:
+            from .shape_cache import NearTypes
+
+            declared = partial(self._declared_type, scope)
+            self._near[scope.number] = NearTypes(self._view, scope, self._specs, declared)
+        return self._near[scope.number]
+
+    def _declared_type(self, scope: Scope, name: str) -> ValueType:
+        tensor = scope.initializer(name)
+        if tensor is not None:
+            return ValueType(DTYPE_WORDS.get(tensor.data_type), tuple(tensor.dims))
+        return self._declared.type_of(scope, name)
+
+    @cached_property
+    def _declared(self) -> _Declarations:
+        return _Declarations(scope.body for scope in self._view.scopes)
+
+    @cached_property
+    def _inferred(self) -> _Declarations:
+        from .schemas import registered
+
+        # Without a name for it, the skeleton is gone before what is inferred comes.
+        has_subgraphs = any(scope.captures for scope in self._view.scopes)
+        try:
+            with registered(self._specs):
+                model = _infer_shapes(_skeleton(self._view.model).SerializeToString(), has_subgraphs)
+        except _InferenceError as error:
+            # A model that onnx cannot follow is still converted; what stays unknown for that reason says so.
+            self.inference_error = first_line(error)
+            return _Declarations(())
+        # The functions of a model that is too large to follow are not in the skeleton, which ends before them.
+        return _Declarations(self._view.bodies(model))
+
+
+class _InferenceError(Exception):
+    """Why onnx cannot infer the shapes of a model."""
+
+
+def _infer_shapes(data: bytes, has_subgraphs: bool) -> ModelProto:
+    """What onnx infers, in a process of its own: some models crash it, others keep it busy for hours.
+
+    Nodes come back only where subgraphs are declared in them.
+    """
+
+    def work() -> bytes:
+        try:
+            inferred = shape_inference.infer_shapes(data, False, False, False)
+        except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+            raise UserError(first_line(error)) from error
+        if has_subgraphs:
+            return inferred
+        model = ModelProto.FromString(inferred)
+        del model.graph.node[:]
+        return model.SerializeToString()
+
+    try:
+        answer = in_child(work, limits_for(len(data)))
+        with parsing(len(answer)):
+            return ModelProto.FromString(answer)
+    except (LimitError, DecodeError, UserError) as error:
+        raise _InferenceError(str(error)) from error
+
+
+class _Declarations:
+    """Declared types by scope number and name; the names of a scope are indexed when first asked for."""
+
+    def __init__(self, bodies: Iterable[GraphProto | FunctionProto]) -> None:
+        self._bodies = list(bodies)
+        self._indexed: dict[int, dict[str, TypeProto]] = {}
+
+    def type_of(self, scope: Scope, name: str) -> ValueType:
+        proto = self.proto(scope, name)
+        return ValueType() if proto is None else value_type(proto)
+
+    def proto(self, scope: Scope, name: str) -> TypeProto | None:
+        if scope.number >= len(self._bodies):
+            return None
+        if scope.number not in self._indexed:
+            self._indexed[scope.number] = _declarations(self._bodies[scope.number])
+        return self._indexed[scope.number].get(name)
+
+
+def _declarations(body: GraphProto | FunctionProto) -> dict[str, TypeProto]:
+    if isinstance(body, FunctionProto):
+        return {value.name: value.type for value in body.value_info}
+    return {value.name: value.type for values in (body.output, body.value_info, body.input) for value in values}
+
+
+def _skeleton(model: ModelProto) -> ModelProto:
+    """A copy of a model without its weights: large initializers become graph inputs of the same type."""
+    graph = model.graph
+    copy = ModelProto(ir_version=max(model.ir_version, 4), opset_import=model.opset_import)
+    copy.graph.name = graph.name
+    copy.graph.node.extend(graph.node)
+    copy.graph.output.extend(graph.output)
+    copy.graph.value_info.extend(graph.value_info)
+    copy.graph.input.extend(graph.input)
+    copy.graph.sparse_initializer.extend(graph.sparse_initializer)
+    names = {value.name for value in graph.input}
+    for tensor in graph.initializer:
+        is_small = not is_external(tensor) and tensor.ByteSize() <= _INFERENCE_BYTES
+        if is_small and min(tensor.dims, default=0) >= 0:
+            copy.graph.initializer.append(tensor)
+        elif tensor.name not in names:
+            copy.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    if expanded_nodes(model) <= MAX_EXPANDED_NODES:
+        copy.functions.extend(model.functions)
+    _forget_negative_dims(copy)
+    return copy
+
+
+def _forget_negative_dims(model: ModelProto) -> None:
+    """Make negative sizes unknown ones: onnx's inference of `Slice` ends the whole process at them."""
+    bodies: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
+    while bodies:
+        body = bodies.pop()
+        values = list(body.value_info)
+        if isinstance(body, GraphProto):
+            values += [*body.input, *body.output]
+        for value in values:
+            for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+                if dim.dim_value < 0:
+                    dim.Clear()
+        bodies += [graph for node in body.node for a in node.attribute for graph in (a.g, *a.graphs) if graph.node]
+
+
+def expanded_nodes(model: ModelProto) -> int:
+    """Nodes that the calls of local functions stand for, written out; recursion counts as more than the limit."""
+    calls = {(normal_domain(f.domain), f.name): Counter(_node_keys(f)) for f in model.functions}
+    sizes: dict[tuple[str, str], int] = {}
+    entered: set[tuple[str, str]] = set()
+    stack = list(calls)
+    while stack:
+        key = stack[-1]
+        if key in sizes:
+            stack.pop()
+            continue
+        waiting = [callee for callee in calls[key] if callee in calls and callee not in sizes]
+        if not waiting:
+            size = sum(count * (1 + sizes.get(callee, 0)) for callee, count in calls[key].items())
+            sizes[key] = min(size, MAX_EXPANDED_NODES + 1)
+            stack.pop()
+        elif key in entered:
+            return MAX_EXPANDED_NODES + 1
+        else:
+            entered.add(key)
+            stack += waiting
+    return sum(sizes.get(key, 0) for key in _node_keys(model.graph)) if sizes else 0
+
+
+def _node_keys(body: FunctionProto | GraphProto) -> list[tuple[str, str]]:
+    """(domain, op type) of all nodes, those of subgraphs included."""
+    found: list[tuple[str, str]] = []
+    bodies = [body]
+    while bodies:
+        for node in bodies.pop().node:
+            found.append((normal_domain(node.domain), node.op_type))
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    bodies.append(attribute.g)
+                bodies += attribute.graphs
+    return found

@@ -1,0 +1,1 @@
+"""Print and draw what a conversion did."""

@@ -1,0 +1,214 @@
+"""The page of `opforge convert --report`: what became of a model and why, in one file that loads nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto
+
+from opforge.codegen.page import render_page
+from opforge.codegen.printing import path_text, shown
+from opforge.frontend.emit.opset import current_opset
+from opforge.frontend.io.load import SourceModel
+from opforge.frontend.ir.graph import GraphView, normal_domain
+from opforge.frontend.ir.op_names import onnx_keys
+from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.value_types import ValueTypes
+from opforge.frontend.pipeline import Conversion, Mapped
+from opforge.frontend.run.verify import Comparison
+
+from .pictures import Painter, Picture, plain
+from .rewrite_diff import Neighbourhood, neighbourhoods
+
+# What a page holds of a huge model; --json has everything.
+_ROWS, _PICTURES = 1000, 100
+_LETTERS = 300
+
+
+@dataclass(frozen=True)
+class Command:
+    """What was asked for.
+
+    Attributes:
+        text: The command.
+        bytes_after: Size of what it writes, external data left out; None when it writes no model.
+    """
+
+    text: str
+    bytes_after: int | None
+
+
+@dataclass(frozen=True)
+class _Form:
+    """Places that differ in names and sizes only; the first ones are drawn."""
+
+    title: str
+    places: list[dict[str, Any]]
+
+
+def report_page(
+    source: SourceModel, conversion: Conversion, comparisons: Sequence[Comparison] | None, command: Command
+) -> str:
+    """The page as HTML.
+
+    Args:
+        source: The model before.
+        conversion: What was rewritten and what was not.
+        comparisons: What running both models gave; None when they were not run.
+        command: What was asked for.
+    """
+    view = source.view
+    differing, same, uncompared = (
+        [entry for entry in comparisons or () if entry.same is kind] for kind in (False, True, None)
+    )
+    forms = _forms(view, conversion)
+    return render_page(
+        Path(__file__).with_name("report.html.j2"),
+        name=plain(source.path.name, _LETTERS),
+        conversion=conversion,
+        facts=_facts(source, conversion, command),
+        mapped=_Table(
+            (
+                (entry.node, entry.op, entry.rule, ", ".join(entry.outputs), _attributes(entry))
+                for entry in conversion.mapped
+            ),
+            len(conversion.mapped),
+        ),
+        lowered=_Table(_lowered(conversion), len({entry.key for entry in conversion.lowered})),
+        left=_Table(((e.node, e.candidate, e.reason) for e in conversion.left), len(conversion.left)),
+        candidates=Counter(entry.candidate for entry in conversion.left).most_common(),
+        counts=_counts(view, conversion),
+        differing=_Table(map(_numbers, differing), len(differing)),
+        same=_Table(map(_numbers, same), len(same)),
+        uncompared=_Table(map(_numbers, uncompared), len(uncompared)),
+        worst=max((*differing, *same), key=_excess, default=None),
+        warnings=_Table(_warnings(conversion), len(conversion.warnings) + len(conversion.without_body)),
+        forms=forms,
+        undrawn=max(len(conversion.mapped) + len(conversion.lowered) - _PICTURES, 0),
+    )
+
+
+class _Table:
+    """The first rows of a table, their texts as pages show them.
+
+    Attributes:
+        rows: The rows.
+        hidden: How many more there are.
+    """
+
+    def __init__(self, rows: Iterable[Sequence[str]], count: int) -> None:
+        self.rows = [[plain(text, _LETTERS) for text in row] for row in islice(rows, _ROWS)]
+        self.hidden = max(count - _ROWS, 0)
+
+
+def _excess(entry: Comparison) -> tuple[bool, float]:
+    return not entry.same, entry.error / entry.allowed if entry.allowed else entry.error
+
+
+def _numbers(entry: Comparison) -> Sequence[str]:
+    return entry.output, f"{entry.error:.3g}", f"{entry.allowed:.3g}", entry.verdict
+
+
+def _attributes(entry: Mapped) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in entry.attrs.items())
+
+
+def _lowered(conversion: Conversion) -> Iterable[Sequence[str]]:
+    """A row for each type of node."""
+    firsts = {entry.key: entry for entry in reversed(conversion.lowered)}
+    for key, count in Counter(entry.key for entry in conversion.lowered).most_common():
+        into = [f"{times} {name}" if times > 1 else name for name, times in Counter(firsts[key].into).items()]
+        yield key, str(count), ", ".join(into)
+
+
+def _warnings(conversion: Conversion) -> Iterable[Sequence[str]]:
+    for text in conversion.warnings:
+        yield (text,)
+    for name in conversion.without_body:
+        yield (f"{shown(name)} has no ONNX body, or none in this opset",)
+
+
+def _facts(source: SourceModel, conversion: Conversion, command: Command) -> list[tuple[str, str]]:
+    external = sum(source.external.values())
+    before, after = source.model, conversion.model
+    written = "none written" if command.bytes_after is None else f"{command.bytes_after:,} after"
+    sizes = f"{len(source.data):,} bytes before, {written}"
+    return [
+        ("command", plain(command.text, 4 * _LETTERS)),
+        ("model", plain(path_text(source.path), _LETTERS)),
+        ("size", sizes + (f"; external data: {external:,} bytes in {len(source.external)} files" if external else "")),
+        ("nodes", f"{conversion.nodes_before:,} before, {conversion.nodes_after:,} after"),
+        ("opset of ai.onnx", f"{current_opset(before) or 'none'} before, {current_opset(after) or 'none'} after"),
+        ("other domains", f"{_domains(before)} before, {_domains(after)} after"),
+    ]
+
+
+def _domains(model: ModelProto) -> str:
+    names = sorted(
+        {f"{plain(entry.domain, 60)} {entry.version}" for entry in model.opset_import if normal_domain(entry.domain)}
+    )
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "") or "none"
+
+
+def _counts(view: GraphView, conversion: Conversion) -> dict[str, Any]:
+    """Nodes by type before and after, those that changed most first."""
+    before, after = _types(view), _types(GraphView(conversion.model))
+    changed = sorted(
+        (key for key in before.keys() | after.keys() if before[key] != after[key]),
+        key=lambda key: (-abs(after[key] - before[key]), key),
+    )
+    same = sorted(key for key in before if before[key] == after[key])
+    most = max([*before.values(), *after.values(), 1])
+    rows = [
+        {"key": plain(key, 80), "before": before[key], "after": after[key], "most": most}
+        for key in (*changed[:_ROWS], *same[: max(_ROWS - len(changed), 0)])
+    ]
+    return {"rows": rows, "changed": min(len(changed), _ROWS), "hidden": len(changed) + len(same) - len(rows)}
+
+
+def _types(view: GraphView) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for scope in view.scopes:
+        if scope.function is None:
+            for (domain, op_type), numbers in scope.keys.items():
+                name = normal_domain(domain)
+                counts[f"{name}::{op_type}" if name else op_type] += len(numbers)
+    return counts
+
+
+def _forms(view: GraphView, conversion: Conversion) -> list[_Form]:
+    places = neighbourhoods(view, conversion, _PICTURES)
+    if not places:
+        return []
+    specs = project_specs()
+    ours = {(key.domain, key.op_type) for spec in specs for key in onnx_keys(spec)}
+    first = Painter(ValueTypes(view, specs), ())
+    second = Painter(ValueTypes(places[0].after.view, specs), ours)
+    forms: dict[object, _Form] = {}
+    for place in places:
+        before, after = first.picture(place.before), second.picture(place.after)
+        form = forms.setdefault((_what(place), before.form, after.form), _Form(_what(place), []))
+        form.places.append({"names": _names(place), "sides": [_side("before", before), _side("after", after)]})
+    return list(forms.values())
+
+
+def _what(place: Neighbourhood) -> str:
+    words = [
+        f"{entry.op}, recognised by {entry.rule}" if isinstance(entry, Mapped) else f"{entry.key}, lowered"
+        for entry in place.entries
+    ]
+    return "; ".join(plain(word, 120) for word in dict.fromkeys(words))
+
+
+def _names(place: Neighbourhood) -> str:
+    names = list(dict.fromkeys(plain(entry.node, 120) for entry in place.entries))
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _side(title: str, picture: Picture) -> dict[str, Any]:
+    return {"title": title, "is_cut": picture.is_cut, **picture.drawn()}

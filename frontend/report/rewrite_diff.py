@@ -1,0 +1,157 @@
+"""What a conversion rewrote, found by comparing both models: nodes before and after that make the same values.
+
+A value keeps its name unless what made it is gone, so a rewritten place ends where both models have a name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from opforge.frontend.ir.graph import GraphView, Scope, node_name, normal_domain
+from opforge.frontend.pipeline import Conversion, Mapped
+from opforge.frontend.training.lowering import Lowered
+
+# Nodes of one side that are looked at; nobody reads a picture of more.
+_MOST_NODES = 40
+
+
+@dataclass(frozen=True)
+class Side:
+    """Nodes of one model.
+
+    Attributes:
+        view: Index of the model.
+        scope: Graph of the nodes.
+        nodes: Their numbers, ascending; constants are not among them.
+        is_cut: Whether there are more.
+    """
+
+    view: GraphView
+    scope: Scope
+    nodes: tuple[int, ...]
+    is_cut: bool = False
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """One rewritten place.
+
+    Attributes:
+        entries: What the report says of it; several, when one rewrite continues another.
+        before: Nodes of the source.
+        after: Nodes of the result.
+    """
+
+    entries: tuple[Mapped | Lowered, ...]
+    before: Side
+    after: Side
+
+
+def neighbourhoods(source: GraphView, conversion: Conversion, most: int) -> list[Neighbourhood]:
+    """The places of the first `most` entries of a conversion, nodes of ours first."""
+    result = GraphView(conversion.model)
+    mapped, lowered = conversion.mapped[:most], conversion.lowered[: max(most - len(conversion.mapped), 0)]
+    new = _by_name(result, {entry.node for entry in mapped})
+    places: dict[object, tuple[list[Mapped | Lowered], Side, Side]] = {}
+    starts: list[tuple[Mapped | Lowered, Scope, Scope, set[int], set[int]]] = []
+    for entry in mapped:
+        if entry.node in new:
+            scope, number = new[entry.node]
+            starts.append((entry, _counterpart(source, scope), scope, set(), {number}))
+    old, made = _unnamed_too(source.main), _by_prefix(result.main)
+    for step in lowered:
+        # Entries of one label come in the order of the nodes.
+        numbers = old[step.node][:1]
+        del old[step.node][:1]
+        starts.append((step, source.main, result.main, set(numbers), set(made.get(step.node, ()))))
+    for start, first, second, gone, come in starts:
+        before, after = _grown(Side(source, first, ()), Side(result, second, ()), gone, come)
+        key = (first.number, before.nodes) if before.nodes else (-1 - second.number, after.nodes)
+        places.setdefault(key, ([], before, after))[0].append(start)
+    return [Neighbourhood(tuple(entries), before, after) for entries, before, after in places.values()]
+
+
+def is_constant(scope: Scope, number: int) -> bool:
+    """Whether a node is a `Constant`, which pictures show as a value."""
+    node = scope.node(number)
+    return node.op_type == "Constant" and not normal_domain(node.domain)
+
+
+def _by_name(view: GraphView, names: set[str]) -> dict[str, tuple[Scope, int]]:
+    return {
+        node.name: (scope, number)
+        for scope in view.scopes
+        if scope.function is None
+        for number, node in enumerate(scope.body.node)
+        if node.name in names
+    }
+
+
+def _unnamed_too(scope: Scope) -> dict[str, list[int]]:
+    """Numbers of the nodes by what a report calls them."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for number, node in enumerate(scope.body.node):
+        found[node_name(node, node.op_type)].append(number)
+    return found
+
+
+def _by_prefix(scope: Scope) -> Mapping[str, list[int]]:
+    """Numbers of nodes by the part of their name before the last "/", which is the node that they were lowered from."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for number, node in enumerate(scope.body.node):
+        found[node.name.rpartition("/")[0]].append(number)
+    return found
+
+
+def _counterpart(view: GraphView, scope: Scope) -> Scope:
+    """The graph of a model that became `scope`."""
+    return next((known for known in view.scopes if known.place == scope.place), view.main)
+
+
+def _grown(before: Side, after: Side, gone: Iterable[int], come: Iterable[int]) -> tuple[Side, Side]:
+    """Both sides, grown from nodes of theirs until each makes what the other makes."""
+    seeds = _results(before, gone) | _results(after, come) | _reached(after, before.scope, _results(after, come))
+    while True:
+        sides = _made_of(before, after, seeds, gone), _made_of(after, before, seeds, come)
+        grown = seeds.union(*(_results(side, side.nodes) for side in sides))
+        if grown == seeds or any(side.is_cut for side in sides):
+            return sides
+        seeds = grown
+
+
+def _results(side: Side, numbers: Iterable[int]) -> set[str]:
+    return {name for number in numbers for name in side.scope.node(number).output if name}
+
+
+def _reached(side: Side, other: Scope, names: set[str]) -> set[str]:
+    """The first values behind `names` that the other model has too."""
+    found: set[str] = set()
+    seen, waiting = set(names), list(names)
+    while waiting and len(seen) < _MOST_NODES:
+        name = waiting.pop()
+        if name in other.makers:
+            found.add(name)
+            continue
+        readers = {use.node for use in side.view.uses(side.scope, name) if use.scope is side.scope}
+        new = _results(side, readers) - seen
+        seen |= new
+        waiting += sorted(new)
+    return found
+
+
+def _made_of(side: Side, other: Side, seeds: set[str], start: Iterable[int]) -> Side:
+    """The nodes that make the seeds from what both models have."""
+    scope = side.scope
+    nodes: dict[int, None] = {}  # those that the results need first come first
+    waiting = [*start, *(scope.makers.get(name, -1) for name in sorted(seeds))]
+    while waiting and len(nodes) <= _MOST_NODES:
+        number = waiting.pop(0)
+        if number < 0 or number in nodes or is_constant(scope, number):
+            continue
+        nodes[number] = None
+        read = (*scope.node(number).input, *sorted(scope.captures.get(number, ())))
+        waiting += [scope.makers.get(name, -1) for name in read if name in seeds or other.scope.find(name) is None]
+    kept = sorted(list(nodes)[:_MOST_NODES])
+    return Side(side.view, scope, tuple(kept), len(nodes) > _MOST_NODES)

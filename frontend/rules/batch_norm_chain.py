@@ -1,0 +1,352 @@
+"""The gradient of batch normalisation written out in standard operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from opforge.codegen.printing import shown
+from opforge.frontend.ir.algebra import FULL, SCALAR, Algebra, Product, Symbol, products
+from opforge.frontend.ir.constants import int_attribute
+from opforge.frontend.ir.graph import Scope, normal_domain
+from opforge.frontend.ir.onnx_nodes import constant
+from opforge.frontend.ir.value_types import DTYPE_WORDS, ValueType
+
+from .rule import Around, Context, Match, NoMatchError, Refusal, Rule
+
+# What float32 leaves of equal numbers that were computed in different ways.
+_CLOSE = 1e-6
+_HALF = Fraction(1, 2)
+
+
+class FuseBatchNormChain(Rule):
+    """`(dy - mean_dy - (x - mean) * invstd^2 * mean_dy_xmu) * invstd * weight` -> `BatchNormElemtBackward`.
+
+    The formula is read as a sum of products, so that order, brackets and spelling of its nodes do not matter. The sums
+    may be divided by a number or by a value, or be means already; the second one may hold a factor of invstd.
+    """
+
+    name = "FuseBatchNormChain"
+    operator = "BatchNormElemtBackward"
+    group = "patterns"
+    is_hinted = False
+    pattern = (("", "Mul"), ("", "Sub"), ("", "Add"), ("", "Div"))
+
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal | None:
+        """Match four products whose factors play the roles of the formula, all shapes known."""
+        node = scope.node(number)
+        if len(node.input) != 2 or len(node.output) != 1 or not _could_be(context.algebra, scope, node.output[0]):
+            return None
+        if any(_could_be(context.algebra, scope, name) for name in _scaled(context, scope, node.output[0])):
+            return None
+        try:
+            return _Reader(context, scope, number).match()
+        except NoMatchError as reason:
+            return Refusal(f"looks like a gradient of batch normalisation, but {reason}")
+
+
+def _full(product: Product) -> list[Symbol]:
+    return [symbol for symbol, _ in product.exponents if symbol.axis == FULL]
+
+
+def _could_be(algebra: Algebra, scope: Scope, name: str) -> bool:
+    """Whether a value is a sum of four products, two of which have one factor of full shape each."""
+    terms = algebra.terms(scope, name)
+    if len(terms) != 4:
+        return False
+    full = [symbols for symbols in map(_full, products(terms)) if symbols]
+    return len(full) == 2 and all(len(symbols) == 1 for symbols in full) and full[0] != full[1]
+
+
+def _scaled(context: Context, scope: Scope, name: str) -> Iterator[str]:
+    """What the only reader of a value makes of it by a factor."""
+    number = context.view.only_reader(scope, name)
+    if number is not None:
+        reader = scope.node(number)
+        if normal_domain(reader.domain) == "" and reader.op_type in ("Mul", "Div"):
+            yield from filter(None, reader.output)
+
+
+@dataclass
+class _Reader:
+    """Finds out who plays which role, and makes what has no value yet.
+
+    Attributes:
+        context: The model.
+        scope: Graph of the formula.
+        root: Number of the node that makes the result.
+        before: Nodes that make values which the model does not have.
+        types: Their types.
+    """
+
+    context: Context
+    scope: Scope
+    root: int
+    before: list[NodeProto] = field(default_factory=list)
+    types: dict[str, ValueType] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._result = self.scope.node(self.root).output[0]
+        self._terms = list(products(self.context.algebra.terms(self.scope, self._result)))
+        self._shape = self._known_shape()
+        # Dividing by what the formula itself divides by brings no zero that was not there.
+        self._divisors = {symbol for product in self._terms for symbol, power in product.exponents if power < 0}
+
+    def match(self) -> Match:
+        data = [product for product in self._terms if _full(product)]
+        levels = [product for product in self._terms if not _full(product)]
+        reasons = []
+        for first, second in (data, data[::-1]):
+            for mean_dy, mean in (levels, levels[::-1]):
+                for attempt in self._attempts(first, second, mean_dy, mean):
+                    self.before, self.types = [], {}
+                    try:
+                        return self._finish(attempt.values(self))
+                    except NoMatchError as reason:
+                        reasons.append((attempt.doubts, str(reason)))
+        raise NoMatchError(
+            min(reasons, key=lambda entry: entry[0])[1]
+            if reasons
+            else "no factor stands in the scale and squared in the slope"
+        )
+
+    def _attempts(self, dy_term: Product, x_term: Product, mean_dy: Product, mean: Product) -> Iterator[_Attempt]:
+        """Every way to give the roles, the likeliest first."""
+        (dy,), (x,) = ((Product(1.0, frozenset([(s, Fraction(1))])) for s in _full(term)) for term in (dy_term, x_term))
+        scale = dy_term / dy
+        slope = -(x_term / x) / scale
+        if _full(scale) or _full(slope):
+            return
+        for symbol, power in sorted(scale.exponents, key=lambda entry: entry[0].name):
+            if abs(power) not in (1, _HALF) or slope.exponent(symbol) not in (power, 2 * power):
+                continue
+            invstd = Product(1.0, frozenset([(symbol, power)]))
+            weight = scale / invstd
+            of_dy, of_product, of_x = -mean_dy / scale, slope / invstd**2, mean / (scale * slope)
+            divided = (s for product in (of_dy, of_product, of_x) for s, power in product.exponents if power < 0)
+            doubts = sum(s != symbol for s in divided)
+            yield _Attempt(dy, x, invstd, weight, of_dy, of_product, of_x, doubts)
+            if weight.exponents:
+                # The gradient may have been multiplied by the weight before it was summed.
+                means = of_dy * weight, of_product * weight
+                yield _Attempt(dy * weight, x, invstd, Product(1.0), means[0], means[1], of_x, doubts + 1)
+
+    def _known_shape(self) -> tuple[int, ...]:
+        """The shape of the result, which that of every symbol has to fit."""
+        known = self.context.types.of(self.scope, self._result)
+        shape = tuple(dim for dim in known.shape or () if dim is not None)
+        if known.shape is None or len(shape) < max(len(known.shape), 2):
+            raise NoMatchError(f"{shown(self._result)} is {known}, expected a known shape of rank 2 or more")
+        channel = len(shape) - 2
+        for symbol in sorted({s for product in self._terms for s, _ in product.exponents}, key=lambda s: s.name):
+            found = self.context.types.of(self.scope, symbol.name)
+            if symbol.axis == FULL:
+                fits = found.shape == shape
+            else:
+                fits = symbol.axis == SCALAR or (symbol.axis == channel and _long(found) == [shape[1]])
+            if not fits:
+                raise NoMatchError(
+                    f"{shown(symbol.name)} is {found} where it meets {list(shape)}, expected the same shape, or one"
+                    " value per channel along axis 1"
+                )
+        return shape
+
+    def data(self, product: Product, role: str) -> str:
+        """The value of full shape that is a product."""
+        name = self.context.algebra.name_of(self.scope, product)
+        if name is None or self.context.types.of(self.scope, name).shape != self._shape:
+            raise NoMatchError(f"no value of the graph is {role}")
+        return name
+
+    def vector(self, product: Product, role: str, divisors: Sequence[Symbol] = ()) -> str:
+        """A product as a vector over the channels; nodes are added when the graph has none.
+
+        Args:
+            product: What it is.
+            role: For messages.
+            divisors: Symbols that it may be divided by, beside those that the formula divides by.
+        """
+        known = self.context.algebra.name_of(self.scope, product)
+        if known is not None and _long(self.context.types.of(self.scope, known)) == self._channels:
+            return self._flat(known, role)
+        result = None
+        for symbol, power in sorted(product.exponents, key=lambda entry: (entry[0].axis == SCALAR, -entry[1])):
+            if abs(power) not in (1, _HALF) or (power < 0 and symbol not in {*divisors, *self._divisors}):
+                raise NoMatchError(f"{role} would be {shown(symbol.name)} to the power of {power}")
+            # One vector comes first: what it is multiplied by may be one number.
+            is_number = result is not None and symbol.axis == SCALAR
+            if is_number and len(self._known_type(symbol.name).shape or ()) > 1:
+                raise NoMatchError(f"{role} would have the axes of {shown(symbol.name)}")
+            factor = symbol.name if is_number else self._flat(symbol.name, role)
+            if abs(power) == _HALF:
+                factor = self._made("Sqrt", factor)
+            if result is None:
+                result = factor if power > 0 else self._made("Reciprocal", factor)
+            else:
+                result = self._made("Mul" if power > 0 else "Div", result, factor)
+        if result is None or not np.isfinite(product.coefficient):
+            raise NoMatchError(f"{role} would be the number {product.coefficient:g}")
+        return result if _is(product.coefficient, 1) else self._times(result, product.coefficient)
+
+    @property
+    def _channels(self) -> list[int]:
+        """The dims of a vector over the channels that are not 1."""
+        return [] if self._shape[1] == 1 else [self._shape[1]]
+
+    def _known_type(self, name: str) -> ValueType:
+        return self.types.get(name) or self.context.types.of(self.scope, name)
+
+    def number(self, value: float) -> str:
+        """A constant counter; whole numbers are kept exactly."""
+        whole = round(value)
+        is_whole = _is(value, whole) and 0 < whole < 2**24
+        name = self.context.value_names.fresh("counter")
+        array = np.array([whole], np.int32) if is_whole else np.array([value], np.float32)
+        self.before.append(constant(name, array))
+        self.types[name] = ValueType(array.dtype.name, (1,))
+        return name
+
+    def _times(self, name: str, value: float) -> str:
+        if self._known_type(name).dtype != "float32":
+            raise NoMatchError(f"{shown(name)} is {self._known_type(name)}, expected float32 where it has a factor")
+        factor = self.context.value_names.fresh("factor")
+        self.before.append(constant(factor, np.array(value, np.float32)))
+        return self._made("Mul", name, factor)
+
+    def _flat(self, name: str, role: str) -> str:
+        """A vector over the channels without axes of size 1."""
+        known = self._known_type(name)
+        if known.shape is None or _long(known) != self._channels:
+            raise NoMatchError(f"{role} would be {shown(name)}, which is {known}; expected one value per channel")
+        if len(known.shape) == 1:
+            return name
+        dims = self.context.value_names.fresh("channels")
+        self.before.append(constant(dims, np.array([-1], np.int64)))
+        return self._made("Reshape", name, dims)
+
+    def _made(self, op_type: str, *inputs: str) -> str:
+        name = self.context.value_names.fresh(op_type.lower())
+        self.before.append(helper.make_node(op_type, inputs, [name]))
+        self.types[name] = ValueType(self._known_type(inputs[0]).dtype, (self._shape[1],))
+        return name
+
+    def _finish(self, values: dict[str, str]) -> Match:
+        nodes = [self.root]
+        absorbed = self.context.algebra.nodes(self.scope, self._result) - {self.root}
+        result = self._result
+        casts = [self._cast(values[role]) for role in ("grad_out", "input")]
+        uses = self.context.view.uses(self.scope, result)
+        narrow = {
+            self.context.types.of(self.scope, self.scope.node(cast).input[0]).dtype for cast in casts if cast >= 0
+        }
+        # float32 between halves is how the operator computes anyway.
+        if min(casts) >= 0 and len(narrow) == 1 and len(uses) == 1 and uses[0].scope is self.scope:
+            last = self.scope.node(uses[0].node)
+            (word,) = narrow
+            if last.op_type == "Cast" and DTYPE_WORDS.get(int_attribute(last, "to") or 0) == word:
+                nodes.append(uses[0].node)
+                result = last.output[0]
+                absorbed.update(casts)
+                values |= {
+                    role: self.scope.node(cast).input[0]
+                    for role, cast in zip(("grad_out", "input"), casts, strict=True)
+                }
+        return Match(
+            tuple(nodes),
+            values | {"grad_input": result},
+            absorbed=tuple(sorted(absorbed)),
+            around=Around(before=tuple(self.before), types=dict(self.types)),
+        )
+
+    def _cast(self, name: str) -> int:
+        """The node that makes a value, when it only widens it; else -1."""
+        number = self.scope.makers.get(name, -1)
+        if number < 0 or self.context.types.of(self.scope, name).dtype != "float32":
+            return -1
+        node = self.scope.node(number)
+        is_cast = node.op_type == "Cast" and normal_domain(node.domain) == "" and len(node.input) == 1
+        return number if is_cast and self.context.types.of(self.scope, node.input[0]).dtype in _NARROW else -1
+
+
+_NARROW = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One way to give the roles of the formula to products.
+
+    Attributes:
+        grad_out: The gradient, of full shape.
+        input: The data, of full shape.
+        invstd: One symbol or its power.
+        weight: What is left of the scale.
+        mean_dy: First mean.
+        mean_dy_xmu: Second mean.
+        mean: Mean of the data.
+        doubts: How much speaks against it.
+    """
+
+    grad_out: Product
+    input: Product
+    invstd: Product
+    weight: Product
+    mean_dy: Product
+    mean_dy_xmu: Product
+    mean: Product
+    doubts: int
+
+    def values(self, reader: _Reader) -> dict[str, str]:
+        """Values by parameter of the operator.
+
+        Raises:
+            NoMatchError: One of them cannot be had.
+        """
+        divisors = [symbol for symbol, _ in self.invstd.exponents]
+        if not _is(self.mean.coefficient, abs(self.mean.coefficient)):
+            raise NoMatchError("the mean is added, expected subtracted")
+        values = {
+            "grad_out": reader.data(self.grad_out, "the gradient"),
+            "input": reader.data(self.input, "the input"),
+            "mean": reader.vector(self.mean, "mean"),
+            "invstd": reader.vector(self.invstd, "invstd", divisors),
+        }
+        if self.weight.exponents or not _is(self.weight.coefficient, 1):
+            values["weight"] = reader.vector(self.weight, "weight", divisors)
+        count = self._count()
+        for role, mean in (("sum_dy", self.mean_dy), ("sum_dy_xmu", self.mean_dy_xmu)):
+            total = mean * count
+            if not _is(total.coefficient, 1) or sum(power > 0 for _, power in total.exponents) != 1:
+                names = ", ".join(sorted(shown(symbol.name) for symbol, _ in total.exponents))
+                raise NoMatchError(
+                    f"{role} would be {total.coefficient:g} times a product of {names}, expected one value"
+                )
+            values[role] = reader.vector(total, role, divisors)
+        values["counter"] = _only_name(count) or reader.number(count.coefficient)
+        return values
+
+    def _count(self) -> Product:
+        """What the sums are divided by: one number or value for both."""
+        for symbol, power in self.mean_dy.exponents:
+            if symbol.axis == SCALAR and power == -1 and self.mean_dy_xmu.exponent(symbol) == -1:
+                return Product(1.0, frozenset([(symbol, Fraction(1))]))
+        first, second = self.mean_dy.coefficient, self.mean_dy_xmu.coefficient
+        if first <= 0 or not _is(first, second):
+            raise NoMatchError(f"the two sums have the factors {first:g} and {second:g}, expected one positive number")
+        return Product(1 / first)
+
+
+def _only_name(product: Product) -> str:
+    return next((symbol.name for symbol, _ in product.exponents), "")
+
+
+def _is(value: float, expected: float) -> bool:
+    return bool(np.isclose(value, expected, rtol=_CLOSE, atol=0.0))
+
+
+def _long(known: ValueType) -> list[int | None] | None:
+    """The dims that are not 1."""
+    return None if known.shape is None else [dim for dim in known.shape if dim != 1]

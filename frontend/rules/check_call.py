@@ -1,0 +1,105 @@
+"""Holds a call of ours against the rules of its operator, as far as the model says what goes in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opforge.codegen.expr.evaluate import Environment, evaluate
+from opforge.codegen.printing import shown
+from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.semantics import Call, Violation, check, infer
+from opforge.frontend.emit.emitter import Placement
+from opforge.frontend.ir.constants import MalformedConstant, NotConstant
+from opforge.frontend.ir.graph import Scope
+
+from .rule import Context, Judgement, Match, OperatorCall, Refusal
+from .value_rules import ROW_RANGES
+
+
+def place(context: Context, scope: Scope, match: Match, call: OperatorCall) -> Placement | Refusal:
+    """Check a call; what is not known breaks nothing, it is checked again when the operator runs."""
+    spec = call.spec
+    names = dict(zip((tensor.name for tensor in spec.inputs), call.inputs, strict=True))
+    names |= dict(zip((tensor.name for tensor in spec.outputs), call.outputs, strict=True))
+    for parameter, value in names.items():
+        if problem := context.types.problem(scope, value):
+            return Refusal(f"{spec.op_type}: {parameter}: {problem}")
+    types = {
+        parameter: call.around.types.get(value) or context.types.of(scope, value)
+        for parameter, value in names.items()
+        if value
+    }
+    shapes = {parameter: type_.shape for parameter, type_ in types.items()}
+    dtypes = {parameter: type_.dtype for parameter, type_ in types.items()}
+    # An output that nobody reads has no type in the model, but the call has it.
+    shapes |= {tensor.name: None for tensor in spec.outputs if tensor.name not in shapes}
+    lists: dict[str, list[int]] = {}
+    for tensor in spec.host_lists:
+        if tensor.name not in shapes:
+            continue
+        found = _host_list(context, scope, call, names[tensor.name])
+        if isinstance(found, NotConstant):
+            value = f"{shown(names[tensor.name])} {found}"
+            return Refusal(
+                f"{spec.op_type}: {tensor.name}: CANN takes this list on the host, so it must be constant; {value}"
+            )
+        lists[tensor.name] = found
+    inputs = [tensor.name for tensor in spec.inputs if tensor.name in shapes]
+    known = Call({name: shapes[name] for name in inputs}, {name: dtypes[name] for name in inputs}, call.attrs, lists)
+    judged = _judged(context, spec, Call(shapes, dtypes, call.attrs, lists), known)
+    if isinstance(judged, Violation):
+        return Refusal(judged.message)
+    if problem := _value_problem(context, scope, call, known):
+        return Refusal(problem)
+    case, output_types = judged
+    return Placement(
+        scope=scope,
+        nodes=match.nodes,
+        absorbed=match.absorbed,
+        call=call,
+        case=case,
+        input_dtypes={name: word for name in inputs if (word := dtypes[name]) is not None},
+        output_types=output_types,
+    )
+
+
+def _judged(context: Context, spec: OpSpec, call: Call, inputs: Call) -> Judgement:
+    """What a call breaks, or its case and the types of its outputs; layers of a model often make the same call."""
+    lists = tuple((name, tuple(values)) for name, values in call.values.items())
+    key = (spec.op_type, *(tuple(part.items()) for part in (call.shapes, call.dtypes, call.attrs)), lists)
+    if key not in context.judged:
+        violation = check(spec, call, with_casts=False)
+        context.judged[key] = violation or (case_of(spec, inputs), infer(spec, inputs))
+    return context.judged[key]
+
+
+def _host_list(context: Context, scope: Scope, call: OperatorCall, name: str) -> list[int] | NotConstant:
+    if name in call.around.constants:
+        return list(call.around.constants[name])
+    try:
+        return [int(value) for value in np.ravel(context.constants.value(scope, name))]
+    except NotConstant as reason:
+        return reason
+
+
+def case_of(spec: OpSpec, call: Call) -> str:
+    """The case of the spec into which a legal call falls."""
+    environment = Environment(attributes=call.attrs, shapes=call.shapes, dtypes=call.dtypes)
+    return next(case.name for case in spec.program.cases if evaluate(case.when, environment) is True)
+
+
+def _value_problem(context: Context, scope: Scope, call: OperatorCall, known: Call) -> str:
+    rule = ROW_RANGES.get(call.spec.op_type)
+    if rule is None or rule[0] not in known.shapes:
+        return ""
+    parameter, ranges = rule
+    position = [tensor.name for tensor in call.spec.inputs].index(parameter)
+    try:
+        values = context.constants.value(scope, call.inputs[position])
+    except MalformedConstant as reason:
+        return f"{call.spec.op_type}: {parameter}: {shown(call.inputs[position])} {reason}"
+    except NotConstant:
+        return ""
+    shape = known.shapes[ranges.rows_of]
+    problem = ranges.problem(np.ravel(values).tolist(), shape[0] if shape else None, call.attrs)
+    return f"{call.spec.op_type}: {parameter}: {problem}" if problem else ""

@@ -1,0 +1,1 @@
+"""Run a model and compare results."""

@@ -1,0 +1,145 @@
+"""onnx's reference evaluator, where it goes wrong put right: its errors name the node, random nodes repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from onnx import NodeProto
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_conv_transpose import ConvTranspose as ReferenceConvTranspose
+from onnx.reference.ops.op_cum_sum import CumSum as ReferenceCumSum
+from onnx.reference.ops.op_loop import Loop as ReferenceLoop
+from onnx.reference.ops.op_max_pool import MaxPool as ReferenceMaxPool
+
+from opforge.codegen.printing import first_line, shown
+from opforge.frontend.io.arrays import Array
+from opforge.frontend.ir.graph import key_text, node_name
+
+# A turn takes some microseconds at least; a model with more was not made to be executed here.
+_MAX_TURNS = 1_000_000
+# What the evaluator can raise when the model or its inputs are wrong.
+MODEL_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+class NodeError(RuntimeError):
+    """Why a model cannot be executed, in one line that names the node."""
+
+
+def node_label(node: NodeProto) -> str:
+    """A node in messages, by its name or that of its first output."""
+    return f"node {shown(node_name(node))} ({key_text(node)})"
+
+
+def evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator]:
+    """An evaluator that knows more operators, in subgraphs and in bodies of local functions too.
+
+    It raises NodeError, and what the implementations raise of other kinds than built-in ones.
+    """
+
+    class Evaluator(ReferenceEvaluator):
+        def __init__(self, proto: Any, **options: Any) -> None:
+            known = [*implementations, ConvTranspose, CumSum, Loop, MaxPool]
+            super().__init__(proto, **{**options, "new_ops": known})
+            for node in self.rt_nodes_:
+                if getattr(node, "seed", 0) is None:
+                    # Random nodes give the same in every run, and before and after a conversion.
+                    node.seed = crc32(node.onnx_node.output[0].encode())
+                node.run = partial(_named, node.onnx_node, node.run)
+
+        def _load_impl(self, node: NodeProto, *arguments: Any) -> Any:
+            return _named(node, super()._load_impl, node, *arguments)
+
+    return Evaluator
+
+
+def follow(nodes: Sequence[OpRun], done: Callable[[int], object]) -> None:
+    """Tell `done` how many nodes have run, after each."""
+
+    def then(run: Callable[..., Any], number: int, *values: Any, **options: Any) -> Any:
+        results = run(*values, **options)
+        done(number)
+        return results
+
+    for number, node in enumerate(nodes, 1):
+        node.run = partial(then, node.run, number)  # type: ignore[method-assign]
+
+
+def _named(node: NodeProto, run: Callable[..., Any], *values: Any, **options: Any) -> Any:
+    """Run a part of the evaluator; what it raises names the node."""
+    try:
+        return run(*values, **options)
+    except NodeError:
+        raise
+    except MODEL_ERRORS as error:
+        # The evaluator rewords errors about types, and drops what they say.
+        first = error.__cause__ if isinstance(error.__cause__, (AttributeError, TypeError, ValueError)) else error
+        raise NodeError(f"{node_label(node)}: {failure_text(first)}") from error
+
+
+def failure_text(error: Exception) -> str:
+    """What the evaluator raised, in one line."""
+    return str(error) if isinstance(error, NodeError) else f"{type(error).__name__}: {first_line(error)}"
+
+
+class Loop(ReferenceLoop):
+    """onnx's `Loop`, which takes an absent condition for a false one; the standard says true."""
+
+    op_domain = ""
+
+    def _run(self, M: Array | None, cond: Array | None = None, *args: Any, **options: Any) -> tuple[Array, ...]:  # noqa: N803  # the evaluator's name
+        """Run the body until the condition is false or `M` turns are done."""
+        if M is not None and (turns := int(np.max(M))) > _MAX_TURNS:
+            raise ValueError(f"a Loop of {turns} turns, expected at most {_MAX_TURNS}")
+        start = np.array(True) if cond is None else cond
+        results: tuple[Array, ...] = super()._run(M, start, *args, **options)  # type: ignore[no-untyped-call]
+        return results
+
+
+class CumSum(ReferenceCumSum):
+    """onnx's `CumSum`, which wants the axis without dims; exporters write it with one."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, *axis: Array, **options: Any) -> tuple[Array, ...]:
+        """Add up along an axis."""
+        flat = (value.reshape(()) for value in axis)
+        results: tuple[Array, ...] = super()._run(x, *flat, **options)  # type: ignore[no-untyped-call]
+        return results
+
+
+class ConvTranspose(ReferenceConvTranspose):
+    """onnx's `ConvTranspose`, one group after the other; its own mixes up groups of several channels."""
+
+    op_domain = ""
+
+    def _run(self, X: Array, W: Array, B: Array | None = None, *args: Any, **options: Any) -> tuple[Array, ...]:  # noqa: N803  # the evaluator's names
+        """Spread each element over its window."""
+        parts = zip(*(np.split(value, options["group"], axis) for value, axis in ((X, 1), (W, 0))), strict=True)
+        run: Any = super()._run
+        joined = np.concatenate([run(*part, None, *args, **{**options, "group": 1})[0] for part in parts], 1)
+        return (joined if B is None else joined + B.reshape(-1, *[1] * (X.ndim - 2)),)
+
+
+class MaxPool(ReferenceMaxPool):
+    """onnx's `MaxPool` by its general way; its shorter one for strides of 1 gets sizes and indices wrong."""
+
+    op_domain = ""
+
+    def _run(self, *args: Any, **options: Any) -> tuple[Array, ...]:
+        """Take the largest element of each window, and where it lies."""
+        results: tuple[Array, ...] = self._max_pool(*args, **options)  # type: ignore[no-untyped-call]
+        return results

@@ -1,0 +1,297 @@
+"""What a run would take on the device: our operators by the twin's estimate, each other node by a simpler one.
+
+The other nodes have no kernel here. Each counts as if it ran alone and at its best: the launch, then its inputs and
+outputs once at the bandwidth of global memory or, if that takes longer, its products at the peak of all cube cores,
+which multiply whole blocks.
+What depends on constants alone, and nodes that only look at the same data in another shape, take nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from math import ceil
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto
+
+from opforge.frontend.emit.atc_compat import constant_only_nodes
+from opforge.frontend.io.arrays import Array
+from opforge.frontend.ir.graph import GraphView, key_text, normal_domain
+from opforge.frontend.ir.op_names import source_keys
+from opforge.frontend.ir.operators import project_specs
+from opforge.twin.build import npu_model
+
+from .execute import MOST_EVENTS, Execution, TwinCall
+
+_VIEWS = ("Constant", "Flatten", "Identity", "Reshape", "SequenceConstruct", "Shape", "Size", "Squeeze", "Unsqueeze")
+_FREE = {("", op_type) for op_type in _VIEWS}
+# Nodes that read no more of their first input than they pass on.
+_TAKING = ("Gather", "GatherElements", "GatherND", "Slice")
+# Rows and columns of what a cube core multiplies at once.
+_BLOCK = 16
+_PEAK_WORDS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
+_MICRO = 1e6
+# Process of the step in a trace, above all cores: Perfetto takes negative numbers for 0, which is a core.
+_STEP = 1000
+
+
+@dataclass(frozen=True)
+class NodeTime:
+    """A node in the step; all times are estimates.
+
+    Attributes:
+        name: Name of the node.
+        key: `domain::Type`, or the op type of a call on the twin.
+        start_us: When it starts, if one node runs after the other.
+        estimate_us: How long it takes.
+        calls: Its calls on the twin; empty for a node that is not ours.
+        least_bytes: What a node that is not ours must move.
+    """
+
+    name: str
+    key: str
+    start_us: float
+    estimate_us: float
+    calls: tuple[TwinCall, ...] = ()
+    least_bytes: int = 0
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written in global memory."""
+        return self.least_bytes + self.total("gm_bytes_read") + self.total("gm_bytes_written")
+
+    def total(self, figure: str) -> int:
+        """The sum of a figure of `opforge.twin.Report` over its calls."""
+        return sum(getattr(call.report, figure) for call in self.calls)
+
+
+@dataclass
+class TypeTime:
+    """The nodes of a type in the step.
+
+    Attributes:
+        type: The type.
+        nodes: How many there are; a node that runs several times counts as often.
+        estimate_us: How long they take.
+        moved_bytes: What they read and write in global memory.
+    """
+
+    type: str
+    nodes: int = 0
+    estimate_us: float = 0.0
+    moved_bytes: int = 0
+
+
+@dataclass
+class StepTime:
+    """The nodes of a run, one after the other.
+
+    Attributes:
+        timeline: Calls of ours and other nodes in their order.
+        free: How many nodes take nothing.
+        total_us: The estimate of the whole step.
+    """
+
+    timeline: list[NodeTime] = field(default_factory=list)
+    free: int = 0
+    total_us: float = 0.0
+
+    @property
+    def ours(self) -> list[NodeTime]:
+        """Our nodes, the calls of one that runs several times together, in the order of their first ones."""
+        groups: dict[tuple[str, str], list[NodeTime]] = {}
+        for entry in self.timeline:
+            if entry.calls:
+                groups.setdefault((entry.name, entry.key), []).append(entry)
+        return [
+            NodeTime(
+                name,
+                key,
+                entries[0].start_us,
+                sum(entry.estimate_us for entry in entries),
+                tuple(call for entry in entries for call in entry.calls),
+            )
+            for (name, key), entries in groups.items()
+        ]
+
+    @property
+    def others(self) -> list[NodeTime]:
+        """The other nodes that take time."""
+        return [entry for entry in self.timeline if not entry.calls]
+
+    @property
+    def launches_us(self) -> float:
+        """What of the other nodes is their launches."""
+        return len(self.others) * _launch_us()
+
+    @property
+    def types(self) -> list[TypeTime]:
+        """All types of nodes that take time, the longest first."""
+        types: dict[str, TypeTime] = {}
+        for entry in self.timeline:
+            known = types.setdefault(entry.key, TypeTime(entry.key))
+            known.nodes += 1
+            known.estimate_us += entry.estimate_us
+            known.moved_bytes += entry.moved_bytes
+        return sorted(types.values(), key=lambda entry: -entry.estimate_us)
+
+    def share(self, us: float) -> float:
+        """A time over that of the step."""
+        return us / self.total_us if self.total_us else 0.0
+
+    def report(self) -> dict[str, Any]:
+        """All figures as JSON data."""
+        return {
+            "step": {
+                "estimate_us": self.total_us,
+                "ours_us": sum(entry.estimate_us for entry in self.ours),
+                "others_us": sum(entry.estimate_us for entry in self.others),
+                "others": len(self.others),
+                "others_launches_us": self.launches_us,
+                "free": self.free,
+            },
+            "nodes": [_node_report(entry, self.share(entry.estimate_us)) for entry in self.ours],
+            "types": [{**asdict(entry), "share": self.share(entry.estimate_us)} for entry in self.types],
+        }
+
+    def trace(self) -> dict[str, Any]:
+        """The step for chrome://tracing and Perfetto: all nodes, and the pipes of the cores while ours run."""
+        events: list[dict[str, Any]] = []
+        for tid, name in enumerate(("operators of the project", "other nodes, each at its best")):
+            events += [_name("process_name", _STEP, tid, "step"), _name("thread_name", _STEP, tid, name)]
+        named: set[tuple[object, ...]] = set()
+        for entry in self.timeline:
+            figures = {"type": entry.key, "moved_bytes": entry.moved_bytes}
+            span = {"name": entry.name or entry.key, "ts": entry.start_us, "dur": entry.estimate_us, "args": figures}
+            events.append({"ph": "X", "pid": _STEP, "tid": 0 if entry.calls else 1, **span})
+            for call in entry.calls:
+                events += _shifted(call, entry, named)
+        note = f"estimates of the twin's time model; at most {MOST_EVENTS} spans of cores"
+        return {"displayTimeUnit": "ns", "otherData": {"note": note}, "traceEvents": events}
+
+
+def _node_report(entry: NodeTime, share: float) -> dict[str, Any]:
+    figures = ("gm_bytes_read", "gm_bytes_written", "first_touch_bytes", "minimal_bytes")
+    return {
+        "node": entry.name,
+        "op": entry.key,
+        "calls": len(entry.calls),
+        "estimate_us": entry.estimate_us,
+        "share": share,
+        **{figure: entry.total(figure) for figure in figures},
+        "blocks": max(call.report.blocks for call in entry.calls),
+    }
+
+
+def _name(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def _shifted(call: TwinCall, entry: NodeTime, named: set[tuple[object, ...]]) -> Iterator[dict[str, Any]]:
+    """The spans of a call where it lies in the step; the trace of a call begins behind its launch."""
+    begin = entry.start_us + entry.estimate_us - _last_us(call)
+    for event in call.events:
+        if event["ph"] == "X":
+            yield {**event, "ts": begin + event["ts"]}
+        elif (track := (event["name"], event["pid"], event["tid"])) not in named:
+            named.add(track)
+            yield dict(event)
+
+
+def _last_us(call: TwinCall) -> float:
+    """How long the traced launch of a call runs."""
+    return float(max((event["ts"] + event["dur"] for event in call.events if event["ph"] == "X"), default=0.0))
+
+
+def step_time(model: ModelProto, execution: Execution, soc: str) -> StepTime:
+    """The time of a run that kept its values."""
+    view = GraphView(model)
+    constant = {number for scope, number in constant_only_nodes(view) if scope is view.main}
+    ours = {(key.domain, key.op_type) for spec in project_specs() for key in source_keys(spec)}
+    waiting = deque(execution.calls)
+    names = Counter(call.node for call in waiting)
+    step = StepTime()
+
+    def add(name: str, key: str, us: float, calls: tuple[TwinCall, ...] = (), moved: int = 0) -> None:
+        step.timeline.append(NodeTime(name, key, step.total_us, us, calls, moved))
+        step.total_us += us
+
+    def add_calls(last: str | None) -> None:
+        """Add calls up to one of this node, all for None; those before it lie inside nodes that ran before."""
+        while waiting:
+            call = waiting.popleft()
+            names[call.node] -= 1
+            add(call.node, call.op, call.report.estimate_us, (call,))
+            if call.node == last:
+                return
+
+    for number, node in enumerate(view.main.body.node):
+        key = normal_domain(node.domain), node.op_type
+        if key in ours and names[node.name]:
+            add_calls(node.name)
+        elif number in constant or key in _FREE:
+            step.free += 1
+        else:
+            us, moved = _best(node, execution.values, soc)
+            add(node.name, key_text(node), us, moved=moved)
+    add_calls(None)
+    return step
+
+
+def _launch_us() -> float:
+    return _MICRO * float(npu_model()["constants"]["launch_seconds"]["value"])
+
+
+def _best(node: NodeProto, values: Mapping[str, Any], soc: str) -> tuple[float, int]:
+    """What a node takes at its best in us, and the bytes that it must move."""
+    constants, figures = npu_model()["constants"], npu_model()["soc"][soc]
+    arrays = {name: values[name] for name in {*node.input, *node.output} if isinstance(values.get(name), np.ndarray)}
+    sizes = {name: array.nbytes for name, array in arrays.items()}
+    if node.op_type in _TAKING and not node.domain and node.input[0] in sizes:
+        taken = sum(sizes.get(name, 0) for name in node.output)
+        sizes[node.input[0]] = min(sizes[node.input[0]], taken)
+    moved = sum(sizes.values())
+    seconds = moved / constants["gm_bandwidth_bytes_per_s"]["value"]
+    given = [arrays.get(name) for name in (*node.input[:2], *node.output[:1])]
+    if node.op_type in _PRODUCTS and not node.domain and all(array is not None and array.size for array in given):
+        first, second, result = (array for array in given if array is not None)
+        peak = constants["cube_macs_per_cycle"]["value"].get(_PEAK_WORDS.get(result.dtype.name))
+        if peak is not None:
+            count, rows, inner, columns = _PRODUCTS[node.op_type](node, first, second, result)
+            depth = peak // _BLOCK**2
+            blocks = count * ceil(rows / _BLOCK) * ceil(inner / depth) * ceil(columns / _BLOCK)
+            seconds = max(seconds, blocks / (figures["aic"] * figures["mhz"] * 1e6))
+    return _launch_us() + _MICRO * float(seconds), moved
+
+
+def _matmul(_: NodeProto, first: Array, second: Array, result: Array) -> tuple[int, int, int, int]:
+    """With a second matrix that all share, one product of all rows."""
+    columns = second.shape[-1] if second.ndim > 1 else 1
+    rows = result.size // columns if second.ndim < 3 else first.shape[-2] if first.ndim > 1 else 1
+    return result.size // (rows * columns), rows, first.shape[-1], columns
+
+
+def _gemm(_: NodeProto, first: Array, __: Array, result: Array) -> tuple[int, int, int, int]:
+    rows, columns = result.shape
+    return 1, rows, first.size // rows, columns
+
+
+def _conv(node: NodeProto, _: Array, kernel: Array, result: Array) -> tuple[int, int, int, int]:
+    channels, groups = kernel.shape[0], _groups(node)
+    return groups, result.size // channels, kernel.size // channels, channels // groups
+
+
+def _transposed_conv(node: NodeProto, image: Array, kernel: Array, _: Array) -> tuple[int, int, int, int]:
+    channels, groups = kernel.shape[0], _groups(node)
+    return groups, image.size // channels, channels // groups, kernel.size // channels
+
+
+def _groups(node: NodeProto) -> int:
+    return next((attribute.i for attribute in node.attribute if attribute.name == "group"), 1)
+
+
+# By type of node: how many products of matrices it is at least, and their rows, inner dim and columns.
+_PRODUCTS = {"MatMul": _matmul, "Gemm": _gemm, "Conv": _conv, "ConvTranspose": _transposed_conv}

@@ -1,0 +1,32 @@
+"""Which operators parsers of CANN are known for."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from importlib.resources import files
+
+from opforge.frontend.ir.graph import normal_domain
+
+
+def is_registered(domain: str, op_type: str, version: int) -> bool:
+    """Whether a parser for this version of an operator is known; "" is ai.onnx."""
+    return version in _registered().get((domain, op_type), ())
+
+
+@lru_cache(maxsize=1)
+def _registered() -> dict[tuple[str, str], set[int]]:
+    """Versions by domain and type."""
+    found: dict[tuple[str, str], set[int]] = {}
+    table: dict[str, dict[str, str]] = json.loads(
+        files("opforge.frontend.targets").joinpath("atc_types.json").read_text()
+    )
+    for domain, spans in table.items():
+        for text, names in spans.items():
+            versions: set[int] = set()
+            for span in text.split(","):
+                first, _, last = span.partition("-")
+                versions.update(range(int(first), int(last or first) + 1))
+            for name in names.split():
+                found[normal_domain(domain), name] = versions
+    return found

@@ -1,0 +1,299 @@
+"""What ATC says of a model late, unclearly or never, said before: one finding per fault, with cause and repair."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import onnx.defs
+from onnx import NodeProto
+
+from opforge.codegen.printing import path_text
+from opforge.frontend.emit.atc_compat import SPELLINGS, constant_only_nodes, is_constant, is_read_by_atc
+from opforge.frontend.emit.fold import fold
+from opforge.frontend.emit.opset import ATC_OPSETS
+from opforge.frontend.emit.sparse import sparse_constants, without_sparse
+from opforge.frontend.io.load import SourceModel
+from opforge.frontend.ir.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, node_name, normal_domain
+from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_keys, suggestion
+from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.value_types import DTYPE_WORDS
+from opforge.frontend.pipeline import FORMULAS, Search
+from opforge.frontend.rules.rule import Context
+from opforge.package.doctor.cann_environment import CUSTOM_PATH, OPP_PATH, Surroundings, is_visible
+
+from .atc_types import is_registered
+
+CONVERT = "convert it with opforge convert"
+# Element types of ONNX that the parser's table lacks.
+_UNKNOWN_TYPES = {word for word in DTYPE_WORDS.values() if word.endswith("fnuz") or word in {"uint4", "float4e2m1"}}
+_UNKNOWN_TYPES |= {"int2", "uint2", "float8e8m0"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault.
+
+    Attributes:
+        node: The node, input or output.
+        code: What ATC would print, or "silent" where it says nothing.
+        cause: What is wrong.
+        fix: What repairs it.
+        level: "error", or "warning" for what only some versions or options of ATC mind.
+    """
+
+    node: str
+    code: str
+    cause: str
+    fix: str
+    level: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        level = "" if self.level == "error" else "warning: "
+        return f"{self.node}: {level}{self.code}: {self.cause}; {self.fix}"
+
+
+def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Finding]:
+    """All findings of a model file.
+
+    Args:
+        source: The model.
+        environment: Variables of the shell; where they lead to packages, these are looked at too.
+
+    Raises:
+        UserError: The model is no graph at all: names twice, a cycle, a value that nobody makes.
+    """
+    view = GraphView(source.model, path_text(source.path))
+    dense, stays = without_sparse(view, source.path.parent)
+    searched = view if dense is source.model else GraphView(dense, path_text(source.path))
+    context = Context(searched, {spec.op_type: spec for spec in project_specs()}, source.path.parent)
+    ours = _ours(context)
+    search = Search(context, (), OPFORGE_DOMAIN)
+    search.run()
+    # A model in which nothing is rewritten comes out of a conversion as it is.
+    is_rewritten = bool(search.placements)
+    reasons = {(scope.number, number): reason for scope, number, reason in search.refusals}
+    findings = [*_imports(view, is_rewritten), *_ends(view), *_names(view), *_joined_names(view)]
+    findings += _sparse(view, set(stays) if is_rewritten else None)
+    for scope in view.scopes:
+        if is_read_by_atc(scope):
+            for number, node in enumerate(scope.body.node):
+                if (scope.number, number) not in search.claimed:
+                    reason = reasons.get((scope.number, number), "")
+                    findings += _node(context, scope, number, node, ours, reason, is_rewritten=is_rewritten)
+    findings += _vanishing(view, fold(context, search.claimed).values if is_rewritten else ())
+    findings += _operators(search, ours)
+    return [*findings, *_packages(view, ours, environment)]
+
+
+def _name(node: NodeProto, number: int) -> str:
+    return f"{node_name(node, f'#{number}')} ({key_text(node)})"
+
+
+def _imports(view: GraphView, is_rewritten: bool) -> Iterator[Finding]:
+    domains = [normal_domain(entry.domain) for entry in view.model.opset_import]
+    for domain in sorted(domain for domain, count in Counter(domains).items() if count > 1):
+        cause = f"{domain or 'ai.onnx'} is imported twice, the last version counts"
+        yield Finding("model", "silent", cause, CONVERT if is_rewritten else "remove the other one")
+    version = view.main.opsets.get("")
+    if version is not None and version not in ATC_OPSETS:
+        span = f"{ATC_OPSETS.start} to {ATC_OPSETS.stop - 1}"
+        yield Finding(
+            "model",
+            "E13010",
+            f"imports ai.onnx {version}; ATC knows the operators of {span}",
+            "export it with opset 18",
+        )
+    has_plain = any(not node.domain for scope in view.scopes if is_read_by_atc(scope) for node in scope.body.node)
+    if len(set(domains)) > 1 and has_plain:
+        names = ", ".join(sorted(domain or "ai.onnx" for domain in set(domains)))
+        yield Finding(
+            "model",
+            "E16005",
+            f"imports {len(set(domains))} domains ({names}), and nodes without a domain do not say which is theirs",
+            "older ATC stops here: convert it with --domain ai.onnx",
+            "warning",
+        )
+
+
+def _ends(view: GraphView) -> Iterator[Finding]:
+    """Inputs and outputs."""
+    graph, main = view.model.graph, view.main
+    given = [value for value in graph.input if main.makers.get(value.name) != INITIALIZER]
+    if not given:
+        yield Finding("model", "E16001", "has no input that is not an initializer", "export a model with an input")
+    if not graph.output:
+        yield Finding("model", "E16001", "has no output", "export a model with an output")
+    for value in given:
+        tensor = value.type.tensor_type
+        if not value.type.HasField("tensor_type"):
+            kind = value.type.WhichOneof("value") or "value without a type"
+            yield Finding(value.name, "E19999", f"the input is no tensor but a {kind}", "export it with tensors alone")
+            continue
+        if not tensor.HasField("shape"):
+            yield Finding(value.name, "silent", "the input has no shape, which reads as a scalar", "give it a shape")
+        elif any(not dim.HasField("dim_value") or dim.dim_value < 0 for dim in tensor.shape.dim):
+            yield Finding(
+                value.name, "E10001", "the input has dims without a size", "pass --input_shape to atc", "warning"
+            )
+        yield from _type(value.name, tensor.elem_type)
+    for initializer in graph.initializer:
+        yield from _type(initializer.name, initializer.data_type)
+    for value in graph.output:
+        if main.makers.get(value.name) == INITIALIZER:
+            yield Finding(value.name, "silent", "the output is an initializer, ATC drops it", "remove the output")
+
+
+def _sparse(view: GraphView, stays: Collection[str] | None) -> Iterator[Finding]:
+    """Sparse constants; a conversion writes them dense, except those that stay, and none where it does nothing."""
+    for scope, name in sparse_constants(view):
+        if is_read_by_atc(scope):
+            fix = "write it as a dense one" if stays is None or name in stays else CONVERT
+            yield Finding(name or "''", "silent", "is a sparse constant, ATC drops what it holds", fix)
+
+
+def _type(name: str, number: int) -> Iterator[Finding]:
+    word = DTYPE_WORDS.get(number)
+    if word is None or word in _UNKNOWN_TYPES:
+        got = word or f"element type {number}"
+        yield Finding(
+            name, "E19999", f"has {got}, which the parser does not know", "use float16, bfloat16, float32 or an integer"
+        )
+
+
+def _names(view: GraphView) -> Iterator[Finding]:
+    inputs = {value.name for value in view.model.graph.input}
+    seen: set[str] = set()
+    for scope in view.scopes:
+        if not is_read_by_atc(scope):
+            continue
+        for number, node in enumerate(scope.body.node):
+            if node.name and (node.name in seen or node.name in inputs):
+                other = "an input" if node.name in inputs else "another node"
+                yield Finding(_name(node, number), "E13009", f"{other} has the same name", "rename the node")
+            seen.add(node.name)
+
+
+def _joined_names(view: GraphView) -> Iterator[Finding]:
+    nodes = [(s, n, node) for s in view.scopes if is_read_by_atc(s) for n, node in enumerate(s.body.node)]
+    if not any("" in node.input for _, _, node in nodes):
+        return
+    for _, number, node in nodes:
+        if "" in node.output:
+            cause = "an output has no name; ATC joins it to inputs without a name"
+            yield Finding(_name(node, number), "silent", cause, "give unused outputs names of their own")
+
+
+def _node(
+    context: Context,
+    scope: Scope,
+    number: int,
+    node: NodeProto,
+    ours: Mapping[tuple[str, str], str],
+    left: str,
+    *,
+    is_rewritten: bool,
+) -> Iterator[Finding]:
+    """What is wrong with one node; `left` says why no rule takes it, where one looked at it."""
+    view, key = context.view, (normal_domain(node.domain), node.op_type)
+    name = _name(node, number)
+    version = scope.opsets.get(key[0])
+    if version is None:
+        fix = "add it to opset_import"
+        yield Finding(name, "E19999", f"the domain {key[0] or 'ai.onnx'} has no version in opset_import", fix)
+        return
+    if is_constant(node):
+        used = [attribute.name for attribute in node.attribute]
+        if used not in (["value"], ["sparse_value"]):
+            cause = f"a Constant with {', '.join(used) or 'no value'} becomes an empty tensor"
+            is_repaired = is_rewritten and set(used) <= set(SPELLINGS)
+            yield Finding(name, "silent", cause, CONVERT if is_repaired else "write it with the attribute value")
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield from _type(name, attribute.t.data_type)
+        return
+    if key in ours:
+        return
+    if key in view.functions:
+        yield Finding(name, "E13010", "is a call of a local function, which ATC does not expand", "inline it")
+        return
+    if not is_registered(*key, version):
+        spelled = f"{key[0] or 'ai.onnx'}::{version}::{key[1]}"
+        hint = suggestion(*key, context.specs.values())
+        cause = f"no parser for {spelled} is known" + (f", and it is left alone: {left}" if left and not hint else "")
+        is_formula = key in FORMULAS and scope.parent is None
+        fix = "try opforge convert --lower-training" if is_formula else "express it in operators that ATC has"
+        yield Finding(name, "E13010", cause, hint or fix)
+        return
+    if onnx.defs.has(node.op_type, max_inclusive_version=version, domain=key[0]):
+        schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=version, domain=key[0])
+        if len(node.input) > schema.max_input:
+            cause = f"has {len(node.input)} inputs, {key[1]} takes at most {schema.max_input}"
+            yield Finding(name, "E19999", cause, "remove what is too much")
+        for position in range(schema.min_input):
+            if position >= len(node.input) or not node.input[position]:
+                yield Finding(name, "E19999", f"input {position} is required and not linked", "connect it")
+
+
+def _vanishing(view: GraphView, folded: Collection[tuple[int, int]]) -> Iterator[Finding]:
+    for scope, number in constant_only_nodes(view):
+        cause = "depends on constants alone: ATC drops it and what it makes"
+        fix = CONVERT if (scope.number, number) in folded else "fold it, for instance with onnxsim"
+        yield Finding(_name(scope.node(number), number), "silent", cause, fix)
+    for name in view.main.output_names:
+        maker = view.main.makers.get(name, INPUT)
+        if maker >= 0 and is_constant(view.main.node(maker)):
+            yield Finding(name, "silent", "the output is a constant, ATC drops it", "remove the output")
+
+
+def _ours(context: Context) -> dict[tuple[str, str], str]:
+    """Operator by (domain, op type), for the names that the plugins of the project register."""
+    found = {}
+    for spec in context.specs.values():
+        for key in onnx_keys(spec):
+            if (key.domain, key.op_type) not in context.view.functions or key.domain == OPFORGE_DOMAIN:
+                found[key.domain, key.op_type] = spec.op_type
+    return found
+
+
+def _operators(search: Search, ours: Mapping[tuple[str, str], str]) -> Iterator[Finding]:
+    """Nodes of ours that break a rule of their operator, and nodes that could be ours."""
+    for scope, number, reason in search.refusals:
+        node = scope.node(number)
+        if (normal_domain(node.domain), node.op_type) in ours and is_read_by_atc(scope):
+            yield Finding(_name(node, number), "E13010", reason, "correct the node; the operator does not take it")
+    for placement in search.placements:
+        scope, number = placement.scope, placement.nodes[-1]
+        node = scope.node(number)
+        key = normal_domain(node.domain), node.op_type
+        if not is_read_by_atc(scope):
+            fix = "move it out of the subgraph" if scope.function is None else "inline the function"
+            yield Finding(_name(node, number), "E13010", f"lies in {scope.place}, which ATC does not read", fix)
+        elif key not in ours:
+            yield Finding(_name(node, number), "E13010", f"can become {placement.call.spec.op_type}", CONVERT)
+
+
+def _packages(
+    view: GraphView, ours: Mapping[tuple[str, str], str], environment: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Operators of the model that no installed package brings; nothing is said where no variable names one."""
+    if not environment.get(CUSTOM_PATH) and not environment.get(OPP_PATH):
+        return
+    vendors = Surroundings(environment).vendors
+    used = {
+        ours[key]: _name(node, number)
+        for scope in view.scopes
+        if is_read_by_atc(scope)
+        for number, node in enumerate(scope.body.node)
+        if (key := (normal_domain(node.domain), node.op_type)) in ours
+    }
+    for op_type, name in used.items():
+        holding = [vendor for vendor in vendors if op_type in vendor.operators]
+        if not any(is_visible(vendor.libraries["ONNX plugin"]) for vendor in holding):
+            cause = f"no package of {CUSTOM_PATH} or {OPP_PATH} has a plugin for {op_type}"
+            yield Finding(name, "E13010", cause, "install the package, then source its set_env.bash")
+        elif not any(is_visible(vendor.libraries["shape inference"]) for vendor in holding):
+            cause = f"no package of {CUSTOM_PATH} or {OPP_PATH} registers the IR of {op_type}"
+            yield Finding(name, "E10501", cause, "install the whole package; its op_proto folder is missing")

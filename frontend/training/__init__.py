@@ -1,0 +1,1 @@
+"""Rewrite training nodes as standard ONNX operators."""

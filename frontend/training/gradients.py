@@ -1,0 +1,180 @@
+"""Gradient nodes of onnxruntime's training graphs that do more than one of our operators, or need nodes around it."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from opforge.codegen.printing import shown
+from opforge.frontend.ir.constants import text_attribute
+from opforge.frontend.ir.graph import Scope, normal_domain
+from opforge.frontend.ir.onnx_nodes import constant, with_axes
+from opforge.frontend.ir.value_types import ELEMENT_TYPES, ValueType
+from opforge.frontend.rules.rule import Around, Context, Match, Refusal, Rule
+
+from .lowering import REPAIR
+
+_TO_BCT, _TO_TBC, _KERNEL = [1, 2, 0], [2, 0, 1], [2, 1, 0]
+
+
+class LowerBatchNormalizationGrad(Rule):
+    """`BatchNormalizationGrad` -> the two sums in standard operators, the rest as `BatchNormElemtBackward`.
+
+    sum_dy = dBias and sum_dy_xmu = dScale / inv_std, because dScale is the sum of dy * (x - mean) * inv_std.
+    """
+
+    name = "LowerBatchNormalizationGrad"
+    operator = "BatchNormElemtBackward"
+    group = "lower_training"
+    pattern = (("com.microsoft", "BatchNormalizationGrad"),)
+
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal:
+        """Match a float32 gradient whose rank and channels are known."""
+        node = scope.node(number)
+        if len(node.input) != 5 or not all(node.input) or not node.output or not node.output[0]:
+            return Refusal(
+                f"has {len(node.input)} inputs, expected dY, X, scale, saved_mean, saved_inv_std, and an output dX"
+            )
+        dy, x, scale, mean, invstd = node.input
+        known = context.types.of(scope, x)
+        if known.shape is None or len(known.shape) < 2 or not known.shape[1]:
+            return Refusal(f"needs an input of known rank and channels; {shown(x)} is {known}; {REPAIR}")
+        if known.dtype != "float32":
+            return Refusal(f"needs float32; {shown(x)} is {known}")
+        opset = scope.opsets.get("")
+        if opset is None:
+            return Refusal("the model does not import ai.onnx, which the sums need")
+        fresh = context.value_names.fresh
+        dims_known = [dim for dim in known.shape if dim is not None]
+        count = fresh("count")
+        count_of = prod(dims_known) // known.shape[1]
+        if count_of >= 1 << 31:
+            return Refusal(f"counts {count_of} elements of a channel, expected a number that fits int32")
+        counted = [constant(count, np.array([count_of], np.int32))]
+        if len(dims_known) < len(known.shape):
+            size, channels, quotient = (fresh(word) for word in ("size", "channels", "quotient"))
+            counted = [
+                helper.make_node("Size", [x], [size]),
+                constant(channels, np.array(known.shape[1:2], np.int64)),
+                helper.make_node("Div", [size, channels], [quotient]),
+                helper.make_node("Cast", [quotient], [count], to=ELEMENT_TYPES["int32"]),
+            ]
+        _, d_scale, d_bias = [*node.output, "", ""][:3]
+        axes = [0, *range(2, len(known.shape))]
+        sum_dy, dot = d_bias or fresh("sum_dy"), fresh("sum_dy_xmu")
+        dims, centred, product, column = (fresh(word) for word in ("channel", "centred", "product", "mean_column"))
+        before = [
+            *counted,
+            constant(dims, np.array([-1, *[1] * (len(known.shape) - 2)], np.int64)),
+            helper.make_node("Reshape", [mean, dims], [column]),
+            helper.make_node("Sub", [x, column], [centred]),
+            helper.make_node("Mul", [dy, centred], [product]),
+            *with_axes("ReduceSum", dy, axes, sum_dy, opset, context.value_names, keepdims=0),
+            *with_axes("ReduceSum", product, axes, dot, opset, context.value_names, keepdims=0),
+        ]
+        after = [helper.make_node("Mul", [dot, invstd], [d_scale])] if d_scale else []
+        vector = ValueType("float32", (known.shape[1],))
+        return Match(
+            (number,),
+            {
+                "grad_out": dy,
+                "input": x,
+                "mean": mean,
+                "invstd": invstd,
+                "weight": scale,
+                "sum_dy": sum_dy,
+                "sum_dy_xmu": dot,
+                "counter": count,
+                "grad_input": node.output[0],
+            },
+            around=Around(
+                tuple(before),
+                tuple(after),
+                {sum_dy: vector, dot: vector, count: ValueType("int32", (1,)), dy: known},
+            ),
+        )
+
+
+class LowerConvGrad(Rule):
+    """`ConvGrad` between the transposes of `torch.conv_tbc` -> `ConvTbcBackward`."""
+
+    name = "LowerConvGrad"
+    operator = "ConvTbcBackward"
+    group = "lower_training"
+    pattern = (("com.microsoft", "ConvGrad"),)
+
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal | None:
+        """Match one axis, equal pads, stride 1, dilation 1, one group, and all transposes."""
+        node = scope.node(number)
+        if len(node.input) != 3 or not 1 <= len(node.output) <= 3:
+            return Refusal(f"has {len(node.input)} inputs and {len(node.output)} outputs, expected dY, X, W")
+        lists = {attribute.name: list(attribute.ints) for attribute in node.attribute if attribute.ints}
+        kernel = lists.get("kernel_shape")
+        if kernel is None or len(kernel) != 1:
+            return Refusal(f"kernel_shape is {kernel}, expected one axis")
+        # The standard forbids pads beside it, and onnxruntime's gradient reads them all the same.
+        if (auto := text_attribute(node, "auto_pad")) not in ("", "NOTSET"):
+            return Refusal(f"has auto_pad {shown(auto)}, expected NOTSET")
+        group = next((attribute.i for attribute in node.attribute if attribute.name == "group"), 1)
+        pads, strides, dilations = lists.get("pads", [0, 0]), lists.get("strides", [1]), lists.get("dilations", [1])
+        if len(pads) != 2 or pads[0] != pads[1] or strides != [1] or dilations != [1] or group != 1:
+            found = f"pads {pads}, strides {strides}, dilations {dilations}, group {group}"
+            return Refusal(f"has {found}, expected equal pads, stride 1, dilation 1, one group")
+        sources = []
+        absorbed = []
+        for name, perm in zip(node.input, (_TO_BCT, _TO_BCT, _KERNEL), strict=True):
+            maker = _transpose(scope, _maker(scope, name), perm)
+            if maker is None:
+                return Refusal(f"{shown(name)} is not the result of a Transpose with perm {perm}")
+            absorbed.append(maker)
+            sources.append(scope.node(maker).input[0])
+        results = {}
+        nodes = []
+        for name, perm, parameter in zip(node.output, (_TO_TBC, _KERNEL), ("grad_input", "grad_weight"), strict=False):
+            if not name:
+                continue
+            reader = _transpose(scope, context.view.only_reader(scope, name), perm)
+            if reader is None:
+                return Refusal(f"{shown(name)} does not go to one Transpose with perm {perm} alone")
+            nodes.append(reader)
+            results[parameter] = scope.node(reader).output[0]
+        if len(node.output) > 2 and node.output[2]:
+            results["grad_bias"] = node.output[2]
+        types = [context.types.of(scope, name) for name in sources]
+        shape = types[2].shape
+        dtype = next((known.dtype for known in types if known.dtype), None)
+        if dtype is None or shape is None or len(shape) != 3 or shape[2] is None:
+            return Refusal(f"needs the type of the kernel; {shown(sources[2])} is {types[2]}")
+        bias = context.value_names.fresh("bias")
+        zeros, spelled = f"{bias}_float", [constant(bias, np.zeros(shape[2], np.float32))]
+        if dtype != "float32":
+            spelled = [
+                constant(zeros, np.zeros(shape[2], np.float32)),
+                helper.make_node("Cast", [zeros], [bias], to=ELEMENT_TYPES[dtype]),
+            ]
+        values = dict(zip(("self", "input", "weight"), sources, strict=True)) | {"bias": bias} | results
+        return Match(
+            (*nodes, number),
+            values,
+            {"pad": pads[0], "cube_math_type": 0},
+            tuple(absorbed),
+            Around(before=tuple(spelled), types={bias: ValueType(dtype, (shape[2],))}),
+        )
+
+
+def _maker(scope: Scope, name: str) -> int | None:
+    maker = scope.makers.get(name, -1)
+    return maker if maker >= 0 else None
+
+
+def _transpose(scope: Scope, number: int | None, perm: list[int]) -> int | None:
+    """The node itself when it is a transpose with that permutation."""
+    if number is None:
+        return None
+    node: NodeProto = scope.node(number)
+    is_transpose = (normal_domain(node.domain), node.op_type) == ("", "Transpose")
+    found = [list(attribute.ints) for attribute in node.attribute if attribute.name == "perm"]
+    is_whole = len(node.input) == len(node.output) == 1
+    return number if is_transpose and is_whole and found == [perm] else None

@@ -1,0 +1,1 @@
+"""Find out which operators CANN finds, and why not."""

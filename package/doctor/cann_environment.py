@@ -1,0 +1,262 @@
+"""What CANN's programs would find with a given environment: toolkit, vendor folders in their order. Only reads."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from opforge.package.cann.build import BUILT
+from opforge.package.cann.toolkit import key_values, toolkit_version
+from opforge.package.layout import TBE
+from opforge.package.manifest import NAME as MANIFEST
+
+from .documents import (
+    BINARIES_FORM,
+    BUILT_FORM,
+    MANIFEST_FORM,
+    OPS_INFO_FORM,
+    Binaries,
+    Built,
+    Document,
+    Manifest,
+    OpsInfo,
+    read_document,
+)
+
+HOME_PATH, OPP_PATH, CUSTOM_PATH = "ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH"
+LIBRARY_PATH = "LD_LIBRARY_PATH"
+# CANN's programs, as far as they look for operators.
+REGISTRY, ENGINE, PARSER = "GE registry", "FE and ATC", "ONNX parser"
+FUNCTIONS, KERNELS = "aclnn, torch_npu", "aclnn kernels"
+PRIORITY = "load_priority"
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_FUNCTION = re.compile(r"\baclnnStatus\s+(aclnn\w+)\s*\(")
+# Where installers of CANN put a toolkit unless they are told otherwise.
+USUAL_TOOLKITS = (
+    Path("/usr/local/Ascend/ascend-toolkit/latest"),
+    Path("/usr/local/Ascend/cann"),
+    Path("/usr/local/Ascend/latest"),
+    Path.home() / "Ascend/ascend-toolkit/latest",
+)
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """A folder that holds one vendor's operators.
+
+    Attributes:
+        path: The folder.
+        origin: What makes programs look there: ASCEND_CUSTOM_OPP_PATH or config.ini.
+        machine: Folder of the libraries: linux/x86_64, linux/aarch64.
+    """
+
+    path: Path
+    origin: str
+    machine: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, which is also the first part of the name of its `_impl` folder."""
+        return self.path.name
+
+    @cached_property
+    def closed(self) -> list[Path]:
+        """What lies in it and cannot be opened by this user: folders, then files."""
+        folders: list[Path] = []
+        files: list[Path] = []
+        for folder, _, names in os.walk(self.path, onerror=lambda error: folders.append(Path(error.filename))):
+            files += [path for name in names if _is_closed(path := Path(folder, name))]
+        return [*folders, *files]
+
+    @cached_property
+    def documents(self) -> dict[Path, Document]:
+        """Its JSON files; one that is not there is left out."""
+        forms = {self.path / MANIFEST: MANIFEST_FORM, self.path / BUILT: BUILT_FORM}
+        tbe = self.path / TBE
+        forms |= dict.fromkeys(sorted(tbe.glob("config/*/aic-*-ops-info.json")), OPS_INFO_FORM)
+        forms |= dict.fromkeys(sorted(tbe.glob("kernel/config/*/binary_info_config.json")), BINARIES_FORM)
+        return {path: read_document(path, form) for path, form in forms.items() if os.path.lexists(path)}
+
+    def _value(self, path: Path) -> Any:
+        """What a JSON file holds; None when there is none, or it is malformed."""
+        return self.documents.get(path, Document(None, "")).value
+
+    @cached_property
+    def ops_info(self) -> dict[str, OpsInfo]:
+        """SoC directory -> operator type -> entry; a malformed file counts as empty."""
+        folder = self.path / TBE / "config"
+        paths = [path for path in self.documents if folder in path.parents]
+        return {path.parent.name: self._value(path) or {} for path in paths if path.name == ops_info_name(path.parent)}
+
+    @cached_property
+    def functions(self) -> list[str]:
+        """The aclnn functions that its headers declare."""
+        headers = sorted((self.path / "op_api/include").glob("aclnn*.h"))
+        return sorted({name for path in headers if path.is_file() for name in _functions(path)})
+
+    @cached_property
+    def operators(self) -> frozenset[str]:
+        """Types of its operators, as its files say."""
+        return frozenset(self.manifest.operators if self.manifest else ()).union(*self.ops_info.values())
+
+    def binaries(self, soc: str) -> dict[str, Binaries]:
+        """Operator type -> its kernel binaries for a SoC directory; empty without a binary release."""
+        found: dict[str, Binaries] | None = self._value(self.binary_info(soc))
+        return {op_type: entry for op_type, entry in (found or {}).items() if entry.binaryList}
+
+    def binary_info(self, soc: str) -> Path:
+        """The file that lists the kernel binaries for a SoC directory."""
+        return self.path / TBE / "kernel/config" / soc / "binary_info_config.json"
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """What opforge packed; None for packages of others."""
+        found: Manifest | None = self._value(self.path / MANIFEST)
+        return found
+
+    @property
+    def built(self) -> Built | None:
+        """What a toolkit built where the package was installed; None when nothing was."""
+        found: Built | None = self._value(self.path / BUILT)
+        return found
+
+    @property
+    def cann(self) -> tuple[str, str] | None:
+        """First and last version of CANN for which it is made; None when it does not say."""
+        if self.built:
+            return self.built.toolkit, self.built.toolkit
+        return self.manifest.cann if self.manifest else None
+
+    @property
+    def libraries(self) -> dict[str, Path]:
+        """What each library of the folder is for -> where it belongs."""
+        return {
+            "shape inference": self.path / "op_proto/lib" / self.machine / "libcust_opsproto_rt2.0.so",
+            "tiling": self.path / TBE / "op_tiling/lib" / self.machine / "libcust_opmaster_rt2.0.so",
+            "aclnn": self.path / "op_api/lib/libcust_opapi.so",
+            "ONNX plugin": self.path / "framework/onnx/libcust_onnx_parsers.so",
+        }
+
+    @property
+    def needs(self) -> dict[str, list[Path]]:
+        """Program -> what it must find in the folder, whatever the SoC."""
+        libraries, tbe = self.libraries, self.path / TBE
+        return {
+            REGISTRY: [libraries["shape inference"], libraries["tiling"]],
+            ENGINE: [tbe / f"{self.name}_impl"],
+            PARSER: [libraries["ONNX plugin"]],
+            FUNCTIONS: [libraries["aclnn"]],
+            KERNELS: [libraries["tiling"], tbe / "kernel/config"],
+        }
+
+    def users(self, path: Path) -> tuple[str, ...]:
+        """Programs that need a file or folder."""
+        return tuple(program for program, paths in self.needs.items() if path in paths)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """An environment, and what it leads to.
+
+    Attributes:
+        environment: Its variables.
+        usual_toolkits: Folders in which a toolkit may lie that no variable names.
+    """
+
+    environment: Mapping[str, str]
+    usual_toolkits: Sequence[Path] = USUAL_TOOLKITS
+
+    def folder(self, variable: str) -> Path | None:
+        """The folder that a variable names; None when it is unset or empty."""
+        return Path(text) if (text := self.environment.get(variable)) else None
+
+    def entries(self, variable: str) -> list[Path]:
+        """The folders of a colon list."""
+        return [Path(text) for text in self.environment.get(variable, "").split(":") if text]
+
+    @cached_property
+    def toolkits(self) -> list[Path]:
+        """Toolkits that this user can read: those that the variables name, then those in their usual places."""
+        home, opp = self.folder(HOME_PATH), self.folder(OPP_PATH)
+        places = [*([home] if home else []), *([opp.parent] if opp else []), *self.usual_toolkits]
+        return list(dict.fromkeys(path for path in places if not closed(path) and toolkit_version(path)))
+
+    @cached_property
+    def version(self) -> str:
+        """Version of the toolkit that programs use: 8.1.RC1; empty when there is none."""
+        return toolkit_version(self.toolkits[0]) if self.toolkits else ""
+
+    @cached_property
+    def machine(self) -> str:
+        """`<os>/<arch>` of the libraries: of the toolkit's scene.info, else of this machine."""
+        opp = self.folder(OPP_PATH)
+        scene = key_values(opp / "scene.info") if opp else {}
+        return f"{scene.get('os', 'linux')}/{scene.get('arch', platform.machine())}"
+
+    @cached_property
+    def vendors(self) -> list[Vendor]:
+        """Vendor folders, in the order in which every consumer searches them."""
+        found = [Vendor(path, CUSTOM_PATH, self.machine) for path in self.entries(CUSTOM_PATH)]
+        if opp := self.folder(OPP_PATH):
+            listed = [opp / "vendors" / name for name in priorities(opp / "vendors/config.ini") or ()]
+            found += [Vendor(path, "config.ini", self.machine) for path in listed]
+        return [vendor for vendor in found if is_vendor(vendor.path)]
+
+
+def ops_info_name(folder: Path) -> str:
+    """Name of the only file that FE and ATC read in the folder of a SoC."""
+    return f"aic-{folder.name}-ops-info.json"
+
+
+def _functions(header: Path) -> list[str]:
+    text = _COMMENT.sub("", header.read_text(encoding="utf-8", errors="replace"))
+    return _FUNCTION.findall(text)
+
+
+def is_vendor(path: Path) -> bool:
+    """Whether a folder holds operators, to tell a vendor folder from its parent."""
+    return not closed(path) and (is_visible(path / "op_impl") or is_visible(path / "op_proto"))
+
+
+def closed(path: Path) -> Path | None:
+    """`path`, or the folder above it, that this user may not open; what lies there would look absent. Follows links."""
+    path = Path(os.path.realpath(path))
+    for folder in reversed(path.parents):
+        if folder.is_dir() and not os.access(folder, os.X_OK, effective_ids=True):
+            return folder
+    needed = os.R_OK | os.X_OK if path.is_dir() else os.R_OK
+    return path if path.exists() and not os.access(path, needed, effective_ids=True) else None
+
+
+def is_visible(path: Path) -> bool:
+    """Whether this user's programs find a file or folder."""
+    return os.access(path, os.R_OK, effective_ids=True)
+
+
+def _is_closed(path: Path) -> bool:
+    """Whether a file below a folder is there, but not for this user."""
+    try:
+        path.stat()
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return not is_visible(path)
+
+
+def priorities(config: Path) -> list[str] | None:
+    """Vendors in the first line of a config.ini, as `load_priority=a,b`; None when programs cannot use the file."""
+    try:
+        if not config.is_file():
+            return None
+        first = config.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
+    except OSError:
+        return None
+    key, separator, value = first.partition("=")
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    is_list = separator and "=" not in value and value.strip().isprintable()
+    return names if is_list and key.strip() == PRIORITY and names else None

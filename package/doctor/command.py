@@ -1,0 +1,134 @@
+"""`opforge doctor`: which operators each of CANN's programs finds with the variables of this shell, and why not."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from opforge.package.builtin import OP_TYPES
+from opforge.package.cann.toolkit import key_values, toolkit_version
+from opforge.package.socs import soc_directory
+
+from .cann_environment import (
+    CUSTOM_PATH,
+    ENGINE,
+    FUNCTIONS,
+    KERNELS,
+    OPP_PATH,
+    PARSER,
+    REGISTRY,
+    Surroundings,
+)
+from .device import find_device
+from .faults import Fault, find_faults
+
+CANN_OWN = "CANN's own"
+NOTHING = "nothing"
+NOT_VISIBLE = (
+    f"no operator package is visible in this shell: {CUSTOM_PATH} names none, nor does {OPP_PATH}; "
+    "source FOLDER/vendors/<vendor>/bin/set_env.bash of the installation"
+)
+PROGRAMS = (REGISTRY, ENGINE, PARSER, FUNCTIONS, KERNELS)
+
+
+def doctor_command(soc: str | None, *, as_json: bool) -> int:
+    """Print what the variables of this process lead to, and every fault; returns 1 when there is one, else 0.
+
+    Args:
+        soc: Chip or SoC directory that the operators are to run on; None takes the chip of this machine, or where
+            nothing tells it, every one that a vendor lists.
+        as_json: Print one JSON object.
+
+    Raises:
+        UserError: The SoC is unknown.
+    """
+    surroundings = Surroundings(os.environ)
+    device = None if soc else find_device(os.environ, surroundings.toolkits)
+    directory = soc_directory(soc) if soc else (device.directory if device else "") or None
+    faults = find_faults(surroundings, directory)
+    found = diagnosis(surroundings, directory, faults) | {"device": device._asdict() if device else None}
+    if as_json:
+        print(json.dumps(found | {"faults": [asdict(fault) for fault in faults]}, indent=2))  # noqa: T201  # the answer
+    else:
+        _print(found, faults)
+    return 1 if faults else 0
+
+
+def diagnosis(surroundings: Surroundings, soc: str | None, faults: Sequence[Fault]) -> dict[str, Any]:
+    """Toolkits, vendor folders in the order of the search, and what each program takes for each operator."""
+    socs = sorted({name for vendor in surroundings.vendors for name in vendor.ops_info})
+    operators = sorted({name for vendor in surroundings.vendors for name in vendor.operators})
+    return {
+        "toolkits": [
+            {"path": str(path), "version": toolkit_version(path) or "unknown"} for path in surroundings.toolkits
+        ],
+        "machine": surroundings.machine,
+        "soc": soc or "any",
+        "vendors": [
+            {
+                "path": str(vendor.path),
+                "found_by": vendor.origin,
+                "version": key_values(vendor.path / "version.info").get("package_version", "unknown"),
+                "built_with": vendor.built.toolkit if vendor.built else "",
+                "socs": sorted(vendor.ops_info),
+            }
+            for vendor in surroundings.vendors
+        ],
+        "operators": {name: seen_by(surroundings, name, [soc] if soc else socs, faults) for name in operators},
+    }
+
+
+def seen_by(surroundings: Surroundings, op_type: str, socs: list[str], faults: Sequence[Fault]) -> dict[str, str]:
+    """Program -> folder whose operator it takes, `CANN's own`, or `nothing`; all search the vendors in one order."""
+    has_own = op_type in OP_TYPES and bool(surroundings.toolkits)
+    answers = dict.fromkeys(PROGRAMS, CANN_OWN if has_own else NOTHING)
+    for vendor in reversed(surroundings.vendors):
+        if op_type not in vendor.operators:
+            continue
+        is_described = any(op_type in vendor.ops_info.get(soc, {}) for soc in socs)
+        for program in PROGRAMS:
+            is_for_soc = is_described or program not in {ENGINE, KERNELS}
+            if is_for_soc and not any(fault.hides(vendor, op_type, program) for fault in faults):
+                answers[program] = str(vendor.path)
+    return answers
+
+
+def _told(device: dict[str, str] | None) -> str:
+    if device is None:
+        return ""
+    unknown = "" if device["directory"] else ", whose SoC directory neither the toolkit nor opforge knows"
+    return f" ({device['origin']} says {device['chip']}{unknown})"
+
+
+def _print(found: dict[str, Any], faults: list[Fault]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(soft_wrap=True)
+    for toolkit in found["toolkits"] or [{"path": "none found", "version": "-"}]:
+        console.print(Text(f"toolkit  {toolkit['path']} (version {toolkit['version']})"))
+    console.print(Text(f"machine  {found['machine']}, SoC {found['soc']}{_told(found['device'])}"))
+    numbers: dict[str, str] = {}
+    for number, vendor in enumerate(found["vendors"], 1):
+        numbers.setdefault(vendor["path"], f"vendor {number}")
+        facts = f"version {vendor['version']}, {', '.join(vendor['socs']) or 'no SoC'}, by {vendor['found_by']}"
+        built = f", built with CANN {vendor['built_with']}" if vendor["built_with"] else ""
+        console.print(Text(f"vendor {number} {vendor['path']} ({facts}{built})"))
+    if found["operators"]:
+        table = Table("operator", *PROGRAMS)
+        table.columns[0].no_wrap = True
+        for column, program in zip(table.columns[1:], PROGRAMS, strict=True):
+            column.min_width = len(max(program.split(), key=len))
+        for name, programs in found["operators"].items():
+            table.add_row(Text(name), *(Text(numbers.get(folder, folder)) for folder in programs.values()))
+        console.print(table)
+    for fault in faults:
+        console.print(Text(f"fault    {fault}"))
+    if not faults:
+        console.print("no fault found" if found["vendors"] else NOT_VISIBLE)
+    sys.stdout.flush()

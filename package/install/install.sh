@@ -1,0 +1,501 @@
+#!/bin/sh
+# Installs, lists, verifies or removes the operator package that lies beside this script.
+set -eu
+export LC_ALL=C
+
+# Whoever closed stdout wants no text.
+(: 3>&1) 2>/dev/null || exec >/dev/null
+
+here="$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)"
+for package in "$here"/packages/vendors/*; do :; done
+# shellcheck source=package/install/vendor_tree.sh
+. "$package/scripts/vendor_tree.sh"
+
+for tool in find cmp flock; do
+    command -v "$tool" >/dev/null || missing "'$tool'" 'install it with the package manager of this system'
+done
+
+usage() {
+    cat <<'TEXT'
+usage: custom_opp_<os>_<arch>.run [options]
+
+  (none)                 install into $ASCEND_CUSTOM_OPP_PATH (one folder), else into $ASCEND_OPP_PATH
+  --install-path=FOLDER  install into FOLDER/vendors/<vendor>; FOLDER is absolute; used by processes that source
+                         FOLDER/vendors/<vendor>/bin/set_env.bash, by no others
+  --install-for-all      let every user of the machine read the files; default: owner and group
+  --cann=FOLDER          the toolkit that builds the libraries and kernels of a source release before it is installed;
+                         default: $ASCEND_HOME_PATH, else where toolkits usually lie (not run with a real toolkit)
+  --no-build             install the sources only; aclnn calls do not work until they are built
+  --replace-builtin      agree to hide operators that CANN itself has, for all processes that use $ASCEND_OPP_PATH
+  --force                replace an installed package of the same vendor; take a CANN for which the package is not made
+  --upgrade              replace an installed older version of the same vendor that has no operator this package lacks
+  --rollback             put the version back that the last installation replaced; takes --install-path
+  --uninstall            remove the package from the same place, and the version kept for --rollback; takes --install-path
+  --extract=FOLDER       unpack the package into FOLDER, which must not exist, and install nothing
+  --verify               compare the package with its manifest; with --install-path, the installed files
+  --list                 print what the package holds
+  --quiet                print errors only
+  --help                 print this text
+
+exit codes: 0 ok; 1 damaged files or a failed build, 2 bad option or target, 3 a tool is missing: nothing was changed;
+129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM: nothing was installed or removed; once that begins, they come too late
+TEXT
+}
+
+# What was done stays done, also when nobody can be told.
+say() { [ "$quiet" = 1 ] || printf '%s\n' "$1" 2>/dev/null || :; }
+
+# in_quotes TEXT: TEXT as one word of a shell command.
+in_quotes() { printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"; }
+
+# stop CODE: what a signal does. The build is a session of its own, so that its compilers end with it.
+builder=
+stop() {
+    commit
+    [ -z "$builder" ] || kill -s KILL -- "-$builder" 2>/dev/null || kill -s KILL "$builder" 2>/dev/null || :
+    printf '%s\n' 'stopped by a signal; nothing was installed or removed' >&2 || :
+    exit "$1"
+}
+trap 'stop 129' HUP
+trap 'stop 130' INT
+trap 'stop 143' TERM
+
+# commit: from here on a signal comes too late.
+commit() { trap '' HUP INT TERM; }
+
+choose() {
+    [ "$action" = install ] || refuse "got --$action and --$1, expected one of them"
+    action="$1"
+}
+
+action=install quiet=0 for_all=0 force=0 upgrade=0 replace_builtin=0 no_build=0 cann='' install_path='' extract_to=''
+for option in "$@"; do
+    case "$option" in
+        --quiet) quiet=1 ;;
+        --install-for-all) for_all=1 ;;
+        --force) force=1 ;;
+        --upgrade) upgrade=1 ;;
+        --replace-builtin) replace_builtin=1 ;;
+        --no-build) no_build=1 ;;
+        --cann=*)
+            cann="${option#*=}"
+            [ -n "$(toolkit_version "$cann")" ] ||
+                refuse "--cann: got '$cann', expected the folder of a CANN toolkit, as in --cann=/usr/local/Ascend/ascend-toolkit/latest"
+            ;;
+        --install-path=*)
+            [ -z "$install_path" ] || refuse "got --install-path twice, expected it once"
+            install_path="${option#*=}"
+            case "$install_path" in
+                /*) ;;
+                *) refuse "--install-path: got '$install_path', expected an absolute path, as in --install-path=$PWD/opp" ;;
+            esac
+            ;;
+        --extract=*)
+            choose extract
+            extract_to="${option#*=}"
+            [ -n "$extract_to" ] || refuse "--extract: got nothing, expected a folder, as in --extract=package"
+            case "$extract_to" in /*) ;; *) extract_to="$PWD/$extract_to" ;; esac
+            case "$extract_to" in ?*/) extract_to="${extract_to%/}" ;; esac
+            ;;
+        --uninstall | --verify | --list | --rollback) choose "${option#--}" ;;
+        --help | -h)
+            usage 2>/dev/null || refuse 'stdout cannot be written'
+            exit 0
+            ;;
+        *) refuse "unknown option '$option'; nothing was done; --help lists the options" ;;
+    esac
+done
+if [ "$action" != install ] && [ "$for_all$force$upgrade$replace_builtin$no_build$cann" != 00000 ]; then
+    refuse "--install-for-all, --force, --upgrade, --replace-builtin, --cann and --no-build go with an installation, not with --$action"
+fi
+[ "$no_build" = 0 ] || [ -z "$cann" ] || refuse "got --no-build and --cann, expected one of them"
+
+vendor="$(manifest_value "$package" vendor)"
+[ "$vendor" = "${package##*/}" ] || damaged "the package is damaged: its manifest names the vendor '$vendor', its folder '${package##*/}'; get it again"
+version="$(manifest_value "$package" version)"
+operators="$(manifest_list "$package" operators | tr '\n' ' ')"
+
+# verify_payload: beside this script lie the files that the manifest lists, as it lists them, their folders and nothing
+# else; prints what is wrong. What an installation makes itself is in no package.
+verify_payload() (
+    cd -- "$here" || exit 1
+    listed="$({ printf 'manifest.json\n' && manifest_files "$package" | cut -c67-; } |
+        grep -Fxv -e built.json -e bin/set_env.bash | sed "s/^/packages\/vendors\/$vendor\//")"
+    # Each path, then the folders above it.
+    expected="$(printf '%s\n' install.sh "$listed" | sed -n ':up
+p
+s/\/[^/]*$//
+t up' | sort -u)"
+    found="$(find . ! -name . | sed 's/^\.\///')"
+    links="$(find . ! -type f ! -type d | sed 's/^\.\//  a link or no file: /')"
+    differs="$(printf '%s\n' "$expected" "$found" | sort | uniq -c |
+        sed -n '/^ *2 /!s/^ *[0-9]* /  missing or not listed: /p')"
+    # Behind a link everything is missing.
+    wrong="${links:-$differs}"
+    [ -z "$wrong" ] || { printf '%s\n' "$wrong" && exit 1; }
+    verify_tree "$package"
+)
+
+list() {
+    printf 'vendor: %s\nversion: %s\noperators: %s\n' "$vendor" "$version" "${operators% }"
+    printf 'SoCs: %s\n' "$(manifest_list "$package" socs | tr '\n' ' ' | sed 's/ $//')"
+    printf 'CANN: %s\n' "$(manifest_list "$package" cann | tr '\n' ' ' | sed -e 's/ $//' -e 's/ / to /')"
+    printf 'note: %s\n' "$(manifest_value "$package" note)"
+    printf 'files:\n'
+    manifest_files "$package" | cut -c67- | sed 's/^/  /'
+}
+if [ "$action" = list ]; then
+    list 2>/dev/null || refuse 'stdout cannot be written'
+    exit 0
+fi
+
+if [ "$action" = extract ]; then
+    [ ! -e "$extract_to" ] && [ ! -h "$extract_to" ] || refuse "--extract: '$extract_to' exists, expected a new folder"
+    verify_payload || damaged 'the package is damaged; get it again'
+    unpacked="$extract_to.new.$$"
+    trap 'rm -rf -- "$unpacked"' EXIT
+    problem="$(cp -R -- "$here" "$unpacked" 2>&1)" ||
+        refuse "--extract: '$extract_to' cannot be written: $(printf '%s\n' "$problem" | head -n 1)"
+    chmod -R =rwX "$unpacked" # as the umask says
+    mv -- "$unpacked" "$extract_to"
+    say "$vendor $version is unpacked in $extract_to"
+    exit 0
+fi
+
+# Where to: the option, else the user's own folder, else the toolkit's.
+target="$install_path"
+if [ -n "$target" ]; then
+    origin=--install-path
+elif [ -n "${ASCEND_CUSTOM_OPP_PATH:-}" ]; then
+    target="$ASCEND_CUSTOM_OPP_PATH" origin=ASCEND_CUSTOM_OPP_PATH
+elif [ -n "${ASCEND_OPP_PATH:-}" ]; then
+    target="$ASCEND_OPP_PATH" origin=ASCEND_OPP_PATH
+    [ -d "$target" ] || [ "$action" = verify ] ||
+        refuse "ASCEND_OPP_PATH: got '$target', which is no folder; source the set_env.sh of the toolkit, or give --install-path=FOLDER"
+fi
+
+if [ "$action" = verify ] && [ -z "$install_path" ]; then
+    target=
+else
+    [ -n "$target" ] ||
+        refuse 'no target: give --install-path=FOLDER, or set ASCEND_CUSTOM_OPP_PATH or ASCEND_OPP_PATH'
+    case "$target" in
+        *:* | *'
+'*) refuse "$origin: got '$target', expected one folder, without a colon or line break; give --install-path=FOLDER" ;;
+        /*) ;;
+        *) refuse "$origin: got '$target', expected an absolute path; give --install-path=FOLDER" ;;
+    esac
+    target="${target%/}"
+    # set_env.bash puts the vendor's own folder into ASCEND_CUSTOM_OPP_PATH; the package belongs beside it, not into it.
+    if [ -d "$target/op_proto" ] || [ -d "$target/op_impl" ]; then
+        refuse "$origin: '$target' is itself an installed package, expected the folder above 'vendors'; give --install-path=${target%/vendors/*}"
+    fi
+    [ ! -d "$target/opp/built-in" ] ||
+        refuse "$origin: '$target' is a toolkit, expected its folder opp; give --install-path=$target/opp"
+    case "$action$target" in
+        install*/vendors) refuse "$origin: got '$target', expected the folder above 'vendors'; give --install-path=${target%/vendors}" ;;
+    esac
+    vendors="$target/vendors"
+    installed="$vendors/$vendor"
+    build="$(build_folder "$vendors" "$vendor")"
+    for path in "$vendors" "$installed" "$build" "$(kept_version "$vendors" "$vendor")"; do
+        [ ! -h "$path" ] || refuse "$path is a link and may lead out of the target; remove it or choose another folder"
+    done
+    readable "$target" "$vendors" "$installed"
+    [ "$action" = verify ] || [ ! -d "$vendors" ] || lock "$vendors"
+fi
+
+recovered=
+say_recovered() {
+    # Without a lock there was no folder; what lies there by now is of another installer.
+    [ "${locked:-}" = 1 ] || return 0
+    recovered="$(recover "$vendors" "$vendor")"
+    [ -z "$recovered" ] || say "$recovered"
+}
+
+case "$action" in
+    verify)
+        tree="$package"
+        if [ -z "$target" ]; then
+            verify_payload || damaged 'the package is damaged; get it again'
+        else
+            tree="$installed"
+            [ -f "$tree/manifest.json" ] || refuse "$vendor is not installed in $target"
+            verify_tree "$tree" || damaged "$tree: files differ from the manifest; install the package again with --force"
+        fi
+        say "$(manifest_files "$tree" | wc -l | tr -d ' ') files are as the manifest says"
+        exit 0
+        ;;
+    rollback)
+        say_recovered
+        kept="$(kept_version "$vendors" "$vendor")"
+        [ -f "$kept/manifest.json" ] ||
+            refuse "$target keeps no earlier version of $vendor; nothing was done; install the one you want with --force"
+        { [ "$(manifest_value "$kept" vendor)" = "$vendor" ] && verify_tree "$kept"; } ||
+            damaged "the version kept in $kept is damaged; nothing was done; install the one you want with --force"
+        writable "$vendors"
+        set_aside="$vendors/.$vendor.old.$$"
+        commit
+        if [ ! -e "$installed" ] || ! exchange "$kept" "$installed"; then
+            [ ! -e "$installed" ] || mv -- "$installed" "$set_aside"
+            mv -- "$kept" "$installed"
+            [ ! -e "$set_aside" ] || mv -- "$set_aside" "$kept"
+        fi
+        say "$vendor $(manifest_value "$installed" version) is back in $installed; --rollback again undoes this"
+        exit 0
+        ;;
+    uninstall)
+        say_recovered
+        if [ ! -e "$installed" ] && [ -n "$recovered" ]; then
+            rmdir -- "$vendors" 2>/dev/null || :
+            exit 0
+        fi
+        if [ ! -d "$installed" ] && [ -d "$build" ]; then
+            rm -rf -- "$build"
+            rmdir -- "$vendors" 2>/dev/null || :
+            say "$vendor was not installed in $target; what an unfinished build had left is removed"
+            exit 0
+        fi
+        [ ! -d "$installed" ] || [ -f "$installed/manifest.json" ] ||
+            refuse "$installed has no manifest.json, which lists what may be removed; nothing was removed; delete the folder yourself, or replace it with --force"
+        [ -f "$installed/manifest.json" ] || refuse "$vendor is not installed in $target; nothing was removed"
+        commit
+        left="$(remove_tree "$installed")"
+        say "$vendor is removed from $target"
+        [ -z "$left" ] || say "$left"
+        exit 0
+        ;;
+esac
+
+# Everything below installs. First what may be wrong, before anything is written.
+verify_payload || damaged 'the package is damaged; get it again'
+
+# A folder of the toolkit is seen by every process of the machine, however it was named.
+machine_wide=0
+if [ -d "$target/built-in" ]; then
+    machine_wide=1
+elif [ -n "${ASCEND_OPP_PATH:-}" ] && [ -d "$target" ] && [ -d "$ASCEND_OPP_PATH" ] &&
+    [ "$(CDPATH='' cd -- "$target" && pwd -P)" = "$(CDPATH='' cd -- "$ASCEND_OPP_PATH" && pwd -P)" ]; then
+    machine_wide=1
+fi
+config="$vendors/config.ini"
+if [ "$machine_wide" = 1 ] && [ -e "$config" ] && { [ ! -f "$config" ] || [ ! -r "$config" ]; }; then
+    refuse "$config is no file that $(user) may read, expected the list of vendors; nothing was done; repair it, or give --install-path=FOLDER"
+fi
+hidden_types="$(manifest_list "$package" builtin_op_types | sed 's/^/  op type /')"
+hidden_symbols="$(manifest_list "$package" builtin_aclnn | sed 's/^/  aclnn symbol /')"
+if [ "$machine_wide" = 1 ] && [ "$replace_builtin" = 0 ] && [ -n "$hidden_types$hidden_symbols" ]; then
+    refuse "$target belongs to CANN; every process that uses it would get these from $vendor instead of from CANN:
+$hidden_types
+$hidden_symbols
+Give --replace-builtin to agree, or --install-path=FOLDER to keep them for chosen processes"
+fi
+
+is_built=0
+[ "$(manifest_value "$package" release)" = source ] || is_built=1
+home="${ASCEND_HOME_PATH:-}"
+if [ -z "$cann" ] && [ -n "$home" ] && [ -z "$(toolkit_version "$home")" ]; then
+    wrong="ASCEND_HOME_PATH: got '$home', expected the folder of a CANN toolkit, whose compiler/version.info can be read"
+    [ "$is_built$no_build" != 00 ] ||
+        refuse "$wrong; nothing was done; source the set_env.sh of the toolkit, or give --cann=FOLDER or --no-build"
+    say "$wrong; so it was not asked whether the package is made for it"
+fi
+
+# The toolkit that the operators will meet: the one that builds them, or for which they were built.
+toolkit="$cann" toolkit_is=
+for folder in "$home" "${ASCEND_OPP_PATH:+${ASCEND_OPP_PATH%/}/..}" \
+    /usr/local/Ascend/ascend-toolkit/latest /usr/local/Ascend/cann /usr/local/Ascend/latest; do
+    if [ -z "$toolkit" ] && [ -n "$folder" ] && [ -n "$(toolkit_version "$folder")" ]; then toolkit="$folder"; fi
+done
+if [ -n "$toolkit" ]; then
+    toolkit_is="$(toolkit_version "$toolkit")"
+    first="$(manifest_list "$package" cann | head -n 1)"
+    last="$(manifest_list "$package" cann | tail -n 1)"
+    [ "$force" = 1 ] || is_within "$toolkit_is" "$first" "$last" ||
+        refuse "the CANN in $toolkit is $toolkit_is, expected $first to $last, for which this package is made; nothing was done; use another toolkit, or give --force"
+fi
+will_build=0
+[ "$is_built$no_build" != 00 ] || [ -z "$toolkit" ] || will_build=1
+case "$will_build$target" in
+    1*[\;\"]*) refuse "$origin: got '$target', expected a folder without ; and \" in its name, where CMake can build; nothing was done; give another one, or --no-build" ;;
+esac
+
+# Modes are set by name below; this one is for folders above the package and for config.ini.
+umask 027
+[ "$for_all" = 0 ] || umask 022
+
+# open_to_all: --install-for-all opens also what an earlier installation had made for its group alone.
+open_to_all() {
+    [ "$for_all" = 1 ] || return 0
+    set -- "$installed"
+    [ ! -e "$config" ] || set -- "$@" "$config"
+    { find "$vendors" -prune ! -perm -005 -exec chmod a+rX {} + && find "$@" ! -perm -004 -exec chmod a+rX {} +; } 2>/dev/null ||
+        printf '%s\n' "not every user can read $installed: $(user) may not change the mode of all that is in $vendors" >&2
+}
+
+say_recovered
+disappears='' is_first=1
+[ "$upgrade" = 0 ] || [ -f "$installed/manifest.json" ] ||
+    refuse "$vendor is not installed in $target, so there is nothing to upgrade; install it without --upgrade"
+same=0
+if [ -e "$installed" ]; then
+    is_first=0
+    if [ "$force" = 0 ] && cmp -s "$package/manifest.json" "$installed/manifest.json" && verify_tree "$installed" >/dev/null; then
+        same=1
+    fi
+    if [ "$same" = 1 ] && { [ "$will_build" = 0 ] || [ "$(built_with "$installed")" = "$toolkit_is" ]; }; then
+        if [ "$machine_wide" = 1 ] && ! is_preferred "$vendors/config.ini" "$vendor"; then
+            prefer_vendor "$config" "$vendor"
+            open_to_all
+            say "$vendor $version is already installed in $installed; $vendors/config.ini did not name it and does now, first"
+            exit 0
+        fi
+        outcome='; nothing was done'
+        [ "$for_all" = 0 ] || outcome=
+        open_to_all
+        say "$vendor $version is already installed in $installed, every file as it should be$outcome"
+        exit 0
+    fi
+    if [ -f "$installed/manifest.json" ]; then
+        kept=" $operators"
+        disappears="$(manifest_list "$installed" operators | while IFS= read -r operator; do
+            case "$kept" in
+                *" $operator "*) ;;
+                *) printf '%s ' "$operator" ;;
+            esac
+        done)"
+        if [ "$is_built$will_build" = 00 ] &&
+            { [ -f "$installed/built.json" ] || [ "$(manifest_value "$installed" release)" = built ]; }; then
+            disappears="${disappears}what CANN built of it "
+        fi
+        disappears="$disappears$(unlisted_files "$installed" | tr '\n' ' ')"
+        before="$(manifest_value "$installed" version)"
+        repair="--force to replace it, or --uninstall first"
+        [ -n "$disappears" ] || is_older "$version" "$before" || repair="--upgrade or $repair"
+        repair="give $repair"
+        old="version $before of $vendor ($(manifest_list "$installed" operators | tr '\n' ' ' | sed 's/ $//'))"
+    else
+        disappears='all of it '
+        repair="give --force to replace it, or delete the folder"
+        old="something of vendor $vendor without a manifest.json"
+    fi
+    if [ "$force$upgrade" = 01 ]; then
+        [ -z "$disappears" ] || refuse "--upgrade: $installed holds what this package lacks: ${disappears% }; --force replaces it all the same"
+        ! is_older "$version" "$before" ||
+            refuse "--upgrade: got version $version, expected one that is not older than $before; --force installs it all the same"
+    elif [ "$force$same" = 00 ]; then
+        refuse "$installed already holds $old; $repair${disappears:+; with --force disappears: ${disappears% }}"
+    fi
+fi
+
+if [ "$will_build" = 1 ]; then
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 7))' 2>/dev/null ||
+        missing 'python3 (3.7 or later)' 'install it, or give --no-build'
+    command -v setsid >/dev/null || missing "'setsid'" 'install util-linux, or give --no-build'
+fi
+
+# Whatever ends the script before it is done leaves the target as it was.
+switched=0
+undo() {
+    [ "${locked:-}" = 1 ] || return 0
+    if [ "$switched" = 1 ]; then
+        if [ -e "$next" ]; then exchange "$next" "$installed" || :; else mv -- "$installed" "$next"; fi
+    fi
+    recover "$vendors" "$vendor" >/dev/null
+    rmdir -- "$build" "$vendors" 2>/dev/null || :
+}
+trap undo EXIT
+mkdir -p -- "$vendors" 2>/dev/null || refuse "$vendors cannot be made; choose a folder that you may write, with --install-path=FOLDER"
+lock "$vendors"
+[ "$is_first" = 0 ] || [ ! -e "$installed" ] || refuse "another installer has just installed $vendor in $vendors; run this again"
+
+# The build goes before everything that others see. What it has done stays beside the target for the next run.
+if [ "$will_build" = 1 ]; then
+    mkdir -p -- "$build" 2>/dev/null || refuse "$vendors cannot be written; choose another folder with --install-path=FOLDER"
+    say "building $vendor with CANN $toolkit_is in $toolkit (this was not run with a real toolkit); logs in $build/logs"
+    status=0
+    set -- --package "$package" --work "$build" --toolkit "$toolkit"
+    [ "$quiet" = 0 ] || set -- "$@" --quiet
+    # Python finds the module in the current folder unless this variable forbids it.
+    (unset PYTHONSAFEPATH && cd -- "$package/scripts" && exec setsid python3 -B -m cann "$@") &
+    builder=$!
+    wait "$builder" || status=$?
+    builder=
+    if [ "$status" != 0 ]; then
+        stays=
+        rmdir -- "$build" 2>/dev/null || stays="; what is done stays in $build for the next try, with its logs in $build/logs"
+        printf '%s\n' "nothing was installed$stays; --no-build installs the sources only" >&2
+        exit "$status"
+    fi
+fi
+
+stage="$vendors/.$vendor.new.$$"
+mkdir -- "$stage" 2>/dev/null || refuse "$vendors cannot be written; choose another folder with --install-path=FOLDER"
+
+problem="$(cp -R -- "$package/." "$stage/" 2>&1)" ||
+    refuse "copying to $vendors failed; nothing was installed: $(printf '%s\n' "$problem" | head -n 1)"
+if [ "$will_build" = 1 ]; then
+    problem="$(cp -R -- "$build/tree/." "$build/built.json" "$stage/" 2>&1)" ||
+        refuse "copying to $vendors failed; nothing was installed: $(printf '%s\n' "$problem" | head -n 1)"
+fi
+if [ "$machine_wide" = 0 ]; then
+    # Any shell can source it; every entry comes once, and none is empty.
+    mkdir -- "$stage/bin"
+    cat >"$stage/bin/set_env.bash" <<TEXT
+# Makes the operators of $vendor visible to the processes of this shell.
+_opp_vendor=$(in_quotes "$installed")
+case ":\${ASCEND_CUSTOM_OPP_PATH:-}:" in
+    *":\$_opp_vendor:"*) ;;
+    *) export ASCEND_CUSTOM_OPP_PATH="\$_opp_vendor\${ASCEND_CUSTOM_OPP_PATH:+:\$ASCEND_CUSTOM_OPP_PATH}" ;;
+esac
+case ":\${LD_LIBRARY_PATH:-}:" in
+    *":\$_opp_vendor/op_api/lib:"*) ;;
+    *) export LD_LIBRARY_PATH="\$_opp_vendor/op_api/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" ;;
+esac
+unset _opp_vendor
+TEXT
+fi
+read_mode=640 run_mode=750
+[ "$for_all" = 0 ] || read_mode=644 run_mode=755
+find "$stage" -type d -exec chmod "$run_mode" {} +
+find "$stage" -type f -exec chmod "$read_mode" {} +
+chmod "$run_mode" "$stage/scripts/uninstall.sh"
+verify_tree "$stage" || refuse "the copy in $vendors differs from the package; is the disk full? Nothing was installed"
+
+# The switch. Where two folders cannot be exchanged in one step, the old one steps aside first.
+commit
+next="$vendors/.$vendor.next.$(inode_of "$stage")" previous=
+mv -- "$stage" "$next"
+if [ -e "$installed" ] && exchange "$next" "$installed"; then
+    previous="$next"
+else
+    [ ! -e "$installed" ] || { previous="$vendors/.$vendor.old.$$" && mv -- "$installed" "$previous"; }
+    mv -- "$next" "$installed"
+fi
+switched=1
+[ "$machine_wide" = 0 ] || prefer_vendor "$config" "$vendor"
+trap - EXIT
+open_to_all
+[ -z "$previous" ] || keep_version "$vendors" "$vendor" "$previous"
+
+rm -rf -- "$build"
+
+later="install it again with --cann=FOLDER"
+if [ "$will_build" = 1 ]; then
+    state="It was built with CANN $toolkit_is; opforge's own build was not run with a real toolkit. The log is $installed/build.log."
+elif [ "$is_built" = 1 ]; then
+    state="It is a $(manifest_value "$package" note)."
+else
+    [ "$no_build" = 0 ] || later="install it again without --no-build"
+    why=
+    [ -n "$toolkit" ] || why=", since no CANN toolkit was found"
+    state="These are the sources only$why: aclnn calls, ATC and torch_npu cannot use the operators until they are built; for that, $later."
+fi
+say "$vendor $version (${operators% }) is installed in $installed. $state"
+[ -z "$disappears" ] || say "No longer there: ${disappears% }."
+if [ "$machine_wide" = 1 ]; then
+    say "$vendor comes first in $vendors/config.ini."
+else
+    say "To show it to the processes of a shell: source $(in_quotes "$installed/bin/set_env.bash")"
+fi
+say "To remove it: sh $(in_quotes "$installed/scripts/uninstall.sh")"
