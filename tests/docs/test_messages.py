@@ -72,7 +72,7 @@ def test_every_section_says_what_it_means_and_what_to_do():
 
 @pytest.mark.parametrize("quote", QUOTES)
 def test_quoted_message_is_in_the_sources(quote):
-    sources = [*ROOT.glob("twin/src/**/*.cpp"), *ROOT.glob("package/*.py"), *ROOT.glob("codegen/templates/*")]
+    sources = [*ROOT.glob("twin/src/**/*.cpp"), *ROOT.glob("package/**/*.py"), *ROOT.glob("codegen/templates/*")]
     text = re.sub(r'"\s*\n\s*"', "", "\n".join(path.read_text(encoding="utf-8") for path in sources))
     parts = [part for part in quote.split("...") if len(part.strip("() >")) > 5]
     assert parts

@@ -632,7 +632,7 @@ def test_what_each_program_sees_follows_from_the_faults(tree, name, blind):
 
 
 def test_every_check_has_a_fault_tree():
-    package = Path(__file__).resolve().parents[2] / "package"
+    package = Path(__file__).resolve().parents[2] / "package" / "doctor"
     names = re.findall(r'(?:Fault\(|yield|return)\s*"([a-z-]+)"', (package / "faults.py").read_text())
     names += re.findall(r'(?:yield path,|return)\s*"([a-z-]+)"', (package / "libraries.py").read_text())
     assert {*names, OTHER_MACHINE} == {check for _, check, _, _ in FAULTS.values()} | {"unreadable"}
