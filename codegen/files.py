@@ -51,6 +51,16 @@ def _opened(found: int) -> BinaryIO:
     return os.fdopen(os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
+def file_size(path: Path, what: str) -> int:
+    """The bytes of a regular file, which is not read; `what` names it in messages.
+
+    Raises:
+        UserError: As `open_regular`.
+    """
+    with open_regular(path, what) as file:
+        return os.fstat(file.fileno()).st_size
+
+
 def read_regular(path: Path, what: str, most: int, repair: str) -> bytes:
     """The bytes of a regular file of at most `most` bytes; what is appended meanwhile is not read.
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.files import NewFile, json_file, write_files
+from opforge.codegen.files import NewFile, file_size, json_file, write_files
 from opforge.codegen.printing import path_text
 from opforge.codegen.spec.products import DEFAULT_SOC
-from opforge.frontend.io.limits import claimed
-from opforge.frontend.io.load import SourceModel, load_model
+from opforge.frontend.io.limits import claimed, limits_for
+from opforge.frontend.io.load import MAX_MODEL_BYTES, SourceModel, load_model
 from opforge.frontend.io.onnx_proto import ModelProto
 from opforge.frontend.io.progress import progress
-from opforge.frontend.io.save import require_targets, write_model
+from opforge.frontend.io.save import require_targets, serialized, write_model
 from opforge.frontend.ir.graph import node_count
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.report.summary import summary
@@ -76,28 +76,34 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
         raise UserError("--optimizer: got no --lower-training, which it goes with; add that")
     with progress(f"reading {path_text(model)}"):
         source = load_model(model)
+    optimizer = None if options.optimizer is None else load_model(options.optimizer)
     others = ((options.json, "report"), (options.html, "page"))
     targets = [(out, "model"), *((path, what) for path, what in others if path)]
-    more = [] if options.optimizer is None else [options.optimizer]
-    require_targets(source, targets, *more, carried=out.suffix != ".air")
-    is_read_whole = options.verify or out.suffix == ".air"
-    with claimed(path_text(model), source.size if is_read_whole else len(source.data)):
-        is_plain = out.suffix != ".air" and options == ConvertOptions(patterns=options.patterns)
+    is_air = out.suffix == ".air"
+    require_targets(source, targets, *(optimizer.files if optimizer else ()), carried=not is_air)
+    if is_air and source.size > MAX_MODEL_BYTES:
+        raise UserError(
+            f"{path_text(out)}: the model and its external data have {source.size} bytes, expected at most"
+            f" {MAX_MODEL_BYTES} for an .air file; convert it to .onnx"
+        )
+    size = source.size if options.verify or is_air else len(source.data)
+    with claimed(path_text(model), limits_for(size, is_run=options.verify), size):
+        is_plain = not is_air and options == ConvertOptions(patterns=options.patterns)
         if is_plain and is_untouched(source.view, patterns=options.patterns):
             write_model(source.data, source.model, source, out)
             count = node_count(source.view)
             typer.echo(summary(0, 0, 0, count, count, changed=False))
             return 0
-        if options.optimizer is not None:
-            source = _with_optimizer(source, options.optimizer)
+        if optimizer is not None:
+            source = _with_optimizer(source, optimizer)
         return _convert(source, out, options)
 
 
-def _with_optimizer(source: SourceModel, path: Path) -> SourceModel:
+def _with_optimizer(source: SourceModel, optimizer: SourceModel) -> SourceModel:
     from opforge.frontend.training.training_step import training_step
 
-    step = training_step(source.model, load_model(path).model, path_text(source.path))
-    return SourceModel(source.path, step.SerializeToString(), step, source.external)
+    step = training_step(source.model, optimizer.model, path_text(source.path))
+    return SourceModel(source.path, serialized(step, path_text(source.path)), step, source.external)
 
 
 def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
@@ -126,7 +132,7 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
         if differing:
             write_files(_reports(source, conversion, comparisons, options, out, None))
         else:
-            data = conversion.model.SerializeToString() if conversion.changed else source.data
+            data = serialized(conversion.model, path_text(source.path)) if conversion.changed else source.data
             carried = conversion.model
             if out.suffix == ".air":
                 from opforge.frontend.targets.air import air_model
@@ -194,15 +200,6 @@ def run_command(model: Path, options: RunOptions) -> int:
     Raises:
         UserError: The model, the arrays, the SoC or a path is unusable; nothing was written.
     """
-    from rich.console import Console
-    from rich.text import Text
-
-    from opforge.frontend.io.arrays import arrays_file, input_types, load_arrays
-    from opforge.frontend.report.console import print_outputs, print_step
-    from opforge.frontend.run.execute import TwinMode, run_model
-    from opforge.frontend.run.ort_offload import LargeNodes
-    from opforge.frontend.run.step_time import step_time
-    from opforge.twin import FindingsError
     from opforge.twin.build import soc_properties
 
     soc_properties(options.soc)
@@ -211,21 +208,30 @@ def run_command(model: Path, options: RunOptions) -> int:
     named = ((options.outputs, "outputs"), (options.json, "report"), (options.trace, "trace"))
     targets = [(target, what) for target, what in named if target is not None]
     require_targets(source, targets, *([options.inputs] if options.inputs else []))
-    if options.inputs is None:
-        from opforge.frontend.run.verify import sample_inputs
+    size = source.size + (file_size(options.inputs, "inputs") if options.inputs else 0)
+    with claimed(path_text(model), limits_for(size, is_run=True), source.size):
+        return _run(source, options)
 
-        from .pipeline import convert
 
-        arrays, where = sample_inputs(source.model, convert(source)), "made-up arrays"
-    else:
-        arrays, where = load_arrays(options.inputs, input_types(source.model)), path_text(options.inputs)
+def _run(source: SourceModel, options: RunOptions) -> int:
+    from rich.console import Console
+    from rich.text import Text
+
+    from opforge.frontend.io.arrays import arrays_file
+    from opforge.frontend.report.console import print_outputs, print_step
+    from opforge.frontend.run.execute import TwinMode, run_model
+    from opforge.frontend.run.ort_offload import LargeNodes
+    from opforge.frontend.run.step_time import step_time
+    from opforge.twin import FindingsError
+
+    arrays, where = _run_inputs(source, options.inputs)
     mode, large = TwinMode(options.strict, options.trace is not None), LargeNodes()
     try:
         execution = run_model(
             source.model,
             arrays,
             soc=options.soc,
-            folder=model.parent,
+            folder=source.path.parent,
             where=where,
             mode=mode,
             keep_values=True,
@@ -246,6 +252,19 @@ def run_command(model: Path, options: RunOptions) -> int:
     if large.ran:
         typer.echo(f"large nodes that onnxruntime ran: {large.ran}")
     return 0
+
+
+def _run_inputs(source: SourceModel, path: Path | None) -> tuple[Mapping[str, Any], str]:
+    """The arrays of a run, and their place in messages."""
+    from opforge.frontend.io.arrays import input_types, load_arrays
+
+    if path is not None:
+        return load_arrays(path, input_types(source.model)), path_text(path)
+    from opforge.frontend.run.verify import sample_inputs
+
+    from .pipeline import convert
+
+    return sample_inputs(source.model, convert(source)), "made-up arrays"
 
 
 def _types(outputs: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -114,12 +114,13 @@ class _Evaluator:
         for scope, number in nodes:
             try:
                 results = self._results(scope, number)
+                # Before the tensors are made, which would be a second copy of too much.
+                room -= sum(array.nbytes for array in results.values())
+                if room < 0 or time.process_time() > _SECONDS:
+                    break
                 tensors = [numpy_helper.from_array(a, f"{scope.number}:{number}:{n}") for n, a in results.items()]
             except Exception:  # noqa: BLE001, S112  # whatever its evaluator raises: onnx cannot compute the node
                 continue
-            room -= sum(tensor.ByteSize() for tensor in tensors)
-            if room < 0 or time.process_time() > _SECONDS:
-                break
             self._values |= {(scope.number, name): array for name, array in results.items()}
             made.initializer.extend(tensors)
         return made

@@ -8,11 +8,16 @@ and what `numpy.savez` makes of an `ml_dtypes.bfloat16` array (2-byte void) are 
 from __future__ import annotations
 
 import difflib
+import struct
+import tokenize
+import warnings
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 
 import ml_dtypes
 import numpy as np
@@ -28,6 +33,17 @@ Array = NDArray[np.generic]
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 # How files of numpy begin.
 _ZIP, _NPY = b"PK", b"\x93NUMPY"
+_SUFFIX = ".npy"
+_ENCRYPTED = 1  # in the flags of a member
+_PIECE_BYTES = 1 << 24
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+# Numbers, texts, and the 2-byte void of bfloat16.
+_KINDS = "biufcSUV"
+# What zipfile, zlib and numpy raise when a file is damaged.
+_DAMAGES = (
+    *(ValueError, TypeError, LookupError, ArithmeticError, OSError, EOFError, MemoryError, RuntimeError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
+)
 # Types that neither numpy nor ml_dtypes calls by the word of the spec language.
 _OTHER_NAMES = {"string": "object"}
 
@@ -126,7 +142,7 @@ def _mismatch(array: Array, expected: InputType, sizes: dict[str, tuple[int, str
 
 
 def load_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
-    """Read arrays from an npz file; nothing in it is executed.
+    """Read arrays from an npz file; nothing in it is executed, and no more memory is taken than it has content.
 
     Args:
         path: The file.
@@ -137,26 +153,80 @@ def load_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
     """
     wanted = set(names)
     with open_regular(path, "inputs") as file:
-        if not file.read(len(_NPY)).startswith((_ZIP, _NPY)):
-            # numpy would take it for pickled objects.
-            raise UserError(
-                f"{path_text(path)}: cannot read the inputs: it is no archive of arrays; expected an .npz file as"
-                " numpy.savez writes it"
-            )
-        file.seek(0)
         try:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise UserError(
-                    f"{path_text(path)}: got a single array, expected an .npz file with one array per input"
-                )
-            with archive:
-                return {name: archive[name] if name in wanted else np.empty(0) for name in archive.files}
-        except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, MemoryError, NotImplementedError) as error:
-            reason = "it holds Python objects" if "pickle" in str(error) else first_line(error)
+            with zipfile.ZipFile(_archive(file)) as archive:
+                found = _members(archive)
+                return {
+                    name: _array(archive, member) if name in wanted else np.empty(0) for name, member in found.items()
+                }
+        except _DAMAGES as error:
             raise UserError(
-                f"{path_text(path)}: cannot read the inputs: {reason}; expected an .npz file as numpy.savez writes it"
+                f"{path_text(path)}: cannot read the inputs: {first_line(error)}; expected an .npz file as numpy.savez"
+                " writes it"
             ) from error
+
+
+def _archive(file: BinaryIO) -> BinaryIO:
+    """The file itself, which begins like an archive; zipfile also takes one that lies behind something else."""
+    beginning = file.read(len(_NPY))
+    if beginning == _NPY:
+        raise ValueError("got a single array, expected one array per input in an archive")
+    if not beginning.startswith(_ZIP):
+        raise ValueError("it is no archive of arrays")
+    file.seek(0)
+    return file
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The members of an archive by the names of their arrays."""
+    found: dict[str, zipfile.ZipInfo] = {}
+    for member in archive.infolist():
+        name = member.filename.removesuffix(_SUFFIX)
+        if name == member.filename:
+            raise ValueError(f"member {shown(name)}: got another name than that of an array, which ends with {_SUFFIX}")
+        if name in found:
+            raise ValueError(f"member {shown(member.filename)}: is there twice")
+        found[name] = member
+    return found
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
+    place = f"member {shown(member.filename)}"
+    if member.flag_bits & _ENCRYPTED:
+        raise ValueError(f"{place}: is encrypted")
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{place}: got compression {member.compress_type}, expected none or deflate")
+    try:
+        with archive.open(member) as file:
+            shape, is_fortran, dtype = _header(file)
+            data = bytearray()
+            # Read in pieces: neither the header nor the archive's own sizes are to decide what is allocated.
+            while piece := file.read(_PIECE_BYTES):
+                data += piece
+        if len(data) != (needed := prod(shape) * dtype.itemsize):
+            dims = shown(list(shape[:9]))
+            raise ValueError(f"got {len(data)} bytes, expected {shown(needed)} for {dtype} with dims {dims}")
+        return np.frombuffer(data, dtype).reshape(shape, order="F" if is_fortran else "C")
+    except _DAMAGES as error:
+        raise ValueError(f"{place}: {first_line(error)}") from error
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of an array."""
+    version = np.lib.format.read_magic(file)
+    if version not in _HEADERS:
+        raise ValueError(f"got version {version[0]}.{version[1]} of numpy's format, expected 1.0 or 2.0")
+    with warnings.catch_warnings():
+        # numpy warns of headers that Python 2 wrote.
+        warnings.simplefilter("ignore")
+        shape, is_fortran, dtype = _HEADERS[version](file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    if dtype.kind not in _KINDS or dtype.fields or dtype.subdtype or not dtype.itemsize:
+        raise ValueError(f"got {shown(str(dtype))}, expected an array of numbers")
+    if min(shape, default=0) < 0:
+        raise ValueError(f"got dims {shown(list(shape[:9]))}, expected sizes of at least 0")
+    return shape, is_fortran, dtype
 
 
 def arrays_file(path: Path, arrays: Mapping[str, Array]) -> NewFile:

@@ -21,14 +21,19 @@ from threading import Lock
 from typing import NoReturn
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import first_line
 
-# Variable with which a user allows a model that is trusted more memory.
-MEMORY_VARIABLE = "OPFORGE_MEMORY_MB"
+# Variables with which a user allows a trusted model more.
+MEMORY_VARIABLE, SECONDS_VARIABLE = "OPFORGE_MEMORY_MB", "OPFORGE_CPU_SECONDS"
 _MIB = 1 << 20
 # A file of this size may be nodes alone; what larger ones have more are weights, held a few times at most.
 _SMALL_BYTES = 64 * _MIB
 _MEMORY_BYTES, _MEMORY_PER_BYTE = 850 * _MIB, 16
 _CPU_SECONDS, _CPU_SECONDS_PER_MIB = 120, 4
+# A run also holds the values that the model computes, and the CPU time of all threads counts.
+_RUN_MEMORY_BYTES, _RUN_CPU_SECONDS = 4096 * _MIB, 3600
+# The rest of the memory of the machine is for the system.
+_MACHINE_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4
 # Bytes of messages per byte of a file: exporters' models take 2 to 4; messages without content take a hundred.
 _PARSED_BYTES, _PARSED_PER_BYTE = 192 * _MIB, 4
 _SET_PARENT_DEATH_SIGNAL = 1  # of linux/prctl.h
@@ -57,7 +62,10 @@ class Limits:
     def reason(self, status: int) -> str:
         """Why a process with these limits ended early; `status` is its exit code, negative for a signal."""
         if -status == signal.SIGXCPU:
-            return f"takes more than {self.seconds} s of CPU time"
+            return (
+                f"takes more than {self.seconds} s of CPU time; if the model is what it should be, set"
+                f" {SECONDS_VARIABLE}={2 * self.seconds}, or more, in the environment"
+            )
         crash = f", or crashes ({signal.Signals(-status).name})" if status < 0 else ""
         return (
             f"needs more than {self.memory // _MIB} MB of memory{crash}; if the model is what it should be,"
@@ -70,23 +78,41 @@ def allow_more(memory: int) -> str:
     return f"set {MEMORY_VARIABLE}={2 * memory // _MIB}, or more, in the environment"
 
 
-def limits_for(size: int) -> Limits:
+def failed_allocation(error: MemoryError) -> str:
+    """Why an allocation failed in this process, and the repair."""
+    memory = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    repair = "" if memory == resource.RLIM_INFINITY else f"; if the model is what it should be, {allow_more(memory)}"
+    return f"needs more memory: {first_line(error)}{repair}"
+
+
+def limits_for(size: int, *, is_run: bool = False) -> Limits:
     """The limits for files of `size` bytes in all.
 
+    Args:
+        size: Bytes of the model, its external data and its inputs, as far as they are read.
+        is_run: Whether the model is executed.
+
     Raises:
-        UserError: The variable that sets the memory holds no number.
+        UserError: A variable that sets a limit holds no number.
     """
     excess = max(size - _SMALL_BYTES, 0)
-    memory = _granted() or _MEMORY_BYTES + _MEMORY_PER_BYTE * excess
-    return Limits(memory, _CPU_SECONDS + _CPU_SECONDS_PER_MIB * (excess // _MIB))
+    memory, seconds = (_RUN_MEMORY_BYTES, _RUN_CPU_SECONDS) if is_run else (_MEMORY_BYTES, _CPU_SECONDS)
+    return Limits(
+        _granted_bytes() or min(memory + _MEMORY_PER_BYTE * excess, _MACHINE_BYTES),
+        _granted(SECONDS_VARIABLE, "seconds") or seconds + _CPU_SECONDS_PER_MIB * (excess // _MIB),
+    )
 
 
-def _granted() -> int:
-    """Bytes that the user allows; 0 when the user says nothing."""
-    text = os.environ.get(MEMORY_VARIABLE, "0")
+def _granted(variable: str, unit: str) -> int:
+    """The number that the user allows; 0 when the user says nothing."""
+    text = os.environ.get(variable, "0")
     if not (text.isascii() and text.isdecimal() and len(text) < 9):
-        raise UserError(f"{MEMORY_VARIABLE}: got {text[:20]!r}, expected a number of MB")
-    return int(text) * _MIB
+        raise UserError(f"{variable}: got {text[:20]!r}, expected a number of {unit}")
+    return int(text)
+
+
+def _granted_bytes() -> int:
+    return _granted(MEMORY_VARIABLE, "MB") * _MIB
 
 
 def _used_bytes() -> int:
@@ -105,7 +131,7 @@ def _allow(memory: int) -> tuple[int, int]:
 
 def parsed_bytes(size: int) -> int:
     """Memory that the messages in a file of `size` bytes may take."""
-    return max(_PARSED_BYTES + _PARSED_PER_BYTE * size, _granted())
+    return max(_PARSED_BYTES + _PARSED_PER_BYTE * size, _granted_bytes())
 
 
 @contextmanager
@@ -168,6 +194,7 @@ def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
 
 def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
     """Write what `work` gives, or why it gives nothing, and end this process."""
+    failures = _memory_failures()
     # Garbage of the parent is not the child's: the end of an onnxruntime session waits for threads that are not here.
     gc.freeze()
     status = 1
@@ -183,11 +210,11 @@ def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
                 stream.write(answer)
             except UserError as error:
                 stream.write(b"u" + str(error).encode(errors="backslashreplace"))
-            except MemoryError:
+            except failures:
                 os._exit(status)
             except Exception as error:  # noqa: BLE001  # raised again by the parent
                 if "alloc failed" in str(error):
-                    # protobuf's way to say it.
+                    # protobuf's way to say it inside onnx.
                     os._exit(status)
                 stream.write(b"t" + traceback.format_exc().encode(errors="backslashreplace"))
         status = 0
@@ -211,12 +238,12 @@ def supervise() -> None:
     # The terminal sends it to both; the child decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with os.fdopen(source, "rb") as stream:
-        claim, *released = stream.read().decode(errors="replace").split("\n", 1)
-        memory, seconds, place = [*claim.split(" ", 2), "", ""][:3]
+        *released, active = stream.read().decode(errors="replace").split("\n")
+        memory, seconds, place = [*(active or [*released, ""][-1]).split(" ", 2), "", ""][:3]
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     is_asked = -status in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # A library that has no memory may also end the process as if all was well.
-    if place and (status not in range(4) or not released) and not is_asked:
+    if place and (status not in range(4) or active) and not is_asked:
         reason = Limits(int(memory), int(seconds)).reason(status)
         print(f"{place}: {reason}", file=sys.stderr, flush=True)  # noqa: T201  # the child, which should, is gone
         status = UserError.exit_code
@@ -241,17 +268,22 @@ def leave(code: int) -> NoReturn:
 
 
 @contextmanager
-def claimed(place: str, size: int) -> Iterator[None]:
-    """Work within the limits of files of `size` bytes, which `place` names; a process that is not supervised has none.
+def claimed(place: str, limits: Limits, held: int = 0) -> Iterator[None]:
+    """Work within limits; a process that is not supervised has none.
+
+    Args:
+        place: Stands in front of messages.
+        limits: The limits, which end with the work.
+        held: Bytes that the work holds at once in any case.
 
     Raises:
-        UserError: There was not enough memory.
+        UserError: There is not enough memory.
     """
     import ctypes
 
-    from google.protobuf.message import DecodeError, EncodeError
-
-    limits = limits_for(size)
+    if held > limits.memory:
+        raise UserError(f"{place}: {limits.reason(1)}")
+    before = [(kind, resource.getrlimit(kind)) for kind in (resource.RLIMIT_DATA, resource.RLIMIT_CPU)]
     if _claims >= 0:
         os.write(_claims, f"{limits.memory} {limits.seconds} {place}".encode(errors="backslashreplace"))
         _restrict(limits, 0)
@@ -259,9 +291,18 @@ def claimed(place: str, size: int) -> Iterator[None]:
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL))
     try:
         yield
-    except (MemoryError, SystemError, DecodeError, EncodeError) as error:
-        # protobuf has no single way to say that an allocation failed.
+    except _memory_failures() as error:
         raise UserError(f"{place}: {limits.reason(1)}") from error
     finally:
         if _claims >= 0:
+            # What runs later, such as atc, has other needs.
+            for kind, bounds in before:
+                resource.setrlimit(kind, bounds)
             os.write(_claims, b"\n")
+
+
+def _memory_failures() -> tuple[type[Exception], ...]:
+    """The errors of a failed allocation: protobuf has no single one."""
+    from google.protobuf.message import DecodeError, EncodeError
+
+    return MemoryError, SystemError, DecodeError, EncodeError

@@ -21,7 +21,7 @@ from .onnx_proto import ModelProto
 # onnx cannot look up operators of a later one.
 _MAX_VERSION = 2**31 - 1
 # protobuf cannot hold more in one message.
-_MAX_MODEL_BYTES = 2**31 - 1
+MAX_MODEL_BYTES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,11 @@ class SourceModel:
     def view(self) -> GraphView:
         """Its index, for those who do not change the model."""
         return GraphView(self.model, path_text(self.path))
+
+    @property
+    def files(self) -> list[Path]:
+        """The file of the model, and those of its external data."""
+        return [self.path, *(self.path.parent / location for location in self.external)]
 
     @property
     def size(self) -> int:
@@ -107,7 +112,7 @@ def load_model(path: Path) -> SourceModel:
     Raises:
         UserError: The file or its external data is unusable.
     """
-    data = read_regular(path, "model", _MAX_MODEL_BYTES, "save it with external data")
+    data = read_regular(path, "model", MAX_MODEL_BYTES, "save it with external data")
     model = parse_model(data, path_text(path))
     # Looking at each tensor is slow where there are many nodes; external data has an entry of this name.
     external = check_external_data(model, path) if b"location" in data else {}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from google.protobuf.message import EncodeError
+
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, require_writable, write_files
 from opforge.codegen.printing import first_line, path_text
 
-from .external import carry_external_data, locations
-from .load import SourceModel
+from .external import carry_external_data, locations, tensors_of
+from .load import MAX_MODEL_BYTES, SourceModel
 from .onnx_proto import ModelProto
 
 
@@ -33,6 +35,26 @@ def require_targets(
     for target, what in targets:
         require_writable(target, used, what)
         used.append(target)
+
+
+def serialized(model: ModelProto, where: str) -> bytes:
+    """The bytes of a model; `where` stands in front of messages.
+
+    Raises:
+        UserError: It is larger than protobuf allows.
+        EncodeError: There is not enough memory.
+    """
+    try:
+        return model.SerializeToString()
+    except EncodeError as error:
+        # protobuf does not say which of the two it is.
+        size = sum(len(tensor.raw_data) for tensor in tensors_of(model))
+        if size < MAX_MODEL_BYTES:
+            raise
+        raise UserError(
+            f"{where}: the result has {size} bytes of constants, expected at most {MAX_MODEL_BYTES} bytes in all; save"
+            " the model with external data"
+        ) from error
 
 
 def write_model(data: bytes, model: ModelProto, source: SourceModel, target: Path, *others: NewFile) -> None:

@@ -252,7 +252,10 @@ class Constants:
 
     def concat(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
         """`Concat`."""
-        return np.concatenate([self.value(scope, name, depth) for name in node.input], int_attribute(node, "axis") or 0)
+        values = [self.value(scope, name, depth) for name in node.input]
+        if (count := sum(value.size for value in values)) > _MAX_ELEMENTS:
+            raise NotConstant(f"is a Concat of {count} elements, more than {_MAX_ELEMENTS}")
+        return np.concatenate(values, int_attribute(node, "axis") or 0)
 
     def numbers(self, scope: Scope, node: NodeProto, name: str, position: int, depth: int = 0) -> list[int] | None:
         """Integers that were an attribute in old opsets and are an input in newer ones; None when absent.

@@ -18,6 +18,7 @@ from onnx.reference.ops.op_max_pool import MaxPool as ReferenceMaxPool
 
 from opforge.codegen.printing import first_line, shown
 from opforge.frontend.io.arrays import Array
+from opforge.frontend.io.limits import failed_allocation
 from opforge.frontend.ir.graph import key_text, node_name
 
 # A turn takes some microseconds at least; a model with more was not made to be executed here.
@@ -92,6 +93,8 @@ def _named(node: NodeProto, run: Callable[..., Any], *values: Any, **options: An
 
 def failure_text(error: Exception) -> str:
     """What the evaluator raised, in one line."""
+    if isinstance(error, MemoryError):
+        return failed_allocation(error)
     return str(error) if isinstance(error, NodeError) else f"{type(error).__name__}: {first_line(error)}"
 
 

@@ -141,7 +141,7 @@ def verify_within(source: SourceModel, conversion: Conversion) -> list[Compariso
         return json.dumps([astuple(entry) for entry in verify(source.model, conversion, source.path.parent)]).encode()
 
     try:
-        answer = in_child(work, limits_for(source.size))
+        answer = in_child(work, limits_for(source.size, is_run=True))
     except (LimitError, UserError) as reason:
         text = str(reason).removeprefix("model: cannot be executed: ")
         raise UserError(f"{path_text(source.path)}: cannot be executed to compare: {text}{_guess(source)}") from reason

@@ -18,7 +18,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, write_files
 from opforge.codegen.printing import path_text, shown
 from opforge.frontend.commands import ConvertOptions, convert_command
-from opforge.frontend.io.limits import claimed
+from opforge.frontend.io.limits import claimed, limits_for
 from opforge.frontend.io.load import load_model
 from opforge.frontend.io.progress import progress
 from opforge.frontend.io.save import require_targets
@@ -62,7 +62,7 @@ def check_command(model: Path, *, json_out: Path | None) -> int:
         source = load_model(model)
     if json_out is not None:
         require_targets(source, [(json_out, "report")])
-    with claimed(path_text(model), len(source.data)), progress(f"checking {path_text(model)}"):
+    with claimed(path_text(model), limits_for(len(source.data))), progress(f"checking {path_text(model)}"):
         findings = check_model(source, os.environ)
     if json_out is not None:
         _write_json(json_out, model, findings)
@@ -95,13 +95,14 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
     Raises:
         UserError: The model or an option is unusable, or a dim has no size.
     """
+    if options.json is not None:
+        require_targets(load_model(model), [(converted, "model"), (options.json, "report")], carried=True)
     if code := convert_command(model, converted, convert_options):
         return code
     with progress(f"checking {path_text(converted)}"):
         source = load_model(converted)
-        findings = check_model(source, os.environ)
-    if options.json is not None:
-        require_targets(source, [(options.json, "report")], model)
+        with claimed(path_text(converted), limits_for(len(source.data))):
+            findings = check_model(source, os.environ)
     _print(converted, findings)
     command: list[str] | None = None
     status: int | None = None

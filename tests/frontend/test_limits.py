@@ -128,8 +128,8 @@ def test_the_bodies_of_a_model_are_in_no_cycle():
 @pytest.mark.parametrize(("end", "code"), [("os._exit(1)", 2), ("os._exit(0)", 2), ("sys.exit(1)", 1), ("pass", 0)])
 def test_a_library_that_ends_the_process_is_a_limit(end, code):
     """OpenBLAS calls exit when it gets no memory."""
-    start = "import os, sys; from opforge.frontend.io.limits import claimed, supervise; supervise()"
-    script = f"{start}\nwith claimed('m.onnx', 9): {end}"
+    start = "import os, sys; from opforge.frontend.io.limits import claimed, limits_for, supervise; supervise()"
+    script = f"{start}\nwith claimed('m.onnx', limits_for(9)): {end}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, "m.onnx: needs more than 850 MB" in done.stderr) == (code, code == 2)
 
