@@ -334,7 +334,7 @@ def profile(
     ] = None,
 ) -> None:
     """Estimate the time of an operator, and where it goes."""
-    from opforge.frontend.io.arrays import load_arrays
+    from opforge.frontend.io.arrays import load_within
     from opforge.twin.profile import profile_command
 
     with _answer(json_out) as answer:
@@ -344,7 +344,8 @@ def profile(
             attr or [],
             dtype=dtype,
             soc=soc,
-            load=lambda names: load_arrays(inputs, names) if inputs else {},
+            given=inputs,
+            load=load_within,
             trace=trace,
             html=html,
             json_out=answer,

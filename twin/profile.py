@@ -7,7 +7,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import NewFile, json_file, require_writable, write_files
+from opforge.codegen.printing import path_text, shown
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.products import DEFAULT_SOC
-from opforge.codegen.writer import replace_file
 
 from .acl import Array
 from .operator_run import run
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 DTYPE_WORDS = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
 TRACE_VARIABLE = "OPFORGE_TWIN_TRACE"
+_NO_EVENTS = b'{"traceEvents": []}\n'
+# A size has at most 18 digits, as in 64 bits.
+_SHAPE = re.compile(r"\s*(\w+)=(\d{1,18}(?:x\d{1,18})*)\s*", re.ASCII)
+_MOST_DIMS = 8
 _COPIES = 4  # of the inputs, in numpy and on the twin
 LAUNCH_FIGURES = (
     "op_type",
@@ -55,9 +59,11 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """
     shapes = {}
     for part in (part for text in texts for part in text.split(",")):
-        found = re.fullmatch(r"\s*(\w+)=(\d+(?:x\d+)*)\s*", part)
-        if found is None:
-            raise UserError(f"--shape: got {part!r}, expected name=4x8, several of them separated by commas")
+        found = _SHAPE.fullmatch(part)
+        if found is None or found[2].count("x") >= _MOST_DIMS:
+            raise UserError(
+                f"--shape: got {shown(part)}, expected name=4x8 of at most {_MOST_DIMS} sizes, several separated by commas"
+            )
         shapes[found[1]] = tuple(map(int, found[2].split("x")))
     return shapes
 
@@ -72,10 +78,10 @@ def parse_attrs(texts: Sequence[str]) -> dict[str, Any]:
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator or not name:
-            raise UserError(f"--attr: got {text!r}, expected name=value")
+            raise UserError(f"--attr: got {shown(text)}, expected name=value")
         try:
             attrs[name] = ast.literal_eval({"true": "True", "false": "False"}.get(value, value))
-        except (ValueError, SyntaxError):
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             attrs[name] = value
     return attrs
 
@@ -98,7 +104,9 @@ def make_inputs(
     known = [tensor.name for tensor in spec.inputs]
     for option, names in (("--shape", shapes), ("--inputs", given)):
         if unknown := sorted(set(names) - set(known)):
-            raise UserError(f"{option}: got {', '.join(unknown)}, {spec.op_type} has {', '.join(known)}")
+            raise UserError(
+                f"{option}: got {', '.join(map(shown, unknown[:9]))}, {spec.op_type} has {', '.join(known)}"
+            )
     if twice := sorted(set(shapes) & set(given)):
         raise UserError(f"--shape: got {', '.join(twice)}, whose array --inputs brings; leave one of them out")
     shapes = {**shapes, **{name: array.shape for name, array in given.items()}}
@@ -107,7 +115,7 @@ def make_inputs(
     wanted = DTYPE_WORDS.get(dtype or "", dtype)
     words = sorted({word for tensor in spec.inputs for word in tensor.dtypes})
     if wanted is not None and wanted not in words:
-        raise UserError(f"--dtype: got {dtype!r}, the inputs of {spec.op_type} take {', '.join(words)}")
+        raise UserError(f"--dtype: got {shown(dtype)}, the inputs of {spec.op_type} take {', '.join(words)}")
     made = [tensor for tensor in spec.inputs if tensor.name in shapes]
     new = (tensor for tensor in made if tensor.name not in given)
     size = sum(prod(shapes[tensor.name]) * np.dtype(tensor.dtypes[0]).itemsize for tensor in new)
@@ -124,7 +132,7 @@ def make_inputs(
         shape = shapes[tensor.name]
         kind = np.dtype(wanted if wanted in tensor.dtypes else tensor.dtypes[0])
         if tensor.name in given:
-            arrays[tensor.name] = given[tensor.name].astype(kind)
+            arrays[tensor.name] = _cast(tensor.name, given[tensor.name], kind)
         elif np.issubdtype(kind, np.integer):
             count = prod(shape)
             values = np.arange(1, count + 1) * (first[0] if first else 1) // max(count, 1)
@@ -134,17 +142,24 @@ def make_inputs(
     return arrays
 
 
-@contextmanager
-def traced(path: Path | None) -> Iterator[None]:
-    """While it is open, a launch writes its trace to `path`."""
-    if path is None:
-        yield
-        return
-    os.environ[TRACE_VARIABLE] = str(path.resolve())
-    try:
-        yield
-    finally:
-        del os.environ[TRACE_VARIABLE]
+def _cast(name: str, array: Array, kind: np.dtype[Any]) -> Array:
+    """A given array as another type."""
+    if array.dtype.kind not in "biuf":
+        raise UserError(f"--inputs: {name}: got {array.dtype}, expected numbers; convert it with .astype")
+    with np.errstate(all="ignore"):
+        return array.astype(kind)
+
+
+def run_traced(call: Callable[[], Result]) -> tuple[Result, bytes]:
+    """The result of a call, and the trace of its last launch as JSON."""
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch).resolve() / "trace.json"
+        os.environ[TRACE_VARIABLE] = str(path)
+        try:
+            result = call()
+        finally:
+            del os.environ[TRACE_VARIABLE]
+        return result, path.read_bytes() if path.exists() else _NO_EVENTS
 
 
 def _find(op_type: str) -> tuple[Project, OpSpec]:
@@ -153,7 +168,7 @@ def _find(op_type: str) -> tuple[Project, OpSpec]:
     project = find_project()
     specs = {spec.op_type: spec for spec in load_specs(project.spec_paths())}
     if op_type not in specs:
-        raise UserError(f"operator: got {op_type!r}, expected one of {', '.join(sorted(specs))}")
+        raise UserError(f"operator: got {shown(op_type)}, expected one of {', '.join(sorted(specs))}")
     return project, specs[op_type]
 
 
@@ -173,17 +188,25 @@ def profile(
         FindingsError: The kernel made a mistake.
     """
     project, spec = _find(op_type)
-    return _run(project, spec, make_inputs(spec, shapes, dtype), attrs or {}, soc, trace)
+    if trace is not None:
+        require_writable(trace, project.spec_paths(), "trace")
+    inputs = make_inputs(spec, shapes, dtype)
+    result, events = _run(project, spec, inputs, attrs or {}, soc, is_traced=trace is not None)
+    if trace is not None:
+        write_files([NewFile(trace, lambda file: file.write(events), "trace")])
+    return result
 
 
 def _run(
-    project: Project, spec: OpSpec, inputs: Mapping[str, Array], attrs: Mapping[str, Any], soc: str, trace: Path | None
-) -> Result:
-    with traced(trace):
-        try:
-            return run(spec.op_type, inputs, attrs, soc=soc, strict=False, seed=1, threads=1, project=project)
-        except AclnnError as error:
-            raise UserError(str(error)) from error
+    project: Project, spec: OpSpec, inputs: Mapping[str, Array], attrs: Mapping[str, Any], soc: str, *, is_traced: bool
+) -> tuple[Result, bytes]:
+    def call() -> Result:
+        return run(spec.op_type, inputs, attrs, soc=soc, strict=False, seed=1, threads=1, project=project)
+
+    try:
+        return run_traced(call) if is_traced else (call(), _NO_EVENTS)
+    except AclnnError as error:
+        raise UserError(str(error)) from error
 
 
 def summary(result: Result) -> dict[str, Any]:
@@ -245,21 +268,25 @@ def profile_command(
     *,
     dtype: str | None,
     soc: str,
-    load: Callable[[Iterable[str]], Mapping[str, Array]],
+    given: Path | None,
+    load: Callable[[Path, Iterable[str]], Mapping[str, Array]],
     trace: Path | None,
     html: Path | None,
     json_out: Path | None,
 ) -> int:
-    """`opforge profile`; `load` brings the arrays that there are for the inputs of these names."""
+    """`opforge profile`; `load` reads the arrays of the file `given` for the inputs of these names."""
     from rich.console import Console
 
     console = Console()
     parsed, values = parse_shapes(shapes), parse_attrs(attrs)
-    for option, path in (("--trace", trace), ("--html", html), ("--json", json_out)):
-        if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
-            raise UserError(f"{option}: got {path}, expected a file in a folder that exists")
     project, spec = _find(op_type)
-    inputs = make_inputs(spec, parsed, dtype, load([tensor.name for tensor in spec.inputs]))
+    used = [*project.spec_paths(), *([given] if given else [])]
+    for what, path in (("trace", trace), ("page", html), ("report", json_out)):
+        if path is not None:
+            require_writable(path, used, what)
+            used.append(path)
+    arrays = load(given, [tensor.name for tensor in spec.inputs]) if given else {}
+    inputs = make_inputs(spec, parsed, dtype, arrays)
     case = {
         "operator": op_type,
         "soc": soc,
@@ -268,30 +295,27 @@ def profile_command(
         "attrs": values,
     }
     try:
-        with TemporaryDirectory() as scratch:
-            written = trace or (Path(scratch) / "trace.json" if html else None)
-            result = _run(project, spec, inputs, values, soc, written)
-            figures = summary(result)
-            if html is not None:
-                replace_file(html, render(case, figures, trace_events(written)))
-    except AclnnError as error:
-        raise UserError(str(error)) from error
+        result, events = _run(project, spec, inputs, values, soc, is_traced=bool(trace or html))
     except FindingsError as error:
         console.print(str(error), highlight=False, markup=False)
         return 1
+    figures = summary(result)
+    files = [] if trace is None else [NewFile(trace, lambda file: file.write(events), "trace")]
+    if html is not None:
+        page = render(case, figures, trace_events(events)).encode()
+        files.append(NewFile(html, lambda file: file.write(page), "page"))
+    if json_out is not None:
+        files.append(json_file(json_out, {**case, "dtype": dtype, **figures}))
+    write_files(files)
     for table in _tables(figures):
         console.print(table)
     for what, path in (("trace for ui.perfetto.dev", trace), ("page", html)):
         if path is not None:
-            console.print(f"{what}: {path}", highlight=False, markup=False)
-    if json_out is not None:
-        replace_file(json_out, json.dumps({**case, "dtype": dtype, **figures}, indent=2) + "\n")
+            console.print(f"{what}: {path_text(path)}", highlight=False, markup=False)
     return 0
 
 
-def trace_events(trace: Path | None) -> list[Any]:
-    """The events of a trace; none when nothing was launched."""
-    if trace is None or not trace.is_file():
-        return []
-    events: list[Any] = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+def trace_events(trace: bytes) -> list[Any]:
+    """The events of a trace."""
+    events: list[Any] = json.loads(trace)["traceEvents"]
     return events

@@ -25,9 +25,11 @@ from numpy.typing import NDArray
 from onnx import ModelProto
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.files import NewFile, open_regular
+from opforge.codegen.files import NewFile, file_size, open_regular
 from opforge.codegen.printing import first_line, path_text, shown
 from opforge.frontend.ir.value_types import value_type
+
+from .limits import claimed, failed_allocation, limits_for
 
 Array = NDArray[np.generic]
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -161,9 +163,15 @@ def load_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
                 }
         except _DAMAGES as error:
             raise UserError(
-                f"{path_text(path)}: cannot read the inputs: {first_line(error)}; expected an .npz file as numpy.savez"
+                f"{path_text(path)}: cannot read the inputs: {_reason(error)}; expected an .npz file as numpy.savez"
                 " writes it"
             ) from error
+
+
+def load_within(path: Path, names: Iterable[str]) -> dict[str, Array]:
+    """As `load_arrays`, within the limits of the file."""
+    with claimed(path_text(path), limits_for(file_size(path, "inputs"), is_run=True)):
+        return load_arrays(path, names)
 
 
 def _archive(file: BinaryIO) -> BinaryIO:
@@ -208,7 +216,11 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
             raise ValueError(f"got {len(data)} bytes, expected {shown(needed)} for {dtype} with dims {dims}")
         return np.frombuffer(data, dtype).reshape(shape, order="F" if is_fortran else "C")
     except _DAMAGES as error:
-        raise ValueError(f"{place}: {first_line(error)}") from error
+        raise ValueError(f"{place}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    return failed_allocation(error) if isinstance(error, MemoryError) else first_line(error)
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

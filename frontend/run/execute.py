@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -279,13 +278,10 @@ class _Runner:
 
 def _run_traced(run: Callable[[], Result]) -> tuple[Result, list[Any]]:
     """What a call on the twin gives, and the trace of its last launch."""
-    from opforge.twin.profile import trace_events, traced
+    from opforge.twin.profile import run_traced, trace_events
 
-    with TemporaryDirectory() as scratch:
-        path = Path(scratch) / "trace.json"
-        with traced(path):
-            result = run()
-        return result, trace_events(path)
+    result, trace = run_traced(run)
+    return result, trace_events(trace)
 
 
 def _attributes(node: NodeProto, spec: OpSpec, linked: Mapping[str, Any]) -> dict[str, AttrValue]:
