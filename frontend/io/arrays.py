@@ -37,7 +37,7 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _ZIP, _NPY = b"PK", b"\x93NUMPY"
 _SUFFIX = ".npy"
 _ENCRYPTED = 1  # in the flags of a member
-_PIECE_BYTES = 1 << 24
+_PIECE_BYTES = 1 << 20
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 # Numbers, texts, and the 2-byte void of bfloat16.
 _KINDS = "biufcSUV"
@@ -248,8 +248,19 @@ def arrays_file(path: Path, arrays: Mapping[str, Array]) -> NewFile:
         # numpy.savez takes names as Python keywords, of which "file" is its own.
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             for name, array in arrays.items():
-                plain = array.view(np.uint16) if array.dtype == _BFLOAT16 else array
+                plain = _plain(name, array)
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asarray(plain, order="C"), allow_pickle=False)
 
     return NewFile(path, fill, "outputs")
+
+
+def _plain(name: str, array: Array) -> Array:
+    """An array of a type that numpy's file format has."""
+    if array.dtype == _BFLOAT16:
+        return array.view(np.uint16)
+    if not array.dtype.hasobject:
+        return array
+    if not all(isinstance(value, str) for value in array.flat):
+        raise UserError(f"output {shown(name)}: is no tensor, expected numbers or texts; leave --outputs out")
+    return array.astype(str)
