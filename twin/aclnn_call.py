@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
 
 from .acl import ACL_DTYPES, Array, Extent, runtime
 from .results import AclnnError, FindingsError, findings_of
@@ -85,7 +86,7 @@ class AclnnCall:
         try:
             array = np.asarray(value)
         except ValueError as error:
-            raise UserError(f"{self.spec.op_type}: {name}: got {value!r}, which is no array: {error}") from error
+            raise UserError(f"{self.spec.op_type}: {name}: got {shown(value)}, which is no array: {error}") from error
         if array.dtype not in ACL_DTYPES:
             raise UserError(f"{self.spec.op_type}: {name} has dtype {array.dtype}, which no aclTensor can have")
         return array
@@ -96,12 +97,12 @@ class AclnnCall:
         types, expected = ATTRIBUTE_TYPES[attr.type]
         is_bool = isinstance(value, (bool, np.bool_))
         if value is not None and (not isinstance(value, types) or is_bool != (attr.type == "bool")):
-            raise UserError(f"{self.spec.op_type}: {attr.name}: got {value!r}, expected {expected}")
+            raise UserError(f"{self.spec.op_type}: {attr.name}: got {shown(value)}, expected {expected}")
 
     def _choose(self, wanted: str | None) -> str:
         names = [candidate.function for candidate in self.spec.aclnn]
         if wanted is not None and wanted not in names:
-            raise UserError(f"{self.spec.op_type}: got function {wanted!r}, expected one of {', '.join(names)}")
+            raise UserError(f"{self.spec.op_type}: got function {shown(wanted)}, expected one of {', '.join(names)}")
         for candidate in self.spec.aclnn:
             if wanted in {None, candidate.function} and set(self.attrs) <= set(candidate.params.values()):
                 return candidate.function
@@ -141,7 +142,7 @@ class AclnnCall:
             dtype: np.dtype[Any] = np.dtype(wanted[name])
             if wanted[name] is not None and dtype in ACL_DTYPES:
                 return dtype
-        raise UserError(f"{self.spec.op_type}: {name}: got dtype {wanted[name]!r}, which no aclTensor can have")
+        raise UserError(f"{self.spec.op_type}: {name}: got dtype {shown(wanted[name])}, which no aclTensor can have")
 
     def _infer(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         from opforge.codegen.spec.semantics import Call, ShapeRefusal, TensorType, infer
@@ -236,7 +237,7 @@ class AclnnCall:
         if c_type == "char *":
             text = value.encode(errors="replace")
             if "\0" in value or text.decode() != value:
-                raise UserError(f"{self.spec.op_type}: {name}: got {value!r}, expected text without a zero byte")
+                raise UserError(f"{self.spec.op_type}: {name}: got {shown(value)}, expected text without a zero byte")
             return ctypes.c_char_p(text)
         if c_type == "bool":
             return ctypes.c_bool(bool(value))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.writer import replace_file
@@ -76,7 +77,7 @@ def soc_properties(soc: str) -> dict[str, Any]:
     """
     socs = npu_model()["soc"]
     if soc not in socs:
-        raise UserError(f"soc: got {soc!r}, expected a chip, as in Ascend910B1: {known_socs()}")
+        raise UserError(f"soc: got {shown(soc)}, expected a chip, as in Ascend910B1: {known_socs()}")
     properties: dict[str, Any] = socs[soc]
     return properties
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.products import DEFAULT_SOC
 
@@ -39,7 +40,7 @@ def _built(project: Project, soc: str, op_type: str) -> _Built:
     """One operator of a project; kernels of others are compiled when these are run."""
     specs = _specs(project)
     if op_type not in specs:
-        raise UserError(f"operator: got {op_type!r}, expected one of {', '.join(sorted(specs))}")
+        raise UserError(f"operator: got {shown(op_type)}, expected one of {', '.join(sorted(specs))}")
     operators = build_project(project, [soc], [op_type])
     if needed := operators.missing.get(op_type):
         raise UserError(f"{op_type}: {needed} is missing; write it")

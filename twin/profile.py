@@ -17,7 +17,7 @@ import numpy as np
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, require_writable, write_files
-from opforge.codegen.printing import path_text, shown
+from opforge.codegen.printing import first_line, path_text, shown
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.products import DEFAULT_SOC
 
@@ -62,7 +62,7 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
         found = _SHAPE.fullmatch(part)
         if found is None or found[2].count("x") >= _MOST_DIMS:
             raise UserError(
-                f"--shape: got {shown(part)}, expected name=4x8 of at most {_MOST_DIMS} sizes, several separated by commas"
+                f"--shape: got {shown(part)}, expected name=4x8 of at most {_MOST_DIMS} sizes, or several with commas"
             )
         shapes[found[1]] = tuple(map(int, found[2].split("x")))
     return shapes
@@ -129,17 +129,25 @@ def make_inputs(
     first = next(shapes[name] for name in known if name in shapes)
     arrays: dict[str, Array] = {}
     for tensor in made:
-        shape = shapes[tensor.name]
         kind = np.dtype(wanted if wanted in tensor.dtypes else tensor.dtypes[0])
         if tensor.name in given:
             arrays[tensor.name] = _cast(tensor.name, given[tensor.name], kind)
-        elif np.issubdtype(kind, np.integer):
-            count = prod(shape)
-            values = np.arange(1, count + 1) * (first[0] if first else 1) // max(count, 1)
-            arrays[tensor.name] = values.astype(kind).reshape(shape)
-        else:
-            arrays[tensor.name] = random.standard_normal(shape, np.float32).astype(kind)
+            continue
+        try:
+            arrays[tensor.name] = _made_up(shapes[tensor.name], kind, first, random)
+        except ValueError as error:
+            # numpy counts the bytes of an empty array without its 0.
+            raise UserError(f"--shape: {tensor.name}: {first_line(error)}; give it smaller sizes") from error
     return arrays
+
+
+def _made_up(shape: tuple[int, ...], kind: np.dtype[Any], first: tuple[int, ...], random: np.random.Generator) -> Array:
+    """Ascending integers up to the first size of the first input, or random numbers."""
+    if not np.issubdtype(kind, np.integer):
+        return random.standard_normal(shape, np.float32).astype(kind)
+    count = prod(shape)
+    values = np.arange(1, count + 1) * (first[0] if first else 1) // max(count, 1)
+    return values.astype(kind).reshape(shape)
 
 
 def _cast(name: str, array: Array, kind: np.dtype[Any]) -> Array:

@@ -26,6 +26,7 @@ from opforge.frontend.ir.attributes import AttributeProblem, AttrValue, read_att
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, OnnxKey, source_keys
 from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, expanded_nodes
 from opforge.frontend.rules.check_call import case_of
 from opforge.frontend.training.reference_ops import source_operators
 
@@ -157,6 +158,11 @@ def run_model(
     if operators not in ("twin", "function"):
         raise UserError(f"operators: got {operators!r}, expected twin or function")
     view = GraphView(model, "model")
+    if expanded_nodes(model) > MAX_EXPANDED_NODES:
+        raise UserError(
+            f"model: cannot be executed: the calls of its local functions stand for more than {MAX_EXPANDED_NODES}"
+            " nodes, or never end; export it without functions"
+        )
     arrays = check_inputs(inputs, input_types(model), where)
     runner = _Runner(operators, soc, mode)
     implementations = [

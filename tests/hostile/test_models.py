@@ -556,6 +556,21 @@ def test_a_model_that_never_ends_is_ended(tmp_path, monkeypatch, command):
     assert not (tmp_path / "out.onnx").exists()
 
 
+@pytest.mark.parametrize("last", ["F99", "F0"], ids=["doubled 99 times", "endless"])
+def test_calls_of_functions_that_never_end_are_not_run(tmp_path, last):
+    model = parse("g (float[2] x) => (float[2] y) {}")
+    model.graph.node.append(node("F0", ["x"], ["y"], domain="d"))
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("d", 1)]
+    model.opset_import.append(opsets[1])
+    for level in range(99):
+        name = last if level == 98 else f"F{level + 1}"
+        calls = [node(name, ["a"], ["t"], domain="d"), node(name, ["t"], ["b"], domain="d")]
+        model.functions.append(helper.make_function("d", f"F{level}", ["a"], ["b"], calls, opsets))
+    model.functions.append(helper.make_function("d", "F99", ["a"], ["b"], [node("Relu", ["a"], ["b"])], opsets))
+    onnx.save(model, tmp_path / "m.onnx")
+    assert "the calls of its local functions stand for more than" in refused("run", tmp_path / "m.onnx")
+
+
 def test_a_result_beyond_protobuf_is_one_line(monkeypatch):
     model = parse(PLAIN)
     model.graph.initializer.append(numpy_helper.from_array(np.zeros(30, np.float32), "w"))

@@ -143,13 +143,13 @@ def test_a_call_that_launches_nothing_has_a_page(pages):
     assert "Every time on this page is an estimate." in page.text
 
 
-@pytest.mark.parametrize("option", ["--trace", "--html", "--json"])
-def test_a_place_that_cannot_be_written_is_named(tmp_path, option):
+@pytest.mark.parametrize(("option", "what"), [("--trace", "trace"), ("--html", "page"), ("--json", "report")])
+def test_a_place_that_cannot_be_written_is_named(tmp_path, option, what):
     for place in (tmp_path, tmp_path / "missing" / "file"):
         arguments = ["profile", "GroupedBiasAddGrad", "--shape", "grad_y=4x3x8", option, str(place)]
         done = CliRunner().invoke(app, arguments)
         assert isinstance(done.exception, UserError)
-        assert str(done.exception).startswith(f"{option}: got {place}")
+        assert str(done.exception).startswith(f"{place}: cannot write the {what}: ")
 
 
 def test_the_command_prints_and_writes(tmp_path):
@@ -195,7 +195,7 @@ def test_what_the_options_mean():
     ("shapes", "options", "says"),
     [
         ({"grad_y": (4, 4)}, {"dtype": "int8"}, "--dtype: got 'int8'"),
-        ({"x": (4, 4)}, {}, "--shape: got x"),
+        ({"x": (4, 4)}, {}, "--shape: got 'x'"),
         ({"group_idx": (4,)}, {}, "needs a shape for grad_y"),
         ({"grad_y": (6, 4)}, {}, "grad_y: got shape \\[6, 4\\], expected 3 dimensions"),
     ],
