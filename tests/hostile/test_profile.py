@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from typer.testing import CliRunner
 
 from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
-from opforge.codegen.project import find_project
 from opforge.twin.profile import profile
 
 OP = "GroupedBiasAddGrad"
@@ -131,10 +131,13 @@ def test_two_outputs_are_two_files(folder, first, second):
     assert contents(folder.parent) == before
 
 
-def test_a_spec_is_not_overwritten():
-    spec = find_project().spec_paths()[0]
+def test_a_spec_is_not_overwritten(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["new", "LeakyClip", "project"]).exit_code == 0
+    monkeypatch.chdir(tmp_path / "project")
+    spec = Path("op_proto/leaky_clip.yaml")
     before = spec.read_bytes()
-    assert "which is used too" in refused(OP, *SHAPE, "--json", spec)
+    assert "which is used too" in refused("LeakyClip", "--shape", "x=4x8", "--json", spec)
     assert spec.read_bytes() == before
 
 
