@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 DTYPE_WORDS = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
 TRACE_VARIABLE = "OPFORGE_TWIN_TRACE"
 _NO_EVENTS = b'{"traceEvents": []}\n'
-# A size has at most 18 digits, as in 64 bits.
-_SHAPE = re.compile(r"\s*(\w+)=(\d{1,18}(?:x\d{1,18})*)\s*", re.ASCII)
+# Python reads no numbers of any length.
+_SHAPE = re.compile(r"\s*(\w+)=(\d{1,100}(?:x\d{1,100})*)\s*", re.ASCII)
 _MOST_DIMS = 8
 _COPIES = 4  # of the inputs, in numpy and on the twin
 LAUNCH_FIGURES = (

@@ -50,6 +50,7 @@ OPTIONS = {
     "a thousand sizes": ([OP, "--shape", "grad_y=" + "x".join("1" * 1000)], "expected name=4x8 of at most 8 sizes"),
     "2^59 sizes": ([OP, "--shape", f"grad_y={1 << 59}x3x8"], "expected at most"),
     "nothing times too much": ([OP, "--shape", f"grad_y=0x{10**18 - 1}x{10**18 - 1}"], "grad_y"),
+    "nothing times 100 digits": ([OP, "--shape", f"grad_y=0x{'9' * 100}x8"], "grad_y"),
     "an input that is none": ([OP, "--shape", "grad_y=4x3x8," + "n" * 300 + "=4"], "--shape: got 'nnn"),
     "an unknown dtype": ([OP, *SHAPE, "--dtype", "d" * 300], "--dtype: got 'ddd"),
     "an unknown chip": ([OP, *SHAPE, "--soc", "\x1b[2J"], r"\x1b[2J"),
