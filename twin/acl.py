@@ -5,10 +5,11 @@ from __future__ import annotations
 import atexit
 import ctypes
 import json
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +19,7 @@ import ml_dtypes  # noqa: F401
 import numpy as np
 import numpy.typing as npt
 
+from opforge.codegen.errors import UserError
 from opforge.codegen.spec.dtypes import DTYPES
 
 Array = npt.NDArray[Any]
@@ -28,8 +30,10 @@ ACL_DTYPES: dict[np.dtype[Any], int] = {
     np.dtype("complex64"): 16,
     np.dtype("complex128"): 17,
 }
+_MEMORY_ALLOCATION = 207001  # ACL_ERROR_RT_MEMORY_ALLOCATION
 # The options of the runtime are process wide: one run at a time.
-one_at_a_time = threading.RLock()
+_one_at_a_time = threading.RLock()
+_is_forked_in_run = threading.Event()
 FORMAT_ND = 2
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
@@ -51,26 +55,34 @@ RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "aclDestroyIntArray": (c_int32, [c_void_p]),
     "opforgeTwinSetOption": (c_int, [c_char_p, c_char_p]),
     "opforgeTwinTakeReports": (c_char_p, []),
-    "opforgeTwinLaunch": (
-        c_char_p,
-        [
-            c_char_p,
-            c_char_p,
-            c_char_p,
-            c_char_p,
-            c_uint32,
-            c_uint64,
-            c_void_p,
-            c_uint64,
-            POINTER(c_void_p),
-            POINTER(c_uint64),
-            c_uint64,
-            c_uint64,
-            c_int,
-            c_int,
-        ],
-    ),
 }
+
+
+def _examine_fork() -> None:
+    """In a forked process: the thread that holds the lock, if any, does not exist here and will not finish its run."""
+    if _one_at_a_time.acquire(blocking=False):
+        _one_at_a_time.release()
+    else:
+        _is_forked_in_run.set()
+
+
+os.register_at_fork(after_in_child=_examine_fork)
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Let one thread use the runtime.
+
+    Raises:
+        UserError: The process was forked while another thread used it.
+    """
+    if _is_forked_in_run.is_set():
+        raise UserError(
+            f"process {os.getpid()}: it was forked while another thread used the twin, expected a process with a state "
+            'of its own; start it with multiprocessing.get_context("spawn"), or fork when no operator runs'
+        )
+    with _one_at_a_time:
+        yield
 
 
 class RuntimeCallError(Exception):
@@ -114,7 +126,7 @@ class Runtime:
             function = getattr(self.library, name)
             function.restype, function.argtypes = result, arguments
         self.call("aclInit", None)
-        atexit.register(self.library.aclFinalize)
+        atexit.register(self._finalize)
         self.call("aclrtSetDevice", 0)
 
     def call(self, name: str, *arguments: Any) -> None:
@@ -122,9 +134,17 @@ class Runtime:
 
         Raises:
             RuntimeCallError: It did not return 0.
+            UserError: There is not enough memory.
         """
-        if code := getattr(self.library, name)(*arguments):
+        code = getattr(self.library, name)(*arguments)
+        if code == _MEMORY_ALLOCATION:
+            raise UserError(f"{self.message()}; use smaller tensors, or give the process more memory")
+        if code:
             raise RuntimeCallError(f"{name} failed with {code}: {self.message()}")
+
+    def _finalize(self) -> None:
+        if not _is_forked_in_run.is_set():  # it would wait for threads that do not exist
+            self.library.aclFinalize()
 
     def message(self) -> str:
         """The last error message of this thread."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from ctypes import c_uint64, c_void_p
 from pathlib import Path
 
 import numpy as np
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.model import TASK_TYPES
 from opforge.codegen.spec.products import DEFAULT_SOC
@@ -20,7 +20,13 @@ from opforge.codegen.spec.products import DEFAULT_SOC
 from .acl import Array, one_at_a_time, runtime
 from .build import INCLUDE, build_runtime, soc_properties
 from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, locked, preprocessed
+from .isolation import launch_isolated
+from .kernel_lint import lint_files, reachable
+from .kernel_objects import require_device_code
+from .kernel_process import Job, call_launch
 from .results import Finding, findings_of
+
+ISOLATED_SECONDS = 600.0
 
 
 def launch(
@@ -37,8 +43,14 @@ def launch(
     seed: int = 0,
     threads: int = 0,
     workspace_bytes: int = 16 << 20,
+    lint: bool = True,
+    isolate: bool = False,
+    timeout: float = ISOLATED_SECONDS,
 ) -> list[Finding]:
-    """Compile a kernel for the twin and run it.
+    """Lint a kernel, compile it for the twin and run it.
+
+    A kernel that smashes the memory of the process or ends it, as far as lint lets it, does so to the caller. With
+    `isolate` it runs in a child process, and each of these is a finding.
 
     Args:
         source: A kernel source: a file, or the text itself.
@@ -53,17 +65,62 @@ def launch(
         seed: Order of the blocks and poison; 0 differs from call to call.
         threads: Blocks that run at once; 0 means one per core.
         workspace_bytes: The kernel's own part of the workspace, which begins at GetUserWorkspace.
+        lint: Refuse what the device's compiler would refuse, calls of host functions among it.
+        isolate: Run the kernel in a child process. The buffers are changed only if the kernel comes to its end.
+        timeout: Seconds after which an isolated kernel is ended.
 
     Returns:
         What the twin found; empty means clean.
 
     Raises:
         CompileError: The source does not compile.
-        UserError: An argument is wrong.
+        UserError: An argument is wrong, or lint refuses the kernel.
     """
+    arrays = _checked_arrays(buffers)
     properties = soc_properties(soc)
     if task_type not in TASK_TYPES:
         raise UserError(f"task_type: got {task_type!r}, expected one of {', '.join(TASK_TYPES)}")
+    if not isinstance(tiling, (bytes, bytearray)):
+        raise UserError(f"tiling: got {type(tiling).__name__}, expected bytes")
+    for name, number, least, limit in (
+        ("blocks", blocks, 1, 65535),
+        ("tiling_key", tiling_key, 0, 2**64 - 1),
+        ("seed", seed, 0, 2**64 - 1),
+        ("threads", threads, 0, 65535),
+        ("workspace_bytes", workspace_bytes, 0, 2**40),
+    ):
+        if not isinstance(number, int) or not least <= number <= limit:
+            raise UserError(f"{name}: got {shown(number)}, expected an integer from {least} to {limit}")
+    if not isinstance(timeout, (int, float)) or not (0 < timeout < math.inf):
+        raise UserError(f"timeout: got {shown(timeout)}, expected a positive number of seconds")
+    library, text = _compile_kernel(source, int(properties["arch"]), lint)
+    parameters = _parameters(text, symbol)
+    if parameters is None:  # declared by a macro, or not at all
+        parameters = _parameters(preprocessed(library.units[0]), symbol)
+    pass_workspace, pass_tiling = _trailing_parameters(parameters, symbol, len(arrays))
+    options = {"strict": int(strict), "seed": seed, "threads": threads}
+    job: Job = {
+        "library": str(library.path),
+        "symbol": symbol,
+        "task_type": task_type,
+        "soc": soc,
+        "blocks": blocks,
+        "tiling_key": tiling_key,
+        "tiling": bytes(tiling).hex(),
+        "sizes": [array.nbytes for array in arrays],
+        "workspace_bytes": workspace_bytes,
+        "pass_workspace": pass_workspace,
+        "pass_tiling": pass_tiling,
+    }
+    if isolate:
+        return launch_isolated(job | {"runtime": str(build_runtime()), "options": options}, arrays, timeout)
+    with one_at_a_time():
+        runtime().set_options(**options)
+        return findings_of([call_launch(runtime().library, job, [array.ctypes.data for array in arrays])])
+
+
+def _checked_arrays(buffers: Sequence[Array] | Mapping[str, Array]) -> list[Array]:
+    """The buffers of a kernel as arrays that it can change in place."""
     arrays = list(buffers.values()) if isinstance(buffers, Mapping) else list(buffers)
     for index, array in enumerate(arrays):
         if not isinstance(array, np.ndarray) or array.dtype.hasobject:
@@ -72,41 +129,10 @@ def launch(
             raise UserError(
                 f"buffers[{index}]: got a strided or read-only array, expected a writeable C-contiguous one"
             )
-    if not isinstance(tiling, (bytes, bytearray)):
-        raise UserError(f"tiling: got {type(tiling).__name__}, expected bytes")
-    for name, number, limit in (("blocks", blocks, 65535), ("tiling_key", tiling_key, 2**64 - 1)):
-        least = 1 if name == "blocks" else 0
-        if not isinstance(number, int) or not least <= number <= limit:
-            raise UserError(f"{name}: got {number!r}, expected an integer from {least} to {limit}")
-    library, text = _compile_kernel(source, int(properties["arch"]))
-    parameters = _parameters(text, symbol)
-    if parameters is None:  # declared by a macro, or not at all
-        parameters = _parameters(preprocessed(library.units[0]), symbol)
-    pass_workspace, pass_tiling = _trailing_parameters(parameters, symbol, len(arrays))
-    pointers = (c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-    sizes = (c_uint64 * len(arrays))(*(array.nbytes for array in arrays))
-    with one_at_a_time:
-        runtime().set_options(strict=int(strict), seed=seed, threads=threads)
-        answer = runtime().library.opforgeTwinLaunch(
-            str(library.path).encode(),
-            symbol.encode(),
-            task_type.encode(),
-            soc.encode(),
-            blocks,
-            tiling_key,
-            bytes(tiling),
-            len(tiling),
-            pointers,
-            sizes,
-            len(arrays),
-            workspace_bytes,
-            int(pass_workspace),
-            int(pass_tiling),
-        )
-    return findings_of([json.loads(answer)])
+    return arrays
 
 
-def _compile_kernel(source: str | os.PathLike[str], arch: int) -> tuple[Library, str]:
+def _compile_kernel(source: str | os.PathLike[str], arch: int, lint: bool) -> tuple[Library, str]:
     is_text = isinstance(source, str) and ("\n" in source or "{" in source)
     path = None if is_text else Path(source)
     if path is not None and not path.is_file():
@@ -120,6 +146,8 @@ def _compile_kernel(source: str | os.PathLike[str], arch: int) -> tuple[Library,
             path = home / f"{name}.cpp"
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
                 path.write_text(text, encoding="utf-8")
+        if lint and (findings := lint_files(reachable(path, ()))):
+            raise UserError("\n".join(map(str, findings)))
         # A kernel may ignore its parameters; a lost address-space qualifier stays an error.
         flags = (*WARNINGS, "-Wno-unused", "-Wno-unused-parameter", *KERNEL_FLAGS, f"-I{INCLUDE}")
         unit = Unit(path.resolve(), home / f"{name}.o", flags, str(path), DEVICE_FIELDS)
@@ -129,6 +157,8 @@ def _compile_kernel(source: str | os.PathLike[str], arch: int) -> tuple[Library,
             (f"-L{runtime_library.parent}", f"-Wl,-rpath,{runtime_library.parent}", "-lopforge_twin"),
         )
         build([library])
+    if lint:
+        require_device_code(library.path, str(path))
     return library, text
 
 

@@ -39,12 +39,18 @@ _KEYWORDS = {
 _C_FUNCTIONS = {
     **dict.fromkeys(("memcpy", "memmove", "memset", "memcmp"), "use DataCopy, Duplicate or a loop"),
     **dict.fromkeys(("malloc", "calloc", "realloc", "free", "alloca"), "take a TBuf, or a member"),
-    **dict.fromkeys(("abort", "exit", "assert"), "check on the host"),
+    **dict.fromkeys(("abort", "exit", "_exit", "_Exit", "quick_exit", "assert"), "check on the host"),
+    **dict.fromkeys(("sleep", "usleep", "nanosleep", "pthread_mutex_lock", "pthread_create"),
+                    "order pipes and cores by flags and SyncAll"),
+    **dict.fromkeys(("fork", "vfork", "system", "popen", "execv", "kill", "raise", "signal", "sigaction", "syscall",
+                     "dlopen", "setjmp", "longjmp"), "remove it"),
     **dict.fromkeys(("fprintf", "snprintf", "sprintf", "puts", "strlen", "strcmp", "strcpy", "rand", "time"),
                     "remove it"),
     **{name + suffix: "use the vector unit" for suffix in ("", "f") for name in (
         "sqrt", "exp", "log", "pow", "sin", "cos", "tan", "tanh", "floor", "ceil", "round", "fabs", "fmin", "fmax")},
 }  # fmt: skip
+# Attributes of functions that run when a library is loaded or unloaded.
+_LOAD_ATTRIBUTES = {"constructor", "destructor"}
 _TYPE_BYTES = {
     **dict.fromkeys(("bool", "char", "int8_t", "uint8_t"), 1),
     **dict.fromkeys(("short", "int16_t", "uint16_t", "half", "bfloat16_t"), 2),
@@ -121,7 +127,7 @@ def _check_include(directive: Token, report: Report) -> None:
 def _names() -> tuple[frozenset[str], frozenset[str]]:
     """Names of namespace AscendC in both generations of the headers, and in one of them."""
     entries = [entry for entry in api()["kernel"] if entry["name"].startswith("AscendC::")]
-    both = known_names(entries)
+    both = known_names(entries) | {"AscendC::QuePosition"}  # an alias of TPosition; the list has no aliases
     bare = [frozenset(name.split("::")[1] for name in names) for names in (both, {e["name"] for e in entries} - both)]
     return bare[0], bare[1]
 
@@ -148,6 +154,8 @@ def _check_words(tokens: Sequence[Token], report: Report) -> None:
         elif (name := token.text.removeprefix("__builtin_")) in _C_FUNCTIONS and after == "(":
             if not _is_qualified(tokens, index):
                 report(token.line, "c-function", f"{token.text}() does not exist on the device; {_C_FUNCTIONS[name]}")
+        elif token.text.strip("_") in _LOAD_ATTRIBUTES and before in {"(", ",", "["}:
+            report(token.line, "static", f"the device runs no {token.text.strip('_')} of a library; call the function")
         elif token.text in {"ASCEND_IS_AIV", "ASCEND_IS_AIC"} and before != "if":
             report(token.line, "parentheses", f"on the device {token.text} brings its own: write `if {token.text} {{`")
         elif token.text == "AscendC" and after == "::" and beyond not in both:
@@ -275,7 +283,8 @@ class _Structure:
             return "initializer"
         if ":" in words[call:] and re.fullmatch(r"\w+|>", words[-1]):
             return "initializer"  # of a member, before the body of a constructor
-        self._require_aicore(words[call - 1])
+        if call > 1 or self._scopes[-1] == "class":  # else a macro declares the function
+            self._require_aicore(words[call - 1])
         return "function"
 
     def _is_class(self) -> bool:

@@ -87,7 +87,7 @@ def run(
     """
     soc_properties(soc)
     project = project or find_project()
-    with one_at_a_time:
+    with one_at_a_time():
         built = _built(project, soc, op_type)
         runtime().call("aclrtSetDevice", 0)  # contexts belong to threads
         call = AclnnCall(built.spec, dict(inputs), dict(attrs or {}), function)

@@ -161,7 +161,12 @@ def test_a_planted_mistake_is_a_finding_with_its_line():
 
 
 def test_a_kernel_that_does_not_compile_says_why():
-    with pytest.raises(CompileError, match="Addss"):
+    with pytest.raises(CompileError, match="no matching function for call to"):
+        launch_add_one(KERNEL.replace("Adds(sum, ", "Adds("))
+
+
+def test_launch_lints_first():
+    with pytest.raises(UserError, match="api: AscendC::Addss is not on this list"):
         launch_add_one(KERNEL.replace("Adds(", "Addss("))
 
 
@@ -177,7 +182,12 @@ def test_a_kernel_that_does_not_compile_says_why():
         ({"tiling_key": -1}, "tiling_key"),
         ({"tiling_key": 2**64}, "tiling_key"),
         ({"source": "nowhere.cpp"}, "nowhere.cpp"),
-        ({"source": "int add_two() { return 2; }"}, "add_one"),
+        ({"source": KERNEL.replace("void add_one", "void add_two")}, "add_one"),
+        ({"source": "int add_one() { return 2; }"}, "__aicore__"),
+        ({"seed": -1}, "seed"),
+        ({"threads": "2"}, "threads"),
+        ({"workspace_bytes": 2**41}, "workspace_bytes"),
+        ({"isolate": True, "timeout": 0}, "timeout"),
     ],
 )
 def test_a_wrong_argument_of_launch_is_one_message(options, named):

@@ -155,8 +155,12 @@ aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
     }
     *devPtr = DeviceMemory::Instance().Allocate(size);
     if (*devPtr == nullptr) {
-        return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION, Text("aclrtMalloc: got a request for ", size, " bytes, ",
-                                                         DeviceMemory::Instance().FreeBytes(), " are free"));
+        const DeviceMemory& memory = DeviceMemory::Instance();
+        return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                    Text("aclrtMalloc: got a request for ", size, " bytes, ", memory.FreeBytes(), " are free",
+                         memory.HasAddresses() ? ""
+                                               : "; the process cannot reserve the addresses of device memory, "
+                                                 "raise its limit (ulimit -v)"));
     }
     return ACL_SUCCESS;
 }

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include "acl/acl_rt.h"
 #include "host/errors.h"
@@ -57,7 +58,12 @@ aclError aclrtCreateStream(aclrtStream* stream)
     if (stream == nullptr) {
         return Fail(ACL_ERROR_INVALID_PARAM, "aclrtCreateStream: stream is null");
     }
-    *stream = Streams::Instance().Create(context.get());
+    try {
+        *stream = Streams::Instance().Create(context.get());
+    } catch (const std::system_error& error) {
+        return Fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                    Text("aclrtCreateStream: the system has no thread for a stream (", error.what(), ")"));
+    }
     return ACL_SUCCESS;
 }
 

@@ -182,7 +182,7 @@ bool DeviceMemory::IsDevice(const void* address) const
 size_t DeviceMemory::FreeBytes() const
 {
     const std::lock_guard<std::mutex> guard(lock_);
-    return kTotalBytes - used_;
+    return HasAddresses() ? kTotalBytes - used_ : 0;
 }
 
 size_t DeviceMemory::LiveCount() const

@@ -49,6 +49,8 @@ public:
 
     size_t TotalBytes() const { return kTotalBytes; }
     size_t FreeBytes() const;
+    /// False when the limits of the process left no addresses to reserve: then nothing can be allocated.
+    bool HasAddresses() const { return begin_ != 0; }
     size_t LiveCount() const;
     /// Forgets all allocations, as the reset of a device does.
     void Clear();

@@ -62,7 +62,7 @@ Entry::Entry(const Call& call)
                  ? *CurrentBlock()
                  : throw std::logic_error(Text(call.name, ": a kernel runs only inside a launch of the twin")))
 {
-    block_.inKernel = 0;
+    block_.SetInKernel(false);
     block_.instructions.fetch_add(1, std::memory_order_relaxed);
     if (call.at.line != 0) {
         block_.lastCall = call;

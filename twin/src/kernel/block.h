@@ -146,6 +146,13 @@ public:
     /// What must hold when the kernel function has returned.
     void Finish();
 
+    /// Marks whether the thread runs the kernel's own code; signal handlers see it in this order.
+    void SetInKernel(bool isIn)
+    {
+        inKernel.store(isIn, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+
     LaunchState& launch;
     const uint32_t index;  ///< core of the launch
     const CoreSeat seat;
@@ -190,7 +197,7 @@ public:
     // The watchdog and the signal handlers look at these from outside.
     std::atomic<uint64_t> instructions{0};
     std::atomic<bool> interrupted{false};
-    volatile std::sig_atomic_t inKernel = 0;  ///< in the kernel's own code, which may be left by a jump
+    std::atomic<bool> inKernel{false};  ///< in the kernel's own code, which may be left by a jump
     sigjmp_buf escape{};
     Fault fault;
     StackGuard stackGuard;     ///< between the twin's frames and the kernel's
@@ -224,7 +231,7 @@ Block*& CurrentBlock();
 class Entry {
 public:
     explicit Entry(const Call& call);
-    ~Entry() { block_.inKernel = block_.stopped ? 0 : 1; }
+    ~Entry() { block_.SetInKernel(!block_.stopped); }
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
     Block* operator->() const { return &block_; }

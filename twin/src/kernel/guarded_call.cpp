@@ -108,9 +108,9 @@ __attribute__((noinline)) void CallBelowGuard(Block& block, const std::function<
     block.stackBase = reinterpret_cast<uintptr_t>(room);
     block.stackGuard.Raise(room);
     const Lifted lifted{block.stackGuard};
-    block.inKernel = 1;
+    block.SetInKernel(true);
     kernel();
-    block.inKernel = 0;
+    block.SetInKernel(false);
 }
 
 /// Calls the kernel; returns 0, or why it had to be left.
@@ -125,11 +125,11 @@ int Enter(Block& block, const std::function<void()>& kernel)
         } catch (const Stopped&) {
             block.stopped = true;  // its finding is in the block
         } catch (const std::exception& error) {
-            block.inKernel = 0;
+            block.SetInKernel(false);
             block.stopped = true;
             ReportThrow(block, error.what());
         } catch (...) {
-            block.inKernel = 0;
+            block.SetInKernel(false);
             block.stopped = true;
             ReportThrow(block, "");
         }
@@ -144,7 +144,7 @@ Block& Left()
     if (block == nullptr) {
         std::abort();  // kernel code outside of a launch
     }
-    block->inKernel = 0;
+    block->SetInKernel(false);
     return *block;
 }
 
@@ -183,7 +183,8 @@ void CallGuarded(Block& block, const std::function<void()>& kernel)
     if (left == kTimeIsUp) {
         block.Report("endless_loop", Pipe::kScalar, {"kernel code", block.lastCall.at},
                      Text("nothing was issued for a long time", After(block),
-                          ": a loop that does not end (OPFORGE_TWIN_TIMEOUT sets the limit in seconds)"));
+                          ": a loop that does not end, or a call that blocks (sleep, a lock); remove it "
+                          "(OPFORGE_TWIN_TIMEOUT sets the limit in seconds)"));
     } else if (left == kFaulted && isNew) {
         ReportFault(block);
     }

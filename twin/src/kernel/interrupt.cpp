@@ -25,7 +25,7 @@ bool IsOurs(const Block* block, const siginfo_t& info)
     }
     // A finding that has to leave a noexcept function of the kernel ends in abort(), one that has to leave frames which
     // the kernel has overwritten may end anyhow.
-    return block->inKernel != 0 || block->stopped;
+    return block->inKernel.load(std::memory_order_relaxed) || block->stopped;
 }
 
 /// Whoever handled it before does, or the process dies of it as it would have.
@@ -51,7 +51,7 @@ void OnFault(int signal, siginfo_t* info, void* context)
         PassOn(signal, info, context);
         return;
     }
-    block->inKernel = 0;
+    block->SetInKernel(false);
     block->fault = {signal, reinterpret_cast<uintptr_t>(info->si_addr)};
     siglongjmp(block->escape, kFaulted);
 }
@@ -59,8 +59,9 @@ void OnFault(int signal, siginfo_t* info, void* context)
 void OnInterrupt(int /*signal*/)
 {
     Block* block = CurrentBlock();
-    if (block != nullptr && block->inKernel != 0 && block->interrupted.load(std::memory_order_relaxed)) {
-        block->inKernel = 0;
+    if (block != nullptr && block->inKernel.load(std::memory_order_relaxed) &&
+        block->interrupted.load(std::memory_order_relaxed)) {
+        block->SetInKernel(false);
         siglongjmp(block->escape, kTimeIsUp);
     }
 }

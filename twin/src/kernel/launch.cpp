@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <utility>
 
 #include "kernel/block.h"
@@ -167,7 +168,9 @@ std::string TracePath()
 
 }  // namespace
 
-LaunchReport Launch(const LaunchRequest& request, const Options& options)
+namespace {
+
+LaunchReport LaunchChecked(const LaunchRequest& request, const Options& options)
 {
     LaunchReport refused = Titled(request);
     const SocFigures* soc = FindSoc(request.soc);
@@ -192,6 +195,22 @@ LaunchReport Launch(const LaunchRequest& request, const Options& options)
             return report;
         }
         type = launch.declared;
+    }
+}
+
+}  // namespace
+
+LaunchReport Launch(const LaunchRequest& request, const Options& options)
+{
+    try {
+        return LaunchChecked(request, options);
+    } catch (const std::exception& error) {
+        LaunchReport refused = Titled(request);
+        refused.findings.push_back({"launch", -1, "", "",
+                                    Text(request.opType, ": no memory or addresses for the launch (", error.what(),
+                                         "); use smaller buffers, or raise the limits of the process (ulimit -v)"),
+                                    false});
+        return refused;
     }
 }
 

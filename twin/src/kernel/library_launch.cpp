@@ -1,6 +1,7 @@
 // opforgeTwinLaunch: any kernel library on any buffers, the report as JSON.
 #include <dlfcn.h>
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,8 +52,15 @@ extern "C" __attribute__((visibility("default"))) const char* opforgeTwinLaunch(
     for (uint64_t index = 0; index < bufferCount; ++index) {
         request.arguments.push_back({buffers[index], bytes[index], true, true, kernel::Text("buffer ", index)});
     }
-    const std::vector<uint8_t> workspace(passWorkspace != 0 ? kSystemWorkspaceBytes + workspaceBytes : 0, kPoison);
-    request.workspace = const_cast<uint8_t*>(workspace.data());
+    std::vector<uint8_t> workspace;
+    try {
+        workspace.assign(passWorkspace != 0 ? kSystemWorkspaceBytes + workspaceBytes : 0, kPoison);
+    } catch (const std::exception&) {
+        answer = ToJson(Refused(symbol, kernel::Text("workspace_bytes: got ", workspaceBytes,
+                                                     ", expected no more than there is memory for")));
+        return answer.c_str();
+    }
+    request.workspace = workspace.data();
     request.workspaceBytes = workspace.size();
     request.passWorkspace = passWorkspace != 0;
     request.passTiling = passTiling != 0;

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <memory>
 #include <numeric>
 #include <random>
+#include <system_error>
 
 #include "kernel/interrupt.h"
 #include "kernel/time_model.h"
@@ -98,8 +100,10 @@ void Scheduler::Run(LaunchReport& report)
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         const size_t workers = std::min<size_t>(slots_, order_.size());
-        for (size_t count = 0; count < workers; ++count) {
-            Spawn();
+        for (size_t count = 0; count < workers && Spawn(); ++count) {
+        }
+        if (alive_ == 0) {
+            Abandon("the system has no thread for the first block; free memory, or raise the limits of the process");
         }
     }
     WatchOver();
@@ -125,11 +129,23 @@ void Scheduler::Run(LaunchReport& report)
     report.findings.insert(report.findings.end(), merged.begin(), merged.end());
 }
 
-void Scheduler::Spawn()
+bool Scheduler::Spawn()
 {
+    try {
+        threads_.emplace_back([this] { Work(); });
+    } catch (const std::system_error&) {
+        return false;  // those that run go on with the blocks that are left
+    }
     ++running_;
     ++alive_;
-    threads_.emplace_back([this] { Work(); });
+    return true;
+}
+
+void Scheduler::Abandon(const std::string& problem)
+{
+    findings_.push_back({"launch", -1, "", "", Text(launch_.request.opType, ": ", problem), false});
+    next_ = order_.size();
+    someoneStopped_ = true;
 }
 
 void Scheduler::Work()
@@ -154,16 +170,25 @@ void Scheduler::Work()
 
 void Scheduler::RunOne(uint32_t index)
 {
-    Block block(launch_, index);
+    std::unique_ptr<Block> block;
+    try {
+        block = std::make_unique<Block>(launch_, index);
+    } catch (const std::exception& error) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        Abandon(Text("no memory for the cores of the twin (", error.what(),
+                     "); free some, or raise the limits of the "
+                     "process (ulimit -v)"));
+        return;
+    }
     {
         const std::lock_guard<std::mutex> lock(mutex_);
-        const double now = CpuSeconds(pthread_self());
-        watched_.push_back({&block, pthread_self(), 0, now, now});
+        watched_.push_back({block.get(), pthread_self(), 0, CpuSeconds(pthread_self())});
     }
-    body_(block);
+    body_(*block);
     const std::lock_guard<std::mutex> lock(mutex_);
-    watched_.erase(std::find_if(watched_.begin(), watched_.end(), [&](const Watched& w) { return w.block == &block; }));
-    Collect(block);
+    watched_.erase(
+        std::find_if(watched_.begin(), watched_.end(), [&](const Watched& w) { return w.block == block.get(); }));
+    Collect(*block);
     changed_.notify_all();
 }
 
@@ -200,8 +225,8 @@ bool Scheduler::WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready
     }
     waiting_.push_back(&ready);
     --running_;
-    if (next_ < order_.size() && running_ < slots_) {
-        Spawn();
+    if (next_ < order_.size() && running_ < slots_ && !Spawn() && running_ == 0) {
+        Abandon("the system has no thread for the blocks that the others wait for; launch fewer, or raise the limits");
     }
     ReleaseIfStuck();
     changed_.notify_all();
@@ -317,20 +342,37 @@ void Scheduler::WatchOver()
 {
     const double limit = TimeLimit();
     std::unique_lock<std::mutex> lock(mutex_);
+    auto before = std::chrono::steady_clock::now();
     while (!finished_.wait_for(lock, kWatchInterval, [&] { return alive_ == 0; })) {
+        const auto now = std::chrono::steady_clock::now();
+        // A process that was stopped for a while has blocked nowhere.
+        const double elapsed = std::chrono::duration<double>(
+                                   std::min<std::chrono::steady_clock::duration>(now - before, 2 * kWatchInterval))
+                                   .count();
+        before = now;
         for (Watched& watched : watched_) {
-            const double now = CpuSeconds(watched.thread);
-            const uint64_t instructions = watched.block->instructions.load(std::memory_order_relaxed);
-            if (instructions != watched.instructions) {
-                watched.instructions = instructions;
-                watched.quietSince = now;
-            }
-            if (now - watched.quietSince > std::min(limit, kQuietSeconds) || now - watched.startedAt > limit) {
+            if (IsOverdue(watched, elapsed, limit)) {
                 watched.block->interrupted = true;
                 Interrupt(watched.thread);
             }
         }
     }
+}
+
+bool Scheduler::IsOverdue(Watched& watched, double elapsed, double limit)
+{
+    const double cpuSeconds = CpuSeconds(watched.thread);
+    const uint64_t instructions = watched.block->instructions.load(std::memory_order_relaxed);
+    double spent = cpuSeconds - watched.cpuSeconds;
+    // Without any CPU time the thread is blocked: by the twin until other blocks come, else by a call of the kernel.
+    if (spent == 0.0 && watched.block->inKernel.load(std::memory_order_relaxed)) {
+        spent = elapsed;
+    }
+    watched.cpuSeconds = cpuSeconds;
+    watched.spentSeconds += spent;
+    watched.quietSeconds = instructions == watched.instructions ? watched.quietSeconds + spent : 0.0;
+    watched.instructions = instructions;
+    return watched.quietSeconds > std::min(limit, kQuietSeconds) || watched.spentSeconds > limit;
 }
 
 }  // namespace opforge::twin::kernel

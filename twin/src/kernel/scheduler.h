@@ -41,8 +41,10 @@ private:
         Block* block;
         pthread_t thread;
         uint64_t instructions;
-        double quietSince;  ///< CPU seconds of the thread when the block last made progress
-        double startedAt;
+        double cpuSeconds;  ///< of the thread, when the watchdog last looked
+        double quietSeconds =
+            0;  ///< since the block last made progress: computing, or blocked in the kernel's own code
+        double spentSeconds = 0;  ///< the same in all
     };
 
     /// How many blocks have come, and what they have finished by then.
@@ -58,7 +60,12 @@ private:
     void Work();
     void RunOne(uint32_t index);
     void Collect(Block& block);
-    void Spawn();
+    /// Starts a worker; false when the system has no thread for it.
+    bool Spawn();
+    /// Ends the launch without its blocks that have not begun, because the system lacks something.
+    void Abandon(const std::string& problem);
+    /// Charges a block for the time since the watchdog last looked; true when it has used up its time.
+    static bool IsOverdue(Watched& watched, double elapsed, double limit);
     /// Gives the slot up until `ready`; false when no block can ever make it so.
     bool WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready);
     void ReleaseIfStuck();
