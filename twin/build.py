@@ -235,6 +235,7 @@ def build_project(
     from opforge.codegen.spec.loader import load_project
 
     from .kernel_lint import require_clean
+    from .kernel_objects import require_device_code
 
     for soc in socs:
         soc_properties(soc)
@@ -249,10 +250,10 @@ def build_project(
         complete = [spec for spec in chosen if not project.missing(spec)]
         require_clean(project, [spec.source_name for spec in complete], _twin_dir(project))
         _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec)})
-        libraries = _host_libraries(project)
-        for spec in complete:
-            libraries += _kernel_units(project, spec, socs)
-        compiled = build(libraries, jobs, progress)
+        kernels = [library for spec in complete for library in _kernel_units(project, spec, socs)]
+        compiled = build([*_host_libraries(project), *kernels], jobs, progress)
+        for library in kernels:
+            require_device_code(library.path, library.units[0].label)
         _publish_headers(project)
     missing = {spec.op_type: file for spec in chosen if (file := project.missing(spec))}
     return Operators(_vendor(project), compiled, tuple(spec.op_type for spec in complete), missing)

@@ -262,7 +262,10 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / ".lock").open("w") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
-            yield
+            try:
+                yield
+            finally:
+                fcntl.flock(stream, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file open too
     except OSError as error:
         place = f" at {error.filename}" if error.filename and Path(error.filename) != folder else ""
         raise UserError(

@@ -120,20 +120,28 @@ def _judge(verdict: dict[str, Any], symbol: str, timeout: float) -> tuple[list[F
     elif status < 0:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
         findings.append(_finding("process_killed", f"{symbol}: the kernel's process was killed by {name}; {_KILLED}"))
-    elif status != 0 or not verdict["report"]:
+    elif status != 0 or (report := _report_of(verdict["report"])) is None:
         findings.append(
             _finding("process_exit", f"{symbol}: the kernel ended the process with exit({status}); {_EXIT}")
         )
+    elif "error" in report:
+        raise UserError(f"{symbol}: the kernel's process cannot run it: {report['error']}")
     else:
-        report = json.loads(verdict["report"])
-        if "error" in report:
-            raise UserError(f"{symbol}: the kernel's process cannot run it: {report['error']}")
         findings, is_complete = findings_of([report]), True
     if left := verdict["left"]:
         findings.append(
             _finding("process_left", f"{symbol}: the kernel left {left} child process{'es' * (left > 1)}; {_LEFT}")
         )
     return findings, is_complete
+
+
+def _report_of(text: str) -> dict[str, Any] | None:
+    """The report of a launch that came to its end; a kernel that did not may have left other text."""
+    try:
+        report = json.loads(text)
+    except ValueError:
+        return None
+    return report if isinstance(report, dict) and {"findings", "error"} & set(report) else None
 
 
 _ENDLESS = "expected a kernel without endless loops, locks and calls that wait; timeout= sets the limit"

@@ -88,7 +88,8 @@ def _enter(job: Job, supervisor: int, answer: int) -> NoReturn:
         report = _run_kernel(job)
     except (OSError, MemoryError) as error:
         report = {"error": str(error) or type(error).__name__}
-    os.write(answer, json.dumps(report).encode())
+    os.ftruncate(answer, 0)  # the kernel may have written into every file that is open
+    os.pwrite(answer, json.dumps(report).encode(), 0)
     os._exit(0)
 
 

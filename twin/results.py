@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opforge.codegen.errors import UserError
+
 from .acl import Array
 
 
@@ -116,8 +118,14 @@ class Result(Mapping[str, Array]):
 
 
 def findings_of(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """The findings in what launches reported."""
+    """The findings in what launches reported.
+
+    Raises:
+        UserError: The process had too little memory, addresses or threads for a launch.
+    """
     keys = ("kind", "block", "pipe", "where", "message", "warning")
+    if lacking := [found for report in reports for found in report["findings"] if found["kind"] == "resources"]:
+        raise UserError(lacking[0]["message"])
     return [Finding(**{key: found[key] for key in keys}) for report in reports for found in report["findings"]]
 
 

@@ -37,6 +37,9 @@ struct LaunchRequest {
     std::string soc;        ///< "Ascend910B1", ...
 };
 
+/// Kind of a finding that is no mistake of a kernel: the process has too little memory, addresses or threads.
+inline constexpr const char* kNoResources = "resources";
+
 struct Finding {
     std::string kind;
     int64_t block = -1;  ///< -1: the launch as a whole

@@ -206,7 +206,7 @@ LaunchReport Launch(const LaunchRequest& request, const Options& options)
         return LaunchChecked(request, options);
     } catch (const std::exception& error) {
         LaunchReport refused = Titled(request);
-        refused.findings.push_back({"launch", -1, "", "",
+        refused.findings.push_back({kNoResources, -1, "", "",
                                     Text(request.opType, ": no memory or addresses for the launch (", error.what(),
                                          "); use smaller buffers, or raise the limits of the process (ulimit -v)"),
                                     false});

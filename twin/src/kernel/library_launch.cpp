@@ -17,11 +17,11 @@ namespace {
 
 constexpr uint8_t kPoison = 0xFE;
 
-LaunchReport Refused(const char* symbol, const std::string& message)
+LaunchReport Refused(const char* symbol, const std::string& message, const char* kind = "launch")
 {
     LaunchReport report;
     report.opType = symbol;
-    report.findings.push_back({"launch", -1, "", "", message, true});
+    report.findings.push_back({kind, -1, "", "", message, true});
     return report;
 }
 
@@ -56,8 +56,10 @@ extern "C" __attribute__((visibility("default"))) const char* opforgeTwinLaunch(
     try {
         workspace.assign(passWorkspace != 0 ? kSystemWorkspaceBytes + workspaceBytes : 0, kPoison);
     } catch (const std::exception&) {
-        answer = ToJson(Refused(symbol, kernel::Text("workspace_bytes: got ", workspaceBytes,
-                                                     ", expected no more than there is memory for")));
+        answer = ToJson(Refused(
+            symbol,
+            kernel::Text("workspace_bytes: got ", workspaceBytes, ", expected no more than there is memory for"),
+            kNoResources));
         return answer.c_str();
     }
     request.workspace = workspace.data();

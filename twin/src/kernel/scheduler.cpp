@@ -143,7 +143,7 @@ bool Scheduler::Spawn()
 
 void Scheduler::Abandon(const std::string& problem)
 {
-    findings_.push_back({"launch", -1, "", "", Text(launch_.request.opType, ": ", problem), false});
+    findings_.push_back({kNoResources, -1, "", "", Text(launch_.request.opType, ": ", problem), false});
     next_ = order_.size();
     someoneStopped_ = true;
 }

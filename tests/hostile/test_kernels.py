@@ -1,0 +1,245 @@
+"""Kernels that block, end the process, or start others: refused before they run, or findings of an isolated launch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opforge.codegen.errors import UserError
+from opforge.twin import launch
+from opforge.twin.kernel_lint import lint_text
+
+START = """
+#include "kernel_operator.h"
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <pthread.h>
+#include <unistd.h>
+using namespace AscendC;
+"""
+KERNEL = """
+extern "C" __global__ __aicore__ void NAME(GM_ADDR y, GM_ADDR workspace, GM_ADDR tiling)
+{
+    GlobalTensor<int32_t> yGm;
+    yGm.SetGlobalBuffer((__gm__ int32_t*)y);
+    const int32_t zero = yGm.GetValue(0);
+    int32_t result = zero + 7;
+    BODY
+    yGm.SetValue(0, result);
+    DataCacheCleanAndInvalid<int32_t, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(yGm);
+}
+"""
+# name -> (body, kinds of findings, words of the first message)
+DEATHS = {
+    "returns": ("", [], ""),
+    "exits": ("if (zero == 0) { exit(0); }", ["process_exit"], "ended the process with exit(0)"),
+    "exits_at_once": ("if (zero == 0) { _exit(0); }", ["process_exit"], "ended the process with exit(0)"),
+    "exits_with_3": ("if (zero == 0) { exit(3); }", ["process_exit"], "ended the process with exit(3)"),
+    "kills_itself": ("kill(getpid(), SIGKILL);", ["process_killed"], "killed by SIGKILL"),
+    "raises": ("raise(SIGTERM);", ["process_killed"], "killed by SIGTERM"),
+    "sends_an_unnamed_signal": ("raise(SIGRTMIN + 3);", ["process_killed"], "killed by signal 37"),
+    "kills_its_supervisor": ("kill(getppid(), SIGKILL); pause();", ["process_killed"], "supervises it"),
+    "smashes_the_heap": (
+        "char* p = (char*)malloc(24); for (int i = zero; i < 100000; ++i) { p[i - 50000] = 77; } free(p);",
+        ["process_killed"],
+        "killed by SIG",
+    ),
+    "forks": ("if ((result = fork()) == 0) { for (;;) { pause(); } }", ["process_left"], "left 1 child process;"),
+    "forks_and_ends": ("if (fork() == 0) { _exit(0); }", ["process_left"], "left 1 child process;"),
+    "forks_a_daemon": (
+        "if (fork() == 0) { setsid(); if (fork() == 0) { setsid(); } for (;;) { pause(); } }",
+        ["process_left"],
+        "the kernel left ",
+    ),
+    "forks_and_exits": (
+        "if (fork() == 0) { for (;;) { pause(); } } exit(0);",
+        ["process_exit", "process_left"],
+        "with exit(0)",
+    ),
+    "sleeps": ("sleep(100000);", ["endless_loop"], "a call that blocks"),
+    "locks_twice": ("pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER; pthread_mutex_lock(&m); pthread_mutex_lock(&m);",
+                    ["endless_loop"], "a call that blocks"),
+    "sleeps_deaf": (
+        "sigset_t all; sigfillset(&all); pthread_sigmask(SIG_BLOCK, &all, nullptr); for (;;) { sleep(1000); }",
+        ["time_limit"],
+        "did not end within 3 s",
+    ),
+    "closes_all": ("for (int fd = 0; fd < 256; ++fd) { close(fd); }", ["process_exit"], "ended the process with exit("),
+    "writes_everywhere": ('for (int fd = 3; fd < 64; ++fd) { (void)!write(fd, "{}", 2); }', [], ""),
+    "writes_and_exits": (
+        'for (int fd = 3; fd < 64; ++fd) { (void)!write(fd, "{}", 2); } exit(0);', ["process_exit"], "exit(0)"
+    ),
+}  # fmt: skip
+SOURCE = START + "".join(KERNEL.replace("NAME", name).replace("BODY", body) for name, (body, _, _) in DEATHS.items())
+ENDLESS_START = "struct Spins { Spins() { for (volatile int i = 0;; ) { i = 1; } } } spins;"
+IN_PROCESS = ["returns", *(name for name, (_, kinds, _) in DEATHS.items() if kinds == ["endless_loop"])]
+
+
+def isolated(source, symbol, **options):
+    y = np.zeros(16, np.int32)
+    return launch(source, symbol, 1, [y], lint=False, isolate=True, **{"timeout": 60, **options}), y
+
+
+@pytest.fixture(autouse=True)
+def _short_limit(monkeypatch):
+    monkeypatch.setenv("OPFORGE_TWIN_TIMEOUT", "1")
+
+
+@pytest.mark.parametrize("name", DEATHS)
+def test_a_dying_kernel_is_a_finding_of_its_launch(name):
+    _, kinds, says = DEATHS[name]
+    findings, y = isolated(SOURCE, name, timeout=3 if kinds == ["time_limit"] else 60)
+    assert [finding.kind for finding in findings] == kinds, findings
+    assert not kinds or says in findings[0].message
+    assert not kinds or findings[0].message.startswith(name)
+    assert (y[0] != 0) == (kinds in ([], ["process_left"]))
+
+
+def test_a_child_of_a_kernel_is_ended():
+    findings, y = isolated(SOURCE, "forks")
+    assert [finding.kind for finding in findings] == ["process_left"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(y[0]), 0)
+
+
+def test_a_constructor_without_end_is_ended():
+    findings, _ = isolated(START + ENDLESS_START + KERNEL.replace("NAME", "k").replace("BODY", ""), "k", timeout=2)
+    assert [finding.kind for finding in findings] == ["time_limit"]
+
+
+@pytest.mark.parametrize("name", IN_PROCESS)
+def test_a_blocked_kernel_is_ended_without_isolation_too(name):
+    _, kinds, says = DEATHS[name]
+    findings = launch(SOURCE, name, 2, [np.zeros(16, np.int32)], lint=False, strict=False)
+    assert [finding.kind for finding in findings if finding.kind == "endless_loop"] == kinds
+    assert not kinds or says in findings[0].message
+
+
+@pytest.mark.parametrize("ending", ["SIGKILL", "SIGINT"])
+def test_a_kernel_ends_with_its_caller(ending):
+    """Every process has stdout open: it is closed when all have ended."""
+    body = 'printf("runs\\n"); fflush(stdout); for (;;) { sleep(1000); }'
+    source = START + KERNEL.replace("NAME", "k").replace("BODY", body)
+    script = (
+        f"import numpy as np; from opforge.twin import launch; launch({source!r}, 'k', 1, [np.zeros(8, np.int32)], "
+    )
+    script += "lint=False, isolate=True)"
+    caller = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OPFORGE_TWIN_TIMEOUT": "600"},
+    )
+    with caller:
+        assert caller.stdout.readline() == b"runs\n"
+        caller.send_signal(signal.Signals[ending])
+        caller.communicate(timeout=60)
+
+
+# name -> arrays of a launch whose kernel adds 1 to the first int32 of x, then of y
+OVERLAPPING = np.zeros(96, np.uint8)
+ARRAYS = {
+    "apart": (np.zeros(16, np.int32), np.zeros((4, 4), np.int32)),
+    "same": (OVERLAPPING, OVERLAPPING),
+    "overlapping": (OVERLAPPING[:64], OVERLAPPING[32:]),
+    "bfloat16": (np.zeros(32, ml_dtypes.bfloat16), np.zeros((), np.int32)),
+    "complex and bool": (np.zeros(8, np.complex64), np.zeros(64, bool)),
+}
+ADDS = (
+    START.replace("#include <pthread.h>", "")
+    + """
+extern "C" __global__ __aicore__ void adds(GM_ADDR x, GM_ADDR y)
+{
+    GlobalTensor<int32_t> gm;
+    for (GM_ADDR at : {x, y}) {
+        gm.SetGlobalBuffer((__gm__ int32_t*)at);
+        gm.SetValue(0, gm.GetValue(0) + 1);
+        DataCacheCleanAndInvalid<int32_t, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(gm);
+    }
+}
+"""
+)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_isolated_results_are_those_of_a_launch_here(name):
+    results = []
+    for isolate in (False, True):
+        for array in ARRAYS[name]:
+            array[...] = 0
+        findings = launch(ADDS, "adds", 1, ARRAYS[name], isolate=isolate, lint=False)
+        results.append(([finding.kind for finding in findings], [array.tobytes() for array in ARRAYS[name]]))
+    assert results[0] == results[1]
+    assert any(any(content) for content in results[0][1])
+
+
+def test_an_isolated_kernel_may_have_no_elements():
+    kernel = 'extern "C" __global__ __aicore__ void nothing(GM_ADDR x) {}'
+    assert launch(f'#include "kernel_operator.h"\n{kernel}', "nothing", 1, [np.zeros(0)], isolate=True) == []
+
+
+# A call in the text of a kernel -> the rule that refuses it
+REFUSED = {
+    "exit(0);": "c-function",
+    "::exit(0);": "c-function",
+    "_exit(0);": "c-function",
+    "_Exit(0);": "c-function",
+    "quick_exit(0);": "c-function",
+    "abort();": "c-function",
+    "sleep(1);": "c-function",
+    "usleep(1);": "c-function",
+    "pthread_mutex_lock(nullptr);": "c-function",
+    "fork();": "c-function",
+    "vfork();": "c-function",
+    'system("ls");': "c-function",
+    "raise(9);": "c-function",
+    "kill(1, 9);": "c-function",
+    "signal(9, nullptr);": "c-function",
+    "syscall(60, 0);": "c-function",
+    "std::mutex m;": "std",
+    "static int32_t count = 0;": "static",
+    'asm("syscall");': "asm",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_lint_refuses_calls_of_the_host(text):
+    found = lint_text(KERNEL.replace("BODY", text), "k.h")
+    assert [finding.rule for finding in found] == [REFUSED[text]]
+
+
+@pytest.mark.parametrize("attribute", ["constructor", "__constructor__", "destructor", "constructor(101)"])
+def test_lint_refuses_functions_that_run_when_the_library_is_loaded(attribute):
+    found = lint_text(f"__attribute__(({attribute})) __aicore__ inline void F() {{}}", "k.h")
+    assert [finding.rule for finding in found] == ["static"]
+
+
+# What the text hides from lint -> what is found in the compiled kernel.
+HIDDEN = {
+    "#define JOIN(a, b) a##b\nextern \"C\" __aicore__ void JOIN(ex, it)(int32_t);|JOIN(ex, it)(0);":
+        "calls 'exit' of the host",
+    "#define JOIN(a, b) a##b\nextern \"C\" __aicore__ int32_t JOIN(fo, rk)();|result = JOIN(fo, rk)();":
+        "calls 'fork' of the host",
+    "extern \"C\" __aicore__ int32_t getpid() __attribute__((weak));|result = getpid();": "calls 'getpid' of the host",
+    "__aicore__ int32_t rest() __asm__(\"sleep\");|result = rest();": "asm",
+    "#define GLOBAL S s;\nstruct S { __aicore__ S() : i(GetBlockIdx()) {} int64_t i; };\nGLOBAL|":
+        "code that runs when it is loaded",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_what_lint_does_not_see_is_found_in_the_compiled_kernel(hidden, isolate):
+    before, body = hidden.split("|")
+    source = f'#include "kernel_operator.h"\nusing namespace AscendC;\n{before}\n' + KERNEL.replace("NAME", "k")
+    with pytest.raises(UserError) as refused:
+        launch(source.replace("BODY", body), "k", 1, [np.zeros(16, np.int32)], isolate=isolate)
+    assert HIDDEN[hidden] in str(refused.value)
