@@ -38,7 +38,7 @@ def say(*lines: str, err: bool = False) -> None:
 
 def shown(name: object) -> str:
     """A name as messages print it: quoted, control characters escaped, cut when it is long."""
-    text = repr(name)
+    text = escaped(repr(name))
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]}...{text[-1]}"
 
 

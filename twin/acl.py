@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
 from opforge.codegen.spec.dtypes import DTYPES
 
 Array = npt.NDArray[Any]
@@ -30,6 +31,7 @@ ACL_DTYPES: dict[np.dtype[Any], int] = {
     np.dtype("complex64"): 16,
     np.dtype("complex128"): 17,
 }
+LARGEST_SEED, MOST_THREADS, LARGEST_BYTES = 2**64 - 1, 65535, 1 << 40
 _MEMORY_ALLOCATION = 207001  # ACL_ERROR_RT_MEMORY_ALLOCATION
 # The options of the runtime are process wide: one run at a time.
 _one_at_a_time = threading.RLock()
@@ -83,6 +85,18 @@ def one_at_a_time() -> Iterator[None]:
         )
     with _one_at_a_time:
         yield
+
+
+def require_integers(**given: tuple[Any, int, int]) -> None:
+    """Check numbers of a call by name: each with the least and the greatest that it may be.
+
+    Raises:
+        UserError: A number is out of its range, or is no integer.
+    """
+    for name, (number, least, greatest) in given.items():
+        is_integer = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+        if not is_integer or not least <= number <= greatest:
+            raise UserError(f"{name}: got {shown(number)}, expected an integer from {least} to {greatest}")
 
 
 class RuntimeCallError(Exception):
@@ -215,6 +229,8 @@ class Runtime:
                     storage,
                 )
             )
+            if not handle.value:
+                raise UserError(f"shape {shown(list(array.shape))}: {self.message() or 'no aclTensor can have it'}")
             try:
                 yield handle, pointer, extent
             finally:

@@ -76,7 +76,7 @@ def soc_properties(soc: str) -> dict[str, Any]:
         UserError: The SoC is unknown.
     """
     socs = npu_model()["soc"]
-    if soc not in socs:
+    if not isinstance(soc, str) or soc not in socs:
         raise UserError(f"soc: got {shown(soc)}, expected a chip, as in Ascend910B1: {known_socs()}")
     properties: dict[str, Any] = socs[soc]
     return properties

@@ -17,7 +17,7 @@ from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.model import TASK_TYPES
 from opforge.codegen.spec.products import DEFAULT_SOC
 
-from .acl import Array, one_at_a_time, runtime
+from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time, require_integers, runtime
 from .build import INCLUDE, build_runtime, soc_properties
 from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, locked, preprocessed
 from .isolation import launch_isolated
@@ -82,15 +82,13 @@ def launch(
         raise UserError(f"task_type: got {task_type!r}, expected one of {', '.join(TASK_TYPES)}")
     if not isinstance(tiling, (bytes, bytearray)):
         raise UserError(f"tiling: got {type(tiling).__name__}, expected bytes")
-    for name, number, least, limit in (
-        ("blocks", blocks, 1, 65535),
-        ("tiling_key", tiling_key, 0, 2**64 - 1),
-        ("seed", seed, 0, 2**64 - 1),
-        ("threads", threads, 0, 65535),
-        ("workspace_bytes", workspace_bytes, 0, 2**40),
-    ):
-        if not isinstance(number, int) or not least <= number <= limit:
-            raise UserError(f"{name}: got {shown(number)}, expected an integer from {least} to {limit}")
+    require_integers(
+        blocks=(blocks, 1, 65535),
+        tiling_key=(tiling_key, 0, 2**64 - 1),
+        seed=(seed, 0, LARGEST_SEED),
+        threads=(threads, 0, MOST_THREADS),
+        workspace_bytes=(workspace_bytes, 0, LARGEST_BYTES),
+    )
     if not isinstance(timeout, (int, float)) or not (0 < timeout < math.inf):
         raise UserError(f"timeout: got {shown(timeout)}, expected a positive number of seconds")
     library, text = _compile_kernel(source, int(properties["arch"]), lint)
@@ -98,17 +96,17 @@ def launch(
     if parameters is None:  # declared by a macro, or not at all
         parameters = _parameters(preprocessed(library.units[0]), symbol)
     pass_workspace, pass_tiling = _trailing_parameters(parameters, symbol, len(arrays))
-    options = {"strict": int(strict), "seed": seed, "threads": threads}
+    options = {"strict": int(bool(strict)), "seed": int(seed), "threads": int(threads)}
     job: Job = {
         "library": str(library.path),
         "symbol": symbol,
         "task_type": task_type,
         "soc": soc,
-        "blocks": blocks,
-        "tiling_key": tiling_key,
+        "blocks": int(blocks),
+        "tiling_key": int(tiling_key),
         "tiling": bytes(tiling).hex(),
         "sizes": [array.nbytes for array in arrays],
-        "workspace_bytes": workspace_bytes,
+        "workspace_bytes": int(workspace_bytes),
         "pass_workspace": pass_workspace,
         "pass_tiling": pass_tiling,
     }

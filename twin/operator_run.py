@@ -13,7 +13,7 @@ from opforge.codegen.printing import shown
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.products import DEFAULT_SOC
 
-from .acl import Array, one_at_a_time, runtime
+from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time, require_integers, runtime
 from .aclnn_call import AclnnCall
 from .build import build_project, soc_properties
 from .results import Result
@@ -86,12 +86,23 @@ def run(
         UserError: A name, dtype or SoC is unknown, or the kernel is not written.
     """
     soc_properties(soc)
+    require_integers(
+        seed=(seed, 0, LARGEST_SEED),
+        threads=(threads, 0, MOST_THREADS),
+        storage_offset=(storage_offset, 0, LARGEST_BYTES),
+    )
+    for name, mapping in (("inputs", inputs), ("attrs", attrs), ("outputs", outputs), ("out_dtypes", out_dtypes)):
+        is_mapping = isinstance(mapping, Mapping) or (mapping is None and name != "inputs")
+        if not is_mapping or not all(isinstance(key, str) for key in mapping or ()):
+            raise UserError(f"{name}: got {shown(mapping)}, expected a mapping from names to values")
+    if not isinstance(project, Project | None):
+        raise UserError(f"project: got {shown(project)}, expected an opforge.codegen.project.Project")
     project = project or find_project()
     with one_at_a_time():
-        built = _built(project, soc, op_type)
+        built = _built(project, soc, str(op_type))
         runtime().call("aclrtSetDevice", 0)  # contexts belong to threads
         call = AclnnCall(built.spec, dict(inputs), dict(attrs or {}), function)
-        runtime().set_options(soc=soc, strict=int(strict), threads=threads, seed=seed)
+        runtime().set_options(soc=soc, strict=int(bool(strict)), threads=threads, seed=seed)
         runtime().take_reports()
         results = call.execute(built.opapi, call.output_arrays(out_dtypes or {}, outputs or {}), storage_offset)
         reports = runtime().take_reports()

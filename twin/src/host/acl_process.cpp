@@ -1,4 +1,6 @@
 // aclInit, aclFinalize, devices and contexts.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -32,6 +34,7 @@ using Streams = HandleTable<StreamHandle>;
 struct Process {
     std::mutex lock;
     bool isInitialised = false;
+    pid_t id = 0;                         ///< of the process that called aclInit
     std::map<int32_t, Context*> primary;  ///< contexts that aclrtSetDevice makes
 };
 
@@ -124,8 +127,11 @@ void FinishStreams()
 
 void AtExit()
 {
-    FinishStreams();
     Process& process = TheProcess();
+    if (getpid() != process.id) {
+        return;  // forked: the threads of the streams are in the parent, which reports what is left
+    }
+    FinishStreams();
     {
         const std::lock_guard<std::mutex> guard(process.lock);
         if (!process.isInitialised) {
@@ -200,6 +206,7 @@ aclError aclInit(const char* configPath)
         return Fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: called before; a process initialises once");
     }
     process.isInitialised = true;
+    process.id = getpid();
     static const bool isWatched = std::atexit(AtExit) == 0;
     (void)isWatched;
     return ACL_SUCCESS;

@@ -1,0 +1,101 @@
+"""Check the structure of the Python packages: order, cycles, form of imports, sizes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+# A package may import those behind it in its own row, and itself.
+MAY_IMPORT = {
+    "cli": {"codegen", "frontend", "package", "twin"},
+    "frontend": {"codegen", "package", "twin"},
+    "package": {"codegen", "twin"},
+    "twin": {"codegen"},
+    "codegen": set(),
+}
+MOST_LINES, MOST_FUNCTION_LINES, MOST_MODULES = 400, 80, 16
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """The modules of all packages by name; starters are projects of their own."""
+    found = {}
+    for package in MAY_IMPORT:
+        for path in (ROOT / package).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            if "starters" not in parts:
+                found[".".join(("opforge", *parts)).removesuffix(".__init__")] = path
+    return found
+
+
+def imports(name: str) -> Iterator[tuple[int, str]]:
+    """Level and module of every import, inside functions and `TYPE_CHECKING` blocks too."""
+    path = modules()[name]
+    folder = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((0, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = folder.rsplit(".", node.level - 1)[0] if node.level > 1 else folder
+                base = f"{above}.{base}".rstrip(".")
+            for alias in node.names:
+                whole = f"{base}.{alias.name}"
+                yield node.level, whole if whole in modules() else base
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    """The modules of ours that each module imports."""
+    return {name: {other for _, other in imports(name) if other in modules()} - {name} for name in modules()}
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_packages_import_in_one_order(package):
+    others = {
+        (name, other)
+        for name, targets in graph().items()
+        for other in targets
+        if name.split(".")[1] == package and other.split(".")[1] not in {package, *MAY_IMPORT[package]}
+    }
+    assert others == set()
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    waiting = {name: set(targets) for name, targets in graph().items()}
+    while ready := {name for name, targets in waiting.items() if not targets & waiting.keys()}:
+        for name in ready:
+            del waiting[name]
+    assert {name: sorted(targets & waiting.keys()) for name, targets in waiting.items()} == {}
+
+
+def test_imports_are_relative_in_a_folder_and_absolute_elsewhere():
+    wrong = []
+    for name, path in modules().items():
+        folder = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        for level, other in imports(name):
+            is_near = other in modules() and modules()[other].parent == path.parent and other != folder
+            if level > 1 or (level == 0 and is_near):
+                wrong.append((name, other))
+    assert wrong == []
+
+
+def test_modules_functions_and_folders_are_small():
+    large = []
+    for name, path in modules().items():
+        text = path.read_text(encoding="utf-8")
+        large += [name] if text.count("\n") > MOST_LINES else []
+        large += [
+            f"{name}.{node.name}"
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= MOST_FUNCTION_LINES
+        ]
+    folders = {path.parent for path in modules().values()}
+    large += [str(folder) for folder in folders if len(list(folder.glob("[!_]*.py"))) > MOST_MODULES]
+    assert large == []
