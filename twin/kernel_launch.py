@@ -91,7 +91,8 @@ def launch(
     )
     if not isinstance(timeout, (int, float)) or not (0 < timeout < math.inf):
         raise UserError(f"timeout: got {shown(timeout)}, expected a positive number of seconds")
-    library, text = _compile_kernel(source, int(properties["arch"]), lint)
+    runtime_library = build_runtime()
+    library, text = _compile_kernel(source, int(properties["arch"]), lint, runtime_library)
     parameters = _parameters(text, symbol)
     if parameters is None:  # declared by a macro, or not at all
         parameters = _parameters(preprocessed(library.units[0]), symbol)
@@ -111,7 +112,7 @@ def launch(
         "pass_tiling": pass_tiling,
     }
     if isolate:
-        return launch_isolated(job | {"runtime": str(build_runtime()), "options": options}, arrays, timeout)
+        return launch_isolated(job | {"runtime": str(runtime_library), "options": options}, arrays, timeout)
     with one_at_a_time():
         runtime().set_options(**options)
         return findings_of([call_launch(runtime().library, job, [array.ctypes.data for array in arrays])])
@@ -130,13 +131,14 @@ def _checked_arrays(buffers: Sequence[Array] | Mapping[str, Array]) -> list[Arra
     return arrays
 
 
-def _compile_kernel(source: str | os.PathLike[str], arch: int, lint: bool) -> tuple[Library, str]:
+def _compile_kernel(
+    source: str | os.PathLike[str], arch: int, lint: bool, runtime_library: Path
+) -> tuple[Library, str]:
     is_text = isinstance(source, str) and ("\n" in source or "{" in source)
     path = None if is_text else Path(source)
     if path is not None and not path.is_file():
         raise UserError(f"source: got {str(source)!r}, expected a kernel source file or the text of one")
     text = path.read_text(encoding="utf-8") if path else str(source)
-    runtime_library = build_runtime()
     home = Project(BUILTIN_ROOT).build_dir / "twin" / "launch"
     name = hashlib.sha256(f"{path.resolve() if path else ''}\0{text}\0{arch}".encode()).hexdigest()[:16]
     with locked(home):
