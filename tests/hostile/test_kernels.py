@@ -243,3 +243,22 @@ def test_what_lint_does_not_see_is_found_in_the_compiled_kernel(hidden, isolate)
     with pytest.raises(UserError) as refused:
         launch(source.replace("BODY", body), "k", 1, [np.zeros(16, np.int32)], isolate=isolate)
     assert HIDDEN[hidden] in str(refused.value)
+
+
+@pytest.mark.all
+def test_build_refuses_a_call_of_the_host_that_a_macro_hides(tmp_path):
+    def opforge(*arguments, folder):
+        command = [sys.executable, "-c", "from opforge.codegen.cli import main; main()", *arguments]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+
+    assert opforge("new", "LeakyClip", "--starter", "elementwise", folder=tmp_path).returncode == 0
+    kernel = tmp_path / "leaky_clip" / "op_kernel" / "leaky_clip.h"
+    declared = '#define JOIN(a, b) a##b\nextern "C" __aicore__ int32_t JOIN(fo, rk)();\n'
+    text = kernel.read_text(encoding="utf-8").replace("namespace ", f"{declared}namespace ", 1)
+    assert "void Process()\n" in text
+    head, _, body = text.partition("void Process()\n")
+    kernel.write_text(head + "void Process()\n" + body.replace("{", "{ JOIN(fo, rk)();", 1), encoding="utf-8")
+    built = opforge("build", folder=tmp_path / "leaky_clip")
+    assert built.returncode == 2
+    assert "calls 'fork' of the host" in built.stderr
+    assert "Traceback" not in built.stderr
