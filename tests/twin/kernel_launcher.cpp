@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "kernel/report_json.h"
+#include "kernel/exec/report_json.h"
 #include "opforge_twin/launch.h"
 
 extern "C" __attribute__((visibility("default"))) const char* LaunchKernel(

@@ -8,11 +8,11 @@
 #include <mutex>
 #include <string>
 
-#include "host/errors.h"
-#include "host/platform.h"
-#include "host/registry.h"
-#include "host/reports.h"
-#include "kernel/text.h"
+#include "host/acl/errors.h"
+#include "host/gert/platform.h"
+#include "host/gert/registry.h"
+#include "host/aclnn/reports.h"
+#include "kernel/exec/text.h"
 #include "opforge_twin/options.h"
 
 using namespace opforge::twin::host;  // NOLINT: definitions of the C API follow

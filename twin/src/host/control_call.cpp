@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "host/names.h"
-#include "host/operator_call.h"
-#include "host/platform.h"
-#include "host/registry.h"
-#include "kernel/text.h"
+#include "host/ge/names.h"
+#include "host/aclnn/operator_call.h"
+#include "host/gert/platform.h"
+#include "host/gert/registry.h"
+#include "kernel/exec/text.h"
 #include "opforge_twin/control.h"
 
 using namespace opforge::twin::host;  // NOLINT: definitions of the C API follow

@@ -5,12 +5,12 @@
 
 #include "graph/operator.h"
 #include "graph/operator_factory.h"
-#include "host/access.h"
-#include "host/errors.h"
-#include "host/names.h"
-#include "host/operator_node.h"
-#include "host/plugins.h"
-#include "kernel/text.h"
+#include "host/gert/access.h"
+#include "host/acl/errors.h"
+#include "host/ge/names.h"
+#include "host/aclnn/operator_node.h"
+#include "host/ge/plugins.h"
+#include "kernel/exec/text.h"
 #include "opforge_twin/control.h"
 
 using namespace opforge::twin::host;  // NOLINT: definitions of the C API follow

@@ -1,0 +1,201 @@
+#include "host/acl/device_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <new>
+
+#include "kernel/exec/text.h"
+#include "opforge_twin/options.h"
+
+namespace opforge::twin::host {
+
+namespace {
+
+using kernel::Text;
+
+size_t RoundUp(size_t value, size_t multiple)
+{
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+/// Two halves, one float, part of a double: a NaN in all of them; the free bits differ from run to run.
+uint32_t Poison()
+{
+    static std::atomic<uint32_t> count{0};
+    const uint64_t seed = ProcessOptions().seed;
+    const auto now = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+    const auto bits = static_cast<uint32_t>(((seed != 0 ? seed : now) + ++count) * 0x9E3779B97F4A7C15ULL >> 32);
+    return 0x7FC07E00U | (bits & 0x003F00FFU);
+}
+
+void Fill(uint8_t* data, size_t bytes)
+{
+    const uint32_t pattern = Poison();
+    const size_t words = bytes / sizeof(pattern);
+    std::fill_n(reinterpret_cast<uint32_t*>(data), words, pattern);
+    std::fill(data + words * sizeof(pattern), data + bytes, static_cast<uint8_t>(pattern >> 24));
+}
+
+std::string Hex(uintptr_t address)
+{
+    char text[32];
+    std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(address));
+    return text;
+}
+
+}  // namespace
+
+DeviceMemory& DeviceMemory::Instance()
+{
+    static auto* memory = new DeviceMemory();
+    return *memory;
+}
+
+DeviceMemory::DeviceMemory()
+{
+    for (size_t bytes = size_t{1} << 40; bytes >= kTotalBytes * 2; bytes /= 2) {
+        void* range = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (range != MAP_FAILED) {
+            begin_ = reinterpret_cast<uintptr_t>(range);
+            end_ = begin_ + bytes;
+            next_ = begin_ + kAlignment;
+            return;
+        }
+    }
+}
+
+uintptr_t DeviceMemory::FindGap(size_t bytes)
+{
+    // Behind the last one first; from the start again when the range is used up. One unit stays free between two.
+    const size_t needed = RoundUp(bytes, kAlignment) + kAlignment;
+    for (const uintptr_t start : {next_, begin_ + kAlignment}) {
+        uintptr_t candidate = start;
+        for (auto after = live_.lower_bound(start); after != live_.end() && after->first - candidate < needed;
+             ++after) {
+            candidate = RoundUp(after->first + after->second->bytes, kAlignment) + kAlignment;
+        }
+        if (candidate < end_ && end_ - candidate >= needed) {
+            next_ = candidate + needed;
+            return candidate;
+        }
+    }
+    return 0;
+}
+
+void* DeviceMemory::Allocate(size_t bytes)
+{
+    if (begin_ == 0 || bytes > FreeBytes()) {
+        return nullptr;
+    }
+    auto allocation = std::make_shared<DeviceAllocation>();
+    allocation->bytes = bytes;
+    allocation->content.reset(static_cast<uint8_t*>(::operator new(bytes, std::align_val_t(kAlignment), std::nothrow)));
+    if (allocation->content == nullptr) {
+        return nullptr;
+    }
+    Fill(allocation->content.get(), bytes);
+    const std::lock_guard<std::mutex> guard(lock_);
+    const uintptr_t address = bytes > kTotalBytes - used_ ? 0 : FindGap(bytes);
+    if (address == 0) {
+        return nullptr;
+    }
+    allocation->begin = address;
+    live_.emplace(address, std::move(allocation));
+    used_ += bytes;
+    return reinterpret_cast<void*>(address);
+}
+
+bool DeviceMemory::Free(void* address, std::string& problem)
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    const auto found = live_.find(reinterpret_cast<uintptr_t>(address));
+    if (found == live_.end()) {
+        problem = Describe(reinterpret_cast<uintptr_t>(address), 0);
+        if (problem.empty()) {
+            problem = Text(Hex(reinterpret_cast<uintptr_t>(address)), " lies inside an allocation; free its start");
+        }
+        return false;
+    }
+    if (found->second.use_count() > 1) {
+        problem = Text(Hex(found->first), " is used by a task that runs; synchronise its stream before freeing");
+        return false;
+    }
+    constexpr size_t kRemembered = 4096;
+    freed_.emplace_back(found->first, found->second->bytes);
+    if (freed_.size() > kRemembered) {
+        freed_.pop_front();
+    }
+    used_ -= found->second->bytes;
+    live_.erase(found);
+    return true;
+}
+
+std::string DeviceMemory::Describe(uintptr_t address, uint64_t bytes) const
+{
+    if (address < begin_ || address >= end_) {
+        return Text(Hex(address), " is no device memory; expected a pointer from aclrtMalloc");
+    }
+    const auto after = live_.upper_bound(address);
+    if (after != live_.begin()) {
+        const DeviceAllocation& allocation = *std::prev(after)->second;
+        const uint64_t offset = address - allocation.begin;
+        if (offset < allocation.bytes && bytes > allocation.bytes - offset) {
+            return Text("bytes ", offset, " to ", offset + bytes, " of an allocation of ", allocation.bytes, " bytes (",
+                        Hex(allocation.begin), ")");
+        }
+        if (offset < allocation.bytes || (offset == allocation.bytes && bytes == 0)) {
+            return {};
+        }
+    }
+    for (auto old = freed_.rbegin(); old != freed_.rend(); ++old) {
+        if (address >= old->first && address - old->first < std::max<size_t>(old->second, 1)) {
+            return Text(Hex(address), " was freed before");
+        }
+    }
+    return Text(Hex(address), " lies between the allocations of the device");
+}
+
+bool DeviceMemory::Resolve(const void* address, uint64_t bytes, DeviceSpan& span, std::string& problem)
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    const auto number = reinterpret_cast<uintptr_t>(address);
+    problem = Describe(number, bytes);
+    if (!problem.empty()) {
+        return false;
+    }
+    const auto found = std::prev(live_.upper_bound(number));
+    span.allocation = found->second;
+    span.data = found->second->content.get() + (number - found->first);
+    return true;
+}
+
+bool DeviceMemory::IsDevice(const void* address) const
+{
+    const auto number = reinterpret_cast<uintptr_t>(address);
+    return number >= begin_ && number < end_;
+}
+
+size_t DeviceMemory::FreeBytes() const
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    return HasAddresses() ? kTotalBytes - used_ : 0;
+}
+
+size_t DeviceMemory::LiveCount() const
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    return live_.size();
+}
+
+void DeviceMemory::Clear()
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    live_.clear();
+    used_ = 0;
+}
+
+}  // namespace opforge::twin::host

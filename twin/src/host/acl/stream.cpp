@@ -1,0 +1,158 @@
+#include "host/acl/stream.h"
+
+#include <utility>
+
+namespace opforge::twin::host {
+
+Stream::Stream() : thread_([this] { Work(); }) {}
+
+Stream::~Stream()
+{
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        ending_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+}
+
+void Stream::Submit(Task task)
+{
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        queue_.push_back({std::move(task), nullptr});
+    }
+    changed_.notify_all();
+}
+
+void Stream::SubmitMark(std::function<void()> mark)
+{
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        queue_.push_back({nullptr, std::move(mark)});
+    }
+    changed_.notify_all();
+}
+
+std::optional<TaskResult> Stream::Wait(std::optional<std::chrono::milliseconds> timeout)
+{
+    std::unique_lock<std::mutex> guard(lock_);
+    const auto isIdle = [this] { return queue_.empty() && !busy_; };
+    if (!timeout) {
+        changed_.wait(guard, isIdle);
+    } else if (!changed_.wait_for(guard, *timeout, isIdle)) {
+        return std::nullopt;
+    }
+    return failure_;
+}
+
+void Stream::Work()
+{
+    std::unique_lock<std::mutex> guard(lock_);
+    for (;;) {
+        changed_.wait(guard, [this] { return !queue_.empty() || ending_; });
+        if (queue_.empty()) {
+            return;
+        }
+        Entry entry = std::move(queue_.front());
+        queue_.pop_front();
+        busy_ = true;
+        const bool isDropped = entry.work != nullptr && failure_.code != 0;
+        guard.unlock();
+        TaskResult result;
+        if (entry.mark) {
+            entry.mark();
+        } else if (!isDropped) {
+            result = entry.work();
+        }
+        entry = {};  // what the task holds is released before the stream counts as idle
+        guard.lock();
+        if (result.code != 0) {
+            failure_ = std::move(result);
+        }
+        busy_ = false;
+        changed_.notify_all();
+    }
+}
+
+class EventState {
+public:
+    uint64_t Request()
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        return ++requested_;
+    }
+
+    uint64_t Requested() const
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        return requested_;
+    }
+
+    void Reach(uint64_t ticket)
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        reached_ = ticket > reached_ ? ticket : reached_;
+        time_ = std::chrono::steady_clock::now();
+        changed_.notify_all();
+    }
+
+    void WaitFor(uint64_t ticket) const
+    {
+        std::unique_lock<std::mutex> guard(lock_);
+        changed_.wait(guard, [this, ticket] { return reached_ >= ticket; });
+    }
+
+    bool IsComplete() const
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        return reached_ == requested_;
+    }
+
+    std::chrono::steady_clock::time_point Time() const
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        return time_;
+    }
+
+private:
+    mutable std::mutex lock_;
+    mutable std::condition_variable changed_;
+    uint64_t requested_ = 0;
+    uint64_t reached_ = 0;
+    std::chrono::steady_clock::time_point time_;
+};
+
+Event::Event() : state_(std::make_shared<EventState>()) {}
+
+void Event::Record(Stream& stream)
+{
+    stream.SubmitMark([state = state_, ticket = state_->Request()] { state->Reach(ticket); });
+}
+
+void Event::LetWait(Stream& stream) const
+{
+    stream.SubmitMark([state = state_, ticket = state_->Requested()] { state->WaitFor(ticket); });
+}
+
+void Event::Wait() const
+{
+    state_->WaitFor(state_->Requested());
+}
+
+bool Event::WasRecorded() const
+{
+    return state_->Requested() != 0;
+}
+
+bool Event::IsComplete() const
+{
+    return state_->IsComplete();
+}
+
+std::chrono::steady_clock::time_point Event::Time() const
+{
+    return state_->Time();
+}
+
+}  // namespace opforge::twin::host

@@ -1,0 +1,81 @@
+// Streams: queues of tasks with a thread each. Events: places in streams that others can wait for.
+#ifndef OPFORGE_TWIN_HOST_ACL_STREAM_H
+#define OPFORGE_TWIN_HOST_ACL_STREAM_H
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "acl/acl_base.h"
+
+namespace opforge::twin::host {
+
+/// How a task ended; code 0 is success.
+struct TaskResult {
+    aclError code = 0;
+    std::string message;
+};
+
+using Task = std::function<TaskResult()>;
+
+class Stream {
+public:
+    Stream();
+    /// Waits for the tasks that are queued.
+    ~Stream();
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
+
+    /// Work: dropped once a task of the stream has failed.
+    void Submit(Task task);
+    /// A mark of an event: always executed, others may wait for it.
+    void SubmitMark(std::function<void()> mark);
+    /// Waits for all tasks; nothing when the time is over before. The first failure stays with the stream.
+    std::optional<TaskResult> Wait(std::optional<std::chrono::milliseconds> timeout);
+
+private:
+    struct Entry {
+        Task work;
+        std::function<void()> mark;
+    };
+
+    void Work();
+
+    std::mutex lock_;
+    std::condition_variable changed_;
+    std::deque<Entry> queue_;
+    TaskResult failure_;
+    bool busy_ = false;
+    bool ending_ = false;
+    std::thread thread_;
+};
+
+class EventState;
+
+/// Tickets: each record has a number, waiting means until that number is reached.
+class Event {
+public:
+    Event();
+
+    void Record(Stream& stream);
+    /// Lets later tasks of the stream wait for the records made so far.
+    void LetWait(Stream& stream) const;
+    void Wait() const;
+    bool WasRecorded() const;
+    bool IsComplete() const;
+    std::chrono::steady_clock::time_point Time() const;
+
+private:
+    std::shared_ptr<EventState> state_;
+};
+
+}  // namespace opforge::twin::host
+
+#endif  // OPFORGE_TWIN_HOST_ACL_STREAM_H

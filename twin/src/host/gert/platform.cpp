@@ -1,0 +1,211 @@
+#include "host/gert/platform.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "host/acl/errors.h"
+#include "kernel/exec/text.h"
+#include "opdev/platform.h"
+#include "tiling/platform/platform_ascendc.h"
+
+namespace opforge::twin::host {
+
+namespace {
+
+std::mutex lock;
+std::string chosen;
+
+}  // namespace
+
+const SocFigures& CurrentSoc()
+{
+    const std::lock_guard<std::mutex> guard(lock);
+    const char* const environment = std::getenv("OPFORGE_TWIN_SOC");
+    for (const std::string& name : {chosen, std::string(environment == nullptr ? "" : environment)}) {
+        if (const SocFigures* soc = FindSoc(name)) {
+            return *soc;
+        }
+    }
+    return DefaultSoc();
+}
+
+bool SetSoc(const std::string& name, std::string& problem)
+{
+    if (FindSoc(name) == nullptr) {
+        problem = kernel::Text("soc: got '", name, "', expected a name of twin/npu_model.json, as ", DefaultSoc().name);
+        return false;
+    }
+    const std::lock_guard<std::mutex> guard(lock);
+    chosen = name;
+    return true;
+}
+
+fe::PlatFormInfos* PlatformOf(const SocFigures& soc)
+{
+    static std::map<std::string, fe::PlatFormInfos> platforms;
+    const std::lock_guard<std::mutex> guard(lock);
+    return &platforms.emplace(soc.name, fe::PlatFormInfos{soc}).first->second;
+}
+
+}  // namespace opforge::twin::host
+
+namespace platform_ascendc {
+
+using opforge::twin::SocFigures;
+using opforge::twin::host::CurrentSoc;
+using opforge::twin::host::PlatformOf;
+
+namespace {
+
+constexpr int64_t kSplitArch = 2201;  // cube and vector cores are separate from here on
+
+}  // namespace
+
+PlatformAscendC::PlatformAscendC(fe::PlatFormInfos* platformInfo)
+    : platform_(platformInfo != nullptr ? platformInfo : PlatformOf(CurrentSoc()))
+{
+    if (platformInfo == nullptr) {
+        opforge::twin::host::ReportMisuse("PlatformAscendC: platformInfo is null; use the context's GetPlatformInfo");
+    }
+}
+
+uint32_t PlatformAscendC::GetCoreNum() const
+{
+    return static_cast<uint32_t>(platform_->figures.cubeCores);
+}
+
+uint32_t PlatformAscendC::GetCoreNumAic() const
+{
+    return static_cast<uint32_t>(platform_->figures.cubeCores);
+}
+
+uint32_t PlatformAscendC::GetCoreNumAiv() const
+{
+    return static_cast<uint32_t>(platform_->figures.vectorCores);
+}
+
+uint32_t PlatformAscendC::GetCoreNumVector() const
+{
+    return 0;  // Ascend 310P only, which the twin does not play
+}
+
+uint32_t PlatformAscendC::CalcTschBlockDim(uint32_t sliceNum, uint32_t aicCoreNum, uint32_t aivCoreNum) const
+{
+    if (aicCoreNum == 0 || aivCoreNum == 0 || aicCoreNum > aivCoreNum) {
+        return sliceNum;
+    }
+    const uint32_t vectorCores = aivCoreNum / aicCoreNum;
+    return (sliceNum + vectorCores - 1) / vectorCores;
+}
+
+uint32_t PlatformAscendC::GetLibApiWorkSpaceSize() const
+{
+    constexpr uint32_t kMiB = 1U << 20;
+    return platform_->figures.arch >= kSplitArch ? 16 * kMiB : 2 * kMiB;
+}
+
+void PlatformAscendC::GetCoreMemSize(const CoreMemType& memType, uint64_t& size) const
+{
+    const SocFigures& soc = platform_->figures;
+    constexpr uint64_t kDeviceBytes = uint64_t{64} << 30;
+    switch (memType) {
+        case CoreMemType::L0_A:
+            size = static_cast<uint64_t>(soc.l0aBytes);
+            return;
+        case CoreMemType::L0_B:
+            size = static_cast<uint64_t>(soc.l0bBytes);
+            return;
+        case CoreMemType::L0_C:
+            size = static_cast<uint64_t>(soc.l0cBytes);
+            return;
+        case CoreMemType::L1:
+            size = static_cast<uint64_t>(soc.l1Bytes);
+            return;
+        case CoreMemType::L2:
+            size = static_cast<uint64_t>(soc.l2Bytes);
+            return;
+        case CoreMemType::UB:
+            size = static_cast<uint64_t>(soc.ubBytes);
+            return;
+        case CoreMemType::HBM:
+            size = kDeviceBytes;
+            return;
+        default:
+            size = 0;
+    }
+}
+
+void PlatformAscendC::GetCoreMemBw(const CoreMemType& memType, uint64_t& bwSize) const
+{
+    // The rates of the platform files, the same for all SoCs of npu_model.json.
+    bwSize = memType == CoreMemType::L2 ? 110 : memType == CoreMemType::HBM ? 32 : 0;
+}
+
+SocVersion PlatformAscendC::GetSocVersion() const
+{
+    // Ascend910_93 is called ASCEND910B, as on CANN.
+    return platform_->figures.arch >= kSplitArch ? SocVersion::ASCEND910B : SocVersion::ASCEND910;
+}
+
+PlatformAscendC* PlatformAscendCManager::GetInstance()
+{
+    return GetInstance(CurrentSoc().name);
+}
+
+PlatformAscendC* PlatformAscendCManager::GetInstance(const char* customSocVersion)
+{
+    static std::mutex lock;
+    static std::map<std::string, PlatformAscendC> instances;
+    const SocFigures* soc = customSocVersion == nullptr ? nullptr : opforge::twin::FindSoc(customSocVersion);
+    if (soc == nullptr) {
+        return nullptr;
+    }
+    const std::lock_guard<std::mutex> guard(lock);
+    return &instances.emplace(soc->name, PlatformAscendC(PlatformOf(*soc))).first->second;
+}
+
+}  // namespace platform_ascendc
+
+namespace op {
+
+using opforge::twin::host::CurrentSoc;
+
+SocVersion PlatformInfo::GetSocVersion() const
+{
+    const std::string folder = CurrentSoc().directory;
+    return folder == "ascend910_93" ? SocVersion::ASCEND910_93
+           : folder == "ascend910b" ? SocVersion::ASCEND910B
+                                    : SocVersion::ASCEND910;
+}
+
+const std::string& PlatformInfo::GetSocLongVersion() const
+{
+    thread_local std::string name;
+    name = CurrentSoc().name;
+    return name;
+}
+
+uint32_t PlatformInfo::GetCubeCoreNum() const
+{
+    return static_cast<uint32_t>(CurrentSoc().cubeCores);
+}
+
+uint32_t PlatformInfo::GetVectorCoreNum() const
+{
+    return static_cast<uint32_t>(CurrentSoc().vectorCores);
+}
+
+fe::PlatFormInfos* PlatformInfo::GetPlatformInfos() const
+{
+    return opforge::twin::host::PlatformOf(CurrentSoc());
+}
+
+const PlatformInfo& GetCurrentPlatformInfo()
+{
+    static const PlatformInfo info(0);
+    return info;
+}
+
+}  // namespace op

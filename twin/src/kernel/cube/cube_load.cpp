@@ -1,0 +1,277 @@
+// What moves on a cube core towards the cube unit: global memory to L1, L1 to L0A, L0B and the bias table.
+#include <algorithm>
+#include <cstring>
+
+#include "kernel/dma/dma.h"
+#include "kernel/cube/fractal.h"
+#include "kernel/timing/time_model.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr int64_t kBlockBytes = 32;
+constexpr int64_t kBiasBlockBytes = 64;
+
+/// Ends the block unless `dst` is L0A or L0B; returns which.
+LocalUnit::Id RequireL0(Block& block, const LocalView& dst, const Call& call)
+{
+    const LocalUnit& unit = block.UnitOf(dst, Pipe::kMte1, "dst", call);
+    if (unit.id != LocalUnit::Id::kL0A && unit.id != LocalUnit::Id::kL0B) {
+        block.Fail("position", Pipe::kMte1, call,
+                   Text("dst is in ", unit.name, ", expected L0A (TPosition::A2) or L0B (TPosition::B2)"));
+    }
+    return unit.id;
+}
+
+void ChargeLoad(Block& block, const LocalView& dst, int64_t bytes, const Call& call)
+{
+    const bool isL0A = block.local.UnitOf(dst.begin).id == LocalUnit::Id::kL0A;
+    const double rate = isL0A ? time_model::kL1ToL0aBytesPerCycle : time_model::kL1ToL0bBytesPerCycle;
+    block.timeline.RunCube(Pipe::kMte1, static_cast<double>(bytes) / rate, call);
+}
+
+/// Reads of L1 whose contents may be undefined as long as no product uses them.
+void NoteLoad(Block& block, int64_t address, int64_t bytes, const Call& call)
+{
+    block.NoteUse({Pipe::kMte1, Memory::kOnChip, AccessKind::kRead, address, bytes, "src", call});
+}
+
+/// Where the columns of fractals of a row of global memory go.
+void ScatterRow(Block& block, const uint8_t* from, uint64_t address, int64_t bytes, int64_t to, int64_t columnStride)
+{
+    for (int64_t done = 0; done < bytes; done += kBlockBytes, to += columnStride) {
+        const int64_t piece = std::min(kBlockBytes, bytes - done);
+        uint8_t* block32 = block.local.At(to);
+        std::memcpy(block32, from + done, static_cast<size_t>(piece));
+        std::memset(block32 + piece, 0, static_cast<size_t>(kBlockBytes - piece));
+        block.SpreadUndefined(address + static_cast<uint64_t>(done), piece, to);
+    }
+}
+
+/// `rows` rows of 32 bytes to columns.
+template <typename T>
+void TransposeRows(uint8_t* dst, const uint8_t* src, int64_t rows)
+{
+    constexpr auto size = static_cast<int64_t>(sizeof(T));
+    constexpr int64_t c0 = kBlockBytes / size;
+    for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t column = 0; column < c0; ++column) {
+            std::memcpy(dst + (column * c0 + row) * size, src + (row * c0 + column) * size, sizeof(T));
+        }
+    }
+}
+
+/// At most as many rows as 32 bytes have elements: the part of a matrix that stays together when it is transposed.
+void Transpose(uint8_t* dst, const uint8_t* src, int64_t rows, int64_t size)
+{
+    size == 2 ? TransposeRows<uint16_t>(dst, src, rows) : TransposeRows<uint32_t>(dst, src, rows);
+}
+
+}  // namespace
+
+void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, const Call& call)
+{
+    const Entry block(call);
+    block->Require(CoreKind::kCube, call);
+    if (copy.matrices == 0 || copy.rows == 0 || copy.columns == 0) {
+        block->Warn("no_effect", Pipe::kMte2, call, "ndNum, nValue or dValue is 0: the instruction does nothing");
+        return;
+    }
+    const int64_t rowBytes = copy.columns * src.size;
+    const int64_t columns = CeilDiv(rowBytes, kBlockBytes);
+    const int64_t columnStride = copy.dstColumnStride * kBlockBytes;
+    const int64_t rowStride = copy.dstRowStride * kBlockBytes;
+    const int64_t matrixStride = copy.dstMatrixStride * src.size;
+    const int64_t extent =
+        (copy.matrices - 1) * matrixStride + (columns - 1) * columnStride + (copy.rows - 1) * rowStride + kBlockBytes;
+    block->Use(dst, extent, Pipe::kMte2, AccessKind::kWrite, kBlockBytes, "dst", call);
+    if (matrixStride % kBlockBytes != 0 && copy.matrices > 1) {
+        block->Fail("cube_misaligned", Pipe::kMte2, call,
+                    Text("dstNzMatrixStride is ", matrixStride, " bytes, which is not a multiple of ", kBlockBytes));
+    }
+    for (int64_t matrix = 0; matrix < copy.matrices; ++matrix) {
+        const int64_t to = dst.address + matrix * matrixStride;
+        for (int64_t column = 0; column < columns; ++column) {
+            const bool isDense = copy.dstRowStride == 1;
+            const int64_t bytes = isDense ? copy.rows * kBlockBytes : kBlockBytes;
+            for (int64_t row = 0; row < (isDense ? 1 : copy.rows); ++row) {
+                block->Touch({Pipe::kMte2, Memory::kOnChip, AccessKind::kWrite,
+                              to + column * columnStride + row * rowStride, bytes, "dst", call});
+            }
+        }
+        for (int64_t row = 0; row < copy.rows; ++row) {
+            const uint64_t address =
+                src.address +
+                static_cast<uint64_t>((matrix * copy.srcMatrixStride + row * copy.srcRowStride) * src.size);
+            const auto bytes = static_cast<uint64_t>(rowBytes);
+            const uint8_t* from = block->Resolve(src, address, bytes, Pipe::kMte2, AccessKind::kRead, "src", call);
+            block->Touch({Pipe::kMte2, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address), rowBytes,
+                          "src", call});
+            ScatterRow(*block, from, address, rowBytes, to + row * rowStride, columnStride);
+            block->CountDma(src, address, bytes, false);
+        }
+    }
+    block->EndDma(Pipe::kMte2, call);
+}
+
+void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad& load, const Call& call)
+{
+    const Entry block(call);
+    block->Require(CoreKind::kCube, call);
+    RequireL0(*block, dst, call);
+    if (load.repeats == 0) {
+        block->Warn("no_effect", Pipe::kMte1, call, "repeatTimes is 0: the instruction does nothing");
+        return;
+    }
+    // A transposed piece is a square: of float it takes two fractals side by side.
+    const int64_t pieces = load.isTransposed && src.size == 4 ? 2 : 1;
+    const int64_t pieceBytes = pieces * kFractalBytes;
+    const int64_t fractalPitch = (1 + (pieces == 2 ? load.dstFractalGap : 0)) * kFractalBytes;
+    const int64_t dstPitch = (1 + load.dstGap) * kFractalBytes;
+    const int64_t last = load.repeats - 1;
+    LocalView from = src;
+    from.address += load.start * pieceBytes;
+    block->Use(from, last * load.srcStride * pieceBytes + pieceBytes, Pipe::kMte1, AccessKind::kRead, kBlockBytes,
+               "src", call);
+    block->Use(dst, last * dstPitch + (pieces - 1) * fractalPitch + kFractalBytes, Pipe::kMte1, AccessKind::kWrite,
+               kFractalBytes, "dst", call);
+    for (int64_t repeat = 0; repeat < load.repeats; ++repeat) {
+        const int64_t source = from.address + repeat * load.srcStride * pieceBytes;
+        const int64_t target = dst.address + repeat * dstPitch;
+        NoteLoad(*block, source, pieceBytes, call);
+        for (int64_t piece = 0; piece < pieces; ++piece) {
+            block->NoteUse({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, target + piece * fractalPitch,
+                            kFractalBytes, "dst", call});
+        }
+        block->local.Rearrange([&](uint8_t* bytes) {
+            if (!load.isTransposed) {
+                std::memcpy(bytes + target, bytes + source, static_cast<size_t>(kFractalBytes));
+                return;
+            }
+            // One part of 2-byte types; of float four, two of each fractal.
+            const int64_t partBytes = kFractalBytes / pieces;
+            for (int64_t from = 0; from < pieces; ++from) {
+                for (int64_t to = 0; to < pieces; ++to) {
+                    Transpose(bytes + target + to * fractalPitch + from * partBytes,
+                              bytes + source + from * kFractalBytes + to * partBytes, kBlockBytes / src.size, src.size);
+                }
+            }
+        });
+    }
+    ChargeLoad(*block, dst, load.repeats * pieceBytes, call);
+}
+
+void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& load, const Call& call)
+{
+    const Entry block(call);
+    block->Require(CoreKind::kCube, call);
+    const bool isL0B = RequireL0(*block, dst, call) == LocalUnit::Id::kL0B;
+    const int64_t size = src.size;
+    const int64_t c0 = kBlockBytes / size;
+    const int64_t lastRow = load.firstRow + load.rowCount;
+    const int64_t lastColumn = load.firstColumn + load.columnCount;
+    if (load.columns % c0 != 0 || load.firstColumn % c0 != 0 || load.columnCount % c0 != 0) {
+        block->Fail("window", Pipe::kMte1, call,
+                    Text("channelSize is ", load.columns, ", kStartPt ", load.firstColumn, ", kExtension ",
+                         load.columnCount, ", expected multiples of ", c0));
+    }
+    if (lastRow > load.rows || lastColumn > load.columns) {
+        block->Fail(
+            "window", Pipe::kMte1, call,
+            Text("rows [", load.firstRow, ", ", lastRow, ") and columns [", load.firstColumn, ", ", lastColumn,
+                 ") of a matrix of ", load.rows, " rows (l1W) and ", load.columns, " columns (channelSize) in L1"));
+    }
+    // Rows of the matrix are rows of fractals, or, transposed, their columns.
+    const bool isTransposed = isL0B || load.isTransposed;
+    const int64_t majors = isTransposed ? load.columnCount : load.rowCount;
+    const int64_t minors = isTransposed ? load.rowCount : load.columnCount;
+    const int64_t majorFractals = CeilDiv(majors, kFractalRows);
+    const int64_t minorFractals = RoundUp(minors, isTransposed ? kFractalRows : c0) / c0;
+    const int64_t bytes = majorFractals * minorFractals * kFractalBytes;
+    const int64_t columnBytes = load.rows * kBlockBytes;
+    LocalView from = src;
+    from.address += load.firstColumn / c0 * columnBytes + load.firstRow * kBlockBytes;
+    const int64_t columnFractals = load.columnCount / c0;
+    block->Use(from, (columnFractals - 1) * columnBytes + load.rowCount * kBlockBytes, Pipe::kMte1, AccessKind::kRead,
+               kBlockBytes, "src", call);
+    block->Use(dst, bytes, Pipe::kMte1, AccessKind::kWrite, kFractalBytes, "dst", call);
+    for (int64_t column = 0; column < columnFractals; ++column) {
+        NoteLoad(*block, from.address + column * columnBytes, load.rowCount * kBlockBytes, call);
+    }
+    block->NoteUse({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "dst", call});
+    block->local.Poison(dst.address, bytes);
+    block->local.Rearrange([&](uint8_t* memory) {
+        const int64_t step = isTransposed ? c0 : kFractalRows;
+        for (int64_t column = 0; column < load.columnCount; column += c0) {
+            for (int64_t row = 0; row < load.rowCount; row += step) {
+                const int64_t major = isTransposed ? column : row;
+                const int64_t minor = isTransposed ? row : column;
+                const int64_t fractal = isL0B ? minor / c0 * majorFractals + major / kFractalRows
+                                              : major / kFractalRows * minorFractals + minor / c0;
+                uint8_t* to = memory + dst.address + fractal * kFractalBytes + major % kFractalRows * kBlockBytes;
+                const uint8_t* source = memory + from.address + column / c0 * columnBytes + row * kBlockBytes;
+                const int64_t rows = std::min(step, load.rowCount - row);
+                if (isTransposed) {
+                    Transpose(to, source, rows, size);
+                } else {
+                    std::memcpy(to, source, static_cast<size_t>(rows * kBlockBytes));
+                }
+            }
+        }
+    });
+    ChargeLoad(*block, dst, bytes, call);
+}
+
+void FillConstant(const LocalView& dst, const BlockRuns& runs, uint64_t value, const Call& call)
+{
+    const Entry block(call);
+    block->Require(CoreKind::kCube, call);
+    if (runs.repeats == 0 || runs.blocks == 0) {
+        block->Warn("no_effect", Pipe::kMte2, call, "repeatTimes or blockNum is 0: the instruction does nothing");
+        return;
+    }
+    const bool isL1 = block->UnitOf(dst, Pipe::kMte2, "dst", call).id == LocalUnit::Id::kL1;
+    const Pipe pipe = isL1 ? Pipe::kMte2 : Pipe::kMte1;
+    const int64_t unit = isL1 ? kBlockBytes : kFractalBytes;
+    const int64_t bytes = runs.blocks * unit;
+    const int64_t pitch = bytes + runs.gap * unit;
+    block->Use(dst, (runs.repeats - 1) * pitch + bytes, pipe, AccessKind::kWrite, unit, "dst", call);
+    for (int64_t repeat = 0; repeat < runs.repeats; ++repeat) {
+        const int64_t to = dst.address + repeat * pitch;
+        block->Touch({pipe, Memory::kOnChip, AccessKind::kWrite, to, bytes, "dst", call});
+        for (int64_t offset = 0; offset < bytes; offset += dst.size) {
+            std::memcpy(block->local.At(to + offset), &value, static_cast<size_t>(dst.size));
+        }
+    }
+    const double rate = isL1 ? time_model::kL1ToL0bBytesPerCycle : time_model::kL1ToL0aBytesPerCycle;
+    block->timeline.RunCube(pipe, static_cast<double>(runs.repeats * bytes) / rate, call);
+}
+
+void CopyToBias(Block& block, const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call)
+{
+    if (rows.count == 0 || rows.bytes == 0) {
+        block.Warn("no_effect", Pipe::kMte1, call, "blockCount or blockLen is 0: the instruction does nothing");
+        return;
+    }
+    const int64_t bytes = rows.bytes;
+    const int64_t srcPitch = bytes + rows.srcGap;
+    const int64_t dstPitch = bytes + rows.dstGap;
+    if (bytes % kBiasBlockBytes != 0) {
+        block.Fail("cube_misaligned", Pipe::kMte1, call,
+                   Text("the bias table takes multiples of ", kBiasBlockBytes, " bytes, got ", bytes));
+    }
+    block.Use(src, (rows.count - 1) * srcPitch + bytes, Pipe::kMte1, AccessKind::kRead, kBlockBytes, "src", call);
+    block.Use(dst, (rows.count - 1) * dstPitch + bytes, Pipe::kMte1, AccessKind::kWrite, kBiasBlockBytes, "dst", call);
+    for (int64_t row = 0; row < rows.count; ++row) {
+        const int64_t from = src.address + row * srcPitch;
+        const int64_t to = dst.address + row * dstPitch;
+        NoteLoad(block, from, bytes, call);
+        block.NoteUse({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, to, bytes, "dst", call});
+        block.local.Rearrange(
+            [&](uint8_t* memory) { std::memcpy(memory + to, memory + from, static_cast<size_t>(bytes)); });
+    }
+    ChargeLoad(block, dst, rows.count * bytes, call);
+}
+
+}  // namespace opforge::twin::kernel

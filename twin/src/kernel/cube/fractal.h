@@ -1,0 +1,26 @@
+// Fractals: 16 rows of 32 bytes, the pieces in which cube cores keep matrices. Of L0C: 16 rows of 16 float.
+#ifndef OPFORGE_TWIN_KERNEL_CUBE_FRACTAL_H
+#define OPFORGE_TWIN_KERNEL_CUBE_FRACTAL_H
+
+#include <cstdint>
+
+namespace opforge::twin::kernel {
+
+inline constexpr int64_t kFractalRows = 16;
+inline constexpr int64_t kFractalBytes = 512;
+inline constexpr int64_t kSumRowBytes = 64;        ///< 16 float: a row of a fractal of L0C
+inline constexpr int64_t kSumFractalBytes = 1024;  ///< of L0C
+
+constexpr int64_t CeilDiv(int64_t value, int64_t unit)
+{
+    return (value + unit - 1) / unit;
+}
+
+constexpr int64_t RoundUp(int64_t value, int64_t unit)
+{
+    return CeilDiv(value, unit) * unit;
+}
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_CUBE_FRACTAL_H

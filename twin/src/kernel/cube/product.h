@@ -1,0 +1,35 @@
+// Products of matrices as the cube unit makes them, on factors and sums in fractals.
+//
+// The order of the sum over k inside a Mmad is not documented. Here it is the order of k: each product is rounded to
+// float (those of half, bfloat16_t and HF32 factors are exact), then each sum, to nearest even. Nothing is fused.
+#ifndef OPFORGE_TWIN_KERNEL_CUBE_PRODUCT_H
+#define OPFORGE_TWIN_KERNEL_CUBE_PRODUCT_H
+
+#include <cstdint>
+
+#include "opforge_twin/kernel/runtime.h"
+
+namespace opforge::twin::kernel {
+
+/// A float that a factor may be rounded to before it is multiplied.
+enum class FactorRounding : uint8_t { kNone, kHf32ToEven, kHf32Truncated };
+
+/// With the mantissa cut to the 11 bits of HF32.
+float RoundedFactor(float value, FactorRounding rounding);
+
+struct ProductShape {
+    int64_t m;
+    int64_t n;
+    int64_t k;
+    Dtype dtype;
+    FactorRounding rounding;
+    int64_t kFractals;  ///< of a row of fractals of the left factor
+    bool isVector;      ///< m is 1: the left factor is a plain vector
+};
+
+/// Adds the product of `left` (L0A, Zz) and `right` (L0B, Zn) to `sums` (L0C, Nz).
+void AddProduct(const ProductShape& shape, const uint8_t* left, const uint8_t* right, float* sums);
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_CUBE_PRODUCT_H

@@ -1,0 +1,388 @@
+// DMA between global memory and the unified buffer, and scalar accesses to both.
+#include <algorithm>
+#include <cstring>
+
+#include "kernel/dma/dma.h"
+#include "kernel/vector/numbers.h"
+#include "kernel/timing/time_model.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr int64_t kBlockBytes = 32;
+constexpr int64_t kRepeatBytes = 256;
+constexpr int64_t kMaxPaddingBytes = 32;
+constexpr int64_t kFillScratchBytes = 1024;
+
+int64_t RoundUp(int64_t value, int64_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+/// Distance of two rows and extent of all of them on one side.
+struct Layout {
+    int64_t pitch;
+    int64_t extent;
+};
+
+Layout LayOut(int64_t rows, int64_t rowBytes, int64_t gap)
+{
+    const int64_t pitch = rowBytes + gap;
+    return {pitch, (rows - 1) * pitch + rowBytes};
+}
+
+void FillPadding(uint8_t* to, int64_t count, int64_t size, uint64_t value)
+{
+    for (int64_t index = 0; index < count; ++index) {
+        std::memcpy(to + index * size, &value, static_cast<size_t>(size));
+    }
+}
+
+/// Whether there is nothing to copy. A count of 0 is an empty tail; rows that are none are hardly meant.
+bool IsNothing(Block& block, const Rows& rows, bool isCount, Pipe pipe, const Call& call)
+{
+    if (rows.count != 0 && rows.bytes != 0) {
+        return false;
+    }
+    if (!isCount) {
+        block.Warn("no_effect", pipe, call,
+                   Text(rows.count == 0 ? "blockCount" : "blockLen", " is 0: the instruction does nothing"));
+    }
+    return true;
+}
+
+/// One row of a padded copy: [left padding][data][right padding][undefined up to 32 bytes].
+void PadRow(Block& block, int64_t row, int64_t bytes, const Padding& padding, int64_t size, const Call& call)
+{
+    const int64_t left = padding.left * size;
+    const int64_t right = padding.right * size;
+    const int64_t end = left + bytes + right;
+    const int64_t whole = RoundUp(end, kBlockBytes);
+    block.Touch({Pipe::kMte2, Memory::kOnChip, AccessKind::kWrite, row, whole, "dst", call});
+    if (padding.enabled) {
+        FillPadding(block.local.At(row), padding.left, size, padding.value);
+        FillPadding(block.local.At(row + left + bytes), padding.right, size, padding.value);
+    } else {
+        block.local.Poison(row, left);
+        block.local.Poison(row + left + bytes, right);
+    }
+    block.local.Poison(row + end, whole - end);
+}
+
+template <typename T>
+void Accumulate(AtomicOp op, uint8_t* to, const uint8_t* from, int64_t bytes)
+{
+    using Wide = Computed<T>;
+    for (int64_t offset = 0; offset < bytes; offset += static_cast<int64_t>(sizeof(T))) {
+        const Wide old = Load<T>(to + offset);
+        const Wide add = Load<T>(from + offset);
+        const Wide result = op == AtomicOp::kAdd   ? Plus(old, add)
+                            : op == AtomicOp::kMax ? Larger(old, add)
+                                                   : Smaller(old, add);
+        Store<T>(to + offset, result);
+    }
+}
+
+void AccumulateAs(Dtype dtype, AtomicOp op, uint8_t* to, const uint8_t* from, int64_t bytes)
+{
+    switch (dtype) {
+        case Dtype::kFloat:
+            return Accumulate<float>(op, to, from, bytes);
+        case Dtype::kHalf:
+            return Accumulate<half>(op, to, from, bytes);
+        case Dtype::kBfloat16:
+            return Accumulate<bfloat16_t>(op, to, from, bytes);
+        case Dtype::kInt32:
+            return Accumulate<int32_t>(op, to, from, bytes);
+        case Dtype::kInt16:
+            return Accumulate<int16_t>(op, to, from, bytes);
+        default:
+            return Accumulate<int8_t>(op, to, from, bytes);
+    }
+}
+
+/// Adds a row to global memory piece by piece: cores that meet on one sector take turns.
+void AtomicRow(Block& block, uint64_t address, uint8_t* to, const uint8_t* from, int64_t bytes)
+{
+    int64_t done = 0;
+    while (done < bytes) {
+        const uint64_t at = address + static_cast<uint64_t>(done);
+        const auto room = static_cast<int64_t>(GlobalMemory::kSectorBytes - at % GlobalMemory::kSectorBytes);
+        const int64_t piece = std::min(room, bytes - done);
+        const std::lock_guard<std::mutex> lock(block.launch.memory.SectorLock(at));
+        AccumulateAs(block.atomicDtype, block.atomic, to + done, from + done, piece);
+        done += piece;
+    }
+}
+
+}  // namespace
+
+void RequireAtomicDtype(Block& block, Dtype dtype, Pipe pipe, const Call& call)
+{
+    if (block.atomic != AtomicOp::kNone && dtype != block.atomicDtype) {
+        block.Fail("atomic_dtype", pipe, call,
+                   Text("the atomic mode set at ", Where(block.atomicAt),
+                        " is for another dtype than the one stored here; call SetAtomicNone() before this store"));
+    }
+}
+
+void WatchAtomicMode(Block& block, const GlobalView& dst, Pipe pipe, const Call& call)
+{
+    if (block.atomic == AtomicOp::kNone) {
+        return;
+    }
+    const Region* region = block.launch.memory.Find(dst.address);
+    if (block.atomicRegion == nullptr) {
+        block.atomicRegion = region;
+    } else if (region != nullptr && region != block.atomicRegion) {
+        block.Warn("atomic_second_tensor", pipe, call,
+                   Text("'", region->name, "' is stored to in the atomic mode set at ", Where(block.atomicAt),
+                        ", which was used for '", block.atomicRegion->name,
+                        "'; call SetAtomicNone() between them, and the mode again if it is meant"));
+    }
+}
+
+void StoreRow(Block& block, const GlobalView& dst, uint64_t address, const uint8_t* from, int64_t bytes, Pipe pipe,
+              const Call& call)
+{
+    const AccessKind kind = block.atomic == AtomicOp::kNone ? AccessKind::kWrite : AccessKind::kAtomic;
+    uint8_t* to = block.Resolve(dst, address, static_cast<uint64_t>(bytes), pipe, kind, "dst", call);
+    block.Touch({pipe, Memory::kGlobal, kind, static_cast<int64_t>(address), bytes, "dst", call});
+    if (kind == AccessKind::kAtomic) {
+        AtomicRow(block, address, to, from, bytes);
+    } else {
+        std::memcpy(to, from, static_cast<size_t>(bytes));
+    }
+    block.CountDma(dst, address, static_cast<uint64_t>(bytes), true);
+}
+
+namespace {
+
+void StoreRows(Block& block, const GlobalView& dst, int64_t src, const Rows& rows, int64_t srcPitch, const Call& call)
+{
+    WatchAtomicMode(block, dst, Pipe::kMte3, call);
+    for (int64_t row = 0; row < rows.count; ++row) {
+        const int64_t from = src + row * srcPitch;
+        const uint64_t address = dst.address + static_cast<uint64_t>(row * (rows.bytes + rows.dstGap));
+        block.Touch({Pipe::kMte3, Memory::kOnChip, AccessKind::kRead, from, rows.bytes, "src", call});
+        StoreRow(block, dst, address, block.local.At(from), rows.bytes, Pipe::kMte3, call);
+    }
+    block.EndDma(Pipe::kMte3, call);
+}
+
+/// Rows that are copied within the unified buffer lie apart from each other: the unit reads while it writes.
+void CheckRowsApart(Block& block, const LocalView& dst, const Layout& to, const LocalView& src, const Layout& from,
+                    const Rows& rows, const Call& call)
+{
+    const bool isSame = dst.address == src.address && (to.pitch == from.pitch || rows.count == 1);
+    if (isSame || dst.address >= src.address + from.extent || src.address >= dst.address + to.extent) {
+        return;
+    }
+    std::vector<bool> isRead(LocalMemory::kUnifiedBufferBytes / kBlockBytes);
+    const auto forBlocks = [&](int64_t begin, int64_t pitch, auto&& apply) {
+        for (int64_t row = 0; row < rows.count; ++row) {
+            for (int64_t offset = 0; offset < rows.bytes; offset += kBlockBytes) {
+                apply(row, static_cast<size_t>((begin + row * pitch + offset) / kBlockBytes));
+            }
+        }
+    };
+    forBlocks(src.address, from.pitch, [&](int64_t /*row*/, size_t at) { isRead[at] = true; });
+    forBlocks(dst.address, to.pitch, [&](int64_t row, size_t at) {
+        if (isRead[at]) {
+            block.Fail("overlap", Pipe::kVector, call,
+                       Text("dst and src overlap: block ", row,
+                            " of the copy is written where the copy reads; copy by way of another buffer"));
+        }
+    });
+}
+
+void CheckPadding(Block& block, const Padding& padding, int64_t size, const Call& call)
+{
+    for (const auto& [name, count] : {std::pair{"leftPadding", padding.left}, {"rightPadding", padding.right}}) {
+        if (count < 0 || count * size > kMaxPaddingBytes) {
+            block.Fail("padding", Pipe::kMte2, call,
+                       Text(name, " is ", count, " elements of ", size, " bytes, expected at most ", kMaxPaddingBytes,
+                            " bytes"));
+        }
+    }
+    if (padding.enabled && size == 8 && padding.value != 0) {
+        block.Fail("padding", Pipe::kMte2, call, "8-byte types can be padded with 0 only");
+    }
+}
+
+}  // namespace
+
+void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const Padding* padding, const Call& call)
+{
+    const Entry block(call);
+    if (IsNothing(*block, rows, padding == nullptr && rows.count == 1, Pipe::kMte2, call)) {
+        return;
+    }
+    int64_t rowBytes = rows.bytes;
+    int64_t left = 0;
+    if (padding != nullptr) {
+        block->Require(CoreKind::kVector, call);
+        CheckPadding(*block, *padding, dst.size, call);
+        left = padding->left * dst.size;
+        rowBytes = RoundUp(left + rows.bytes + padding->right * dst.size, kBlockBytes);
+    }
+    const Layout layout = LayOut(rows.count, rowBytes, rows.dstGap);
+    block->Use(dst, layout.extent, Pipe::kMte2, AccessKind::kWrite, kBlockBytes, "dst", call);
+    for (int64_t row = 0; row < rows.count; ++row) {
+        const int64_t to = dst.address + row * layout.pitch;
+        const uint64_t address = src.address + static_cast<uint64_t>(row * (rows.bytes + rows.srcGap));
+        const auto bytes = static_cast<uint64_t>(rows.bytes);
+        const uint8_t* from = block->Resolve(src, address, bytes, Pipe::kMte2, AccessKind::kRead, "src", call);
+        block->Touch(
+            {Pipe::kMte2, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address), rows.bytes, "src", call});
+        std::memcpy(block->local.At(to + left), from, bytes);
+        if (padding != nullptr) {
+            PadRow(*block, to, rows.bytes, *padding, dst.size, call);
+        } else {
+            block->Touch({Pipe::kMte2, Memory::kOnChip, AccessKind::kWrite, to, rows.bytes, "dst", call});
+        }
+        block->SpreadUndefined(address, rows.bytes, to + left);
+        block->CountDma(src, address, bytes, false);
+    }
+    block->EndDma(Pipe::kMte2, call);
+}
+
+void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool padded, const Call& call)
+{
+    const Entry block(call);
+    if (IsNothing(*block, rows, !padded && rows.count == 1, Pipe::kMte3, call)) {
+        return;
+    }
+    RequireAtomicDtype(*block, dst.dtype, Pipe::kMte3, call);
+    const Layout layout = LayOut(rows.count, padded ? RoundUp(rows.bytes, kBlockBytes) : rows.bytes, rows.srcGap);
+    // The end of the last row is read to the byte, not to the block.
+    const int64_t extent = (rows.count - 1) * layout.pitch + rows.bytes;
+    block->Use(src, extent, Pipe::kMte3, AccessKind::kRead, kBlockBytes, "src", call);
+    StoreRows(*block, dst, src.address, rows, layout.pitch, call);
+}
+
+void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call)
+{
+    const Entry block(call);
+    if (block->seat.kind == CoreKind::kCube) {
+        return CopyToBias(*block, dst, src, rows, call);
+    }
+    if (IsNothing(*block, rows, rows.count == 1, Pipe::kVector, call)) {
+        return;
+    }
+    const Layout from = LayOut(rows.count, rows.bytes, rows.srcGap);
+    const Layout to = LayOut(rows.count, rows.bytes, rows.dstGap);
+    block->Use(src, from.extent, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
+    block->Use(dst, to.extent, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    CheckRowsApart(*block, dst, to, src, from, rows, call);
+    for (int64_t row = 0; row < rows.count; ++row) {
+        const int64_t source = src.address + row * from.pitch;
+        const int64_t target = dst.address + row * to.pitch;
+        block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, source, rows.bytes, "src", call});
+        std::memmove(block->local.At(target), block->local.At(source), static_cast<size_t>(rows.bytes));
+        block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, target, rows.bytes, "dst", call});
+    }
+    const int64_t repeats = rows.count * ((rows.bytes + kRepeatBytes - 1) / kRepeatBytes);
+    block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
+}
+
+void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call& call)
+{
+    const Entry block(call);
+    block->Require(CoreKind::kVector, call);
+    Field("size", count, 0, 4294967295, call);
+    if (count == 0) {
+        return;
+    }
+    RequireAtomicDtype(*block, dst.dtype, Pipe::kMte3, call);
+    const int64_t room = block->local.UnifiedBuffer().Left();
+    if (room < kFillScratchBytes) {
+        block->Fail("no_scratch", Pipe::kVector, call,
+                    Text("InitOutput works through free memory at the end of the unified buffer; ", room,
+                         " bytes are left, expected at least ", kFillScratchBytes));
+    }
+    const int64_t begin = block->local.UnifiedBuffer().used;
+    const int64_t bytes = count * dst.size;
+    const int64_t piece = std::min(room / kBlockBytes * kBlockBytes, bytes);
+    block->localOrder.Forget(begin, piece);
+    FillPadding(block->local.At(begin), piece / dst.size, dst.size, value);
+    block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, begin, piece, "scratch", call});
+    block->timeline.RunVector(static_cast<double>(piece / kRepeatBytes + 1) * time_model::kVectorCyclesPerRepeat, call);
+    block->timeline.Wait(Pipe::kMte3, block->timeline.FlagTime(Pipe::kVector));
+    GlobalView part = dst;
+    for (int64_t done = 0; done < bytes; done += piece) {
+        part.address = dst.address + static_cast<uint64_t>(done);
+        StoreRows(*block, part, begin, {1, std::min(piece, bytes - done), 0, 0}, 0, call);
+    }
+    block->local.Poison(begin, piece);
+    block->localOrder.Forget(begin, piece);  // the API waits for its own stores
+}
+
+void SetAtomic(AtomicOp op, Dtype dtype, const Call& call)
+{
+    const Entry block(call);
+    block->atomic = op;
+    block->atomicDtype = dtype;
+    block->atomicAt = call.at;
+    block->atomicRegion = nullptr;
+}
+
+void CleanCache(const GlobalView& view, bool whole, const Call& call)
+{
+    const Entry block(call);
+    block->DropCache(view, whole);
+}
+
+uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
+{
+    const Entry block(call);
+    block->timeline.RunScalar(time_model::kScalarGmAccessCycles, call);
+    const auto size = static_cast<uint64_t>(view.size);
+    const uint64_t address = view.address + index * size;
+    uint64_t bits = 0;
+    std::memcpy(&bits, block->Resolve(view, address, size, Pipe::kScalar, AccessKind::kRead, "tensor", call), size);
+    block->CheckCachedLoad(view, address, call);
+    block->Touch(
+        {Pipe::kScalar, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address), view.size, "tensor", call});
+    return bits;
+}
+
+void WriteGlobal(const GlobalView& view, uint64_t index, uint64_t value, const Call& call)
+{
+    const Entry block(call);
+    block->timeline.RunScalar(time_model::kScalarGmAccessCycles, call);
+    const auto size = static_cast<uint64_t>(view.size);
+    const uint64_t address = view.address + index * size;
+    std::memcpy(block->Resolve(view, address, size, Pipe::kScalar, AccessKind::kWrite, "tensor", call), &value, size);
+    block->CheckCachedStore(view, address, call);
+    block->Touch(
+        {Pipe::kScalar, Memory::kGlobal, AccessKind::kWrite, static_cast<int64_t>(address), view.size, "tensor", call});
+    block->cache.MarkDirty(address, size, call.at);
+}
+
+uint64_t ReadLocal(const LocalView& view, int64_t index, const Call& call)
+{
+    const Entry block(call);
+    block->timeline.RunScalar(time_model::kScalarUbAccessCycles, call);
+    LocalView element = view;
+    element.address += index * view.size;
+    block->Use(element, view.size, Pipe::kScalar, AccessKind::kRead, view.size, "tensor", call);
+    block->Touch({Pipe::kScalar, Memory::kOnChip, AccessKind::kRead, element.address, view.size, "tensor", call});
+    uint64_t bits = 0;
+    std::memcpy(&bits, block->local.At(element.address), static_cast<size_t>(view.size));
+    return bits;
+}
+
+void WriteLocal(const LocalView& view, int64_t index, uint64_t value, const Call& call)
+{
+    const Entry block(call);
+    block->timeline.RunScalar(time_model::kScalarUbAccessCycles, call);
+    LocalView element = view;
+    element.address += index * view.size;
+    block->Use(element, view.size, Pipe::kScalar, AccessKind::kWrite, view.size, "tensor", call);
+    block->Touch({Pipe::kScalar, Memory::kOnChip, AccessKind::kWrite, element.address, view.size, "tensor", call});
+    std::memcpy(block->local.At(element.address), &value, static_cast<size_t>(view.size));
+}
+
+}  // namespace opforge::twin::kernel

@@ -1,0 +1,20 @@
+// What instructions that store to global memory have in common, and the copies that are of one kind of core only.
+#ifndef OPFORGE_TWIN_KERNEL_DMA_DMA_H
+#define OPFORGE_TWIN_KERNEL_DMA_DMA_H
+
+#include "kernel/exec/block.h"
+
+namespace opforge::twin::kernel {
+
+void RequireAtomicDtype(Block& block, Dtype dtype, Pipe pipe, const Call& call);
+/// The atomic mode holds for every store of the core: a second tensor is seldom meant.
+void WatchAtomicMode(Block& block, const GlobalView& dst, Pipe pipe, const Call& call);
+/// A row of a store, from memory of the host; the instruction ends with Block::EndDma.
+void StoreRow(Block& block, const GlobalView& dst, uint64_t address, const uint8_t* from, int64_t bytes, Pipe pipe,
+              const Call& call);
+/// L1 to the bias table, in multiples of 64 bytes.
+void CopyToBias(Block& block, const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call);
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_DMA_DMA_H

@@ -1,0 +1,90 @@
+#include "kernel/exec/core_layout.h"
+
+#include <numeric>
+
+#include "kernel/exec/text.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr TaskType kTaskTypes[] = {
+    {"AIV_ONLY", 0, 1, false},   {"AIC_ONLY", 1, 0, false},   {"MIX_AIV_1_0", 0, 1, true},
+    {"MIX_AIC_1_0", 1, 0, true}, {"MIX_AIC_1_1", 1, 1, true}, {"MIX_AIC_1_2", 1, 2, true},
+};
+
+std::vector<uint32_t> Range(uint32_t begin, uint32_t count)
+{
+    std::vector<uint32_t> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), begin);
+    return numbers;
+}
+
+}  // namespace
+
+const char* Name(CoreKind kind)
+{
+    return kind == CoreKind::kCube ? "AIC" : "AIV";
+}
+
+const TaskType* FindTaskType(const std::string& name)
+{
+    for (const TaskType& type : kTaskTypes) {
+        if (name == type.name) {
+            return &type;
+        }
+    }
+    return nullptr;
+}
+
+CoreSeat CoreLayout::At(uint32_t core) const
+{
+    const CoreKind kind = core < Begin(CoreKind::kVector) ? CoreKind::kCube : CoreKind::kVector;
+    const uint32_t blockIndex = core - Begin(kind);
+    return {kind, blockIndex / PerGroup(kind), blockIndex % PerGroup(kind), blockIndex};
+}
+
+std::vector<uint32_t> CoreLayout::CoresOf(CoreKind kind, uint32_t group) const
+{
+    return Range(Begin(kind) + group * PerGroup(kind), PerGroup(kind));
+}
+
+std::vector<uint32_t> CoreLayout::CoresOf(CoreKind kind) const
+{
+    return Range(Begin(kind), groups_ * PerGroup(kind));
+}
+
+std::string CoreLayout::NameOf(uint32_t core) const
+{
+    const CoreSeat seat = At(core);
+    return IsMixed() ? Text(Name(seat.kind), " block ", seat.blockIndex) : Text("block ", seat.blockIndex);
+}
+
+uint32_t CoreLayout::PhysicalCount(const SocFigures& soc) const
+{
+    return static_cast<uint32_t>((type_.cubes > 0 ? soc.cubeCores : 0) + (type_.vectors > 0 ? soc.vectorCores : 0));
+}
+
+uint32_t CoreLayout::PhysicalOf(uint32_t core, const SocFigures& soc) const
+{
+    const CoreSeat seat = At(core);
+    const auto cubes = static_cast<uint32_t>(soc.cubeCores);
+    if (seat.kind == CoreKind::kCube) {
+        return seat.blockIndex % cubes;
+    }
+    const auto vectors = static_cast<uint32_t>(soc.vectorCores);
+    return IsMixed() ? cubes + seat.group % cubes * (vectors / cubes) + seat.subBlock : seat.blockIndex % vectors;
+}
+
+CoreKind CoreLayout::PhysicalKind(uint32_t physical, const SocFigures& soc) const
+{
+    const bool isCube = type_.cubes > 0 && physical < static_cast<uint32_t>(soc.cubeCores);
+    return isCube ? CoreKind::kCube : CoreKind::kVector;
+}
+
+bool CoreLayout::FitsOn(const SocFigures& soc) const
+{
+    return groups_ <= static_cast<uint64_t>(type_.cubes > 0 ? soc.cubeCores : soc.vectorCores);
+}
+
+}  // namespace opforge::twin::kernel

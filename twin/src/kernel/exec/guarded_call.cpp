@@ -1,0 +1,193 @@
+#include "kernel/exec/guarded_call.h"
+
+#include <alloca.h>
+
+#include <csetjmp>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+#include "kernel/exec/interrupt.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr uintptr_t kStackReserve = 128 << 10;  // for what the twin itself needs below the kernel's frames
+
+uintptr_t LowestStackAddress()
+{
+    pthread_attr_t attributes;
+    void* lowest = nullptr;
+    size_t bytes = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        pthread_attr_getstack(&attributes, &lowest, &bytes);
+        pthread_attr_destroy(&attributes);
+    }
+    return reinterpret_cast<uintptr_t>(lowest);
+}
+
+/// The instruction that was last seen, in words that follow what happened.
+std::string After(const Block& block)
+{
+    return block.lastCall.at.line == 0 ? " before the first instruction of the kernel"
+                                       : Text(" after ", block.lastCall.name, " at this place");
+}
+
+void ReportOverrun(Block& block, const char* what)
+{
+    block.Report("stack_overrun", Pipe::kScalar, {"kernel code", block.lastCall.at},
+                 Text("a function of the kernel ", what, After(block),
+                      ": a local array is written behind its end or before its start; check the index"));
+}
+
+void ReportAddress(Block& block)
+{
+    const Call call{"kernel code", block.lastCall.at};
+    const uintptr_t address = block.fault.address;
+    const GlobalMemory& memory = block.launch.memory;
+    if (memory.Contains(address)) {
+        const Region* region = block.launch.memory.Find(address);
+        const std::string name = region == nullptr ? "an absent argument" : Text("'", region->name, "'");
+        block.Report("raw_gm_access", Pipe::kScalar, call,
+                     Text("a GM pointer into ", name, " was dereferenced", After(block),
+                          "; use GlobalTensor::GetValue and SetValue"));
+    } else if (block.stackGuard.Contains(address)) {
+        ReportOverrun(block, "wrote or read beyond its own stack frames");
+    } else if (address + 2 * kStackReserve >= block.stackLimit && address < block.stackLimit) {
+        block.Report("stack_overflow", Pipe::kScalar, call,
+                     Text("the stack ran out", After(block), "; the device has ", kDeviceStackBytes,
+                          " bytes of it: no recursion, no big local arrays"));
+    } else {
+        block.Report(
+            "wild_pointer", Pipe::kScalar, call,
+            Text(address == 0 ? "a null pointer, or what is no address at all,"
+                              : Text("a pointer that belongs to no argument (address ", address, ")"),
+                 " was dereferenced", After(block), "; kernels reach memory through GlobalTensor and LocalTensor"));
+    }
+}
+
+void ReportFault(Block& block)
+{
+    const Call call{"kernel code", block.lastCall.at};
+    switch (block.fault.signal) {
+        case SIGFPE:
+            return block.Report("division_by_zero", Pipe::kScalar, call,
+                                Text("an integer was divided by zero, or the least one by -1,", After(block),
+                                     "; check what comes from the tiling data before dividing by it"));
+        case SIGABRT:
+            return block.Report("abort", Pipe::kScalar, call,
+                                Text("the kernel aborted", After(block),
+                                     ": abort(), or an exception that left a noexcept function; the device has none "
+                                     "of them"));
+        case SIGILL:
+        case SIGTRAP:
+            return block.Report("trap", Pipe::kScalar, call,
+                                Text("the kernel ran into a trap", After(block),
+                                     ": __builtin_trap, or a branch that the compiler knows to be undefined"));
+        default:
+            return ReportAddress(block);
+    }
+}
+
+void ReportThrow(Block& block, const char* what)
+{
+    block.Report("exception", Pipe::kScalar, {"kernel code", block.lastCall.at},
+                 Text("an exception left the kernel", After(block), what[0] == '\0' ? "" : ": ", what,
+                      "; the device has no exceptions"));
+}
+
+/// Calls the kernel with a guard between its frames and those of the callers.
+__attribute__((noinline)) void CallBelowGuard(Block& block, const std::function<void()>& kernel)
+{
+    struct Lifted {
+        StackGuard& guard;
+        ~Lifted() { guard.Lift(); }
+    };
+    void* room = alloca(StackGuard::kBytes);
+    block.stackBase = reinterpret_cast<uintptr_t>(room);
+    block.stackGuard.Raise(room);
+    const Lifted lifted{block.stackGuard};
+    block.SetInKernel(true);
+    kernel();
+    block.SetInKernel(false);
+}
+
+/// Calls the kernel; returns 0, or why it had to be left.
+int Enter(Block& block, const std::function<void()>& kernel)
+{
+    const int left = sigsetjmp(block.escape, 1);
+    if (left != 0) {
+        block.stackGuard.Lift();
+    } else {
+        try {
+            CallBelowGuard(block, kernel);
+        } catch (const Stopped&) {
+            block.stopped = true;  // its finding is in the block
+        } catch (const std::exception& error) {
+            block.SetInKernel(false);
+            block.stopped = true;
+            ReportThrow(block, error.what());
+        } catch (...) {
+            block.SetInKernel(false);
+            block.stopped = true;
+            ReportThrow(block, "");
+        }
+    }
+    return left;
+}
+
+/// The block whose kernel is to be left without running through its frames; its finding is made by the caller.
+Block& Left()
+{
+    Block* block = CurrentBlock();
+    if (block == nullptr) {
+        std::abort();  // kernel code outside of a launch
+    }
+    block->SetInKernel(false);
+    return *block;
+}
+
+[[noreturn]] void Leave(Block& block)
+{
+    block.stopped = true;
+    siglongjmp(block.escape, kFaulted);
+}
+
+}  // namespace
+
+void LeaveArray(const Location& at, const char* array, int64_t index)
+{
+    Block& block = Left();
+    block.Report("array_bounds", Pipe::kScalar, {"kernel code", at},
+                 Text("element ", index, " of an array of type ", array,
+                      "; arrays of kernels are on a stack of 32 KiB and nothing on the device checks the index"));
+    Leave(block);
+}
+
+void LoseFrame()
+{
+    Block& block = Left();
+    ReportOverrun(block, "has written over the end of its stack frame, at the latest");
+    Leave(block);
+}
+
+void CallGuarded(Block& block, const std::function<void()>& kernel)
+{
+    block.stackLimit = LowestStackAddress() + kStackReserve;
+    CurrentBlock() = &block;
+    const int left = Enter(block, kernel);
+    CurrentBlock() = nullptr;
+    const bool isNew = !block.stopped;
+    block.stopped = block.stopped || left != 0;
+    if (left == kTimeIsUp) {
+        block.Report("endless_loop", Pipe::kScalar, {"kernel code", block.lastCall.at},
+                     Text("nothing was issued for a long time", After(block),
+                          ": a loop that does not end, or a call that blocks (sleep, a lock); remove it "
+                          "(OPFORGE_TWIN_TIMEOUT sets the limit in seconds)"));
+    } else if (left == kFaulted && isNew) {
+        ReportFault(block);
+    }
+}
+
+}  // namespace opforge::twin::kernel

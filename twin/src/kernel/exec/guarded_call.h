@@ -1,0 +1,19 @@
+// Runs the kernel function of one block: whatever happens in it ends as a finding.
+#ifndef OPFORGE_TWIN_KERNEL_EXEC_GUARDED_CALL_H
+#define OPFORGE_TWIN_KERNEL_EXEC_GUARDED_CALL_H
+
+#include <functional>
+
+#include "kernel/exec/block.h"
+
+namespace opforge::twin::kernel {
+
+/// Stack of a kernel on the device.
+inline constexpr uint64_t kDeviceStackBytes = 32768;
+
+/// Calls `kernel` as `block`, which is marked as stopped if it did not return.
+void CallGuarded(Block& block, const std::function<void()>& kernel);
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_EXEC_GUARDED_CALL_H

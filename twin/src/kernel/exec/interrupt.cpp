@@ -1,0 +1,104 @@
+#include "kernel/exec/interrupt.h"
+
+#include <csetjmp>
+#include <mutex>
+
+#include "kernel/exec/block.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr std::array kFaultSignals{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+
+struct sigaction previousActions[NSIG];
+
+int InterruptSignal()
+{
+    return SIGRTMIN + 7;
+}
+
+bool IsOurs(const Block* block, const siginfo_t& info)
+{
+    if (block == nullptr || info.si_code == SI_USER) {
+        return false;
+    }
+    // A finding that has to leave a noexcept function of the kernel ends in abort(), one that has to leave frames which
+    // the kernel has overwritten may end anyhow.
+    return block->inKernel.load(std::memory_order_relaxed) || block->stopped;
+}
+
+/// Whoever handled it before does, or the process dies of it as it would have.
+void PassOn(int signal, siginfo_t* info, void* context)
+{
+    const struct sigaction& previous = previousActions[signal];
+    if ((previous.sa_flags & SA_SIGINFO) != 0 && previous.sa_sigaction != nullptr) {
+        previous.sa_sigaction(signal, info, context);
+    } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+        previous.sa_handler(signal);
+    } else {
+        sigaction(signal, &previous, nullptr);
+        if (info->si_code <= 0) {
+            raise(signal);  // sent, not caused: it will not come again by itself
+        }
+    }
+}
+
+void OnFault(int signal, siginfo_t* info, void* context)
+{
+    Block* block = CurrentBlock();
+    if (!IsOurs(block, *info)) {
+        PassOn(signal, info, context);
+        return;
+    }
+    block->SetInKernel(false);
+    block->fault = {signal, reinterpret_cast<uintptr_t>(info->si_addr)};
+    siglongjmp(block->escape, kFaulted);
+}
+
+void OnInterrupt(int /*signal*/)
+{
+    Block* block = CurrentBlock();
+    if (block != nullptr && block->inKernel.load(std::memory_order_relaxed) &&
+        block->interrupted.load(std::memory_order_relaxed)) {
+        block->SetInKernel(false);
+        siglongjmp(block->escape, kTimeIsUp);
+    }
+}
+
+}  // namespace
+
+void InstallHandlers()
+{
+    static std::once_flag once;
+    std::call_once(once, [] {
+        struct sigaction action{};
+        sigemptyset(&action.sa_mask);
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+        action.sa_sigaction = OnFault;
+        for (const int signal : kFaultSignals) {
+            sigaction(signal, &action, &previousActions[signal]);
+        }
+        action.sa_flags = SA_RESTART | SA_ONSTACK;
+        action.sa_handler = OnInterrupt;
+        sigaction(InterruptSignal(), &action, nullptr);
+    });
+}
+
+SignalStack::SignalStack()
+{
+    const stack_t own{memory_.data(), 0, memory_.size()};
+    sigaltstack(&own, &previous_);
+}
+
+SignalStack::~SignalStack()
+{
+    sigaltstack(&previous_, nullptr);
+}
+
+void Interrupt(pthread_t thread)
+{
+    pthread_kill(thread, InterruptSignal());
+}
+
+}  // namespace opforge::twin::kernel

@@ -1,0 +1,217 @@
+// The launch: arguments into their address space, blocks through the scheduler, findings into the report.
+#include "opforge_twin/launch.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+#include "kernel/exec/block.h"
+#include "kernel/exec/guarded_call.h"
+#include "kernel/exec/interrupt.h"
+#include "kernel/exec/scheduler.h"
+#include "opforge_twin/kernel/language.h"
+
+namespace opforge::twin {
+
+namespace {
+
+using kernel::Block;
+using kernel::LaunchState;
+using kernel::Pipe;
+using kernel::Region;
+using kernel::Text;
+
+constexpr size_t kMaxArguments = 40;
+
+using GmPointer = volatile uint8_t*;
+
+template <size_t... index>
+void Invoke(void* function, const std::vector<GmPointer>& pointers, std::index_sequence<index...> /*count*/)
+{
+    using Kernel = void (*)(decltype(index, GmPointer{})...);
+    reinterpret_cast<Kernel>(function)(pointers[index]...);
+}
+
+using Invoker = void (*)(void*, const std::vector<GmPointer>&);
+
+template <size_t... count>
+constexpr std::array<Invoker, sizeof...(count)> Invokers(std::index_sequence<count...> /*upTo*/)
+{
+    return {[](void* function, const std::vector<GmPointer>& pointers) {
+        Invoke(function, pointers, std::make_index_sequence<count>{});
+    }...};
+}
+
+constexpr auto kInvokers = Invokers(std::make_index_sequence<kMaxArguments + 1>{});
+
+void RunBlock(Block& block, const std::vector<GmPointer>& pointers)
+{
+    kernel::CallGuarded(block, [&] { kInvokers[pointers.size()](block.launch.request.function, pointers); });
+    if (!block.stopped) {
+        block.Finish();
+    }
+}
+
+uint64_t FreshSeed()
+{
+    static std::atomic<uint64_t> count{0};
+    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+    return (static_cast<uint64_t>(now) ^ (count.fetch_add(1) * 0x9E3779B97F4A7C15ULL)) | 1U;
+}
+
+LaunchReport Titled(const LaunchRequest& request)
+{
+    LaunchReport report;
+    report.opType = request.opType;
+    report.tilingKey = request.tilingKey;
+    report.blocks = request.blockNum;
+    return report;
+}
+
+std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const kernel::TaskType* type)
+{
+    if (soc == nullptr) {
+        return Text("soc is '", request.soc, "', expected a name of twin/npu_model.json");
+    }
+    if (soc->arch != __NPU_ARCH__) {
+        return Text(request.soc, " has arch ", soc->arch, "; the twin runs kernels of arch ", __NPU_ARCH__, " only");
+    }
+    if (type == nullptr) {
+        return Text("task type is '", request.taskType,
+                    "', expected AIV_ONLY, AIC_ONLY, MIX_AIV_1_0, MIX_AIC_1_0, MIX_AIC_1_1 or MIX_AIC_1_2");
+    }
+    if (request.function == nullptr) {
+        return "the kernel function is a null pointer";
+    }
+    if (request.blockNum == 0) {
+        return "blockNum is 0, expected at least 1";
+    }
+    if (request.arguments.size() + 2 > kMaxArguments) {
+        return Text("the kernel has ", request.arguments.size(), " arguments, the twin passes at most ",
+                    kMaxArguments - 2);
+    }
+    return {};
+}
+
+GmPointer PointerTo(const LaunchState& launch, uint32_t region)
+{
+    return reinterpret_cast<GmPointer>(static_cast<uintptr_t>(launch.memory.AddressOf(region)));
+}
+
+/// What nobody may write needs no order.
+void WatchOrder(const LaunchState& launch, Region& region)
+{
+    if (launch.options.strict && region.writable && region.host != nullptr && region.bytes != 0) {
+        region.order = std::make_unique<kernel::GlobalOrder>(region.bytes);
+    }
+}
+
+void WatchContents(const LaunchState& launch, Region& region, bool isKnown)
+{
+    if (launch.options.strict && !isKnown && region.host != nullptr && region.bytes != 0) {
+        region.written = std::make_unique<kernel::WrittenBytes>(region.bytes);
+    }
+}
+
+std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& tiling)
+{
+    const LaunchRequest& request = launch.request;
+    for (size_t index = 0; index < request.arguments.size(); ++index) {
+        const GmArgument& argument = request.arguments[index];
+        Region region;
+        region.name = argument.name.empty() ? Text("argument ", index) : argument.name;
+        region.host = static_cast<uint8_t*>(argument.data);
+        region.bytes = argument.bytes;
+        region.writable = argument.isOutput;
+        region.misalignment = argument.misalignment;
+        WatchOrder(launch, region);
+        WatchContents(launch, region, argument.isInput);
+        launch.memory.Add(std::move(region));
+    }
+    Region workspace;
+    workspace.name = "workspace";
+    workspace.host = static_cast<uint8_t*>(request.workspace);
+    workspace.bytes = request.workspaceBytes;
+    WatchOrder(launch, workspace);
+    WatchContents(launch, workspace, false);
+    launch.workspaceRegion = launch.memory.Add(std::move(workspace));
+    Region blob;
+    blob.name = "tiling";
+    tiling.resize(tiling.size() + 1);  // a kernel without tiling data still gets a pointer
+    blob.host = tiling.data();
+    blob.bytes = request.tiling.size();
+    blob.writable = false;
+    launch.tilingRegion = launch.memory.Add(std::move(blob));
+    launch.memory.Reserve();
+
+    std::vector<GmPointer> pointers;
+    for (uint32_t index = 0; index < request.arguments.size(); ++index) {
+        pointers.push_back(PointerTo(launch, index));
+    }
+    if (request.passWorkspace) {
+        pointers.push_back(PointerTo(launch, launch.workspaceRegion));
+    }
+    if (request.passTiling) {
+        pointers.push_back(PointerTo(launch, launch.tilingRegion));
+    }
+    return pointers;
+}
+
+std::string TracePath()
+{
+    const char* path = std::getenv("OPFORGE_TWIN_TRACE");
+    return path == nullptr ? std::string() : path;
+}
+
+}  // namespace
+
+namespace {
+
+LaunchReport LaunchChecked(const LaunchRequest& request, const Options& options)
+{
+    LaunchReport refused = Titled(request);
+    const SocFigures* soc = FindSoc(request.soc);
+    const kernel::TaskType* type = kernel::FindTaskType(request.taskType.empty() ? "AIV_ONLY" : request.taskType);
+    if (const std::string refusal = Refusal(request, soc, type); !refusal.empty()) {
+        refused.findings.push_back({"launch", -1, "", "", Text(request.opType, ": ", refusal), true});
+        return refused;
+    }
+    kernel::InstallHandlers();
+    const uint64_t seed = options.seed != 0 ? options.seed : FreshSeed();
+    for (bool isDeclared = false;; isDeclared = true) {
+        LaunchReport report = Titled(request);
+        LaunchState launch{request, options, *soc, {*type, request.blockNum}, seed};
+        launch.tracePath = TracePath();
+        launch.isDeclared = isDeclared;
+        std::vector<uint8_t> tiling = request.tiling;
+        const std::vector<GmPointer> pointers = MapArguments(launch, tiling);
+        kernel::Scheduler scheduler(launch, [&](Block& block) { RunBlock(block, pointers); });
+        launch.scheduler = &scheduler;
+        scheduler.Run(report);
+        if (launch.declared == nullptr) {
+            return report;
+        }
+        type = launch.declared;
+    }
+}
+
+}  // namespace
+
+LaunchReport Launch(const LaunchRequest& request, const Options& options)
+{
+    try {
+        return LaunchChecked(request, options);
+    } catch (const std::exception& error) {
+        LaunchReport refused = Titled(request);
+        refused.findings.push_back({kNoResources, -1, "", "",
+                                    Text(request.opType, ": no memory or addresses for the launch (", error.what(),
+                                         "); use smaller buffers, or raise the limits of the process (ulimit -v)"),
+                                    false});
+        return refused;
+    }
+}
+
+}  // namespace opforge::twin

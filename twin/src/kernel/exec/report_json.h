@@ -1,0 +1,17 @@
+// Reports as JSON.
+#ifndef OPFORGE_TWIN_KERNEL_EXEC_REPORT_JSON_H
+#define OPFORGE_TWIN_KERNEL_EXEC_REPORT_JSON_H
+
+#include <string>
+
+#include "opforge_twin/launch.h"
+
+namespace opforge::twin {
+
+/// A JSON string.
+std::string Quoted(const std::string& text);
+std::string ToJson(const LaunchReport& report);
+
+}  // namespace opforge::twin
+
+#endif  // OPFORGE_TWIN_KERNEL_EXEC_REPORT_JSON_H

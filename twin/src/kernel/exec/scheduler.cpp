@@ -1,0 +1,378 @@
+#include "kernel/exec/scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <system_error>
+
+#include "kernel/exec/interrupt.h"
+#include "kernel/timing/time_model.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+// A block that issues nothing for this long, or runs for this long in all, will not end.
+constexpr double kQuietSeconds = 20.0;
+constexpr double kBlockSeconds = 600.0;
+constexpr size_t kMostPhases = 10000;  // each takes 7 KB; a kernel with so many would do nothing but meet
+constexpr std::chrono::milliseconds kWatchInterval{250};
+
+// What takes part in a SyncAll.
+constexpr size_t kVectors = 0;
+constexpr size_t kAll = 1;
+
+double TimeLimit()
+{
+    const char* given = std::getenv("OPFORGE_TWIN_TIMEOUT");
+    const double seconds = given == nullptr ? 0.0 : std::atof(given);
+    return seconds > 0.0 ? seconds : kBlockSeconds;
+}
+
+double CpuSeconds(pthread_t thread)
+{
+    clockid_t clock = 0;
+    timespec time{};
+    if (pthread_getcpuclockid(thread, &clock) != 0 || clock_gettime(clock, &time) != 0) {
+        return 0.0;
+    }
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+uint64_t MinimalBytes(const LaunchRequest& request)
+{
+    uint64_t bytes = 0;
+    for (const GmArgument& argument : request.arguments) {
+        bytes += (argument.isInput ? argument.bytes : 0) + (argument.isOutput ? argument.bytes : 0);
+    }
+    return bytes;
+}
+
+/// One finding per kind and place, warnings last: the blocks of a launch make the same mistake together.
+std::vector<Finding> Merge(std::vector<Finding> findings)
+{
+    std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
+        return std::pair(a.warning, a.block) < std::pair(b.warning, b.block);
+    });
+    std::vector<Finding> merged;
+    std::map<std::pair<std::string, std::string>, std::pair<size_t, size_t>> seen;  // -> position, repetitions
+    for (Finding& finding : findings) {
+        const auto [entry, isNew] = seen.try_emplace({finding.kind, finding.where}, merged.size(), 0);
+        if (isNew) {
+            merged.push_back(std::move(finding));
+        } else {
+            ++entry->second.second;
+        }
+    }
+    for (const auto& [key, value] : seen) {
+        if (value.second > 0) {
+            merged[value.first].message += Text(" (and in ", value.second, " more blocks)");
+        }
+    }
+    return merged;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(LaunchState& launch, std::function<void(Block&)> body)
+    : launch_(launch),
+      body_(std::move(body)),
+      order_(launch.layout.Count()),
+      flags_(launch.layout),
+      coreBytes_(launch.layout.PhysicalCount(launch.soc)),
+      estimate_(launch.soc, launch.layout)
+{
+    std::iota(order_.begin(), order_.end(), 0U);
+    std::mt19937_64 random(launch.seed);
+    for (size_t left = order_.size(); left > 1; --left) {
+        std::swap(order_[left - 1], order_[random() % left]);
+    }
+    const uint32_t wanted = launch.options.threads;
+    slots_ = std::max(1U, wanted != 0 ? wanted : std::thread::hardware_concurrency());
+}
+
+void Scheduler::Run(LaunchReport& report)
+{
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const size_t workers = std::min<size_t>(slots_, order_.size());
+        for (size_t count = 0; count < workers && Spawn(); ++count) {
+        }
+        if (alive_ == 0) {
+            Abandon("the system has no thread for the first block; free memory, or raise the limits of the process");
+        }
+    }
+    WatchOver();
+    for (std::thread& thread : threads_) {
+        thread.join();
+    }
+    ReportLeftFlags();
+    report.gmBytesRead = totals_.gmBytesRead;
+    report.gmBytesWritten = totals_.gmBytesWritten;
+    report.dmaCount = totals_.dmaCount;
+    report.macs = totals_.macs;
+    const uint64_t moved = totals_.gmBytesRead + totals_.gmBytesWritten;
+    if (moved != 0) {
+        const auto busiest = static_cast<double>(*std::max_element(coreBytes_.begin(), coreBytes_.end()));
+        report.trafficBalance = busiest * static_cast<double>(coreBytes_.size()) / static_cast<double>(moved);
+    }
+    estimate_.Settle(launch_.memory, launch_.dmaCount <= LaunchState::kMostRecords);
+    if (!launch_.tracePath.empty() && !trace_.Write(launch_.tracePath, estimate_, launch_.soc.mhz)) {
+        report.findings.push_back({"trace", -1, "", "", Text("cannot write the trace ", launch_.tracePath), false});
+    }
+    estimate_.Write(MinimalBytes(launch_.request), cubeCycles_, report);
+    std::vector<Finding> merged = Merge(std::move(findings_));
+    report.findings.insert(report.findings.end(), merged.begin(), merged.end());
+}
+
+bool Scheduler::Spawn()
+{
+    try {
+        threads_.emplace_back([this] { Work(); });
+    } catch (const std::system_error&) {
+        return false;  // those that run go on with the blocks that are left
+    }
+    ++running_;
+    ++alive_;
+    return true;
+}
+
+void Scheduler::Abandon(const std::string& problem)
+{
+    findings_.push_back({kNoResources, -1, "", "", Text(launch_.request.opType, ": ", problem), false});
+    next_ = order_.size();
+    someoneStopped_ = true;
+}
+
+void Scheduler::Work()
+{
+    const SignalStack signalStack;
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (next_ < order_.size()) {
+        const uint32_t index = order_[next_++];
+        lock.unlock();
+        RunOne(index);
+        lock.lock();
+        if (launch_.declared != nullptr) {
+            next_ = order_.size();
+        }
+    }
+    --running_;
+    --alive_;
+    ReleaseIfStuck();
+    changed_.notify_all();
+    finished_.notify_all();
+}
+
+void Scheduler::RunOne(uint32_t index)
+{
+    std::unique_ptr<Block> block;
+    try {
+        block = std::make_unique<Block>(launch_, index);
+    } catch (const std::exception& error) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        Abandon(Text("no memory for the cores of the twin (", error.what(),
+                     "); free some, or raise the limits of the "
+                     "process (ulimit -v)"));
+        return;
+    }
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        watched_.push_back({block.get(), pthread_self(), 0, CpuSeconds(pthread_self())});
+    }
+    body_(*block);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    watched_.erase(
+        std::find_if(watched_.begin(), watched_.end(), [&](const Watched& w) { return w.block == block.get(); }));
+    Collect(*block);
+    changed_.notify_all();
+}
+
+void Scheduler::Collect(Block& block)
+{
+    endedAfter_[block.index] = block.syncs;
+    someoneStopped_ = someoneStopped_ || block.stopped;
+    block.timeline.EndPhase();
+    trace_.Add(estimate_.CoreOf(block.index), block.timeline.Spans(), estimate_.Spent(block.index));
+    estimate_.Add(block.index, block.timeline.Phases(), block.traffic);
+    findings_.insert(findings_.end(), block.findings.begin(), block.findings.end());
+    totals_.gmBytesRead += block.bytesRead;
+    totals_.gmBytesWritten += block.bytesWritten;
+    totals_.dmaCount += block.dmaCount;
+    totals_.macs += block.macs;
+    cubeCycles_ += block.cubeCycles;
+    coreBytes_[estimate_.CoreOf(block.index)] += block.bytesRead + block.bytesWritten;
+}
+
+void Scheduler::ReleaseIfStuck()
+{
+    const bool idle = !stuck_ && running_ == 0 && next_ == order_.size() && !waiting_.empty();
+    if (idle && std::none_of(waiting_.begin(), waiting_.end(), [](const Ready* ready) { return (*ready)(); })) {
+        stuck_ = true;
+        isAftermath_ = someoneStopped_;
+    }
+}
+
+bool Scheduler::WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready)
+{
+    changed_.notify_all();
+    if (ready()) {
+        return true;
+    }
+    waiting_.push_back(&ready);
+    --running_;
+    if (next_ < order_.size() && running_ < slots_ && !Spawn() && running_ == 0) {
+        Abandon("the system has no thread for the blocks that the others wait for; launch fewer, or raise the limits");
+    }
+    ReleaseIfStuck();
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return stuck_ || (running_ < slots_ && ready()); });
+    ++running_;
+    waiting_.erase(std::find(waiting_.begin(), waiting_.end(), &ready));
+    return ready();
+}
+
+void Scheduler::GiveUp(Block& block, const Call& call, const std::string& message, bool silent)
+{
+    if (silent) {
+        block.stopped = true;
+        throw Stopped{};
+    }
+    block.Fail("deadlock", Pipe::kScalar, call, message);
+}
+
+std::string Scheduler::Laggards(size_t scope, uint32_t meetings) const
+{
+    std::string names;
+    size_t count = 0;
+    for (const auto& [core, ended] : endedAfter_) {
+        const bool isExpected = scope == kAll || launch_.layout.At(core).kind == CoreKind::kVector;
+        if (isExpected && ended[scope] < meetings && ++count <= 4) {
+            const CoreSeat seat = launch_.layout.At(core);
+            names += Text(names.empty() ? "" : ", ", launch_.layout.IsMixed() ? Text(Name(seat.kind), " ") : "",
+                          seat.blockIndex, " (after ", ended[scope], ")");
+        }
+    }
+    return names.empty() ? "no block has ended" : Text("ended without it: block ", names, count > 4 ? ", ..." : "");
+}
+
+void Scheduler::BeginPhase(Block& block, const Call& call)
+{
+    block.timeline.EndPhase();
+    if (block.timeline.Phases().size() > kMostPhases) {
+        block.Fail("endless_loop", Pipe::kScalar, call,
+                   Text("the cores have met or waited for each other ", kMostPhases,
+                        " times before; a loop that does not end, or let each core do more between two meetings"));
+    }
+}
+
+void Scheduler::Meet(Block& block, bool isAivOnly, const Call& call)
+{
+    block.PassBarrier(Pipe::kAll);
+    const Signal own = block.SignalAfter(Pipe::kAll, time_model::kSyncAllCycles, call.at);
+    if (EndsPhase(isAivOnly)) {
+        BeginPhase(block, call);
+    }
+    const size_t scope = isAivOnly ? kVectors : kAll;
+    const size_t expected = isAivOnly ? launch_.layout.CoresOf(CoreKind::kVector).size() : order_.size();
+    std::unique_lock<std::mutex> lock(mutex_);
+    const uint32_t mine = block.syncs[scope]++;
+    std::vector<Meeting>& meetings = meetings_[scope];
+    meetings.resize(std::max<size_t>(meetings.size(), mine + 1));
+    ++meetings[mine].blocks;
+    Join(meetings[mine].signal, own);
+    if (!WaitUntil(lock, [&] { return meetings[mine].blocks == expected; })) {
+        GiveUp(block, call,
+               Text("SyncAll number ", mine + 1, " has seen ", meetings[mine].blocks, " of ", expected,
+                    " blocks and the others will not come; ", Laggards(scope, mine + 1),
+                    ". Every block must call it equally often, idle ones too"),
+               isAftermath_);
+    }
+    block.Hear(meetings[mine].signal, EndsPhase(isAivOnly));
+}
+
+void Scheduler::SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, const Call& call)
+{
+    const double delay = mode == 0 ? time_model::kSyncAllCycles : time_model::kDmaLatencyCycles;
+    const Signal own = block.SignalAfter(pipe, delay, call.at);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (const auto listener = flags_.Set(block.index, mode, flag, own)) {
+        block.Fail(
+            "flag_overflow", Pipe::kScalar, call,
+            Text("flag ", flag, " was set more than ", CrossCoreFlags::kMostPending, " times without a wait of ",
+                 launch_.layout.NameOf(*listener), ": its counter runs over; wait for it before setting it again"));
+    }
+    changed_.notify_all();
+}
+
+void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
+{
+    if (EndsPhase(true)) {
+        BeginPhase(block, call);
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!WaitUntil(lock, [&] { return flags_.IsSet(block.index, flag); })) {
+        GiveUp(block, call,
+               Text("flag ", flag, " is not set and nobody will set it: the core would hang",
+                    flags_.DescribeMissing(block.index, flag)),
+               isAftermath_);
+    }
+    block.Hear(flags_.Take(block.index, flag), EndsPhase(true));
+}
+
+void Scheduler::ReportLeftFlags()
+{
+    if (someoneStopped_) {
+        return;
+    }
+    for (const CrossCoreFlags::Left& left : flags_.LeftSet()) {
+        findings_.push_back({"flag_left_set", static_cast<int64_t>(launch_.layout.At(left.core).blockIndex),
+                             Name(Pipe::kScalar), Where(left.setAt),
+                             Text(launch_.request.opType, " (tiling key ", launch_.request.tilingKey, "): flag ",
+                                  left.flag, " between cores is set here and not waited for by ",
+                                  launch_.layout.NameOf(left.core), "; it would break the next kernel")});
+    }
+}
+
+void Scheduler::WatchOver()
+{
+    const double limit = TimeLimit();
+    std::unique_lock<std::mutex> lock(mutex_);
+    auto before = std::chrono::steady_clock::now();
+    while (!finished_.wait_for(lock, kWatchInterval, [&] { return alive_ == 0; })) {
+        const auto now = std::chrono::steady_clock::now();
+        // A process that was stopped for a while has blocked nowhere.
+        const double elapsed = std::chrono::duration<double>(
+                                   std::min<std::chrono::steady_clock::duration>(now - before, 2 * kWatchInterval))
+                                   .count();
+        before = now;
+        for (Watched& watched : watched_) {
+            if (IsOverdue(watched, elapsed, limit)) {
+                watched.block->interrupted = true;
+                Interrupt(watched.thread);
+            }
+        }
+    }
+}
+
+bool Scheduler::IsOverdue(Watched& watched, double elapsed, double limit)
+{
+    const double cpuSeconds = CpuSeconds(watched.thread);
+    const uint64_t instructions = watched.block->instructions.load(std::memory_order_relaxed);
+    double spent = cpuSeconds - watched.cpuSeconds;
+    // Without any CPU time the thread is blocked: by the twin until other blocks come, else by a call of the kernel.
+    if (spent == 0.0 && watched.block->inKernel.load(std::memory_order_relaxed)) {
+        spent = elapsed;
+    }
+    watched.cpuSeconds = cpuSeconds;
+    watched.spentSeconds += spent;
+    watched.quietSeconds = instructions == watched.instructions ? watched.quietSeconds + spent : 0.0;
+    watched.instructions = instructions;
+    return watched.quietSeconds > std::min(limit, kQuietSeconds) || watched.spentSeconds > limit;
+}
+
+}  // namespace opforge::twin::kernel

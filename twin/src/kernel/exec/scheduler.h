@@ -1,0 +1,107 @@
+// Runs the blocks of a launch on OS threads, some at a time, and lets them meet.
+#ifndef OPFORGE_TWIN_KERNEL_EXEC_SCHEDULER_H
+#define OPFORGE_TWIN_KERNEL_EXEC_SCHEDULER_H
+
+#include <array>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <pthread.h>
+
+#include "kernel/exec/block.h"
+#include "kernel/timing/estimate.h"
+#include "kernel/timing/trace.h"
+
+namespace opforge::twin::kernel {
+
+class Scheduler {
+public:
+    /// `body` runs the kernel for a block; it returns when the block has ended, however it did.
+    Scheduler(LaunchState& launch, std::function<void(Block&)> body);
+
+    /// Runs all blocks to their ends; the calling thread watches over them. Findings and counters go to `report`.
+    void Run(LaunchReport& report);
+
+    // For blocks, on their own threads:
+    /// The block's next SyncAll: returns when every block of the launch, or every one on a vector core, has come to it.
+    void Meet(Block& block, bool isAivOnly, const Call& call);
+    /// CrossCoreSetFlag and CrossCoreWaitFlag.
+    void SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, const Call& call);
+    void WaitShared(Block& block, int64_t flag, const Call& call);
+
+private:
+    static void BeginPhase(Block& block, const Call& call);
+
+    using Ready = std::function<bool()>;
+    struct Watched {
+        Block* block;
+        pthread_t thread;
+        uint64_t instructions;
+        double cpuSeconds;  ///< of the thread, when the watchdog last looked
+        double quietSeconds =
+            0;  ///< since the block last made progress: computing, or blocked in the kernel's own code
+        double spentSeconds = 0;  ///< the same in all
+    };
+
+    /// How many blocks have come, and what they have finished by then.
+    struct Meeting {
+        uint32_t blocks = 0;
+        Signal signal;
+    };
+    using Meetings = std::array<uint32_t, 2>;  ///< SyncAlls of the vector cores, and of all
+
+    /// What parts the times of all cores ends their phase; what some of them do holds up those.
+    bool EndsPhase(bool isAivOnly) const { return !isAivOnly || !launch_.layout.IsMixed(); }
+    void ReportLeftFlags();
+    void Work();
+    void RunOne(uint32_t index);
+    void Collect(Block& block);
+    /// Starts a worker; false when the system has no thread for it.
+    bool Spawn();
+    /// Ends the launch without its blocks that have not begun, because the system lacks something.
+    void Abandon(const std::string& problem);
+    /// Charges a block for the time since the watchdog last looked; true when it has used up its time.
+    static bool IsOverdue(Watched& watched, double elapsed, double limit);
+    /// Gives the slot up until `ready`; false when no block can ever make it so.
+    bool WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready);
+    void ReleaseIfStuck();
+    [[noreturn]] static void GiveUp(Block& block, const Call& call, const std::string& message, bool silent);
+    std::string Laggards(size_t scope, uint32_t meetings) const;
+    void WatchOver();
+
+    LaunchState& launch_;
+    std::function<void(Block&)> body_;
+    std::vector<uint32_t> order_;
+    uint32_t slots_;
+
+    std::mutex mutex_;
+    std::condition_variable changed_;   ///< something a waiting block may be waiting for
+    std::condition_variable finished_;  ///< a worker has ended
+    size_t next_ = 0;
+    uint32_t running_ = 0;
+    uint32_t alive_ = 0;
+    bool stuck_ = false;
+    bool isAftermath_ = false;  ///< of a mistake that was named: nothing more to say
+    bool someoneStopped_ = false;
+    std::vector<const Ready*> waiting_;
+    std::vector<Watched> watched_;
+    std::vector<std::thread> threads_;
+    std::array<std::vector<Meeting>, 2> meetings_;  ///< the n-th SyncAll
+    CrossCoreFlags flags_;
+    std::map<uint32_t, Meetings> endedAfter_;  ///< SyncAlls of each ended block
+
+    std::vector<Finding> findings_;
+    std::vector<uint64_t> coreBytes_;
+    LaunchReport totals_;
+    double cubeCycles_ = 0.0;  ///< that one cube core would need for all products
+    Estimate estimate_;
+    Trace trace_;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_EXEC_SCHEDULER_H

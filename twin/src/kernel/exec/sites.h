@@ -1,0 +1,55 @@
+// Places in the kernel's sources, numbered, so that what remembers accesses stays small.
+#ifndef OPFORGE_TWIN_KERNEL_EXEC_SITES_H
+#define OPFORGE_TWIN_KERNEL_EXEC_SITES_H
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernel/memory/access.h"
+
+namespace opforge::twin::kernel {
+
+/// An operand of an instruction at one place of the sources.
+struct Site {
+    const char* name = "";
+    Location at;
+    const char* operand = "";
+};
+
+/// The places of a launch.
+class Sites {
+public:
+    static constexpr uint32_t kMost = 4095;  ///< later ones share the last number
+
+    uint32_t NumberOf(const Site& site);
+    Site At(uint32_t number) const;
+
+private:
+    mutable std::mutex mutex_;
+    std::map<std::tuple<const char*, const char*, int, const char*>, uint32_t> numbers_;
+    std::vector<Site> sites_;
+};
+
+/// Looks places up for one block, most of the time without asking the launch.
+class SiteCache {
+public:
+    explicit SiteCache(Sites& sites) : sites_(sites) {}
+    uint32_t NumberOf(const Site& site);
+
+private:
+    struct Known {
+        Site site;
+        uint32_t number = 0;
+    };
+
+    Sites& sites_;
+    std::array<Known, 64> known_;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_EXEC_SITES_H

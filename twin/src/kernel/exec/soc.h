@@ -1,0 +1,33 @@
+// Hardware figures of the SoCs the twin can play.
+#ifndef OPFORGE_TWIN_KERNEL_EXEC_SOC_H
+#define OPFORGE_TWIN_KERNEL_EXEC_SOC_H
+
+#include <cstdint>
+#include <string>
+
+namespace opforge::twin {
+
+struct SocFigures {
+    const char* name;
+    const char* directory;
+    int64_t arch;
+    int64_t cubeCores;
+    int64_t vectorCores;
+    int64_t mhz;
+    int64_t ubBytes;  ///< of UB and L1, what the platform reports: a little less than the memory has
+    int64_t l1Bytes;
+    int64_t l0aBytes;
+    int64_t l0bBytes;
+    int64_t l0cBytes;
+    int64_t l2Bytes;
+};
+
+/// The SoC of a process that names none.
+const SocFigures& DefaultSoc();
+
+/// Null when there is no such SoC.
+const SocFigures* FindSoc(const std::string& name);
+
+}  // namespace opforge::twin
+
+#endif  // OPFORGE_TWIN_KERNEL_EXEC_SOC_H

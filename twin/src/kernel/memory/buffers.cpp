@@ -1,0 +1,400 @@
+// TPipe, queues and scratch buffers as a state machine: allocate, enqueue, dequeue, free.
+#include <algorithm>
+
+#include "kernel/exec/block.h"
+#include "opforge_twin/kernel/pipe.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+using AscendC::HardEvent;
+using AscendC::TPosition;
+
+constexpr int64_t kBlockBytes = 32;
+
+int64_t RoundUp(int64_t value, int64_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+Pipe ProducerOf(TPosition source)
+{
+    switch (source) {
+        case TPosition::GM:
+        case TPosition::VECIN:
+            return Pipe::kMte2;
+        case TPosition::A1:
+        case TPosition::B1:
+        case TPosition::C1:
+            return Pipe::kMte1;
+        case TPosition::CO1:
+            return Pipe::kCube;
+        default:
+            return Pipe::kVector;
+    }
+}
+
+Pipe ConsumerOf(TPosition destination)
+{
+    switch (destination) {
+        case TPosition::GM:
+        case TPosition::VECOUT:
+            return Pipe::kMte3;
+        case TPosition::A1:
+        case TPosition::B1:
+        case TPosition::C1:
+            return Pipe::kMte1;
+        case TPosition::A2:
+        case TPosition::B2:
+        case TPosition::C2:
+            return Pipe::kCube;
+        case TPosition::CO2:
+            return Pipe::kFix;
+        default:
+            return Pipe::kVector;
+    }
+}
+
+/// The memory behind a position of the kernel.
+LocalUnit& UnitAt(Block& block, TPosition position, const Call& call)
+{
+    LocalUnit* unit = block.local.UnitAt(position);
+    if (unit == nullptr) {
+        const bool isCube = block.seat.kind == CoreKind::kCube;
+        block.Fail(
+            "core_kind", Pipe::kScalar, call,
+            Text("the position is in a memory that ", Name(block.seat.kind), " cores do not have; put it under `if ",
+                 isCube ? "ASCEND_IS_AIV" : "ASCEND_IS_AIC", "`, or declare a task type with such cores"));
+    }
+    return *unit;
+}
+
+uint32_t AddBuffer(Block& block, LocalUnit& unit, int64_t bytes, BufferState state, uint32_t queue, const Call& call)
+{
+    LocalMemory& local = block.local;
+    const int64_t rounded = RoundUp(bytes, kBlockBytes);
+    if (rounded > unit.Left()) {
+        block.Fail(unit.budgetKind, Pipe::kScalar, call,
+                   Text("the buffers need ", unit.used + rounded, " bytes with this one of ", rounded, ", the ",
+                        unit.name, " has ", unit.budget, "; make the tile shorter, or share a buffer"));
+    }
+    if (static_cast<int64_t>(local.buffers.size()) >= LocalMemory::kMaxBuffers) {
+        block.Fail("buffer_count", Pipe::kScalar, call,
+                   Text("this would be buffer ", local.buffers.size() + 1, ", a kernel may have ",
+                        LocalMemory::kMaxBuffers, "; take parts of one with TBuf::GetWithOffset"));
+    }
+    Buffer buffer;
+    buffer.begin = unit.begin + unit.used;
+    buffer.end = buffer.begin + rounded;
+    buffer.state = state;
+    buffer.queue = queue;
+    buffer.generation = ++local.generation;
+    buffer.changedAt = call.at;
+    unit.used += rounded;
+    local.Poison(buffer.begin, rounded);
+    local.buffers.push_back(buffer);
+    return static_cast<uint32_t>(local.buffers.size() - 1);
+}
+
+LocalView ViewOf(const LocalMemory& local, uint32_t index)
+{
+    const Buffer& buffer = local.buffers[index];
+    LocalView view;
+    view.buffer = index;
+    view.generation = buffer.generation;
+    view.address = buffer.begin;
+    view.begin = buffer.begin;
+    view.end = buffer.end;
+    return view;
+}
+
+/// " at file:line", nothing when the place is not known.
+std::string Place(const Location& at)
+{
+    return at.line == 0 ? std::string() : Text(" at ", Where(at));
+}
+
+void RequirePipe(Block& block, const Call& call)
+{
+    if (block.pipe == nullptr) {
+        block.Fail("no_pipe", Pipe::kScalar, call, "there is no live TPipe; declare one in the kernel function");
+    }
+}
+
+Queue& QueueOf(Block& block, uint32_t queue, const Call& call)
+{
+    LocalMemory& local = block.local;
+    if (queue == LocalView::kNoBuffer || queue - local.firstQueue >= local.queues.size()) {
+        block.Fail("no_buffer", Pipe::kScalar, call,
+                   Text("the queue has no buffers",
+                        queue < local.firstQueue ? Text(" since its TPipe ended", Place(local.endedAt)) : std::string(),
+                        "; call TPipe::InitBuffer for it first"));
+    }
+    return local.queues[queue - local.firstQueue];
+}
+
+Buffer& BufferOf(Block& block, uint32_t queue, const LocalView& view, const Call& call)
+{
+    Buffer& buffer = block.LiveBuffer(view, Pipe::kScalar, "the tensor", call);
+    if (buffer.queue != queue) {
+        block.Fail("queue_order", Pipe::kScalar, call,
+                   "the tensor does not come from this queue; give it to the queue whose AllocTensor or DeQue made it");
+    }
+    return buffer;
+}
+
+bool HasFlags(const Queue& queue)
+{
+    return queue.producer != queue.consumer;
+}
+
+int32_t SetReserved(Block& block, Pipe from, Pipe to, const Call& call)
+{
+    const HardEvent event = EventOf(from, to);
+    const int32_t id = block.FreeEvent(event, call);
+    block.Event(event).reserved[static_cast<size_t>(id)] = true;
+    block.SetEvent(event, id, call);
+    return id;
+}
+
+void WaitReserved(Block& block, Pipe from, Pipe to, int32_t& id, const Call& call)
+{
+    if (id < 0) {
+        return;
+    }
+    const HardEvent event = EventOf(from, to);
+    block.WaitEvent(event, id, call);
+    block.Event(event).reserved[static_cast<size_t>(id)] = false;
+    id = -1;
+}
+
+void ClearReserved(Block& block, Pipe from, Pipe to, int32_t id)
+{
+    if (id >= 0) {
+        EventState& state = block.Event(EventOf(from, to));
+        block.PassEvent(EventOf(from, to), id);
+        state.set[static_cast<size_t>(id)] = false;
+        state.reserved[static_cast<size_t>(id)] = false;
+    }
+}
+
+/// The end of a TPipe waits for the flags of its queues; buffers must be back by then.
+void ReleaseAll(Block& block, const Call& call, bool checked)
+{
+    for (Buffer& buffer : block.local.buffers) {
+        if (buffer.queue == LocalView::kNoBuffer) {
+            continue;
+        }
+        const Queue& queue = block.local.queues[buffer.queue - block.local.firstQueue];
+        if (checked && buffer.state != BufferState::kFree) {
+            const char* missing = buffer.state == BufferState::kQueued     ? "DeQue and FreeTensor"
+                                  : buffer.state == BufferState::kDequeued ? "FreeTensor"
+                                                                           : "EnQue, DeQue and FreeTensor";
+            block.Report("queue_unbalanced", Pipe::kScalar, {call.name, buffer.changedAt},
+                         Text("a tensor of a queue ", Name(queue.producer), " -> ", Name(queue.consumer),
+                              " is not given back when its TPipe ends", Place(call.at), "; missing: ", missing));
+        }
+        ClearReserved(block, queue.producer, queue.consumer, buffer.filledEvent);
+        ClearReserved(block, queue.consumer, queue.producer, buffer.freedEvent);
+    }
+    block.local.FreeAll(call.at);
+}
+
+}  // namespace
+
+void OpenPipe(void* pipe, const Call& call)
+{
+    const Entry block(call);
+    if (block->pipe != nullptr && block->pipe != pipe) {
+        block->Fail("two_pipes", Pipe::kScalar, call,
+                    "a second TPipe while the first one lives; pass its address instead, or Destroy() it first");
+    }
+    block->pipe = pipe;
+}
+
+void ClosePipe(void* pipe, const Call& call)
+{
+    Block* current = CurrentBlock();
+    if (current == nullptr || current->pipe != pipe) {
+        return;  // Destroy() was called, or the pipe belongs to a block that was stopped
+    }
+    ReleaseAll(*current, call, !current->stopped);
+    current->pipe = nullptr;
+}
+
+void ResetPipe(const Call& call)
+{
+    const Entry block(call);
+    ReleaseAll(*block, call, true);
+}
+
+void* LivePipe(const Call& call)
+{
+    const Entry block(call);
+    RequirePipe(*block, call);
+    return block->pipe;
+}
+
+uint32_t AddQueue(TPosition source, TPosition destination, int64_t depth, int64_t buffers, int64_t bytes,
+                  const Call& call)
+{
+    const Entry block(call);
+    RequirePipe(*block, call);
+    Field("num", buffers, 1, LocalMemory::kMaxBuffers, call);
+    Field("len", bytes, 1, 4294967295, call);
+    LocalUnit& unit = UnitAt(*block, PositionOf(source, destination), call);
+    const auto id = static_cast<uint32_t>(block->local.firstQueue + block->local.queues.size());
+    Queue queue;
+    queue.source = source;
+    queue.destination = destination;
+    queue.producer = ProducerOf(source);
+    queue.consumer = ConsumerOf(destination);
+    queue.depth = std::max<int64_t>(depth, 1);
+    block->local.queues.push_back(queue);
+    for (int64_t count = 0; count < buffers; ++count) {
+        const uint32_t buffer = AddBuffer(*block, unit, bytes, BufferState::kFree, id, call);
+        block->local.queues.back().buffers.push_back(buffer);
+    }
+    return id;
+}
+
+LocalView AddScratch(TPosition position, int64_t bytes, const Call& call)
+{
+    const Entry block(call);
+    RequirePipe(*block, call);
+    Field("len", bytes, 1, 4294967295, call);
+    LocalUnit& unit = UnitAt(*block, position, call);
+    return ViewOf(block->local, AddBuffer(*block, unit, bytes, BufferState::kScratch, LocalView::kNoBuffer, call));
+}
+
+LocalView AllocateFrom(uint32_t queue, const Call& call)
+{
+    const Entry block(call);
+    Queue& from = QueueOf(*block, queue, call);
+    for (size_t tried = 0; tried < from.buffers.size(); ++tried) {
+        const uint32_t index = from.buffers[from.next];
+        from.next = (from.next + 1) % from.buffers.size();
+        Buffer& buffer = block->local.buffers[index];
+        if (buffer.state != BufferState::kFree) {
+            continue;
+        }
+        WaitReserved(*block, from.consumer, from.producer, buffer.freedEvent, call);
+        buffer.state = BufferState::kAllocated;
+        buffer.generation = ++block->local.generation;
+        buffer.changedAt = call.at;
+        block->local.Poison(buffer.begin, buffer.end - buffer.begin);
+        return ViewOf(block->local, index);
+    }
+    block->Fail("queue_exhausted", Pipe::kScalar, call,
+                Text("all ", from.buffers.size(), " buffers of the queue are out since ",
+                     Where(block->local.buffers[from.buffers.front()].changedAt),
+                     ": the core would hang; free one first, or give InitBuffer more of them"));
+}
+
+void Enqueue(uint32_t queue, const LocalView& view, const Call& call)
+{
+    const Entry block(call);
+    Queue& to = QueueOf(*block, queue, call);
+    Buffer& buffer = BufferOf(*block, queue, view, call);
+    if (buffer.state != BufferState::kAllocated) {
+        block->Fail("queue_order", Pipe::kScalar, call,
+                    Text("the tensor is not fresh from AllocTensor (last change at ", Where(buffer.changedAt),
+                         "); the order is AllocTensor, EnQue, DeQue, FreeTensor"));
+    }
+    if (static_cast<int64_t>(to.filled.size()) >= to.depth) {
+        block->Fail("queue_depth", Pipe::kScalar, call,
+                    Text("the queue already holds ", to.filled.size(), " tensors, its depth is ", to.depth,
+                         "; DeQue one first, or declare the queue deeper"));
+    }
+    buffer.state = BufferState::kQueued;
+    buffer.changedAt = call.at;
+    if (HasFlags(to)) {
+        buffer.filledEvent = SetReserved(*block, to.producer, to.consumer, call);
+    }
+    to.filled.push_back(view.buffer);
+}
+
+LocalView Dequeue(uint32_t queue, const Call& call)
+{
+    const Entry block(call);
+    Queue& from = QueueOf(*block, queue, call);
+    if (from.filled.empty()) {
+        block->Fail("missing_enque", Pipe::kScalar, call,
+                    "the queue is empty: EnQue the filled tensor before, else the consumer does not wait for the data");
+    }
+    const uint32_t index = from.filled.front();
+    from.filled.pop_front();
+    Buffer& buffer = block->local.buffers[index];
+    WaitReserved(*block, from.producer, from.consumer, buffer.filledEvent, call);
+    buffer.state = BufferState::kDequeued;
+    buffer.changedAt = call.at;
+    return ViewOf(block->local, index);
+}
+
+void Release(uint32_t queue, const LocalView& view, const Call& call)
+{
+    const Entry block(call);
+    const Queue& to = QueueOf(*block, queue, call);
+    Buffer& buffer = BufferOf(*block, queue, view, call);
+    const bool isPlainScratch = buffer.state == BufferState::kAllocated && !HasFlags(to);
+    if (buffer.state != BufferState::kDequeued && !isPlainScratch) {
+        block->Fail(buffer.state == BufferState::kFree ? "use_after_free" : "queue_order", Pipe::kScalar, call,
+                    Text("the tensor ",
+                         buffer.state == BufferState::kFree        ? "was already freed at "
+                         : buffer.state == BufferState::kAllocated ? "was never put through EnQue and DeQue since "
+                                                                   : "is still in the queue since ",
+                         Where(buffer.changedAt), "; the order is AllocTensor, EnQue, DeQue, FreeTensor"));
+    }
+    buffer.state = BufferState::kFree;
+    buffer.changedAt = call.at;
+    if (HasFlags(to)) {
+        buffer.freedEvent = SetReserved(*block, to.consumer, to.producer, call);
+    }
+}
+
+int64_t FilledBuffers(uint32_t queue, const Call& call)
+{
+    const Entry block(call);
+    return static_cast<int64_t>(QueueOf(*block, queue, call).filled.size());
+}
+
+int64_t IdleBuffers(uint32_t queue, const Call& call)
+{
+    const Entry block(call);
+    const Queue& asked = QueueOf(*block, queue, call);
+    return std::count_if(asked.buffers.begin(), asked.buffers.end(),
+                         [&](uint32_t index) { return block->local.buffers[index].state == BufferState::kFree; });
+}
+
+LocalView Slice(const LocalView& view, int64_t offsetBytes, int64_t bytes, const Call& call)
+{
+    const Entry block(call);
+    if (view.buffer == LocalView::kNoBuffer) {
+        block->Fail("no_buffer", Pipe::kScalar, call, "the TBuf has no memory; call TPipe::InitBuffer for it first");
+    }
+    if (offsetBytes < 0 || bytes < 0 || offsetBytes + bytes > view.end - view.begin) {
+        block->Fail(block->local.UnitOf(view.begin).rangeKind, Pipe::kScalar, call,
+                    Text("bytes [", offsetBytes, ", ", offsetBytes + bytes, ") of a TBuf that has ",
+                         view.end - view.begin, " bytes"));
+    }
+    LocalView part = view;
+    part.begin = view.begin + offsetBytes;
+    part.address = part.begin;
+    part.end = part.begin + bytes;
+    return part;
+}
+
+int64_t Field(const char* name, int64_t value, int64_t low, int64_t high, const Call& call)
+{
+    if (value >= low && value <= high) {
+        return value;
+    }
+    const Entry block(call);
+    block->Fail("field_range", Pipe::kScalar, call,
+                low == high
+                    ? Text(name, " is ", value, ", expected ", low)
+                    : Text(name, " is ", value, ", expected ", low, "..", high, "; the device does not check it"));
+}
+
+}  // namespace opforge::twin::kernel

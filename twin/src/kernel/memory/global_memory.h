@@ -1,0 +1,71 @@
+// Global memory of one launch: its arguments at addresses of the launch's own, far apart from each other.
+#ifndef OPFORGE_TWIN_KERNEL_MEMORY_GLOBAL_MEMORY_H
+#define OPFORGE_TWIN_KERNEL_MEMORY_GLOBAL_MEMORY_H
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernel/order/global_order.h"
+#include "kernel/memory/written_bytes.h"
+
+namespace opforge::twin::kernel {
+
+/// One kernel argument. The kernel never sees `host`: it computes with `base`, so that whatever it adds to a pointer
+/// can be told apart from the other arguments.
+struct Region {
+    std::string name;
+    uint8_t* host = nullptr;
+    uint64_t bytes = 0;
+    uint64_t base = 0;
+    bool writable = true;
+    uint64_t misalignment = 0;  ///< distance of the first byte from a multiple of kAlignment
+    /// One bit per 128-byte sector that some DMA has touched.
+    std::unique_ptr<std::atomic<uint64_t>[]> touched;
+    /// Who used it last; null when nobody may write it, or nobody asks.
+    std::unique_ptr<GlobalOrder> order;
+    /// Null when its contents are known from the start, or nobody asks.
+    std::unique_ptr<WrittenBytes> written;
+};
+
+class GlobalMemory {
+public:
+    static constexpr uint64_t kSectorBytes = 128;
+    static constexpr uint64_t kAlignment = 512;  ///< what aclrtMalloc gives; a tensor may start anywhere in it
+
+    GlobalMemory() = default;
+    ~GlobalMemory();
+    GlobalMemory(const GlobalMemory&) = delete;
+    GlobalMemory& operator=(const GlobalMemory&) = delete;
+
+    /// Before Reserve; returns the index of the region.
+    uint32_t Add(Region region);
+    /// Gives every region its address in a range that no access of the process can reach.
+    void Reserve();
+
+    uint64_t AddressOf(uint32_t region) const { return regions_[region].base; }
+    /// The region whose surroundings `address` lies in, null when there is none.
+    Region* Find(uint64_t address);
+    uint32_t IndexOf(const Region& region) const { return static_cast<uint32_t>(&region - regions_.data()); }
+    const std::vector<Region>& Regions() const { return regions_; }
+    bool Contains(uint64_t address) const { return address >= begin_ && address < begin_ + reserved_; }
+    /// Bytes of the sectors of [offset, offset + bytes) that nobody has touched before; marks them.
+    static uint64_t FirstTouch(Region& region, uint64_t offset, uint64_t bytes);
+    /// Serialises read-modify-write by DMA on one sector.
+    std::mutex& SectorLock(uint64_t address) { return locks_[address / kSectorBytes % locks_.size()]; }
+
+private:
+    std::vector<Region> regions_;
+    std::array<std::mutex, 64> locks_;
+    uint64_t begin_ = 0;
+    uint64_t reserved_ = 0;
+    uint64_t pitch_ = 0;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_MEMORY_GLOBAL_MEMORY_H

@@ -1,0 +1,39 @@
+// Which bytes of a launch come from global memory and which from L2, by the rule of twin/npu_model.json: a sector is a
+// first touch when no core touched it in this launch, or when more than the size of L2 was touched since.
+#ifndef OPFORGE_TWIN_KERNEL_MEMORY_L2_CACHE_H
+#define OPFORGE_TWIN_KERNEL_MEMORY_L2_CACHE_H
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel/memory/global_memory.h"
+#include "kernel/timing/timeline.h"
+
+namespace opforge::twin::kernel {
+
+/// L2 with the sectors that were touched last in it. Touches are told apart in groups of `kEpochSectors`.
+class L2Cache {
+public:
+    L2Cache(const GlobalMemory& memory, uint64_t bytes);
+
+    /// The sectors of a DMA instruction, in the order in which instructions come to L2.
+    Transfer Move(const DmaRecord& record);
+
+private:
+    static constexpr uint64_t kEpochSectors = 1024;
+
+    /// Whether the sector was in L2; it is now.
+    bool Touch(uint32_t& touchedIn);
+
+    const GlobalMemory& memory_;
+    uint64_t capacity_;                             ///< sectors
+    std::vector<std::vector<uint32_t>> touchedIn_;  ///< by region and sector: epoch of the last touch, 0 for none
+    std::vector<uint64_t> lastTouched_;             ///< by epoch: sectors whose last touch was in it
+    uint64_t resident_ = 0;                         ///< sum of `lastTouched_` from `oldest_` on
+    uint32_t oldest_ = 1;
+    uint64_t touchesOfEpoch_ = 0;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_MEMORY_L2_CACHE_H

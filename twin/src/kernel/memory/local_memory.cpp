@@ -1,0 +1,129 @@
+#include "kernel/memory/local_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+using AscendC::TPosition;
+using Id = LocalUnit::Id;
+
+constexpr int64_t kBiasTableBytes = 1024;
+
+std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc)
+{
+    constexpr const char* budget = "cube_budget";
+    constexpr const char* range = "cube_out_of_range";
+    constexpr const char* alignment = "cube_misaligned";
+    std::vector<LocalUnit> units;
+    const auto add = [&](Id id, const char* name, int64_t bytes, PipeSet writers, PipeSet readers) {
+        const int64_t begin = units.empty() ? 0 : units.back().begin + units.back().bytes;
+        units.push_back({id, name, budget, range, alignment, writers, readers, begin, bytes, bytes});
+    };
+    if (kind == CoreKind::kVector) {
+        constexpr PipeSet all = PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3);
+        return {{Id::kUnifiedBuffer, "unified buffer", "ub_budget", "ub_out_of_range", "ub_misaligned", all, all, 0,
+                 LocalMemory::kUnifiedBufferBytes, soc.ubBytes}};
+    }
+    add(Id::kL1, "L1", soc.l1Bytes, PipeSet::Of(Pipe::kMte2, Pipe::kFix), PipeSet::Of(Pipe::kMte1));
+    add(Id::kL0A, "L0A", soc.l0aBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
+    add(Id::kL0B, "L0B", soc.l0bBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
+    add(Id::kL0C, "L0C", soc.l0cBytes, PipeSet::Of(Pipe::kCube), PipeSet::Of(Pipe::kCube, Pipe::kFix));
+    add(Id::kBias, "bias table", kBiasTableBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
+    return units;
+}
+
+std::optional<Id> IdOf(TPosition position)
+{
+    switch (position) {
+        case TPosition::VECIN:
+        case TPosition::VECOUT:
+        case TPosition::VECCALC:
+            return Id::kUnifiedBuffer;
+        case TPosition::A1:
+        case TPosition::B1:
+        case TPosition::C1:
+            return Id::kL1;
+        case TPosition::A2:
+            return Id::kL0A;
+        case TPosition::B2:
+            return Id::kL0B;
+        case TPosition::C2:
+            return Id::kBias;
+        case TPosition::CO1:
+            return Id::kL0C;
+        default:
+            return std::nullopt;
+    }
+}
+
+}  // namespace
+
+LocalMemory::LocalMemory(CoreKind kind, const SocFigures& soc, bool shadowed, uint8_t poison)
+    : shadowed_(shadowed), poison_(poison), units_(UnitsOf(kind, soc))
+{
+    const auto bytes = static_cast<size_t>(units_.back().begin + units_.back().bytes);
+    bytes_.assign(bytes, poison);
+    written_.assign(shadowed ? bytes : 0, 0);
+}
+
+void LocalMemory::Poison(int64_t begin, int64_t bytes)
+{
+    if (shadowed_) {
+        std::memset(bytes_.data() + begin, poison_, static_cast<size_t>(bytes));
+        std::memset(written_.data() + begin, 0, static_cast<size_t>(bytes));
+    }
+}
+
+void LocalMemory::MarkWritten(int64_t begin, int64_t bytes)
+{
+    if (shadowed_) {
+        std::memset(written_.data() + begin, 1, static_cast<size_t>(bytes));
+    }
+}
+
+int64_t LocalMemory::FirstUnwritten(int64_t begin, int64_t bytes) const
+{
+    if (!shadowed_) {
+        return -1;
+    }
+    const void* found = std::memchr(written_.data() + begin, 0, static_cast<size_t>(bytes));
+    return found == nullptr ? -1 : static_cast<const uint8_t*>(found) - written_.data();
+}
+
+bool LocalMemory::HasWritten(int64_t begin, int64_t bytes) const
+{
+    return !shadowed_ || std::memchr(written_.data() + begin, 1, static_cast<size_t>(bytes)) != nullptr;
+}
+
+LocalUnit* LocalMemory::UnitAt(TPosition position)
+{
+    const std::optional<Id> id = IdOf(position);
+    const auto unit =
+        std::find_if(units_.begin(), units_.end(), [&](const LocalUnit& candidate) { return candidate.id == id; });
+    return unit == units_.end() ? nullptr : &*unit;
+}
+
+const LocalUnit& LocalMemory::UnitOf(int64_t address) const
+{
+    const auto next = std::find_if(units_.begin() + 1, units_.end(),
+                                   [&](const LocalUnit& candidate) { return candidate.begin > address; });
+    return *(next - 1);
+}
+
+void LocalMemory::FreeAll(const Location& at)
+{
+    oldestGeneration = generation + 1;
+    firstQueue += static_cast<uint32_t>(queues.size());
+    endedAt = at;
+    buffers.clear();
+    queues.clear();
+    for (LocalUnit& unit : units_) {
+        unit.used = 0;
+    }
+}
+
+}  // namespace opforge::twin::kernel

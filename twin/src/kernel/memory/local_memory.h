@@ -1,0 +1,112 @@
+// The memories of one core in one range of addresses: bytes, which of them were ever written, and the buffers and
+// queues that divide them.
+#ifndef OPFORGE_TWIN_KERNEL_MEMORY_LOCAL_MEMORY_H
+#define OPFORGE_TWIN_KERNEL_MEMORY_LOCAL_MEMORY_H
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "kernel/memory/access.h"
+#include "kernel/exec/core_layout.h"
+
+namespace opforge::twin::kernel {
+
+enum class BufferState : uint8_t { kFree, kAllocated, kQueued, kDequeued, kScratch };
+
+struct Buffer {
+    int64_t begin = 0;
+    int64_t end = 0;
+    BufferState state = BufferState::kFree;
+    uint32_t generation = 0;
+    uint32_t queue = LocalView::kNoBuffer;
+    int32_t filledEvent = -1;  ///< flag from producer to consumer that EnQue has set
+    int32_t freedEvent = -1;   ///< flag from consumer to producer that FreeTensor has set
+    Location changedAt;        ///< of the last change of state
+};
+
+struct Queue {
+    AscendC::TPosition source = AscendC::TPosition::GM;
+    AscendC::TPosition destination = AscendC::TPosition::GM;
+    Pipe producer = Pipe::kMte2;
+    Pipe consumer = Pipe::kVector;
+    int64_t depth = 1;
+    std::vector<uint32_t> buffers;
+    size_t next = 0;  ///< the buffer to be given out next: they take turns
+    std::deque<uint32_t> filled;
+};
+
+/// One memory of a core.
+struct LocalUnit {
+    enum class Id : uint8_t { kUnifiedBuffer, kL1, kL0A, kL0B, kL0C, kBias };
+
+    Id id;
+    const char* name;
+    const char* budgetKind;  ///< of findings
+    const char* rangeKind;
+    const char* alignmentKind;
+    PipeSet writers;
+    PipeSet readers;
+    int64_t begin;   ///< address on the core
+    int64_t bytes;   ///< that the memory has
+    int64_t budget;  ///< that buffers may take
+    int64_t used = 0;
+
+    int64_t Left() const { return budget - used; }
+};
+
+class LocalMemory {
+public:
+    static constexpr int64_t kMaxBuffers = 64;
+    static constexpr int64_t kUnifiedBufferBytes = 196608;
+
+    /// `shadowed` keeps a byte per byte that tells whether it was written.
+    LocalMemory(CoreKind kind, const SocFigures& soc, bool shadowed, uint8_t poison);
+
+    uint8_t* At(int64_t address) { return bytes_.data() + address; }
+    /// Makes the contents undefined.
+    void Poison(int64_t begin, int64_t bytes);
+    void MarkWritten(int64_t begin, int64_t bytes);
+    /// Address of the first byte of the range that nobody has written, -1 when there is none.
+    int64_t FirstUnwritten(int64_t begin, int64_t bytes) const;
+    bool HasWritten(int64_t begin, int64_t bytes) const;
+
+    /// Calls `change` for the bytes and for what is known of them, so that it moves both alike.
+    template <typename Change>
+    void Rearrange(const Change& change)
+    {
+        change(bytes_.data());
+        if (shadowed_) {
+            change(written_.data());
+        }
+    }
+
+    int64_t Bytes() const { return static_cast<int64_t>(bytes_.size()); }
+    /// The memory behind a TPosition; null when the core has none there.
+    LocalUnit* UnitAt(AscendC::TPosition position);
+    const LocalUnit& UnitOf(int64_t address) const;
+    /// Of a vector core.
+    LocalUnit& UnifiedBuffer() { return units_.front(); }
+    /// The TPipe ends at `at`, and its tensors and queues with it.
+    void FreeAll(const Location& at);
+
+    std::vector<Buffer> buffers;
+    std::vector<Queue> queues;
+
+    // Tensors and queues of a TPipe that has ended must not be taken for those of a later one.
+    uint32_t generation = 0;        ///< last one given to a buffer
+    uint32_t oldestGeneration = 1;  ///< of the live TPipe
+    uint32_t firstQueue = 0;        ///< number of queues[0]
+    Location endedAt;               ///< of the last TPipe
+
+private:
+    bool shadowed_;
+    uint8_t poison_;
+    std::vector<LocalUnit> units_;  ///< by address
+    std::vector<uint8_t> bytes_;
+    std::vector<uint8_t> written_;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_MEMORY_LOCAL_MEMORY_H

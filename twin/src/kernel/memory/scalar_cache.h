@@ -1,0 +1,53 @@
+// The data cache of a core's scalar unit: which lines it has to write back, and which writes of others it is sure to
+// see.
+#ifndef OPFORGE_TWIN_KERNEL_MEMORY_SCALAR_CACHE_H
+#define OPFORGE_TWIN_KERNEL_MEMORY_SCALAR_CACHE_H
+
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+
+#include "kernel/order/global_order.h"
+
+namespace opforge::twin::kernel {
+
+class ScalarCache {
+public:
+    static constexpr uint64_t kLineBytes = 64;
+
+    /// A line that is to be written back.
+    struct DirtyLine {
+        uint64_t bytes = 0;  ///< a bit for each that SetValue has changed
+        Location at;         ///< of the last SetValue
+    };
+
+    void MarkDirty(uint64_t address, uint64_t bytes, const Location& at);
+    size_t DirtyLines() const { return dirty_.size(); }
+    const Location& DirtyAt() const { return dirtyAt_; }
+    /// A line with changed bytes in [begin, end), or, with `whole`, any line there that is to be written back.
+    const DirtyLine* FindDirty(uint64_t begin, uint64_t end, bool whole) const;
+
+    /// DataCacheCleanAndInvalid at `address` of `region`, whose address is `base`: from there to the end of its line.
+    void Drop(uint64_t address, uint64_t base, GlobalOrder* region);
+    /// The same of all lines, by core `core` with instruction `now`.
+    void DropAll(uint32_t core, uint32_t now, const CoreOrder& order);
+    /// Whether a load cannot return what was there before `write` to the 32-byte block at `address`.
+    bool Sees(const GlobalOrder::Writer& write, uint64_t address) const;
+
+private:
+    struct Seen {
+        uint32_t core;
+        uint32_t time;
+    };
+
+    std::map<uint64_t, DirtyLine> dirty_;  ///< by number
+    Location dirtyAt_;
+    std::unordered_map<uint64_t, Seen> seen_;  ///< by address of the 32-byte block
+    uint32_t droppedAt_ = 0;
+    uint32_t core_ = 0;
+    CoreOrder dropped_;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_MEMORY_SCALAR_CACHE_H

@@ -1,0 +1,34 @@
+// Which bytes of an argument of unknown contents have been written: a bit per byte.
+#ifndef OPFORGE_TWIN_KERNEL_MEMORY_WRITTEN_BYTES_H
+#define OPFORGE_TWIN_KERNEL_MEMORY_WRITTEN_BYTES_H
+
+#include <atomic>
+#include <cstdint>
+
+namespace opforge::twin::kernel {
+
+/// Safe to use from several blocks at once.
+class WrittenBytes {
+public:
+    struct Run {
+        uint64_t begin;
+        uint64_t end;
+    };
+
+    explicit WrittenBytes(uint64_t bytes);
+    ~WrittenBytes();
+    WrittenBytes(const WrittenBytes&) = delete;
+    WrittenBytes& operator=(const WrittenBytes&) = delete;
+
+    void Mark(uint64_t begin, uint64_t end);
+    /// The first stretch of [begin, end) that nobody has written; empty when there is none.
+    Run NextUnwritten(uint64_t begin, uint64_t end) const;
+
+private:
+    uint64_t mapped_;
+    std::atomic<uint64_t>* words_;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_MEMORY_WRITTEN_BYTES_H

@@ -1,0 +1,99 @@
+#include "kernel/order/cross_core.h"
+
+#include <algorithm>
+
+#include "kernel/exec/text.h"
+
+namespace opforge::twin::kernel {
+
+void Join(Signal& into, const Signal& other)
+{
+    Join(into.published, other.published);
+    if (into.time.moment.at <= other.time.moment.at) {
+        into.time = other.time;
+    }
+    into.delay = other.delay;
+    into.at = other.at;
+}
+
+CrossCoreFlags::CrossCoreFlags(const CoreLayout& layout) : layout_(layout), pending_(layout.Count()) {}
+
+CrossCoreFlags::Group CrossCoreFlags::MakeGroup(int64_t mode, const CoreSeat& seat) const
+{
+    Group group;
+    group.members = mode == 0 ? layout_.CoresOf(seat.kind) : layout_.CoresOf(seat.kind, seat.group);
+    const CoreKind other = seat.kind == CoreKind::kCube ? CoreKind::kVector : CoreKind::kCube;
+    group.listeners = mode == 2 ? layout_.CoresOf(other, seat.group) : group.members;
+    return group;
+}
+
+std::optional<uint32_t> CrossCoreFlags::Set(uint32_t core, int64_t mode, int64_t flag, const Signal& signal)
+{
+    const CoreSeat seat = layout_.At(core);
+    const auto [entry, isNew] = groups_.try_emplace({flag, mode, seat.kind, mode == 0 ? 0 : seat.group});
+    Group& group = entry->second;
+    if (isNew) {
+        group = MakeGroup(mode, seat);
+    }
+    const size_t number = group.setBy[core]++ - group.completed;
+    if (number >= group.open.size()) {
+        group.open.resize(number + 1);
+    }
+    group.open[number].cores.push_back(core);
+    Join(group.open[number].signal, signal);
+    if (group.open[number].cores.size() < group.members.size()) {
+        return std::nullopt;
+    }
+    std::optional<uint32_t> overflowing;
+    for (const uint32_t listener : group.listeners) {
+        std::deque<Signal>& pending = pending_[listener][static_cast<size_t>(flag)];
+        pending.push_back(group.open.front().signal);
+        if (pending.size() > kMostPending) {
+            overflowing = listener;
+        }
+    }
+    group.open.pop_front();
+    ++group.completed;
+    return overflowing;
+}
+
+Signal CrossCoreFlags::Take(uint32_t core, int64_t flag)
+{
+    std::deque<Signal>& pending = pending_[core][static_cast<size_t>(flag)];
+    Signal signal = std::move(pending.front());
+    pending.pop_front();
+    return signal;
+}
+
+std::string CrossCoreFlags::DescribeMissing(uint32_t core, int64_t flag) const
+{
+    std::string found;
+    for (const auto& [key, group] : groups_) {
+        const bool isHeard = std::find(group.listeners.begin(), group.listeners.end(), core) != group.listeners.end();
+        if (std::get<0>(key) == flag && isHeard && !group.open.empty()) {
+            found += Text("; in mode ", std::get<1>(key), " it was set by ", group.open.front().cores.size(), " of ",
+                          group.members.size(), " blocks on ", Name(std::get<2>(key)), " cores and needs all of them");
+        }
+    }
+    return found.empty() ? "; CrossCoreSetFlag with this flagId is missing on the other side" : found;
+}
+
+std::vector<CrossCoreFlags::Left> CrossCoreFlags::LeftSet() const
+{
+    std::vector<Left> left;
+    for (uint32_t core = 0; core < pending_.size(); ++core) {
+        for (size_t flag = 0; flag < kFlags; ++flag) {
+            for (const Signal& signal : pending_[core][flag]) {
+                left.push_back({core, flag, signal.at});
+            }
+        }
+    }
+    for (const auto& [key, group] : groups_) {
+        for (const Gathering& gathering : group.open) {
+            left.push_back({gathering.cores.front(), static_cast<size_t>(std::get<0>(key)), gathering.signal.at});
+        }
+    }
+    return left;
+}
+
+}  // namespace opforge::twin::kernel

@@ -1,0 +1,82 @@
+// Flags between cores: who has to set one, and who sees it then.
+#ifndef OPFORGE_TWIN_KERNEL_ORDER_CROSS_CORE_H
+#define OPFORGE_TWIN_KERNEL_ORDER_CROSS_CORE_H
+
+#include <array>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernel/exec/core_layout.h"
+#include "kernel/order/order.h"
+#include "kernel/timing/timeline.h"
+
+namespace opforge::twin::kernel {
+
+/// What a core tells others.
+struct Signal {
+    CoreClocks published;  ///< what has finished
+    PhaseMoment time;
+    double delay = 0.0;  ///< cycles until others see it
+    Location at;
+};
+
+void Join(Signal& into, const Signal& other);
+
+/// Modes: 0 = all cores of a kind set it for each other, 1 = the vector cores of an AI core for each other, 2 = one
+/// side of an AI core for the other; a side with two cores needs both. A flag counts; a wait takes one. Not
+/// thread-safe.
+class CrossCoreFlags {
+public:
+    static constexpr size_t kFlags = 16;
+    static constexpr size_t kMostPending = 15;
+
+    explicit CrossCoreFlags(const CoreLayout& layout);
+
+    /// Returns the core whose counter runs over, if any.
+    std::optional<uint32_t> Set(uint32_t core, int64_t mode, int64_t flag, const Signal& signal);
+    bool IsSet(uint32_t core, int64_t flag) const { return !Pending(core, flag).empty(); }
+    Signal Take(uint32_t core, int64_t flag);
+    /// What is missing for `core` to see the flag.
+    std::string DescribeMissing(uint32_t core, int64_t flag) const;
+
+    /// A flag that nobody waited for.
+    struct Left {
+        uint32_t core;  ///< that should have
+        size_t flag;
+        Location setAt;
+    };
+    std::vector<Left> LeftSet() const;
+
+private:
+    /// The n-th time that the cores of a group set a flag.
+    struct Gathering {
+        std::vector<uint32_t> cores;
+        Signal signal;
+    };
+    struct Group {
+        std::vector<uint32_t> members;
+        std::vector<uint32_t> listeners;
+        std::map<uint32_t, size_t> setBy;  ///< how often each member has
+        std::deque<Gathering> open;        ///< what not all members have set yet
+        size_t completed = 0;
+    };
+    using Key = std::tuple<int64_t, int64_t, CoreKind, uint32_t>;  ///< flag, mode, side, AI core
+
+    Group MakeGroup(int64_t mode, const CoreSeat& seat) const;
+    const std::deque<Signal>& Pending(uint32_t core, int64_t flag) const
+    {
+        return pending_[core][static_cast<size_t>(flag)];
+    }
+
+    const CoreLayout& layout_;
+    std::map<Key, Group> groups_;
+    std::vector<std::array<std::deque<Signal>, kFlags>> pending_;  ///< by core
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_ORDER_CROSS_CORE_H

@@ -1,0 +1,146 @@
+#include "kernel/order/global_order.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "kernel/exec/sites.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr int64_t kBlockBytes = 32;
+static_assert(Sites::kMost < (1U << 12));
+
+/// A lock that is held for the time of a few hundred blocks at most.
+class SpinLock {
+public:
+    explicit SpinLock(std::atomic_flag& flag) : flag_(flag)
+    {
+        while (flag_.test_and_set(std::memory_order_acquire)) {
+        }
+    }
+    ~SpinLock() { flag_.clear(std::memory_order_release); }
+    SpinLock(const SpinLock&) = delete;
+    SpinLock& operator=(const SpinLock&) = delete;
+
+private:
+    std::atomic_flag& flag_;
+};
+
+}  // namespace
+
+GlobalOrder::GlobalOrder(uint64_t bytes) : bytes_(bytes), mapped_((bytes / kBlockBytes + 1) * sizeof(Uses))
+{
+    for (std::atomic_flag& lock : locks_) {
+        lock.clear();
+    }
+    void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        throw std::system_error(errno, std::generic_category(), "memory for the accesses to an argument");
+    }
+    uses_ = static_cast<Uses*>(memory);
+}
+
+GlobalOrder::~GlobalOrder()
+{
+    munmap(uses_, mapped_);
+}
+
+std::vector<GlobalOrder::Writer> GlobalOrder::WritersOf(uint64_t begin, uint64_t end)
+{
+    std::vector<Writer> writers;
+    end = std::min(end, bytes_);
+    for (auto block = static_cast<int64_t>(begin) / kBlockBytes; block * kBlockBytes < static_cast<int64_t>(end);
+         ++block) {
+        const SpinLock lock(locks_[static_cast<size_t>(block / kBlocksPerLock) % locks_.size()]);
+        const Use& use = uses_[block].write;
+        if (use.time != 0) {
+            writers.push_back({static_cast<uint64_t>(block * kBlockBytes), use.core, static_cast<Pipe>(use.pipe),
+                               use.time, use.site, use.bytes});
+        }
+    }
+    return writers;
+}
+
+void GlobalOrder::Record(Uses& uses, const Use& use, bool isWrite, uint32_t settled)
+{
+    const auto isSame = [&](const Use& other) {
+        return other.time > settled && other.core == use.core && other.pipe == use.pipe &&
+               other.isAtomic == use.isAtomic;
+    };
+    Use* slot = &uses.write;
+    if (!isWrite) {
+        slot = &uses.reads[0];
+        if (slot->time != 0 && slot->core != use.core) {
+            std::swap(uses.reads[0], uses.reads[1]);
+        }
+    }
+    const uint32_t bytes = isSame(*slot) ? slot->bytes : 0;
+    *slot = use;
+    slot->bytes |= bytes;
+}
+
+std::optional<Conflict> GlobalOrder::Note(const Access& access, int64_t offset, uint32_t core, uint32_t now,
+                                          uint32_t site, const CoreOrder& order)
+{
+    const bool writes = access.kind != AccessKind::kRead;
+    const int64_t end = offset + access.bytes;
+    const int64_t last = (end - 1) / kBlockBytes;
+    const Clock& before = order.Before(access.pipe);
+    Use use{now,
+            0,
+            core & 0xFFFFU,
+            static_cast<uint32_t>(access.pipe) & 7U,
+            access.kind == AccessKind::kAtomic ? 1U : 0U,
+            site & Sites::kMost};
+    const auto conflicts = [&](const Use& earlier) {
+        if (earlier.time == 0 || (earlier.bytes & use.bytes) == 0 || (earlier.isAtomic != 0 && use.isAtomic != 0)) {
+            return false;
+        }
+        const auto pipe = static_cast<Pipe>(earlier.pipe);
+        if (earlier.core != use.core) {
+            return earlier.time > order.Heard(earlier.core, pipe);
+        }
+        const bool isSameUnit = pipe == Pipe::kScalar && access.pipe == Pipe::kScalar;
+        return earlier.time != now && !isSameUnit && earlier.time > before.Of(pipe);
+    };
+    std::optional<Conflict> found;
+    bool isOpen = true;  // the stretch of bytes that `found` describes may still grow
+    const auto consider = [&](const Use& earlier, AccessKind kind, int64_t block) {
+        if (!conflicts(earlier)) {
+            return false;
+        }
+        const int64_t stretchEnd = access.begin + std::min(end, (block + 1) * kBlockBytes) - offset;
+        if (!found) {
+            const int64_t begin = access.begin + std::max(offset, block * kBlockBytes) - offset;
+            found = {earlier.core, static_cast<Pipe>(earlier.pipe), kind, earlier.time, earlier.site, begin,
+                     stretchEnd};
+        } else if (found->block == earlier.core && found->site == earlier.site) {
+            found->end = stretchEnd;
+        }
+        return true;
+    };
+    for (int64_t block = offset / kBlockBytes; block <= last;) {
+        const int64_t group = block / kBlocksPerLock;
+        const SpinLock lock(locks_[static_cast<size_t>(group) % locks_.size()]);
+        for (; block <= last && block / kBlocksPerLock == group; ++block) {
+            Uses& uses = uses_[block];
+            use.bytes = BytesIn(block, offset, end);
+            if (isOpen) {
+                const bool hit =
+                    consider(uses.write, uses.write.isAtomic != 0 ? AccessKind::kAtomic : AccessKind::kWrite, block) ||
+                    (writes && (consider(uses.reads[0], AccessKind::kRead, block) ||
+                                consider(uses.reads[1], AccessKind::kRead, block)));
+                isOpen = hit || !found;
+            }
+            Record(uses, use, writes, order.MetAt());
+        }
+    }
+    return found;
+}
+
+}  // namespace opforge::twin::kernel

@@ -1,0 +1,70 @@
+// Who used global memory last: for each 32-byte block of what a kernel may write, the last write and two last reads.
+#ifndef OPFORGE_TWIN_KERNEL_ORDER_GLOBAL_ORDER_H
+#define OPFORGE_TWIN_KERNEL_ORDER_GLOBAL_ORDER_H
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernel/order/local_order.h"
+
+namespace opforge::twin::kernel {
+
+/// The shadow of one argument; memory is taken for the parts that are used.
+class GlobalOrder {
+public:
+    explicit GlobalOrder(uint64_t bytes);
+    ~GlobalOrder();
+    GlobalOrder(const GlobalOrder&) = delete;
+    GlobalOrder& operator=(const GlobalOrder&) = delete;
+
+    /// Notes an access of block `core` to [offset, offset + access.bytes); returns an earlier one that conflicts with
+    /// it.
+    std::optional<Conflict> Note(const Access& access, int64_t offset, uint32_t core, uint32_t now, uint32_t site,
+                                 const CoreOrder& order);
+
+    /// The last write to a 32-byte block.
+    struct Writer {
+        uint64_t begin;  ///< of the block
+        uint32_t core;
+        Pipe pipe;
+        uint32_t time;
+        uint32_t site;
+        uint32_t bytes;  ///< of the block, a bit for each
+    };
+    /// Of the blocks of [begin, end) that somebody has written.
+    std::vector<Writer> WritersOf(uint64_t begin, uint64_t end);
+
+private:
+    /// 12 bytes: an access of a pipe of a core to some bytes of a block.
+    struct Use {
+        uint32_t time;
+        uint32_t bytes;
+        uint32_t core : 16;
+        uint32_t pipe : 3;
+        uint32_t isAtomic : 1;
+        uint32_t site : 12;
+    };
+    struct Uses {
+        Use write;
+        Use reads[2];  ///< of different cores, if different cores have read it
+    };
+    static_assert(sizeof(Use) == 12);
+
+    static constexpr int64_t kBlocksPerLock = 128;
+
+    /// `settled`: earlier accesses of the same core do not count any more.
+    static void Record(Uses& uses, const Use& use, bool isWrite, uint32_t settled);
+
+    uint64_t bytes_;
+    uint64_t mapped_ = 0;
+    Uses* uses_ = nullptr;
+    std::array<std::atomic_flag, 64> locks_;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_ORDER_GLOBAL_ORDER_H

@@ -1,0 +1,156 @@
+#include "kernel/order/local_order.h"
+
+#include <algorithm>
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr int64_t kBlockBytes = 32;
+constexpr LocalOrder::UserPipes kVectorPipes{Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3};
+constexpr LocalOrder::UserPipes kCubePipes{Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kFix};
+
+/// Whether any of the times is behind `known`: a plain loop, for the sake of vector registers.
+bool AnyLater(const uint32_t* times, int64_t count, uint32_t known)
+{
+    uint32_t later = 0;
+    for (int64_t index = 0; index < count; ++index) {
+        later |= static_cast<uint32_t>(times[index] > known);
+    }
+    return later != 0;
+}
+
+}  // namespace
+
+uint32_t BytesIn(int64_t block, int64_t begin, int64_t end)
+{
+    const int64_t low = std::max(begin - block * kBlockBytes, int64_t{0});
+    const int64_t high = std::min(end - block * kBlockBytes, kBlockBytes);
+    return (~uint32_t{0} >> (kBlockBytes - (high - low))) << low;
+}
+
+LocalOrder::LocalOrder(CoreKind kind, int64_t bytes, bool isOn)
+    : isOn_(isOn), pipes_(kind == CoreKind::kCube ? kCubePipes : kVectorPipes)
+{
+    if (isOn_) {
+        const auto blocks = static_cast<size_t>(bytes / kBlockBytes);
+        for (Uses& uses : uses_) {
+            uses.time.resize(blocks);
+            uses.bytes.resize(blocks);
+            uses.site.resize(blocks);
+        }
+    }
+}
+
+size_t LocalOrder::UserOf(Pipe pipe) const
+{
+    return static_cast<size_t>(std::find(pipes_.begin(), pipes_.end(), pipe) - pipes_.begin());
+}
+
+/// Up to which instruction of `pipe` nobody can be in conflict with it any more.
+uint32_t LocalOrder::SettledTime(Pipe pipe, const CoreOrder& order) const
+{
+    uint32_t settled = ~uint32_t{0};
+    for (const Pipe user : pipes_) {
+        if (pipe != Pipe::kScalar || user != Pipe::kScalar) {
+            settled = std::min(settled, order.Before(user).Of(pipe));
+        }
+    }
+    return settled;
+}
+
+std::optional<Conflict> LocalOrder::Find(const Access& access, size_t user, bool isWrite, uint32_t known)
+{
+    const Uses& uses = Of(user, isWrite);
+    const int64_t end = access.begin + access.bytes;
+    const int64_t first = access.begin / kBlockBytes;
+    const int64_t last = (end - 1) / kBlockBytes;
+    if (!AnyLater(uses.time.data() + first, last - first + 1, known)) {
+        return std::nullopt;
+    }
+    std::optional<Conflict> found;
+    for (int64_t block = first; block <= last; ++block) {
+        const auto at = static_cast<size_t>(block);
+        const bool isLater = uses.time[at] > known && (uses.bytes[at] & BytesIn(block, access.begin, end)) != 0;
+        if (found && (!isLater || uses.site[at] != found->site)) {
+            break;
+        }
+        if (isLater) {
+            const int64_t begin = std::max(access.begin, block * kBlockBytes);
+            found = {0,
+                     pipes_[user],
+                     isWrite ? AccessKind::kWrite : AccessKind::kRead,
+                     uses.time[at],
+                     uses.site[at],
+                     found ? found->begin : begin,
+                     std::min(end, (block + 1) * kBlockBytes)};
+        }
+    }
+    return found;
+}
+
+std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uint32_t site, const CoreOrder& order)
+{
+    if (!isOn_) {
+        return std::nullopt;
+    }
+    if (now != now_) {
+        RecordPending();
+        now_ = now;
+    }
+    const bool writes = access.kind != AccessKind::kRead;
+    const Clock& before = order.Before(access.pipe);
+    std::optional<Conflict> found;
+    // The latest one says best what is missing: it may hide others.
+    const auto consider = [&](size_t user, bool isWrite) {
+        const auto conflict = Find(access, user, isWrite, before.Of(pipes_[user]));
+        if (conflict && (!found || conflict->time > found->time)) {
+            found = conflict;
+        }
+    };
+    for (size_t user = 0; user < kUsers; ++user) {
+        if (access.pipe == Pipe::kScalar && pipes_[user] == Pipe::kScalar) {
+            continue;  // the one unit that finishes an instruction before the next
+        }
+        consider(user, true);
+        if (writes) {
+            consider(user, false);
+        }
+    }
+    pending_.push_back({UserOf(access.pipe), writes, access.begin, access.begin + access.bytes, site,
+                        SettledTime(access.pipe, order)});
+    return found;
+}
+
+void LocalOrder::RecordPending()
+{
+    for (const Use& use : pending_) {
+        Uses& uses = Of(use.user, use.isWrite);
+        const int64_t first = use.begin / kBlockBytes;
+        const int64_t last = (use.end - 1) / kBlockBytes;
+        for (const int64_t border : {first, last}) {
+            const auto at = static_cast<size_t>(border);
+            uses.bytes[at] = BytesIn(border, use.begin, use.end) | (uses.time[at] <= use.settled ? 0 : uses.bytes[at]);
+        }
+        std::fill(uses.time.begin() + first, uses.time.begin() + last + 1, now_);
+        std::fill(uses.site.begin() + first, uses.site.begin() + last + 1, use.site);
+        if (last > first) {
+            std::fill(uses.bytes.begin() + first + 1, uses.bytes.begin() + last, ~uint32_t{0});
+        }
+    }
+    pending_.clear();
+}
+
+void LocalOrder::Forget(int64_t begin, int64_t bytes)
+{
+    RecordPending();
+    const int64_t first = begin / kBlockBytes;
+    const int64_t last = (begin + bytes + kBlockBytes - 1) / kBlockBytes;
+    for (Uses& uses : uses_) {
+        if (isOn_) {
+            std::fill(uses.time.begin() + first, uses.time.begin() + last, 0U);
+        }
+    }
+}
+
+}  // namespace opforge::twin::kernel

@@ -1,0 +1,74 @@
+// Who used the memories of a core last: for each 32-byte block the last write and the last read of every pipe.
+#ifndef OPFORGE_TWIN_KERNEL_ORDER_LOCAL_ORDER_H
+#define OPFORGE_TWIN_KERNEL_ORDER_LOCAL_ORDER_H
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "kernel/exec/core_layout.h"
+#include "kernel/order/order.h"
+
+namespace opforge::twin::kernel {
+
+/// An earlier access to the same bytes that nothing orders before the one at hand.
+struct Conflict {
+    uint32_t block;  ///< core of the earlier access
+    Pipe pipe;
+    AccessKind kind;
+    uint32_t time;  ///< number of its instruction
+    uint32_t site;
+    int64_t begin;  ///< the bytes that both use, address on the core or address of the launch
+    int64_t end;
+};
+
+/// Bits of the bytes of [begin, end) that lie in the 32-byte block `block`.
+uint32_t BytesIn(int64_t block, int64_t begin, int64_t end);
+
+class LocalOrder {
+public:
+    /// `bytes`: of all memories of a core of this kind.
+    LocalOrder(CoreKind kind, int64_t bytes, bool isOn);
+
+    /// Notes an access; returns an earlier one that conflicts with it. Accesses of one instruction do not.
+    std::optional<Conflict> Note(const Access& access, uint32_t now, uint32_t site, const CoreOrder& order);
+    /// The next use of these bytes is ordered by the API that used them last.
+    void Forget(int64_t begin, int64_t bytes);
+
+    static constexpr size_t kUsers = 4;  ///< pipes that reach these memories
+    using UserPipes = std::array<Pipe, kUsers>;
+
+private:
+    /// By block.
+    struct Uses {
+        std::vector<uint32_t> time;
+        std::vector<uint32_t> bytes;
+        std::vector<uint32_t> site;
+    };
+
+    struct Use {
+        size_t user;
+        bool isWrite;
+        int64_t begin;
+        int64_t end;
+        uint32_t site;
+        uint32_t settled;
+    };
+
+    Uses& Of(size_t user, bool isWrite) { return uses_[2 * user + (isWrite ? 1 : 0)]; }
+    size_t UserOf(Pipe pipe) const;
+    uint32_t SettledTime(Pipe pipe, const CoreOrder& order) const;
+    std::optional<Conflict> Find(const Access& access, size_t user, bool isWrite, uint32_t known);
+
+    void RecordPending();
+
+    bool isOn_;
+    const UserPipes& pipes_;
+    uint32_t now_ = 0;
+    std::vector<Use> pending_;  ///< of instruction `now_`: its read must not hide an earlier one from its write
+    std::array<Uses, 2 * kUsers> uses_;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_ORDER_LOCAL_ORDER_H

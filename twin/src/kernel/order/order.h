@@ -1,0 +1,70 @@
+// What has finished before what: one clock per pipe of a core. Pipes run on their own; only flags, barriers, queues and
+// meetings of cores order them, never the order of the program.
+#ifndef OPFORGE_TWIN_KERNEL_ORDER_ORDER_H
+#define OPFORGE_TWIN_KERNEL_ORDER_ORDER_H
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernel/memory/access.h"
+
+namespace opforge::twin::kernel {
+
+inline constexpr size_t kPipes = 7;
+
+/// Two pipes that a HardEvent orders.
+struct PipePair {
+    Pipe from;
+    Pipe to;
+};
+
+PipePair EndsOf(AscendC::HardEvent event);
+/// The event that orders `to` behind `from`; MAX when there is none.
+AscendC::HardEvent EventOf(Pipe from, Pipe to);
+
+/// For each pipe the number of its last instruction that has finished. Instructions of a core are numbered in program
+/// order, over all pipes.
+struct Clock {
+    std::array<uint32_t, kPipes> finished{};
+
+    uint32_t Of(Pipe pipe) const { return finished[static_cast<size_t>(pipe)]; }
+    uint32_t& Of(Pipe pipe) { return finished[static_cast<size_t>(pipe)]; }
+    void Join(const Clock& other);
+};
+
+/// Clocks of all cores of a launch, by block.
+using CoreClocks = std::vector<Clock>;
+
+void Join(CoreClocks& into, const CoreClocks& other);
+
+/// The clocks of one core.
+class CoreOrder {
+public:
+    /// What has finished when everything that `pipe` was given up to instruction `now` has.
+    Clock After(Pipe pipe, uint32_t now) const;
+    /// `pipe` goes on after `clock`. The scalar unit issues for all: what it waits for, they all have waited for.
+    void Wait(Pipe pipe, const Clock& clock);
+    /// `pipe` (or all of them) goes on after everything it was given up to `now`.
+    void Barrier(Pipe pipe, uint32_t now);
+    /// What has finished before anything that `pipe` is given from here on.
+    const Clock& Before(Pipe pipe) const { return known_[static_cast<size_t>(pipe)]; }
+
+    /// What this core publishes when it comes to a meeting: its own clock after `own`, and all it has heard.
+    CoreClocks Publish(uint32_t block, uint32_t blocks, const Clock& own) const;
+    /// What all pipes of this core, `block`, have heard at a meeting, of all cores or some.
+    void Hear(const CoreClocks& published, uint32_t block, bool byAll);
+    /// Nobody can be in conflict any more with what this core did up to here: all have heard that it has finished.
+    uint32_t MetAt() const { return metAt_; }
+    uint32_t Heard(uint32_t block, Pipe pipe) const { return block < heard_.size() ? heard_[block].Of(pipe) : 0; }
+
+private:
+    std::array<Clock, kPipes> known_;
+    CoreClocks heard_;
+    uint32_t metAt_ = 0;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_ORDER_ORDER_H

@@ -1,0 +1,216 @@
+#include "kernel/timing/estimate.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "kernel/exec/text.h"
+#include "kernel/timing/time_model.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr double kMicro = 1e6;
+
+/// Scattered numbers: which of two cores has the lesser one differs from clock to clock.
+uint32_t Turn(uint64_t core, uint64_t clock)
+{
+    return static_cast<uint32_t>((core * 0x9E3779B97F4A7C15ULL ^ clock * 0xC2B2AE3D27D4EB4FULL) >> 32);
+}
+
+template <size_t count>
+void AddTo(std::array<double, count>& sum, const std::array<double, count>& more)
+{
+    for (size_t index = 0; index < count; ++index) {
+        sum[index] += more[index];
+    }
+}
+
+template <size_t count>
+std::vector<PipeShare> SharesOf(const std::array<double, count>& cycles, double cyclesPerMicro)
+{
+    std::vector<PipeShare> shares;
+    for (size_t index = 0; index < count; ++index) {
+        if (cycles[index] > 0.0) {
+            shares.push_back(
+                {index == kWaiting ? "waiting" : Name(static_cast<Pipe>(index)), cycles[index] / cyclesPerMicro});
+        }
+    }
+    return shares;
+}
+
+}  // namespace
+
+Estimate::Estimate(const SocFigures& soc, const CoreLayout& layout)
+    : soc_(soc), layout_(layout), cores_(layout.PhysicalCount(soc))
+{
+}
+
+std::string Estimate::NameOf(size_t core) const
+{
+    const bool isBehindCubes = layout_.IsMixed() && KindOf(core) == CoreKind::kVector;
+    const size_t number = core - (isBehindCubes ? static_cast<size_t>(soc_.cubeCores) : 0);
+    return Text(layout_.IsMixed() ? Name(KindOf(core)) : "core", " ", number);
+}
+
+std::vector<double> Estimate::Spent(uint32_t block) const
+{
+    std::vector<double> spent;
+    for (const PhaseSum& phase : phases_) {
+        spent.push_back(phase.shares[CoreOf(block)].scheduled);
+    }
+    return spent;
+}
+
+void Estimate::Add(uint32_t block, const std::vector<Phase>& phases, std::deque<DmaRecord>& traffic)
+{
+    const size_t core = CoreOf(block);
+    while (phases_.size() < phases.size()) {
+        phases_.emplace_back().shares.resize(cores_);
+    }
+    for (; !traffic.empty(); traffic.pop_front()) {
+        Share& share = phases_[traffic.front().phase].shares[core];
+        traffic_.push_back(traffic.front());
+        traffic_.back().core = static_cast<uint32_t>(core);
+        traffic_.back().clock = share.bytes;
+        traffic_.back().turn = Turn(core, share.bytes);
+        share.bytes += traffic_.back().Bytes();
+    }
+    for (size_t index = 0; index < phases.size(); ++index) {
+        Share& share = phases_[index].shares[core];
+        share.scheduled += phases[index].cycles;
+        share.cycles = share.scheduled;
+        AddTo(share.path, phases[index].path);
+        AddTo(share.busy, phases[index].busy);
+        phases_[index].moved += phases[index].charged;
+    }
+}
+
+void Estimate::Settle(const GlobalMemory& memory, bool hasAllTraffic)
+{
+    if (!hasAllTraffic) {
+        return;
+    }
+    for (PhaseSum& phase : phases_) {
+        phase.moved = {};
+    }
+    std::sort(traffic_.begin(), traffic_.end(), [](const DmaRecord& a, const DmaRecord& b) {
+        return std::tie(a.phase, a.clock, a.turn, a.core) < std::tie(b.phase, b.clock, b.turn, b.core);
+    });
+    std::vector<std::vector<PipeCycles>> changes(phases_.size(), std::vector<PipeCycles>(cores_));
+    L2Cache cache(memory, static_cast<uint64_t>(soc_.l2Bytes));
+    for (const DmaRecord& record : traffic_) {
+        const Transfer transfer = cache.Move(record);
+        phases_[record.phase].moved += transfer;
+        changes[record.phase][record.core][static_cast<size_t>(record.pipe)] +=
+            MovingCycles(record, transfer) - MovingCycles(record, record.charged);
+    }
+    traffic_.clear();
+    for (size_t phase = 0; phase < phases_.size(); ++phase) {
+        for (size_t core = 0; core < cores_; ++core) {
+            Share& share = phases_[phase].shares[core];
+            const auto slowest = std::max_element(share.busy.begin(), share.busy.end());
+            const double before = *slowest;
+            AddTo(share.busy, changes[phase][core]);
+            const auto busiest = std::max_element(share.busy.begin(), share.busy.end());
+            // What gets shorter is the path of the pipe that was the busiest, what gets longer that of the one that is.
+            const auto pipe = (*busiest < before ? slowest : busiest) - share.busy.begin();
+            double& onPath = share.path[static_cast<size_t>(pipe)];
+            const double change = std::max(*busiest - before, -onPath);
+            onPath += change;
+            share.cycles += change;
+        }
+    }
+}
+
+double Estimate::Stretch(size_t core, size_t phase) const
+{
+    const Share& share = phases_[phase].shares[core];
+    return share.scheduled > 0.0 ? share.cycles / share.scheduled : 1.0;
+}
+
+PhaseTime Estimate::TimeOf(const PhaseSum& phase) const
+{
+    const auto slowest = std::max_element(phase.shares.begin(), phase.shares.end(),
+                                          [](const Share& a, const Share& b) { return a.cycles < b.cycles; });
+    PhaseTime time;
+    time.core = static_cast<uint32_t>(slowest - phase.shares.begin());
+    time.coreUs = slowest->cycles / CyclesPerMicro();
+    time.path = SharesOf(slowest->path, CyclesPerMicro());
+    time.gmUs = static_cast<double>(phase.moved.firstTouchBytes) / time_model::kGmBandwidthBytesPerS * kMicro;
+    time.l2Us = static_cast<double>(phase.moved.l2Bytes) / time_model::kL2BandwidthBytesPerS * kMicro;
+    return time;
+}
+
+std::vector<double> Estimate::PhaseStarts() const
+{
+    std::vector<double> starts;
+    double start = 0.0;
+    for (const PhaseSum& phase : phases_) {
+        starts.push_back(start);
+        start += TimeOf(phase).Us() * CyclesPerMicro() + time_model::kSyncAllCycles;
+    }
+    return starts;
+}
+
+Estimate::Share Estimate::TotalOf(size_t core) const
+{
+    Share total;
+    for (const PhaseSum& phase : phases_) {
+        total.cycles += phase.shares[core].cycles;
+        AddTo(total.busy, phase.shares[core].busy);
+    }
+    return total;
+}
+
+double Estimate::CoresWith(Pipe pipe) const
+{
+    constexpr PipeSet cubeOnly = PipeSet::Of(Pipe::kCube, Pipe::kMte1, Pipe::kFix);
+    constexpr PipeSet vectorOnly = PipeSet::Of(Pipe::kVector, Pipe::kMte3);
+    return static_cast<double>(!layout_.IsMixed()     ? cores_
+                               : cubeOnly.Has(pipe)   ? static_cast<size_t>(soc_.cubeCores)
+                               : vectorOnly.Has(pipe) ? static_cast<size_t>(soc_.vectorCores)
+                                                      : cores_);
+}
+
+void Estimate::Write(uint64_t minimalBytes, double cubeCycles, LaunchReport& report) const
+{
+    report.launchUs = time_model::kLaunchSeconds * kMicro;
+    report.boundUs = std::max(static_cast<double>(minimalBytes) / time_model::kGmBandwidthBytesPerS * kMicro,
+                              cubeCycles / static_cast<double>(soc_.cubeCores) / CyclesPerMicro());
+    report.estimateUs = report.launchUs;
+    for (size_t index = 0; index < phases_.size(); ++index) {
+        PhaseTime time = TimeOf(phases_[index]);
+        time.syncUs = index == 0 ? 0.0 : time_model::kSyncAllCycles / CyclesPerMicro();
+        report.firstTouchBytes += phases_[index].moved.firstTouchBytes;
+        report.estimateUs += time.Us() + time.syncUs;
+        report.phases.push_back(std::move(time));
+    }
+    PipeCycles all{};
+    for (size_t core = 0; core < cores_; ++core) {
+        const Share total = TotalOf(core);
+        report.cores.push_back({NameOf(core), total.cycles / CyclesPerMicro(), SharesOf(total.busy, CyclesPerMicro())});
+        AddTo(all, total.busy);
+    }
+    const auto slowest = std::max_element(report.cores.begin(), report.cores.end(),
+                                          [](const CoreTime& a, const CoreTime& b) { return a.us < b.us; });
+    report.criticalCore = static_cast<uint32_t>(slowest - report.cores.begin());
+    double sum = 0.0;
+    double peers = 0.0;
+    for (size_t core = 0; core < cores_; ++core) {
+        if (KindOf(core) == KindOf(report.criticalCore)) {
+            sum += report.cores[core].us;
+            ++peers;
+        }
+    }
+    report.balance = sum == 0.0 ? 0.0 : slowest->us * peers / sum;
+    const PipeCycles critical = TotalOf(report.criticalCore).busy;
+    for (size_t pipe = 0; pipe < kPipes; ++pipe) {
+        if (all[pipe] > 0.0) {
+            report.pipes.push_back({Name(static_cast<Pipe>(pipe)), critical[pipe] / CyclesPerMicro(),
+                                    all[pipe] / CyclesPerMicro() / CoresWith(static_cast<Pipe>(pipe))});
+        }
+    }
+}
+
+}  // namespace opforge::twin::kernel

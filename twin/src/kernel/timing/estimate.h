@@ -1,0 +1,69 @@
+// The time of a launch by the model of twin/npu_model.json, from the schedules of its cores.
+#ifndef OPFORGE_TWIN_KERNEL_TIMING_ESTIMATE_H
+#define OPFORGE_TWIN_KERNEL_TIMING_ESTIMATE_H
+
+#include <deque>
+#include <vector>
+
+#include "kernel/memory/l2_cache.h"
+#include "kernel/exec/soc.h"
+#include "opforge_twin/launch.h"
+
+namespace opforge::twin::kernel {
+
+/// Gathers the schedules of the blocks; those on the same core of the SoC run one after the other.
+class Estimate {
+public:
+    Estimate(const SocFigures& soc, const CoreLayout& layout);
+
+    size_t CoreOf(uint32_t block) const { return layout_.PhysicalOf(block, soc_); }
+    CoreKind KindOf(size_t core) const { return layout_.PhysicalKind(static_cast<uint32_t>(core), soc_); }
+    /// "core 3", or "AIC 3" where both kinds run.
+    std::string NameOf(size_t core) const;
+    /// Cycles that the core of a block has spent on earlier ones, by phase.
+    std::vector<double> Spent(uint32_t block) const;
+    /// `traffic` moves to the estimate record by record: there may be very many.
+    void Add(uint32_t block, const std::vector<Phase>& phases, std::deque<DmaRecord>& traffic);
+    /// Decides what came from L2, now that the traffic of all cores is known, and corrects the schedules: they were
+    /// made block after block, but cores run side by side. They are taken to keep pace, byte for byte of a phase, and a
+    /// schedule grows or shrinks with its busiest pipe. Without records of all traffic the schedules stay as they are.
+    void Settle(const GlobalMemory& memory, bool hasAllTraffic);
+    /// Times and balance of the launch; `minimalBytes`: each input and each output once; `cubeCycles`: what one cube
+    /// core would need for all products.
+    void Write(uint64_t minimalBytes, double cubeCycles, LaunchReport& report) const;
+    /// Cycles from the start of the kernel to the start of each phase.
+    std::vector<double> PhaseStarts() const;
+    /// What settling made of a cycle of the schedule of a core.
+    double Stretch(size_t core, size_t phase) const;
+
+private:
+    /// A core in a phase.
+    struct Share {
+        double scheduled = 0.0;  ///< cycles before settling
+        double cycles = 0.0;
+        PathCycles path{};
+        PipeCycles busy{};
+        uint64_t bytes = 0;  ///< of its DMA
+    };
+    /// A phase of all cores.
+    struct PhaseSum {
+        std::vector<Share> shares;  ///< by core
+        Transfer moved;
+    };
+
+    PhaseTime TimeOf(const PhaseSum& phase) const;
+    Share TotalOf(size_t core) const;
+    /// How many cores of the launch have a pipe.
+    double CoresWith(Pipe pipe) const;
+    double CyclesPerMicro() const { return static_cast<double>(soc_.mhz); }
+
+    const SocFigures& soc_;
+    const CoreLayout& layout_;
+    size_t cores_;
+    std::vector<PhaseSum> phases_;
+    std::deque<DmaRecord> traffic_;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_TIMING_ESTIMATE_H

@@ -1,0 +1,132 @@
+// Element types as the vector unit computes with them: half and bfloat16 in float, stored rounded; integers wrap.
+#ifndef OPFORGE_TWIN_KERNEL_VECTOR_NUMBERS_H
+#define OPFORGE_TWIN_KERNEL_VECTOR_NUMBERS_H
+
+#include <cstring>
+#include <type_traits>
+
+#include "opforge_twin/kernel/runtime.h"
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+namespace opforge::twin::kernel {
+
+#ifdef __F16C__
+inline float WidenHalf(uint16_t bits)
+{
+    return _cvtsh_ss(bits);
+}
+
+inline uint16_t NarrowToHalf(float value)
+{
+    return _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT);
+}
+#else
+inline float WidenHalf(uint16_t bits)
+{
+    return HalfToFloat(bits);
+}
+
+inline uint16_t NarrowToHalf(float value)
+{
+    return FloatToHalf(value);
+}
+#endif
+
+template <typename T>
+using Computed = std::conditional_t<kIsAnyOf<T, half, bfloat16_t>, float, T>;
+
+template <typename T>
+inline Computed<T> Load(const uint8_t* from)
+{
+    T value;
+    std::memcpy(static_cast<void*>(&value), from, sizeof(T));
+    if constexpr (std::is_same_v<T, half>) {
+        return WidenHalf(value.bits);
+    } else if constexpr (std::is_same_v<T, bfloat16_t>) {
+        return Bfloat16ToFloat(value.bits);
+    } else {
+        return value;
+    }
+}
+
+template <typename T>
+inline void Store(uint8_t* to, Computed<T> value)
+{
+    if constexpr (std::is_same_v<T, half>) {
+        const uint16_t bits = NarrowToHalf(value);
+        std::memcpy(to, &bits, sizeof(bits));
+    } else if constexpr (std::is_same_v<T, bfloat16_t>) {
+        const uint16_t bits = FloatToBfloat16(value);
+        std::memcpy(to, &bits, sizeof(bits));
+    } else {
+        std::memcpy(to, &value, sizeof(T));
+    }
+}
+
+template <typename T>
+inline Computed<T> ScalarOf(uint64_t bits)
+{
+    uint8_t bytes[sizeof(bits)];
+    std::memcpy(bytes, &bits, sizeof(bits));
+    return Load<T>(bytes);
+}
+
+/// One rounding to the element type, for results that stay in a register.
+template <typename T>
+inline Computed<T> Rounded(Computed<T> value)
+{
+    if constexpr (std::is_same_v<T, half>) {
+        return WidenHalf(NarrowToHalf(value));
+    } else {
+        return value;
+    }
+}
+
+template <typename W>
+inline W Plus(W a, W b)
+{
+    if constexpr (std::is_integral_v<W>) {
+        return static_cast<W>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    } else {
+        return a + b;
+    }
+}
+
+template <typename W>
+inline W Minus(W a, W b)
+{
+    if constexpr (std::is_integral_v<W>) {
+        return static_cast<W>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+    } else {
+        return a - b;
+    }
+}
+
+template <typename W>
+inline W Times(W a, W b)
+{
+    if constexpr (std::is_integral_v<W>) {
+        return static_cast<W>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    } else {
+        return a * b;
+    }
+}
+
+template <typename W>
+inline W Larger(W a, W b)
+{
+    return a < b ? b : a;
+}
+
+template <typename W>
+inline W Smaller(W a, W b)
+{
+    return b < a ? b : a;
+}
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_VECTOR_NUMBERS_H

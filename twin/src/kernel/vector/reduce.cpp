@@ -1,0 +1,326 @@
+// Reductions: pairwise trees inside a repeat, repeats in order, every step rounded to the element type.
+#include <algorithm>
+#include <array>
+
+#include "kernel/vector/numbers.h"
+#include "kernel/vector/sweep.h"
+#include "kernel/timing/time_model.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr size_t kMaxLanes = 128;
+
+/// The elements of one repeat at their lanes; lanes that the mask leaves out are zero.
+template <typename T>
+struct Repeat {
+    std::array<Computed<T>, kMaxLanes> values{};
+    std::array<int32_t, kMaxLanes> lanes{};
+    int64_t count = 0;
+};
+
+template <typename T>
+void LoadRepeat(Block& block, const Shape& shape, const LocalView& src, int64_t repeat, const Stride& stride,
+                Repeat<T>& loaded, const Call& call)
+{
+    loaded.values.fill(0);
+    loaded.count = shape.Count(repeat);
+    const Stride natural{1, shape.perRepeat * src.size / kBlockBytes, 255, 255};
+    const Stride& step = shape.contiguous ? natural : stride;
+    if (shape.active.empty() && step.block == 1) {
+        block.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead,
+                     src.address + repeat * step.repeat * kBlockBytes, loaded.count * src.size, "src", call});
+    }
+    for (int64_t index = 0; index < loaded.count; ++index) {
+        const int32_t lane =
+            shape.active.empty() ? static_cast<int32_t>(index) : shape.active[static_cast<size_t>(index)];
+        const int64_t at = src.address + OffsetOf(repeat, lane, src.size, step);
+        if (!shape.active.empty() || step.block != 1) {
+            block.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, at, src.size, "src", call});
+        }
+        loaded.values[static_cast<size_t>(lane)] = Load<T>(block.local.At(at));
+        loaded.lanes[static_cast<size_t>(index)] = lane;
+    }
+}
+
+template <typename T>
+Computed<T> TreeSum(const Computed<T>* values, int64_t width)
+{
+    std::array<Computed<T>, kMaxLanes> level;
+    std::copy_n(values, width, level.begin());
+    for (int64_t half_width = width / 2; half_width > 0; half_width /= 2) {
+        for (int64_t index = 0; index < half_width; ++index) {
+            level[static_cast<size_t>(index)] =
+                Rounded<T>(level[static_cast<size_t>(2 * index)] + level[static_cast<size_t>(2 * index + 1)]);
+        }
+    }
+    return level[0];
+}
+
+template <typename T>
+struct Extreme {
+    Computed<T> value = 0;
+    int64_t index = 0;
+};
+
+/// The first of the largest (smallest) elements of a repeat.
+template <typename T>
+Extreme<T> FindExtreme(ReduceOp op, const Repeat<T>& repeat)
+{
+    Extreme<T> best{repeat.values[static_cast<size_t>(repeat.lanes[0])], repeat.lanes[0]};
+    for (int64_t index = 1; index < repeat.count; ++index) {
+        const int32_t lane = repeat.lanes[static_cast<size_t>(index)];
+        const Computed<T> value = repeat.values[static_cast<size_t>(lane)];
+        if (op == ReduceOp::kMax ? best.value < value : value < best.value) {
+            best = {value, lane};
+        }
+    }
+    return best;
+}
+
+template <typename T>
+void StoreIndex(uint8_t* to, int64_t index)
+{
+    const auto bits = static_cast<uint64_t>(index);
+    std::memcpy(to, &bits, sizeof(T));
+}
+
+void TouchWrite(Block& block, int64_t address, int64_t bytes, const Call& call)
+{
+    block.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, address, bytes, "dst", call});
+}
+
+template <typename T>
+void ReduceAll(Block& block, ReduceOp op, const LocalView& dst, const LocalView& src, const Shape& shape,
+               const Stride& stride, bool withIndex, const Call& call)
+{
+    const int64_t repeats = shape.Repeats();
+    Repeat<T> loaded;
+    std::vector<Computed<T>> sums;
+    Extreme<T> best;
+    for (int64_t repeat = 0; repeat < repeats; ++repeat) {
+        LoadRepeat<T>(block, shape, src, repeat, stride, loaded, call);
+        if (op == ReduceOp::kSum) {
+            sums.push_back(TreeSum<T>(loaded.values.data(), shape.perRepeat));
+            continue;
+        }
+        Extreme<T> found = FindExtreme<T>(op, loaded);
+        found.index += repeat * shape.perRepeat;
+        const bool isBetter = op == ReduceOp::kMax ? best.value < found.value : found.value < best.value;
+        best = repeat == 0 || isBetter ? found : best;
+    }
+    if (op == ReduceOp::kSum && shape.contiguous) {
+        best.value = sums.front();
+        for (size_t index = 1; index < sums.size(); ++index) {
+            best.value = Rounded<T>(best.value + sums[index]);
+        }
+    } else if (op == ReduceOp::kSum) {
+        // The form with repeats stores one sum a repeat and reduces those the same way, until one is left.
+        while (sums.size() > 1) {
+            std::vector<Computed<T>> next;
+            sums.resize((sums.size() + static_cast<size_t>(shape.perRepeat) - 1) /
+                        static_cast<size_t>(shape.perRepeat) * static_cast<size_t>(shape.perRepeat));
+            for (size_t begin = 0; begin < sums.size(); begin += static_cast<size_t>(shape.perRepeat)) {
+                next.push_back(TreeSum<T>(sums.data() + begin, shape.perRepeat));
+            }
+            sums = next;
+        }
+        best.value = sums.front();
+    }
+    Store<T>(block.local.At(dst.address), best.value);
+    TouchWrite(block, dst.address, dst.size, call);
+    if (withIndex) {
+        StoreIndex<T>(block.local.At(dst.address + dst.size), best.index);
+        TouchWrite(block, dst.address + dst.size, dst.size, call);
+    }
+}
+
+/// Elements of scratch that the device's algorithm may use.
+int64_t ScratchElements(const Shape& shape, ReduceOp op, bool withIndex, int64_t size)
+{
+    const int64_t unit = kBlockBytes / size;
+    const auto roundUp = [&](int64_t count) { return (count + unit - 1) / unit * unit; };
+    const int64_t repeats = shape.Repeats();
+    if (op == ReduceOp::kSum) {
+        return roundUp(repeats);
+    }
+    int64_t round = 2 * repeats;
+    int64_t elements = roundUp(round);
+    while (withIndex && round > shape.perRepeat) {
+        round = 2 * ((round + shape.perRepeat - 1) / shape.perRepeat);
+        elements += roundUp(round);
+    }
+    return elements;
+}
+
+template <typename T>
+void ReduceEach(Block& block, ReduceOp op, const LocalView& dst, const LocalView& src, const Shape& shape,
+                const Stride& stride, int64_t dstStride, AscendC::ReduceOrder order, const Call& call)
+{
+    using AscendC::ReduceOrder;
+    Repeat<T> loaded;
+    for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
+        LoadRepeat<T>(block, shape, src, repeat, stride, loaded, call);
+        const int64_t to = dst.address + repeat * dstStride;
+        Extreme<T> found;
+        if (op == ReduceOp::kSum) {
+            found.value = TreeSum<T>(loaded.values.data(), shape.perRepeat);
+        } else {
+            found = FindExtreme<T>(op, loaded);
+        }
+        int64_t at = to;
+        if (order == ReduceOrder::ORDER_INDEX_VALUE) {
+            StoreIndex<T>(block.local.At(at), found.index);
+            at += dst.size;
+        }
+        if (order == ReduceOrder::ORDER_ONLY_INDEX) {
+            const auto index = static_cast<uint32_t>(found.index);
+            std::memcpy(block.local.At(at), &index, sizeof(index));
+            at += static_cast<int64_t>(sizeof(index));
+        } else {
+            Store<T>(block.local.At(at), found.value);
+            at += dst.size;
+        }
+        if (order == ReduceOrder::ORDER_VALUE_INDEX) {
+            StoreIndex<T>(block.local.At(at), found.index);
+            at += dst.size;
+        }
+        TouchWrite(block, to, at - to, call);
+    }
+}
+
+int64_t ResultBytes(AscendC::ReduceOrder order, int64_t size)
+{
+    switch (order) {
+        case AscendC::ReduceOrder::ORDER_ONLY_VALUE:
+            return size;
+        case AscendC::ReduceOrder::ORDER_ONLY_INDEX:
+            return static_cast<int64_t>(sizeof(uint32_t));
+        default:
+            return 2 * size;
+    }
+}
+
+template <typename T>
+void SumGroups(Block& block, int64_t group, const LocalView& dst, const LocalView& src, const Shape& shape,
+               const Stride& stride, int64_t dstStride, const Call& call)
+{
+    Repeat<T> loaded;
+    for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
+        LoadRepeat<T>(block, shape, src, repeat, stride, loaded, call);
+        const int64_t results = shape.perRepeat / group;
+        const int64_t to = dst.address + repeat * dstStride;
+        for (int64_t index = 0; index < results; ++index) {
+            Store<T>(block.local.At(to + index * dst.size), TreeSum<T>(loaded.values.data() + index * group, group));
+        }
+        TouchWrite(block, to, results * dst.size, call);
+    }
+}
+
+void UseSource(Block& block, const LocalView& src, const Shape& shape, const Stride& stride, const Call& call)
+{
+    CheckStride(block, {&src, "src", stride, true, false}, call);
+    block.Use(src, Extent(shape, src.size, stride), Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
+}
+
+constexpr int64_t kStrideLimit = 65535;
+
+}  // namespace
+
+void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const LocalView& tmp, const Lanes& lanes,
+            int64_t srcRepeatStride, bool withIndex, const Call& call)
+{
+    const Entry block(call);
+    const Shape shape = Resolve(*block, lanes, src.size, call);
+    if (shape.contiguous ? shape.total == 0 : HasNoRepeats(*block, shape.repeats, call)) {
+        return;
+    }
+    const Stride stride{1, srcRepeatStride, kStrideLimit, kStrideLimit};
+    UseSource(*block, src, shape, stride, call);
+    Charge(*block, shape, call);
+    const int64_t scratch = ScratchElements(shape, op, withIndex, src.size) * src.size;
+    block->Use(tmp, scratch, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "sharedTmpBuffer", call);
+    if (op != ReduceOp::kSum || !shape.contiguous) {
+        if (tmp.address < src.address + Extent(shape, src.size, stride) && src.address < tmp.address + scratch) {
+            block->Fail("overlap", Pipe::kVector, call,
+                        "sharedTmpBuffer and src overlap; give the instruction scratch of its own");
+        }
+        block->NoteUse(
+            {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
+    }
+    block->Use(dst, dst.size * (withIndex ? 2 : 1), Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
+    (src.dtype == Dtype::kHalf ? ReduceAll<half> : ReduceAll<float>)(*block, op, dst, src, shape, stride, withIndex,
+                                                                     call);
+}
+
+void ReduceRepeats(ReduceOp op, const LocalView& dst, const LocalView& src, const Lanes& lanes, int64_t dstRepeatStride,
+                   int64_t srcBlockStride, int64_t srcRepeatStride, AscendC::ReduceOrder order, const Call& call)
+{
+    const Entry block(call);
+    const Shape shape = Resolve(*block, lanes, src.size, call);
+    if (HasNoRepeats(*block, shape.repeats, call)) {
+        return;
+    }
+    const Stride stride{srcBlockStride, srcRepeatStride, kStrideLimit, kStrideLimit};
+    UseSource(*block, src, shape, stride, call);
+    Charge(*block, shape, call);
+    const int64_t bytes = ResultBytes(order, dst.size);
+    const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * bytes;
+    block->Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
+    RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
+    (src.dtype == Dtype::kHalf ? ReduceEach<half> : ReduceEach<float>)(*block, op, dst, src, shape, stride, dstStride,
+                                                                       order, call);
+}
+
+void ReduceGroups(int64_t group, const LocalView& dst, const LocalView& src, const Lanes& lanes,
+                  int64_t dstRepeatStride, int64_t srcBlockStride, int64_t srcRepeatStride, const Call& call)
+{
+    const Entry block(call);
+    const Shape shape = Resolve(*block, lanes, src.size, call);
+    if (HasNoRepeats(*block, shape.repeats, call)) {
+        return;
+    }
+    const Stride stride{srcBlockStride, srcRepeatStride, kStrideLimit, kStrideLimit};
+    UseSource(*block, src, shape, stride, call);
+    Charge(*block, shape, call);
+    const int64_t bytes = shape.perRepeat / group * dst.size;
+    const bool isBlock = group * src.size == kBlockBytes;  // whose results may lie at any element
+    const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * bytes;
+    block->Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite,
+               isBlock ? dst.size : kBlockBytes, "dst", call);
+    RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
+    (src.dtype == Dtype::kHalf ? SumGroups<half> : SumGroups<float>)(*block, group, dst, src, shape, stride, dstStride,
+                                                                     call);
+}
+
+void BroadcastBlocks(const LocalView& dst, const LocalView& src, int64_t repeats, const Stride& dstStride,
+                     const Call& call)
+{
+    const Entry block(call);
+    constexpr int64_t perRepeat = 8;
+    Field("repeatTime", repeats, 0, kMaxRepeats, call);
+    CheckStride(*block, {&dst, "dst", dstStride, false, true}, call);
+    if (HasNoRepeats(*block, repeats, call)) {
+        return;
+    }
+    const int64_t lastBlock = ((repeats - 1) * dstStride.repeat + (perRepeat - 1) * dstStride.block) * kBlockBytes;
+    block->Use(src, repeats * perRepeat * src.size, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
+    block->Use(dst, lastBlock + kBlockBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    RequireApart(*block, dst.address, lastBlock + kBlockBytes, src.address, repeats * perRepeat * src.size, "src",
+                 call);
+    block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
+    for (int64_t element = 0; element < repeats * perRepeat; ++element) {
+        const int64_t from = src.address + element * src.size;
+        const int64_t to =
+            dst.address +
+            (element / perRepeat * dstStride.repeat + element % perRepeat * dstStride.block) * kBlockBytes;
+        block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, from, src.size, "src", call});
+        for (int64_t offset = 0; offset < kBlockBytes; offset += src.size) {
+            std::memcpy(block->local.At(to + offset), block->local.At(from), static_cast<size_t>(src.size));
+        }
+        block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, to, kBlockBytes, "dst", call});
+    }
+}
+
+}  // namespace opforge::twin::kernel

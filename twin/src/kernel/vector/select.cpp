@@ -1,0 +1,223 @@
+// Comparisons to bits, and choices by bits.
+#include "kernel/vector/numbers.h"
+#include "kernel/vector/sweep.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+using AscendC::CMPMODE;
+using AscendC::SELMODE;
+
+constexpr int64_t kSelectScratchBytes = 8192;
+
+template <typename W>
+bool Holds(CMPMODE mode, W a, W b)
+{
+    switch (mode) {
+        case CMPMODE::LT:
+            return a < b;
+        case CMPMODE::GT:
+            return a > b;
+        case CMPMODE::EQ:
+            return a == b;
+        case CMPMODE::LE:
+            return a <= b;
+        case CMPMODE::GE:
+            return a >= b;
+        default:
+            return !(a == b);
+    }
+}
+
+void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
+{
+    block.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
+}
+
+/// All elements of the repeats count: on this architecture comparisons ignore the mask.
+Shape WholeRepeats(Block& block, const Lanes& lanes, const LocalView& src, const Call& call)
+{
+    Shape shape = Resolve(block, lanes, src.size, call);
+    if (shape.contiguous) {
+        Field("count * sizeof(T) modulo 256", shape.total * src.size % kRepeatBytes, 0, 0, call);
+        shape.repeats = shape.total / shape.perRepeat;
+        shape.contiguous = false;
+        shape.total = 0;
+    }
+    shape.active.clear();
+    shape.leading = shape.perRepeat;
+    return shape;
+}
+
+template <typename T>
+void CompareBits(Block& block, const LocalView* dst, const LocalView& src0, const LocalView* src1, uint64_t scalar,
+                 CMPMODE mode, const Shape& shape, const Stride& stride0, const Stride& stride1, const Call& call)
+{
+    const Computed<T> constant = ScalarOf<T>(scalar);
+    for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
+        for (int64_t lane = 0; lane < shape.perRepeat; ++lane) {
+            const int64_t at0 = src0.address + OffsetOf(repeat, lane, src0.size, stride0);
+            Touched(block, AccessKind::kRead, at0, src0.size, "src0", call);
+            Computed<T> other = constant;
+            if (src1 != nullptr) {
+                const int64_t at1 = src1->address + OffsetOf(repeat, lane, src1->size, stride1);
+                Touched(block, AccessKind::kRead, at1, src1->size, "src1", call);
+                other = Load<T>(block.local.At(at1));
+            }
+            const bool bit = Holds(mode, Load<T>(block.local.At(at0)), other);
+            const int64_t number = repeat * shape.perRepeat + lane;
+            uint8_t& byte = dst == nullptr ? block.compareMask[number / 8] : *block.local.At(dst->address + number / 8);
+            const auto flag = static_cast<uint8_t>(1U << (number % 8));
+            byte = static_cast<uint8_t>(bit ? byte | flag : byte & ~flag);
+        }
+        if (dst != nullptr) {
+            Touched(block, AccessKind::kWrite, dst->address + repeat * shape.perRepeat / 8, shape.perRepeat / 8, "dst",
+                    call);
+        }
+    }
+}
+
+void CompareAny(Block& block, const LocalView* dst, const LocalView& src0, const LocalView* src1, uint64_t scalar,
+                CMPMODE mode, const Lanes& lanes, const Stride& stride0, const Stride& stride1, const Call& call)
+{
+    if (src0.dtype == Dtype::kInt32 && mode != CMPMODE::EQ) {
+        block.Fail("compare_mode", Pipe::kVector, call, "int32_t can be compared with CMPMODE::EQ only");
+    }
+    const Shape shape = WholeRepeats(block, lanes, src0, call);
+    const bool isCount = lanes.form == Lanes::Form::kCount;
+    if (isCount ? shape.repeats == 0 : HasNoRepeats(block, shape.repeats, call)) {
+        return;
+    }
+    CheckStride(block, {&src0, "src0", stride0, true, false}, call);
+    block.Use(src0, Extent(shape, src0.size, stride0), Pipe::kVector, AccessKind::kRead, kBlockBytes, "src0", call);
+    if (src1 != nullptr) {
+        CheckStride(block, {src1, "src1", stride1, true, false}, call);
+        block.Use(*src1, Extent(shape, src1->size, stride1), Pipe::kVector, AccessKind::kRead, kBlockBytes, "src1",
+                  call);
+    }
+    block.hasCompareMask = block.hasCompareMask || dst == nullptr;
+    if (dst != nullptr) {
+        const int64_t bytes = shape.repeats * shape.perRepeat / 8;
+        block.Use(*dst, bytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+        RequireApart(block, dst->address, bytes, src0.address, Extent(shape, src0.size, stride0), "src0", call);
+        if (src1 != nullptr) {
+            RequireApart(block, dst->address, bytes, src1->address, Extent(shape, src1->size, stride1), "src1", call);
+        }
+    }
+    Charge(block, shape, call);
+    const auto run = src0.dtype == Dtype::kHalf    ? CompareBits<half>
+                     : src0.dtype == Dtype::kFloat ? CompareBits<float>
+                                                   : CompareBits<int32_t>;
+    run(block, dst, src0, src1, scalar, mode, shape, stride0, stride1, call);
+}
+
+/// Where the bits of the next dense run of elements are.
+struct Choice {
+    Block* block;
+    const LocalView* mask;  ///< null: the CMPMASK register
+    bool sameForEveryRepeat;
+    int64_t perRepeat;
+    bool isScalar;
+    const Call* call;
+    mutable int64_t done;
+};
+
+template <typename T>
+void ChooseBody(uint8_t* const* operands, int64_t count, uint64_t scalar, const void* context)
+{
+    const Choice& choice = *static_cast<const Choice*>(context);
+    for (int64_t index = 0; index < count; ++index, ++choice.done) {
+        const int64_t bit = choice.sameForEveryRepeat ? choice.done % choice.perRepeat : choice.done;
+        const uint8_t* bits = choice.block->compareMask.data() + bit / 8;
+        if (choice.mask != nullptr) {
+            const int64_t byte = choice.mask->address + bit / 8;
+            Touched(*choice.block, AccessKind::kRead, byte, 1, "selMask", *choice.call);
+            bits = choice.block->local.At(byte);
+        }
+        const int64_t offset = index * static_cast<int64_t>(sizeof(T));
+        uint64_t other = scalar;
+        if (!choice.isScalar) {
+            std::memcpy(&other, operands[2] + offset, sizeof(T));
+        }
+        const bool takesFirst = (*bits >> (bit % 8) & 1U) != 0;
+        std::memmove(operands[0] + offset, takesFirst ? operands[1] + offset : reinterpret_cast<uint8_t*>(&other),
+                     sizeof(T));
+    }
+}
+
+}  // namespace
+
+void CompareTensors(const LocalView& dst, const LocalView& src0, const LocalView& src1, CMPMODE mode,
+                    const Lanes& lanes, const Stride& src0Stride, const Stride& src1Stride, const Call& call)
+{
+    const Entry block(call);
+    CompareAny(*block, &dst, src0, &src1, 0, mode, lanes, src0Stride, src1Stride, call);
+}
+
+void CompareToRegister(const LocalView& src0, const LocalView& src1, CMPMODE mode, const Lanes& lanes,
+                       const Stride& src0Stride, const Stride& src1Stride, const Call& call)
+{
+    const Entry block(call);
+    CompareAny(*block, nullptr, src0, &src1, 0, mode, lanes, src0Stride, src1Stride, call);
+}
+
+void CompareWithScalar(const LocalView& dst, const LocalView& src, uint64_t scalar, CMPMODE mode, const Lanes& lanes,
+                       const Stride& srcStride, const Call& call)
+{
+    const Entry block(call);
+    CompareAny(*block, &dst, src, nullptr, scalar, mode, lanes, srcStride, {}, call);
+}
+
+void ChooseByRegister(const LocalView& dst, const LocalView& src0, const LocalView& src1, int64_t repeats,
+                      const Stride& dstStride, const Stride& src0Stride, const Stride& src1Stride, const Call& call)
+{
+    const Entry block(call);
+    if (!block->hasCompareMask) {
+        block->Fail("select_mode", Pipe::kVector, call,
+                    "no Compare has filled the CMPMASK register; call Compare(src0, src1, mode, mask, repeatParams) "
+                    "before");
+    }
+    const Shape shape = Resolve(*block, Lanes::Leading<false>(0, repeats), dst.size, call);
+    const Choice choice{&*block, nullptr, true, shape.perRepeat, false, &call, 0};
+    Sweep(*block, shape,
+          {{&dst, "dst", dstStride, false, true},
+           {&src0, "src0", src0Stride, true, false},
+           {&src1, "src1", src1Stride, true, false}},
+          dst.size == 2 ? ChooseBody<half> : ChooseBody<float>, 0, &choice, false, call);
+}
+
+void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, const LocalView* src1, uint64_t scalar,
+            SELMODE mode, const Lanes& lanes, const Stride& dstStride, const Stride& src0Stride,
+            const Stride& src1Stride, const Call& call)
+{
+    const Entry block(call);
+    if ((mode == SELMODE::VSEL_TENSOR_SCALAR_MODE) != (src1 == nullptr)) {
+        block->Fail("select_mode", Pipe::kVector, call,
+                    "a scalar src1 needs VSEL_TENSOR_SCALAR_MODE, a tensor one of the other two modes");
+    }
+    const bool isPerInstruction = mode == SELMODE::VSEL_CMPMASK_SPR;
+    const int64_t room = block->local.UnifiedBuffer().Left();
+    if (!isPerInstruction && room < kSelectScratchBytes) {
+        block->Fail("no_scratch", Pipe::kVector, call,
+                    Text("this mode of Select uses the last ", kSelectScratchBytes, " bytes of the unified buffer, ",
+                         room, " are free; allocate less"));
+    }
+    const Shape shape = Resolve(*block, lanes, dst.size, call);
+    const int64_t elements = shape.contiguous ? shape.total : shape.repeats * shape.leading;
+    if (shape.contiguous ? elements == 0 : HasNoRepeats(*block, shape.repeats, call)) {
+        return;
+    }
+    const int64_t bits = isPerInstruction ? std::min(elements, shape.perRepeat) : elements;
+    block->Use(mask, (bits + 7) / 8, Pipe::kVector, AccessKind::kRead, kBlockBytes, "selMask", call);
+    RequireApart(*block, dst.address, Extent(shape, dst.size, dstStride), mask.address, (bits + 7) / 8, "selMask",
+                 call);
+    const Choice choice{&*block, &mask, isPerInstruction, shape.perRepeat, src1 == nullptr, &call, 0};
+    std::vector<Operand> operands{{&dst, "dst", dstStride, false, true}, {&src0, "src0", src0Stride, true, false}};
+    if (src1 != nullptr) {
+        operands.push_back({src1, "src1", src1Stride, true, false});
+    }
+    Sweep(*block, shape, operands, dst.size == 2 ? ChooseBody<half> : ChooseBody<float>, scalar, &choice, false, call);
+}
+
+}  // namespace opforge::twin::kernel

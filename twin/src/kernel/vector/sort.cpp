@@ -1,0 +1,261 @@
+// Sort32, merges of sorted lists, and what takes their entries apart.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "kernel/vector/numbers.h"
+#include "kernel/vector/sweep.h"
+#include "kernel/timing/time_model.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr int64_t kEntryBytes = 8;
+constexpr int64_t kIndexAt = 4;
+constexpr int64_t kPerRepeat = 32;
+constexpr int64_t kMaxListLength = 4095;
+constexpr size_t kLists = 4;
+
+struct SortEntry {
+    float value;
+    std::array<uint8_t, kEntryBytes> bytes;
+};
+
+float ValueAt(const uint8_t* from, Dtype dtype)
+{
+    return dtype == Dtype::kHalf ? Load<half>(from) : Load<float>(from);
+}
+
+void RequireNumber(Block& block, float value, const Call& call)
+{
+    if (std::isnan(value)) {
+        block.Fail("sort_nan", Pipe::kVector, call,
+                   "a value is NaN, for which the order is not defined; replace NaN before, pad with -inf");
+    }
+}
+
+void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
+{
+    block.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
+}
+
+/// Entries [first, first + count) of a list.
+std::vector<SortEntry> ReadEntries(Block& block, const LocalView& list, int64_t first, int64_t count, const Call& call)
+{
+    std::vector<SortEntry> entries(static_cast<size_t>(count));
+    int64_t at = list.address + first * kEntryBytes;
+    Touched(block, AccessKind::kRead, at, count * kEntryBytes, "src", call);
+    for (SortEntry& entry : entries) {
+        std::copy_n(block.local.At(at), kEntryBytes, entry.bytes.begin());
+        entry.value = ValueAt(entry.bytes.data(), list.dtype);
+        RequireNumber(block, entry.value, call);
+        at += kEntryBytes;
+    }
+    return entries;
+}
+
+void RequireDescending(Block& block, const std::vector<SortEntry>& entries, size_t list, const Call& call)
+{
+    const auto rises = std::adjacent_find(entries.begin(), entries.end(),
+                                          [](const SortEntry& a, const SortEntry& b) { return a.value < b.value; });
+    if (rises != entries.end()) {
+        block.Fail("sort_order", Pipe::kVector, call,
+                   Text("list ", list + 1, " is not in descending order: entry ", rises - entries.begin(), " is ",
+                        rises->value, ", the next one ", (rises + 1)->value,
+                        "; a merge takes lists that Sort32 or another merge has made"));
+    }
+}
+
+int64_t WriteEntry(Block& block, int64_t to, const SortEntry& entry)
+{
+    std::copy(entry.bytes.begin(), entry.bytes.end(), block.local.At(to));
+    return to + kEntryBytes;
+}
+
+/// Checks the lists of a merge; returns how many there are.
+size_t CheckMerge(Block& block, const LocalView& dst, const ListMerge& merge, const Call& call)
+{
+    if (merge.validBits != 3 && merge.validBits != 7 && merge.validBits != 15) {
+        block.Fail("field_range", Pipe::kVector, call,
+                   Text("validBit is ", merge.validBits, ", expected 3, 7 or 15: the first 2, 3 or 4 lists"));
+    }
+    const size_t lists = merge.validBits == 3 ? 2 : merge.validBits == 7 ? 3 : 4;
+    const int64_t repeats = Field("repeatTimes", merge.repeats, 0, kMaxRepeats, call);
+    int64_t total = 0;
+    for (size_t list = 0; list < lists; ++list) {
+        total += Field("elementLengths", merge.lengths[list], 0, kMaxListLength, call);
+    }
+    const LocalView& first = *merge.lists[0];
+    for (size_t list = 0; repeats > 1 && list < kLists; ++list) {
+        const bool isBehind =
+            merge.lists[list]->address == first.address + static_cast<int64_t>(list) * merge.lengths[0] * kEntryBytes;
+        if (lists != kLists || merge.suspends || merge.lengths[list] != merge.lengths[0] || !isBehind) {
+            block.Fail("field_range", Pipe::kVector, call,
+                       Text("repeatTimes is ", repeats,
+                            ", which needs four lists of equal length one behind the other, validBit 15 and no "
+                            "suspension"));
+        }
+    }
+    const int64_t dstEnd = dst.address + repeats * total * kEntryBytes;
+    for (size_t list = 0; list < lists && repeats > 0; ++list) {
+        const LocalView& source = *merge.lists[list];
+        const int64_t bytes = ((repeats - 1) * total + merge.lengths[list]) * kEntryBytes;
+        block.Use(source, bytes, Pipe::kVector, AccessKind::kRead, kEntryBytes, "src", call);
+        if (source.address < dstEnd && dst.address < source.address + bytes) {
+            block.Fail("overlap", Pipe::kVector, call,
+                       Text("dst and list ", list + 1, " overlap; merge to another buffer"));
+        }
+    }
+    block.Use(dst, repeats * total * kEntryBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    return lists;
+}
+
+}  // namespace
+
+void SortRepeats(const LocalView& dst, const LocalView& values, const LocalView& indices, int64_t repeats,
+                 const Call& call)
+{
+    const Entry block(call);
+    Field("repeatTime", repeats, 0, kMaxRepeats, call);
+    if (HasNoRepeats(*block, repeats, call)) {
+        return;
+    }
+    const int64_t valueBytes = kPerRepeat * values.size;
+    const int64_t indexBytes = kPerRepeat * kIndexAt;
+    block->Use(values, repeats * valueBytes, Pipe::kVector, AccessKind::kRead, valueBytes, "src0", call);
+    block->Use(indices, repeats * indexBytes, Pipe::kVector, AccessKind::kRead, indexBytes, "src1", call);
+    block->Use(dst, repeats * kRepeatBytes, Pipe::kVector, AccessKind::kWrite, kRepeatBytes, "dst", call);
+    RequireApart(*block, dst.address, repeats * kRepeatBytes, values.address, repeats * valueBytes, "src0", call);
+    RequireApart(*block, dst.address, repeats * kRepeatBytes, indices.address, repeats * indexBytes, "src1", call);
+    block->timeline.RunVector(static_cast<double>(repeats) * time_model::kSort32CyclesPerRepeat, call);
+    Touched(*block, AccessKind::kRead, values.address, repeats * valueBytes, "src0", call);
+    Touched(*block, AccessKind::kRead, indices.address, repeats * indexBytes, "src1", call);
+    for (int64_t repeat = 0; repeat < repeats; ++repeat) {
+        std::array<SortEntry, kPerRepeat> entries{};
+        for (int64_t lane = 0; lane < kPerRepeat; ++lane) {
+            SortEntry& entry = entries[static_cast<size_t>(lane)];
+            const int64_t number = repeat * kPerRepeat + lane;
+            const uint8_t* value = block->local.At(values.address + number * values.size);
+            entry.value = ValueAt(value, values.dtype);
+            RequireNumber(*block, entry.value, call);
+            std::copy_n(value, values.size, entry.bytes.begin());
+            std::copy_n(block->local.At(indices.address + number * kIndexAt), kIndexAt, entry.bytes.begin() + kIndexAt);
+        }
+        std::stable_sort(entries.begin(), entries.end(),
+                         [](const SortEntry& a, const SortEntry& b) { return a.value > b.value; });
+        int64_t to = dst.address + repeat * kRepeatBytes;
+        for (const SortEntry& entry : entries) {
+            to = WriteEntry(*block, to, entry);
+        }
+    }
+    Touched(*block, AccessKind::kWrite, dst.address, repeats * kRepeatBytes, "dst", call);
+}
+
+void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call)
+{
+    const Entry block(call);
+    const size_t lists = CheckMerge(*block, dst, merge, call);
+    if (HasNoRepeats(*block, merge.repeats, call)) {
+        return;
+    }
+    int64_t to = dst.address;
+    for (int64_t repeat = 0; repeat < merge.repeats; ++repeat) {
+        std::array<std::vector<SortEntry>, kLists> entries;
+        std::array<size_t, kLists> taken{};
+        int64_t left = 0;
+        for (size_t list = 0; list < lists; ++list) {
+            entries[list] =
+                ReadEntries(*block, *merge.lists[list], repeat * merge.lengths[0] * static_cast<int64_t>(kLists),
+                            merge.lengths[list], call);
+            RequireDescending(*block, entries[list], list, call);
+            left += merge.lengths[list];
+        }
+        for (bool isSuspended = false; left > 0 && !isSuspended; --left) {
+            size_t best = kLists;
+            for (size_t list = 0; list < lists; ++list) {
+                const bool hasMore = taken[list] < entries[list].size();
+                if (hasMore &&
+                    (best == kLists || entries[list][taken[list]].value > entries[best][taken[best]].value)) {
+                    best = list;
+                }
+            }
+            to = WriteEntry(*block, to, entries[best][taken[best]++]);
+            isSuspended = merge.suspends && taken[best] == entries[best].size();
+        }
+        for (size_t list = 0; list < kLists; ++list) {
+            block->mergedCounts[list] = static_cast<uint16_t>(taken[list]);
+        }
+    }
+    const int64_t written = to - dst.address;
+    block->timeline.RunVector(static_cast<double>(written / kEntryBytes) * time_model::kMrgsortCyclesPerElement, call);
+    Touched(*block, AccessKind::kWrite, dst.address, written, "dst", call);
+}
+
+void MergedCounts(uint16_t* counts, const Call& call)
+{
+    const Entry block(call);
+    std::copy(block->mergedCounts.begin(), block->mergedCounts.end(), counts);
+    block->OrderInside(Pipe::kVector, Pipe::kScalar);  // the counts come out of a register of the vector unit
+}
+
+void MergeRepeats(const LocalView& dst, const LocalView& scratch, int64_t repeats, const Call& call)
+{
+    const Entry block(call);
+    if (repeats < 2) {
+        return;
+    }
+    const int64_t count = repeats * kPerRepeat;
+    const int64_t bytes = count * kEntryBytes;
+    if (scratch.address < dst.address + bytes && dst.address < scratch.address + bytes) {
+        block->Fail("overlap", Pipe::kVector, call, "dst and tmp overlap; merge by way of another buffer");
+    }
+    block->Use(scratch, bytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "tmp", call);
+    block->PassBarrier(Pipe::kVector);  // the API waits for its own instructions
+    std::vector<SortEntry> entries = ReadEntries(*block, dst, 0, count, call);
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const SortEntry& a, const SortEntry& b) { return a.value > b.value; });
+    int64_t to = dst.address;
+    for (const SortEntry& entry : entries) {
+        to = WriteEntry(*block, to, entry);
+    }
+    int64_t rounds = 0;
+    for (int64_t lists = repeats; lists > 1; lists = (lists + 3) / 4) {
+        ++rounds;
+    }
+    block->timeline.RunVector(static_cast<double>(rounds * count) * time_model::kMrgsortCyclesPerElement, call);
+    Touched(*block, AccessKind::kWrite, scratch.address, bytes, "tmp", call);
+    Touched(*block, AccessKind::kWrite, dst.address, bytes, "dst", call);
+    block->local.Poison(scratch.address, bytes);
+}
+
+void SplitEntries(const LocalView& values, const LocalView& indices, const LocalView& sorted, int64_t repeats,
+                  const Call& call)
+{
+    const Entry block(call);
+    Field("repeatTime", repeats, 0, kMaxRepeats, call);
+    if (HasNoRepeats(*block, repeats, call)) {
+        return;
+    }
+    const int64_t count = repeats * kPerRepeat;
+    // For half the device also fills the second half of twice as many indices.
+    const int64_t indexRoom = count * kIndexAt * (values.dtype == Dtype::kHalf ? 2 : 1);
+    block->Use(sorted, count * kEntryBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "sorted", call);
+    block->Use(values, count * values.size, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dstValue", call);
+    block->Use(indices, indexRoom, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dstIndex", call);
+    RequireApart(*block, values.address, count * values.size, sorted.address, count * kEntryBytes, "sorted", call);
+    RequireApart(*block, indices.address, indexRoom, sorted.address, count * kEntryBytes, "sorted", call);
+    block->timeline.RunVector(2.0 * static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
+    Touched(*block, AccessKind::kRead, sorted.address, count * kEntryBytes, "sorted", call);
+    for (int64_t entry = 0; entry < count; ++entry) {
+        const uint8_t* from = block->local.At(sorted.address + entry * kEntryBytes);
+        std::copy_n(from, values.size, block->local.At(values.address + entry * values.size));
+        std::copy_n(from + kIndexAt, kIndexAt, block->local.At(indices.address + entry * kIndexAt));
+    }
+    Touched(*block, AccessKind::kWrite, values.address, count * values.size, "dstValue", call);
+    Touched(*block, AccessKind::kWrite, indices.address, indexRoom, "dstIndex", call);
+    block->local.Poison(indices.address + count * kIndexAt, indexRoom - count * kIndexAt);
+}
+
+}  // namespace opforge::twin::kernel

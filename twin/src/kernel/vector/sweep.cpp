@@ -1,0 +1,403 @@
+#include "kernel/vector/sweep.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "kernel/timing/time_model.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr int64_t kMaxOperands = 4;
+constexpr int64_t kMaxPerRepeat = 256;
+constexpr int64_t kMaxCount = 2147483647;
+
+int64_t CeilDiv(int64_t value, int64_t unit)
+{
+    return (value + unit - 1) / unit;
+}
+
+void ResolveCounter(Shape& shape, uint64_t count, Block& block, const Call& call)
+{
+    if (count > static_cast<uint64_t>(kMaxCount)) {
+        block.Fail("mask_range", Pipe::kVector, call,
+                   Text("in counter mode the mask is a count, got ", count, ", expected at most ", kMaxCount));
+    }
+    shape.total = static_cast<int64_t>(count);
+    shape.repeats = CeilDiv(shape.total, shape.perRepeat);
+    shape.leading = shape.perRepeat;
+}
+
+void ResolveBits(Shape& shape, uint64_t low, uint64_t high, Block& block, const Call& call)
+{
+    const bool fits = shape.perRepeat > 64    ? true
+                      : shape.perRepeat == 64 ? high == 0
+                                              : (high == 0 && low >> shape.perRepeat == 0);
+    if (!fits || (low == 0 && high == 0)) {
+        block.Fail("mask_range", Pipe::kVector, call,
+                   fits ? Text("the bit mask is empty; leave the instruction out")
+                        : Text("the bit mask has bits beyond the ", shape.perRepeat,
+                               " elements of a repeat; clear them, the second word is for 2-byte types only"));
+    }
+    for (int32_t element = 0; element < std::min<int64_t>(shape.perRepeat, 128); ++element) {
+        if (((element < 64 ? low >> element : high >> (element - 64)) & 1U) != 0) {
+            shape.active.push_back(element);
+        }
+    }
+    const auto count = static_cast<int64_t>(shape.active.size());
+    shape.leading = count;
+    if (shape.active.back() == count - 1) {
+        shape.active.clear();
+    }
+}
+
+void SetRegister(Block& block, uint64_t low, uint64_t high)
+{
+    block.maskLow = low;
+    block.maskHigh = high;
+}
+
+bool IsDense(const Operand& operand, const Shape& shape)
+{
+    return shape.active.empty() && (operand.stride.block == 1 || shape.leading * operand.view->size <= kBlockBytes);
+}
+
+/// All repeats of all operands lie behind one another without holes: one long run.
+bool IsOneRun(const Shape& shape, const std::vector<Operand>& operands)
+{
+    return shape.active.empty() && shape.leading == shape.perRepeat &&
+           std::all_of(operands.begin(), operands.end(), [&](const Operand& operand) {
+               const int64_t natural = shape.perRepeat * operand.view->size / kBlockBytes;
+               return operand.stride.block == 1 && (operand.stride.repeat == natural || shape.repeats == 1);
+           });
+}
+
+void TouchOperand(Block& block, const Operand& operand, int64_t offset, int64_t bytes, AccessKind kind,
+                  const Call& call)
+{
+    block.Touch({Pipe::kVector, Memory::kOnChip, kind, operand.view->address + offset, bytes, operand.name, call});
+}
+
+void TouchRun(Block& block, const std::vector<Operand>& operands, const int64_t* offsets, int64_t count,
+              const Call& call)
+{
+    for (size_t index = operands.size(); index-- > 0;) {
+        const Operand& operand = operands[index];
+        if (operand.isRead) {
+            TouchOperand(block, operand, offsets[index], count * operand.view->size, AccessKind::kRead, call);
+        }
+    }
+    for (size_t index = 0; index < operands.size(); ++index) {
+        if (operands[index].isWritten) {
+            TouchOperand(block, operands[index], offsets[index], count * operands[index].view->size, AccessKind::kWrite,
+                         call);
+        }
+    }
+}
+
+/// Repeats whose elements are scattered: collect, compute, spread.
+void SweepScattered(Block& block, const Shape& shape, const std::vector<Operand>& operands, int64_t repeat,
+                    int64_t count, Body body, uint64_t scalar, const void* context, const Call& call)
+{
+    alignas(kBlockBytes) std::array<std::array<uint8_t, kMaxPerRepeat * 8>, kMaxOperands> dense;
+    std::array<uint8_t*, kMaxOperands> pointers{};
+    for (size_t index = 0; index < operands.size(); ++index) {
+        const Operand& operand = operands[index];
+        pointers[index] = dense[index].data();
+        if (!operand.isRead) {
+            continue;
+        }
+        for (int64_t lane = 0; lane < count; ++lane) {
+            const int64_t element = shape.active.empty() ? lane : shape.active[static_cast<size_t>(lane)];
+            const int64_t offset = OffsetOf(repeat, element, operand.view->size, operand.stride);
+            TouchOperand(block, operand, offset, operand.view->size, AccessKind::kRead, call);
+            std::memcpy(pointers[index] + lane * operand.view->size, block.local.At(operand.view->address + offset),
+                        static_cast<size_t>(operand.view->size));
+        }
+    }
+    body(pointers.data(), count, scalar, context);
+    for (size_t index = 0; index < operands.size(); ++index) {
+        const Operand& operand = operands[index];
+        if (!operand.isWritten) {
+            continue;
+        }
+        for (int64_t lane = 0; lane < count; ++lane) {
+            const int64_t element = shape.active.empty() ? lane : shape.active[static_cast<size_t>(lane)];
+            const int64_t offset = OffsetOf(repeat, element, operand.view->size, operand.stride);
+            TouchOperand(block, operand, offset, operand.view->size, AccessKind::kWrite, call);
+            std::memcpy(block.local.At(operand.view->address + offset), pointers[index] + lane * operand.view->size,
+                        static_cast<size_t>(operand.view->size));
+        }
+    }
+}
+
+/// 32-byte blocks of the unified buffer that one repeat of an operand uses, relative to its address.
+void BlocksOf(const Shape& shape, int64_t repeat, const Operand& operand, std::vector<int64_t>& blocks)
+{
+    blocks.clear();
+    const int64_t count = shape.Count(repeat);
+    const int64_t size = operand.view->size;
+    for (int64_t lane = 0; lane < count; ++lane) {
+        const int64_t element = shape.active.empty() ? lane : shape.active[static_cast<size_t>(lane)];
+        const int64_t at = (operand.view->address + OffsetOf(repeat, element, size, operand.stride)) / kBlockBytes;
+        if (blocks.empty() || blocks.back() != at) {
+            blocks.push_back(at);
+        }
+    }
+}
+
+/// In place means exactly in place, and no repeat may read what an earlier one wrote.
+void CheckOverlap(Block& block, const Shape& shape, const Operand& dst, const Operand& src, const Call& call)
+{
+    std::vector<int32_t> writtenBy(static_cast<size_t>(block.local.Bytes() / kBlockBytes), -1);
+    std::vector<int64_t> dstBlocks;
+    std::vector<int64_t> srcBlocks;
+    for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
+        BlocksOf(shape, repeat, src, srcBlocks);
+        BlocksOf(shape, repeat, dst, dstBlocks);
+        const bool inPlace = OffsetOf(repeat, 0, dst.view->size, dst.stride) + dst.view->address ==
+                                 OffsetOf(repeat, 0, src.view->size, src.stride) + src.view->address &&
+                             dstBlocks == srcBlocks;
+        for (const int64_t at : srcBlocks) {
+            const bool isOld = writtenBy[static_cast<size_t>(at)] >= 0;
+            const bool isOwn = !inPlace && std::find(dstBlocks.begin(), dstBlocks.end(), at) != dstBlocks.end();
+            if (isOld || isOwn) {
+                block.Fail("overlap", Pipe::kVector, call,
+                           Text("dst and ", src.name, " overlap: repeat ", repeat,
+                                " reads bytes at unified buffer address ", at * kBlockBytes,
+                                isOld ? " that an earlier repeat has written"
+                                      : " that it also writes, but not in the same place",
+                                "; use the same tensor with the same strides, or another buffer"));
+            }
+        }
+        for (const int64_t at : dstBlocks) {
+            writtenBy[static_cast<size_t>(at)] = static_cast<int32_t>(repeat);
+        }
+    }
+}
+
+/// Whether a repeat of an operand may begin before the last element of the one before it.
+bool Folds(const Shape& shape, const Operand& operand)
+{
+    const int64_t last = shape.active.empty() ? shape.Count(0) - 1 : shape.active.back();
+    return !shape.contiguous && shape.repeats > 1 &&
+           operand.stride.repeat * kBlockBytes <= OffsetOf(0, last, operand.view->size, operand.stride);
+}
+
+void CheckOverlaps(Block& block, const Shape& given, const std::vector<Operand>& operands, bool accumulates,
+                   const Call& call)
+{
+    const Operand& dst = operands.front();
+    Shape shape = given;
+    std::vector<Operand> spread = operands;
+    if (given.contiguous) {
+        shape.repeats = CeilDiv(given.total, given.perRepeat);
+        shape.leading = given.perRepeat;
+        for (Operand& operand : spread) {
+            operand.stride = {1, given.perRepeat * operand.view->size / kBlockBytes, 255, 255};
+        }
+    }
+    for (size_t index = 1; index < operands.size(); ++index) {
+        const Operand& src = operands[index];
+        const int64_t dstEnd = dst.view->address + Extent(given, dst.view->size, dst.stride);
+        const int64_t srcEnd = src.view->address + Extent(given, src.view->size, src.stride);
+        if (dst.view->address >= srcEnd || src.view->address >= dstEnd) {
+            continue;
+        }
+        const bool sameLayout = dst.view->address == src.view->address && dst.view->size == src.view->size &&
+                                dst.stride.block == src.stride.block && dst.stride.repeat == src.stride.repeat;
+        if (sameLayout && !Folds(given, dst)) {
+            continue;
+        }
+        const bool isAccumulator = accumulates && index == 2 && dst.view->address == src.view->address &&
+                                   (dst.stride.repeat == 0 || src.stride.repeat == 0);
+        if (!isAccumulator) {
+            CheckOverlap(block, shape, spread.front(), spread[index], call);
+        }
+    }
+}
+
+}  // namespace
+
+int64_t Shape::Count(int64_t repeat) const
+{
+    if (contiguous) {
+        return std::min(perRepeat, total - repeat * perRepeat);
+    }
+    return total > 0 ? std::min(leading, total - repeat * perRepeat) : leading;
+}
+
+int64_t OffsetOf(int64_t repeat, int64_t element, int64_t size, const Stride& stride)
+{
+    const int64_t perBlock = kBlockBytes / size;
+    return (repeat * stride.repeat + element / perBlock * stride.block) * kBlockBytes + element % perBlock * size;
+}
+
+int64_t Extent(const Shape& shape, int64_t size, const Stride& stride)
+{
+    if (shape.contiguous) {
+        return shape.total * size;
+    }
+    int64_t extent = 0;
+    for (const int64_t repeat : {int64_t{0}, shape.repeats - 2, shape.repeats - 1}) {
+        if (repeat < 0 || repeat >= shape.repeats) {
+            continue;
+        }
+        const int64_t last = shape.active.empty() ? shape.Count(repeat) - 1 : shape.active.back();
+        extent = std::max(extent, OffsetOf(repeat, last, size, stride) + size);
+    }
+    return extent;
+}
+
+Shape Resolve(Block& block, const Lanes& lanes, int64_t widest, const Call& call)
+{
+    Shape shape;
+    shape.perRepeat = kRepeatBytes / widest;
+    if (lanes.form == Lanes::Form::kCount) {
+        const auto count = static_cast<int64_t>(lanes.low);
+        shape.contiguous = true;
+        shape.total = Field("count", count, 0, kMaxCount, call);
+        shape.leading = shape.total;
+        // The count form sets mask and mode for itself and leaves the defaults behind.
+        block.counterMode = false;
+        SetRegister(block, ~uint64_t{0}, ~uint64_t{0});
+        return shape;
+    }
+    shape.repeats = Field("repeatTime", lanes.repeats, 0, kMaxRepeats, call);
+    if (block.counterMode) {
+        ResolveCounter(shape, lanes.form == Lanes::Form::kRegister ? block.maskLow : lanes.low, block, call);
+    } else if (lanes.form == Lanes::Form::kLeading) {
+        if (lanes.low < 1 || lanes.low > static_cast<uint64_t>(shape.perRepeat)) {
+            block.Fail("mask_range", Pipe::kVector, call,
+                       Text("mask is ", static_cast<int64_t>(lanes.low), ", expected 1..", shape.perRepeat,
+                            " elements of a repeat; take more repeats, or the count form"));
+        }
+        shape.leading = static_cast<int64_t>(lanes.low);
+        const uint64_t all = ~uint64_t{0};
+        SetRegister(block, shape.leading >= 64 ? all : all >> (64 - shape.leading),
+                    shape.leading > 64 ? all >> (128 - std::min<int64_t>(shape.leading, 128)) : 0);
+    } else if (lanes.form == Lanes::Form::kBits) {
+        ResolveBits(shape, lanes.low, lanes.high, block, call);
+        SetRegister(block, lanes.low, lanes.high);
+    } else {
+        const uint64_t high = shape.perRepeat > 64 ? block.maskHigh : 0;
+        ResolveBits(shape, block.maskLow, high, block, call);
+    }
+    return shape;
+}
+
+void CheckStride(Block& block, const Operand& operand, const Call& call)
+{
+    const auto check = [&](const char* what, int64_t value, int64_t limit) {
+        if (value < 0 || value > limit) {
+            block.Fail("field_range", Pipe::kVector, call,
+                       Text(what, " stride of ", operand.name, " is ", value, " blocks of 32 bytes, expected 0..",
+                            limit, "; the device does not check it; go over the rows in several instructions"));
+        }
+    };
+    check("block", operand.stride.block, operand.stride.blockLimit);
+    check("repeat", operand.stride.repeat, operand.stride.repeatLimit);
+}
+
+void Charge(Block& block, const Shape& shape, const Call& call)
+{
+    const double each = shape.isSlow ? time_model::kVectorSlowCyclesPerRepeat : time_model::kVectorCyclesPerRepeat;
+    block.timeline.RunVector(static_cast<double>(shape.Repeats()) * each, call);
+}
+
+void RequireApart(Block& block, int64_t dst, int64_t dstBytes, int64_t src, int64_t srcBytes, const char* name,
+                  const Call& call)
+{
+    if (dst < src + srcBytes && src < dst + dstBytes) {
+        block.Fail("overlap", Pipe::kVector, call,
+                   Text("dst and ", name, " overlap: bytes [", std::max(dst, src) - dst, ", ",
+                        std::min(dst + dstBytes, src + srcBytes) - dst, ") from the start of dst on are read as ", name,
+                        "; the instruction does not work in place, write to another buffer"));
+    }
+}
+
+void RequireResultsApart(Block& block, const Shape& shape, const LocalView& dst, int64_t bytes, int64_t pitch,
+                         const Operand& src, const Call& call)
+{
+    const int64_t dstEnd = dst.address + (shape.repeats - 1) * pitch + bytes;
+    if (dst.address >= src.view->address + Extent(shape, src.view->size, src.stride) || src.view->address >= dstEnd) {
+        return;
+    }
+    std::vector<bool> isRead(LocalMemory::kUnifiedBufferBytes / kBlockBytes);
+    std::vector<int64_t> blocks;
+    for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
+        BlocksOf(shape, repeat, src, blocks);
+        for (const int64_t at : blocks) {
+            isRead[static_cast<size_t>(at)] = true;
+        }
+    }
+    for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
+        const int64_t begin = dst.address + repeat * pitch;
+        for (int64_t at = begin / kBlockBytes; at * kBlockBytes < begin + bytes; ++at) {
+            if (isRead[static_cast<size_t>(at)]) {
+                block.Fail("overlap", Pipe::kVector, call,
+                           Text("dst and ", src.name, " overlap: the result of repeat ", repeat,
+                                " lies in a block of 32 bytes that the instruction reads; write to another buffer"));
+            }
+        }
+    }
+}
+
+bool HasNoRepeats(Block& block, int64_t repeats, const Call& call)
+{
+    if (repeats == 0) {
+        block.Warn("no_effect", Pipe::kVector, call, "the repeat count is 0: the instruction does nothing");
+    }
+    return repeats == 0;
+}
+
+void Sweep(Block& block, const Shape& shape, std::vector<Operand> operands, Body body, uint64_t scalar,
+           const void* context, bool accumulates, const Call& call)
+{
+    if (shape.contiguous ? shape.total == 0 : HasNoRepeats(block, shape.repeats, call)) {
+        return;
+    }
+    for (const Operand& operand : operands) {
+        CheckStride(block, operand, call);
+        if (!shape.contiguous && operand.isWritten && operand.stride.block == 0 &&
+            shape.leading * operand.view->size > kBlockBytes) {
+            block.Fail("field_range", Pipe::kVector, call,
+                       Text("block stride of ", operand.name, " is 0: blocks of a repeat would overwrite each other"));
+        }
+        const int64_t extent = Extent(shape, operand.view->size, operand.stride);
+        if (operand.isRead) {
+            block.Use(*operand.view, extent, Pipe::kVector, AccessKind::kRead, kBlockBytes, operand.name, call);
+        }
+        if (operand.isWritten) {
+            block.Use(*operand.view, extent, Pipe::kVector, AccessKind::kWrite, kBlockBytes, operand.name, call);
+        }
+    }
+    if (block.launch.options.strict) {
+        CheckOverlaps(block, shape, operands, accumulates, call);
+    }
+    Charge(block, shape, call);
+    std::array<int64_t, kMaxOperands> offsets{};
+    std::array<uint8_t*, kMaxOperands> pointers{};
+    const bool isOneRun = shape.contiguous || IsOneRun(shape, operands);
+    const bool isDense =
+        std::all_of(operands.begin(), operands.end(), [&](const Operand& operand) { return IsDense(operand, shape); });
+    for (int64_t repeat = 0; repeat < (isOneRun ? 1 : shape.repeats); ++repeat) {
+        int64_t count = shape.Count(repeat);
+        if (isOneRun) {
+            count = shape.total > 0 ? shape.total : shape.repeats * shape.perRepeat;
+        } else if (!isDense) {
+            SweepScattered(block, shape, operands, repeat, count, body, scalar, context, call);
+            continue;
+        }
+        for (size_t index = 0; index < operands.size(); ++index) {
+            offsets[index] = repeat * operands[index].stride.repeat * kBlockBytes;
+            pointers[index] = block.local.At(operands[index].view->address + offsets[index]);
+        }
+        TouchRun(block, operands, offsets.data(), count, call);
+        body(pointers.data(), count, scalar, context);
+    }
+}
+
+}  // namespace opforge::twin::kernel

@@ -1,0 +1,70 @@
+// How a vector instruction goes over its operands: masks, repeats and strides of all three instruction forms, resolved
+// and checked in one place; what is computed comes as a function over dense runs of elements.
+#ifndef OPFORGE_TWIN_KERNEL_VECTOR_SWEEP_H
+#define OPFORGE_TWIN_KERNEL_VECTOR_SWEEP_H
+
+#include <vector>
+
+#include "kernel/exec/block.h"
+
+namespace opforge::twin::kernel {
+
+inline constexpr int64_t kBlockBytes = 32;
+inline constexpr int64_t kRepeatBytes = 256;
+inline constexpr int64_t kMaxRepeats = 255;
+
+/// The elements of an instruction after checks.
+struct Shape {
+    bool contiguous = false;  ///< count form: `total` elements in a row
+    int64_t perRepeat = 0;    ///< elements of a full repeat
+    int64_t repeats = 1;
+    int64_t total = 0;            ///< of the count form and of counter mode
+    std::vector<int32_t> active;  ///< element numbers within a repeat, ascending; empty: `leading` ones
+    int64_t leading = 0;
+    bool isSlow = false;  ///< a function that takes the vector unit several cycles a repeat
+
+    /// Active elements of one repeat.
+    int64_t Count(int64_t repeat) const;
+    /// Repeats of all forms.
+    int64_t Repeats() const { return contiguous ? (total + perRepeat - 1) / perRepeat : repeats; }
+};
+
+/// `widest`: bytes of the widest operand's elements, which decide how many make a repeat.
+Shape Resolve(Block& block, const Lanes& lanes, int64_t widest, const Call& call);
+
+struct Operand {
+    const LocalView* view;
+    const char* name;
+    Stride stride;
+    bool isRead;
+    bool isWritten;
+};
+
+/// Computes `count` elements; `operands` point to dense runs. `context` is the caller's.
+using Body = void (*)(uint8_t* const* operands, int64_t count, uint64_t scalar, const void* context);
+
+/// Operand 0 is the destination. `accumulates`: the instruction may add up repeats in dst = src1.
+void Sweep(Block& block, const Shape& shape, std::vector<Operand> operands, Body body, uint64_t scalar,
+           const void* context, bool accumulates, const Call& call);
+
+/// Whether an instruction has nothing to do: a repeat count of 0 is accepted and hardly meant.
+bool HasNoRepeats(Block& block, int64_t repeats, const Call& call);
+/// The vector unit's time for all repeats.
+void Charge(Block& block, const Shape& shape, const Call& call);
+/// Bytes from the operand's address to the end of its last active element.
+int64_t Extent(const Shape& shape, int64_t size, const Stride& stride);
+/// Byte offset of an element of a repeat.
+int64_t OffsetOf(int64_t repeat, int64_t element, int64_t size, const Stride& stride);
+void CheckStride(Block& block, const Operand& operand, const Call& call);
+
+/// Ends the block when an instruction that does not work in place writes where it reads: the `dstBytes` from dst on are
+/// to be apart from the `srcBytes` from src on.
+void RequireApart(Block& block, int64_t dst, int64_t dstBytes, int64_t src, int64_t srcBytes, const char* name,
+                  const Call& call);
+/// The same of the results of each repeat, `bytes` at a distance of `pitch`, and of all blocks that `src` reads.
+void RequireResultsApart(Block& block, const Shape& shape, const LocalView& dst, int64_t bytes, int64_t pitch,
+                         const Operand& src, const Call& call);
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_VECTOR_SWEEP_H
