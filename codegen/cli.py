@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +14,26 @@ import typer
 from opforge.codegen.spec.products import DEFAULT_SOC
 
 from .errors import UserError
+from .printing import first_line, path_text, say
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 _JSON = typer.Option("--json", help="Print the answer as JSON.")
+
+
+def _path(text: str) -> Path:
+    """The path in an option or argument."""
+    if text == "-":
+        raise typer.BadParameter("got '-', expected a path; './-' names a file '-', and only --json prints to stdout")
+    return _path_or_stdout(text)
+
+
+def _path_or_stdout(text: str) -> Path:
+    """The path in an option for which `-` is standard output."""
+    if not text:
+        raise typer.BadParameter("got an empty path, expected the name of a file or folder")
+    return Path(text)
+
+
 _OP_SUFFIX = typer.Option("--op-suffix", help="End types, functions and files with it, as in Custom: to have both.")
 
 
@@ -41,7 +59,7 @@ def _answer(path: Path | None) -> Iterator[Path | None]:
         with redirect_stdout(sys.stderr):
             yield answer
         if answer.exists():
-            typer.echo(answer.read_text(encoding="utf-8"), nl=False)
+            say(*answer.read_text(encoding="utf-8").splitlines())
 
 
 @app.callback()
@@ -60,7 +78,8 @@ def _opforge(
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Operator type, as in LeakyClip.")],
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Folder to make; default: the name, as in leaky_clip.")
+        Path | None,
+        typer.Argument(metavar="DIR", help="Folder to make; default: the name, as in leaky_clip.", parser=_path),
     ] = None,
     starter: Annotated[
         str,
@@ -76,9 +95,11 @@ def new(
 @app.command()
 def generate(
     specs: Annotated[
-        list[Path] | None, typer.Argument(metavar="SPEC", help="Specs; default: all of op_proto/.")
+        list[Path] | None, typer.Argument(metavar="SPEC", help="Specs; default: all of op_proto/.", parser=_path)
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder to write to; default: build/gen.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write to; default: build/gen.", metavar="DIR", parser=_path)
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 1 with a diff if a file is stale.")
     ] = False,
@@ -112,7 +133,7 @@ def schema() -> None:
 
     from opforge.codegen.spec.model import OpSpec
 
-    typer.echo(json.dumps(OpSpec.model_json_schema(), indent=2))
+    say(*json.dumps(OpSpec.model_json_schema(), indent=2).splitlines())
 
 
 @app.command()
@@ -133,7 +154,8 @@ def build(
 @app.command()
 def lint(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE", help="Kernel sources; default: all of op_kernel/.")
+        list[Path] | None,
+        typer.Argument(metavar="FILE", help="Kernel sources; default: all of op_kernel/.", parser=_path),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
@@ -162,7 +184,9 @@ def pack(
         str | None,
         typer.Option("--vendor-name", help="Vendor directory of the package; default: what pyproject.toml says."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the package; default: build_out.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the package; default: build_out.", metavar="DIR", parser=_path)
+    ] = None,
     op_suffix: Annotated[str, _OP_SUFFIX] = "",
     cann: Annotated[
         Path | None,
@@ -171,6 +195,7 @@ def pack(
             metavar="DIR",
             envvar="ASCEND_HOME_PATH",
             help="CANN toolkit that builds libraries and kernels into the package (not run with a real toolkit).",
+            parser=_path,
         ),
     ] = None,
     no_build: Annotated[bool, typer.Option("--no-build", help="Pack the sources only; they are built later.")] = False,
@@ -192,10 +217,16 @@ def pack(
 
 @app.command()
 def convert(
-    model: Annotated[Path, typer.Argument(metavar="IN", help="ONNX model of opset 8 to 23.")],
+    model: Annotated[Path, typer.Argument(metavar="IN", help="ONNX model of opset 8 to 23.", parser=_path)],
     out: Annotated[
         Path,
-        typer.Option("-o", "--output", metavar="OUT", help="The converted model: ONNX, or GE's own format for .air."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="OUT",
+            help="The converted model: ONNX, or GE's own format for .air.",
+            parser=_path,
+        ),
     ],
     patterns: Annotated[
         bool,
@@ -231,9 +262,12 @@ def convert(
         bool,
         typer.Option("--verify", help="Run both models on the same arrays; exit 1, writing no model, if they differ."),
     ] = False,
-    report: Annotated[Path | None, typer.Option(metavar="R.html", help="Write the report as a page.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="R.html", help="Write the report as a page.", parser=_path)
+    ] = None,
     json_out: Annotated[
-        Path | None, typer.Option("--json", metavar="R.json", help="Write the report as JSON; - prints it.")
+        Path | None,
+        typer.Option("--json", metavar="R.json", help="Write the report as JSON; - prints it.", parser=_path_or_stdout),
     ] = None,
     optimizer: Annotated[
         Path | None,
@@ -241,6 +275,7 @@ def convert(
             metavar="O.onnx",
             help="With --lower-training: the optimizer_model.onnx that onnxruntime-training wrote beside MODEL, to make"
             " a whole training step.",
+            parser=_path,
         ),
     ] = None,
 ) -> None:
@@ -261,9 +296,12 @@ def convert(
 
 @app.command()
 def check(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.", parser=_path)],
     json_out: Annotated[
-        Path | None, typer.Option("--json", metavar="R.json", help="Write the findings as JSON; - prints them.")
+        Path | None,
+        typer.Option(
+            "--json", metavar="R.json", help="Write the findings as JSON; - prints them.", parser=_path_or_stdout
+        ),
     ] = None,
 ) -> None:
     """Say what ATC would say of a model, and what it would not.
@@ -282,9 +320,10 @@ def check(
 
 @app.command()
 def atc(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.", parser=_path)],
     out: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="NAME", help="Name of the .om; default: that of MODEL.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="NAME", help="Name of the .om; default: that of MODEL.", parser=_path),
     ] = None,
     soc: Annotated[str, typer.Option(help="Value of --soc_version.")] = DEFAULT_SOC,
     input_shape: Annotated[str, typer.Option(metavar="x:2,3;y:4", help="Sizes of inputs; default: the model's.")] = "",
@@ -299,7 +338,12 @@ def atc(
     more: Annotated[list[str] | None, typer.Option("--atc", metavar="OPTION", help="A further option of atc.")] = None,
     json_out: Annotated[
         Path | None,
-        typer.Option("--json", metavar="R.json", help="Write findings, command and exit code as JSON; - prints them."),
+        typer.Option(
+            "--json",
+            metavar="R.json",
+            help="Write findings, command and exit code as JSON; - prints them.",
+            parser=_path_or_stdout,
+        ),
     ] = None,
 ) -> None:
     """Convert a model, check it, and compile it with atc.
@@ -325,12 +369,16 @@ def profile(
     dtype: Annotated[str | None, typer.Option(help="dtype of the inputs that take it: fp16, bf16, fp32, ...")] = None,
     soc: Annotated[str, typer.Option(help="SoC that the twin plays.")] = DEFAULT_SOC,
     inputs: Annotated[
-        Path | None, typer.Option(metavar="IN.npz", help="Arrays by name, in place of a shape and made-up numbers.")
+        Path | None,
+        typer.Option(metavar="IN.npz", help="Arrays by name, in place of a shape and made-up numbers.", parser=_path),
     ] = None,
-    trace: Annotated[Path | None, typer.Option(metavar="T.json", help="Write a trace for Chrome or Perfetto.")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="P.html", help="Write a page with charts.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="T.json", help="Write a trace for Chrome or Perfetto.", parser=_path)
+    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="P.html", help="Write a page with charts.", parser=_path)] = None,
     json_out: Annotated[
-        Path | None, typer.Option("--json", metavar="J", help="Write the figures as JSON; - prints them.")
+        Path | None,
+        typer.Option("--json", metavar="J", help="Write the figures as JSON; - prints them.", parser=_path_or_stdout),
     ] = None,
 ) -> None:
     """Estimate the time of an operator, and where it goes."""
@@ -355,23 +403,29 @@ def profile(
 
 @app.command()
 def run(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="ONNX model.", parser=_path)],
     inputs: Annotated[
         Path | None,
-        typer.Option(metavar="IN.npz", help="Arrays by input name; default: made-up ones, the same in every run."),
+        typer.Option(
+            metavar="IN.npz", help="Arrays by input name; default: made-up ones, the same in every run.", parser=_path
+        ),
     ] = None,
-    outputs: Annotated[Path | None, typer.Option(metavar="OUT.npz", help="Where the results go.")] = None,
+    outputs: Annotated[Path | None, typer.Option(metavar="OUT.npz", help="Where the results go.", parser=_path)] = None,
     soc: Annotated[str, typer.Option(help="SoC that the twin plays.")] = DEFAULT_SOC,
     strict: Annotated[
         bool, typer.Option("--strict", help="Also look for uninitialised reads and races in kernels; slower.")
     ] = False,
     trace: Annotated[
-        Path | None, typer.Option(metavar="T.json", help="Write the step as a trace for Chrome or Perfetto.")
+        Path | None,
+        typer.Option(metavar="T.json", help="Write the step as a trace for Chrome or Perfetto.", parser=_path),
     ] = None,
     json_out: Annotated[
         Path | None,
         typer.Option(
-            "--json", metavar="R.json", help="Write types of results, estimates and bytes as JSON; - prints them."
+            "--json",
+            metavar="R.json",
+            help="Write types of results, estimates and bytes as JSON; - prints them.",
+            parser=_path_or_stdout,
         ),
     ] = None,
 ) -> None:
@@ -402,7 +456,7 @@ def doctor(
 
 @app.command()
 def verify(
-    package: Annotated[Path, typer.Argument(metavar="PKG", help="A .run file.")],
+    package: Annotated[Path, typer.Argument(metavar="PKG", help="A .run file.", parser=_path)],
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Compare a package with its manifest; nothing in it is run."""
@@ -413,31 +467,37 @@ def verify(
 
 def main() -> None:
     """Run the command line; a user's mistake is one message on stderr, never a traceback."""
+    from .streams import OutputError, guard_streams
+
+    try:
+        guard_streams()
+        _run()
+    except OutputError as error:
+        from .files import written_text
+
+        _stop(f"{error}{written_text()}", error.exit_code)
+    except UserError as error:
+        _stop(str(error), error.exit_code)
+    except OSError as error:
+        place = f"{path_text(Path(os.fsdecode(error.filename)))}: " if isinstance(error.filename, str | bytes) else ""
+        _stop(f"{place}the system refused: {error.strerror or first_line(error)}", UserError.exit_code)
+
+
+def _run() -> None:
+    """Run the command in a process of its own, which ends when all that it printed is delivered."""
     from opforge.frontend.io.limits import supervise
 
     supervise()
     try:
         app()
-    except UserError as error:
-        _stop(str(error), error.exit_code)
-    except OSError as error:
-        if not _is_stdout_refused():
-            raise
-        _stop(f"standard output: cannot be written: {error.strerror}; choose another place for it", UserError.exit_code)
+    except SystemExit:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        raise
 
 
 def _stop(message: str, exit_code: int) -> NoReturn:
-    # Names of files and models may hold control characters: they must not reach the terminal.
-    text = "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in message)
-    print(text, file=sys.stderr)  # noqa: T201  # the one place that reports mistakes
+    from .streams import print_error
+
+    print_error(message)
     sys.exit(exit_code)
-
-
-def _is_stdout_refused() -> bool:
-    """Whether nothing can be printed; what still waits is dropped then, or Python would try again at exit."""
-    try:
-        print(flush=True)  # noqa: T201  # only writing shows whether it can be done
-    except OSError:
-        sys.stdout = None
-        return True
-    return False

@@ -6,9 +6,10 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 from .errors import UserError
@@ -16,6 +17,10 @@ from .printing import first_line, path_text
 
 # Copied between two looks at the clock.
 _STEP_BYTES = 1 << 26
+# Begins the names of temporary folders; the process that makes one removes it.
+TEMPORARY_PREFIX = ".opforge-tmp-"
+# What this process has written, for the message of a command that fails later.
+_written: list[Path] = []
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",
@@ -161,41 +166,105 @@ def json_file(target: Path, data: Mapping[str, Any], what: str = "report", inden
     return NewFile(target, lambda file: file.write(text.encode()), what)
 
 
-def write_files(files: Sequence[NewFile]) -> None:
-    """Write each file under a temporary name in its folder; only when all are complete, give them their names.
+def write_files(files: Sequence[NewFile], *, is_durable: bool = True) -> None:
+    """Write each file in a temporary folder beside it; only when all are complete, give them their names.
+
+    Args:
+        files: The files; their folders exist.
+        is_durable: Whether the files must survive a power failure; files that can be made again need not.
 
     Raises:
         UserError: The system refused; no temporary file is left behind.
     """
-    temporaries: list[Path] = []
     renamed = 0
-    try:
-        for file in files:
-            temporary = file.target.with_name(f".{file.target.name[:60]}.{os.urandom(8).hex()}")
-            with _refusals(file, renamed), _created(temporary, file.mode) as stream_:
+    with ExitStack() as stack:
+        folders: dict[Path, Path] = {}
+        temporaries: list[Path] = []
+        for number, file in enumerate(files):
+            parent = file.target.parent
+            with _refusals(file, renamed):
+                if parent not in folders:
+                    made = TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=parent)
+                    folders[parent] = Path(stack.enter_context(made))
+                temporary = folders[parent] / str(number)
+                with temporary.open("xb") as stream_:
+                    if file.mode is not None:
+                        # Nobody else can open a file in a temporary folder.
+                        os.fchmod(stream_.fileno(), file.mode)
+                    file.fill(stream_)
+                    stream_.flush()
+                    if is_durable:
+                        os.fsync(stream_.fileno())
                 temporaries.append(temporary)
-                file.fill(stream_)
-                stream_.flush()
-                os.fsync(stream_.fileno())
         for file, temporary in zip(files, temporaries, strict=True):
             with _refusals(file, renamed):
                 temporary.replace(file.target)
                 renamed += 1
-                _sync_folder(file.target.parent)
-    except BaseException:
-        for temporary in temporaries[renamed:]:
-            temporary.unlink(missing_ok=True)
-        raise
+                _written.append(file.target)
+                if is_durable:
+                    _sync_folder(file.target.parent)
 
 
-def _created(path: Path, mode: int | None) -> BinaryIO:
-    """Open a new file, which nobody else can open before it has its mode."""
-    if mode is None:
-        return path.open("xb")
-    path.touch(0o600, exist_ok=False)
-    file = path.open("r+b")
-    os.fchmod(file.fileno(), mode)
-    return file
+def written_text() -> str:
+    """The end of a message: the files that this process has written completely and that still exist; may be empty."""
+    paths = [path_text(path) for path in dict.fromkeys(_written) if os.path.lexists(path)]
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return f"; written completely before: {', '.join(paths[:3])}{more}" if paths else ""
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a file that can be made again, if its text changes; its folder is made.
+
+    Raises:
+        UserError: The system refused.
+    """
+    data = text.encode()
+    if current_bytes(path, "file", len(data)) == data:
+        return
+    make_folder(path.parent)
+    write_files([NewFile(path, lambda file: file.write(data), "file")], is_durable=False)
+
+
+def current_bytes(path: Path, what: str, most: int) -> bytes | None:
+    """The bytes of a file that may be replaced; None if there is none, or if it has more than `most` bytes.
+
+    Raises:
+        UserError: It is no regular file, or cannot be read.
+    """
+    try:
+        if path.stat().st_size > most:
+            return None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise UserError(f"{path_text(path)}: cannot read the {what}: {_reason(error)}; choose another name") from error
+    return read_regular(path, what, most, "run again")
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file, or a link to one.
+
+    Raises:
+        UserError: The system refuses the path, as one that is too long.
+    """
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise UserError(f"{path_text(path)}: {_reason(error)}; expected another path") from error
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, if they do not exist.
+
+    Raises:
+        UserError: The system refused.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{path_text(folder)}: cannot make the folder: {_reason(error)}; expected a folder that can be written to"
+        ) from error
 
 
 @contextmanager

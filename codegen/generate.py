@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
 from opforge.codegen.spec.loader import load_specs, with_suffix
 from opforge.codegen.spec.model import OpSpec
 
 from .errors import UserError
+from .files import is_file
+from .printing import path_text, say
 from .project import Project, find_project
 from .render import render, render_project
 from .stamp import current, leave, sources_digest
@@ -55,15 +55,17 @@ def generate_files(
     project = Project(find_project().root, op_suffix)
     paths = list(specs) or project.spec_paths()
     if not paths:
-        raise UserError(f"{project.root / 'op_proto'}: got no spec, expected files *.yaml, as in op_proto/add.yaml")
+        raise UserError(
+            f"{path_text(project.root / 'op_proto')}: got no spec, expected files *.yaml, as in op_proto/add.yaml"
+        )
     folder = out or project.gen_dir
     sources = sources_digest(paths, project.root) + op_suffix if not specs else ""
     if not (specs or check or list_outputs) and (stamp := current(folder, sources)):
         if as_json:
             nothing = Changes(written=(), removed=(), unchanged=tuple(stamp.files))
             return _print_json(folder, stamp.operators, nothing, stamp.left_out)
-        _print(*(f"left out: {reason}" for reason in stamp.left_out))
-        _print(f"{_counted(stamp.operators)}: 0 written, {len(stamp.files)} unchanged in {_shown(folder)}")
+        say(*(f"left out: {reason}" for reason in stamp.left_out))
+        say(f"{_counted(stamp.operators)}: 0 written, {len(stamp.files)} unchanged in {_shown(folder)}")
         return 0
     loaded = with_suffix(load_specs(paths), op_suffix)
     roots = [
@@ -73,9 +75,10 @@ def generate_files(
     if list_outputs:
         outputs = sorted(generated.tree.files)
         if as_json:
-            _print(json.dumps({"folder": str(folder), "operators": len(loaded), "outputs": outputs}, indent=2))
+            data = {"folder": str(folder), "operators": len(loaded), "outputs": outputs}
+            say(*json.dumps(data, indent=2).splitlines())
         else:
-            _print(*(_shown(folder / path) for path in outputs))
+            say(*(_shown(folder / path) for path in outputs))
         return 0
     if check and not as_json:
         return _check(generated.tree, folder, specs, out, op_suffix)
@@ -86,10 +89,10 @@ def generate_files(
         _print_json(folder, len(loaded), changes, generated.left_out)
         return 1 if check and changes.any else 0
     if dry_run:
-        _print(*(f"would write {_shown(folder / path)}" for path in changes.written))
-        _print(*(f"would remove {_shown(folder / path)}" for path in changes.removed))
-    _print(*(f"left out: {reason}" for reason in generated.left_out))
-    _print(_summary(loaded, changes, folder, dry_run=dry_run))
+        say(*(f"would write {_shown(folder / path)}" for path in changes.written))
+        say(*(f"would remove {_shown(folder / path)}" for path in changes.removed))
+    say(*(f"left out: {reason}" for reason in generated.left_out))
+    say(_summary(loaded, changes, folder, dry_run=dry_run))
     return 0
 
 
@@ -104,18 +107,24 @@ def rendered(specs: Sequence[tuple[OpSpec, Path]], *, is_complete: bool) -> Gene
     Args:
         specs: Spec and project folder.
         is_complete: Whether these are all specs of the project; then the lists of all files are rendered too.
+
+    Raises:
+        UserError: Two operators generate one file.
     """
     files: dict[str, str] = {}
     owners: dict[str, str] = {}
+    makers: dict[str, str] = {}
     left_out = []
     for spec, root in specs:
-        has_plan = spec.own_plan is None or (root / spec.own_plan).is_file()
-        has_kernel = (root / spec.kernel).is_file()
+        has_plan = spec.own_plan is None or is_file(root / spec.own_plan)
+        has_kernel = is_file(root / spec.kernel)
         if not has_plan:
             left_out.append(f"{spec.op_type}: tiling and kernel entry, there is no plan {spec.own_plan}")
         elif not has_kernel:
             left_out.append(f"{spec.op_type}: kernel entry, there is no kernel {spec.kernel}")
         for path, text in render(spec, has_plan=has_plan, has_kernel=has_kernel):
+            if (other := makers.setdefault(path.lower(), spec.op_type)) != spec.op_type:
+                raise UserError(f"{path}: {other} and {spec.op_type} both generate it; rename one of the operators")
             files[path] = text
             owners[path] = spec.name
     if is_complete:
@@ -128,22 +137,20 @@ def rendered(specs: Sequence[tuple[OpSpec, Path]], *, is_complete: bool) -> Gene
 def _check(tree: Tree, folder: Path, specs: Sequence[Path], out: Path | None, op_suffix: str) -> int:
     changes = compare(tree, folder)
     if not changes.any:
-        _print(f"{len(tree.files)} files are up to date in {_shown(folder)}")
+        say(f"{len(tree.files)} files are up to date in {_shown(folder)}")
         return 0
-    typer.echo(differences(tree, folder), nl=False)
+    say(*differences(tree, folder).splitlines())
     command = ["opforge", "generate", *(["--out", str(out)] if out else [])]
     command += [*(["--op-suffix", op_suffix] if op_suffix else []), *map(str, specs)]
     stale = len(changes.written) + len(changes.removed)
-    typer.echo(
-        f"{stale} of {len(tree.files)} files are stale in {_shown(folder)}; run: {shlex.join(command)}", err=True
-    )
+    say(f"{stale} of {len(tree.files)} files are stale in {_shown(folder)}; run: {shlex.join(command)}", err=True)
     return 1
 
 
 def _print_json(folder: Path, operators: int, changes: Changes, left_out: Sequence[str]) -> int:
     files = {"written": changes.written, "removed": changes.removed, "unchanged": changes.unchanged}
     data = {"folder": str(folder), "operators": operators, **files, "left_out": left_out}
-    _print(json.dumps(data, indent=2))
+    say(*json.dumps(data, indent=2).splitlines())
     return 0
 
 
@@ -161,9 +168,4 @@ def _counted(operators: int) -> str:
 def _shown(path: Path) -> str:
     """The path as a user would type it: relative if it lies below the current folder."""
     here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
-
-
-def _print(*lines: str) -> None:
-    for line in lines:
-        typer.echo(line)
+    return path_text(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 from pathlib import Path
-
-import typer
+from tempfile import TemporaryDirectory
 
 from opforge.codegen.spec.names import op_type_refusal, snake_case, suggest
 
 from .errors import UserError
+from .files import TEMPORARY_PREFIX
+from .printing import path_text, say, shown
 
 _STARTERS = Path(__file__).resolve().parent / "starters"
 _COMMON = "project"  # what every project has, written for an operator called OpName
@@ -27,8 +27,10 @@ def starters() -> list[str]:
 def new_command(name: str, folder: Path | None, starter: str) -> int:
     """Write the project, say what to do next; returns the exit code."""
     target = new_project(name, folder or Path(snake_case(name)), starter)
-    typer.echo(f"{target}: {name}, which begins as {_operator(starter)} ({starter})")
-    typer.echo(f"next: cd {shlex.quote(str(target))} && bash build.sh -u")
+    say(
+        f"{path_text(target)}: {name}, created from the template {starter} ({_operator(starter)})",
+        f"next: cd {shlex.quote(str(target))} && bash build.sh -u",
+    )
     return 0
 
 
@@ -45,22 +47,22 @@ def new_project(name: str, folder: Path, starter: str) -> Path:
     """
     texts = project_texts(name, starter)
     if os.path.lexists(folder):
-        raise UserError(f"{folder}: it exists already, expected a new folder; choose another one or remove it")
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}")
+        raise UserError(
+            f"{path_text(folder)}: it exists already, expected a new folder; choose another one or remove it"
+        )
     try:
-        try:
-            partial.mkdir()
+        with TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=folder.parent) as scratch:
+            made = Path(scratch, "project")
             for path, text in texts.items():
-                file = partial / path
+                file = made / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, encoding="utf-8")
-            (partial / "build.sh").chmod(0o755)
-            partial.rename(folder)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            (made / "build.sh").chmod(0o755)
+            made.rename(folder)
     except OSError as error:
         raise UserError(
-            f"{folder}: got '{error.strerror}', expected a new folder in one that can be written to; choose another one"
+            f"{path_text(folder)}: got '{error.strerror}', expected a new folder in one that can be written to;"
+            " choose another one"
         ) from error
     return folder
 
@@ -72,14 +74,14 @@ def project_texts(name: str, starter: str) -> dict[str, str]:
         UserError: The name or starter cannot be used.
     """
     if starter not in starters():
-        raise UserError(f"--starter: got {starter!r}; {suggest(starter, starters())}")
+        raise UserError(f"--starter: got {shown(starter)}; {suggest(starter, starters())}")
     if refusal := op_type_refusal(name):
         raise UserError(f"NAME: {refusal}")
     own = _texts(_STARTERS / starter)
     original = _operator(starter)
     if name != original and name in {word for text in own.values() for word in _IDENTIFIER.findall(text)}:
         raise UserError(
-            f"NAME: got {name!r}, which the files of {starter} use; expected another name, as in 'My{name}'"
+            f"NAME: got {shown(name)}, which the files of {starter} use; expected another name, as in 'My{name}'"
         )
     spelt = {original: name, "OpName": name}
     spelt |= {snake_case(old): snake_case(new) for old, new in spelt.items()}

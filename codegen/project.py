@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import UserError
+from .files import is_file, read_regular
+from .printing import first_line, path_text, shown
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 # The folder that holds codegen/, op_proto/, op_kernel/ ...: the repository, or `site-packages/opforge` of a wheel.
 BUILTIN_ROOT = Path(__file__).resolve().parent.parent
 _CONFIG = "pyproject.toml"
+MOST_SPEC_BYTES = 1 << 20
+_MOST_CONFIG_BYTES = 1 << 20
 _VENDOR = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -31,7 +35,7 @@ class Project:
     def __post_init__(self) -> None:
         if self.op_suffix and not re.fullmatch(r"[A-Z][A-Za-z0-9]{0,31}", self.op_suffix):
             raise UserError(
-                f"op suffix: got {self.op_suffix!r}, expected a capital, letters and digits, as in 'Custom'"
+                f"op suffix: got {shown(self.op_suffix)}, expected a capital, letters and digits, as in 'Custom'"
             )
 
     @property
@@ -65,7 +69,9 @@ class Project:
         Raises:
             UserError: The file cannot be read, or the name cannot be used.
         """
-        return check_vendor(self._said("vendor", "opforge"), f"{self.root / _CONFIG}: vendor of [tool.opforge]")
+        return check_vendor(
+            self._said("vendor", "opforge"), f"{path_text(self.root / _CONFIG)}: vendor of [tool.opforge]"
+        )
 
     @property
     def version(self) -> str:
@@ -76,8 +82,8 @@ class Project:
         """
         version = self._said("version", "")
         if not isinstance(version, str) or not re.fullmatch(r"([0-9]+(\.[0-9A-Za-z]+)*)?", version):
-            place = f"{self.root / _CONFIG}: version of [tool.opforge]"
-            raise UserError(f"{place}: got {version!r}, expected numbers and dots, as in '1.10'")
+            place = f"{path_text(self.root / _CONFIG)}: version of [tool.opforge]"
+            raise UserError(f"{place}: got {shown(version)}, expected numbers and dots, as in '1.10'")
         return version
 
     def _said(self, key: str, default: str) -> object:
@@ -85,13 +91,16 @@ class Project:
         import tomllib
 
         path = self.root / _CONFIG
-        try:
-            found: object = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["opforge"][key]
-        except (FileNotFoundError, KeyError):
+        if not os.path.lexists(path):
             return default
-        except (OSError, ValueError, TypeError) as error:
+        data = read_regular(path, "configuration", _MOST_CONFIG_BYTES, "make it smaller")
+        try:
+            found: object = tomllib.loads(data.decode())["tool"]["opforge"][key]
+        except KeyError:
+            return default
+        except (ValueError, TypeError, RecursionError) as error:
             raise UserError(
-                f"{path}: got '{error}', expected TOML with {key} = \"...\" below [tool.opforge]"
+                f"{path_text(path)}: got '{first_line(error)}', expected TOML with {key} = \"...\" below [tool.opforge]"
             ) from error
         return found
 
@@ -101,7 +110,7 @@ class Project:
 
     def missing(self, spec: OpSpec) -> str:
         """The first of the hand-written files of an operator that does not exist; empty if it is complete."""
-        return next((path for path in (spec.own_plan, spec.kernel) if path and not (self.root / path).is_file()), "")
+        return next((path for path in (spec.own_plan, spec.kernel) if path and not is_file(self.root / path)), "")
 
 
 def check_vendor(name: object, place: str) -> str:
@@ -111,7 +120,7 @@ def check_vendor(name: object, place: str) -> str:
         UserError: It cannot be used.
     """
     if not isinstance(name, str) or not _VENDOR.fullmatch(name):
-        raise UserError(f"{place}: got {name!r}, expected lower case letters, digits and '_', as in 'my_company'")
+        raise UserError(f"{place}: got {shown(name)}, expected lower case letters, digits and '_', as in 'my_company'")
     return name
 
 

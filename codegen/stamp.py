@@ -1,15 +1,20 @@
-"""Whether `opforge generate` would change nothing, told without reading a spec: from digests of all it takes."""
+"""Find out without reading a spec whether `opforge generate` would change nothing, from digests of its inputs."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from .writer import Tree, replace_file
+from pydantic import TypeAdapter
+
+from .errors import UserError
+from .files import read_regular, replace_file
+from .project import MOST_SPEC_BYTES
+from .untrusted import MOST_JSON_BYTES, read_json
+from .writer import Tree, inside
 
 STAMP = ".opforge-stamp.json"
 _GENERATOR = Path(__file__).resolve().parent
@@ -25,26 +30,34 @@ class Stamp:
     left_out: tuple[str, ...]
 
 
+_FORM = TypeAdapter(Stamp)
+
+
 def sources_digest(paths: Sequence[Path], root: Path) -> str:
-    """A digest of the generator, the specs, and which plans and kernels exist."""
+    """A digest of the generator, the specs, and which plans and kernels exist.
+
+    Raises:
+        UserError: A spec cannot be read.
+    """
     digest = hashlib.sha256()
     generator = sorted([*_GENERATOR.rglob("*.py"), *(_GENERATOR / "templates").iterdir()])
-    for path in (*generator, *paths):
-        digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
-        digest.update(path.read_bytes())
+    contents = [(path, path.read_bytes()) for path in generator]
+    contents += [(path, read_regular(path, "spec", MOST_SPEC_BYTES, "make it smaller")) for path in paths]
+    for path, content in contents:
+        digest.update(f"{path.name}\0{len(content)}\0".encode(errors="surrogateescape"))
+        digest.update(content)
     for folder, pattern in (("op_host", "*_tiling.h"), ("op_kernel", "*.h")):
         names = sorted(path.name for path in (root / folder).glob(pattern))
-        digest.update("\0".join([folder, *names]).encode())
+        digest.update("\0".join([folder, *names]).encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
 def current(out: Path, sources: str) -> Stamp | None:
     """The stamp in the output folder if it is of these sources and every file is still as it was written."""
     try:
-        known: Any = json.loads((out / STAMP).read_text(encoding="utf-8"))
-        stamp = Stamp(known["sources"], known["operators"], known["files"], tuple(known["left_out"]))
-        fresh = stamp.sources == sources and all(_digest(out / path) == was for path, was in stamp.files.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        stamp: Stamp = read_json(out / STAMP, _FORM, "stamp", "delete it and run again")
+        fresh = stamp.sources == sources and all(_digest(inside(out, path)) == was for path, was in stamp.files.items())
+    except UserError:
         return None  # no stamp, or a damaged one: the run does its work
     return stamp if fresh else None
 
@@ -52,9 +65,9 @@ def current(out: Path, sources: str) -> Stamp | None:
 def leave(out: Path, tree: Tree, sources: str, operators: int, left_out: Sequence[str]) -> None:
     """Note what a complete run made."""
     files = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in tree.files.items()}
-    noted = {"sources": sources, "operators": operators, "files": files, "left_out": list(left_out)}
+    noted = asdict(Stamp(sources, operators, files, tuple(left_out)))
     replace_file(out / STAMP, json.dumps(noted, indent=0, sort_keys=True) + "\n")
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read_regular(path, "generated file", MOST_JSON_BYTES, "run again")).hexdigest()

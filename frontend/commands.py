@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, file_size, json_file, write_files
-from opforge.codegen.printing import path_text
+from opforge.codegen.printing import path_text, say
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.frontend.io.limits import claimed, limits_for
 from opforge.frontend.io.load import MAX_MODEL_BYTES, SourceModel, load_model
@@ -92,7 +90,7 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
         if is_plain and is_untouched(source.view, patterns=options.patterns):
             write_model(source.data, source.model, source, out)
             count = node_count(source.view)
-            typer.echo(summary(0, 0, 0, count, count, changed=False))
+            say(summary(0, 0, 0, count, count, changed=False))
             return 0
         if optimizer is not None:
             source = _with_optimizer(source, optimizer)
@@ -143,11 +141,11 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
             write_model(data, carried, source, out, *reports)
     print_conversion(conversion)
     if unknown := sum(entry.same is None for entry in comparisons or ()):
-        typer.echo(f"outputs without finite numbers, which were not compared: {unknown} of {len(comparisons or ())}")
+        say(f"outputs without finite numbers, which were not compared: {unknown} of {len(comparisons or ())}")
     if differing:
-        typer.echo(f"outputs that differ: {differing} of {len(comparisons or ())}; no model was written")
+        say(f"outputs that differ: {differing} of {len(comparisons or ())}; no model was written")
     if options.html is not None:
-        typer.echo(f"report: {path_text(options.html)}")
+        say(f"report: {path_text(options.html)}")
     return int(differing > 0)
 
 
@@ -238,7 +236,7 @@ def _run(source: SourceModel, options: RunOptions) -> int:
             large=large,
         )
     except FindingsError as findings:
-        Console(stderr=True).print(Text(str(findings)))
+        say(*str(findings).splitlines(), err=True)
         return 1
     step = step_time(source.model, execution, options.soc)
     files = [] if options.outputs is None else [arrays_file(options.outputs, execution.outputs)]
@@ -250,7 +248,7 @@ def _run(source: SourceModel, options: RunOptions) -> int:
     print_outputs(execution.outputs)
     print_step(step)
     if large.ran:
-        typer.echo(f"large nodes that onnxruntime ran: {large.ran}")
+        say(f"large nodes that onnxruntime ran: {large.ran}")
     return 0
 
 

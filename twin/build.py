@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.printing import shown
+from opforge.codegen.printing import path_text, say, shown
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.writer import replace_file
@@ -295,28 +295,17 @@ def build_command(
     socs: Sequence[str], ops: Sequence[str] | None, jobs: int, op_suffix: str, *, as_json: bool = False
 ) -> int:
     """`opforge build`."""
-    from rich.console import Console
-
-    console = Console()
     project = Project(find_project().root, op_suffix)
-
-    def progress(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    built = build_project(project, socs, ops, jobs, progress=None if as_json else progress)
+    built = build_project(project, socs, ops, jobs, progress=None if as_json else say)
     if as_json:
         facts = {"folder": str(built.vendor_dir), "operators": built.op_types, "without_kernel": list(built.missing)}
-        print(json.dumps(facts | {"compiled": built.compiled}, indent=2))  # noqa: T201  # the answer
+        say(*json.dumps(facts | {"compiled": built.compiled}, indent=2).splitlines())
         return 0
     operators = f"{len(built.op_types)} operator{'s' if len(built.op_types) != 1 else ''}"
-    console.print(
-        f"{operators}, {built.compiled} files compiled: {built.vendor_dir}",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
+    say(
+        f"{operators}, {built.compiled} files compiled: {path_text(built.vendor_dir)}",
+        *(f"{op_type}: {file} is missing, so it cannot run" for op_type, file in built.missing.items()),
     )
-    for op_type, file in built.missing.items():
-        console.print(f"{op_type}: {file} is missing, so it cannot run", highlight=False, markup=False, soft_wrap=True)
     return 0
 
 
@@ -324,5 +313,5 @@ def flags_command() -> int:
     """`opforge flags`."""
     project = find_project()
     build_project(project)
-    print(shlex.join(application_flags(project)))  # noqa: T201  # the output of the command
+    say(shlex.join(application_flags(project)))
     return 0

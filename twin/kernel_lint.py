@@ -13,12 +13,15 @@ from functools import lru_cache
 from pathlib import Path
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import is_file, read_regular
+from opforge.codegen.printing import path_text, say
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
 
 from .cann_api import api, known_names
 from .cpp_tokens import Token, tokens_of
 
 MOST_ARRAY_BYTES = 4096  # of 32 KiB of stack
+_MOST_SOURCE_BYTES = 4 << 20
 DEVICE_HEADERS = {"<cstdint>", "<cstddef>"}
 SUFFIXES = (".h", ".hpp", ".cpp")
 _OWN_FILES = tuple(Path(__file__).with_name(name) for name in ("kernel_lint.py", "cpp_tokens.py", "cann_api.json"))
@@ -435,15 +438,15 @@ def lint_files(paths: Iterable[Path]) -> list[LintFinding]:
     Raises:
         UserError: A file cannot be read.
     """
-    findings = []
-    for path in paths:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise UserError(f"{path}: got '{reason}', expected a kernel source in UTF-8") from error
-        findings += lint_text(text, str(path))
-    return findings
+    return [found for path in paths for found in lint_text(_source_text(path), path_text(path))]
+
+
+def _source_text(path: Path) -> str:
+    content = read_regular(path, "kernel source", _MOST_SOURCE_BYTES, "split it")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path_text(path)}: got '{error}', expected a kernel source in UTF-8") from error
 
 
 def kernel_files(project: Project) -> list[Path]:
@@ -465,8 +468,8 @@ def reachable(source: Path, folders: Sequence[Path]) -> list[Path]:
 
 
 def _included(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
-    for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE):
-        header = next((folder / name for folder in (path.parent, *folders) if (folder / name).is_file()), None)
+    for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', _source_text(path), re.MULTILINE):
+        header = next((folder / name for folder in (path.parent, *folders) if is_file(folder / name)), None)
         if header is not None:
             yield header.resolve()
 
@@ -493,8 +496,7 @@ def lint_command(files: Sequence[Path], as_json: bool) -> int:
     """`opforge lint`."""
     findings = lint_files(files or kernel_files(find_project()))
     if as_json:
-        print(json.dumps({"findings": [asdict(found) for found in findings]}, indent=2))  # noqa: T201  # the output
+        say(*json.dumps({"findings": [asdict(found) for found in findings]}, indent=2).splitlines())
     else:
-        for found in findings:
-            print(found)  # noqa: T201  # the output of the command
+        say(*map(str, findings))
     return 1 if findings else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path as FilePath
 from typing import Any, get_args, get_origin
 
@@ -11,7 +11,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.project import Project
+from opforge.codegen.files import read_regular
+from opforge.codegen.printing import escaped, path_text
+from opforge.codegen.project import MOST_SPEC_BYTES, Project
 
 from .model import OpSpec, SpecModel
 from .names import nearest
@@ -19,7 +21,9 @@ from .salvage import Salvage, salvage
 from .validate import problems_of
 from .yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml
 
-MAX_BYTES = 1 << 20
+# A spec with these numbers of items takes seconds; CANN has no operator with half of them.
+_MOST_ITEMS = 512
+_MOST_PARAMETERS = {"inputs": 64, "attrs": 64, "outputs": 64}
 _EXPECTED = {
     "string_type": "text",
     "int_type": "an integer",
@@ -53,7 +57,7 @@ def load_specs(paths: Iterable[str | FilePath]) -> tuple[OpSpec, ...]:
         SpecError: Files cannot be read or have problems, or two operators share a name; all problems are listed.
     """
     specs: list[OpSpec] = []
-    files: dict[str, FilePath] = {}
+    files: dict[tuple[str, str], tuple[str, FilePath]] = {}
     lines: list[str] = []
     for path in map(FilePath, paths):
         try:
@@ -61,17 +65,32 @@ def load_specs(paths: Iterable[str | FilePath]) -> tuple[OpSpec, ...]:
         except SpecError as error:
             lines.append(str(error))
             continue
-        functions = [(("aclnn", i, "function"), f.function) for i, f in enumerate(spec.aclnn)]
-        names: list[tuple[Path, str]] = [(("op_type",), spec.op_type), *functions]
-        for where, name in names:
-            if name in files:
-                problem = Problem(document.place(where), where, f"got {name!r} again, {files[name]} defines it already")
-                lines.append(_line(path, problem))
-            files[name] = path
+        lines += _repeated(path, spec, document, files)
         specs.append(spec)
     if lines:
         raise SpecError("\n".join(lines))
     return tuple(specs)
+
+
+def _repeated(
+    path: FilePath, spec: OpSpec, document: Document, files: dict[tuple[str, str], tuple[str, FilePath]]
+) -> list[str]:
+    """One line for each name that another operator has; `files` has the names and gets those of this one.
+
+    Names that differ in case alone give files of one name.
+    """
+    functions = [(("aclnn", i, "function"), f.function) for i, f in enumerate(spec.aclnn)]
+    names: list[tuple[Path, str]] = [(("op_type",), spec.op_type), *functions]
+    lines = []
+    for where, name in names:
+        key = (str(where[0]), name.lower())
+        if key in files:
+            first, file = files[key]
+            got = f"got {name!r} again" if first == name else f"got {name!r}, which differs from {first!r} in case only"
+            message = f"{got}, {path_text(file)} defines it already"
+            lines.append(_line(path, Problem(document.place(where), where, message)))
+        files.setdefault(key, (name, path))
+    return lines
 
 
 def load_project(project: Project) -> tuple[OpSpec, ...]:
@@ -91,7 +110,9 @@ def with_suffix(specs: Sequence[OpSpec], suffix: str) -> tuple[OpSpec, ...]:
 def _read(path: FilePath) -> tuple[OpSpec, Document]:
     document = read_yaml(_text(path))
     spec = None
-    if not document.problems or document.value is not None:
+    too_long = [Problem(document.place(place), place, message) for place, message in _too_long(document.value, ())]
+    document.problems.extend(too_long)
+    if not too_long and (not document.problems or document.value is not None):
         spec = _validate(document)
     if document.problems or spec is None:
         problems = sorted(document.problems, key=lambda problem: (problem.place.line, problem.place.column))
@@ -101,25 +122,33 @@ def _read(path: FilePath) -> tuple[OpSpec, Document]:
 
 def _line(path: FilePath, problem: Problem) -> str:
     where = f"{dotted(problem.path)}: " if problem.path else ""
-    return f"{path}:{problem.place.line}:{problem.place.column}: {where}{problem.message}"
+    return escaped(f"{path_text(path)}:{problem.place.line}:{problem.place.column}: {where}{problem.message}")
 
 
 def _text(path: FilePath) -> str:
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise SpecError(f"{path}: got '{reason}', expected a readable spec file, as in op_proto/add.yaml") from error
-    except ValueError as error:
-        raise SpecError(f"{str(path)!r}: got no valid file name ({error}), expected the path of a spec") from error
-    if len(content) > MAX_BYTES:
-        raise SpecError(f"{path}: got {len(content)} bytes, expected a spec of at most {MAX_BYTES}")
+        content = read_regular(path, "spec", MOST_SPEC_BYTES, "make it smaller")
+    except UserError as error:
+        raise SpecError(str(error)) from error
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         column = error.start - content.rfind(b"\n", 0, error.start)
-        raise SpecError(f"{path}:{line}:{column}: got byte {content[error.start]:#04x}, expected UTF-8 text") from error
+        message = f"got byte {content[error.start]:#04x}, expected UTF-8 text"
+        raise SpecError(f"{path_text(path)}:{line}:{column}: {message}") from error
+
+
+def _too_long(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """The lists and mappings that have too many items."""
+    if not isinstance(value, (dict, tuple)):
+        return
+    most = _MOST_PARAMETERS.get(str(path[0]), _MOST_ITEMS) if len(path) == 1 else _MOST_ITEMS
+    if len(value) > most:
+        yield path, f"got {len(value)} items, expected at most {most}"
+        return
+    for part, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from _too_long(item, (*path, part))
 
 
 def _validate(document: Document) -> OpSpec | None:

@@ -7,6 +7,8 @@ import keyword
 import re
 from collections.abc import Iterable
 
+from opforge.codegen.printing import shown
+
 from .dtypes import DTYPES
 
 
@@ -120,7 +122,7 @@ def nearest(got: str, known: Iterable[str]) -> str | None:
 
 def _refusal(got: str, form: re.Pattern[str], example: str, words: frozenset[str] = frozenset()) -> str | None:
     if not form.fullmatch(got):
-        return f"got {got!r}, expected {example}"
+        return f"got {shown(got)}, expected {example}"
     camel = lower_camel(got)
     if {got, camel} & (_CPP_KEYWORDS | frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) - {"type", "match"}):
         return f"got {got!r}, a keyword of C++ or Python; expected another name, as in {_other(got, form)!r}"

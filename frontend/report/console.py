@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from opforge.codegen.printing import shown
+from opforge.codegen.printing import escaped, shown
 
 from .summary import summary
 
@@ -29,9 +29,7 @@ _LEAST_SHARE = 0.01
 
 def _text(name: object, length: int = 80) -> Text:
     """Text of a model: never markup, control characters escaped, cut when it is longer."""
-    text = str(name)
-    if not text.isprintable():
-        text = repr(text)
+    text = escaped(str(name))
     return Text(text if len(text) <= length else f"{text[: length - 3]}...")
 
 
@@ -76,7 +74,7 @@ def print_conversion(conversion: Conversion) -> None:
         why = "the operator has none, or none for an opset as old as the model's"
         console.print(Text(f"without ONNX function body, as {why}: {names}"))
     for warning in conversion.warnings[:_ROWS]:
-        console.print(Text(f"warning: {warning}"), soft_wrap=True)
+        console.print(Text(escaped(f"warning: {warning}")), soft_wrap=True)
     if more := len(conversion.warnings[_ROWS:]):
         console.print(f"... and {more} more warnings")
     console.print(

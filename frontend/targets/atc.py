@@ -12,11 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from onnx import ModelProto
-from rich.console import Console
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, write_files
-from opforge.codegen.printing import path_text, shown
+from opforge.codegen.printing import escaped, path_text, say, shown
 from opforge.frontend.commands import ConvertOptions, convert_command
 from opforge.frontend.io.limits import claimed, limits_for
 from opforge.frontend.io.load import load_model
@@ -76,17 +75,15 @@ def _write_json(target: Path, model: Path, findings: Sequence[Finding], **more: 
 
 
 def _print(model: Path, findings: Sequence[Finding]) -> None:
-    console = Console(soft_wrap=True, highlight=False, markup=False)
     for finding in findings[:_LINES]:
-        text = str(finding)
-        text = text if text.isprintable() else repr(text)
-        console.print(text if len(text) <= _LINE_LENGTH else f"{text[:_LINE_LENGTH]}...")
+        text = escaped(str(finding))
+        say(text if len(text) <= _LINE_LENGTH else f"{text[:_LINE_LENGTH]}...")
     if len(findings) > _LINES:
-        console.print(f"... and {len(findings) - _LINES} more; check --json has all of them")
+        say(f"... and {len(findings) - _LINES} more; check --json has all of them")
     errors = sum(finding.level == "error" for finding in findings)
     counts = ((errors, "error"), (len(findings) - errors, "warning"))
     total = ", ".join(f"{count} {word}" if count == 1 else f"{count} {word}s" for count, word in counts)
-    console.print(f"{path_text(model)}: {total}")
+    say(f"{path_text(model)}: {total}")
 
 
 def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, options: AtcOptions) -> int:
@@ -116,10 +113,9 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
 
 def _run(command: Sequence[str], *, is_answer_wanted: bool) -> int | None:
     """The exit code of atc, None where it is not; what it prints is no part of an answer on stdout."""
-    console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.print(shlex.join(command))
+    say(shlex.join(command))
     if shutil.which("atc") is None:
-        console.print("atc is not on PATH: run this where a toolkit is installed and its set_env.sh is sourced")
+        say("atc is not on PATH: run this where a toolkit is installed and its set_env.sh is sourced")
         return None
     return subprocess.run(command, stdout=STDERR if is_answer_wanted else None, check=False).returncode
 

@@ -124,7 +124,7 @@ def test_an_operator_that_is_gone_leaves_no_files(project):
 
 def test_mistakes_are_user_errors(project):
     options = {"out": None, "check": False, "list_outputs": False, "dry_run": False, "op_suffix": ""}
-    with pytest.raises(UserError, match=r"nowhere\.yaml: got 'No such file or directory'"):
+    with pytest.raises(UserError, match=r"nowhere\.yaml: cannot read the spec: No such file or directory"):
         generate_files([project / "nowhere.yaml"], **options)
     spec = project / "op_proto" / "scale_rows.yaml"
     spec.write_text(spec.read_text().replace("formula:", "formular:"))
