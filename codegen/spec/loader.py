@@ -23,7 +23,8 @@ from .yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml
 
 # A spec with these numbers of items takes seconds; CANN has no operator with half of them.
 _MOST_ITEMS = 512
-_MOST_PARAMETERS = {"inputs": 64, "attrs": 64, "outputs": 64}
+_MOST_LINES = 200
+_MOST_AT = {"inputs": 64, "attrs": 64, "outputs": 64, "cases": 64, "aclnn": 16}
 _EXPECTED = {
     "string_type": "text",
     "int_type": "an integer",
@@ -116,7 +117,10 @@ def _read(path: FilePath) -> tuple[OpSpec, Document]:
         spec = _validate(document)
     if document.problems or spec is None:
         problems = sorted(document.problems, key=lambda problem: (problem.place.line, problem.place.column))
-        raise SpecError("\n".join(dict.fromkeys(_line(path, problem) for problem in problems)))
+        lines = [*dict.fromkeys(_line(path, problem) for problem in problems[: 2 * _MOST_LINES])]
+        if len(lines) > _MOST_LINES:
+            lines[_MOST_LINES:] = [f"{path_text(path)}: ... and more problems, {len(problems)} in all"]
+        raise SpecError("\n".join(lines))
     return spec, document
 
 
@@ -143,7 +147,7 @@ def _too_long(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     """The lists and mappings that have too many items."""
     if not isinstance(value, (dict, tuple)):
         return
-    most = _MOST_PARAMETERS.get(str(path[0]), _MOST_ITEMS) if len(path) == 1 else _MOST_ITEMS
+    most = _MOST_AT.get(str(path[0]), _MOST_ITEMS) if len(path) == 1 else _MOST_ITEMS
     if len(value) > most:
         yield path, f"got {len(value)} items, expected at most {most}"
         return

@@ -71,6 +71,7 @@ _C_FUNCTIONS = _words(
 _LANGUAGE = _words("present dtype prod len min max sum all steps and or not if else for in True False None")
 
 _PARAMETER_WORDS = _RESERVED | _LANGUAGE | frozenset(DTYPES)
+_MOST_NAMES = 40
 _SNAKE_EXAMPLE = "lower case words joined by '_', as in 'grad_y'"
 
 _OP_TYPE = re.compile(r"[A-Z][A-Za-z0-9]*")
@@ -109,7 +110,8 @@ def suggest(got: str, known: Iterable[str]) -> str:
     names = sorted(set(known))
     if near := nearest(got, names):
         return f"did you mean {near!r}?"
-    return f"expected one of {', '.join(names)}" if names else "expected none"
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"expected one of {', '.join(names[:_MOST_NAMES])}{more}" if names else "expected none"
 
 
 def nearest(got: str, known: Iterable[str]) -> str | None:

@@ -32,7 +32,7 @@ def _broken(line: str, width: int) -> list[str]:
     lines = []
     while len(line) > width:
         start = len(line) - len(line.lstrip())
-        places = [place for place in _places(line) if start < place.column <= width]
+        places = [place for place in _places(line[: width + 2]) if start < place.column <= width]
         if not places:
             break
         depth = min(len(place.brackets) for place in places)
