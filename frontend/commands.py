@@ -212,8 +212,6 @@ def run_command(model: Path, options: RunOptions) -> int:
 
 
 def _run(source: SourceModel, options: RunOptions) -> int:
-    from rich.console import Console
-    from rich.text import Text
 
     from opforge.frontend.io.arrays import arrays_file
     from opforge.frontend.report.console import print_outputs, print_step
