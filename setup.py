@@ -8,7 +8,7 @@ from setuptools.command.build_py import build_py
 
 # The folders of the repository are the sub-packages of `opforge`; the operator folders go along as data, so that an
 # installed wheel has the layout of a project folder (codegen/project.py).
-FOLDERS = ("codegen", "frontend", "op_host", "op_kernel", "op_plugin", "op_proto", "package", "twin")
+FOLDERS = ("cli", "codegen", "frontend", "op_host", "op_kernel", "op_plugin", "op_proto", "package", "twin")
 INNER = sorted(
     path.parent for folder in FOLDERS for path in Path(folder).rglob("__init__.py") if path.parent != Path(folder)
 )

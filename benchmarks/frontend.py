@@ -39,7 +39,7 @@ _LAYER_NODES = 10
 _PEER_SECONDS = 120
 LOAD = "import onnx, sys; onnx.load(sys.argv[1])"
 LOAD_SAVE = "import onnx, sys; onnx.save(onnx.load(sys.argv[1]), sys.argv[2])"
-OPFORGE = "import sys; from opforge.codegen.cli import main; sys.argv[1:] = {}; main()"
+OPFORGE = "import sys; from opforge.cli.main import main; sys.argv[1:] = {}; main()"
 CONVERT = OPFORGE.format("['convert', sys.argv[1], '-o', sys.argv[2]]")
 HELP = OPFORGE.format("['--help']")
 _SLIM = "import onnx, onnxslim, sys; onnx.save(onnxslim.slim(sys.argv[1]), sys.argv[2])"

@@ -1,9 +1,7 @@
-"""`opforge generate`: from specs to files."""
+"""Render specs, and bring generated files up to date."""
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +11,10 @@ from opforge.codegen.spec.model import OpSpec
 
 from .errors import UserError
 from .files import is_file
-from .printing import path_text, say
+from .printing import path_text
 from .project import Project, find_project
 from .render import render, render_project
-from .stamp import current, leave, sources_digest
-from .writer import Changes, Tree, compare, differences, write
+from .writer import Changes, Tree, write
 
 
 @dataclass(frozen=True)
@@ -28,72 +25,34 @@ class Generated:
     left_out: tuple[str, ...]
 
 
-def generate_files(
-    specs: Sequence[Path],
-    *,
-    out: Path | None,
-    check: bool,
-    list_outputs: bool,
-    dry_run: bool,
-    op_suffix: str,
-    as_json: bool = False,
-) -> int:
-    """Generate the files of some specs, or of all specs of the project if none are named.
+@dataclass(frozen=True)
+class Sources:
+    """Specs with the folders that hold their plans and kernels, and the project that they are generated for."""
+
+    project: Project
+    specs: tuple[tuple[OpSpec, Path], ...]
+
+
+def load(paths: Sequence[Path], op_suffix: str) -> Sources:
+    """Read specs, or all specs of the project if none are named.
 
     Args:
-        specs: Spec files.
-        out: Folder to write to; None is `build/gen` of the project.
-        check: Write nothing; print a diff and return 1 if a file is not what it would be.
-        list_outputs: Only print the paths of all files.
-        dry_run: Only print what would be written or removed.
+        paths: Spec files.
         op_suffix: What the types, functions and files of the operators end with besides.
-        as_json: Print the list of all files, or of those that changed or would, as JSON.
 
     Raises:
-        UserError: A spec has problems or the folder cannot be written.
+        UserError: A spec has problems, or there is none.
     """
     project = Project(find_project().root, op_suffix)
-    paths = list(specs) or project.spec_paths()
-    if not paths:
+    chosen = list(paths) or project.spec_paths()
+    if not chosen:
         raise UserError(
             f"{path_text(project.root / 'op_proto')}: got no spec, expected files *.yaml, as in op_proto/add.yaml"
         )
-    folder = out or project.gen_dir
-    sources = sources_digest(paths, project.root) + op_suffix if not specs else ""
-    if not (specs or check or list_outputs) and (stamp := current(folder, sources)):
-        if as_json:
-            nothing = Changes(written=(), removed=(), unchanged=tuple(stamp.files))
-            return _print_json(folder, stamp.operators, nothing, stamp.left_out)
-        say(*(f"left out: {reason}" for reason in stamp.left_out))
-        say(f"{_counted(stamp.operators)}: 0 written, {len(stamp.files)} unchanged in {_shown(folder)}")
-        return 0
-    loaded = with_suffix(load_specs(paths), op_suffix)
-    roots = [
-        path.resolve().parent.parent if path.resolve().parent.name == "op_proto" else project.root for path in paths
-    ]
-    generated = rendered(list(zip(loaded, roots, strict=True)), is_complete=not specs)
-    if list_outputs:
-        outputs = sorted(generated.tree.files)
-        if as_json:
-            data = {"folder": str(folder), "operators": len(loaded), "outputs": outputs}
-            say(*json.dumps(data, indent=2).splitlines())
-        else:
-            say(*(_shown(folder / path) for path in outputs))
-        return 0
-    if check and not as_json:
-        return _check(generated.tree, folder, specs, out, op_suffix)
-    changes = compare(generated.tree, folder) if dry_run or check else write(generated.tree, folder)
-    if not (specs or dry_run or check):
-        leave(folder, generated.tree, sources, len(loaded), generated.left_out)
-    if as_json:
-        _print_json(folder, len(loaded), changes, generated.left_out)
-        return 1 if check and changes.any else 0
-    if dry_run:
-        say(*(f"would write {_shown(folder / path)}" for path in changes.written))
-        say(*(f"would remove {_shown(folder / path)}" for path in changes.removed))
-    say(*(f"left out: {reason}" for reason in generated.left_out))
-    say(_summary(loaded, changes, folder, dry_run=dry_run))
-    return 0
+    loaded = with_suffix(load_specs(chosen), op_suffix)
+    folders = [path.resolve().parent for path in chosen]
+    roots = [folder.parent if folder.name == "op_proto" else project.root for folder in folders]
+    return Sources(project, tuple(zip(loaded, roots, strict=True)))
 
 
 def write_project(project: Project, specs: Sequence[OpSpec]) -> Changes:
@@ -132,40 +91,3 @@ def rendered(specs: Sequence[tuple[OpSpec, Path]], *, is_complete: bool) -> Gene
             files[path] = text
             owners[path] = ""
     return Generated(Tree(files, owners, is_complete), tuple(left_out))
-
-
-def _check(tree: Tree, folder: Path, specs: Sequence[Path], out: Path | None, op_suffix: str) -> int:
-    changes = compare(tree, folder)
-    if not changes.any:
-        say(f"{len(tree.files)} files are up to date in {_shown(folder)}")
-        return 0
-    say(*differences(tree, folder).splitlines())
-    command = ["opforge", "generate", *(["--out", str(out)] if out else [])]
-    command += [*(["--op-suffix", op_suffix] if op_suffix else []), *map(str, specs)]
-    stale = len(changes.written) + len(changes.removed)
-    say(f"{stale} of {len(tree.files)} files are stale in {_shown(folder)}; run: {shlex.join(command)}", err=True)
-    return 1
-
-
-def _print_json(folder: Path, operators: int, changes: Changes, left_out: Sequence[str]) -> int:
-    files = {"written": changes.written, "removed": changes.removed, "unchanged": changes.unchanged}
-    data = {"folder": str(folder), "operators": operators, **files, "left_out": left_out}
-    say(*json.dumps(data, indent=2).splitlines())
-    return 0
-
-
-def _summary(specs: Sequence[OpSpec], changes: Changes, folder: Path, *, dry_run: bool) -> str:
-    operators = _counted(len(specs))
-    counts = [f"{len(changes.written)} written", f"{len(changes.unchanged)} unchanged"]
-    counts += [f"{len(changes.removed)} removed"] if changes.removed else []
-    return f"{operators}: {', '.join(counts)} in {_shown(folder)}{' (dry run: nothing was changed)' if dry_run else ''}"
-
-
-def _counted(operators: int) -> str:
-    return f"{operators} operator{'s' if operators != 1 else ''}"
-
-
-def _shown(path: Path) -> str:
-    """The path as a user would type it: relative if it lies below the current folder."""
-    here = Path.cwd()
-    return path_text(path.relative_to(here) if path.is_relative_to(here) else path)

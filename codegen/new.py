@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +11,7 @@ from opforge.codegen.spec.names import op_type_refusal, snake_case, suggest
 
 from .errors import UserError
 from .files import TEMPORARY_PREFIX
-from .printing import path_text, say, shown
+from .printing import path_text, shown
 
 _STARTERS = Path(__file__).resolve().parent / "starters"
 _COMMON = "project"  # what every project has, written for an operator called OpName
@@ -22,16 +21,6 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 def starters() -> list[str]:
     """The shapes of kernels to begin with."""
     return sorted(path.name for path in _STARTERS.iterdir() if path.name != _COMMON)
-
-
-def new_command(name: str, folder: Path | None, starter: str) -> int:
-    """Write the project, say what to do next; returns the exit code."""
-    target = new_project(name, folder or Path(snake_case(name)), starter)
-    say(
-        f"{path_text(target)}: {name}, created from the template {starter} ({_operator(starter)})",
-        f"next: cd {shlex.quote(str(target))} && bash build.sh -u",
-    )
-    return 0
 
 
 def new_project(name: str, folder: Path, starter: str) -> Path:
@@ -78,7 +67,7 @@ def project_texts(name: str, starter: str) -> dict[str, str]:
     if refusal := op_type_refusal(name):
         raise UserError(f"NAME: {refusal}")
     own = _texts(_STARTERS / starter)
-    original = _operator(starter)
+    original = operator_of(starter)
     if name != original and name in {word for text in own.values() for word in _IDENTIFIER.findall(text)}:
         raise UserError(
             f"NAME: got {shown(name)}, which the files of {starter} use; expected another name, as in 'My{name}'"
@@ -93,7 +82,7 @@ def project_texts(name: str, starter: str) -> dict[str, str]:
     }
 
 
-def _operator(starter: str) -> str:
+def operator_of(starter: str) -> str:
     """The operator type that a starter is written for, as the name of its spec says."""
     (spec,) = (_STARTERS / starter / "op_proto").glob("*.yaml")
     return "".join(word.capitalize() for word in spec.stem.split("_"))

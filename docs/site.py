@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import figures
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.codegen.generate import rendered
 from opforge.codegen.project import Project

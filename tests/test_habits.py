@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from opforge import frontend, twin
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.new import new_project
 
 ROOT = Path(__file__).resolve().parent.parent

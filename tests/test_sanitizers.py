@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-OPFORGE = (sys.executable, "-c", "from opforge.codegen.cli import main; main()")
+OPFORGE = (sys.executable, "-c", "from opforge.cli.main import main; main()")
 # A finding ends the program with an exit code of its own. What the process never frees belongs to no call.
 OPTIONS = {
     "ASAN_OPTIONS": "halt_on_error=1:exitcode=66:detect_leaks=0",

@@ -250,7 +250,7 @@ def supervise() -> None:
     os._exit(status if status >= 0 else 128 - status)
 
 
-def be_brief() -> None:
+def disable_gc() -> None:
     """Look for no garbage among millions of names, and take nothing apart at the end of a supervised process."""
     global _is_brief  # noqa: PLW0603  # how this process is to end
     if _claims >= 0:

@@ -9,7 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.codegen.generate import generate_files
 from opforge.codegen.stamp import STAMP
@@ -67,7 +67,7 @@ WORLDS = {
 def generated_in(folder, *, umask=0o022, **changes):
     """Every file that the command writes in a copy of a project, with its bytes."""
     environment = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", **os.environ, **changes}
-    command = [sys.executable, "-c", "from opforge.codegen.cli import main; main()", "generate"]
+    command = [sys.executable, "-c", "from opforge.cli.main import main; main()", "generate"]
     subprocess.run(command, cwd=folder, env=environment, umask=umask, check=True, capture_output=True)
     gen = folder / "build" / "gen"
     return {path.relative_to(gen).as_posix(): path.read_bytes() for path in gen.rglob("*") if path.is_file()}

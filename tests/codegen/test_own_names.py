@@ -5,7 +5,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.spec.names import attribute_refusal, camel_refusal, op_type_refusal
 from opforge.twin.cann_api import api
 

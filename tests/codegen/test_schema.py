@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.products import PRODUCTS

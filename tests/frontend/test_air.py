@@ -6,7 +6,7 @@ import pytest
 from onnx import numpy_helper
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
 from opforge.frontend.targets.air import air_model

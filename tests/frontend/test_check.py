@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.frontend import convert
 from opforge.frontend.io.load import SourceModel
 from opforge.frontend.targets.check import check_model

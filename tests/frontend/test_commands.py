@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge import twin
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
 from opforge.frontend.io import external
@@ -397,7 +397,7 @@ def test_names_from_models_cannot_style_the_terminal(tmp_path):
 
 def command(*arguments, **options):
     """Run the command line in a process of its own; return its exit code and what it said on stderr."""
-    script = "from opforge.codegen.cli import main; main()"
+    script = "from opforge.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)], stderr=subprocess.PIPE, text=True, check=False, **options
     )

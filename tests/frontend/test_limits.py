@@ -57,7 +57,7 @@ BOMBS = {
 
 def opforge(*arguments, **options):
     """Run the command line; return its exit code, what it said on stderr, and the largest memory of its processes."""
-    command = [sys.executable, "-c", "from opforge.codegen.cli import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-c", "from opforge.cli.main import main; main()", *map(str, arguments)]
     measured = (
         "import resource, subprocess, sys; code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode"
     )

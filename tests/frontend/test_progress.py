@@ -95,7 +95,7 @@ def test_a_command_that_takes_long_says_so(tmp_path):
     onnx.save(onnx.parser.parse_model(f"{text} {{y = npu.NPUGroupedBiasAddGrad (x)}}"), tmp_path / "m.onnx")
     start = """
 import sys, time
-from opforge.codegen.cli import main
+from opforge.cli.main import main
 from opforge.frontend.io import progress
 progress._PATIENCE_SECONDS, progress._FRAME_SECONDS = -1, 0.02
 write = progress._Sign.write

@@ -17,7 +17,7 @@ from onnx import helper
 from typer.testing import CliRunner
 from web_page import WebPage
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.frontend import convert
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.report.graph_layout import layout

@@ -12,7 +12,7 @@ from onnx import helper
 from typer.testing import CliRunner
 
 from opforge import twin
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
 from opforge.frontend.run import execute

@@ -12,7 +12,7 @@ from ml_dtypes import bfloat16
 from typer.testing import CliRunner
 from web_page import WebPage
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
 from opforge.frontend.io.load import load_model

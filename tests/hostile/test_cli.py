@@ -13,7 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.new import new_project
 
 OPFORGE = str(Path(sys.executable).with_name("opforge"))

@@ -248,7 +248,7 @@ def test_what_lint_does_not_see_is_found_in_the_compiled_kernel(hidden, isolate)
 @pytest.mark.all
 def test_build_refuses_a_call_of_the_host_that_a_macro_hides(tmp_path):
     def opforge(*arguments, folder):
-        command = [sys.executable, "-c", "from opforge.codegen.cli import main; main()", *arguments]
+        command = [sys.executable, "-c", "from opforge.cli.main import main; main()", *arguments]
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
 
     assert opforge("new", "LeakyClip", "--starter", "elementwise", folder=tmp_path).returncode == 0

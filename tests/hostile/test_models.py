@@ -12,7 +12,7 @@ from google.protobuf.message import EncodeError
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.frontend.io import save
 from opforge.frontend.ir.constants import Constants, NotConstant
@@ -395,7 +395,7 @@ def test_two_files_of_a_command_are_two(good, monkeypatch, command):
 
 def opforge(*command, **variables):
     """Run the command line; return its exit code and what it said on stderr."""
-    program = [sys.executable, "-c", "from opforge.codegen.cli import main; main()", *map(str, command)]
+    program = [sys.executable, "-c", "from opforge.cli.main import main; main()", *map(str, command)]
     # A run that hangs fails the test by the limit, which is far above what any of them takes.
     done = subprocess.run(program, capture_output=True, text=True, env=os.environ | variables, timeout=300, check=False)
     return done.returncode, done.stderr

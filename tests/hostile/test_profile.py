@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.twin.profile import profile
 

@@ -11,7 +11,7 @@ import onnx
 import pytest
 import typer
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.new import new_project
 
 OPFORGE = str(Path(sys.executable).with_name("opforge"))

@@ -16,7 +16,7 @@ import pytest
 from fake_toolkit import FakeToolkit
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.package.built import BuildError, built
 from opforge.package.cann import commands

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.package.doctor.cann_environment import Surroundings
 from opforge.package.doctor.command import diagnosis
 from opforge.package.doctor.device import chip_of, directory_of, find_device

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.new import new_project
 from opforge.codegen.project import Project

@@ -12,7 +12,7 @@ import tarfile
 import pytest
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.package.cann.listing import listing
 from opforge.package.verify import verify

@@ -203,7 +203,7 @@ def test_the_command_lists_and_says_so(tmp_path, as_json):
     command = [
         sys.executable,
         "-c",
-        "from opforge.codegen.cli import main; main()",
+        "from opforge.cli.main import main; main()",
         "lint",
         str(source),
         *(["--json"] if as_json else []),

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 from web_page import WebPage
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.twin.build import npu_model
 from opforge.twin.profile import parse_attrs, parse_shapes, profile, summary

@@ -1,0 +1,5 @@
+"""`python -m opforge.cli` is `opforge`."""
+
+from .main import main
+
+main()

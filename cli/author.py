@@ -1,0 +1,132 @@
+"""Commands of the operator author: new, generate, schema, lint."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opforge.codegen.printing import path_text, say
+
+from .options import JSON, OP_SUFFIX, answering, file_argument, path_option
+
+if TYPE_CHECKING:
+    from opforge.codegen.generate import Generated
+    from opforge.codegen.writer import Changes
+
+app = typer.Typer()
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Operator type, as in LeakyClip.")],
+    folder: Annotated[
+        Path | None, file_argument("DIR", "Folder to create; default: the operator's name, as in leaky_clip.")
+    ] = None,
+    starter: Annotated[
+        str,
+        typer.Option(help="Template: elementwise, row_reduction, segmented_reduction, scatter or gemm."),
+    ] = "elementwise",
+) -> None:
+    """Create a working project from one of five templates."""
+    from opforge.codegen.new import new_project, operator_of
+    from opforge.codegen.spec.names import snake_case
+
+    made = new_project(name, folder or Path(snake_case(name)), starter)
+    say(
+        f"{path_text(made)}: {name}, created from the template {starter} ({operator_of(starter)})",
+        f"next: cd {shlex.quote(str(made))} && bash build.sh -u",
+    )
+
+
+@app.command()
+def generate(
+    specs: Annotated[list[Path] | None, file_argument("SPEC", "Specs; default: all of op_proto/.")] = None,
+    out: Annotated[
+        Path | None,
+        path_option("-o", "--output", "--out", metavar="DIR", text="Folder to write to; default: build/gen."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 with a diff if a file is out of date.")
+    ] = False,
+    list_outputs: Annotated[bool, typer.Option("--list-outputs", help="Print the paths of all files.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")] = False,
+    op_suffix: Annotated[str, OP_SUFFIX] = "",
+    json_out: Annotated[Path | None, JSON] = None,
+) -> None:
+    """Write every file that CANN needs for an operator from its spec."""
+    from opforge.codegen.generate import load, rendered
+    from opforge.codegen.writer import compare, differences, write
+
+    sources = load(specs or [], op_suffix)
+    folder = out or sources.project.gen_dir
+    generated = rendered(sources.specs, is_complete=not specs)
+    with answering(json_out) as answer:
+        answer.update({"folder": str(folder), "operators": len(sources.specs)})
+        if list_outputs:
+            answer["outputs"] = sorted(generated.tree.files)
+            say(*(_shown(folder / path) for path in answer["outputs"]))
+            return
+        is_written = not (dry_run or check)
+        changes = write(generated.tree, folder) if is_written else compare(generated.tree, folder)
+        answer.update({"written": changes.written, "removed": changes.removed, "unchanged": changes.unchanged})
+        answer["left_out"] = generated.left_out
+        if not check:
+            _say_changes(generated, changes, folder, is_written=is_written)
+        elif not changes.any:
+            say(f"{len(generated.tree.files)} files are up to date in {_shown(folder)}")
+        else:
+            say(*differences(generated.tree, folder).splitlines())
+            command = ["opforge", "generate", *(["--output", str(out)] if out else [])]
+            command += [*(["--op-suffix", op_suffix] if op_suffix else []), *map(str, specs or [])]
+            stale, total = len(changes.written) + len(changes.removed), len(generated.tree.files)
+            say(f"{stale} of {total} files are stale in {_shown(folder)}; run: {shlex.join(command)}", err=True)
+    if check and changes.any:
+        raise typer.Exit(1)
+
+
+def _say_changes(generated: Generated, changes: Changes, folder: Path, *, is_written: bool) -> None:
+    if not is_written:
+        say(*(f"would write {_shown(folder / path)}" for path in changes.written))
+        say(*(f"would remove {_shown(folder / path)}" for path in changes.removed))
+    say(*(f"left out: {reason}" for reason in generated.left_out))
+    counts = [f"{len(changes.written)} written", f"{len(changes.unchanged)} unchanged"]
+    counts += [f"{len(changes.removed)} removed"] if changes.removed else []
+    count = len({owner for owner in generated.tree.owners.values() if owner})
+    note = "" if is_written else " (dry run: nothing was changed)"
+    say(f"{count} operator{'s' if count != 1 else ''}: {', '.join(counts)} in {_shown(folder)}{note}")
+
+
+def _shown(path: Path) -> str:
+    """The path as a user would type it: relative if it is below the current folder."""
+    here = Path.cwd()
+    return path_text(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of specs, for editors."""
+    from opforge.codegen.spec.model import OpSpec
+
+    say(*json.dumps(OpSpec.model_json_schema(), indent=2).splitlines())
+
+
+@app.command()
+def lint(
+    files: Annotated[list[Path] | None, file_argument("FILE", "Kernel sources; default: all of op_kernel/.")] = None,
+    json_out: Annotated[Path | None, JSON] = None,
+) -> None:
+    """Report what the device compiler refuses in kernels and the host compiler accepts."""
+    from dataclasses import asdict
+
+    from opforge.codegen.project import find_project
+    from opforge.twin.kernel_lint import kernel_files, lint_files
+
+    findings = lint_files(files or kernel_files(find_project()))
+    with answering(json_out) as answer:
+        answer.update({"findings": [asdict(found) for found in findings]})
+        say(*map(str, findings))
+    raise typer.Exit(1 if findings else 0)

@@ -1,0 +1,93 @@
+"""The command line. Every command imports what it needs when it runs, so that `opforge --help` stays fast."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import first_line, path_text, say
+from opforge.codegen.streams import OutputError, guard_streams, print_error
+
+from . import author, model, package, twin
+from .options import with_json_values
+
+
+class _Commands(TyperGroup):
+    """The commands; `--json` without a value means `--json -`."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, the command first."""
+        return super().parse_args(ctx, with_json_values(args, ("generate", "lint", "verify")))
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for group in (author, twin, package, model):
+    app.add_typer(group.app)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        say(f"opforge {version('opforge')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _opforge(
+    version: Annotated[  # answered by its callback
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Write, check and ship custom operators for Ascend NPUs from one specification.
+
+    Exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool or toolkit is missing.
+    """
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one message on stderr, never a traceback."""
+    try:
+        guard_streams()
+        _run()
+    except OutputError as error:
+        from opforge.codegen.files import written_text
+
+        _stop(f"{error}{written_text()}", error.exit_code)
+    except UserError as error:
+        _stop(str(error), error.exit_code)
+    except OSError as error:
+        place = f"{path_text(Path(os.fsdecode(error.filename)))}: " if isinstance(error.filename, str | bytes) else ""
+        _stop(f"{place}the system refused: {error.strerror or first_line(error)}", UserError.exit_code)
+
+
+def _run() -> None:
+    """Run the command, one that reads a model in a process of its own; deliver all that it printed."""
+    reads_model = {command.callback and command.callback.__name__ for command in model.app.registered_commands}
+    if sys.argv[1:2] and sys.argv[1] in reads_model and "--help" not in sys.argv:
+        from opforge.frontend.io.limits import supervise
+
+        supervise()
+    try:
+        app()
+    except SystemExit:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        raise
+
+
+def _stop(message: str, exit_code: int) -> NoReturn:
+    print_error(message)
+    sys.exit(exit_code)

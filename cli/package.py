@@ -1,0 +1,91 @@
+"""Commands of the package: pack, verify, doctor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opforge.codegen.errors import UserError
+
+from .options import JOBS, JSON, OP_SUFFIX, OPS, answering, file_argument, listed, path_option
+
+app = typer.Typer()
+_PRODUCT_OR_CHIP = "got --product and --soc, expected one of them: a product is the directory of a chip"
+
+
+@app.command()
+def pack(
+    context: typer.Context,
+    product: Annotated[
+        str | None,
+        typer.Option("--product", metavar="DIR,...", help="SoC directories; default: all products of the specs."),
+    ] = None,
+    ops: Annotated[str | None, OPS] = None,
+    vendor_name: Annotated[
+        str | None,
+        typer.Option("--vendor-name", help="Vendor directory of the package; default: the one in pyproject.toml."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        path_option("-o", "--output", "--out", metavar="DIR", text="Folder of the package; default: build_out."),
+    ] = None,
+    op_suffix: Annotated[str, OP_SUFFIX] = "",
+    cann: Annotated[
+        Path | None,
+        path_option(
+            "--cann",
+            metavar="DIR",
+            text="CANN toolkit that builds libraries and kernels into the package (not run with a real toolkit).",
+            envvar="ASCEND_HOME_PATH",
+        ),
+    ] = None,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Pack the sources only; they are built later.")] = False,
+    jobs: Annotated[int, JOBS] = 0,
+    json_out: Annotated[Path | None, JSON] = None,
+) -> None:
+    """Pack the operators into custom_opp_<os>_<arch>.run."""
+    from opforge.package.pack import pack_command
+
+    given = context.get_parameter_source("cann")
+    if no_build and given is not None and given.name == "COMMANDLINE":
+        raise UserError("got --no-build and --cann, expected one of them")
+    toolkit = None if no_build else cann
+    with answering(json_out) as answer:
+        answer.update(
+            pack_command(
+                listed(product), listed(ops), vendor_name, out, op_suffix=op_suffix, toolkit=toolkit, jobs=jobs
+            )
+        )
+
+
+@app.command()
+def verify(
+    package: Annotated[Path, file_argument("PKG", "A .run file.")],
+    json_out: Annotated[Path | None, JSON] = None,
+) -> None:
+    """Compare a package with its manifest; nothing in it is run."""
+    from opforge.package.verify import verify_command
+
+    with answering(json_out) as answer:
+        facts, code = verify_command(package)
+        answer.update(facts)
+    raise typer.Exit(code)
+
+
+@app.command()
+def doctor(
+    soc: Annotated[str | None, typer.Option(metavar="CHIP", help="Chip on which the operators are to run.")] = None,
+    product: Annotated[str | None, typer.Option(metavar="DIR", help="SoC directory, in place of --soc.")] = None,
+    json_out: Annotated[Path | None, JSON] = None,
+) -> None:
+    """Report which operators CANN's programs find in this environment, and every fault."""
+    from opforge.package.doctor.command import doctor_command
+
+    if soc and product:
+        raise UserError(_PRODUCT_OR_CHIP)
+    with answering(json_out) as answer:
+        facts, code = doctor_command(soc or product)
+        answer.update(facts)
+    raise typer.Exit(code)

@@ -1,0 +1,82 @@
+"""Commands of the CPU twin: build, flags, profile."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opforge.codegen.printing import say
+from opforge.codegen.spec.products import DEFAULT_SOC
+
+from .options import JOBS, JSON, OP_SUFFIX, OPS, SOC, answer_file, answering, listed, path_option
+
+app = typer.Typer()
+
+
+@app.command()
+def build(
+    soc: Annotated[str, typer.Option(metavar="CHIP,...", help="Chips, comma separated.")] = DEFAULT_SOC,
+    ops: Annotated[str | None, OPS] = None,
+    jobs: Annotated[int, JOBS] = 0,
+    op_suffix: Annotated[str, OP_SUFFIX] = "",
+    json_out: Annotated[Path | None, JSON] = None,
+) -> None:
+    """Generate, then compile host code and kernels for the CPU twin."""
+    from opforge.codegen.project import Project, find_project
+    from opforge.twin.build import build_project
+
+    project = Project(find_project().root, op_suffix)
+    with answering(json_out) as answer:
+        built = build_project(project, soc.split(","), listed(ops), jobs, progress=say)
+        facts = {"folder": str(built.vendor_dir), "operators": built.op_types, "without_kernel": list(built.missing)}
+        answer.update(facts | {"compiled": built.compiled})
+        count = len(built.op_types)
+        say(f"{count} operator{'s' if count != 1 else ''}, {built.compiled} files compiled: {built.vendor_dir}")
+        say(*(f"{op_type}: {file} is missing; the operator cannot run" for op_type, file in built.missing.items()))
+
+
+@app.command()
+def flags() -> None:
+    """Print the compiler flags for an application that uses the CPU twin."""
+    from opforge.codegen.project import find_project
+    from opforge.twin.build import application_flags, build_project
+
+    project = find_project()
+    build_project(project)
+    say(shlex.join(application_flags(project)))
+
+
+@app.command()
+def profile(
+    op_type: Annotated[str, typer.Argument(metavar="OP", help="Operator type.")],
+    shape: Annotated[list[str] | None, typer.Option(metavar="name=4x8,...", help="Shapes of the inputs.")] = None,
+    attr: Annotated[list[str] | None, typer.Option(metavar="k=v", help="An attribute; may be repeated.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="dtype of the inputs that accept it: fp16, bf16, fp32, ...")] = None,
+    soc: Annotated[str, SOC] = DEFAULT_SOC,
+    inputs: Annotated[
+        Path | None, path_option(metavar="IN.npz", text="Arrays by name, instead of shapes with made-up values.")
+    ] = None,
+    trace: Annotated[Path | None, path_option(metavar="T.json", text="Write a trace for Chrome or Perfetto.")] = None,
+    html: Annotated[Path | None, path_option(metavar="P.html", text="Write a page with charts.")] = None,
+    json_out: Annotated[Path | None, JSON] = None,
+) -> None:
+    """Estimate the time of an operator, and show where it goes."""
+    from opforge.frontend.io.arrays import load_arrays
+    from opforge.twin.profile import profile_command
+
+    with answer_file(json_out) as answer:
+        code = profile_command(
+            op_type,
+            shape or [],
+            attr or [],
+            dtype=dtype,
+            soc=soc,
+            load=lambda names: load_arrays(inputs, names) if inputs else {},
+            trace=trace,
+            html=html,
+            json_out=answer,
+        )
+    raise typer.Exit(code)

@@ -1,5 +1,0 @@
-"""`python -m opforge.codegen` is `opforge`."""
-
-from .cli import main
-
-main()
