@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
@@ -30,7 +31,7 @@ _KINDS = {
 }
 
 
-def open_regular(path: Path, what: str) -> BinaryIO:
+def open_regular(path: Path, what: str) -> BufferedReader:
     """Open a regular file for reading; `what` names it in messages ("model", "inputs").
 
     Raises:
@@ -51,7 +52,7 @@ def open_regular(path: Path, what: str) -> BinaryIO:
     raise UserError(f"{place}: got {kind}, expected a regular file")
 
 
-def _opened(found: int) -> BinaryIO:
+def _opened(found: int) -> BufferedReader:
     """The very file that a descriptor without access stands for, whatever has its name by now."""
     return os.fdopen(os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.package.cann.build import LOG, Build, MissingProgramError, StepError
+from opforge.package.cann.texts import TextError
 from opforge.package.cann.toolkit import ToolkitError, check_version, read_toolkit
 from opforge.package.doctor.cann_environment import HOME_PATH
 
@@ -49,7 +50,7 @@ def built(contents: Contents, toolkit: Path, work: Path, jobs: int, say: Callabl
         raise UserError(f"{given}: {error}; --no-build packs the sources only") from error
     except MissingProgramError as error:
         raise MissingToolError(f"{error}; --no-build packs the sources only") from error
-    except (StepError, OSError) as error:
+    except (StepError, TextError, OSError) as error:
         raise BuildError(str(error)) from error
     # The log names folders of this machine.
     paths = [path for path in sorted(tree.rglob("*")) if path.is_file() and path.name != LOG]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from .builtin import hidden_op_types, hidden_symbols
 from .dynamic_impl import dynamic_impl_text
-from .manifest import NAME as MANIFEST
-from .manifest import manifest_text
+from .manifest import lists
 from .ops_info import ops_info_text
 
 if TYPE_CHECKING:
@@ -92,9 +91,9 @@ def _is_executable(path: str) -> bool:
 
 
 def layout(contents: Contents) -> dict[str, bytes]:
-    """Content by path inside the archive: `install.sh` and `packages/vendors/<vendor>/...` with its manifest."""
+    """Content by path inside the archive: `install.sh` and `packages/vendors/<vendor>/...` with its lists."""
     tree = _vendor_tree(contents)
-    tree[MANIFEST] = manifest_text(_facts(contents), tree).encode()
+    tree |= lists(_facts(contents), tree)
     root = f"packages/vendors/{contents.vendor}"
     archive = {f"{root}/{path}": data for path, data in tree.items()}
     archive["install.sh"] = contents.scripts["install.sh"]

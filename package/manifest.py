@@ -1,4 +1,7 @@
-"""The manifest of a package: who it is, what it can do, and the SHA-256 of every file."""
+"""The lists of a package: who it is, what it can do, and the SHA-256 of every file.
+
+`manifest.json` is for programs. `SHA256SUMS` and `package.info` say the same for a shell, which reads no JSON.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,55 @@ import re
 from collections.abc import Mapping
 
 from opforge.codegen.errors import UserError
-from opforge.package.cann.listing import listing
+from opforge.codegen.printing import shown
+from opforge.package.cann.listing import listing, sums
 
-NAME = "manifest.json"
-_SAFE_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
+NAME, SUMS, INFO = "manifest.json", "SHA256SUMS", "package.info"
+# As the shell of the installer takes it.
+SAFE_PATH = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
+MOST_PATH_BYTES = 1000
+_SAFE_PATH = re.compile(SAFE_PATH)
 
 
-def manifest_text(facts: Mapping[str, object], files: Mapping[str, bytes]) -> str:
-    """The list of a package (cann/listing.py) with the SHA-256 of its files.
+def lists(facts: Mapping[str, object], files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The content of the three lists by name.
 
     Args:
-        facts: Texts and lists of texts; a text holds no quote and no backslash.
+        facts: Texts and lists of words.
         files: Content by path relative to the vendor folder; plain names and slashes, never `..`.
 
     Raises:
-        UserError: A file has a name that the installer would not take.
+        UserError: A file has a name that the installer would not take, or a fact is no single line.
     """
+    texts = {INFO: info_text(facts).encode()}
     for path in sorted(files):
-        if not _SAFE_PATH.fullmatch(path) or ".." in path.split("/"):
-            raise UserError(f"file name: got {path!r}, expected letters, digits and '_.-'; rename the file")
-    return listing(facts, {path: hashlib.sha256(data).hexdigest() for path, data in files.items()})
+        if not _SAFE_PATH.fullmatch(path) or len(path) > MOST_PATH_BYTES:
+            raise UserError(
+                f"file name: got {shown(path)}, expected letters, digits and '_.-', no part that begins with '.' or "
+                f"'-', {MOST_PATH_BYTES} in all; rename the file"
+            )
+    digests = {path: _digest(data) for path, data in (*files.items(), *texts.items())}
+    texts[NAME] = listing(facts, digests).encode()
+    texts[SUMS] = sums(digests | {NAME: _digest(texts[NAME])}, NAME).encode()
+    return texts
+
+
+def info_text(facts: Mapping[str, object]) -> str:
+    """The facts of a package as lines `key=value`; the words of a list are separated by spaces.
+
+    Raises:
+        UserError: A fact is no single line of printable characters.
+    """
+    lines = []
+    for key, value in facts.items():
+        if key == "not_included":  # sentences, for people
+            continue
+        text = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+        if not text.isprintable():
+            raise UserError(f"{key}: got {shown(text)}, expected one line of printable characters; change it")
+        lines.append(f"{key}={text}\n")
+    return "".join(lines)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

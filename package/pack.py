@@ -8,13 +8,14 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.files import NewFile, write_files
+from opforge.codegen.printing import path_text, say
 from opforge.codegen.project import BUILTIN_ROOT, Project, check_vendor, find_project
 from opforge.codegen.spec.names import suggest
 
@@ -46,27 +47,22 @@ def pack_command(
     if toolkit is not None:
         from .built import built
 
-        say = _print_aside if as_json else _print
         contents = built(
-            contents, toolkit, project.build_dir / "cann" / contents.vendor, jobs or os.cpu_count() or 1, say
+            contents,
+            toolkit,
+            project.build_dir / "cann" / contents.vendor,
+            jobs or os.cpu_count() or 1,
+            lambda line: say(line, err=as_json),  # beside the answer
         )
     path = make_package(contents, (out or _default_out(project)) / package_name())
     left_out = [] if ops else incomplete(project)
     if as_json:
         operators = [spec.op_type for spec in contents.specs]
         facts = {"package": str(path), "vendor": contents.vendor, "operators": operators, "socs": list(contents.socs)}
-        _print(json.dumps(facts | {"note": contents.note, "left_out": left_out}, indent=2))
+        say(*json.dumps(facts | {"note": contents.note, "left_out": left_out}, indent=2).splitlines())
     else:
-        _print("\n".join([str(path), contents.note, *left_out]))
+        say(str(path), contents.note, *left_out)
     return 0
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)  # noqa: T201  # what the command is for
-
-
-def _print_aside(line: str) -> None:
-    print(line, flush=True, file=sys.stderr)  # noqa: T201  # beside the answer
 
 
 def incomplete(project: Project) -> list[str]:
@@ -119,20 +115,19 @@ def make_package(contents: Contents, path: Path) -> Path:
 
 def _place(built: Path, path: Path) -> None:
     """Put the package where it belongs; whoever looks sees the old one or the whole new one."""
-    # The rename is atomic only within one file system, so the copy is made beside the package first.
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+
+    def fill(target: BinaryIO) -> None:
+        with built.open("rb") as source:
+            shutil.copyfileobj(source, target)
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            shutil.copyfile(built, beside)
-            beside.chmod(0o755)
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
+        write_files([NewFile(path, fill, "package", 0o755)])
+    except (OSError, UserError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
         raise UserError(
-            f"--out: got '{path.parent}' ({error.strerror}), expected a folder in which {path.name} can be written; "
-            "give another one with --out"
+            f"--out: got '{path_text(path.parent)}' ({getattr(cause, 'strerror', None) or error}), expected a folder "
+            f"in which {path.name} can be written; give another one with --out"
         ) from error
 
 

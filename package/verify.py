@@ -2,125 +2,172 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import json
+import os
 import re
-import tarfile
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
-from typing import Any
+from io import BufferedReader
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import open_regular
+from opforge.codegen.printing import escaped, path_text, say, shown
+from opforge.codegen.untrusted import MOST_JSON_BYTES, FormError, parse_json
+from opforge.package.doctor.documents import PACKED_FORM, PackedManifest
 
+from .archive import ArchiveError, Member, read_archive
+from .manifest import INFO, SUMS, info_text
 from .manifest import NAME as MANIFEST
 from .pack import SCRIPTS
 
-# A package holds texts, libraries and kernels; what unpacks to more is none.
-MAX_FILE_BYTES, MAX_UNPACKED_BYTES = 1 << 30, 1 << 30
+MAX_FILE_BYTES = 1 << 30
+_MOST_HEAD_BYTES = 1 << 20
+_MOST_PROBLEMS = 1000
 _HEAD = re.compile(
     rb"#!/bin/sh\n\{ # [^\n]*\nheader_lines=(\d{1,6})\npayload_bytes=(\d{1,12})\npayload_sha256=([0-9a-f]{64})\n"
 )
+_SUM = re.compile(r"([0-9a-f]{64})  (.+)")
+_FACTS = ("vendor", "version", "release", "cann", "operators", "socs")
+
+
+class _Head(NamedTuple):
+    """The head of a package: its text without the first five lines, and what it says of the payload behind it."""
+
+    text: bytes
+    size: int
+    payload_bytes: int
+    payload_sha256: str
 
 
 def verify_command(package: Path, *, as_json: bool) -> int:
     """Print what a package is and every difference from its manifest; returns 1 when there is one, else 0."""
     facts, problems = verify(package)
     if as_json:
-        print(json.dumps(facts | {"problems": problems}, indent=2))  # noqa: T201  # the answer
+        say(*json.dumps(facts | {"problems": problems}, indent=2).splitlines())
     else:
         lines = [f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in facts.items()]
-        print("\n".join([*lines, *problems, *([] if problems else ["every file is as the manifest says"])]))  # noqa: T201
+        say(*lines, *problems, *([] if problems else ["every file is as the manifest says"]))
     return 1 if problems else 0
 
 
 def verify(package: Path) -> tuple[dict[str, Any], list[str]]:
-    """What the manifest says of the package, and what is not as it should be.
+    """What the manifest says of the package, and what is not as it should be, up to 1000 problems.
 
     Raises:
         UserError: The file cannot be read, or is no package of `opforge pack`.
     """
-    head, payload, payload_bytes, digest = _split(package)
-    problems = []
-    if head != _installer_head():
-        problems.append("the head of the file, which runs before the installer, is not that of this opforge")
-    if len(payload) != payload_bytes:
-        problems.append(f"got {len(payload)} bytes behind the head, expected {payload_bytes}: the file is damaged")
-        return {}, problems
-    if hashlib.sha256(payload).hexdigest() != digest:
-        problems.append("the payload differs from the SHA-256 in the head: the file is damaged")
-        return {}, problems
-    files: dict[str, bytes] = {}
-    for name, data, problem in _members(payload, package):
-        problems += [problem] if problem else []
-        files[name] = data
-    manifests = [name for name in files if PurePosixPath(name).name == MANIFEST]
+    with open_regular(package, "package") as source:
+        facts: dict[str, Any] = {}
+        found = _problems(source, package, facts)
+        problems = list(islice(found, _MOST_PROBLEMS))
+        if next(found, None) is not None:
+            problems.append(f"more than {_MOST_PROBLEMS} problems; the others are not listed")
+    return facts, problems
+
+
+def _problems(source: BufferedReader, package: Path, facts: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with a package; adds to `facts` what it says of itself."""
+    head = _head(source, package)
+    if head.text != _installer_head():
+        yield "the head of the file, which runs before the installer, is not that of this opforge"
+    payload_bytes = os.fstat(source.fileno()).st_size - head.size
+    if payload_bytes != head.payload_bytes:
+        yield f"got {payload_bytes} bytes behind the head, expected {head.payload_bytes}: the file is damaged"
+        return
+    try:
+        source.seek(head.size)
+        if hashlib.file_digest(source, "sha256").hexdigest() != head.payload_sha256:
+            yield "the payload differs from the SHA-256 in the head: the file is damaged"
+            return
+        source.seek(head.size)
+        members = list(read_archive(source, frozenset((MANIFEST, SUMS, INFO, "install.sh")), MOST_JSON_BYTES))
+    except ArchiveError as error:
+        raise UserError(f"{path_text(package)}: cannot be unpacked: {error}; get the file again") from error
+    except OSError as error:
+        raise UserError(f"{path_text(package)}: cannot be read: {error.strerror}; get the file again") from error
+    yield from (member.problem for member in members if member.problem)
+    yield from _content_problems({member.name: member for member in members}, facts)
+
+
+def _content_problems(files: dict[str, Member], facts: dict[str, Any]) -> Iterator[str]:
+    """What differs between the files of a package and its lists."""
+    manifests = [name for name in files if name.rpartition("/")[2] == MANIFEST]
     if len(manifests) != 1:
-        return {}, [*problems, f"got {len(manifests)} files {MANIFEST}, expected one"]
+        yield f"got {len(manifests)} files {MANIFEST}, expected one"
+        return
     root = manifests[0].removesuffix(MANIFEST)
     try:
-        manifest = json.loads(files[manifests[0]])
-        listed = {str(path): str(digest) for path, digest in manifest["files"].items()}
-        facts = {key: manifest[key] for key in ("vendor", "version", "release", "cann", "operators", "socs")}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return {}, [*problems, f"{manifests[0]} is no manifest of a package"]
-    for path in sorted(listed):
+        manifest: PackedManifest = parse_json(files[manifests[0]].content, PACKED_FORM)
+    except FormError as error:
+        yield f"{manifests[0]} is no manifest of a package: {error}"
+        return
+    stated = manifest.model_dump(mode="json")
+    facts |= {key: stated[key] for key in _FACTS} | {"files": len(manifest.files)}
+    for path, digest in sorted(manifest.files.items()):
         if root + path not in files:
-            problems.append(f"{path}: missing")
-        elif hashlib.sha256(files[root + path]).hexdigest() != listed[path]:
-            problems.append(f"{path}: differs from the manifest")
-    expected = {*(root + path for path in listed), manifests[0], "install.sh"}
-    problems += [f"{name}: not listed in the manifest" for name in sorted(set(files) - expected)]
-    if files.get("install.sh") != (SCRIPTS / "install.sh").read_bytes():
-        problems.append("install.sh: not that of this opforge")
-    if root != f"packages/vendors/{facts['vendor']}/":
-        problems.append(f"the manifest names the vendor '{facts['vendor']}', but lies in {root}")
-    return facts | {"files": len(listed)}, problems
+            yield f"{path}: missing"
+        elif files[root + path].digest != digest:
+            yield f"{path}: differs from the manifest"
+    expected = {*(root + path for path in manifest.files), root + MANIFEST, root + SUMS, "install.sh"}
+    yield from (f"{name}: not listed in the manifest" for name in sorted(set(files) - expected))
+    if "install.sh" not in files or files["install.sh"].content != (SCRIPTS / "install.sh").read_bytes():
+        yield "install.sh: not that of this opforge"
+    if root != f"packages/vendors/{manifest.vendor}/":
+        yield f"the manifest names the vendor '{manifest.vendor}', but lies in {root}"
+    yield from _list_problems(files, root, manifest)
 
 
-def _split(package: Path) -> tuple[bytes, bytes, int, str]:
-    """The head without its first five lines, the payload, and the size and SHA-256 that the head gives for it."""
-    if not package.is_file():
-        raise UserError(f"{package}: no such file; give a .run file of `opforge pack`")
+def _list_problems(files: dict[str, Member], root: str, manifest: PackedManifest) -> Iterator[str]:
+    """What the lists for the shell say that the manifest does not say."""
+    stated = manifest.model_dump(mode="json", exclude={"files"})
+    if root + INFO in files and files[root + INFO].content.decode("utf-8", "replace") != _info(stated):
+        yield f"{INFO}: differs from the facts in the manifest"
+    if root + SUMS not in files:
+        yield f"{SUMS}: missing"
+        return
+    listed = manifest.files | {MANIFEST: files[root + MANIFEST].digest}
+    # Lines, not `splitlines`, which knows other ends of lines than sha256sum.
+    lines = files[root + SUMS].content.decode("utf-8", "replace").removesuffix("\n").split("\n")
+    found = [_SUM.fullmatch(line) for line in lines]
+    pairs = [(match[2], match[1]) for match in found if match]
+    if len(pairs) != len(lines) or sorted(pairs) != sorted(listed.items()):
+        yield f"{SUMS}: differs from the files in the manifest"
+
+
+def _info(facts: dict[str, Any]) -> str:
+    """The text that `package.info` must have; empty, which it never has, for facts that fit into no line."""
     try:
-        if package.stat().st_size > MAX_FILE_BYTES:
-            raise UserError(f"{package}: got {package.stat().st_size} bytes, expected at most {MAX_FILE_BYTES}")
-        data = package.read_bytes()
+        return info_text(facts)
+    except UserError:
+        return ""
+
+
+def _head(source: BufferedReader, package: Path) -> _Head:
+    size = os.fstat(source.fileno()).st_size
+    if size > MAX_FILE_BYTES:
+        raise UserError(f"{path_text(package)}: got {size} bytes, expected at most {MAX_FILE_BYTES}; get it again")
+    try:
+        data = source.read(_MOST_HEAD_BYTES)
     except OSError as error:
-        raise UserError(f"{package}: cannot be read: {error.strerror}") from error
+        raise UserError(f"{path_text(package)}: cannot be read: {error.strerror}; get it again") from error
     found = _HEAD.match(data)
     if found is None:
-        raise UserError(f"{package}: got another kind of file, expected a .run file of `opforge pack`")
-    lines = data.split(b"\n", int(found[1]))
-    payload = lines[-1] if len(lines) > int(found[1]) else b""
-    return data[found.end() : len(data) - len(payload)], payload, int(found[2]), found[3].decode()
+        what = f"which begins with {shown(data[:20])}" if data else "which is empty"
+        raise UserError(
+            f"{path_text(package)}: got another kind of file, {escaped(what)}, expected a .run file of `opforge pack`"
+        )
+    end = 0
+    for _ in range(int(found[1])):
+        end = data.find(b"\n", end) + 1
+        if end == 0:
+            end = len(data)
+            break
+    return _Head(data[found.end() : end], end, int(found[2]), found[3].decode())
 
 
 def _installer_head() -> bytes:
     """The part of the head that is the same in every package."""
     return (SCRIPTS / "header.sh").read_bytes().split(b"<<'EOF'\n")[1].partition(b"EOF\n")[0]
-
-
-def _members(payload: bytes, package: Path) -> Iterator[tuple[str, bytes, str]]:
-    """Name, content and what is wrong with each file; folders are passed over."""
-    try:
-        with gzip.open(io.BytesIO(payload)) as packed:
-            unpacked = packed.read(MAX_UNPACKED_BYTES + 1)
-        if len(unpacked) > MAX_UNPACKED_BYTES:
-            raise UserError(f"{package}: unpacks to more than {MAX_UNPACKED_BYTES} bytes; it is no package")
-        with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
-            for member in archive:
-                name = member.name.removeprefix("./")
-                if member.isdir():
-                    continue
-                path = PurePosixPath(name)
-                if path.is_absolute() or ".." in path.parts:
-                    yield name, b"", f"{name}: leads out of the package"
-                elif not member.isreg():
-                    yield name, b"", f"{name}: a link or device"
-                else:
-                    content = archive.extractfile(member)
-                    yield name, content.read() if content else b"", ""
-    except (OSError, EOFError, tarfile.TarError) as error:
-        raise UserError(f"{package}: cannot be unpacked: {error}; get the file again") from error

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from .build import Build, MissingProgramError, StepError
+from .texts import TextError, printable
 from .toolkit import ToolkitError, read_toolkit
 
 
@@ -26,19 +27,19 @@ def main() -> int:
 
     def say(line: str) -> None:
         if not chosen.quiet:
-            print(line + "\n", end="", flush=True)  # noqa: T201  # at once, as several commands run
+            print(printable(line) + "\n", end="", flush=True)  # noqa: T201  # at once, as several commands run
 
     try:
         toolkit = read_toolkit(chosen.toolkit.resolve())
         Build(chosen.package.resolve(), chosen.work.resolve(), toolkit, os.environ, chosen.jobs, say).run()
     except ToolkitError as error:
-        print(f"--toolkit: {error}", file=sys.stderr)  # noqa: T201
+        print(printable(f"--toolkit: {error}"), file=sys.stderr)  # noqa: T201
         return 2
     except (MissingProgramError, StepError) as error:
-        print(error, file=sys.stderr)  # noqa: T201
+        print(printable(str(error)), file=sys.stderr)  # noqa: T201
         return {MissingProgramError: 3, StepError: 1}[type(error)]
-    except OSError as error:
-        print(f"the build stopped: {error}", file=sys.stderr)  # noqa: T201
+    except (OSError, TextError) as error:
+        print(printable(f"the build stopped: {error}"), file=sys.stderr)  # noqa: T201
         return 1
     return 0
 

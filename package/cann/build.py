@@ -1,7 +1,7 @@
 """The build itself: steps, the stamps that finished ones leave, the log, and what the steps made.
 
 Below the work folder: `key` (of what), `stamps/` and `logs/` (one file a step), `package/` (a copy), `tree/` (the
-products, where they belong below the vendor folder) and `built.json` (their SHA-256), which is written last.
+products, where they belong below the vendor folder), `built.sums` and `built.json` (their SHA-256), written last.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from typing import Any
 
 from . import commands
 from .kernels import Kernel, KernelError, described, kernels_of, operator_list, soc_list
-from .listing import listing
+from .listing import listing, sums
+from .texts import TextError, read_json
 from .toolkit import CANN_8, Toolkit, tool_environment
 
-BUILT, LOG = "built.json", "build.log"
+BUILT, SUMS, LOG = "built.json", "built.sums", "build.log"
 TBE = "op_impl/ai_core/tbe"
 
 
@@ -93,7 +94,7 @@ class Build:
                 shutil.which(program, path=environment["PATH"]) is None for program in (wanted, wanted.split(" ")[0])
             ):
                 raise MissingProgramError(f"{wanted!r} is missing, which builds the package; install it")
-        vendor = json.loads((self.package / "manifest.json").read_text(encoding="utf-8"))["vendor"]
+        vendor = self.package.name
         self._begin(vendor)
         folders = commands.Folders(str(self.work / "package" / vendor), vendor, str(self.work))
         operators = _operators(self.package)
@@ -126,7 +127,10 @@ class Build:
         manifest = (self.package / "manifest.json").read_bytes()
         key = f"{hashlib.sha256(manifest).hexdigest()} {self.toolkit.compiler_version} {self.toolkit.root}\n"
         if not (self.work / "key").is_file() or (self.work / "key").read_text(encoding="utf-8") != key:
+            if self.work.is_dir() and any(self.work.iterdir()) and not (self.work / "key").is_file():
+                raise StepError(f"{self.work} is in the way, and no build made it; give it another name")
             shutil.rmtree(str(self.work), ignore_errors=True)
+            _write(self.work / "key", "")
             try:
                 shutil.copytree(str(self.package), str(self.work / "package" / vendor))
             except shutil.Error as error:  # one cause for each file
@@ -139,8 +143,8 @@ class Build:
         """Digests of the products, by their path below the vendor folder."""
         stamp = self.work / "stamps" / step.name
         if stamp.is_file():
-            kept = json.loads(stamp.read_text(encoding="utf-8"))
-            if all(_digest(self.work / "tree" / path) == digest for path, digest in kept.items()):
+            kept = _kept(stamp)
+            if kept is not None and all(_digest(self.work / "tree" / path) == kept[path] for path in kept):
                 self.say(f"[{place}] {step.name}: done before")
                 return dict(kept)
         self.say(f"[{place}] {step.name}")
@@ -198,7 +202,7 @@ class Build:
             _write(Path(folders.parameters(kernel)), json.dumps(kernel.parameters, indent=2))
 
         def collect() -> Sequence[str]:
-            written = json.loads((scratch / "out" / f"{kernel.name}.json").read_text(encoding="utf-8"))
+            written = read_json(scratch / "out" / f"{kernel.name}.json")
             products = []
             for soc in kernel.socs:
                 place = f"{TBE}/kernel/{soc}/{kernel.op_file}/{kernel.name}"
@@ -250,7 +254,7 @@ class Build:
         for soc in operators:
             path = f"{TBE}/kernel/config/{soc}/binary_info_config.json"
             made = self.work / "tree" / path  # the newer generation writes its own
-            listed = json.loads(texts.get(path) or (made.read_text(encoding="utf-8") if made.is_file() else "{}"))
+            listed = json.loads(texts[path]) if path in texts else read_json(made) if made.is_file() else {}
             missing = sorted(set(operators[soc]) - set(listed))
             if missing:
                 raise StepError(
@@ -259,7 +263,7 @@ class Build:
         version = (self.package / "version.info").read_text(encoding="utf-8").replace("release=source", "release=built")
         for key in ("compiler_version", "custom_opp_compiler_version"):
             version += f"{key}={self.toolkit.compiler_version}\n"
-        texts["version.info"] = version
+        texts["version.info"] = f"{version}cann_version={self.toolkit.version}\n"
         logs = sorted((self.work / "logs").glob("*.log"))
         texts[LOG] = "".join(f"== {log.stem}\n{log.read_text(encoding='utf-8', errors='replace')}" for log in logs)
         all_digests = dict(digests)
@@ -270,14 +274,16 @@ class Build:
         for left in sorted((self.work / "tree").rglob("*")):
             if left.is_file() and left.relative_to(self.work / "tree").as_posix() not in all_digests:
                 left.unlink()
-        _write(self.work / BUILT, listing({"toolkit": self.toolkit.version}, all_digests))
+        text = listing({"toolkit": self.toolkit.version}, all_digests)
+        _write(self.work / SUMS, sums({**all_digests, BUILT: hashlib.sha256(text.encode("utf-8")).hexdigest()}, BUILT))
+        _write(self.work / BUILT, text)
 
     def _lists(self, operators: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         texts = {}
         for soc in operators:
             root = self.work / "tree" / TBE / "kernel" / soc
             found = {
-                folder.name: [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+                folder.name: [read_json(path) for path in sorted(folder.glob("*.json"))]
                 for folder in sorted(root.iterdir())
             }
             for op_file, kernels in found.items():
@@ -291,7 +297,15 @@ class Build:
 def _operators(package: Path) -> Mapping[str, Mapping[str, Any]]:
     """SoC directory -> operator type -> its description."""
     paths = sorted((package / TBE / "config").glob("*/aic-*-ops-info.json"))
-    return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+    return {path.parent.name: read_json(path) for path in paths}
+
+
+def _kept(stamp: Path) -> Mapping[str, str] | None:
+    """What a step made, as its stamp says; None for a damaged stamp, whose step is done again."""
+    try:
+        return dict(read_json(stamp))
+    except TextError:
+        return None
 
 
 def _failure(name: str, cause: str, log: Path) -> str:

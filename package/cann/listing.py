@@ -1,4 +1,4 @@
-"""The form of the lists of a package: JSON with one key, and one file, a line, which the installer reads with `sed`."""
+"""The form of the lists of a package: JSON with one key, and one file, a line; and lines that `sha256sum -c` reads."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ from collections.abc import Mapping
 
 
 def listing(facts: Mapping[str, object], digests: Mapping[str, str]) -> str:
-    """The text of a list.
+    """The text of a list for programs.
 
     Args:
-        facts: Texts and lists of texts; a text holds no quote and no backslash.
+        facts: Texts and lists of texts.
         digests: SHA-256 by path relative to the vendor folder.
     """
-    lines = ["{"]
-    for key, value in facts.items():
-        text = json.dumps(value)
-        if "\\" in text:
-            raise ValueError(f"{key}: {value!r} needs an escape, which the installer does not read")
-        lines.append(f"  {json.dumps(key)}: {text},")
+    lines = ["{", *(f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in facts.items())]
     lines.append('  "files": {')
     lines.append(",\n".join(f'    "{path}": "{digests[path]}"' for path in sorted(digests)))
     lines += ["  }", "}", ""]
     return "\n".join(lines)
+
+
+def sums(digests: Mapping[str, str], last: str) -> str:
+    """The text of a list for `sha256sum -c`.
+
+    Args:
+        digests: SHA-256 by path relative to the vendor folder.
+        last: The path of the last line, by which a reader sees that the list is whole.
+    """
+    paths = [*sorted(path for path in digests if path != last), last]
+    return "".join(f"{digests[path]}  {path}\n" for path in paths)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 # Older toolkits come with what a project needs to build; newer ones are found with find_package(ASC).
 CANN_8, CANN_2026 = "8.x", "2026"
 _VERSION = "compiler/version.info"
+_MOST_BYTES = 1 << 20
 
 
 class ToolkitError(Exception):
@@ -73,11 +74,12 @@ def toolkit_version(root: Path) -> str:
 
 
 def key_values(path: Path) -> Mapping[str, str]:
-    """The lines `key=value` of a file; empty when it cannot be read. Of a pipe nothing is read: it might never end."""
+    """The lines `key=value` of the first MiB of a file; empty when it cannot be read. A pipe is not opened."""
     try:
         if not path.is_file():
             return {}
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        with path.open("rb") as stream:
+            lines = stream.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()
     except OSError:
         return {}
     pairs = [line.partition("=") for line in lines]

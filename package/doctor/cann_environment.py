@@ -15,6 +15,7 @@ from opforge.package.cann.build import BUILT
 from opforge.package.cann.toolkit import key_values, toolkit_version
 from opforge.package.layout import TBE
 from opforge.package.manifest import NAME as MANIFEST
+from opforge.package.places import Tree, children, exists, first_text, is_dir, real, walk, why_unusable
 
 from .documents import (
     BINARIES_FORM,
@@ -35,7 +36,11 @@ LIBRARY_PATH = "LD_LIBRARY_PATH"
 REGISTRY, ENGINE, PARSER = "GE registry", "FE and ATC", "ONNX parser"
 FUNCTIONS, KERNELS = "aclnn, torch_npu", "aclnn kernels"
 PRIORITY = "load_priority"
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_MOST_SOCS = 100
+_MOST_ENTRIES = 1000
+_MOST_CONFIG_BYTES = 1 << 16
+# A comment without an end takes the rest of the text, or each of many would be searched to its end.
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _FUNCTION = re.compile(r"\baclnnStatus\s+(aclnn\w+)\s*\(")
 # Where installers of CANN put a toolkit unless they are told otherwise.
 USUAL_TOOLKITS = (
@@ -66,21 +71,24 @@ class Vendor:
         return self.path.name
 
     @cached_property
+    def tree(self) -> Tree:
+        """All that is in it, up to the limits."""
+        return walk(self.path)
+
+    @cached_property
     def closed(self) -> list[Path]:
         """What lies in it and cannot be opened by this user: folders, then files."""
-        folders: list[Path] = []
-        files: list[Path] = []
-        for folder, _, names in os.walk(self.path, onerror=lambda error: folders.append(Path(error.filename))):
-            files += [path for name in names if _is_closed(path := Path(folder, name))]
-        return [*folders, *files]
+        return [*self.tree.closed_folders, *(path for path in self.tree.files if _is_closed(path))]
 
     @cached_property
     def documents(self) -> dict[Path, Document]:
         """Its JSON files; one that is not there is left out."""
         forms = {self.path / MANIFEST: MANIFEST_FORM, self.path / BUILT: BUILT_FORM}
         tbe = self.path / TBE
-        forms |= dict.fromkeys(sorted(tbe.glob("config/*/aic-*-ops-info.json")), OPS_INFO_FORM)
-        forms |= dict.fromkeys(sorted(tbe.glob("kernel/config/*/binary_info_config.json")), BINARIES_FORM)
+        for soc in children(tbe / "config", most=_MOST_SOCS):
+            forms |= dict.fromkeys(children(soc, "aic-*-ops-info.json", most=_MOST_SOCS), OPS_INFO_FORM)
+        for soc in children(tbe / "kernel/config", most=_MOST_SOCS):
+            forms[soc / "binary_info_config.json"] = BINARIES_FORM
         return {path: read_document(path, form) for path, form in forms.items() if os.path.lexists(path)}
 
     def _value(self, path: Path) -> Any:
@@ -97,8 +105,8 @@ class Vendor:
     @cached_property
     def functions(self) -> list[str]:
         """The aclnn functions that its headers declare."""
-        headers = sorted((self.path / "op_api/include").glob("aclnn*.h"))
-        return sorted({name for path in headers if path.is_file() for name in _functions(path)})
+        headers = children(self.path / "op_api/include", "aclnn*.h")
+        return sorted({name for path in headers for name in _functions(path)})
 
     @cached_property
     def operators(self) -> frozenset[str]:
@@ -173,12 +181,17 @@ class Surroundings:
     usual_toolkits: Sequence[Path] = USUAL_TOOLKITS
 
     def folder(self, variable: str) -> Path | None:
-        """The folder that a variable names; None when it is unset or empty."""
-        return Path(text) if (text := self.environment.get(variable)) else None
+        """The folder that a variable names; None when it is unset or empty, or no program can use it."""
+        text = self.environment.get(variable, "")
+        return Path(text) if text and not why_unusable(text) else None
+
+    def texts(self, variable: str) -> list[str]:
+        """The first 1000 entries of a colon list."""
+        return [text for text in self.environment.get(variable, "").split(":", _MOST_ENTRIES)[:_MOST_ENTRIES] if text]
 
     def entries(self, variable: str) -> list[Path]:
-        """The folders of a colon list."""
-        return [Path(text) for text in self.environment.get(variable, "").split(":") if text]
+        """The folders of a colon list that programs can use, each once."""
+        return list(dict.fromkeys(Path(text) for text in self.texts(variable) if not why_unusable(text)))
 
     @cached_property
     def toolkits(self) -> list[Path]:
@@ -204,7 +217,8 @@ class Surroundings:
         """Vendor folders, in the order in which every consumer searches them."""
         found = [Vendor(path, CUSTOM_PATH, self.machine) for path in self.entries(CUSTOM_PATH)]
         if opp := self.folder(OPP_PATH):
-            listed = [opp / "vendors" / name for name in priorities(opp / "vendors/config.ini") or ()]
+            names = priorities(opp / "vendors/config.ini") or ()
+            listed = [opp / "vendors" / name for name in names if "/" not in name]
             found += [Vendor(path, "config.ini", self.machine) for path in listed]
         return [vendor for vendor in found if is_vendor(vendor.path)]
 
@@ -215,8 +229,7 @@ def ops_info_name(folder: Path) -> str:
 
 
 def _functions(header: Path) -> list[str]:
-    text = _COMMENT.sub("", header.read_text(encoding="utf-8", errors="replace"))
-    return _FUNCTION.findall(text)
+    return _FUNCTION.findall(_COMMENT.sub("", first_text(header)))
 
 
 def is_vendor(path: Path) -> bool:
@@ -226,35 +239,32 @@ def is_vendor(path: Path) -> bool:
 
 def closed(path: Path) -> Path | None:
     """`path`, or the folder above it, that this user may not open; what lies there would look absent. Follows links."""
-    path = Path(os.path.realpath(path))
+    path = real(path)
     for folder in reversed(path.parents):
-        if folder.is_dir() and not os.access(folder, os.X_OK, effective_ids=True):
+        if is_dir(folder) and not os.access(folder, os.X_OK, effective_ids=True):
             return folder
-    needed = os.R_OK | os.X_OK if path.is_dir() else os.R_OK
-    return path if path.exists() and not os.access(path, needed, effective_ids=True) else None
+    needed = os.R_OK | os.X_OK if is_dir(path) else os.R_OK
+    return path if exists(path) and not os.access(path, needed, effective_ids=True) else None
 
 
 def is_visible(path: Path) -> bool:
     """Whether this user's programs find a file or folder."""
-    return os.access(path, os.R_OK, effective_ids=True)
+    return not why_unusable(str(path)) and os.access(path, os.R_OK, effective_ids=True)
 
 
 def _is_closed(path: Path) -> bool:
     """Whether a file below a folder is there, but not for this user."""
     try:
         path.stat()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return isinstance(error, PermissionError)
     return not is_visible(path)
 
 
 def priorities(config: Path) -> list[str] | None:
     """Vendors in the first line of a config.ini, as `load_priority=a,b`; None when programs cannot use the file."""
-    try:
-        if not config.is_file():
-            return None
-        first = config.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
-    except OSError:
+    first, end, _ = first_text(config, _MOST_CONFIG_BYTES).partition("\n")
+    if not end and len(first) >= _MOST_CONFIG_BYTES:
         return None
     key, separator, value = first.partition("=")
     names = [name.strip() for name in value.split(",") if name.strip()]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
+from opforge.codegen.printing import escaped, say
 from opforge.package.builtin import OP_TYPES
 from opforge.package.cann.toolkit import key_values, toolkit_version
 from opforge.package.socs import soc_directory
@@ -26,6 +27,7 @@ from .cann_environment import (
 from .device import find_device
 from .faults import Fault, find_faults
 
+_MOST_ROWS, _MOST_NAME = 1000, 100
 CANN_OWN = "CANN's own"
 NOTHING = "nothing"
 NOT_VISIBLE = (
@@ -52,7 +54,7 @@ def doctor_command(soc: str | None, *, as_json: bool) -> int:
     faults = find_faults(surroundings, directory)
     found = diagnosis(surroundings, directory, faults) | {"device": device._asdict() if device else None}
     if as_json:
-        print(json.dumps(found | {"faults": [asdict(fault) for fault in faults]}, indent=2))  # noqa: T201  # the answer
+        say(*json.dumps(found | {"faults": [asdict(fault) for fault in faults]}, indent=2).splitlines())
     else:
         _print(found, faults)
     return 1 if faults else 0
@@ -62,6 +64,7 @@ def diagnosis(surroundings: Surroundings, soc: str | None, faults: Sequence[Faul
     """Toolkits, vendor folders in the order of the search, and what each program takes for each operator."""
     socs = sorted({name for vendor in surroundings.vendors for name in vendor.ops_info})
     operators = sorted({name for vendor in surroundings.vendors for name in vendor.operators})
+    hidden = _hidden(faults)
     return {
         "toolkits": [
             {"path": str(path), "version": toolkit_version(path) or "unknown"} for path in surroundings.toolkits
@@ -78,11 +81,24 @@ def diagnosis(surroundings: Surroundings, soc: str | None, faults: Sequence[Faul
             }
             for vendor in surroundings.vendors
         ],
-        "operators": {name: seen_by(surroundings, name, [soc] if soc else socs, faults) for name in operators},
+        "operators": {name: _seen_by(surroundings, name, [soc] if soc else socs, hidden) for name in operators},
     }
 
 
-def seen_by(surroundings: Surroundings, op_type: str, socs: list[str], faults: Sequence[Fault]) -> dict[str, str]:
+def _hidden(faults: Sequence[Fault]) -> frozenset[tuple[str, str, str]]:
+    """Vendor, operator type (empty for all) and program for each operator that a fault hides."""
+    return frozenset(
+        (vendor, op_type, program)
+        for fault in faults
+        for vendor in fault.vendors
+        for op_type in fault.operators or ("",)
+        for program in fault.programs
+    )
+
+
+def _seen_by(
+    surroundings: Surroundings, op_type: str, socs: Sequence[str], hidden: frozenset[tuple[str, str, str]]
+) -> dict[str, str]:
     """Program -> folder whose operator it takes, `CANN's own`, or `nothing`; all search the vendors in one order."""
     has_own = op_type in OP_TYPES and bool(surroundings.toolkits)
     answers = dict.fromkeys(PROGRAMS, CANN_OWN if has_own else NOTHING)
@@ -92,7 +108,7 @@ def seen_by(surroundings: Surroundings, op_type: str, socs: list[str], faults: S
         is_described = any(op_type in vendor.ops_info.get(soc, {}) for soc in socs)
         for program in PROGRAMS:
             is_for_soc = is_described or program not in {ENGINE, KERNELS}
-            if is_for_soc and not any(fault.hides(vendor, op_type, program) for fault in faults):
+            if is_for_soc and hidden.isdisjoint((str(vendor.path), name, program) for name in (op_type, "")):
                 answers[program] = str(vendor.path)
     return answers
 
@@ -105,30 +121,35 @@ def _told(device: dict[str, str] | None) -> str:
 
 
 def _print(found: dict[str, Any], faults: list[Fault]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(soft_wrap=True)
     for toolkit in found["toolkits"] or [{"path": "none found", "version": "-"}]:
-        console.print(Text(f"toolkit  {toolkit['path']} (version {toolkit['version']})"))
-    console.print(Text(f"machine  {found['machine']}, SoC {found['soc']}{_told(found['device'])}"))
+        say(f"toolkit  {toolkit['path']} (version {toolkit['version']})")
+    say(f"machine  {found['machine']}, SoC {found['soc']}{_told(found['device'])}")
     numbers: dict[str, str] = {}
     for number, vendor in enumerate(found["vendors"], 1):
         numbers.setdefault(vendor["path"], f"vendor {number}")
         facts = f"version {vendor['version']}, {', '.join(vendor['socs']) or 'no SoC'}, by {vendor['found_by']}"
         built = f", built with CANN {vendor['built_with']}" if vendor["built_with"] else ""
-        console.print(Text(f"vendor {number} {vendor['path']} ({facts}{built})"))
+        say(f"vendor {number} {vendor['path']} ({facts}{built})")
     if found["operators"]:
-        table = Table("operator", *PROGRAMS)
-        table.columns[0].no_wrap = True
-        for column, program in zip(table.columns[1:], PROGRAMS, strict=True):
-            column.min_width = len(max(program.split(), key=len))
-        for name, programs in found["operators"].items():
-            table.add_row(Text(name), *(Text(numbers.get(folder, folder)) for folder in programs.values()))
-        console.print(table)
-    for fault in faults:
-        console.print(Text(f"fault    {fault}"))
+        _print_table(found["operators"], numbers)
+    say(*(f"fault    {fault}" for fault in faults))
     if not faults:
-        console.print("no fault found" if found["vendors"] else NOT_VISIBLE)
-    sys.stdout.flush()
+        say("no fault found" if found["vendors"] else NOT_VISIBLE)
+
+
+def _print_table(operators: dict[str, dict[str, str]], numbers: dict[str, str]) -> None:
+    """One row for each of the first 1000 operators."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("operator", *PROGRAMS)
+    table.columns[0].no_wrap = True
+    for column, program in zip(table.columns[1:], PROGRAMS, strict=True):
+        column.min_width = len(max(program.split(), key=len))
+    for name, programs in islice(operators.items(), _MOST_ROWS):
+        folders = (escaped(numbers.get(folder, folder)) for folder in programs.values())
+        table.add_row(Text(escaped(name[:_MOST_NAME])), *map(Text, folders))
+    Console(soft_wrap=True).print(table)
+    if len(operators) > _MOST_ROWS:
+        say(f"{len(operators) - _MOST_ROWS} more operators; --json lists them")

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 from opforge.codegen.errors import UserError
 from opforge.package.cann.toolkit import key_values
+from opforge.package.places import children
 from opforge.package.socs import soc_directory
 
 # By which builds of operators are told the chip.
 VARIABLE = "SOC_VERSION"
 # The driver answers at once, or it hangs.
 SECONDS = 10
+_CHIP = re.compile(r"[A-Za-z0-9_]{1,64}")
 _ROW = re.compile(r"^\|\s*(\d+)\s+([A-Za-z]*\d\S*)\s*\|\s*[A-Z]", re.MULTILINE)
 
 
@@ -65,9 +67,11 @@ def chip_of(table: str, board: Callable[[str], str]) -> str:
 
 def directory_of(chip: str, toolkits: Sequence[Path]) -> str:
     """The SoC directory of a chip: what the toolkit's platform configuration says, else what we know."""
+    if not _CHIP.fullmatch(chip):
+        return ""
     for toolkit in toolkits:
-        for path in sorted(toolkit.glob(f"*-linux/data/platform_config/{chip}.ini")):
-            if family := key_values(path).get("Short_SoC_version"):
+        for system in children(toolkit, "*-linux"):
+            if family := key_values(system / "data/platform_config" / f"{chip}.ini").get("Short_SoC_version"):
                 return family.lower()
     if chip.startswith("Ascend910_93"):  # its other digits count cores
         return "ascend910_93"
@@ -85,8 +89,8 @@ def _answer(command: list[str], environment: Mapping[str, str]) -> str:
     """What a program prints; nothing when it fails, for then this machine has no chip that can be asked."""
     try:
         result = subprocess.run(
-            command, env=dict(environment), capture_output=True, text=True, timeout=SECONDS, check=False
+            command, env=dict(environment), capture_output=True, errors="replace", timeout=SECONDS, check=False
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, ValueError, subprocess.TimeoutExpired):
         return ""
     return result.stdout if result.returncode == 0 else ""

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import reprlib
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, StringConstraints, TypeAdapter
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import read_regular
+from opforge.codegen.printing import path_text
+from opforge.codegen.untrusted import MOST_JSON_BYTES, FormError, parse_json
+from opforge.package.manifest import MOST_PATH_BYTES, SAFE_PATH
 
 Texts = dict[str, str]
+# A path that leads out of its folder would make a reader open what was not named.
+RelativePath = Annotated[str, StringConstraints(pattern=SAFE_PATH, max_length=MOST_PATH_BYTES)]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Files = dict[RelativePath, Sha256]
 
 
 class Manifest(BaseModel):
@@ -16,21 +25,36 @@ class Manifest(BaseModel):
 
     operators: list[str]
     cann: tuple[str, str] | None = None
-    files: Texts
+    files: Files
+
+
+class PackedManifest(BaseModel):
+    """A manifest as `opforge pack` writes it, with the fields in the order of `package.info`."""
+
+    vendor: str
+    version: str
+    note: str
+    release: str
+    cann: tuple[str, str]
+    operators: list[str]
+    socs: list[str]
+    builtin_op_types: list[str]
+    builtin_aclnn: list[str]
+    files: dict[str, str]
 
 
 class Built(BaseModel):
     """What a toolkit built: its version, SHA-256 by path."""
 
     toolkit: str
-    files: Texts
+    files: Files
 
 
 class Binary(BaseModel):
     """One compiled kernel: its files below `kernel`."""
 
-    binPath: str = ""  # noqa: N815  # the name in the file
-    jsonPath: str = ""  # noqa: N815
+    binPath: RelativePath | Annotated[str, Field(max_length=0)] = ""  # noqa: N815  # the name in the file
+    jsonPath: RelativePath | Annotated[str, Field(max_length=0)] = ""  # noqa: N815
 
 
 class Binaries(BaseModel):
@@ -41,6 +65,7 @@ class Binaries(BaseModel):
 
 OpsInfo = dict[str, dict[str, Texts]]
 MANIFEST_FORM: TypeAdapter[Any] = TypeAdapter(Manifest)
+PACKED_FORM: TypeAdapter[Any] = TypeAdapter(PackedManifest)
 BUILT_FORM: TypeAdapter[Any] = TypeAdapter(Built)
 OPS_INFO_FORM: TypeAdapter[Any] = TypeAdapter(Annotated[OpsInfo, Field(min_length=1)])
 BINARIES_FORM: TypeAdapter[Any] = TypeAdapter(dict[str, Binaries])
@@ -56,12 +81,8 @@ class Document(NamedTuple):
 def read_document(path: Path, form: TypeAdapter[Any]) -> Document:
     """Read a file that may be anything; what could block its reader, like a pipe, is not opened."""
     try:
-        if not path.is_file():
-            return Document(None, "got a folder, a device or a link to nothing, expected a file")
-        return Document(form.validate_json(path.read_bytes(), strict=True), "")
-    except OSError as error:
-        return Document(None, f"got '{error.strerror}', expected a file that this user may read")
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = "".join(f"[{part!r}]" for part in first["loc"])
-        return Document(None, f"got {reprlib.repr(first['input'])}{place and ' at ' + place}, expected: {first['msg']}")
+        return Document(parse_json(read_regular(path, "file", MOST_JSON_BYTES, "make it smaller"), form), "")
+    except FormError as error:
+        return Document(None, str(error))
+    except UserError as error:
+        return Document(None, str(error).removeprefix(f"{path_text(path)}: "))

@@ -8,13 +8,19 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import open_regular
+from opforge.codegen.printing import shown
 from opforge.codegen.spec.names import snake_case
 from opforge.codegen.spec.products import PRODUCTS
 from opforge.package.cann.toolkit import ToolkitError, check_version, key_values, toolkit_version
 from opforge.package.layout import TBE
 from opforge.package.manifest import NAME as MANIFEST
+from opforge.package.manifest import SUMS
+from opforge.package.places import MOST_CHILDREN, children, exists, is_dir, is_file, real, why_unusable
 from opforge.package.socs import FIRST_GENERATION, soc_directories
 
 from .cann_environment import (
@@ -37,6 +43,8 @@ from .cann_environment import (
 )
 from .libraries import OTHER_MACHINE, load
 
+# Of the files of one vendor that are compared with its manifest.
+MOST_BYTES = 4 << 30
 # A directory that CANN knows beside those of the products.
 OTHER_SOC_DIRECTORY = "ascend610"
 # What the whole archive librt2_registry.a brings; without it GE registers nothing from a library.
@@ -66,18 +74,13 @@ class Fault:
     operators: tuple[str, ...] = ()
     vendors: tuple[str, ...] = ()
 
-    def hides(self, vendor: Vendor, op_type: str, program: str) -> bool:
-        """Whether a program does not see an operator of a vendor because of it."""
-        is_meant = str(vendor.path) in self.vendors and op_type in (self.operators or (op_type,))
-        return is_meant and program in self.programs
-
     def __str__(self) -> str:
         return f"{self.place}: {self.cause}; {self.repair} [{self.check}]"
 
 
 def _unreadable(place: Path, whole: Path, others: int = 0) -> Fault:
     """A folder or file of `whole`, or above it, that is closed to this user, and so many others in it."""
-    place, whole = closed(place) or place, whole.resolve()
+    place, whole = closed(place) or place, real(whole)
     more = f", nor can {others} more" if others else ""
     cause = f"cannot be read by this user (mode {place.stat().st_mode & 0o777:o}){more}, whose programs do not see it"
     command = f"chmod a+x {shlex.quote(str(place))}"
@@ -88,8 +91,7 @@ def _unreadable(place: Path, whole: Path, others: int = 0) -> Fault:
 
 def _is_set_aside(vendor: Path) -> bool:
     """Whether an installation that was killed left the version before it under another name, and none in its place."""
-    found = vendor.parent.iterdir() if vendor.parent.is_dir() and not vendor.exists() else ()
-    return any(path.name.startswith(f".{vendor.name}.old.") for path in found)
+    return not exists(vendor) and is_dir(vendor.parent / f".{vendor.name}.work" / "old")
 
 
 def _cut_off(vendor: Path) -> Fault:
@@ -114,6 +116,10 @@ def find_faults(surroundings: Surroundings, soc: str | None = None) -> list[Faul
 
 
 def _vendor_faults(surroundings: Surroundings, vendor: Vendor, soc: str | None) -> Iterator[Fault]:
+    if vendor.tree.excess:
+        repair = "remove what is no part of the package; until then nothing else in it is checked"
+        yield Fault("vendor-too-large", str(vendor.path), vendor.tree.excess, repair)
+        return
     if vendor.closed:
         # What cannot be read looks absent to the other checks.
         place, *others = vendor.closed
@@ -139,44 +145,53 @@ def _said(faults: Iterator[Fault]) -> Iterator[Fault]:
         yield _unreadable(Path(error.filename), Path(error.filename))
 
 
+def _two_levels(folder: Path) -> list[Path]:
+    """Up to 10,000 paths in a folder and in its folders."""
+    first = children(folder)
+    return sorted([*first, *islice((path for inner in first for path in children(inner)), MOST_CHILDREN)])
+
+
 def _toolkit(surroundings: Surroundings) -> Iterator[Fault]:
     home, opp = surroundings.folder(HOME_PATH), surroundings.folder(OPP_PATH)
     sourced = "source the set_env.sh of the toolkit"
     wrong: dict[str, Fault] = {}
     for variable, folder, named in ((HOME_PATH, home, "compiler/version.info"), (OPP_PATH, opp, "scene.info")):
         if folder is None:
+            if reason := why_unusable(surroundings.environment.get(variable, "")):
+                cause = f"got {shown(surroundings.environment[variable])}, but {reason}"
+                wrong[variable] = Fault("variable-wrong", variable, cause, sourced)
             continue
         if place := closed(folder) or closed(folder / named):
             wrong.setdefault(str(place), _unreadable(place, folder))
         elif not folder.is_absolute():
             cause = f"got '{folder}', which depends on the folder a program starts in"
             wrong[variable] = Fault("relative-entry", variable, cause, "give the absolute path")
-        elif not folder.is_dir():
+        elif not is_dir(folder):
             wrong[variable] = Fault("variable-wrong", variable, f"got '{folder}', which is no folder", sourced)
     yield from wrong.values()
     if wrong:
         return
     if home and not toolkit_version(home):
-        below = [path for path in sorted([*home.glob("*"), *home.glob("*/*")]) if toolkit_version(path)]
+        below = [path for path in _two_levels(home) if toolkit_version(path)]
         what = f"the folder above the toolkit {below[0]}" if below else "whose compiler/version.info names no version"
         yield Fault("no-toolkit", HOME_PATH, f"got '{home}', {what}", sourced)
         return
     if surroundings.toolkits and (home is None or opp is None):
         place = surroundings.toolkits[0]
         missing = " and ".join(name for name, folder in ((HOME_PATH, home), (OPP_PATH, opp)) if folder is None)
-        script = next((path for path in (place / "set_env.sh", place.parent / "set_env.sh") if path.is_file()), None)
+        script = next((path for path in (place / "set_env.sh", place.parent / "set_env.sh") if is_file(path)), None)
         repair = f"source {shlex.quote(str(script))}" if script else sourced
         yield Fault("set-env-not-sourced", missing, f"not set, but a toolkit lies in {place}", repair)
     elif opp and home is None:
         cause = f"not set, and {OPP_PATH} '{opp}' lies in no toolkit"
         yield Fault("set-env-not-sourced", HOME_PATH, cause, sourced)
-    if opp and not (opp / "built-in").is_dir():
-        above = "is the folder above opp: it " if (opp / "opp/built-in").is_dir() else ""
+    if opp and not is_dir(opp / "built-in"):
+        above = "is the folder above opp: it " if is_dir(opp / "opp/built-in") else ""
         cause = f"{above}has no folder 'built-in', so programs take it for an old layout and ignore {CUSTOM_PATH}"
         repair = f"point {OPP_PATH} at the toolkit's opp folder"
         ignored = tuple(str(vendor.path) for vendor in surroundings.vendors if vendor.origin == CUSTOM_PATH)
         yield Fault("old-layout", str(opp), cause, repair, (REGISTRY, PARSER), vendors=ignored)
-    elif home and opp and home.resolve() not in opp.resolve().parents:
+    elif home and opp and real(home) not in real(opp).parents:
         yield Fault("mixed-toolkits", OPP_PATH, f"got '{opp}', which is not of the toolkit {home}", sourced)
     elif opp and "arch" not in key_values(opp / "scene.info"):
         cause = "names no arch, so programs do not know which libraries of a vendor are theirs"
@@ -184,19 +199,23 @@ def _toolkit(surroundings: Surroundings) -> Iterator[Fault]:
 
 
 def _custom_entries(surroundings: Surroundings) -> Iterator[Fault]:
-    for entry in surroundings.entries(CUSTOM_PATH):
-        if not entry.is_absolute():
+    for text in surroundings.texts(CUSTOM_PATH):
+        entry = Path(text)
+        if reason := why_unusable(text):
+            repair = "remove the entry, or source bin/set_env.bash of the vendor folder"
+            yield Fault("entry-missing", CUSTOM_PATH, f"got {shown(text)}, but {reason}", repair)
+        elif not entry.is_absolute():
             cause = f"got '{entry}', which depends on the folder a program starts in"
             yield Fault("relative-entry", CUSTOM_PATH, cause, "give absolute paths")
         elif place := closed(entry):
             yield _unreadable(place, entry)
         elif _is_set_aside(entry):
             yield _cut_off(entry)
-        elif not entry.is_dir():
+        elif not is_dir(entry):
             repair = "remove the entry, or source bin/set_env.bash of the vendor folder"
             yield Fault("entry-missing", CUSTOM_PATH, f"got '{entry}', which is no folder", repair)
         elif not is_vendor(entry):
-            below = [path for path in sorted([*entry.glob("*"), *entry.glob("vendors/*")]) if is_vendor(path)]
+            below = [path for path in (*children(entry), *children(entry / "vendors")) if is_vendor(path)]
             if below:
                 cause = f"got '{entry}', the folder above the vendor folder {below[0]}"
                 repair = f"source {shlex.quote(str(below[0] / 'bin/set_env.bash'))}, or name the vendor folder"
@@ -212,44 +231,44 @@ def _config(surroundings: Surroundings) -> Iterator[Fault]:
         return
     if place := closed(opp / "vendors") or closed(opp / "vendors/config.ini"):
         yield _unreadable(place, place)
-    elif (opp / "vendors").is_dir():
+    elif is_dir(opp / "vendors"):
         yield from _listed_vendors(opp / "vendors")
 
 
 def _listed_vendors(vendors: Path) -> Iterator[Fault]:
     config = vendors / "config.ini"
     listed = priorities(config)
-    present = sorted(path.name for path in vendors.iterdir() if is_vendor(path) and path.name[0] != ".")
+    present = [path.name for path in children(vendors) if is_vendor(path) and path.name[0] != "."]
     wanted = f"{PRIORITY}={','.join(present)}"
     if listed is None:
-        if present or config.exists():
+        if present or os.path.lexists(config):
             cause = f"cannot be read, or its first line is not {PRIORITY}=<vendor>,..."
             yield Fault("config-unreadable", str(config), cause, f"write '{wanted}' into it, the preferred one first")
         return
+    found = frozenset(present)
     for name in listed:
-        if place := closed(vendors / name):
+        if "/" not in name and (place := closed(vendors / name)):
             yield _unreadable(place, vendors / name)
-        elif _is_set_aside(vendors / name):
+        elif "/" not in name and _is_set_aside(vendors / name):
             yield _cut_off(vendors / name)
-        elif name not in present:
+        elif name not in found:
             cause = f"names the vendor '{name}', whose folder has no operators"
             yield Fault("config-names-nobody", str(config), cause, "remove the name, or install its package again")
-    for name in present:
-        if name not in listed:
-            cause = f"does not name the vendor '{name}', which is installed beside it"
-            yield Fault("vendor-not-listed", str(config), cause, f"add it to {PRIORITY}")
+    for name in sorted(found.difference(listed)):
+        cause = f"does not name the vendor '{name}', which is installed beside it"
+        yield Fault("vendor-not-listed", str(config), cause, f"add it to {PRIORITY}")
 
 
 def _nothing(surroundings: Surroundings) -> Iterator[Fault]:
     if not surroundings.vendors and surroundings.toolkits and not any(_config(surroundings)):
         cause = "not set, and no config.ini names a vendor: programs see no custom operator"
-        if not surroundings.entries(CUSTOM_PATH):
+        if not surroundings.texts(CUSTOM_PATH):
             repair = "source bin/set_env.bash of the folder <install path>/vendors/<vendor> of the package"
             yield Fault("no-vendor", CUSTOM_PATH, cause, repair)
 
 
 def _twice(surroundings: Surroundings) -> Iterator[Fault]:
-    folders = {vendor.path.resolve(): vendor for vendor in surroundings.vendors}
+    folders = {real(vendor.path): vendor for vendor in surroundings.vendors}
     for name, count in Counter(vendor.name for vendor in folders.values()).items():
         if count > 1:
             places = " and ".join(str(vendor.path) for vendor in folders.values() if vendor.name == name)
@@ -262,21 +281,21 @@ def _shadowed(surroundings: Surroundings) -> Iterator[Fault]:
     for vendor in surroundings.vendors:
         for op_type in sorted(vendor.operators):
             other = first.setdefault(op_type, vendor)
-            if other.path.resolve() != vendor.path.resolve():
+            if real(other.path) != real(vendor.path):
                 cause = f"{op_type} is hidden by the one in {other.path} ({other.origin}), which is searched first"
                 yield Fault("shadowed", str(vendor.path), cause, "remove one of the packages, or change their order")
 
 
 def _library_path(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     folder = vendor.libraries["aclnn"].parent
-    known = {path.resolve() for path in surroundings.entries(LIBRARY_PATH)}
-    if vendor.libraries["aclnn"].is_file() and folder.resolve() not in known:
+    known = {real(path) for path in surroundings.entries(LIBRARY_PATH)}
+    if is_file(vendor.libraries["aclnn"]) and real(folder) not in known:
         repair = f"export {LIBRARY_PATH}={shlex.quote(str(folder))}:${LIBRARY_PATH}"
         yield Fault("library-path", LIBRARY_PATH, f"lacks {folder}: programs do not find the aclnn functions", repair)
     name = vendor.libraries["aclnn"].name
     first = next((path for path in surroundings.entries(LIBRARY_PATH) if is_visible(path / name)), folder)
     # Of two vendors each may have its own, which torch_npu finds without the variable.
-    if first.resolve() not in {other.libraries["aclnn"].parent.resolve() for other in surroundings.vendors}:
+    if real(first) not in {real(other.libraries["aclnn"].parent) for other in surroundings.vendors}:
         cause = f"has a {name} of no vendor in {first}, before {folder}: applications take its functions"
         yield Fault("library-hidden", LIBRARY_PATH, cause, f"remove {first}, or put {folder} before it")
 
@@ -284,8 +303,8 @@ def _library_path(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]
 def _implementation(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     del surroundings
     folder = vendor.path / TBE / f"{vendor.name}_impl"
-    if vendor.ops_info and not folder.is_dir():
-        others = sorted(path.name.removesuffix("_impl") for path in (vendor.path / TBE).glob("*_impl") if path.is_dir())
+    if vendor.ops_info and not is_dir(folder):
+        others = [path.name.removesuffix("_impl") for path in children(vendor.path / TBE, "*_impl") if is_dir(path)]
         why = f"; it was packed as '{others[0]}'" if others else ""
         repair = f"name the folder '{others[0]}' again" if others else "install the package again"
         yield Fault(
@@ -295,7 +314,7 @@ def _implementation(surroundings: Surroundings, vendor: Vendor) -> Iterator[Faul
     described = {op_type: entry for entries in vendor.ops_info.values() for op_type, entry in entries.items()}
     for op_type, entry in sorted(described.items()):
         path = folder / "dynamic" / f"{op_file(op_type, entry)}.py"
-        if not path.is_file():
+        if not is_file(path):
             cause = f"does not exist, so FE and ATC cannot compile {op_type}"
             repair = "install the package again, with its sources"
             yield Fault("impl-missing", str(path), cause, repair, (ENGINE,), (op_type,))
@@ -303,16 +322,17 @@ def _implementation(surroundings: Surroundings, vendor: Vendor) -> Iterator[Faul
 
 def _manifest(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     del surroundings
-    path = vendor.path / MANIFEST
-    if not os.path.lexists(path) and (vendor.built or (vendor.path / "scripts/vendor_tree.sh").is_file()):
-        cause = "does not exist: a package of opforge cannot be compared, upgraded or removed without it"
-        yield Fault("manifest-missing", str(path), cause, "install the package again with --force")
+    is_ours = is_file(vendor.path / "scripts/vendor_tree.sh")
+    for name in (MANIFEST, SUMS):
+        if not os.path.lexists(vendor.path / name) and (is_ours or (vendor.built and name == MANIFEST)):
+            cause = "does not exist: a package of opforge cannot be compared, upgraded or removed without it"
+            yield Fault("manifest-missing", str(vendor.path / name), cause, "install the package again with --force")
 
 
 def _tiling_hidden(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     del surroundings
     folder = vendor.path / TBE / "op_master/lib" / vendor.machine
-    if folder.is_dir() and not any(path.is_file() for path in folder.glob("*.so")):
+    if is_dir(folder) and not any(is_file(path) for path in children(folder, "*.so")):
         cause = "has no library, but GE looks into no other folder once it is there: it misses op_tiling"
         yield Fault("tiling-hidden", str(folder), cause, "remove the folder op_master", (REGISTRY,))
 
@@ -329,7 +349,7 @@ def _version(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     if not surroundings.toolkits or not built:
         return
     home = surroundings.toolkits[0]
-    place = home / "compiler" if (home / "compiler").is_dir() else home / "runtime"
+    place = home / "compiler" if is_dir(home / "compiler") else home / "runtime"
     required = key_values(place / "version.info").get("required_opp_abi_version", "")
     if required and not all(is_version_accepted(version, required) for version in built.split(",")):
         cause = f"compiler_version is {built}, the toolkit takes {required}: GE skips the vendor"
@@ -349,8 +369,8 @@ def _range(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
 
 def _unfinished(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     del surroundings
-    left = vendor.path.with_name(f".{vendor.name}.build")
-    if left.is_dir():
+    left = vendor.path.parent / f".{vendor.name}.build"
+    if is_dir(left):
         cause = "holds a build that did not come to its end, so the version before it is in use"
         yield Fault("build-unfinished", str(left), cause, f"see {left / 'logs'} and install the package again")
 
@@ -387,7 +407,7 @@ def op_file(op_type: str, entry: Mapping[str, Mapping[str, str]]) -> str:
 def _libraries(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
     wanted: dict[Path, tuple[str, ...]] = {}
     for purpose, path in vendor.libraries.items():
-        if not path.is_file():
+        if not is_file(path):
             yield from _absent(vendor, purpose, path)
         elif purpose == "aclnn":
             wanted[path] = tuple(vendor.functions)
@@ -400,7 +420,7 @@ def _libraries(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
 
 def _absent(vendor: Vendor, purpose: str, path: Path) -> Iterator[Fault]:
     """A library that is not in its place: somewhere else, or nowhere."""
-    others = [found for found in sorted(vendor.path.glob(f"**/{path.name}")) if found.is_file()]
+    others = [found for found in sorted(vendor.tree.files) if found.name == path.name and is_file(found)]
     of_machines = path.parents[2] if str(path.parent).endswith(f"/{vendor.machine}") else None
     place, users = str(path), vendor.users(path)
     if os.path.lexists(path):
@@ -421,31 +441,47 @@ def _changed(surroundings: Surroundings, vendor: Vendor) -> Iterator[Fault]:
         name: digest for listed in (vendor.manifest, vendor.built) if listed for name, digest in listed.files.items()
     }
     repair = "install the package again with --force"
-    missing = [name for name in sorted(files) if not (vendor.path / name).is_file()]
+    missing = [name for name in sorted(files) if not is_file(vendor.path / name)]
     if missing:
         others = f"; {len(missing) - 1} more missing" if len(missing) > 1 else ""
         yield Fault("file-missing", str(vendor.path / missing[0]), f"the manifest lists it{others}", repair)
-    for name, digest in sorted(files.items()):
-        path = vendor.path / name
-        if name not in missing and hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-            yield Fault("file-changed", str(path), "differs from what was installed", repair)
+    present = sorted(files.keys() - set(missing))
+    size = sum((vendor.path / name).stat().st_size for name in present)
+    if size > MOST_BYTES:
+        cause = f"got {size} bytes in the files that the manifest lists, expected at most {MOST_BYTES}"
+        yield Fault("file-changed", str(vendor.path), cause, repair)
+        return
+    changed = [name for name in present if sha256(vendor.path / name) != files[name]]
+    if changed:
+        others = f"; {len(changed) - 1} more differ" if len(changed) > 1 else ""
+        cause = f"differs from what was installed{others}"
+        yield Fault("file-changed", str(vendor.path / changed[0]), cause, repair)
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file; empty if there is none any more."""
+    try:
+        with open_regular(path, "file") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except UserError:
+        return ""
 
 
 def _soc_directory(vendor: Vendor, soc: str | None) -> Iterator[Fault]:
     known = {*PRODUCTS, OTHER_SOC_DIRECTORY}
     config = vendor.path / TBE / "config"
-    for name in sorted(path.name for path in config.glob("*/") if path.is_dir()):
+    for name in [path.name for path in children(config) if is_dir(path)]:
         if name not in known:
             cause = f"is no SoC directory; CANN looks into {', '.join(sorted(soc_directories()))}"
             hint = "ascend910" if name in {chip.lower() for chip in FIRST_GENERATION[1:]} else name.rstrip("0123456789")
             repair = f"rename it to {hint}" if hint in known else "pack again with --soc"
             yield Fault("soc-directory", str(config / name), cause, repair)
-        elif not (config / name / ops_info_name(config / name)).exists():
-            others = ", ".join(sorted(path.name for path in (config / name).iterdir())) or "nothing"
+        elif not exists(config / name / ops_info_name(config / name)):
+            others = ", ".join(path.name for path in children(config / name)[:5]) or "nothing"
             cause = f"does not exist, so FE and ATC ignore the vendor; got {others}"
             place = config / name / ops_info_name(config / name)
             yield Fault("ops-info-missing", str(place), cause, "install the package again")
-    if soc and vendor.operators and soc not in vendor.ops_info and not (config / soc).is_dir():
+    if soc and vendor.operators and soc not in vendor.ops_info and not is_dir(config / soc):
         cause = f"does not exist; the vendor has {', '.join(sorted(vendor.ops_info)) or 'no SoC at all'}"
         repair = f"pack the operators with --soc={soc}"
         yield Fault("wrong-soc", str(config / soc), cause, repair)
@@ -466,8 +502,8 @@ def _binaries(vendor: Vendor, soc: str) -> Iterator[Fault]:
             vendor.path / TBE / "kernel" / name for file in entry.binaryList for name in (file.binPath, file.jsonPath)
         ]
         for path in listed:
-            if not path.is_file() or not path.stat().st_size:
-                state = "is empty" if path.is_file() else "does not exist"
+            if not is_file(path) or not path.stat().st_size:
+                state = "is empty" if is_file(path) else "does not exist"
                 cause = f"{state}, but {info.name} lists kernels of {op_type}"
                 repair = "install the package again with --force"
                 yield Fault("binary-file-missing", str(path), cause, repair, (KERNELS,), (op_type,))

@@ -10,9 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from opforge.codegen.untrusted import FormError, parse_json
+
 OTHER_MACHINE = "other-machine"
 # A library that does not come to an end of its loading is faulty too.
 SECONDS = 60
+_ANSWERS: TypeAdapter[Any] = TypeAdapter(list[list[Any]])
 # One process for each library, none of which finds what another one brought; they come of one that has Python ready.
 _SCRIPT = """
 import ctypes, json, os, signal, sys
@@ -70,15 +75,19 @@ def _answers(wanted: Mapping[Path, Sequence[str]], environment: Mapping[str, str
         input=json.dumps([[str(path), list(names)] for path, names in wanted.items()]),
         env=dict(environment),
         capture_output=True,
-        text=True,
+        errors="replace",
         check=False,
     )
-    if result.returncode == 0:
-        answers: list[list[Any]] = json.loads(result.stdout)
-        return answers
+    try:
+        if result.returncode == 0:
+            answers: list[list[Any]] = parse_json(result.stdout, _ANSWERS)
+            return answers
+        failure: list[Any] = ["ends", result.returncode]
+    except FormError as error:
+        failure = ["load", f"changes the answer of its loader ({error})"]
     # One of them ended the process that opens all.
     if len(wanted) == 1:
-        return [["ends", result.returncode]]
+        return [failure]
     return [answer for path, names in wanted.items() for answer in _answers({path: names}, environment)]
 
 

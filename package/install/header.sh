@@ -15,8 +15,11 @@ EOF
     cat <<'EOF'
 set -eu
 
+# fail CODE TEXT: one line, with '?' for characters that control a terminal or are invisible.
 fail() {
-    printf '%s: %s\n' "$archive" "$2" >&2
+    printf '%s: %s' "$archive" "$2" | LC_ALL=C tr '\000-\037\177' '[?*]' |
+        LC_ALL=C sed "$(printf 's/\302[\200-\237]/?/g;s/\342\200[\213-\217\250-\256]/?/g;s/\342\201[\240-\257]/?/g;s/\330\234/?/g')" >&2 || :
+    echo >&2 || :
     exit "$1"
 }
 
@@ -38,18 +41,35 @@ else
     fail 3 "'sha256sum' is missing; install coreutils"
 fi
 
+damaged='the package is damaged'
 got_bytes="$(payload | wc -c | tr -d ' ')"
-[ "$got_bytes" = "$payload_bytes" ] ||
-    fail 1 "the package is damaged: got $got_bytes bytes, expected $payload_bytes; get it again"
+[ "$got_bytes" = "$payload_bytes" ] || fail 2 "$damaged: got $got_bytes bytes, expected $payload_bytes; get it again"
 got_sha256="$(payload | $sha256 | cut -c1-64)"
 [ "$got_sha256" = "$payload_sha256" ] ||
-    fail 1 "the package is damaged: got SHA-256 $got_sha256, expected $payload_sha256; get it again"
+    fail 2 "$damaged: got SHA-256 $got_sha256, expected $payload_sha256; get it again"
+payload | gzip -dc 2>/dev/null | tar -tf - >/dev/null 2>&1 ||
+    fail 2 "$damaged: the payload is no archive, expected one that gzip and tar read; get it again"
 
 users_umask="$(umask)"
 umask 077
 work="$(mktemp -d "${TMPDIR:-/tmp}/custom_opp.XXXXXX" 2>/dev/null)" ||
     fail 3 "no temporary folder in ${TMPDIR:-/tmp}; set TMPDIR to a folder that can be written"
-installer=
+installer= watcher=
+# A process of its own removes the folder when all that work in it have ended, also if they were killed: each of them
+# keeps the pipe open for writing.
+if mkfifo "$work/alive" 2>/dev/null; then
+    session=
+    ! command -v setsid >/dev/null || session=setsid
+    exec 8<>"$work/alive" 7<"$work/alive"
+    $session sh -c 'trap "" HUP INT TERM; cat >/dev/null; rm -rf -- "$1"' - "$work" <&7 7<&- 8<&- >/dev/null 2>&1 &
+    watcher=$!
+    exec 7<&-
+fi
+# clean: removes the folder at once; then nobody has to watch it.
+clean() {
+    rm -rf -- "$work"
+    [ -z "$watcher" ] || kill -KILL "$watcher" 2>/dev/null || :
+}
 # stop CODE: a signal, which may have come to this shell alone.
 stop() {
     trap '' HUP INT TERM
@@ -59,20 +79,20 @@ stop() {
     [ "$status" != 143 ] || status="$1"
     exit "$status"
 }
-trap 'rm -rf "$work"' EXIT
+trap clean EXIT
 trap 'stop 129' HUP
 trap 'stop 130' INT
 trap 'stop 143' TERM
-problem="$(payload | gzip -dc | (cd "$work" && tar -xof - 2>&1))" ||
+problem="$(mkdir "$work/package" 2>&1 && payload | gzip -dc | (cd "$work/package" && tar -xof - 2>&1))" ||
     fail 3 "cannot be unpacked in ${TMPDIR:-/tmp}: ${problem%%
-*}; set TMPDIR to a folder with free space, or get the package again"
+*}; set TMPDIR to a folder with free space"
 umask "$users_umask"
 
 # Heads of other packages want their own options in front of a '--'.
 [ "${1:-}" != -- ] || shift
 status=0
 # A shell that waits hears signals at once.
-sh "$work/install.sh" "$@" &
+sh "$work/package/install.sh" "$@" &
 installer=$!
 wait "$installer" || status=$?
 exit "$status"

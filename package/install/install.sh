@@ -37,13 +37,17 @@ usage: custom_opp_<os>_<arch>.run [options]
   --quiet                print errors only
   --help                 print this text
 
-exit codes: 0 ok; 1 damaged files or a failed build, 2 bad option or target, 3 a tool is missing: nothing was changed;
+exit codes: 0 ok; 1 --verify found a difference, or a build failed; 2 bad option or target, or a damaged package;
+3 a tool is missing: nothing was changed;
 129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM: nothing was installed or removed; once that begins, they come too late
 TEXT
 }
 
-# What was done stays done, also when nobody can be told.
-say() { [ "$quiet" = 1 ] || printf '%s\n' "$1" 2>/dev/null || :; }
+# say TEXT...: a line for each. What was done stays done, also when nobody can be told.
+say() { [ "$quiet" = 1 ] || lines "$@" 2>/dev/null || :; }
+
+# say_lines TEXT: all lines of it.
+say_lines() { [ "$quiet" = 1 ] || [ -z "$1" ] || printf '%s\n' "$1" | printable 2>/dev/null || :; }
 
 # in_quotes TEXT: TEXT as one word of a shell command.
 in_quotes() { printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"; }
@@ -53,7 +57,7 @@ builder=
 stop() {
     commit
     [ -z "$builder" ] || kill -s KILL -- "-$builder" 2>/dev/null || kill -s KILL "$builder" 2>/dev/null || :
-    printf '%s\n' 'stopped by a signal; nothing was installed or removed' >&2 || :
+    complain 'stopped by a signal; nothing was installed or removed'
     exit "$1"
 }
 trap 'stop 129' HUP
@@ -110,54 +114,61 @@ if [ "$action" != install ] && [ "$for_all$force$upgrade$replace_builtin$no_buil
 fi
 [ "$no_build" = 0 ] || [ -z "$cann" ] || refuse "got --no-build and --cann, expected one of them"
 
-vendor="$(manifest_value "$package" vendor)"
-[ "$vendor" = "${package##*/}" ] || damaged "the package is damaged: its manifest names the vendor '$vendor', its folder '${package##*/}'; get it again"
-version="$(manifest_value "$package" version)"
-operators="$(manifest_list "$package" operators | tr '\n' ' ')"
+vendor="$(info "$package" vendor)"
+case "$vendor" in
+    "${package##*/}") ;;
+    *) refuse "the package is damaged: its package.info names the vendor '$vendor', its folder '${package##*/}'; get it again" ;;
+esac
+case "$vendor" in *[!a-z0-9_]*) refuse "the package is damaged: its vendor is '$vendor', expected lower case letters, digits and '_'; get it again" ;; esac
+version="$(info "$package" version)"
+operators="$(info "$package" operators)"
 
-# verify_payload: beside this script lie the files that the manifest lists, as it lists them, their folders and nothing
-# else; prints what is wrong. What an installation makes itself is in no package.
+# verify_payload: beside this script are the files that the list names, their folders and nothing else; prints what is
+# wrong.
 verify_payload() (
     cd -- "$here" || exit 1
-    listed="$({ printf 'manifest.json\n' && manifest_files "$package" | cut -c67-; } |
-        grep -Fxv -e built.json -e bin/set_env.bash | sed "s/^/packages\/vendors\/$vendor\//")"
-    # Each path, then the folders above it.
-    expected="$(printf '%s\n' install.sh "$listed" | sed -n ':up
+    strange="$(names . ! -type f ! -type d | sed 's/^\.\//  a link or no file: /')"
+    if [ -z "$strange" ]; then
+        is_list "$package/SHA256SUMS" || { printf '  missing or damaged: SHA256SUMS\n' && exit 1; }
+        # Each path, then the folders above it.
+        expected="$({ listed_files "$package" && echo SHA256SUMS; } | sed "s/^/packages\/vendors\/$vendor\//")"
+        expected="$(printf '%s\n' install.sh "$expected" | sed -n ':up
 p
 s/\/[^/]*$//
 t up' | sort -u)"
-    found="$(find . ! -name . | sed 's/^\.\///')"
-    links="$(find . ! -type f ! -type d | sed 's/^\.\//  a link or no file: /')"
-    differs="$(printf '%s\n' "$expected" "$found" | sort | uniq -c |
-        sed -n '/^ *2 /!s/^ *[0-9]* /  missing or not listed: /p')"
-    # Behind a link everything is missing.
-    wrong="${links:-$differs}"
-    [ -z "$wrong" ] || { printf '%s\n' "$wrong" && exit 1; }
+        strange="$({ printf '%s\n' "$expected" && names . ! -name . | sed 's/^\.\///'; } | sort | uniq -u |
+            sed 's/^/  missing or not listed: /')"
+    fi
+    [ -z "$strange" ] || { printf '%s\n' "$strange" | printable && exit 1; }
     verify_tree "$package"
 )
 
+# require_payload: refuses a damaged package.
+require_payload() { verify_payload || refuse 'the package is damaged; get it again'; }
+
 list() {
-    printf 'vendor: %s\nversion: %s\noperators: %s\n' "$vendor" "$version" "${operators% }"
-    printf 'SoCs: %s\n' "$(manifest_list "$package" socs | tr '\n' ' ' | sed 's/ $//')"
-    printf 'CANN: %s\n' "$(manifest_list "$package" cann | tr '\n' ' ' | sed -e 's/ $//' -e 's/ / to /')"
-    printf 'note: %s\n' "$(manifest_value "$package" note)"
+    printf 'vendor: %s\nversion: %s\noperators: %s\n' "$vendor" "$version" "$operators"
+    printf 'SoCs: %s\n' "$(info "$package" socs)"
+    printf 'CANN: %s\n' "$(info "$package" cann | sed 's/ / to /')"
+    printf 'note: %s\n' "$(info "$package" note)"
     printf 'files:\n'
-    manifest_files "$package" | cut -c67- | sed 's/^/  /'
+    listed_files "$package" | sed 's/^/  /'
 }
 if [ "$action" = list ]; then
-    list 2>/dev/null || refuse 'stdout cannot be written'
+    list 2>/dev/null | printable 2>/dev/null || refuse 'stdout cannot be written'
     exit 0
 fi
 
 if [ "$action" = extract ]; then
     [ ! -e "$extract_to" ] && [ ! -h "$extract_to" ] || refuse "--extract: '$extract_to' exists, expected a new folder"
-    verify_payload || damaged 'the package is damaged; get it again'
-    unpacked="$extract_to.new.$$"
+    require_payload
+    # A folder of a new name, which is renamed when it is complete.
+    unpacked="$(mktemp -d "$extract_to.XXXXXX" 2>/dev/null)" || refuse "--extract: '$extract_to' cannot be written; choose another folder"
     trap 'rm -rf -- "$unpacked"' EXIT
-    problem="$(cp -R -- "$here" "$unpacked" 2>&1)" ||
+    problem="$(cp -R -- "$here/." "$unpacked" 2>&1)" ||
         refuse "--extract: '$extract_to' cannot be written: $(printf '%s\n' "$problem" | head -n 1)"
     chmod -R =rwX "$unpacked" # as the umask says
-    mv -- "$unpacked" "$extract_to"
+    mv -T -- "$unpacked" "$extract_to" 2>/dev/null || refuse "--extract: '$extract_to' cannot be written; choose another folder"
     say "$vendor $version is unpacked in $extract_to"
     exit 0
 fi
@@ -198,50 +209,58 @@ else
     vendors="$target/vendors"
     installed="$vendors/$vendor"
     build="$(build_folder "$vendors" "$vendor")"
-    for path in "$vendors" "$installed" "$build" "$(kept_version "$vendors" "$vendor")"; do
+    work="$(work_folder "$vendors" "$vendor")"
+    for path in "$vendors" "$installed" "$build" "$work" "$(kept_version "$vendors" "$vendor")"; do
         [ ! -h "$path" ] || refuse "$path is a link and may lead out of the target; remove it or choose another folder"
     done
     readable "$target" "$vendors" "$installed"
     [ "$action" = verify ] || [ ! -d "$vendors" ] || lock "$vendors"
 fi
 
+# differs TEXT: what --verify found.
+differs() {
+    complain "$1"
+    exit 1
+}
+
 recovered=
 say_recovered() {
     # Without a lock there was no folder; what lies there by now is of another installer.
     [ "${locked:-}" = 1 ] || return 0
     recovered="$(recover "$vendors" "$vendor")"
-    [ -z "$recovered" ] || say "$recovered"
+    say_lines "$recovered"
 }
 
 case "$action" in
     verify)
         tree="$package"
         if [ -z "$target" ]; then
-            verify_payload || damaged 'the package is damaged; get it again'
+            verify_payload || differs 'the package is damaged; get it again'
         else
             tree="$installed"
-            [ -f "$tree/manifest.json" ] || refuse "$vendor is not installed in $target"
-            verify_tree "$tree" || damaged "$tree: files differ from the manifest; install the package again with --force"
+            [ -f "$tree/SHA256SUMS" ] || refuse "$vendor is not installed in $target"
+            verify_tree "$tree" || differs "$tree: files differ from SHA256SUMS; install the package again with --force"
         fi
-        say "$(manifest_files "$tree" | wc -l | tr -d ' ') files are as the manifest says"
+        say "$(listed_files "$tree" | wc -l | tr -d ' ') files are as SHA256SUMS lists them"
         exit 0
         ;;
     rollback)
         say_recovered
         kept="$(kept_version "$vendors" "$vendor")"
-        [ -f "$kept/manifest.json" ] ||
+        [ -f "$kept/SHA256SUMS" ] ||
             refuse "$target keeps no earlier version of $vendor; nothing was done; install the one you want with --force"
-        { [ "$(manifest_value "$kept" vendor)" = "$vendor" ] && verify_tree "$kept"; } ||
-            damaged "the version kept in $kept is damaged; nothing was done; install the one you want with --force"
+        { [ "$(info "$kept" vendor)" = "$vendor" ] && verify_tree "$kept"; } ||
+            refuse "the version kept in $kept is damaged; nothing was done; install the one you want with --force"
         writable "$vendors"
-        set_aside="$vendors/.$vendor.old.$$"
+        begin_work "$work"
         commit
         if [ ! -e "$installed" ] || ! exchange "$kept" "$installed"; then
-            [ ! -e "$installed" ] || mv -- "$installed" "$set_aside"
+            [ ! -e "$installed" ] || mv -- "$installed" "$work/old"
             mv -- "$kept" "$installed"
-            [ ! -e "$set_aside" ] || mv -- "$set_aside" "$kept"
+            [ ! -e "$work/old" ] || mv -- "$work/old" "$kept"
         fi
-        say "$vendor $(manifest_value "$installed" version) is back in $installed; --rollback again undoes this"
+        end_work "$work"
+        say "$vendor $(info "$installed" version) is back in $installed; --rollback again undoes this"
         exit 0
         ;;
     uninstall)
@@ -251,24 +270,25 @@ case "$action" in
             exit 0
         fi
         if [ ! -d "$installed" ] && [ -d "$build" ]; then
-            rm -rf -- "$build"
+            remove_build "$build"
+            [ ! -d "$build" ] || refuse "$vendor is not installed in $target; $build was made by no build and stays"
             rmdir -- "$vendors" 2>/dev/null || :
             say "$vendor was not installed in $target; what an unfinished build had left is removed"
             exit 0
         fi
-        [ ! -d "$installed" ] || [ -f "$installed/manifest.json" ] ||
-            refuse "$installed has no manifest.json, which lists what may be removed; nothing was removed; delete the folder yourself, or replace it with --force"
-        [ -f "$installed/manifest.json" ] || refuse "$vendor is not installed in $target; nothing was removed"
+        [ ! -d "$installed" ] || [ -f "$installed/SHA256SUMS" ] ||
+            refuse "$installed has no SHA256SUMS, which lists what may be removed; nothing was removed; delete the folder yourself, or replace it with --force"
+        [ -f "$installed/SHA256SUMS" ] || refuse "$vendor is not installed in $target; nothing was removed"
         commit
         left="$(remove_tree "$installed")"
         say "$vendor is removed from $target"
-        [ -z "$left" ] || say "$left"
+        say_lines "$left"
         exit 0
         ;;
 esac
 
 # Everything below installs. First what may be wrong, before anything is written.
-verify_payload || damaged 'the package is damaged; get it again'
+require_payload
 
 # A folder of the toolkit is seen by every process of the machine, however it was named.
 machine_wide=0
@@ -282,17 +302,15 @@ config="$vendors/config.ini"
 if [ "$machine_wide" = 1 ] && [ -e "$config" ] && { [ ! -f "$config" ] || [ ! -r "$config" ]; }; then
     refuse "$config is no file that $(user) may read, expected the list of vendors; nothing was done; repair it, or give --install-path=FOLDER"
 fi
-hidden_types="$(manifest_list "$package" builtin_op_types | sed 's/^/  op type /')"
-hidden_symbols="$(manifest_list "$package" builtin_aclnn | sed 's/^/  aclnn symbol /')"
-if [ "$machine_wide" = 1 ] && [ "$replace_builtin" = 0 ] && [ -n "$hidden_types$hidden_symbols" ]; then
-    refuse "$target belongs to CANN; every process that uses it would get these from $vendor instead of from CANN:
-$hidden_types
-$hidden_symbols
-Give --replace-builtin to agree, or --install-path=FOLDER to keep them for chosen processes"
+hidden="$(info_lines "$package" builtin_op_types | sed 's/^/  op type /' && info_lines "$package" builtin_aclnn | sed 's/^/  aclnn symbol /')"
+if [ "$machine_wide" = 1 ] && [ "$replace_builtin" = 0 ] && [ -n "$hidden" ]; then
+    complain "$target belongs to CANN; every process that uses it would get these from $vendor instead of from CANN:"
+    printf '%s\n' "$hidden" | printable >&2 || :
+    refuse 'Give --replace-builtin to agree, or --install-path=FOLDER to keep them for chosen processes'
 fi
 
 is_built=0
-[ "$(manifest_value "$package" release)" = source ] || is_built=1
+[ "$(info "$package" release)" = source ] || is_built=1
 home="${ASCEND_HOME_PATH:-}"
 if [ -z "$cann" ] && [ -n "$home" ] && [ -z "$(toolkit_version "$home")" ]; then
     wrong="ASCEND_HOME_PATH: got '$home', expected the folder of a CANN toolkit, whose compiler/version.info can be read"
@@ -309,8 +327,8 @@ for folder in "$home" "${ASCEND_OPP_PATH:+${ASCEND_OPP_PATH%/}/..}" \
 done
 if [ -n "$toolkit" ]; then
     toolkit_is="$(toolkit_version "$toolkit")"
-    first="$(manifest_list "$package" cann | head -n 1)"
-    last="$(manifest_list "$package" cann | tail -n 1)"
+    first="$(info_lines "$package" cann | head -n 1)"
+    last="$(info_lines "$package" cann | tail -n 1)"
     [ "$force" = 1 ] || is_within "$toolkit_is" "$first" "$last" ||
         refuse "the CANN in $toolkit is $toolkit_is, expected $first to $last, for which this package is made; nothing was done; use another toolkit, or give --force"
 fi
@@ -330,12 +348,12 @@ open_to_all() {
     set -- "$installed"
     [ ! -e "$config" ] || set -- "$@" "$config"
     { find "$vendors" -prune ! -perm -005 -exec chmod a+rX {} + && find "$@" ! -perm -004 -exec chmod a+rX {} +; } 2>/dev/null ||
-        printf '%s\n' "not every user can read $installed: $(user) may not change the mode of all that is in $vendors" >&2
+        complain "not every user can read $installed: $(user) may not change the mode of all that is in $vendors"
 }
 
 say_recovered
 disappears='' is_first=1
-[ "$upgrade" = 0 ] || [ -f "$installed/manifest.json" ] ||
+[ "$upgrade" = 0 ] || [ -f "$installed/SHA256SUMS" ] ||
     refuse "$vendor is not installed in $target, so there is nothing to upgrade; install it without --upgrade"
 same=0
 if [ -e "$installed" ]; then
@@ -345,7 +363,8 @@ if [ -e "$installed" ]; then
     fi
     if [ "$same" = 1 ] && { [ "$will_build" = 0 ] || [ "$(built_with "$installed")" = "$toolkit_is" ]; }; then
         if [ "$machine_wide" = 1 ] && ! is_preferred "$vendors/config.ini" "$vendor"; then
-            prefer_vendor "$config" "$vendor"
+            prefer_vendor "$config" "$vendor" "$work"
+            end_work "$work"
             open_to_all
             say "$vendor $version is already installed in $installed; $vendors/config.ini did not name it and does now, first"
             exit 0
@@ -356,28 +375,24 @@ if [ -e "$installed" ]; then
         say "$vendor $version is already installed in $installed, every file as it should be$outcome"
         exit 0
     fi
-    if [ -f "$installed/manifest.json" ]; then
-        kept=" $operators"
-        disappears="$(manifest_list "$installed" operators | while IFS= read -r operator; do
-            case "$kept" in
-                *" $operator "*) ;;
-                *) printf '%s ' "$operator" ;;
-            esac
-        done)"
+    if [ -f "$installed/SHA256SUMS" ]; then
+        # Twice, so that only what this package lacks comes once.
+        disappears="$({ info_lines "$installed" operators | sort -u && info_lines "$package" operators && info_lines "$package" operators; } |
+            sort | uniq -u | tr '\n' ' ')"
         if [ "$is_built$will_build" = 00 ] &&
-            { [ -f "$installed/built.json" ] || [ "$(manifest_value "$installed" release)" = built ]; }; then
+            { [ -f "$installed/built.json" ] || [ "$(info "$installed" release)" = built ]; }; then
             disappears="${disappears}what CANN built of it "
         fi
         disappears="$disappears$(unlisted_files "$installed" | tr '\n' ' ')"
-        before="$(manifest_value "$installed" version)"
+        before="$(info "$installed" version)"
         repair="--force to replace it, or --uninstall first"
         [ -n "$disappears" ] || is_older "$version" "$before" || repair="--upgrade or $repair"
         repair="give $repair"
-        old="version $before of $vendor ($(manifest_list "$installed" operators | tr '\n' ' ' | sed 's/ $//'))"
+        old="version $before of $vendor ($(info "$installed" operators))"
     else
         disappears='all of it '
         repair="give --force to replace it, or delete the folder"
-        old="something of vendor $vendor without a manifest.json"
+        old="something of vendor $vendor without SHA256SUMS"
     fi
     if [ "$force$upgrade" = 01 ]; then
         [ -z "$disappears" ] || refuse "--upgrade: $installed holds what this package lacks: ${disappears% }; --force replaces it all the same"
@@ -401,7 +416,7 @@ undo() {
     if [ "$switched" = 1 ]; then
         if [ -e "$next" ]; then exchange "$next" "$installed" || :; else mv -- "$installed" "$next"; fi
     fi
-    recover "$vendors" "$vendor" >/dev/null
+    recover "$vendors" "$vendor" >/dev/null || :
     rmdir -- "$build" "$vendors" 2>/dev/null || :
 }
 trap undo EXIT
@@ -424,12 +439,13 @@ if [ "$will_build" = 1 ]; then
     if [ "$status" != 0 ]; then
         stays=
         rmdir -- "$build" 2>/dev/null || stays="; what is done stays in $build for the next try, with its logs in $build/logs"
-        printf '%s\n' "nothing was installed$stays; --no-build installs the sources only" >&2
+        complain "nothing was installed$stays; --no-build installs the sources only"
         exit "$status"
     fi
 fi
 
-stage="$vendors/.$vendor.new.$$"
+begin_work "$work"
+stage="$work/new"
 mkdir -- "$stage" 2>/dev/null || refuse "$vendors cannot be written; choose another folder with --install-path=FOLDER"
 
 problem="$(cp -R -- "$package/." "$stage/" 2>&1)" ||
@@ -455,6 +471,12 @@ esac
 unset _opp_vendor
 TEXT
 fi
+# What an installation made goes into the list too; it replaces what was packed under the same name.
+{
+    [ "$will_build" = 0 ] || cat "$build/built.sums"
+    [ "$machine_wide" = 1 ] || (cd -- "$stage" && sha256_of bin/set_env.bash)
+    cat "$package/SHA256SUMS"
+} | merged_lists >"$stage/SHA256SUMS" || refuse "copying to $vendors failed; nothing was installed"
 read_mode=640 run_mode=750
 [ "$for_all" = 0 ] || read_mode=644 run_mode=755
 find "$stage" -type d -exec chmod "$run_mode" {} +
@@ -464,34 +486,35 @@ verify_tree "$stage" || refuse "the copy in $vendors differs from the package; i
 
 # The switch. Where two folders cannot be exchanged in one step, the old one steps aside first.
 commit
-next="$vendors/.$vendor.next.$(inode_of "$stage")" previous=
+next="$work/next.$(inode_of "$stage")" previous=
 mv -- "$stage" "$next"
 if [ -e "$installed" ] && exchange "$next" "$installed"; then
     previous="$next"
 else
-    [ ! -e "$installed" ] || { previous="$vendors/.$vendor.old.$$" && mv -- "$installed" "$previous"; }
+    [ ! -e "$installed" ] || { previous="$work/old" && mv -- "$installed" "$previous"; }
     mv -- "$next" "$installed"
 fi
 switched=1
-[ "$machine_wide" = 0 ] || prefer_vendor "$config" "$vendor"
+[ "$machine_wide" = 0 ] || prefer_vendor "$config" "$vendor" "$work"
 trap - EXIT
 open_to_all
 [ -z "$previous" ] || keep_version "$vendors" "$vendor" "$previous"
 
-rm -rf -- "$build"
+end_work "$work"
+remove_build "$build"
 
 later="install it again with --cann=FOLDER"
 if [ "$will_build" = 1 ]; then
     state="It was built with CANN $toolkit_is; opforge's own build was not run with a real toolkit. The log is $installed/build.log."
 elif [ "$is_built" = 1 ]; then
-    state="It is a $(manifest_value "$package" note)."
+    state="It is a $(info "$package" note)."
 else
     [ "$no_build" = 0 ] || later="install it again without --no-build"
     why=
     [ -n "$toolkit" ] || why=", since no CANN toolkit was found"
     state="These are the sources only$why: aclnn calls, ATC and torch_npu cannot use the operators until they are built; for that, $later."
 fi
-say "$vendor $version (${operators% }) is installed in $installed. $state"
+say "$vendor $version ($operators) is installed in $installed. $state"
 [ -z "$disappears" ] || say "No longer there: ${disappears% }."
 if [ "$machine_wide" = 1 ]; then
     say "$vendor comes first in $vendors/config.ini."

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Removes the operator package in which this script lies: what its manifest lists and nothing else.
+# Removes the operator package in which this script lies: what its list of files names and nothing else.
 set -eu
 export LC_ALL=C
 
@@ -10,12 +10,12 @@ uninstall() {
     . "$scripts/vendor_tree.sh"
     [ $# -eq 0 ] || refuse "uninstall.sh: got '$1', expected no arguments"
     tree="${scripts%/scripts}"
-    [ -f "$tree/manifest.json" ] || refuse "uninstall.sh: $tree has no manifest.json; this is no installed package"
+    [ -f "$tree/SHA256SUMS" ] || refuse "uninstall.sh: $tree has no SHA256SUMS; this is no installed package"
     cd /
     lock "${tree%/*}"
     # Half a removal is worse than a late end.
     trap '' HUP INT TERM
-    recover "${tree%/*}" "${tree##*/}"
+    recover "${tree%/*}" "${tree##*/}" | printable
     remove_tree "$tree"
     exit 0
 }

@@ -1,22 +1,37 @@
-# What install.sh and uninstall.sh know about a vendor tree: its manifest, how to verify it, how to remove it, and the
-# list of vendors in config.ini. POSIX sh; sourced, never run.
+# What install.sh and uninstall.sh know about a vendor tree: its lists, how to verify it, how to remove it, and the list
+# of vendors in config.ini. Needs LC_ALL=C. POSIX sh; sourced, never run.
 # shellcheck shell=sh
 
-# refuse TEXT: bad input or an unfit target; nothing was changed.
+# What a terminal shows of other directions or not at all: C1 controls, bidirectional marks, joiners, the byte order mark.
+invisible="$(printf 's/\302[\200-\237]/?/g;s/\342\200[\213-\217\250-\256]/?/g;s/\342\201[\240-\257]/?/g;s/\330\234/?/g;s/\357\273\277/?/g')"
+
+# printable: stdin, with '?' for every character that controls a terminal or is invisible. All names and texts from outside
+# are printed through it.
+printable() { tr '\000-\011\013-\037\177' '[?*]' | sed "$invisible"; }
+
+# lines TEXT...: one line for each.
+lines() {
+    for text in "$@"; do
+        printf '%s' "$text" | tr '\n' '?' | printable
+        printf '\n'
+    done
+}
+
+# complain TEXT...: lines on stderr.
+complain() { lines "$@" >&2 2>/dev/null || :; }
+
+# refuse TEXT...: bad input, a damaged file or an unfit target; nothing was changed.
 refuse() {
-    printf '%s\n' "$1" >&2
+    complain "$@"
     exit 2
 }
 
-# damaged TEXT: files differ from what lists them; nothing was changed.
-damaged() {
-    printf '%s\n' "$1" >&2
-    exit 1
-}
+# names FOLDER EXPRESSION...: the files that `find` finds, one a line, whatever is in their names.
+names() { find "$@" -print0 | tr '\n\000' '?\n'; }
 
 # missing TOOL REPAIR: a program that is needed is not there.
 missing() {
-    printf '%s is missing; %s\n' "$1" "$2" >&2
+    complain "$1 is missing; $2"
     exit 3
 }
 
@@ -38,24 +53,31 @@ writable() {
     done
 }
 
-# manifest_value TREE KEY: a text of the manifest. The writer puts each key on one line, so that sed can read it.
-manifest_value() { sed -n "s/^  \"$2\": \"\(.*\)\",\{0,1\}\$/\1/p" "$1/manifest.json"; }
+# info TREE KEY: a fact of the package; the words of a list are separated by spaces.
+info() { [ ! -f "$1/package.info" ] || sed -n "s/^$2=//p" "$1/package.info" | head -n 1; }
 
-# manifest_list TREE KEY: a list of texts of the manifest, one a line.
-manifest_list() {
-    sed -n "s/^  \"$2\": \[\(.*\)\],\{0,1\}\$/\1/p" "$1/manifest.json" | tr ',' '\n' | sed -n 's/^ *"\(.*\)" *$/\1/p'
+# info_lines TREE KEY: the words of a list, one a line.
+info_lines() { info "$1" "$2" | tr ' ' '\n' | sed '/^$/d'; }
+
+# is_list FILE: a whole list for `sha256sum -c`, with no path that leads out of the tree. The manifest is in its last line.
+is_list() {
+    [ -f "$1" ] && [ ! -h "$1" ] && [ -r "$1" ] &&
+        ! grep -qvxE '[0-9a-f]{64}  [A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*' "$1" &&
+        [ "$(tail -n 1 "$1" | tr -d '\000' | cut -c65-)" = '  manifest.json' ]
 }
 
-# manifest_files TREE: "<sha256>  <path>" of each file; what was built where the package is installed replaces what was
-# packed under the same name. A path that could leave the tree is none of ours.
-manifest_files() {
-    for list in "$1/built.json" "$1/manifest.json"; do
-        [ ! -f "$list" ] || sed -n 's/^    "\([A-Za-z0-9_][A-Za-z0-9_./-]*\)": "\([0-9a-f]\{64\}\)",\{0,1\}$/\2  \1/p' "$list"
-    done | sed -e '/\/\.\.\//d' -e '/\/\.\.$/d' | sort -s -u -k 2
+# listed_files TREE: the files of the package, one a line.
+listed_files() { cut -c67- "$1/SHA256SUMS"; }
+
+# merged_lists: lists from stdin as one; of lines for the same file the first one counts.
+merged_lists() {
+    merged="$(sort -s -u -k 2)"
+    printf '%s\n' "$merged" | grep -v '  manifest\.json$'
+    printf '%s\n' "$merged" | grep '  manifest\.json$'
 }
 
 # built_with TREE: the version of the toolkit that built it where it is installed; nothing for a source release.
-built_with() { [ ! -f "$1/built.json" ] || sed -n 's/^  "toolkit": "\(.*\)",$/\1/p' "$1/built.json"; }
+built_with() { [ ! -f "$1/built.json" ] || sed -n 's/^cann_version=//p' "$1/version.info"; }
 
 # toolkit_version TOOLKIT: as its users call it, 8.1.RC1; nothing if the folder is no toolkit.
 toolkit_version() {
@@ -88,28 +110,30 @@ sha256_of() {
     fi
 }
 
-# verify_tree TREE: prints each file that is not what the manifest says, and each link; fails if there is one.
+# verify_tree TREE: prints each file that is not as SHA256SUMS lists it, and each link; fails if there is one.
 verify_tree() (
-    cd "$1" || exit 1
-    links="$(find . -type l)"
-    expected="$(manifest_files .)"
-    found="$(printf '%s\n' "$expected" | cut -c67- | while IFS= read -r path; do
-        if [ -f "$path" ]; then sha256_of "$path"; fi
-    done)"
-    damaged="$(printf '%s\n' "$expected" | grep -Fxv -e "$found" | cut -c67-)" || :
-    [ -z "$links$damaged" ] && [ -n "$expected" ] && exit 0
-    printf '%s\n' "$links" "$damaged" | sed -n 's/^\(.\)/  missing, changed or a link: \1/p'
+    cd -- "$1" || exit 1
+    # A pipe would block its reader.
+    strange="$(names . ! -type f ! -type d)"
+    if [ -z "$strange" ]; then
+        is_list SHA256SUMS || { printf '  missing or damaged: SHA256SUMS\n' && exit 1; }
+        answers="$(sha256_of -c SHA256SUMS 2>/dev/null)" || :
+        same="$(printf '%s\n' "$answers" | grep -c ': OK$')" || :
+        [ "$same" != "$(wc -l <SHA256SUMS | tr -d ' ')" ] || exit 0
+        strange="$(printf '%s\n' "$answers" | sed -n 's/: FAILED.*//p')"
+    fi
+    printf '%s\n' "${strange:-every file: sha256sum failed}" | sed 's/^/  missing, changed or a link: /' | printable
     exit 1
 )
 
-# python_caches TREE VENDOR: what Python leaves beside the kernels' descriptions when somebody imports them.
-python_caches() { find "$1/op_impl/ai_core/tbe/$2_impl" -type d -name __pycache__ 2>/dev/null || :; }
-
-# unlisted_files TREE: what lies in the tree without being in its manifest.
+# unlisted_files TREE: what is in the tree without being in its list, one a line.
 unlisted_files() (
-    cd "$1" || exit 1
-    own="$(manifest_files . | cut -c67-; printf 'manifest.json\nbuilt.json\nbin/set_env.bash')"
-    find . ! -type d ! -path './op_impl/ai_core/tbe/*_impl/*__pycache__/*.pyc' | sed 's/^\.\///' | grep -Fxv -e "$own" | sort || :
+    cd -- "$1" || exit 1
+    # Twice, so that only other files come once.
+    {
+        listed_files . && listed_files . && printf 'SHA256SUMS\nSHA256SUMS\n'
+        names . ! -type d ! -path './op_impl/ai_core/tbe/*_impl/*__pycache__/*.pyc' | sed 's/^\.\///'
+    } | sort | uniq -u
 )
 
 # without_bom: what an editor of another system puts in front of the first line is no part of it.
@@ -118,14 +142,11 @@ without_bom() { sed "1s/^$(printf '\357\273\277')//"; }
 # config_vendors FILE: the vendors of load_priority, one a line, highest first.
 config_vendors() { tr -d '\r' <"$1" | without_bom | sed -n 's/^ *load_priority *= *//p' | head -n 1 | tr ',' '\n' | sed -n 's/^ *\([^ ]\{1,\}\) *$/\1/p'; }
 
-# written_config FILE: its next content, until that takes its place.
-written_config() { printf '%s.new\n' "$1"; }
-
-# write_config FILE LIST: puts LIST (comma separated), if it is not empty, into load_priority and leaves every other line
-# alone.
+# write_config FILE LIST WORK: puts LIST (comma separated), if it is not empty, into load_priority and leaves every other
+# line alone. The next content is in the folder WORK until it takes its place.
 write_config() {
-    new="$(written_config "$1")"
-    rm -f -- "$new" # a link would lead the writing out of the folder
+    begin_work "$3"
+    new="$3/config.ini"
     if [ -e "$1" ]; then
         cp -p "$1" "$new" # owner and mode
         { [ -z "$2" ] || printf 'load_priority=%s\n' "$2"; without_bom <"$1" | sed '/^ *load_priority *=/d'; } >"$new"
@@ -138,11 +159,11 @@ write_config() {
 # is_preferred FILE VENDOR: load_priority names VENDOR, at whatever place its owner chose.
 is_preferred() { [ -e "$1" ] && config_vendors "$1" | grep -Fxq -e "$2"; }
 
-# prefer_vendor FILE VENDOR: VENDOR first, the others behind it in their order.
+# prefer_vendor FILE VENDOR WORK: VENDOR first, the others behind it in their order.
 prefer_vendor() {
     others=
     [ ! -e "$1" ] || others="$(config_vendors "$1" | grep -Fxv -e "$2" | sed 's/^/,/' | tr -d '\n')"
-    write_config "$1" "$2$others"
+    write_config "$1" "$2$others" "$3"
 }
 
 # lock FOLDER: refuses while another installer works there; the lock ends with this process, however it ends.
@@ -174,19 +195,37 @@ kept_version() { printf '%s\n' "$1/.$2.previous"; }
 # build_folder VENDORS VENDOR: where a build keeps what is done until it is installed.
 build_folder() { printf '%s\n' "$1/.$2.build"; }
 
-# lists_files TREE: its lists are whole, so that nothing of the package stays when what they name is removed.
-lists_files() {
-    for list in "$1/manifest.json" "$1/built.json"; do
-        [ "$list" != "$1/built.json" ] || [ -e "$list" ] || continue
-        [ -f "$list" ] && [ -r "$list" ] || return 1
-        grep -qx '  "files": {' "$list" && [ "$(tail -n 1 "$list" | tr -d '\000')" = '}' ] || return 1
-        ! sed '1,/^  "files": {$/d' "$list" | grep -qvx -e '    "[^"]*": "[0-9a-f]\{64\}",\{0,1\}' -e ' \{0,2\}}' || return 1
-    done
-}
-
 # inode_of FOLDER: its number, which it keeps when it is renamed.
 # shellcheck disable=SC2012
 inode_of() { ls -di -- "$1" | sed 's/^ *\([0-9]*\) .*/\1/'; }
+
+# work_folder VENDORS VENDOR: holds what is under way, under fixed names:
+#   new           a copy that is not complete
+#   next.<inode>  a complete one; after it was exchanged, another folder has the name: the version before
+#   old           the version before, where folders cannot be exchanged
+#   gone          one that is being removed
+#   config.ini    the next list of vendors
+work_folder() { printf '%s\n' "$1/.$2.work"; }
+
+# is_own_work FOLDER: an installer made it. It holds a folder with its own number, which a copy or another folder lacks.
+is_own_work() { [ ! -h "$1" ] && [ -d "$1" ] && [ -d "$1/$(inode_of "$1")" ]; }
+
+# begin_work FOLDER: makes the work folder; refuses one that is somebody else's.
+begin_work() {
+    ! is_own_work "$1" || return 0
+    [ -h "$1" ] || rmdir -- "$1" 2>/dev/null || : # of an installer that was killed before it could mark it
+    [ ! -e "$1" ] && [ ! -h "$1" ] || refuse "$1 is in the way, and no installer made it; nothing was done; give it another name"
+    mkdir -- "$1" 2>/dev/null || refuse "${1%/*} cannot be written; choose another folder with --install-path=FOLDER"
+    mkdir -- "$1/$(inode_of "$1")"
+}
+
+# end_work FOLDER: removes the work folder, unless it still holds files that are not part of the package.
+end_work() {
+    is_own_work "$1" || return 0
+    rm -rf -- "$1/new" "$1/config.ini"
+    # shellcheck disable=SC2012
+    [ "$(ls -A -- "$1" | wc -l)" -gt 1 ] || { rmdir -- "$1/$(inode_of "$1")" && rmdir -- "$1"; }
+}
 
 # keep_version VENDORS VENDOR TREE: TREE takes the place of what was kept.
 keep_version() {
@@ -195,86 +234,90 @@ keep_version() {
     mv -- "$3" "$kept"
 }
 
-# recover VENDORS VENDOR: brings back what an installation that was killed had set aside, and removes what it left:
-#   .<vendor>.new.<process>   a copy that is not complete
-#   .<vendor>.next.<inode>    a complete one; after it was exchanged, another folder has the name: the version before
-#   .<vendor>.old.<process>   the version before, where folders cannot be exchanged
-#   .<vendor>.gone.<inode>    one that is being removed
-# Under the lock no installation is under way.
+# recover VENDORS VENDOR: brings back what an installation that was killed had set aside, and removes what it left in its
+# work folder. Under the lock no installation is under way. Prints what it did.
 recover() (
-    cd "$1" 2>/dev/null && [ -w . ] || exit 0
-    rm -f -- "$(written_config config.ini)"
-    # The newest first.
-    # shellcheck disable=SC2012
-    ls -td -- ".$2.old."* ".$2.new."* ".$2.next."* ".$2.gone."* 2>/dev/null | while IFS= read -r left; do
-        number="${left##*.}"
-        case "$number" in
-            *[!0-9]* | '') continue ;;
-        esac
-        if [ -h "$left" ] || [ ! -d "$left" ]; then continue; fi
-        case "$left" in
-            ".$2.old.$number")
-                if [ -e "$2" ]; then
-                    keep_version "$1" "$2" "$left"
-                else
-                    mv -- "$left" "$2"
-                    printf '%s\n' "$1/$2 is back: an earlier installation was cut off while it replaced it"
-                fi
-                ;;
-            ".$2.next.$number")
-                if [ "$(inode_of "$left")" = "$number" ]; then rm -rf -- "$left"; else keep_version "$1" "$2" "$left"; fi
-                ;;
-            ".$2.new.$number") rm -rf -- "$left" ;;
-            ".$2.gone.$number")
-                finish_removal "$1" "$2" "$left"
-                printf '%s\n' "the removal of $2 from $1, which had been cut off, is finished"
-                ;;
-        esac
+    cd -- "$1" 2>/dev/null && [ -w . ] || exit 0
+    work="$(work_folder "$1" "$2")"
+    [ -e "$work" ] || [ -h "$work" ] || exit 0
+    begin_work "$work"
+    if [ -d "$work/old" ]; then
+        if [ -e "$2" ]; then
+            keep_version "$1" "$2" "$work/old"
+        else
+            mv -- "$work/old" "$2"
+            printf '%s\n' "$1/$2 is back: an earlier installation was cut off while it replaced it"
+        fi
+    fi
+    for left in "$work"/next.*; do
+        [ -d "$left" ] || continue
+        if [ "$(inode_of "$left")" = "${left##*.}" ]; then rm -rf -- "$left"; else keep_version "$1" "$2" "$left"; fi
     done
+    if [ -d "$work/gone" ]; then
+        finish_removal "$1" "$2"
+        printf '%s\n' "the removal of $2 from $1, which had been cut off, is finished"
+    fi
+    end_work "$work"
 )
 
-# forget_vendor FILE VENDOR: the others stay in their order; a file that held only VENDOR goes.
+# forget_vendor FILE VENDOR WORK: the others stay in their order; a file that held only VENDOR goes.
 forget_vendor() {
     is_preferred "$1" "$2" || return 0
     others="$(config_vendors "$1" | grep -Fxv -e "$2" | tr '\n' ',')" || :
-    write_config "$1" "${others%,}"
+    write_config "$1" "${others%,}" "$3"
     [ -s "$1" ] || rm -f -- "$1"
 }
 
-# remove_tree TREE: removes what the manifest lists and the folders that are empty then. Prints what stays.
+# remove_tree TREE: removes what its list names and the folders that are empty then. Prints what stays.
 remove_tree() {
     root="$(CDPATH='' cd -- "$1" && pwd -P)"
     writable "${root%/*}" "$root"
-    lists_files "$root" ||
-        damaged "the list of files in $root (manifest.json, built.json) is damaged; nothing was removed; replace the package with --force first, or delete the folder"
+    is_list "$root/SHA256SUMS" ||
+        refuse "the list of files $root/SHA256SUMS is damaged; nothing was removed; replace the package with --force first, or delete the folder"
+    work="$(work_folder "${root%/*}" "${root##*/}")"
+    begin_work "$work"
     # The one step: before it everything is there, behind it nothing, whatever ends the rest.
-    gone=".${root##*/}.gone.$(inode_of "$root")"
-    mv -- "$root" "${root%/*}/$gone"
-    finish_removal "${root%/*}" "${root##*/}" "$gone"
+    mv -- "$root" "$work/gone"
+    finish_removal "${root%/*}" "${root##*/}"
+    end_work "$work"
     rmdir -- "${root%/*}" 2>/dev/null || :
 }
 
-# finish_removal VENDORS VENDOR NAME: what is left to do for the vendor that was renamed to NAME. What is not part of the
-# package goes back to its place.
+# finish_removal VENDORS VENDOR: what is left to do for the vendor that was moved into the work folder. What is not part of
+# the package goes back to its place.
 finish_removal() {
-    root="$1/$3"
+    work="$(work_folder "$1" "$2")"
     if [ ! -e "$1/$2" ]; then
-        forget_vendor "$1/config.ini" "$2"
-        rm -rf -- "$(kept_version "$1" "$2")" "$(build_folder "$1" "$2")"
+        forget_vendor "$1/config.ini" "$2" "$work"
+        rm -rf -- "$(kept_version "$1" "$2")"
+        remove_build "$(build_folder "$1" "$2")"
     fi
-    python_caches "$root" "$2" | while IFS= read -r path; do rm -f -- "$path"/*.pyc; done
-    # The manifest goes last, so that what was cut off can be repeated.
-    { manifest_files "$root" | cut -c67-; printf 'bin/set_env.bash\nbuilt.json\nmanifest.json\n'; } | while IFS= read -r path; do
-        folder="$(CDPATH='' cd -- "$root/$(dirname -- "$path")" 2>/dev/null && pwd -P)" || continue
-        case "$folder/" in
-            "$root"/*) rm -f -- "$root/$path" ;;
-            *) printf 'left alone, a link leads out of the package: %s\n' "$1/$2/$path" >&2 ;;
-        esac
-    done
-    find "$root" -depth -type d -exec rmdir {} \; 2>/dev/null || :
-    if [ -d "$root" ]; then
-        [ -e "$1/$2" ] || { mv -- "$root" "$1/$2" && root="$1/$2"; }
+    remove_listed "$work/gone" "$1/$2"
+    if [ -d "$work/gone" ]; then
+        stays="$work/gone"
+        [ -e "$1/$2" ] || { mv -- "$work/gone" "$1/$2" && stays="$1/$2"; }
         printf 'These files were not part of the package and stay:\n'
-        find "$root" ! -type d
+        names "$stays" ! -type d
     fi
 }
+
+# remove_listed TREE SHOWN: removes the files that its list names, what Python made of them, and the folders that are empty
+# then. What is behind a link stays. SHOWN is the name of the tree in messages.
+remove_listed() (
+    cd -- "$1" || exit 0
+    if is_list SHA256SUMS; then
+        names . -type l | sed "s/^\.\///" | while IFS= read -r link; do
+            listed_files . | cut -c"1-$((${#link} + 1))" | grep -Fqx -e "$link/" || continue
+            complain "left alone, a link leads out of the package: $2/$link"
+        done
+        # `find` follows no link.
+        { listed_files . | sort -u && names . ! -type d | sed 's/^\.\///'; } | sort | uniq -d | xargs rm -f --
+        # The list goes last, so that what was cut off can be repeated.
+        find . -path './op_impl/ai_core/tbe/*_impl/*__pycache__/*.pyc' -type f -exec rm -f -- {} +
+        rm -f -- SHA256SUMS
+    fi
+    cd / && find "$1" -depth -type d -exec rmdir -- {} + 2>/dev/null || :
+)
+
+# remove_build FOLDER: removes what an unfinished build had left; a folder that no build made stays.
+remove_build() { [ -h "$1" ] || [ ! -f "$1/key" ] || rm -rf -- "$1"; }

@@ -12,7 +12,7 @@ import pytest
 
 from opforge.codegen.errors import UserError
 from opforge.package.dynamic_impl import dynamic_impl_text
-from opforge.package.manifest import manifest_text
+from opforge.package.manifest import lists
 from opforge.package.ops_info import ops_info_text
 
 
@@ -157,9 +157,15 @@ def test_dynamic_impl_fails_loudly_without_its_kernel(written, tbe):
         load(written).grouped_bias_add_grad(half, None, half)
 
 
-def test_manifest_is_json_with_one_file_a_line():
-    text = manifest_text({"vendor": "v", "operators": ["A", "B"]}, {"b/c": b"", "a.h": b"x"})
-    assert list(json.loads(text)["files"]) == ["a.h", "b/c"]
-    assert sum(line.startswith("    ") for line in text.splitlines()) == 2
+def test_three_lists_say_the_same():
+    made = lists({"vendor": "v", "operators": ["A", "B"]}, {"b/c": b"", "a.h": b"x"})
+    manifest = json.loads(made["manifest.json"])
+    assert list(manifest["files"]) == ["a.h", "b/c", "package.info"]
+    assert made["package.info"] == b"vendor=v\noperators=A B\n"
+    sums = [line.split("  ") for line in made["SHA256SUMS"].decode().splitlines()]
+    assert [path for _, path in sums] == ["a.h", "b/c", "package.info", "manifest.json"]
+    assert {path: digest for digest, path in sums[:-1]} == manifest["files"]
     with pytest.raises(UserError, match="rename the file"):
-        manifest_text({}, {"../x": b""})
+        lists({}, {"../x": b""})
+    with pytest.raises(UserError, match="one line of printable characters"):
+        lists({"note": "a\nb"}, {})

@@ -570,14 +570,20 @@ def build_was_killed(tree):
     tree.vendor.with_name(".acme.build").mkdir()
 
 
+@fault("vendor-too-large", "got folders more than 64 levels deep, expected fewer levels; remove what is no part")
+def folder_is_endless(tree):
+    (tree.vendor / "docs").joinpath(*["d"] * 70).mkdir(parents=True)
+
+
 @fault("cut-off", "run the installer again")
 def installation_was_killed(tree):
-    tree.vendor.rename(tree.vendor.with_name(".acme.old.4711"))
+    tree.vendor.with_name(".acme.work").mkdir()
+    tree.vendor.rename(tree.vendor.with_name(".acme.work") / "old")
 
 
 @fault("cut-off", "run the installer again")
 def installation_into_the_toolkit_was_killed(tree):
-    (tree.opp / "vendors/.beta.old.4711").mkdir(parents=True)
+    (tree.opp / "vendors/.beta.work/old").mkdir(parents=True)
     (tree.opp / "vendors/config.ini").write_text("load_priority=beta\n")
 
 

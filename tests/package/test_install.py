@@ -40,7 +40,7 @@ def test_install_and_uninstall_in_a_folder_with_spaces(package, run, target, sep
     assert "These are the sources only, since no CANN toolkit was found" in installed.stdout
     vendor = target / "vendors" / "opforge"
     manifest = json.loads((vendor / "manifest.json").read_text())
-    assert set(tree(vendor)) == {*manifest["files"], "manifest.json", "bin/set_env.bash"}
+    assert set(tree(vendor)) == {*manifest["files"], "manifest.json", "SHA256SUMS", "bin/set_env.bash"}
     assert not (target / "vendors" / "config.ini").exists()
     assert [path.name for path in (target / "vendors").iterdir()] == ["opforge"]
 
@@ -150,22 +150,22 @@ def test_the_same_package_again_changes_nothing(package, run, target):
 def test_another_package_of_the_vendor_stays_unless_forced(package, run, target):
     run(package, f"--install-path={target}")
     vendor = target / "vendors" / "opforge"
-    manifest = vendor / "manifest.json"
-    manifest.write_text(
-        manifest.read_text().replace('["GroupedBiasAddGrad"]', '["GroupedBiasAddGrad", "OtherGrad", "*"]', 1)
+    info = vendor / "package.info"
+    info.write_text(
+        info.read_text().replace("operators=GroupedBiasAddGrad", "operators=GroupedBiasAddGrad OtherGrad *")
     )
     (vendor / "notes.txt").write_text("mine")
     before = tree(target)
     refused = run(package, f"--install-path={target}")
     assert refused.returncode == 2
-    assert "disappears: OtherGrad * notes.txt" in refused.stderr
+    assert "disappears: * OtherGrad notes.txt" in refused.stderr
     assert "give --force to replace it" in refused.stderr
     assert tree(target) == before
 
     forced = run(package, "--force", f"--install-path={target}")
     assert forced.returncode == 0, forced.stderr
-    assert "OtherGrad * notes.txt" in forced.stdout
-    assert json.loads(manifest.read_text())["operators"] == ["GroupedBiasAddGrad"]
+    assert "* OtherGrad notes.txt" in forced.stdout
+    assert "operators=GroupedBiasAddGrad\n" in info.read_text()
     assert {path.name for path in (target / "vendors").iterdir()} == {"opforge", ".opforge.previous"}
     assert run(package, "--uninstall", f"--install-path={target}").returncode == 0
     assert list(target.iterdir()) == []
@@ -198,40 +198,35 @@ def test_uninstall_follows_no_link_out_of_the_package(package, run, target, tmp_
     assert tree(outside) == before
 
 
-@pytest.mark.parametrize("kind", ["cut off", "no text", "another line", "empty", "list of a build"])
-def test_damaged_manifest_removes_nothing(package, run, target, kind):
+@pytest.mark.parametrize("kind", ["cut off", "cut between lines", "no text", "another line", "empty", "path outside"])
+def test_damaged_list_removes_nothing(package, run, target, kind):
     run(package, f"--install-path={target}")
     vendor = target / "vendors" / "opforge"
-    manifest = vendor / "manifest.json"
-    text = manifest.read_bytes()
-    if kind == "list of a build":
-        (vendor / "built.json").write_bytes(text[:-9])
-    else:
-        lines = text.splitlines(keepends=True)
-        other = {"cut off": text[: len(text) // 2], "no text": b"\0\xff", "empty": b""}
-        manifest.write_bytes(other.get(kind, b"".join([*lines[:-5], b"    ?\n", *lines[-4:]])))
+    sums = vendor / "SHA256SUMS"
+    text = sums.read_bytes()
+    lines = text.splitlines(keepends=True)
+    outside = b"0" * 64 + b"  x/../../../treasure\n"
+    damaged = {
+        "cut off": text[: len(text) // 2],
+        "cut between lines": b"".join(lines[:-1]),
+        "no text": b"\0\xff",
+        "another line": b"".join([*lines[:-5], b"    ?\n", *lines[-5:]]),
+        "empty": b"",
+        "path outside": outside + text,
+    }
+    sums.write_bytes(damaged[kind])
+    (target / "treasure").write_text("mine")
     before = tree(target)
     script = ["sh", str(vendor / "scripts" / "uninstall.sh")]
     own = subprocess.run(script, capture_output=True, text=True, check=False)
     for result in (own, run(package, "--uninstall", f"--install-path={target}")):
-        assert (result.returncode, len(result.stderr.splitlines())) == (1, 1), result.stderr
+        assert (result.returncode, len(result.stderr.splitlines())) == (2, 1), result.stderr
         assert "is damaged; nothing was removed; replace the package with --force" in result.stderr
         assert tree(target) == before
     if kind == "cut off":
         assert run(package, "--force", f"--install-path={target}").returncode == 0
         assert run(package, "--uninstall", f"--install-path={target}").returncode == 0
-        assert list(target.iterdir()) == []
-
-
-def test_manifest_that_points_outside_removes_nothing_there(package, run, target):
-    run(package, f"--install-path={target}")
-    treasure = target / "treasure"
-    treasure.write_text("mine")
-    manifest = target / "vendors" / "opforge" / "manifest.json"
-    lines = f'    "x/../../../treasure": "{"0" * 64}",\n    "{treasure}": "{"0" * 64}",\n'
-    manifest.write_text(manifest.read_text().replace('"files": {\n', '"files": {\n' + lines))
-    run(package, "--uninstall", f"--install-path={target}")
-    assert treasure.read_text() == "mine"
+        assert tree(target) == {"treasure": b"mine"}
 
 
 @pytest.mark.parametrize("link", ["vendors", "vendors/opforge", "vendors/.opforge.previous"])
@@ -272,22 +267,24 @@ def test_failed_copy_leaves_the_old_package(package, run, target, tmp_path):
     assert set(tree(target)) == {*before, "vendors/opforge/extra"}
 
 
-@pytest.fixture
-def dead():
-    """The id of a process that has ended."""
-    process = subprocess.Popen(["true"])
-    process.wait()
-    return process.pid
+def under_way(vendors):
+    """The work folder of an installer that was killed."""
+    work = vendors / ".opforge.work"
+    work.mkdir()
+    (work / str(work.stat().st_ino)).mkdir()
+    return work
 
 
-def test_installation_that_was_killed_is_taken_up(package, run, target, dead):
+def test_installation_that_was_killed_is_taken_up(package, run, target):
     run(package, f"--install-path={target}")
     vendors = target / "vendors"
     before = tree(vendors / "opforge")
-    kept = {".opforge.new.mine", ".opforge2.old.1x", f".other.new.{dead}"}
-    for name in (*kept, f".opforge.new.{dead}"):
+    kept = {".opforge.new.4711", ".opforge.old.4711", ".opforge.gone.4711", ".other.work", "config.ini.new"}
+    for name in kept:
         (vendors / name).mkdir()
-    (vendors / "opforge").rename(vendors / f".opforge.old.{dead}")
+    work = under_way(vendors)
+    (work / "new").mkdir()
+    (vendors / "opforge").rename(work / "old")
 
     restored = run(package, f"--install-path={target}")
     assert restored.returncode == 0, restored.stderr
@@ -296,7 +293,7 @@ def test_installation_that_was_killed_is_taken_up(package, run, target, dead):
     assert tree(vendors / "opforge") == before
     assert {path.name for path in vendors.iterdir()} == {"opforge", *kept}
 
-    (vendors / f".opforge.old.{dead}").mkdir()
+    (under_way(vendors) / "old").mkdir()
     assert run(package, "--uninstall", f"--install-path={target}").returncode == 0
     assert {path.name for path in vendors.iterdir()} == kept
 
@@ -307,7 +304,7 @@ def test_folder_without_manifest_is_left_to_its_owner(package, run, target):
     (vendor / "data").write_text("mine")
     removed = run(package, "--uninstall", f"--install-path={target}")
     assert removed.returncode == 2
-    assert "has no manifest.json" in removed.stderr
+    assert "has no SHA256SUMS" in removed.stderr
     refused = run(package, f"--install-path={target}")
     assert refused.returncode == 2
     assert "--force" in refused.stderr
@@ -499,7 +496,7 @@ def test_lost_list_of_vendors_is_repaired(package, run, opp):
 def test_writing_the_list_follows_no_link(package, run, opp, tmp_path):
     treasure = tmp_path / "treasure"
     treasure.write_text("mine")
-    (opp / "vendors/config.ini.new").symlink_to(treasure)
+    under_way(opp / "vendors").joinpath("config.ini").symlink_to(treasure)
     assert run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp)).returncode == 0
     assert treasure.read_text() == "mine"
     assert (opp / "vendors/config.ini").read_text() == "load_priority=opforge,alpha,beta\nother=1\n"

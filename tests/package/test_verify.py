@@ -38,7 +38,7 @@ def repacked(package, out, change):
     with tarfile.open(fileobj=io.BytesIO(payload)) as archive:
         files = {m.name.removeprefix("./"): archive.extractfile(m).read() for m in archive if m.isreg()}
     target = io.BytesIO()
-    with tarfile.open(fileobj=target, mode="w") as archive:
+    with tarfile.open(fileobj=target, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name, content in change(files).items():
             member = tarfile.TarInfo(name)
             if isinstance(content, bytes):
@@ -95,22 +95,26 @@ def test_payload_holds_what_its_manifest_lists_and_nothing_else(package, run, tm
     changed.chmod(0o755)
     for option in ("--verify", f"--install-path={tmp_path / 'opp'}", f"--extract={tmp_path / 'x'}"):
         result = run(changed, option)
-        assert (result.returncode, "the package is damaged; get it again" in result.stderr) == (1, True)
+        code = 1 if option == "--verify" else 2
+        assert (result.returncode, "the package is damaged; get it again" in result.stderr) == (code, True)
         assert said in result.stdout
     assert [path.name for path in tmp_path.iterdir() if path.name != "tmp"] == ["changed.run"]
 
 
 def _of_vendor(name):
-    """A change of the name in the manifest."""
-    manifest, before, after = TREE + "manifest.json", b'"vendor": "opforge"', f'"vendor": "{name}"'.encode()
-    return lambda files: files | {manifest: files[manifest].replace(before, after)}
+    """A change of the name in the lists."""
+    changes = {
+        TREE + "manifest.json": (b'"vendor": "opforge"', f'"vendor": "{name}"'.encode()),
+        TREE + "package.info": (b"vendor=opforge", f"vendor={name}".encode()),
+    }
+    return lambda files: files | {path: files[path].replace(*change) for path, change in changes.items()}
 
 
 def test_installer_refuses_a_vendor_name_that_leads_elsewhere(package, run, tmp_path):
     changed = repacked(package, tmp_path / "changed.run", _of_vendor("../../x"))
     changed.chmod(0o755)
     refused = run(changed, f"--install-path={tmp_path / 'opp'}")
-    assert (refused.returncode, "its manifest names the vendor '../../x'" in refused.stderr) == (1, True)
+    assert (refused.returncode, "its package.info names the vendor '../../x'" in refused.stderr) == (2, True)
     assert not (tmp_path / "opp").exists()
 
 
@@ -148,7 +152,7 @@ def test_changed_head_and_payload_are_named(package, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(None, "no such file"), (b"", "another kind of file"), (b"#!/bin/sh\necho", "another kind of file")],
+    [(None, "No such file"), (b"", "another kind of file"), (b"#!/bin/sh\necho", "another kind of file")],
 )
 def test_what_is_no_package_is_refused(tmp_path, content, says):
     path = tmp_path / "file.run"

@@ -68,8 +68,8 @@ def test_upgrade_keeps_the_version_before_it(versions, run, vendors):
 def test_upgrade_that_would_lose_something_is_refused(versions, run, vendors):
     place = f"--install-path={vendors.parent}"
     run(versions["1.9"], place)
-    manifest = vendors / "opforge" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('["GroupedBiasAddGrad"]', '["GroupedBiasAddGrad", "MineGrad"]', 1))
+    info = vendors / "opforge" / "package.info"
+    info.write_text(info.read_text().replace("operators=GroupedBiasAddGrad", "operators=GroupedBiasAddGrad MineGrad"))
     (vendors / "opforge/notes.txt").write_text("mine")
     before = content(vendors / "opforge")
     refused = run(versions["1.10"], "--upgrade", place)
@@ -110,15 +110,15 @@ def test_damaged_previous_version_is_not_put_back(versions, run, vendors):
     place = f"--install-path={vendors.parent}"
     run(versions["1.9"], place)
     run(versions["1.10"], "--upgrade", place)
-    manifest = vendors / ".opforge.previous/manifest.json"
+    info = vendors / ".opforge.previous/package.info"
     for path, text in (
-        (manifest, manifest.read_text().replace('"vendor": "opforge"', '"vendor": "other"')),
+        (info, info.read_text().replace("vendor=opforge", "vendor=other")),
         (vendors / ".opforge.previous/version.info", "changed"),
     ):
         whole = path.read_text()
         path.write_text(text)
         refused = run(versions["1.10"], "--rollback", place)
-        assert (refused.returncode, "is damaged; nothing was done" in refused.stderr) == (1, True)
+        assert (refused.returncode, "is damaged; nothing was done" in refused.stderr) == (2, True)
         assert version_of(vendors / "opforge") == "1.10"
         path.write_text(whole)
 
@@ -193,7 +193,7 @@ def test_first_installers_at_once_leave_each_others_work_alone(versions, vendors
     while not reached.exists():
         assert second.poll() is None
         time.sleep(0.05)
-    stage = vendors / ".opforge.new.12345"
+    stage = vendors / ".opforge.work"
     stage.mkdir(parents=True)
     with subprocess.Popen(["flock", str(vendors), "cat"], stdin=subprocess.PIPE) as first:
         while subprocess.run(["flock", "-n", str(vendors), "true"], check=False).returncode == 0:
@@ -304,11 +304,12 @@ def test_removal_that_is_killed_leaves_all_or_nothing(versions, run, vendors, tm
     config.write_text("load_priority=other\n")
     tools.mkdir()
     outcomes = []
-    for number in (1, 2, 3, 4, 5, 30):
+    for number in range(1, 30):
         for version in ("1.9", "1.10"):
             assert run(versions[version], "--replace-builtin", "--force", **place).returncode == 0
         installed = content(vendors / "opforge")
-        assert not interrupted(versions["1.10"], vendors, tools, number, "before", "--uninstall")
+        if interrupted(versions["1.10"], vendors, tools, number, "before", "--uninstall"):
+            break
         outcomes.append((vendors / "opforge").exists())
         assert not outcomes[-1] or content(vendors / "opforge") == installed
         after = run(versions["1.10"], "--uninstall", **place)
@@ -317,12 +318,15 @@ def test_removal_that_is_killed_leaves_all_or_nothing(versions, run, vendors, tm
         assert [path.name for path in vendors.iterdir()] == ["config.ini"]
     assert outcomes == sorted(outcomes, reverse=True)
     assert set(outcomes) == {True, False}
+    assert len(outcomes) > 5
 
 
 def test_installation_finishes_a_removal_that_was_cut_off(versions, run, vendors):
     place = f"--install-path={vendors.parent}"
     run(versions["1.9"], place)
-    gone = vendors / f".opforge.gone.{(vendors / 'opforge').stat().st_ino}"
+    gone = vendors / ".opforge.work/gone"
+    gone.parent.mkdir()
+    (gone.parent / str(gone.parent.stat().st_ino)).mkdir()
     (vendors / "opforge").rename(gone)
     (gone / "version.info").unlink()
     installed = run(versions["1.10"], place)
@@ -359,7 +363,7 @@ def test_a_signal_behind_the_switch_comes_too_late(versions, run, begin, vendors
     place = f"--install-path={vendors.parent}"
     run(versions["1.9"], place)
     reached = tmp_path / "reached"
-    script = f'case "$*" in *.opforge.new.*.opforge.next.*) : >"{reached}"; sleep 0.3 ;; esac'
+    script = f'case "$*" in *.opforge.work/new*.opforge.work/next*) : >"{reached}"; sleep 0.3 ;; esac'
     environment = slowed(tmp_path / "tools", "mv", script)
     installer = begin(environment, versions["1.10"], "--upgrade", place)
     while not reached.exists():

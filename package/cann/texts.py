@@ -1,0 +1,38 @@
+"""Read and print texts from outside. The standard library alone, since it runs where opforge is not installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+MOST_BYTES = 64 << 20
+
+
+class TextError(ValueError):
+    """A file is too large or no JSON object; the text names it."""
+
+
+def read_json(path: Path) -> Any:
+    """The JSON object in a file.
+
+    Raises:
+        TextError: The file has more than 64 MiB, or holds something else.
+    """
+    with path.open("rb") as stream:
+        data = stream.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise TextError(f"{path}: got more than {MOST_BYTES} bytes, expected a shorter JSON file; build it again")
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise TextError(f"{path}: got no JSON ({error}), expected an object; build it again") from error
+    if not isinstance(found, dict):
+        raise TextError(f"{path}: got a JSON {type(found).__name__}, expected an object; build it again")
+    return found
+
+
+def printable(text: str) -> str:
+    """Lines as a terminal shows them: control characters and invisible marks are escaped, as in a Python literal."""
+    lines = text.split("\n")
+    return "\n".join("".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line) for line in lines)

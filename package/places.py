@@ -1,0 +1,143 @@
+"""Look at paths that may be anything: too long, in a loop of links, a pipe, a folder without end.
+
+Each function answers within a stated limit. A path that the system refuses counts as absent, except for one that this
+user may not open: that raises PermissionError, since a caller has to name it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+
+# A folder of the system with more entries is not searched to its end.
+MOST_CHILDREN = 10_000
+# A vendor folder holds some thousand files, at most ten levels deep.
+MOST_DEPTH = 64
+MOST_ENTRIES = 200_000
+_MOST_TEXT_BYTES = 1 << 20
+_REFUSED = {errno.ENAMETOOLONG: "it is too long for a path", errno.ELOOP: "its links lead in a circle"}
+
+
+def why_unusable(text: str) -> str:
+    """Why no program can use a path; empty for one that it can, whether something is there or not."""
+    try:
+        Path(text).stat()
+    except OSError as error:
+        return _REFUSED.get(error.errno or 0, "")
+    except ValueError:
+        return "it holds a character that no path has"
+    return ""
+
+
+def _mode(path: Path) -> int:
+    """Kind and rights, links followed; 0 for what is not there."""
+    try:
+        return path.stat().st_mode
+    except PermissionError:
+        raise
+    except (OSError, ValueError):
+        return 0
+
+
+def is_file(path: Path) -> bool:
+    """Whether a path leads to a regular file."""
+    return stat.S_ISREG(_mode(path))
+
+
+def is_dir(path: Path) -> bool:
+    """Whether a path leads to a folder."""
+    return stat.S_ISDIR(_mode(path))
+
+
+def exists(path: Path) -> bool:
+    """Whether a path leads to anything."""
+    return _mode(path) != 0
+
+
+def real(path: Path) -> Path:
+    """The path without links; unchanged when it cannot be used."""
+    # `realpath` follows more links than the system does, one call deeper for each.
+    return path if why_unusable(str(path)) else Path(os.path.realpath(path))
+
+
+def children(folder: Path, pattern: str = "*", most: int = MOST_CHILDREN) -> list[Path]:
+    """What is in a folder and matches a pattern, sorted, of its first `most` entries; empty if it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, most)]
+    except (OSError, ValueError):
+        return []
+    return [folder / name for name in sorted(names) if fnmatchcase(name, pattern)]
+
+
+def first_text(path: Path, most: int = _MOST_TEXT_BYTES) -> str:
+    """The text of the first bytes of a regular file; empty if there is none. A pipe is not opened."""
+    try:
+        if not is_file(path):
+            return ""
+        with path.open("rb") as stream:
+            return stream.read(most).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """All that is below a folder.
+
+    Attributes:
+        files: Everything but folders.
+        closed_folders: Folders that this user cannot open.
+        excess: Which limit it exceeds; then the others hold what was found before. Empty for a tree within the limits.
+    """
+
+    files: list[Path]
+    closed_folders: list[Path]
+    excess: str
+
+
+def walk(folder: Path) -> Tree:
+    """List a folder to its end or to the limits; links to folders are not followed."""
+    files: list[Path] = []
+    closed: list[Path] = []
+    waiting = [(folder, 1)]
+    entries = 0
+    while waiting:
+        here, depth = waiting.pop()
+        if depth > MOST_DEPTH:
+            return Tree(files, closed, f"got folders more than {MOST_DEPTH} levels deep, expected fewer levels")
+        inner: list[tuple[Path, int]] = []
+        for entry in _entries(here, closed):
+            entries += 1
+            if entries > MOST_ENTRIES:
+                return Tree(files, closed, f"got more than {MOST_ENTRIES} files and folders, expected fewer")
+            if _is_folder(entry, follow=True):
+                if _is_folder(entry, follow=False):
+                    inner.append((here / entry.name, depth + 1))
+            else:
+                files.append(here / entry.name)
+        waiting += sorted(inner, reverse=True)
+    return Tree(files, closed, "")
+
+
+def _entries(folder: Path, closed: list[Path]) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            yield from found
+    except PermissionError:
+        closed.append(folder)
+    except OSError:
+        return  # it is gone, or no folder any more
+
+
+def _is_folder(entry: os.DirEntry[str], *, follow: bool) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:
+        return False
