@@ -197,6 +197,9 @@ else
         *) refuse "$origin: got '$target', expected an absolute path; give --install-path=FOLDER" ;;
     esac
     target="${target%/}"
+    if [ "${#target}" -gt 3000 ] || printf '%s\n' "$target" | tr '/' '\n' | grep -q '.\{256\}'; then
+        refuse "$origin: got a path of ${#target} bytes, expected at most 3000, 255 between two '/'; choose another folder"
+    fi
     # set_env.bash puts the vendor's own folder into ASCEND_CUSTOM_OPP_PATH; the package belongs beside it, not into it.
     if [ -d "$target/op_proto" ] || [ -d "$target/op_impl" ]; then
         refuse "$origin: '$target' is itself an installed package, expected the folder above 'vendors'; give --install-path=${target%/vendors/*}"
@@ -358,7 +361,7 @@ disappears='' is_first=1
 same=0
 if [ -e "$installed" ]; then
     is_first=0
-    if [ "$force" = 0 ] && cmp -s "$package/manifest.json" "$installed/manifest.json" && verify_tree "$installed" >/dev/null; then
+    if [ "$force" = 0 ] && [ -f "$installed/manifest.json" ] && cmp -s "$package/manifest.json" "$installed/manifest.json" && verify_tree "$installed" >/dev/null; then
         same=1
     fi
     if [ "$same" = 1 ] && { [ "$will_build" = 0 ] || [ "$(built_with "$installed")" = "$toolkit_is" ]; }; then

@@ -77,10 +77,11 @@ merged_lists() {
 }
 
 # built_with TREE: the version of the toolkit that built it where it is installed; nothing for a source release.
-built_with() { [ ! -f "$1/built.json" ] || sed -n 's/^cann_version=//p' "$1/version.info"; }
+built_with() { [ ! -f "$1/built.json" ] || [ ! -f "$1/version.info" ] || sed -n 's/^cann_version=//p' "$1/version.info"; }
 
 # toolkit_version TOOLKIT: as its users call it, 8.1.RC1; nothing if the folder is no toolkit.
 toolkit_version() {
+    [ -f "$1/compiler/version.info" ] || return 0
     for key in version_dir Version; do
         sed -n "s/^$key=\"\{0,1\}\([0-9][^\"]*\).*/\1/p" "$1/compiler/version.info" 2>/dev/null
     done | head -n 1
@@ -241,23 +242,25 @@ recover() (
     work="$(work_folder "$1" "$2")"
     [ -e "$work" ] || [ -h "$work" ] || exit 0
     begin_work "$work"
+    left="what an interrupted run had left in $1 is removed"
     if [ -d "$work/old" ]; then
         if [ -e "$2" ]; then
             keep_version "$1" "$2" "$work/old"
         else
             mv -- "$work/old" "$2"
-            printf '%s\n' "$1/$2 is back: an earlier installation was cut off while it replaced it"
+            left="$1/$2 is back: an earlier installation was cut off while it replaced it"
         fi
     fi
-    for left in "$work"/next.*; do
-        [ -d "$left" ] || continue
-        if [ "$(inode_of "$left")" = "${left##*.}" ]; then rm -rf -- "$left"; else keep_version "$1" "$2" "$left"; fi
+    for next in "$work"/next.*; do
+        [ -d "$next" ] || continue
+        if [ "$(inode_of "$next")" = "${next##*.}" ]; then rm -rf -- "$next"; else keep_version "$1" "$2" "$next"; fi
     done
     if [ -d "$work/gone" ]; then
         finish_removal "$1" "$2"
-        printf '%s\n' "the removal of $2 from $1, which had been cut off, is finished"
+        left="the removal of $2 from $1, which had been cut off, is finished"
     fi
     end_work "$work"
+    printf '%s\n' "$left"
 )
 
 # forget_vendor FILE VENDOR WORK: the others stay in their order; a file that held only VENDOR goes.

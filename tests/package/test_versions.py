@@ -312,8 +312,9 @@ def test_removal_that_is_killed_leaves_all_or_nothing(versions, run, vendors, tm
             break
         outcomes.append((vendors / "opforge").exists())
         assert not outcomes[-1] or content(vendors / "opforge") == installed
+        is_done = [path.name for path in vendors.iterdir()] == ["config.ini"]
         after = run(versions["1.10"], "--uninstall", **place)
-        assert after.returncode == 0, after.stderr
+        assert after.returncode == (2 if is_done else 0), after.stderr
         assert content(vendors) == {"config.ini": b"load_priority=other\n"}
         assert [path.name for path in vendors.iterdir()] == ["config.ini"]
     assert outcomes == sorted(outcomes, reverse=True)
