@@ -14,18 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from opforge.codegen.errors import MissingToolError, UserError
-from opforge.codegen.files import NewFile, write_files
+from opforge.codegen.files import NewFile, read_regular, write_files
 from opforge.codegen.printing import path_text, say
 from opforge.codegen.project import BUILTIN_ROOT, Project, check_vendor, find_project
 from opforge.codegen.spec.names import suggest
 
 from . import cann
 from .layout import Contents, layout, write_tree
+from .places import walk
 from .socs import choose_socs
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
+_MOST_HEADER_BYTES = 64 << 20
 SCRIPTS = Path(__file__).resolve().parent / "install"
 BUILDER = Path(cann.__file__).resolve().parent
 
@@ -194,9 +196,13 @@ def _sources(project: Project, left_out: set[str]) -> dict[str, bytes]:
     sources = {}
     shared = [(BUILTIN_ROOT, folder) for folder in ("op_host/common", "op_kernel/common", "op_plugin")]
     for root, folder in (*shared, *((project.root, folder) for folder in ("op_host", "op_kernel", "op_plugin"))):
-        for path in sorted((root / folder).glob("**/*.h")):
-            if path.stem.removesuffix("_tiling") not in left_out:
-                sources[path.relative_to(root).as_posix()] = path.read_bytes()
+        tree = walk(root / folder)
+        if tree.excess:
+            raise UserError(f"{path_text(root / folder)}: {tree.excess}; move what is no source of the project")
+        for path in sorted(tree.files):
+            if path.suffix == ".h" and path.stem.removesuffix("_tiling") not in left_out:
+                content = read_regular(path, "header", _MOST_HEADER_BYTES, "make it smaller")
+                sources[path.relative_to(root).as_posix()] = content
     return sources
 
 

@@ -10,6 +10,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -337,6 +338,15 @@ def test_long_options_of_pack(tmp_path, monkeypatch, options, says):
     assert isinstance(answer.exception, UserError), answer.exception
     assert says in str(answer.exception)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_pipe_among_the_headers_of_a_project(tmp_path):
+    for name in ("op_proto", "op_host", "op_kernel"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    os.mkfifo(tmp_path / "op_host/pipe.h")
+    with pytest.raises(UserError, match=r"pipe\.h: cannot read the header: got a pipe, expected a regular file"):
+        pack(out=tmp_path / "out", project=Project(tmp_path), ops=["GroupedBiasAddGrad"])
+    assert not (tmp_path / "out").exists()
 
 
 WORDS = (b"\0", b"{", b"[", b'"', b"\\ud800", b"-1", b"1e999", b"\xff", b"null")
