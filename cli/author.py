@@ -71,6 +71,8 @@ def generate(
             say(*(_shown(folder / path) for path in answer["outputs"]))
             return
         is_written = not (dry_run or check)
+        if is_written and out is None:
+            sources.project.claim_build_dir()
         changes = write(generated.tree, folder) if is_written else compare(generated.tree, folder)
         answer.update({"written": changes.written, "removed": changes.removed, "unchanged": changes.unchanged})
         answer["left_out"] = generated.left_out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import stat
@@ -107,6 +109,33 @@ def open_inside(folder: Path, location: str) -> BinaryIO | None:
         return _opened(place) if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 else None
     finally:
         os.close(place)
+
+
+@contextmanager
+def lock_file(path: Path) -> Iterator[int]:
+    """Lock a file, made if there is none, against other processes; gives its descriptor.
+
+    Raises:
+        UserError: It is a link or no regular file. Neither is opened for more than a look.
+        OSError: It cannot be opened.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    refusal = UserError(f"{path_text(path)}: got a link or no regular file, expected a lock file; remove it")
+    try:
+        lock = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO}:
+            raise refusal from error
+        raise
+    try:
+        status = os.fstat(lock)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            raise refusal
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
+        fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file open too
+    finally:
+        os.close(lock)
 
 
 def require_writable(target: Path, inputs: Iterable[Path], what: str) -> None:

@@ -57,6 +57,7 @@ def load(paths: Sequence[Path], op_suffix: str) -> Sources:
 
 def write_project(project: Project, specs: Sequence[OpSpec]) -> Changes:
     """Bring `build/gen` of a project up to date; `specs` are all specs of the project."""
+    project.claim_build_dir()
     return write(rendered([(spec, project.root) for spec in specs], is_complete=True).tree, project.gen_dir)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import UserError
-from .files import is_file, read_regular
+from .files import is_file, lock_file, read_regular
 from .printing import first_line, path_text, shown
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ BUILTIN_ROOT = Path(__file__).resolve().parent.parent
 _CONFIG = "pyproject.toml"
 MOST_SPEC_BYTES = 1 << 20
 _MOST_CONFIG_BYTES = 1 << 20
+# In a folder of OPFORGE_BUILD_DIR: the project that it belongs to.
+OWNER_FILE = ".opforge-project"
+_MOST_PATH_BYTES = 4096
 _VENDOR = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -50,12 +53,46 @@ class Project:
 
     @property
     def _plain_build_dir(self) -> Path:
-        if override := os.environ.get("OPFORGE_BUILD_DIR"):
-            return Path(override).resolve()
-        if not self.is_installed:
-            return self.root / "build"
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        variable = "OPFORGE_BUILD_DIR" if os.environ.get("OPFORGE_BUILD_DIR") else "XDG_CACHE_HOME"
+        try:
+            if override := os.environ.get("OPFORGE_BUILD_DIR"):
+                return Path(override).resolve()
+            if not self.is_installed:
+                return self.root / "build"
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute()
+        except (OSError, RuntimeError) as error:  # a ring of links, or no home
+            raise UserError(
+                f"{variable}: got '{first_line(error)}', expected a folder; set it to another one"
+            ) from error
         return cache / "opforge" / hashlib.sha256(str(self.root).encode()).hexdigest()[:12]
+
+    def claim_build_dir(self) -> None:
+        """Note in the folder of OPFORGE_BUILD_DIR that it is this project's; others would replace its files.
+
+        Raises:
+            UserError: It is another project's, or cannot be written.
+        """
+        if not os.environ.get("OPFORGE_BUILD_DIR"):
+            return
+        folder = self._plain_build_dir
+        mine = os.fsencode(self.root.resolve())
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with lock_file(folder / OWNER_FILE) as lock:
+                owner = os.pread(lock, len(mine) + _MOST_PATH_BYTES, 0)
+                if not owner:
+                    os.pwrite(lock, mine, 0)
+        except OSError as error:
+            raise UserError(
+                f"{path_text(folder)}: got '{error.strerror}', expected a folder in which opforge can build; "
+                "set OPFORGE_BUILD_DIR to another one, or XDG_CACHE_HOME for an installed opforge"
+            ) from error
+        if owner not in {b"", mine}:
+            other = path_text(Path(os.fsdecode(owner)))
+            raise UserError(
+                f"OPFORGE_BUILD_DIR: got {path_text(folder)}, which holds the build of {other}, expected a folder for "
+                f"{path_text(self.root)} only; set it to another folder, or remove {path_text(folder / OWNER_FILE)}"
+            )
 
     @property
     def gen_dir(self) -> Path:

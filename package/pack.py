@@ -49,6 +49,7 @@ def pack_command(
     if toolkit is not None:
         from .built import built
 
+        project.claim_build_dir()
         contents = built(
             contents,
             toolkit,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 import shlex
-import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +17,9 @@ from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.writer import replace_file
 
-from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build, locked
+from .build_cache import record_path
+from .build_folder import locked
+from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
@@ -118,7 +119,7 @@ def _time_model() -> str:
 def build_runtime(jobs: int = 0, progress: Progress | None = None) -> Path:
     """Compile the twin's runtime library, under CANN's link names too; returns its path."""
     home = _twin_dir(Project(BUILTIN_ROOT))
-    with locked(home):
+    with locked(home) as scratch:
         replace_file(home / "gen" / "soc_table.inc", _soc_table())
         replace_file(home / "gen" / "time_model.inc", _time_model())
         flags = (*WARNINGS, f"-I{INCLUDE}", f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
@@ -127,7 +128,7 @@ def build_runtime(jobs: int = 0, progress: Progress | None = None) -> Path:
             for source in sorted((TWIN / "src").rglob("*.cpp"))
         )
         library = home / "lib" / "libopforge_twin.so"
-        build([Library(library, units, ("-ldl", f"-Wl,-soname,{library.name}"))], jobs, progress)
+        build([Library(library, units, ("-ldl", f"-Wl,-soname,{library.name}"))], scratch, jobs, progress)
         for name in LINK_NAMES:
             link = library.with_name(f"lib{name}.so")
             if not link.is_symlink():
@@ -156,6 +157,7 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
             flags,
             f"kernel {spec.op_type} {key}",
             DEVICE_FIELDS,
+            (project.root, BUILTIN_ROOT),
         )
         for folder in folders:
             path = _tbe(project) / "kernel" / folder / spec.name / f"{spec.op_type}_{key}.so"
@@ -195,7 +197,11 @@ def _host_libraries(project: Project) -> list[Library]:
     def units(folder: str, patterns: Sequence[str], *defines: str) -> tuple[Unit, ...]:
         sources = sorted({path for pattern in patterns for path in (gen / folder).glob(pattern)})
         objects = _twin_dir(project) / "obj" / folder
-        return tuple(Unit(s, objects / s.with_suffix(".o").name, (*flags, *defines), f"host {s.name}") for s in sources)
+        roots = (project.root, BUILTIN_ROOT)
+        return tuple(
+            Unit(source, objects / f"{source.stem}.o", (*flags, *defines), f"host {source.name}", folders=roots)
+            for source in sources
+        )
 
     link = _runtime_link()
     exports = gen / "op_api" / "exports.map"
@@ -234,24 +240,29 @@ def build_project(
     from opforge.codegen.generate import write_project
     from opforge.codegen.spec.loader import load_project
 
+    from .kernel_includes import sources_below
     from .kernel_lint import require_clean
     from .kernel_objects import require_device_code
 
     for soc in socs:
         soc_properties(soc)
+    for folder in ("op_host", "op_kernel", "op_plugin"):
+        for _source in sources_below(project.root / folder):
+            pass  # pipes and devices are refused
     specs = load_project(project)
     known = {spec.op_type for spec in specs}
     if unknown := sorted(set(ops or ()) - known):
         raise UserError(f"ops: got {', '.join(map(repr, unknown))}, expected some of {', '.join(sorted(known))}")
+    project.claim_build_dir()
     build_runtime(jobs, progress)
-    with locked(_twin_dir(project)):
+    with locked(_twin_dir(project)) as scratch:
         write_project(project, specs)
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
         complete = [spec for spec in chosen if not project.missing(spec)]
         require_clean(project, [spec.source_name for spec in complete], _twin_dir(project))
         _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec)})
         kernels = [library for spec in complete for library in _kernel_units(project, spec, socs)]
-        compiled = build([*_host_libraries(project), *kernels], jobs, progress)
+        compiled = build([*_host_libraries(project), *kernels], scratch, jobs, progress)
         for library in kernels:
             require_device_code(library.path, library.units[0].label)
         _publish_headers(project)
@@ -260,10 +271,16 @@ def build_project(
 
 
 def _remove_old_kernels(project: Project, names: Collection[str]) -> None:
-    """What was compiled of a source that is no more would be found, and run."""
+    """What was compiled of a source that is no more would be found, and run; other files stay."""
     for folder in (_tbe(project) / "kernel").glob("*/*"):
-        if folder.name not in names:
-            shutil.rmtree(folder)
+        if folder.name in names or folder.is_symlink():
+            continue
+        for library in folder.glob("*.so"):
+            if record_path(library).is_file() and not library.is_dir():
+                library.unlink()
+                record_path(library).unlink()
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _publish_headers(project: Project) -> None:

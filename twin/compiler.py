@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import json
 import os
 import platform
+import re
 import shutil
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from threading import Event
 
 from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.printing import first_line, path_text
+
+from .build_cache import is_current, publish, read_depfile
+from .limited_process import Ended, LimitError, Limits, compile_limits, run_limited
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
-PARTIAL = ".partial-"
 # Kernels check their own arrays and frames (overruns.h); big frames are probed page by page.
 KERNEL_FLAGS = ("-Wcast-qual", "-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
 # They must compile with the types of the device's parameter structures too (params.h).
 DEVICE_FIELDS = ("-DOPFORGE_TWIN_DEVICE_FIELDS",)
 COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")
 Progress = Callable[[str], None]
+# Compilers answer at once which version they are.
+_VERSION_LIMITS = Limits(seconds=10, memory=2048, output=1)
+_MOST_PREPROCESSED = 64 << 20
+# Folders of headers for compilers, such as g++ and clang.
+_INCLUDE_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH")
 
 
 class CompileError(UserError):
@@ -36,13 +41,23 @@ class CompileError(UserError):
 
 @dataclass(frozen=True)
 class Unit:
-    """One source file and the object it becomes; it must compile with the flags `also` too."""
+    """One source file and the object it becomes.
+
+    Attributes:
+        source: The file.
+        object: What it is compiled to.
+        flags: Of the compiler.
+        label: Name in messages.
+        also: Flags with which it must compile too.
+        folders: It may include files in them, besides those in its own folder, the `-I` folders and the compiler's.
+    """
 
     source: Path
     object: Path
     flags: tuple[str, ...]
     label: str
     also: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,12 +82,29 @@ def compiler() -> tuple[str, str]:
     name = os.environ.get("CXX") or "g++"
     path = shutil.which(name)
     if path is None:
-        raise _no_compiler(f"no {name!r} on PATH")
-    result = _start([path, "--version"])
-    if result.returncode or not result.stdout.strip():
-        raise _no_compiler(f"exit code {result.returncode} and no version from `{path} --version`")
-    version = result.stdout.strip().splitlines()[0].partition(" ")[2]
+        hint = "; CXX holds a program, without options" if len(name.split()) > 1 else ""
+        raise _no_compiler(f"no program {path_text(Path(name))!r} on PATH{hint}")
+    ended = _ask(path, "--version")
+    if not ended.text:
+        raise _no_compiler(f"no version from `{path} --version`")
+    version = ended.text.splitlines()[0].partition(" ")[2]
     return path, f"{Path(path).resolve()} {version}"
+
+
+def _ask(path: str, *question: str) -> Ended:
+    """What the compiler says of itself, without what environment variables add.
+
+    Raises:
+        MissingToolError: It does not work.
+    """
+    command = [path, *question]
+    try:
+        ended = run_limited(command, _VERSION_LIMITS, environment=dict.fromkeys(_INCLUDE_VARIABLES, ""))
+    except (LimitError, OSError) as error:
+        raise _no_compiler(f"'{first_line(error)}' from `{' '.join(command)}`") from error
+    if ended.status:
+        raise _no_compiler(f"exit code {ended.status} from `{' '.join(command)}`")
+    return ended
 
 
 def _no_compiler(got: str) -> MissingToolError:
@@ -80,18 +112,6 @@ def _no_compiler(got: str) -> MissingToolError:
         f"C++ compiler: got {got}, expected g++ >= 11 or clang++; set CXX to one, "
         "or install it with `apt-get install g++` or `bash build.sh --install-deps`"
     )
-
-
-def _start(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run the compiler and wait for it.
-
-    Raises:
-        MissingToolError: It cannot be started.
-    """
-    try:
-        return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    except OSError as error:
-        raise _no_compiler(f"'{error.strerror}' when starting {command[0]!r}") from error
 
 
 @lru_cache(maxsize=1)
@@ -110,123 +130,143 @@ def cpu_flags() -> tuple[str, ...]:
     return tuple(f"-m{name}" for name in ("avx2", "f16c") if name in words)
 
 
-_hashes: dict[tuple[str, int, int], str] = {}
+@dataclass(frozen=True)
+class _Run:
+    """What the compilers of one build have in common: a temporary folder, limits, and whether to end early."""
+
+    scratch: Path
+    limits: Limits
+    stop: Event
+
+    def execute(self, command: Sequence[str], folder: Path, label: str) -> None:
+        """Run a compiler; its temporary files go to `folder`.
+
+        Raises:
+            CompileError: It refused its input, or reached a limit.
+            MissingToolError: It cannot be started.
+        """
+        try:
+            ended = run_limited(command, self.limits, environment={"TMPDIR": str(folder)}, stop=self.stop)
+        except LimitError as error:
+            raise CompileError(f"{label}: {error}") from error
+        except OSError as error:
+            raise _no_compiler(f"'{error.strerror}' when starting {command[0]!r}") from error
+        if ended.status:
+            raise CompileError(f"{label}: the compiler refused it\n{ended.text}")
+
+    def folder(self) -> tempfile.TemporaryDirectory[str]:
+        """A folder for the files of one compiler."""
+        return tempfile.TemporaryDirectory(dir=self.scratch)
 
 
-def _content_hash(path: str) -> str | None:
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return None
-    key = (path, status.st_mtime_ns, status.st_size)
-    if key not in _hashes:
-        with open(path, "rb") as stream:
-            _hashes[key] = hashlib.sha256(stream.read()).hexdigest()
-    return _hashes[key]
+def _require_binary(made: Path, label: str) -> None:
+    """Refuse the output of a program that is no compiler.
 
-
-def _signature(command: Sequence[str], inputs: Iterable[str]) -> str | None:
-    digest = hashlib.sha256(json.dumps([compiler()[1], *command[1:]]).encode())
-    for path in sorted(inputs):
-        content = _content_hash(path)
-        if content is None:
-            return None
-        digest.update(f"{path}\0{content}\0".encode())
-    return digest.hexdigest()
-
-
-def _read_depfile(path: Path) -> list[str]:
-    text = path.read_text(encoding="utf-8").replace("\\\n", " ")
-    return [name.replace("\0", " ") for name in text.split(":", 1)[1].replace("\\ ", "\0").split()]
-
-
-def _is_current(output: Path, command: Sequence[str]) -> bool:
-    stamp = output.with_name(output.name + ".json")
-    try:
-        recorded = json.loads(stamp.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return (
-        output.is_file()
-        and output.stat().st_size == recorded.get("bytes")
-        and recorded["signature"] == _signature(command, recorded["inputs"])
-    )
-
-
-def _record(output: Path, command: Sequence[str], inputs: list[str], started: int) -> None:
-    """Remember what `output` was made of, unless an input changed since `started` (ns): nobody knows what was read."""
-    stamp = output.with_name(output.name + ".json")
-    stamp.unlink(missing_ok=True)
-    if max(Path(path).stat().st_mtime_ns for path in inputs) >= started:
-        return
-    known = {"signature": _signature(command, inputs), "inputs": inputs, "bytes": output.stat().st_size}
-    stamp.write_text(json.dumps(known), encoding="utf-8")
-
-
-def _execute(command: Sequence[str], output: Path, label: str) -> None:
-    result = _start([*command, "-o", str(output)])
-    if result.returncode:
-        output.unlink(missing_ok=True)
-        raise CompileError(f"{label}: the compiler refused it\n{result.stderr.strip()}")
+    Raises:
+        MissingToolError: It is no ELF file.
+    """
+    start = b""
+    if made.is_file():
+        with made.open("rb") as file:
+            start = file.read(4)
+    if start != b"\x7fELF":
+        raise _no_compiler(f"no object file for {label} from {compiler()[0]!r}, though its exit code is 0")
 
 
 def _compile_command(unit: Unit) -> list[str]:
     return [compiler()[0], *COMMON, *cpu_flags(), *unit.flags, "-c", str(unit.source)]
 
 
-def _compile(unit: Unit) -> Unit:
+def _compile(unit: Unit, run: _Run) -> Unit:
     unit.object.parent.mkdir(parents=True, exist_ok=True)
     started = time.time_ns()
     command = _compile_command(unit)
-    handle, name = tempfile.mkstemp(dir=unit.object.parent, prefix=PARTIAL, suffix=".o")
-    os.close(handle)
-    partial, dependencies = Path(name), Path(name + ".d")
-    try:
+    with run.folder() as folder:
+        made, dependencies = Path(folder, "made.o"), Path(folder, "made.d")
         # ccache would take the target of the list, which is the temporary name else, for a difference.
-        listing = ("-MMD", "-MF", str(dependencies), "-MT", unit.object.name)
-        _execute([*_ccache(), *command, *listing], partial, unit.label)
-        inputs = _read_depfile(dependencies)
+        listing = ("-MD", "-MF", str(dependencies), "-MT", unit.object.name)
+        run.execute([*_ccache(), *command, *listing, "-o", str(made)], Path(folder), unit.label)
+        _require_binary(made, unit.label)
+        inputs = _checked_inputs(unit, read_depfile(dependencies))
         if unit.also:
-            _execute([*command, *unit.also, "-fsyntax-only"], partial, unit.label)
-        partial.replace(unit.object)
-    finally:
-        partial.unlink(missing_ok=True)
-        dependencies.unlink(missing_ok=True)
-    _record(unit.object, [*command, *unit.also], inputs, started)
+            run.execute([*command, *unit.also, "-fsyntax-only"], Path(folder), unit.label)
+        publish(made, unit.object, compiler()[1], [*command, *unit.also], inputs, started)
     return unit
 
 
+def _checked_inputs(unit: Unit, read: Sequence[str]) -> list[str]:
+    """The files that a source includes, without the compiler's own headers, which belong to its version.
+
+    Raises:
+        CompileError: One of them is no regular file, or in none of the folders that the source may include from.
+    """
+    allowed = [str(unit.source.parent), *map(str, unit.folders)]
+    allowed += [flag.removeprefix("-I") for flag in unit.flags if flag.startswith("-I")]
+    allowed += [folder for name in _INCLUDE_VARIABLES if (paths := os.environ.get(name)) for folder in paths.split(":")]
+    folders = tuple(f"{os.path.realpath(folder)}/" for folder in allowed)
+    inputs = []
+    for path in read:
+        real = os.path.realpath(path)
+        if real.startswith(_own_folders()):
+            continue
+        if not real.startswith(folders) or not Path(real).is_file():
+            raise CompileError(
+                f"{unit.label}: {unit.source.name} includes {path_text(Path(path))}, which is no file of the project, "
+                "the twin or the compiler; copy the header into the project"
+            )
+        inputs.append(path)
+    return inputs
+
+
+@lru_cache(maxsize=1)
+def _own_folders() -> tuple[str, ...]:
+    """The folders in which the compiler looks for `<...>`, each with a slash at its end."""
+    text = _ask(compiler()[0], "-E", "-v", "-x", "c++", os.devnull).text
+    listed = re.search(r"search starts here:\n((?: .*\n|#include <.*\n)+)End of search list", text)
+    lines = listed[1].splitlines() if listed else []
+    return tuple(f"{os.path.realpath(line.strip())}/" for line in lines if line.startswith(" "))
+
+
 def preprocessed(unit: Unit) -> str:
-    """The source of a unit with its macros expanded."""
-    return _start([*_compile_command(unit), "-E", "-P"]).stdout
+    """The source of a unit with its macros expanded.
+
+    Raises:
+        CompileError: The compiler refuses it, or reaches a limit.
+    """
+    try:
+        ended = run_limited([*_compile_command(unit), "-E", "-P"], compile_limits(), most_text=_MOST_PREPROCESSED)
+    except LimitError as error:
+        raise CompileError(f"{unit.label}: {error}") from error
+    return ended.text
 
 
-def _link(library: Library) -> None:
-    started = time.time_ns()
-    objects = [str(unit.object) for unit in library.units]
-    scripts = [str(library.version_script)] if library.version_script else []
-    command = [
-        compiler()[0],
-        "-shared",
-        *objects,
-        *library.link_flags,
-        *(f"-Wl,--version-script={script}" for script in scripts),
-        "-pthread",
-    ]
-    if _is_current(library.path, command):
+def _link_command(library: Library) -> list[str]:
+    command = [compiler()[0], "-shared", *(str(unit.object) for unit in library.units), *library.link_flags]
+    script = [f"-Wl,--version-script={library.version_script}"] if library.version_script else []
+    return [*command, *script, "-pthread"]
+
+
+def _link(library: Library, run: _Run) -> None:
+    command = _link_command(library)
+    if is_current(library.path, compiler()[1], command):
         return
+    started = time.time_ns()
     library.path.parent.mkdir(parents=True, exist_ok=True)
-    partial = library.path.with_name(f".{library.path.name}.{os.getpid()}")
-    _execute(command, partial, library.path.name)
-    partial.replace(library.path)
-    _record(library.path, command, [*objects, *scripts], started)
+    inputs = [str(unit.object) for unit in library.units]
+    inputs += [str(library.version_script)] if library.version_script else []
+    with run.folder() as folder:
+        made = Path(folder, "made.so")
+        run.execute([*command, "-o", str(made)], Path(folder), library.path.name)
+        _require_binary(made, library.path.name)
+        publish(made, library.path, compiler()[1], command, inputs, started)
 
 
-def build(libraries: Sequence[Library], jobs: int = 0, progress: Progress | None = None) -> int:
+def build(libraries: Sequence[Library], scratch: Path, jobs: int = 0, progress: Progress | None = None) -> int:
     """Compile and link what is out of date.
 
     Args:
         libraries: What to build; libraries may share units.
+        scratch: Folder for temporary files, on the file system of the outputs.
         jobs: Compilers at once; 0 means one per core.
         progress: Called with one line per compiled file.
 
@@ -238,37 +278,19 @@ def build(libraries: Sequence[Library], jobs: int = 0, progress: Progress | None
         MissingToolError: There is no compiler.
     """
     units = {unit.object: unit for library in libraries for unit in library.units}
-    stale = [unit for unit in units.values() if not _is_current(unit.object, [*_compile_command(unit), *unit.also])]
-    for folder in {unit.object.parent for unit in stale}:
-        for left_behind in folder.glob(f"{PARTIAL}*"):  # by a build that was killed; only one builds at a time
-            left_behind.unlink(missing_ok=True)
+    name = compiler()[1]
+    stale = [
+        unit for unit in units.values() if not is_current(unit.object, name, [*_compile_command(unit), *unit.also])
+    ]
+    run = _Run(scratch, compile_limits(), Event())
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
-        for count, unit in enumerate(pool.map(_compile, stale), start=1):
-            if progress:
-                progress(f"[{count}/{len(stale)}] {unit.label}")
+        try:
+            for count, unit in enumerate(pool.map(lambda unit: _compile(unit, run), stale), start=1):
+                if progress:
+                    progress(f"[{count}/{len(stale)}] {unit.label}")
+        finally:
+            # Interrupted or refused: what still compiles is of no use. At the end, nothing does.
+            run.stop.set()
     for library in libraries:
-        _link(library)
+        _link(library, _Run(scratch, run.limits, Event()))
     return len(stale)
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time build in `folder`.
-
-    Raises:
-        UserError: The folder, or a file that is built in it, cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / ".lock").open("w") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                fcntl.flock(stream, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file open too
-    except OSError as error:
-        place = f" at {error.filename}" if error.filename and Path(error.filename) != folder else ""
-        raise UserError(
-            f"{folder}: got '{error.strerror}'{place}, expected a folder in which opforge can build; "
-            "set OPFORGE_BUILD_DIR to another one, or XDG_CACHE_HOME for an installed opforge"
-        ) from error

@@ -12,7 +12,7 @@ _TOKEN = re.compile(
     r"""
     (?P<space>(?:[\s\\])+)
   | (?P<comment>//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z))
-  | (?P<raw>(?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)")
+  | (?P<raw>(?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?(?:\)(?P=fence)"|\Z))
   | (?P<text>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"|(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')
   | (?P<name>[A-Za-z_]\w*)
   | (?P<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)
@@ -20,6 +20,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_SPLICE = re.compile(r"\\[^\S\n]*\n")  # joins two lines, even within a word
 _ESCAPED = re.compile(r"(?:[^\S\n]|\\\r?\n)*")  # space of a preprocessor line
 
 
@@ -43,7 +44,7 @@ def tokens_of(source: str, first_line: int = 1) -> list[Token]:
     tokens: list[Token] = []
     line, starts_line, position = first_line, True, 0
     while position < len(source):
-        if starts_line and source[position] == "#":
+        if starts_line and (source[position] == "#" or source.startswith("%:", position)):
             text, end = _directive(source, position)
             tokens.append(Token("directive", text, line))
         else:
@@ -54,7 +55,8 @@ def tokens_of(source: str, first_line: int = 1) -> list[Token]:
                 tokens.append(Token(kind, match.group(), line))  # type: ignore[arg-type]  # narrowed by the set
         piece = source[position:end]
         line += piece.count("\n")
-        starts_line = "\n" in piece if not piece.isspace() else starts_line or "\n" in piece
+        is_blank = piece.isspace() or piece.startswith("/*")
+        starts_line = "\n" in piece if not is_blank else starts_line or "\n" in piece
         position = end
     return tokens
 
@@ -77,6 +79,7 @@ def _directive(source: str, start: int) -> tuple[str, int]:
             escaped = len(_ESCAPED.match(piece).group())  # type: ignore[union-attr]  # it matches the empty text
             if escaped < len(piece):
                 return "".join(words).strip(), position + escaped
-        words.append(" " if match.lastgroup in {"space", "comment"} else piece)
+        joined = _SPLICE.sub("", piece)
+        words.append(" " if joined and match.lastgroup in {"space", "comment"} else joined)
         position = match.end()
     return "".join(words).strip(), position

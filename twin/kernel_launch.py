@@ -13,13 +13,14 @@ import numpy as np
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
-from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
 from opforge.codegen.spec.model import TASK_TYPES
 from opforge.codegen.spec.products import DEFAULT_SOC
 
 from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time, require_integers, runtime
 from .build import INCLUDE, build_runtime, soc_properties
-from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, locked, preprocessed
+from .build_folder import locked
+from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, preprocessed
 from .isolation import launch_isolated
 from .kernel_lint import lint_files, reachable
 from .kernel_objects import require_device_code
@@ -141,7 +142,7 @@ def _compile_kernel(
     text = path.read_text(encoding="utf-8") if path else str(source)
     home = Project(BUILTIN_ROOT).build_dir / "twin" / "launch"
     name = hashlib.sha256(f"{path.resolve() if path else ''}\0{text}\0{arch}".encode()).hexdigest()[:16]
-    with locked(home):
+    with locked(home) as scratch:
         if path is None:
             path = home / f"{name}.cpp"
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
@@ -150,13 +151,20 @@ def _compile_kernel(
             raise UserError("\n".join(map(str, findings)))
         # A kernel may ignore its parameters; a lost address-space qualifier stays an error.
         flags = (*WARNINGS, "-Wno-unused", "-Wno-unused-parameter", *KERNEL_FLAGS, f"-I{INCLUDE}")
-        unit = Unit(path.resolve(), home / f"{name}.o", flags, str(path), DEVICE_FIELDS)
+        unit = Unit(
+            path.resolve(),
+            home / f"{name}.o",
+            flags,
+            str(path),
+            DEVICE_FIELDS,
+            (find_project(path.resolve().parent).root,),
+        )
         library = Library(
             home / f"{name}.so",
             (unit,),
             (f"-L{runtime_library.parent}", f"-Wl,-rpath,{runtime_library.parent}", "-lopforge_twin"),
         )
-        build([library])
+        build([library], scratch)
     if lint:
         require_device_code(library.path, str(path))
     return library, text

@@ -7,24 +7,26 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.files import is_file, read_regular
 from opforge.codegen.printing import path_text, say
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
 
 from .cann_api import api, known_names
 from .cpp_tokens import Token, tokens_of
+from .kernel_includes import Report, check_directive, reachable, read_source, sources_below
 
 MOST_ARRAY_BYTES = 4096  # of 32 KiB of stack
-_MOST_SOURCE_BYTES = 4 << 20
-DEVICE_HEADERS = {"<cstdint>", "<cstddef>"}
-SUFFIXES = (".h", ".hpp", ".cpp")
-_OWN_FILES = tuple(Path(__file__).with_name(name) for name in ("kernel_lint.py", "cpp_tokens.py", "cann_api.json"))
+MOST_WORDS = 100  # of an expression whose value is computed
+_OWN_FILES = tuple(
+    Path(__file__).with_name(name)
+    for name in ("kernel_lint.py", "kernel_includes.py", "cpp_tokens.py", "cann_api.json")
+)
 
 _KEYWORDS = {
     "double": ("the device has no double precision", "use float"),
@@ -89,9 +91,6 @@ class LintFinding:
         return f"{self.file}:{self.line}: {self.rule}: {self.message}"
 
 
-Report = Callable[[int, str, str], None]
-
-
 def lint_text(text: str, file: str) -> list[LintFinding]:
     """The findings in one source, by line."""
     findings: list[LintFinding] = []
@@ -102,7 +101,7 @@ def lint_text(text: str, file: str) -> list[LintFinding]:
     everything = tokens_of(text)
     tokens = [token for token in everything if token.kind != "directive"]
     for directive in (token for token in everything if token.kind == "directive"):
-        _check_include(directive, report)
+        check_directive(directive, report)
         if body := _macro_body(directive):
             _check_words(body, report)
     _check_words(tokens, report)
@@ -114,16 +113,6 @@ def lint_text(text: str, file: str) -> list[LintFinding]:
 def _macro_body(directive: Token) -> list[Token]:
     found = re.match(r"#\s*define\s+\w+(?:\([^)]*\))?\s", directive.text)
     return tokens_of(directive.text[found.end() :], directive.line) if found else []
-
-
-def _check_include(directive: Token, report: Report) -> None:
-    found = re.match(r"#\s*include\s*([<\"][^>\"]*[>\"])", directive.text)
-    if found is None:
-        return
-    if found[1].startswith("<") and found[1] not in DEVICE_HEADERS:
-        report(directive.line, "include", f"{found[1]} does not exist on the device; expected kernel_operator.h only")
-    if "opforge_twin" in found[1]:
-        report(directive.line, "include", f"{found[1]} belongs to the twin; include kernel_operator.h")
 
 
 @lru_cache(maxsize=1)
@@ -186,35 +175,43 @@ def _points_to_function(tokens: Sequence[Token]) -> bool:
     return bool(start) and _FUNCTION_POINTER.match(" ".join([words[0][-1:], *words[start:]])) is not None
 
 
-def _closing(tokens: Sequence[Token], start: int) -> int:
-    """Index of the bracket that closes the one at `start`; the end when there is none."""
+def _closings(tokens: Sequence[Token]) -> dict[int, int]:
+    """By the index of each opening bracket, that of the one that closes it; without one, the last index."""
     pairs = {"(": ")", "{": "}", "[": "]"}
-    opening, closing = tokens[start].text, pairs[tokens[start].text]
-    depth = 0
-    for index in range(start, len(tokens)):
-        depth += (tokens[index].text == opening) - (tokens[index].text == closing)
-        if depth == 0:
-            return index
-    return len(tokens) - 1
+    found: dict[int, int] = {}
+    opened: dict[str, list[int]] = {closing: [] for closing in pairs.values()}
+    for index, token in enumerate(tokens):
+        if token.text in pairs:
+            found[index] = len(tokens) - 1
+            opened[pairs[token.text]].append(index)
+        elif opened.get(token.text):
+            found[opened[token.text].pop()] = index
+    return found
 
 
 def _check_key_chains(tokens: Sequence[Token], report: Report) -> None:
-    for index, token in enumerate(tokens):
+    keys = [index for index, token in enumerate(tokens) if token.text == "TILING_KEY_IS"]
+    closings = _closings(tokens) if keys else {}
+
+    def has_key(start: int, end: int) -> bool:
+        at = bisect_left(keys, start)
+        return at < len(keys) and keys[at] < end
+
+    semicolons = [index for index, token in enumerate(tokens) if token.text == ";"]
+    for index, token in enumerate(tokens if keys else ()):
         if token.text != "if" or index + 1 >= len(tokens) or tokens[index + 1].text != "(":
             continue
-        condition = _closing(tokens, index + 1)
-        if all(inner.text != "TILING_KEY_IS" for inner in tokens[index:condition]):
+        condition = closings[index + 1]
+        if not has_key(index, condition):
             continue
         end = condition + 1
         if end < len(tokens) and tokens[end].text == "{":
-            end = _closing(tokens, end)
+            end = closings[end]
         else:
-            while end < len(tokens) and tokens[end].text != ";":
-                end += 1
+            at = bisect_left(semicolons, end)
+            end = semicolons[at] if at < len(semicolons) else len(tokens)
         following = [after.text for after in tokens[end + 1 : end + 4]]
-        is_chain = following == ["else", "if", "("] and any(
-            inner.text == "TILING_KEY_IS" for inner in tokens[end + 3 : _closing(tokens, end + 3)]
-        )
+        is_chain = following == ["else", "if", "("] and has_key(end + 3, closings[end + 3])
         if following[:1] == ["else"] and not is_chain:
             message = "a branch without TILING_KEY_IS is compiled for every key; write `else if (TILING_KEY_IS(..))`"
             report(tokens[end + 1].line, "tiling-key", message)
@@ -261,7 +258,7 @@ class _Structure:
         elif token.text == ";":
             self._declared()
             self._statement = []
-        elif [word.text for word in self._statement] in (["public"], ["private"], ["protected"]):
+        elif len(self._statement) == 1 and self._statement[0].text in {"public", "private", "protected"}:
             self._statement = []
         else:
             self._statement.append(token)
@@ -358,6 +355,8 @@ class _Structure:
 
     def _evaluate(self, words: Sequence[str]) -> int | None:
         """The value of an integer expression, None when it is not plain arithmetic on literals and constants."""
+        if len(words) > MOST_WORDS:
+            return None
         text = " ".join("//" if word == "/" else _plain_number(word) for word in words)
         try:
             value = _arithmetic(ast.parse(text, mode="eval").body, self._constants)
@@ -438,40 +437,27 @@ def lint_files(paths: Iterable[Path]) -> list[LintFinding]:
     Raises:
         UserError: A file cannot be read.
     """
-    return [found for path in paths for found in lint_text(_source_text(path), path_text(path))]
+    findings = []
+    for path in paths:
+        findings += lint_text(read_source(path), path_text(path))
+        reachable(path, (), _roots_of(path))
+    return findings
 
 
-def _source_text(path: Path) -> str:
-    content = read_regular(path, "kernel source", _MOST_SOURCE_BYTES, "split it")
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path_text(path)}: got '{error}', expected a kernel source in UTF-8") from error
+def _roots_of(path: Path) -> tuple[Path, ...]:
+    """The folders that hold all headers of a kernel source: its project, and opforge."""
+    here = path.absolute().parent
+    project = next((folder.parent for folder in (here, *here.parents) if folder.name == "op_kernel"), here)
+    return project, BUILTIN_ROOT
 
 
 def kernel_files(project: Project) -> list[Path]:
-    """All kernel sources of a project."""
-    return sorted(path for path in (project.root / "op_kernel").rglob("*") if path.suffix in SUFFIXES)
+    """All kernel sources of a project.
 
-
-def reachable(source: Path, folders: Sequence[Path]) -> list[Path]:
-    """A kernel source and the headers in `folders` that it includes."""
-    found: dict[Path, None] = {}
-    waiting = [source]
-    while waiting:
-        path = waiting.pop()
-        if path in found:
-            continue
-        found[path] = None
-        waiting += _included(path, folders)
-    return list(found)
-
-
-def _included(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
-    for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', _source_text(path), re.MULTILINE):
-        header = next((folder / name for folder in (path.parent, *folders) if is_file(folder / name)), None)
-        if header is not None:
-            yield header.resolve()
+    Raises:
+        UserError: One of them is a pipe or a device.
+    """
+    return sorted(sources_below(project.root / "op_kernel"))
 
 
 def require_clean(project: Project, op_names: Sequence[str], home: Path) -> None:
@@ -481,7 +467,8 @@ def require_clean(project: Project, op_names: Sequence[str], home: Path) -> None
         UserError: There are findings; all of them are listed.
     """
     folders = (project.root / "op_kernel", BUILTIN_ROOT / "op_kernel")
-    files = {path: None for name in op_names for path in reachable(folders[0] / f"{name}.h", folders)}
+    roots = (project.root, BUILTIN_ROOT)
+    files = {path: None for name in op_names for path in reachable(folders[0] / f"{name}.h", folders, roots)}
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in (*_OWN_FILES, *sorted(files)))).hexdigest()
     note = home / "clean_kernels" / digest
     if note.is_file():

@@ -15,7 +15,8 @@ import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import INCLUDE, TWIN, build_runtime
-from opforge.twin.compiler import KERNEL_FLAGS, WARNINGS, Library, Unit, build, locked
+from opforge.twin.build_folder import locked
+from opforge.twin.compiler import KERNEL_FLAGS, WARNINGS, Library, Unit, build
 
 Array = np.ndarray[Any, Any]
 CACHE = Project(BUILTIN_ROOT).build_dir / "twin" / "tests"
@@ -31,8 +32,8 @@ def compile_library(name: str, source: Path, *flags: str) -> Path:
     links = (f"-L{runtime.parent}", f"-Wl,-rpath,{runtime.parent}", "-lopforge_twin", "-ldl")
     unit = Unit(source, CACHE / f"{name}.o", (*WARNINGS, f"-I{INCLUDE}", *flags), name)
     library = Library(CACHE / f"{name}.so", (unit,), links)
-    with locked(CACHE):
-        build([library])
+    with locked(CACHE) as scratch:
+        build([library], scratch)
     return library.path
 
 

@@ -17,7 +17,8 @@ import pytest
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.acl import Runtime, runtime
 from opforge.twin.build import INCLUDE, build_runtime
-from opforge.twin.compiler import WARNINGS, Library, Unit, build, locked
+from opforge.twin.build_folder import locked
+from opforge.twin.compiler import WARNINGS, Library, Unit, build
 
 Array = np.ndarray[Any, Any]
 SOURCES = Path(__file__).parent / "scaled_add"
@@ -71,8 +72,8 @@ def vendor() -> Path:
         kernel = (unit("kernel.cpp", f"kernel_{dtype}", *defines),)
         path = tbe / "kernel" / "ascend910b" / "scaled_add" / f"ScaledAdd_{dtype}_{dtype}.so"
         libraries.append(Library(path, kernel, link))
-    with locked(CACHE):
-        build(libraries)
+    with locked(CACHE) as scratch:
+        build(libraries, scratch)
     return folder
 
 

@@ -1,0 +1,163 @@
+"""Records of compiled files: a file is current if its bytes and those of all its inputs are the recorded ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import open_regular, read_regular
+from opforge.codegen.printing import path_text, say
+from opforge.codegen.untrusted import FormError, parse_json
+
+# Compilers write at most a few hundred MB (limited_process.py); a larger file is never current.
+_MOST_BYTES = 1 << 30
+_MOST_RECORD_BYTES = 4 << 20
+_MOST_DEPFILE_BYTES = 16 << 20
+# File systems keep times in steps of some milliseconds: a file that changed just now may change again unseen.
+_SETTLED_NS = 1_000_000_000
+
+_Key = tuple[str, int, int, int, int, int]
+_digests: dict[_Key, str] = {}
+
+
+def digest(path: str | Path) -> str | None:
+    """SHA-256 of a regular file, which is not read again while its times, size and inode stay; None if there is none.
+
+    The time of the last status change (ctime) is one of them: no program can set it, so that a change of the bytes is
+    noticed even if it keeps the size and the time of modification.
+    """
+    try:
+        if (key := _key(path, Path(path).stat())) in _digests:
+            return _digests[key]
+        with open_regular(Path(path), "file") as file:
+            status = os.fstat(file.fileno())
+            if status.st_size > _MOST_BYTES:
+                return None
+            found = hashlib.sha256(file.read()).hexdigest()
+    except (UserError, OSError, ValueError):
+        return None  # the file is made again, or whoever needs it says what is wrong with it
+    if time.time_ns() - status.st_ctime_ns > _SETTLED_NS:
+        _digests[_key(path, status)] = found
+    return found
+
+
+def _key(path: str | Path, status: os.stat_result) -> _Key:
+    return str(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def signature(compiler: str, command: Sequence[str], inputs: Iterable[str]) -> str | None:
+    """A digest of a command (its compiler named by `compiler`) and its inputs; None if an input cannot be read."""
+    total = hashlib.sha256(json.dumps([compiler, *command[1:]]).encode())
+    for path in sorted(set(inputs)):
+        content = digest(path)
+        if content is None:
+            return None
+        total.update(json.dumps([path, content]).encode())
+    return total.hexdigest()
+
+
+def record_path(output: Path) -> Path:
+    """Where the record of a compiled file is."""
+    return output.with_name(output.name + ".json")
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    signature: str
+    inputs: list[str]
+    digest: str
+
+
+_FORM = TypeAdapter(_Record)
+
+
+def _read_record(output: Path) -> _Record | None:
+    try:
+        data = read_regular(record_path(output), "record", _MOST_RECORD_BYTES, "build again")
+        found: _Record = parse_json(data, _FORM)
+    except (UserError, FormError):
+        return None  # no record, or a damaged one: the file is made again
+    return found
+
+
+def is_current(output: Path, compiler: str, command: Sequence[str]) -> bool:
+    """Whether a file has the recorded bytes, made by this command of inputs that have not changed since."""
+    record = _read_record(output)
+    return (
+        record is not None
+        and record.digest == digest(output)
+        and record.signature == signature(compiler, command, record.inputs)
+    )
+
+
+def publish(made: Path, output: Path, compiler: str, command: Sequence[str], inputs: list[str], started: int) -> None:
+    """Give a file that a command made its name, and record it unless an input changed since `started` (ns).
+
+    Args:
+        made: The file, in a temporary folder of the same file system.
+        output: Its name.
+        compiler: Names the compiler.
+        command: What made it.
+        inputs: All files that the command read.
+        started: Time before the command began.
+    """
+    content = digest(made)
+    found = signature(compiler, command, inputs)
+    record = record_path(output)
+    record_file = made.with_name(made.name + ".json")
+    record_file.write_text(json.dumps({"signature": found, "inputs": inputs, "digest": content}), encoding="utf-8")
+    # Without a record nothing is current: a build that is killed between two steps leaves none that is wrong.
+    if record.exists() and not record.is_dir():
+        record.unlink()
+    _replace(made, output)
+    # After the digests were taken: the compiler may have read other bytes than they are of.
+    if found is not None and all(_is_older(path, started) for path in inputs):
+        _replace(record_file, record)
+
+
+def _is_older(path: str, started: int) -> bool:
+    try:
+        return Path(path).stat().st_ctime_ns < started
+    except FileNotFoundError:
+        return False
+
+
+def _replace(made: Path, target: Path) -> None:
+    """Rename a file; a folder that has its name is moved aside, since it is not ours to remove."""
+    if target.is_dir() and not target.is_symlink():
+        aside = tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent)
+        target.replace(aside)
+        say(f"{path_text(target)}: there was a folder in the place of a compiled file; it is now {aside}", err=True)
+    made.replace(target)
+
+
+def read_depfile(path: Path) -> list[str]:
+    """The files that a compiler says it read: the prerequisites of a rule for `make`, unescaped.
+
+    Raises:
+        UserError: There is no such rule.
+    """
+    text = read_regular(path, "list of included files", _MOST_DEPFILE_BYTES, "include fewer files").decode(
+        errors="surrogateescape"
+    )
+    rule, colon, names = text.replace("\\\n", " ").partition(": ")
+    if not colon or not rule:
+        raise UserError(f"{path_text(path)}: got no list of included files from the compiler, expected a rule of make")
+    return _unescaped(names)
+
+
+def _unescaped(names: str) -> list[str]:
+    """File names apart: `make` escapes spaces (and backslashes before them) and # with a backslash, $ with another."""
+    found = re.findall(r"(?:\\[ \t]|\S)+", names)
+    plain = [re.sub(r"(\\*)\\([ \t])", lambda part: part[1][::2] + part[2], name) for name in found]
+    return [name.replace("\\#", "#").replace("$$", "$") for name in plain]

@@ -1,0 +1,50 @@
+"""Lock build folders, and give each build a temporary folder that the next one removes if it was killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import lock_file
+from opforge.codegen.printing import path_text
+
+_PREFIX = "build-"
+_NAME = re.compile(rb"build-[a-z0-9_]{8}")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[Path]:
+    """Let one process at a time build in `folder`; gives the build's temporary folder in it.
+
+    Raises:
+        UserError: The folder, or a file that is built in it, cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock_file(folder / ".lock") as lock:
+            noted = os.pread(lock, 64, 0)
+            _remove_left_behind(folder, noted)
+            with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder) as scratch:
+                if not noted or _NAME.fullmatch(noted):  # other text is of somebody else
+                    os.pwrite(lock, os.fsencode(Path(scratch).name), 0)
+                yield Path(scratch)
+    except OSError as error:
+        place = f" at {path_text(Path(error.filename))}" if error.filename and Path(error.filename) != folder else ""
+        raise UserError(
+            f"{path_text(folder)}: got '{error.strerror}'{place}, expected a folder in which opforge can build; "
+            "set OPFORGE_BUILD_DIR to another one, or XDG_CACHE_HOME for an installed opforge"
+        ) from error
+
+
+def _remove_left_behind(folder: Path, noted: bytes) -> None:
+    """Remove the temporary folder that the lock file names: its build was killed, since the lock was free."""
+    if _NAME.fullmatch(noted):
+        left = folder / os.fsdecode(noted)
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)

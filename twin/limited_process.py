@@ -1,0 +1,190 @@
+"""Run compilers within limits of time, memory and output."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from threading import Event
+from typing import IO
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
+
+SECONDS, MEMORY, OUTPUT = "OPFORGE_COMPILE_SECONDS", "OPFORGE_COMPILE_MEMORY_MB", "OPFORGE_COMPILE_OUTPUT_MB"
+# The largest source of the twin takes 6 s and 210 MB; a slow machine and sanitizers need a few times as much.
+_DEFAULTS = {SECONDS: 120, MEMORY: 2048, OUTPUT: 256}
+# Other processes take time too, and a compiler that waits uses none.
+_WALL_PER_CPU = 5
+_MOST_TEXT = 64 << 10
+_MIB = 1 << 20
+# A compiler sets no limits for itself, and the limits of this process hold for all its threads: a shell sets them.
+_SCRIPT = 'ulimit -S -t "$1" && ulimit -S -d "$2" && ulimit -S -f "$3" && shift 3 && exec "$@"'
+_CAUSES = {
+    SECONDS: re.compile(r"CPU time limit exceeded"),
+    MEMORY: re.compile(r"out of memory|memory exhausted|Cannot allocate memory|bad_alloc"),
+    OUTPUT: re.compile(r"File size limit exceeded|File too large"),
+}
+
+
+class LimitError(Exception):
+    """A command was ended by a limit; the text says which, and how to raise it."""
+
+
+class StoppedError(Exception):
+    """A command was ended because its result is no longer needed."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one compiler may use.
+
+    Attributes:
+        seconds: CPU time of each of its processes; in all it may take five times as long.
+        memory: MiB of private memory of each of its processes.
+        output: MiB of each file that it writes.
+    """
+
+    seconds: int
+    memory: int
+    output: int
+
+    def text(self, variable: str) -> str:
+        """Why a command ended that reached the limit of an environment variable, and what to do."""
+        reasons = {
+            SECONDS: f"takes more than {self.seconds} s",
+            MEMORY: f"needs more than {self.memory} MB of memory",
+            OUTPUT: f"writes a file of more than {self.output} MB",
+        }
+        value = {SECONDS: self.seconds, MEMORY: self.memory, OUTPUT: self.output}[variable]
+        return f"the compiler {reasons[variable]}; set {variable}={2 * value} to allow more"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that ended: its exit code, and the beginning of its output."""
+
+    status: int
+    text: str
+
+
+def compile_limits() -> Limits:
+    """The limits of compilers, which environment variables change.
+
+    Raises:
+        UserError: A variable holds no positive number.
+    """
+    return Limits(_setting(SECONDS), _setting(MEMORY), _setting(OUTPUT))
+
+
+def _setting(variable: str) -> int:
+    text = os.environ.get(variable) or str(_DEFAULTS[variable])
+    if not re.fullmatch(r"[1-9][0-9]{0,6}", text):
+        unit = "seconds" if variable == SECONDS else "MB"
+        raise UserError(f"{variable}: got {shown(text)}, expected a number of {unit} from 1 to 9999999")
+    return int(text)
+
+
+def run_limited(
+    command: Sequence[str],
+    limits: Limits,
+    *,
+    environment: Mapping[str, str] | None = None,
+    most_text: int = _MOST_TEXT,
+    stop: Event | None = None,
+) -> Ended:
+    """Run a command to its end; processes that it leaves when it reaches a limit end with it.
+
+    Args:
+        command: Program and arguments.
+        limits: What it may use.
+        environment: Variables to set for it.
+        most_text: Bytes of its output to keep; what follows is dropped.
+        stop: Ends the command when it is set.
+
+    Raises:
+        LimitError: It reached a limit.
+        StoppedError: `stop` was set.
+        OSError: No process can be started.
+    """
+    if stop is not None and stop.is_set():
+        raise StoppedError
+    # Messages are searched for causes. A sanitizer that is loaded into this process must stay out of the compiler.
+    variables = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    variables |= {"LC_ALL": "C", **(environment or {})}
+    script = ["/bin/sh", "-c", _SCRIPT, "sh", *_shell_limits(limits)]
+    with subprocess.Popen(
+        [*script, *command],
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+    ) as process:
+        try:
+            text = _output(process, time.monotonic() + limits.seconds * _WALL_PER_CPU, most_text, stop or Event())
+        except subprocess.TimeoutExpired as error:
+            raise LimitError(limits.text(SECONDS)) from error
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    ended = Ended(process.returncode, text)
+    if variable := _reached(ended):
+        raise LimitError(limits.text(variable))
+    return ended
+
+
+def _shell_limits(limits: Limits) -> list[str]:
+    """The limits in the units of `ulimit`; a lower limit of this process stays."""
+    wanted = (
+        (resource.RLIMIT_CPU, limits.seconds, 1),
+        (resource.RLIMIT_DATA, limits.memory * _MIB, 1024),
+        (resource.RLIMIT_FSIZE, limits.output * _MIB, 512),
+    )
+    texts = []
+    for kind, most, unit in wanted:
+        bounds = [bound for bound in resource.getrlimit(kind) if bound != resource.RLIM_INFINITY]
+        texts.append(str(min([most, *bounds]) // unit))
+    return texts
+
+
+def _output(process: subprocess.Popen[bytes], deadline: float, most: int, stop: Event) -> str:
+    """The first `most` bytes that a process writes, once it has ended."""
+    stream: IO[bytes] | None = process.stdout
+    if stream is None:
+        raise ValueError("unreachable: the output is a pipe")
+    kept, dropped = bytearray(), 0
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while True:
+            if stop.is_set():
+                raise StoppedError
+            if (left := deadline - time.monotonic()) <= 0:
+                raise subprocess.TimeoutExpired(process.args, 0)
+            if not selector.select(min(left, 0.2)):
+                continue
+            piece = os.read(stream.fileno(), 1 << 16)
+            if not piece:
+                break
+            room = most - len(kept)
+            kept += piece[:room]
+            dropped += max(len(piece) - room, 0)
+    process.wait(max(deadline - time.monotonic(), 0.1))
+    text = kept.decode(errors="replace").strip()
+    return f"{text}\n... {dropped} more bytes of messages are not shown" if dropped else text
+
+
+def _reached(ended: Ended) -> str | None:
+    """The variable whose limit ended a command, if one did."""
+    signals = {-signal.SIGXCPU: SECONDS, -signal.SIGXFSZ: OUTPUT}
+    if ended.status in signals:
+        return signals[ended.status]
+    if ended.status == 0:
+        return None
+    return next((variable for variable, cause in _CAUSES.items() if cause.search(ended.text)), None)
