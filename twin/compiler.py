@@ -83,7 +83,7 @@ def compiler() -> tuple[str, str]:
     path = shutil.which(name)
     if path is None:
         hint = "; CXX holds a program, without options" if len(name.split()) > 1 else ""
-        raise _no_compiler(f"no program {path_text(Path(name))!r} on PATH{hint}")
+        raise _no_compiler(f"no program {path_text(Path(name))} on PATH{hint}")
     ended = _ask(path, "--version")
     if not ended.text:
         raise _no_compiler(f"no version from `{path} --version`")

@@ -23,7 +23,7 @@ _OTHER_INCLUDE = re.compile(r"(?:#|%:)\s*(include_next|import|embed)\b")
 _INCLUDE = re.compile(r"(?:#|%:)\s*include\b\s*(.*)", re.DOTALL)
 _QUOTED = re.compile(r"<([^>]*)>|\"([^\"]*)\"")
 _LOOK = re.compile(r"\b__has_(?:include|include_next|embed)\b")
-_READING_PRAGMA = re.compile(r"\bpragma\b.*\b(dependency|pch_preprocess|include_alias|push_macro_file)\b", re.DOTALL)
+_READING_PRAGMA = re.compile(r"\b(dependency|pch_preprocess|include_alias)\b")
 # Also in lines that the preprocessor skips: a file too many is only checked.
 _FOLLOWED = re.compile(r'^[^\S\n]*(?:#|%:)\s*include\s*"([^"\n]+)"', re.MULTILINE)
 
@@ -50,8 +50,8 @@ def check_directive(directive: Token, report: Report) -> None:
         report(line, "include", f"{found[0]} depends on the files of this machine; include the header or leave it out")
     if found := _OTHER_INCLUDE.match(text):
         report(line, "include", f"#{found[1]} does not exist on the device; use #include")
-    if found := _READING_PRAGMA.search(text):
-        report(line, "include", f"#pragma {found[1]} reads a file that the build does not know; remove it")
+    if re.match(r"(?:#|%:)\s*pragma\b", text):
+        check_pragma(text, line, report)
     if (found := _INCLUDE.match(text)) is None:
         return
     quoted = _QUOTED.match(found[1])
@@ -65,6 +65,12 @@ def check_directive(directive: Token, report: Report) -> None:
         report(line, "include", f"{quoted[0]} does not exist on the device; expected kernel_operator.h only")
     if "opforge_twin" in name:
         report(line, "include", f"{quoted[0]} belongs to the twin; include kernel_operator.h")
+
+
+def check_pragma(text: str, line: int, report: Report) -> None:
+    """Report a pragma, or the text of _Pragma, that reads a file."""
+    if found := _READING_PRAGMA.search(text):
+        report(line, "include", f"pragma {found[1]} reads a file that the build does not know; remove it")
 
 
 def reachable(source: Path, folders: Sequence[Path], roots: Sequence[Path]) -> list[Path]:

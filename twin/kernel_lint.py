@@ -19,7 +19,7 @@ from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
 
 from .cann_api import api, known_names
 from .cpp_tokens import Token, tokens_of
-from .kernel_includes import Report, check_directive, reachable, read_source, sources_below
+from .kernel_includes import Report, check_directive, check_pragma, reachable, read_source, sources_below
 
 MOST_ARRAY_BYTES = 4096  # of 32 KiB of stack
 MOST_WORDS = 100  # of an expression whose value is computed
@@ -158,6 +158,8 @@ def _check_words(tokens: Sequence[Token], report: Report) -> None:
             report(token.line, "api", f"{token.text} is in one generation of CANN's headers only; use the older name")
         elif [token.text, after, beyond] == ["opforge", "::", "twin"]:
             report(token.line, "api", "opforge::twin is the inside of the twin; use AscendC")
+        elif token.text == "_Pragma":
+            check_pragma(beyond, token.line, report)
         elif token.text not in _NO_TYPE and _points_to_function(tokens[index : index + 12]):
             report(token.line, "function-pointer", "the device calls no function through a pointer; use templates")
 

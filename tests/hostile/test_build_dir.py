@@ -1,0 +1,183 @@
+"""Build folders that cannot be used, or belong to somebody else: one message, and nothing in them is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.new import new_project
+from opforge.codegen.project import OWNER_FILE, Project
+from opforge.twin import build as twin_build
+from opforge.twin.build import build_project
+
+OPFORGE = str(Path(sys.executable).with_name("opforge"))
+HANGS = 300  # seconds after which a test is a hang
+
+
+@pytest.fixture
+def project(tmp_path):
+    new_project("Clip", tmp_path / "clip", "elementwise")
+    return Project(tmp_path / "clip")
+
+
+def refused(project, command, **variables):
+    """What a command says that ends with exit code 2."""
+    done = subprocess.run(
+        [OPFORGE, *command],
+        cwd=project.root,
+        env=os.environ | {"CXX": "g++"} | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS,
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert len(done.stderr) < 1500
+    return done.stderr
+
+
+def _file(path):
+    path.write_text("mine", encoding="utf-8")
+
+
+def _full(path):
+    (path / "twin").mkdir(parents=True)
+    _file(path / "twin" / "gen")
+
+
+# What OPFORGE_BUILD_DIR names -> how it is made, part of the message.
+FOLDERS = {
+    "file": (_file, "expected a folder in which opforge can build"),
+    "pipe": (os.mkfifo, "expected a folder in which opforge can build"),
+    "ring": (lambda path: path.symlink_to(path.name), "Symlink loop"),
+    "device": (lambda path: path.symlink_to("/dev/null"), "expected a folder in which opforge can build"),
+    "file in it": (_full, "expected a folder in which opforge can build"),
+}
+NAMES = {
+    "long name": "/tmp/" + "x" * 300,  # noqa: S108  # never made
+    "long path": "/tmp/" + "x/" * 3000,  # noqa: S108  # never made
+    "no folder": "/dev/null/build",
+    "system": "/proc/build",
+    "line break": "/proc/a\nb",
+    "escape": "/proc/\x1b[2J",
+    "surrogate": "/proc/\udcff",
+}
+
+
+@pytest.mark.parametrize("command", ["build", "flags"])
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_a_place_that_is_no_folder_is_named(project, tmp_path, command, kind):
+    make, says = FOLDERS[kind]
+    make(tmp_path / "out")
+    said = refused(project, [command], OPFORGE_BUILD_DIR=str(tmp_path / "out"))
+    assert says in said
+    assert "OPFORGE_BUILD_DIR" in said
+
+
+@pytest.mark.parametrize("command", ["build", "flags", "generate"])
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_name_that_cannot_be_used_is_shown_escaped_and_cut(project, command, kind):
+    said = refused(project, [command], OPFORGE_BUILD_DIR=NAMES[kind])
+    assert "OPFORGE_BUILD_DIR" in said
+    assert "\x1b" not in said
+
+
+def test_two_projects_have_two_build_folders(project, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    project.claim_build_dir()
+    assert not (project.root / "build").exists(), "the folder of a project is its own"
+    monkeypatch.setenv("OPFORGE_BUILD_DIR", str(out))
+    project.claim_build_dir()
+    project.claim_build_dir()
+    Project(project.root, "Custom").claim_build_dir()
+    assert (out / OWNER_FILE).read_text(encoding="utf-8") == str(project.root)
+    new_project("Other", tmp_path / "other", "elementwise")
+    other = Project(tmp_path / "other")
+    for command in ("build", "flags", "generate"):
+        said = refused(other, [command])
+        assert said == (
+            f"OPFORGE_BUILD_DIR: got {out}, which holds the build of {project.root}, expected a folder for "
+            f"{other.root} only; set it to another folder, or remove {out / OWNER_FILE}\n"
+        )
+    with pytest.raises(UserError, match="which holds the build of"):
+        build_project(other)
+    assert not (out / "gen").exists()
+
+
+@pytest.mark.parametrize("content", [b"/", b"\xff\xfe", b"\0", b"x" * 100_000, b"\x1b[2J\n\n"])
+def test_a_damaged_owner_is_another_project(project, tmp_path, content):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / OWNER_FILE).write_bytes(content)
+    said = refused(project, ["build"], OPFORGE_BUILD_DIR=str(out))
+    assert "which holds the build of" in said
+    assert "\x1b" not in said
+    assert (out / OWNER_FILE).read_bytes() == content
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "folder"])
+def test_an_owner_that_is_no_plain_file_is_refused(project, tmp_path, kind):
+    out, mine = tmp_path / "out", tmp_path / "mine.txt"
+    out.mkdir()
+    mine.touch()
+    owner = out / OWNER_FILE
+    makes = {
+        "link": lambda: owner.symlink_to(mine),
+        "hard link": lambda: owner.hardlink_to(mine),
+        "pipe": lambda: os.mkfifo(owner),
+        "folder": owner.mkdir,
+    }
+    makes[kind]()
+    assert f"{owner}: got a link or no regular file" in refused(project, ["build"], OPFORGE_BUILD_DIR=str(out))
+    assert mine.read_bytes() == b""
+
+
+def test_only_recorded_kernels_are_removed(project):
+    kernels = twin_build._tbe(project) / "kernel" / "ascend910b"
+    for name in ("gone", "mixed", "clip", "mine"):
+        (kernels / name).mkdir(parents=True)
+    for recorded in ("gone/Gone_float32.so", "mixed/Mixed_float32.so", "clip/Clip_float32.so"):
+        (kernels / recorded).touch()
+        (kernels / f"{recorded}.json").touch()
+    for kept in ("mixed/notes.txt", "mine/tool.so", "mine/.vimrc.20240101"):
+        (kernels / kept).touch()
+    (kernels / "linked").symlink_to(kernels / "clip")
+    twin_build._remove_old_kernels(project, {"clip"})
+    left = sorted(str(path.relative_to(kernels)) for path in kernels.rglob("*") if not path.is_dir())
+    assert left == [
+        "clip/Clip_float32.so",
+        "clip/Clip_float32.so.json",
+        "mine/.vimrc.20240101",
+        "mine/tool.so",
+        "mixed/notes.txt",
+    ]
+    assert not (kernels / "gone").exists()
+    assert (kernels / "linked").is_symlink()
+
+
+def test_a_full_disk_is_named(project, tmp_path):
+    program = tmp_path / "cxx"
+    program.write_text(
+        '#!/bin/sh\ncase "$*" in *--version*) exec g++ "$@";; esac\n'
+        'echo "fatal error: x.o: No space left on device" >&2\nexit 1\n',
+        encoding="utf-8",
+    )
+    program.chmod(0o755)
+    done = subprocess.run(
+        [OPFORGE, "build"],
+        cwd=project.root,
+        env=os.environ | {"CXX": str(program), "OPFORGE_BUILD_DIR": str(tmp_path / "out")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS,
+    )
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
