@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import say
 
 from .options import JOBS, JSON, OP_SUFFIX, OPS, answering, file_argument, listed, path_option
 
@@ -66,12 +67,14 @@ def verify(
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """Compare a package with its manifest; nothing in it is run."""
-    from opforge.package.verify import verify_command
+    from opforge.package.verify import verify as compare
 
+    facts, problems = compare(package)
     with answering(json_out) as answer:
-        facts, code = verify_command(package)
-        answer.update(facts)
-    raise typer.Exit(code)
+        answer.update(facts | {"problems": problems})
+        lines = [f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in facts.items()]
+        say(*lines, *problems, *([] if problems else ["every file is as the manifest says"]))
+    raise typer.Exit(1 if problems else 0)
 
 
 @app.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 import shutil
@@ -11,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.files import NewFile, read_regular, write_files
@@ -41,9 +40,8 @@ def pack_command(
     op_suffix: str,
     toolkit: Path | None,
     jobs: int,
-    as_json: bool = False,
-) -> int:
-    """Write the package, say where it is and what it holds; returns the exit code."""
+) -> dict[str, Any]:
+    """Write the package, and print its path and content; returns them as JSON data."""
     project = Project(find_project().root, op_suffix)
     contents = gather(project, socs, ops, vendor)
     if toolkit is not None:
@@ -55,17 +53,14 @@ def pack_command(
             toolkit,
             project.build_dir / "cann" / contents.vendor,
             jobs or os.cpu_count() or 1,
-            lambda line: say(line, err=as_json),  # beside the answer
+            say,
         )
     path = make_package(contents, (out or _default_out(project)) / package_name())
     left_out = [] if ops else incomplete(project)
-    if as_json:
-        operators = [spec.op_type for spec in contents.specs]
-        facts = {"package": str(path), "vendor": contents.vendor, "operators": operators, "socs": list(contents.socs)}
-        say(*json.dumps(facts | {"note": contents.note, "left_out": left_out}, indent=2).splitlines())
-    else:
-        say(str(path), contents.note, *left_out)
-    return 0
+    say(str(path), contents.note, *left_out)
+    operators = [spec.op_type for spec in contents.specs]
+    facts = {"package": str(path), "vendor": contents.vendor, "operators": operators, "socs": list(contents.socs)}
+    return facts | {"note": contents.note, "left_out": left_out}
 
 
 def incomplete(project: Project) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import open_regular
-from opforge.codegen.printing import escaped, path_text, say, shown
+from opforge.codegen.printing import escaped, path_text, shown
 from opforge.codegen.untrusted import MOST_JSON_BYTES, FormError, parse_json
 from opforge.package.doctor.documents import PACKED_FORM, PackedManifest
 
@@ -40,17 +39,6 @@ class _Head(NamedTuple):
     size: int
     payload_bytes: int
     payload_sha256: str
-
-
-def verify_command(package: Path, *, as_json: bool) -> int:
-    """Print what a package is and every difference from its manifest; returns 1 when there is one, else 0."""
-    facts, problems = verify(package)
-    if as_json:
-        say(*json.dumps(facts | {"problems": problems}, indent=2).splitlines())
-    else:
-        lines = [f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in facts.items()]
-        say(*lines, *problems, *([] if problems else ["every file is as the manifest says"]))
-    return 1 if problems else 0
 
 
 def verify(package: Path) -> tuple[dict[str, Any], list[str]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import platform
-import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.printing import path_text, say, shown
-from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
+from opforge.codegen.printing import path_text, shown
+from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.writer import replace_file
 
@@ -240,15 +240,12 @@ def build_project(
     from opforge.codegen.generate import write_project
     from opforge.codegen.spec.loader import load_project
 
-    from .kernel_includes import sources_below
     from .kernel_lint import require_clean
     from .kernel_objects import require_device_code
 
     for soc in socs:
         soc_properties(soc)
-    for folder in ("op_host", "op_kernel", "op_plugin"):
-        for _source in sources_below(project.root / folder):
-            pass  # pipes and devices are refused
+    _check_paths(project)
     specs = load_project(project)
     known = {spec.op_type for spec in specs}
     if unknown := sorted(set(ops or ()) - known):
@@ -268,6 +265,20 @@ def build_project(
         _publish_headers(project)
     missing = {spec.op_type: file for spec in chosen if (file := project.missing(spec))}
     return Operators(_vendor(project), compiled, tuple(spec.op_type for spec in complete), missing)
+
+
+def _check_paths(project: Project) -> None:
+    """Refuse sources that no compiler may open, and folders in which compilers cannot list files."""
+    from .kernel_includes import sources_below
+
+    for folder in ("op_host", "op_kernel", "op_plugin"):
+        collections.deque(sources_below(project.root / folder), maxlen=0)
+    for place in (project.root, project.build_dir):
+        if "\n" in str(place):
+            raise UserError(
+                f"{path_text(place)}: got a path with line breaks, expected a path without line breaks; "
+                "rename the folder, or set OPFORGE_BUILD_DIR to another one"
+            )
 
 
 def _remove_old_kernels(project: Project, names: Collection[str]) -> None:
@@ -306,29 +317,3 @@ def application_flags(project: Project) -> list[str]:
         "-lnnopbase",
     ]
     return ["-std=c++17", "-pthread", *(f"-I{folder}" for folder in includes), *links]
-
-
-def build_command(
-    socs: Sequence[str], ops: Sequence[str] | None, jobs: int, op_suffix: str, *, as_json: bool = False
-) -> int:
-    """`opforge build`."""
-    project = Project(find_project().root, op_suffix)
-    built = build_project(project, socs, ops, jobs, progress=None if as_json else say)
-    if as_json:
-        facts = {"folder": str(built.vendor_dir), "operators": built.op_types, "without_kernel": list(built.missing)}
-        say(*json.dumps(facts | {"compiled": built.compiled}, indent=2).splitlines())
-        return 0
-    operators = f"{len(built.op_types)} operator{'s' if len(built.op_types) != 1 else ''}"
-    say(
-        f"{operators}, {built.compiled} files compiled: {path_text(built.vendor_dir)}",
-        *(f"{op_type}: {file} is missing, so it cannot run" for op_type, file in built.missing.items()),
-    )
-    return 0
-
-
-def flags_command() -> int:
-    """`opforge flags`."""
-    project = find_project()
-    build_project(project)
-    say(shlex.join(application_flags(project)))
-    return 0

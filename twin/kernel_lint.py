@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 import hashlib
 import itertools
-import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.printing import path_text, say
-from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
+from opforge.codegen.printing import path_text
+from opforge.codegen.project import BUILTIN_ROOT, Project
 
 from .cann_api import api, known_names
 from .cpp_tokens import Token, tokens_of
@@ -479,13 +478,3 @@ def require_clean(project: Project, op_names: Sequence[str], home: Path) -> None
         raise UserError("\n".join(map(str, findings)))
     note.parent.mkdir(parents=True, exist_ok=True)
     note.touch()
-
-
-def lint_command(files: Sequence[Path], as_json: bool) -> int:
-    """`opforge lint`."""
-    findings = lint_files(files or kernel_files(find_project()))
-    if as_json:
-        say(*json.dumps({"findings": [asdict(found) for found in findings]}, indent=2).splitlines())
-    else:
-        say(*map(str, findings))
-    return 1 if findings else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -37,13 +36,15 @@ NOT_VISIBLE = (
 PROGRAMS = (REGISTRY, ENGINE, PARSER, FUNCTIONS, KERNELS)
 
 
-def doctor_command(soc: str | None, *, as_json: bool) -> int:
-    """Print what the variables of this process lead to, and every fault; returns 1 when there is one, else 0.
+def doctor_command(soc: str | None) -> tuple[dict[str, Any], int]:
+    """Print what the variables of this process lead to, and every fault.
 
     Args:
         soc: Chip or SoC directory that the operators are to run on; None takes the chip of this machine, or where
             nothing tells it, every one that a vendor lists.
-        as_json: Print one JSON object.
+
+    Returns:
+        All of it as JSON data, and the exit code: 1 if there is a fault, else 0.
 
     Raises:
         UserError: The SoC is unknown.
@@ -53,11 +54,8 @@ def doctor_command(soc: str | None, *, as_json: bool) -> int:
     directory = soc_directory(soc) if soc else (device.directory if device else "") or None
     faults = find_faults(surroundings, directory)
     found = diagnosis(surroundings, directory, faults) | {"device": device._asdict() if device else None}
-    if as_json:
-        say(*json.dumps(found | {"faults": [asdict(fault) for fault in faults]}, indent=2).splitlines())
-    else:
-        _print(found, faults)
-    return 1 if faults else 0
+    _print(found, faults)
+    return found | {"faults": [asdict(fault) for fault in faults]}, 1 if faults else 0
 
 
 def diagnosis(surroundings: Surroundings, soc: str | None, faults: Sequence[Fault]) -> dict[str, Any]:

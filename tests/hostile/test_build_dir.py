@@ -70,22 +70,27 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("command", ["build", "flags"])
 @pytest.mark.parametrize("kind", FOLDERS)
-def test_a_place_that_is_no_folder_is_named(project, tmp_path, command, kind):
+def test_a_place_that_is_no_folder_is_named(project, tmp_path, kind):
     make, says = FOLDERS[kind]
     make(tmp_path / "out")
-    said = refused(project, [command], OPFORGE_BUILD_DIR=str(tmp_path / "out"))
+    said = refused(project, ["build"], OPFORGE_BUILD_DIR=str(tmp_path / "out"))
     assert says in said
     assert "OPFORGE_BUILD_DIR" in said
 
 
-@pytest.mark.parametrize("command", ["build", "flags", "generate"])
+@pytest.mark.parametrize("command", ["flags", "generate"])
 @pytest.mark.parametrize("kind", NAMES)
 def test_a_name_that_cannot_be_used_is_shown_escaped_and_cut(project, command, kind):
     said = refused(project, [command], OPFORGE_BUILD_DIR=NAMES[kind])
     assert "OPFORGE_BUILD_DIR" in said
     assert "\x1b" not in said
+
+
+def test_line_breaks_in_paths_are_refused(project, tmp_path):
+    """Compilers cannot list files in them."""
+    said = refused(project, ["build"], OPFORGE_BUILD_DIR=str(tmp_path / "a\nb"))
+    assert "expected a path without line breaks" in said
 
 
 def test_two_projects_have_two_build_folders(project, tmp_path, monkeypatch):
