@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -21,7 +21,7 @@ from .options import with_json_values
 class _Commands(TyperGroup):
     """The commands; `--json` without a value means `--json -`."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, the command first."""
         return super().parse_args(ctx, with_json_values(args, ("generate", "lint", "verify")))
 
@@ -75,8 +75,10 @@ def main() -> None:
 
 def _run() -> None:
     """Run the command, one that reads a model in a process of its own; deliver all that it printed."""
-    reads_model = {command.callback and command.callback.__name__ for command in model.app.registered_commands}
-    if sys.argv[1:2] and sys.argv[1] in reads_model and "--help" not in sys.argv:
+    command, options = sys.argv[1:2], sys.argv[2:]
+    is_untrusted = command == ["profile"] and any(word.startswith("--inputs") for word in options)
+    is_untrusted |= command in [[entry.callback and entry.callback.__name__] for entry in model.app.registered_commands]
+    if is_untrusted and "--help" not in options:
         from opforge.frontend.io.limits import supervise
 
         supervise()

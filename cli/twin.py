@@ -64,7 +64,7 @@ def profile(
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """Estimate the time of an operator, and show where it goes."""
-    from opforge.frontend.io.arrays import load_arrays
+    from opforge.frontend.io.arrays import load_within
     from opforge.twin.profile import profile_command
 
     with answer_file(json_out) as answer:
@@ -74,7 +74,8 @@ def profile(
             attr or [],
             dtype=dtype,
             soc=soc,
-            load=lambda names: load_arrays(inputs, names) if inputs else {},
+            given=inputs,
+            load=load_within,
             trace=trace,
             html=html,
             json_out=answer,

@@ -38,7 +38,7 @@ def test_python_is_formatted():
 
 def test_types_are_strict(tmp_path):
     # mypy sees the folders under the names that they have when installed.
-    packages = ("codegen", "frontend", "package", "twin")
+    packages = ("cli", "codegen", "frontend", "package", "twin")
     (tmp_path / "opforge").mkdir()
     for package in packages:
         (tmp_path / "opforge" / package).symlink_to(ROOT / package)

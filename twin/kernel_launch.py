@@ -13,7 +13,7 @@ import numpy as np
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
-from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
+from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.model import TASK_TYPES
 from opforge.codegen.spec.products import DEFAULT_SOC
 
@@ -22,7 +22,8 @@ from .build import INCLUDE, build_runtime, soc_properties
 from .build_folder import locked
 from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, preprocessed
 from .isolation import launch_isolated
-from .kernel_lint import lint_files, reachable
+from .kernel_includes import reachable
+from .kernel_lint import lint_files, roots_of
 from .kernel_objects import require_device_code
 from .kernel_process import Job, call_launch
 from .results import Finding, findings_of
@@ -147,7 +148,7 @@ def _compile_kernel(
             path = home / f"{name}.cpp"
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
                 path.write_text(text, encoding="utf-8")
-        if lint and (findings := lint_files(reachable(path, ()))):
+        if lint and (findings := lint_files(reachable(path, (), roots_of(path)))):
             raise UserError("\n".join(map(str, findings)))
         # A kernel may ignore its parameters; a lost address-space qualifier stays an error.
         flags = (*WARNINGS, "-Wno-unused", "-Wno-unused-parameter", *KERNEL_FLAGS, f"-I{INCLUDE}")
@@ -157,7 +158,7 @@ def _compile_kernel(
             flags,
             str(path),
             DEVICE_FIELDS,
-            (find_project(path.resolve().parent).root,),
+            roots_of(path.resolve()),
         )
         library = Library(
             home / f"{name}.so",

@@ -441,11 +441,11 @@ def lint_files(paths: Iterable[Path]) -> list[LintFinding]:
     findings = []
     for path in paths:
         findings += lint_text(read_source(path), path_text(path))
-        reachable(path, (), _roots_of(path))
+        reachable(path, (), roots_of(path))
     return findings
 
 
-def _roots_of(path: Path) -> tuple[Path, ...]:
+def roots_of(path: Path) -> tuple[Path, ...]:
     """The folders that hold all headers of a kernel source: its project, and opforge."""
     here = path.absolute().parent
     project = next((folder.parent for folder in (here, *here.parents) if folder.name == "op_kernel"), here)
