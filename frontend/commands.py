@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +23,11 @@ from opforge.frontend.ir.graph import node_count
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.report.summary import summary
 
+from .conversion import Conversion, PassTimes
 from .prefilter import is_untouched
 
 if TYPE_CHECKING:
     from opforge.frontend.run.verify import Comparison
-
-    from .pipeline import Conversion
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,8 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     """
     if options.optimizer is not None and not options.lower_training:
         raise UserError("--optimizer: got no --lower-training, which it goes with; add that")
-    with progress(f"reading {path_text(model)}"):
+    times = PassTimes()
+    with progress(f"reading {path_text(model)}"), times.measure("load"):
         source = load_model(model)
     others = ((options.json, "report"), (options.html, "page"))
     targets = [(out, "model"), *((path, what) for path, what in others if path)]
@@ -90,17 +90,20 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
             return 0
         if options.optimizer is not None:
             source = _with_optimizer(source, options.optimizer)
-        return _convert(source, out, options)
+        return _convert(source, out, options, times)
 
 
 def _with_optimizer(source: SourceModel, path: Path) -> SourceModel:
-    from opforge.frontend.training.training_step import training_step
+    try:
+        from opforge.frontend.training.training_step import training_step
+    except ModuleNotFoundError as error:
+        raise UserError("--optimizer: got no package opforge.frontend.training, which joins the graphs") from error
 
     step = training_step(source.model, load_model(path).model, path_text(source.path))
     return SourceModel(source.path, step.SerializeToString(), step, source.external)
 
 
-def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
+def _convert(source: SourceModel, out: Path, options: ConvertOptions, times: PassTimes) -> int:
     from opforge.frontend.report.console import print_comparisons, print_conversion
 
     from .pipeline import convert
@@ -114,6 +117,7 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
             opset=options.opset,
             domain=options.domain,
         )
+    times.add(conversion.passes)
     if options.verify:
         from opforge.frontend.run.verify import verify_within
 
@@ -122,9 +126,9 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
     if comparisons is not None:
         print_comparisons(comparisons)
     differing = sum(entry.same is False for entry in comparisons or ())
-    with progress(f"writing {path_text(out)}"):
+    with progress(f"writing {path_text(out)}"), times.measure("save"):
         if differing:
-            write_files(_reports(source, conversion, comparisons, options, out, None))
+            write_files(_reports(source, conversion, comparisons, options, out, None, times))
         else:
             data = conversion.model.SerializeToString() if conversion.changed else source.data
             carried = conversion.model
@@ -133,7 +137,7 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
 
                 data = air_model(conversion.model, source.path.parent, path_text(source.path))
                 carried = ModelProto()  # an .air file holds all its data
-            reports = _reports(source, conversion, comparisons, options, out, len(data))
+            reports = _reports(source, conversion, comparisons, options, out, len(data), times)
             write_model(data, carried, source, out, *reports)
     print_conversion(conversion)
     if unknown := sum(entry.same is None for entry in comparisons or ()):
@@ -152,12 +156,19 @@ def _reports(
     options: ConvertOptions,
     out: Path,
     size: int | None,
+    times: PassTimes,
 ) -> list[NewFile]:
-    """What was asked for beside the model, which has `size` bytes; None if it is not written."""
+    """The requested files beside the model, which has `size` bytes; None if it is not written."""
     reports = []
-    if options.json is not None:
+    if (target := options.json) is not None:
         compared = {} if comparisons is None else {"verified": [entry.report() for entry in comparisons]}
-        reports.append(json_file(options.json, conversion.report() | compared))
+
+        def report() -> NewFile:
+            timed = replace(conversion, passes=times.entries())
+            return json_file(target, timed.report() | compared)
+
+        # Made when it is written, behind the model: it has the time that saving the model took.
+        reports.append(NewFile(target, lambda file: report().fill(file), "report"))
     if options.html is not None:
         from opforge.frontend.report.page import Command, report_page
 

@@ -1,16 +1,19 @@
-"""Makes a rewritten model one that ATC's parser reads as it is meant."""
+"""Adapt a rewritten model to ATC's parser, and warn of the parts that ATC drops or does not read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from opforge.frontend.ir.graph import INITIALIZER, GraphView, Scope, normal_domain
+from opforge.codegen.printing import shown
+from opforge.frontend.ir.graph import INITIALIZER, INPUT, GraphView, Scope, normal_domain
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
+from opforge.frontend.state import State
 
 # Attributes of Constant beside `value`, with the element type that they imply.
 SPELLINGS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
@@ -56,6 +59,54 @@ def _is_outside(scope: Scope, name: str, constant: Mapping[int, set[str]]) -> bo
     """Whether a name is one of the constants of the graphs around a graph."""
     found = scope.parent.find(name) if scope.parent and name not in scope.makers else None
     return found is not None and name in constant[found[0].number]
+
+
+def adapt(state: State) -> State:
+    """Write the model so that ATC reads it correctly."""
+    make_safe(state.view, state.context.value_names)
+    return replace(state, warnings=(*state.warnings, *_warnings(state)))
+
+
+def _warnings(state: State) -> Iterator[str]:
+    for _, _, label in state.vanishing:
+        yield f"{label} depends on constants alone, ATC drops it and what it makes"
+    for name in _constant_outputs(state):
+        yield f"output {shown(name)} is a constant, ATC drops it"
+    for name in _shapeless(state.view):
+        yield f"input {shown(name)} has no shape, ATC takes it for a scalar; give it one"
+    for name, placement in zip(state.names, state.placements, strict=True):
+        if unread := _unread(placement.scope):
+            yield f"{shown(name)} lies in {unread}"
+
+
+def _constant_outputs(state: State) -> list[str]:
+    """Outputs of the model that are constants."""
+    main = state.context.view.main
+    folded = {entry.nodes[0] for entry in state.folded if entry.scope is main}
+    makers = ((value.name, main.makers.get(value.name, INPUT)) for value in state.model.graph.output)
+    return [
+        name
+        for name, maker in makers
+        if maker == INITIALIZER or maker in folded or (maker >= 0 and is_constant(main.node(maker)))
+    ]
+
+
+def _shapeless(view: GraphView) -> list[str]:
+    """Tensors that are inputs of the model and have no shape, as far as they have to be fed."""
+    fed = (value for value in view.model.graph.input if view.main.makers.get(value.name) == INPUT)
+    types = ((value.name, value.type) for value in fed)
+    return [name for name, t in types if t.HasField("tensor_type") and not t.tensor_type.HasField("shape")]
+
+
+def _unread(scope: Scope | None) -> str:
+    """The function or subgraph because of which ATC does not read a graph; "" if ATC reads it."""
+    while scope is not None:
+        if scope.parent is None and scope.function is not None:
+            return f"the local {scope.place}, which ATC does not expand; inline it first"
+        if scope.owner not in ("", "If"):
+            return f"a subgraph of {shown(scope.owner)}, and ATC reads those of 'If' only"
+        scope = scope.parent
+    return ""
 
 
 def make_safe(view: GraphView, value_names: FreshNames) -> None:

@@ -9,9 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from opforge.frontend.conversion import Conversion, Lowered, Mapped
 from opforge.frontend.ir.graph import GraphView, Scope, node_name, normal_domain
-from opforge.frontend.pipeline import Conversion, Mapped
-from opforge.frontend.training.lowering import Lowered
 
 # Nodes of one side that are looked at; nobody reads a picture of more.
 _MOST_NODES = 40

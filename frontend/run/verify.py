@@ -16,6 +16,7 @@ from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import path_text, shown
+from opforge.frontend.conversion import Conversion, Mapped
 from opforge.frontend.emit.opset import current_opset, write_opset
 from opforge.frontend.io.arrays import InputType, input_types
 from opforge.frontend.io.limits import LimitError, in_child, limits_for
@@ -24,7 +25,6 @@ from opforge.frontend.ir.graph import GraphView, Scope
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.value_types import ValueTypes
-from opforge.frontend.pipeline import Conversion, Mapped
 
 from .execute import run_model
 

@@ -1,4 +1,4 @@
-"""What onnxruntime's training nodes compute: in numpy, from their definitions, see `source_operators`."""
+"""Compute onnxruntime's training nodes in numpy, from their definitions; see `run/reference_ops.py`."""
 
 from __future__ import annotations
 
@@ -398,7 +398,7 @@ def _descent(
     return np.array([lr != 0]), [(_wide(w) - lr * _wide(g)).astype(w.dtype) for w, g in pairs]
 
 
-TRAINING: Mapping[str, Function] = {
+_TRAINING: Mapping[str, Function] = {
     "AdamWOptimizer": _adam_step,
     "BatchNormInternal": _batch_norm_internal,
     "BiasFastGeluGrad_dX": _elementwise(lambda dy, x, b: dy * _fast_slope(x + b)),
@@ -439,7 +439,11 @@ TRAINING: Mapping[str, Function] = {
     "TanhGrad": _elementwise(lambda dy, y: dy * (1 - y * y)),
     "Trilu": _trilu,
 }
-# onnxruntime puts them into the domain of the standard.
-UNUSUAL: Mapping[str, Function] = {"SimplifiedLayerNormalization": _rms_norm}
-# Those that take the spatial dims of their result, which the node does not say.
-POOLS: Mapping[str, Function] = {"AveragePoolGrad": _average_pool_grad, "MaxPoolGrad": _max_pool_grad}
+# By domain and type of the node; a function with the parameter `size` gets the spatial dims of its result.
+REFERENCE: Mapping[tuple[str, str], Function] = {
+    **{("com.microsoft", op_type): function for op_type, function in _TRAINING.items()},
+    # onnxruntime puts them into the domain of the standard.
+    ("", "SimplifiedLayerNormalization"): _rms_norm,
+    ("", "AveragePoolGrad"): _average_pool_grad,
+    ("", "MaxPoolGrad"): _max_pool_grad,
+}

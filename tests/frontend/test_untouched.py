@@ -10,8 +10,9 @@ import pytest
 from opforge.frontend import prefilter as untouched
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.operators import project_specs
-from opforge.frontend.pipeline import Search, convert
-from opforge.frontend.rules.rule import Context
+from opforge.frontend.pipeline import convert
+from opforge.frontend.rules.context import Context
+from opforge.frontend.rules.search import Search
 
 PLAIN = "g (float[N] x) => (float[N] y) {t = Relu (x) y = Neg (t)}"
 LOADED = """

@@ -16,9 +16,9 @@ from opforge.codegen.cli import app
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
 from opforge.frontend.io.load import load_model
+from opforge.frontend.run import reference_ops as source_operators
 from opforge.frontend.run.execute import Execution, execute, run_model
 from opforge.frontend.run.verify import sample_inputs, verify, verify_within
-from opforge.frontend.training import reference_ops as source_operators
 
 
 def parse(text):

@@ -1,12 +1,13 @@
-"""What foreign nodes compute that become ours: in numpy, from the definitions of their makers.
+"""Compute source nodes of other domains in numpy, because onnx's evaluator knows standard operators only.
 
-`opforge run` and `opforge convert --verify` need them, because onnx's evaluator knows standard operators only. They are
-written from the definitions of the functions, not from our operators, so that a wrong mapping shows as a difference.
+`opforge run` and `opforge convert --verify` use them. They are written from the definitions of the functions, not from
+our operators, so that a wrong mapping shows as a difference. Modules of `training` add theirs as `REFERENCE`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import signature
 from itertools import pairwise
 from typing import Any
 
@@ -18,8 +19,7 @@ from onnx.reference.op_run import OpRun
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.value_types import ValueTypes
 from opforge.frontend.rules.aten import ATEN_DOMAIN
-
-from .ort_reference import POOLS, TRAINING, UNUSUAL
+from opforge.frontend.rules.discovery import TRAINING, modules
 
 Array = NDArray[Any]
 Function = Callable[..., tuple[Array, ...]]
@@ -125,8 +125,6 @@ _OTHERS: Mapping[tuple[str, str], Function] = {
     ("com.microsoft", "GatherGrad"): _gather_grad,
     ("com.microsoft", "BatchNormalizationGrad"): _batch_norm_grad,
     ("com.microsoft", "SplitTraining"): _split_training,
-    **{("com.microsoft", op_type): function for op_type, function in TRAINING.items()},
-    **{("", op_type): function for op_type, function in UNUSUAL.items()},
 }
 
 
@@ -139,20 +137,22 @@ def _aten(*values: Array | None, operator: str, **_: Any) -> tuple[Array, ...]:
 def source_operators(view: GraphView) -> Iterator[type[OpRun]]:
     """Classes for onnx's reference evaluator, which is to run a model."""
     known = {(ATEN_DOMAIN, name): function for name, function in _TORCH.items()} | dict(_OTHERS)
-    for (domain, op_type), function in (*known.items(), ((ATEN_DOMAIN, "ATen"), _aten)):
-        yield _operator(domain, op_type, function)
+    known[ATEN_DOMAIN, "ATen"] = _aten
+    for module in modules(TRAINING):
+        known |= getattr(module, "REFERENCE", {})
     types = ValueTypes(view)
 
     def size_of(node: NodeProto) -> Mapping[str, Any]:
         shape = types.of(view.main, node.output[0]).shape
         return {} if shape is None or None in shape[2:] else {"size": shape[2:]}
 
-    for op_type, function in POOLS.items():
-        yield _operator("", op_type, function, size_of)
+    for (domain, op_type), function in known.items():
+        takes_size = "size" in signature(function).parameters
+        yield _operator(domain, op_type, function, size_of if takes_size else lambda _: {})
 
 
 def _operator(
-    domain: str, op_type: str, function: Function, more: Callable[[NodeProto], Mapping[str, Any]] = lambda _: {}
+    domain: str, op_type: str, function: Function, more: Callable[[NodeProto], Mapping[str, Any]]
 ) -> type[OpRun]:
     def run(self_: OpRun, *values: Array | None, **linked: Any) -> tuple[Array, ...]:
         given = {attribute.name: getattr(self_, attribute.name) for attribute in self_.onnx_node.attribute}
