@@ -24,7 +24,7 @@ from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.report.summary import summary
 
 from .conversion import Conversion, PassTimes
-from .prefilter import is_untouched
+from .prefilter import is_plain
 
 if TYPE_CHECKING:
     from opforge.frontend.run.verify import Comparison
@@ -82,8 +82,8 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     require_targets(source, targets, *more, carried=out.suffix != ".air")
     is_read_whole = options.verify or out.suffix == ".air"
     with claimed(path_text(model), source.size if is_read_whole else len(source.data)):
-        is_plain = out.suffix != ".air" and options == ConvertOptions(patterns=options.patterns)
-        if is_plain and is_untouched(source.view, patterns=options.patterns):
+        is_default = out.suffix != ".air" and options == ConvertOptions(patterns=options.patterns)
+        if is_default and is_plain(source.view, patterns=options.patterns):
             write_model(source.data, source.model, source, out)
             count = node_count(source.view)
             typer.echo(summary(0, 0, 0, count, count, changed=False))

@@ -26,7 +26,7 @@ from opforge.frontend.rules.prepare import types
 from opforge.frontend.rules.search import match
 
 from .conversion import Conversion, Mapped, PassTimes
-from .prefilter import is_untouched
+from .prefilter import is_plain
 from .state import Options, State
 
 Pass = tuple[str, Callable[[State], State]]
@@ -76,8 +76,8 @@ def convert(
     with times.measure("load"):
         state = _loaded(model, options)
     with times.measure("prefilter"):
-        is_plain = opset is None and not lower_training and is_untouched(state.view, patterns=patterns)
-    if is_plain:
+        is_done = opset is None and not lower_training and is_plain(state.view, patterns=patterns)
+    if is_done:
         return _conversion(state, times)
 
     def run(step: Pass, state: State) -> State:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from opforge.codegen.spec.model import OpSpec
 
@@ -62,6 +62,7 @@ class State:
         folded: Nodes that become constants.
         vanishing: Nodes that depend on constants alone and that were not folded: scope number, node number, label.
         names: Names of our nodes, in the order of `placements`.
+        ours: All nodes of the domain `opforge` in the rewritten model, those that were there before included.
         is_new: Whether the result certainly differs from the source.
         without_body: Nodes of ours that carry no function body.
         warnings: What ATC will not reach or drop.
@@ -83,6 +84,7 @@ class State:
     folded: tuple[Replacement, ...] = ()
     vanishing: tuple[tuple[int, int, str], ...] = ()
     names: tuple[str, ...] = ()
+    ours: tuple[NodeProto, ...] = ()
     is_new: bool = False
     without_body: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

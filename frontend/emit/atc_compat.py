@@ -63,8 +63,8 @@ def _is_outside(scope: Scope, name: str, constant: Mapping[int, set[str]]) -> bo
 
 def adapt(state: State) -> State:
     """Write the model so that ATC reads it correctly."""
-    make_safe(state.view, state.context.value_names)
-    return replace(state, warnings=(*state.warnings, *_warnings(state)))
+    ours = make_safe(state.view, state.context.value_names)
+    return replace(state, ours=tuple(ours), warnings=(*state.warnings, *_warnings(state)))
 
 
 def _warnings(state: State) -> Iterator[str]:
@@ -109,21 +109,25 @@ def _unread(scope: Scope | None) -> str:
     return ""
 
 
-def make_safe(view: GraphView, value_names: FreshNames) -> None:
+def make_safe(view: GraphView, value_names: FreshNames) -> list[NodeProto]:
     """Unique node names, no empty output names, no empty inputs at the end, constants with `value`, no idle imports.
 
     Args:
         view: The model; its scopes may have other nodes by now than the view has seen.
         value_names: Gives names to unnamed outputs.
+
+    Returns:
+        The nodes of the domain `opforge`.
     """
     inputs = {name for scope in view.scopes for name in scope.input_names}
     names = FreshNames(chain(inputs, (node.name for scope in view.scopes for node in scope.body.node)))
     used = set(inputs)
-    domains: set[str] = set()
+    # Nodes with a domain, which are few.
+    others: list[NodeProto] = []
     for scope in view.scopes:
         # Nodes of local functions are seen by nobody but runtimes, and get their names from them.
         if scope.function is not None:
-            domains.update(node.domain for node in scope.body.node)
+            others += [node for node in scope.body.node if node.domain]
             continue
         has_gaps, has_constants = scope.has_gaps, any(op_type == "Constant" for _, op_type in scope.keys)
         for node in scope.body.node:
@@ -131,12 +135,14 @@ def make_safe(view: GraphView, value_names: FreshNames) -> None:
             if not name or name in used:
                 node.name = name = names.fresh(name or node.op_type)
             used.add(name)
-            domains.add(node.domain)
+            if node.domain:
+                others.append(node)
             if has_gaps:
                 _close_gaps(node, value_names)
             if has_constants and is_constant(node):
                 _spell_as_tensor(node)
-    _drop_imports(view.model, set(map(normal_domain, domains)))
+    _drop_imports(view.model, {normal_domain(node.domain) for node in others})
+    return [node for node in others if node.domain == OPFORGE_DOMAIN]
 
 
 def _drop_imports(model: ModelProto, used: set[str]) -> None:

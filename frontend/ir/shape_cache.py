@@ -39,7 +39,7 @@ _SAME = (
 _ARITHMETIC = ("Add", "Div", "Mul", "Sub")
 
 
-class NearTypes:
+class ShapeCache:
     """Types of the values of one graph, found in the order of its nodes as far as somebody asks.
 
     Args:

@@ -34,7 +34,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Neighbourhood:
+class RewrittenPlace:
     """One rewritten place.
 
     Attributes:
@@ -48,7 +48,7 @@ class Neighbourhood:
     after: Side
 
 
-def neighbourhoods(source: GraphView, conversion: Conversion, most: int) -> list[Neighbourhood]:
+def rewritten_places(source: GraphView, conversion: Conversion, most: int) -> list[RewrittenPlace]:
     """The places of the first `most` entries of a conversion, nodes of ours first."""
     result = GraphView(conversion.model)
     mapped, lowered = conversion.mapped[:most], conversion.lowered[: max(most - len(conversion.mapped), 0)]
@@ -69,7 +69,7 @@ def neighbourhoods(source: GraphView, conversion: Conversion, most: int) -> list
         before, after = _grown(Side(source, first, ()), Side(result, second, ()), gone, come)
         key = (first.number, before.nodes) if before.nodes else (-1 - second.number, after.nodes)
         places.setdefault(key, ([], before, after))[0].append(start)
-    return [Neighbourhood(tuple(entries), before, after) for entries, before, after in places.values()]
+    return [RewrittenPlace(tuple(entries), before, after) for entries, before, after in places.values()]
 
 
 def is_constant(scope: Scope, number: int) -> bool:

@@ -32,7 +32,7 @@ from opforge.frontend.rules.check_call import case_of
 
 from .evaluator import MODEL_ERRORS, evaluator, failure_text, follow, node_label
 from .ort_offload import LargeNodes
-from .reference_ops import source_operators
+from .reference_ops import reference_operators
 
 if TYPE_CHECKING:
     from opforge.twin import Result
@@ -168,7 +168,7 @@ def run_model(
         # A function that the model itself defines under such a name decides what its nodes compute.
         if key.domain == OPFORGE_DOMAIN or (key.domain, key.op_type) not in view.functions
     ]
-    foreign = [known for known in source_operators(view) if (known.op_domain, known.__name__) not in view.functions]
+    foreign = [known for known in reference_operators(view) if (known.op_domain, known.__name__) not in view.functions]
     dense, stays = without_sparse(view, folder)
     for name, reason in stays.items():
         raise UserError(f"model: cannot be executed: the sparse constant {shown(name)} {reason}")

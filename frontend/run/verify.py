@@ -278,7 +278,7 @@ def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]
             if name in arrays:
                 first = arrays.get(origins.get("grad_y", ""))
                 shape = types.of(scopes[entry.node], entry.inputs[0] or "").shape if first is None else first.shape
-                arrays[name] = _meant(entry, parameter, arrays[name], shape, generator)
+                arrays[name] = _valid_values(entry, parameter, arrays[name], shape, generator)
     return arrays
 
 
@@ -298,7 +298,7 @@ def _plain(name: str, kind: InputType, shape: tuple[int, ...], generator: np.ran
     return numbers.astype(dtype)
 
 
-def _meant(
+def _valid_values(
     entry: Mapped,
     parameter: str,
     array: Array,
