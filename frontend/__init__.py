@@ -1,4 +1,4 @@
-"""Models in, models that use our operators out."""
+"""Rewrite models so that they use our operators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from opforge.frontend.importers.fx import from_fx
 
-    from .pipeline import Conversion, convert
+    from .conversion import Conversion
+    from .pipeline import convert
 
 __all__ = ["Conversion", "convert", "from_fx"]
 
@@ -16,7 +17,7 @@ def __getattr__(name: str) -> Any:
     # onnx is loaded when something is converted, not when the package is imported.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import pipeline as conversion
+    from . import pipeline
     from .importers import fx
 
-    return getattr(fx if name == "from_fx" else conversion, name)
+    return getattr(fx if name == "from_fx" else pipeline, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +21,11 @@ from opforge.frontend.ir.graph import node_count
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.report.summary import summary
 
-from .prefilter import is_untouched
+from .conversion import Conversion, PassTimes
+from .prefilter import is_plain
 
 if TYPE_CHECKING:
     from opforge.frontend.run.verify import Comparison
-
-    from .pipeline import Conversion
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,8 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     """
     if options.optimizer is not None and not options.lower_training:
         raise UserError("--optimizer: got no --lower-training, which it goes with; add that")
-    with progress(f"reading {path_text(model)}"):
+    times = PassTimes()
+    with progress(f"reading {path_text(model)}"), times.measure("load"):
         source = load_model(model)
     optimizer = None if options.optimizer is None else load_model(options.optimizer)
     others = ((options.json, "report"), (options.html, "page"))
@@ -86,25 +86,28 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
         )
     size = source.size if options.verify or is_air else len(source.data)
     with claimed(path_text(model), limits_for(size, is_run=options.verify), size):
-        is_plain = not is_air and options == ConvertOptions(patterns=options.patterns)
-        if is_plain and is_untouched(source.view, patterns=options.patterns):
+        is_default = not is_air and options == ConvertOptions(patterns=options.patterns)
+        if is_default and is_plain(source.view, patterns=options.patterns):
             write_model(source.data, source.model, source, out)
             count = node_count(source.view)
             say(summary(0, 0, 0, count, count, changed=False))
             return 0
         if optimizer is not None:
             source = _with_optimizer(source, optimizer)
-        return _convert(source, out, options)
+        return _convert(source, out, options, times)
 
 
 def _with_optimizer(source: SourceModel, optimizer: SourceModel) -> SourceModel:
-    from opforge.frontend.training.training_step import training_step
+    try:
+        from opforge.frontend.training.training_step import training_step
+    except ModuleNotFoundError as error:
+        raise UserError("--optimizer: got no package opforge.frontend.training, which joins the graphs") from error
 
     step = training_step(source.model, optimizer.model, path_text(source.path))
     return SourceModel(source.path, serialized(step, path_text(source.path)), step, source.external)
 
 
-def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
+def _convert(source: SourceModel, out: Path, options: ConvertOptions, times: PassTimes) -> int:
     from opforge.frontend.report.console import print_comparisons, print_conversion
 
     from .pipeline import convert
@@ -118,6 +121,7 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
             opset=options.opset,
             domain=options.domain,
         )
+    times.add(conversion.passes)
     if options.verify:
         from opforge.frontend.run.verify import verify_within
 
@@ -126,9 +130,9 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
     if comparisons is not None:
         print_comparisons(comparisons)
     differing = sum(entry.same is False for entry in comparisons or ())
-    with progress(f"writing {path_text(out)}"):
+    with progress(f"writing {path_text(out)}"), times.measure("save"):
         if differing:
-            write_files(_reports(source, conversion, comparisons, options, out, None))
+            write_files(_reports(source, conversion, comparisons, options, out, None, times))
         else:
             data = serialized(conversion.model, path_text(source.path)) if conversion.changed else source.data
             carried = conversion.model
@@ -137,7 +141,7 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions) -> int:
 
                 data = air_model(conversion.model, source.path.parent, path_text(source.path))
                 carried = ModelProto()  # an .air file holds all its data
-            reports = _reports(source, conversion, comparisons, options, out, len(data))
+            reports = _reports(source, conversion, comparisons, options, out, len(data), times)
             write_model(data, carried, source, out, *reports)
     print_conversion(conversion)
     if unknown := sum(entry.same is None for entry in comparisons or ()):
@@ -156,12 +160,19 @@ def _reports(
     options: ConvertOptions,
     out: Path,
     size: int | None,
+    times: PassTimes,
 ) -> list[NewFile]:
-    """What was asked for beside the model, which has `size` bytes; None if it is not written."""
+    """The requested files beside the model, which has `size` bytes; None if it is not written."""
     reports = []
-    if options.json is not None:
+    if (target := options.json) is not None:
         compared = {} if comparisons is None else {"verified": [entry.report() for entry in comparisons]}
-        reports.append(json_file(options.json, conversion.report() | compared))
+
+        def report() -> NewFile:
+            timed = replace(conversion, passes=times.entries())
+            return json_file(target, timed.report() | compared)
+
+        # Made when it is written, behind the model: it has the time that saving the model took.
+        reports.append(NewFile(target, lambda file: report().fill(file), "report"))
     if options.html is not None:
         from opforge.frontend.report.page import Command, report_page
 

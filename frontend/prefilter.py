@@ -1,18 +1,39 @@
-"""Tells by the types of its nodes alone that a model holds nothing for us; no rule and no spec is loaded for that."""
+"""Decide by the types of its nodes alone that no rule can match a model; import neither rules nor specs for that."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Set as AbstractSet
+from functools import cache
+from pathlib import Path
 
 from opforge.frontend.ir.graph import GraphView, normal_domain
 from opforge.frontend.ir.op_names import NPU_PREFIX
 
-# Types of ai.onnx at which rules are tried: in every conversion, and with `patterns`.
-ALWAYS = frozenset({"Concat", "ReduceSum", "ScatterElements", "ScatterND"})
-WITH_PATTERNS = ALWAYS | {"Add", "Div", "Mul", "Sub"}
+_FOLDERS = ("rules", "training")
+# A rule writes its pattern as a constant of its class, which is read from the source: importing all rules takes longer
+# than converting a small model.
+_PATTERN = re.compile(r"^    pattern = (.+?)\n\n", re.MULTILINE | re.DOTALL)
+_TYPE = re.compile(r'\("", "(\w+)"\)')
+_UNHINTED = "    is_hinted = False\n"
 
 
-def is_untouched(view: GraphView, *, patterns: bool) -> bool:
+@cache
+def tried_types(*, patterns: bool) -> AbstractSet[str]:
+    """Types of ai.onnx at which rules are tried; `patterns` adds rules that do nothing without this option."""
+    found: set[str] = set()
+    for folder in _FOLDERS:
+        for path in (Path(__file__).parent / folder).glob("*.py"):
+            for text in path.read_text(encoding="utf-8").split("\nclass ")[1:]:
+                pattern = _PATTERN.search(text)
+                if pattern and (patterns or _UNHINTED not in text):
+                    found.update(_TYPE.findall(pattern[1]))
+    return found
+
+
+def is_plain(view: GraphView, *, patterns: bool) -> bool:
     """Whether no rule would be tried at any node: all are of ai.onnx, and of no type that a rule or a spec names."""
-    tried = WITH_PATTERNS if patterns else ALWAYS
+    tried = tried_types(patterns=patterns)
     return not any(
         normal_domain(domain) or op_type in tried or op_type.startswith(NPU_PREFIX)
         for scope in view.scopes

@@ -1,16 +1,19 @@
-"""Makes a rewritten model one that ATC's parser reads as it is meant."""
+"""Adapt a rewritten model to ATC's parser, and warn of the parts that ATC drops or does not read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from opforge.frontend.ir.graph import INITIALIZER, GraphView, Scope, normal_domain
+from opforge.codegen.printing import shown
+from opforge.frontend.ir.graph import INITIALIZER, INPUT, GraphView, Scope, normal_domain
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
+from opforge.frontend.state import State
 
 # Attributes of Constant beside `value`, with the element type that they imply.
 SPELLINGS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
@@ -58,21 +61,73 @@ def _is_outside(scope: Scope, name: str, constant: Mapping[int, set[str]]) -> bo
     return found is not None and name in constant[found[0].number]
 
 
-def make_safe(view: GraphView, value_names: FreshNames) -> None:
+def adapt(state: State) -> State:
+    """Write the model so that ATC reads it correctly."""
+    ours = make_safe(state.view, state.context.value_names)
+    return replace(state, ours=tuple(ours), warnings=(*state.warnings, *_warnings(state)))
+
+
+def _warnings(state: State) -> Iterator[str]:
+    for _, _, label in state.vanishing:
+        yield f"{label} depends on constants alone, ATC drops it and what it makes"
+    for name in _constant_outputs(state):
+        yield f"output {shown(name)} is a constant, ATC drops it"
+    for name in _shapeless(state.view):
+        yield f"input {shown(name)} has no shape, ATC takes it for a scalar; give it one"
+    for name, placement in zip(state.names, state.placements, strict=True):
+        if unread := _unread(placement.scope):
+            yield f"{shown(name)} lies in {unread}"
+
+
+def _constant_outputs(state: State) -> list[str]:
+    """Outputs of the model that are constants."""
+    main = state.context.view.main
+    folded = {entry.nodes[0] for entry in state.folded if entry.scope is main}
+    makers = ((value.name, main.makers.get(value.name, INPUT)) for value in state.model.graph.output)
+    return [
+        name
+        for name, maker in makers
+        if maker == INITIALIZER or maker in folded or (maker >= 0 and is_constant(main.node(maker)))
+    ]
+
+
+def _shapeless(view: GraphView) -> list[str]:
+    """Tensors that are inputs of the model and have no shape, as far as they have to be fed."""
+    fed = (value for value in view.model.graph.input if view.main.makers.get(value.name) == INPUT)
+    types = ((value.name, value.type) for value in fed)
+    return [name for name, t in types if t.HasField("tensor_type") and not t.tensor_type.HasField("shape")]
+
+
+def _unread(scope: Scope | None) -> str:
+    """The function or subgraph because of which ATC does not read a graph; "" if ATC reads it."""
+    while scope is not None:
+        if scope.parent is None and scope.function is not None:
+            return f"the local {scope.place}, which ATC does not expand; inline it first"
+        if scope.owner not in ("", "If"):
+            return f"a subgraph of {shown(scope.owner)}, and ATC reads those of 'If' only"
+        scope = scope.parent
+    return ""
+
+
+def make_safe(view: GraphView, value_names: FreshNames) -> list[NodeProto]:
     """Unique node names, no empty output names, no empty inputs at the end, constants with `value`, no idle imports.
 
     Args:
         view: The model; its scopes may have other nodes by now than the view has seen.
         value_names: Gives names to unnamed outputs.
+
+    Returns:
+        The nodes of the domain `opforge`.
     """
     inputs = {name for scope in view.scopes for name in scope.input_names}
     names = FreshNames(chain(inputs, (node.name for scope in view.scopes for node in scope.body.node)))
     used = set(inputs)
-    domains: set[str] = set()
+    # Nodes with a domain, which are few.
+    others: list[NodeProto] = []
     for scope in view.scopes:
         # Nodes of local functions are seen by nobody but runtimes, and get their names from them.
         if scope.function is not None:
-            domains.update(node.domain for node in scope.body.node)
+            others += [node for node in scope.body.node if node.domain]
             continue
         has_gaps, has_constants = scope.has_gaps, any(op_type == "Constant" for _, op_type in scope.keys)
         for node in scope.body.node:
@@ -80,12 +135,14 @@ def make_safe(view: GraphView, value_names: FreshNames) -> None:
             if not name or name in used:
                 node.name = name = names.fresh(name or node.op_type)
             used.add(name)
-            domains.add(node.domain)
+            if node.domain:
+                others.append(node)
             if has_gaps:
                 _close_gaps(node, value_names)
             if has_constants and is_constant(node):
                 _spell_as_tensor(node)
-    _drop_imports(view.model, set(map(normal_domain, domains)))
+    _drop_imports(view.model, {normal_domain(node.domain) for node in others})
+    return [node for node in others if node.domain == OPFORGE_DOMAIN]
 
 
 def _drop_imports(model: ModelProto, used: set[str]) -> None:

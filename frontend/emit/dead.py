@@ -1,16 +1,15 @@
-"""Finds the constants that nobody reads any more once some nodes are replaced."""
+"""Find the nodes and initializers that lose their last reader while nodes are being replaced."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from opforge.frontend.ir.constants import FOLDABLE
-from opforge.frontend.ir.graph import INITIALIZER, GraphView, Scope, normal_domain
+from opforge.frontend.ir.graph import INITIALIZER, GraphView, Scope
 
 
 @dataclass
-class DeadConstants:
+class Dead:
     """What may go, by scope number.
 
     Attributes:
@@ -23,7 +22,7 @@ class DeadConstants:
 
 
 class ReadCounts:
-    """How often values are read while nodes are being replaced; starts with what the view says."""
+    """Counts the reads of values while nodes are being replaced; starts with those of the view."""
 
     def __init__(self, view: GraphView) -> None:
         self._view = view
@@ -42,16 +41,22 @@ class ReadCounts:
             if by < 0:
                 self._dropped.append((owner, name))
 
-    def dead(
-        self, absorbed: Collection[tuple[int, int]] = (), replaced: Collection[tuple[int, int]] = ()
-    ) -> DeadConstants:
-        """Initializers and constant-making nodes that lost their last reader, and those that only these read.
+    def is_read(self, scope: Scope, names: Iterable[str]) -> bool:
+        """Whether one of these values, or a value that the model did not have before, may have a reader."""
+        return any(
+            name not in scope.makers
+            or self._counts.get((scope.number, name), self._view.count_uses(scope, name)) > 0
+            or self._view.leaves(scope, name)
+            for name in names
+        )
+
+    def dead(self, replaced: Collection[tuple[int, int]]) -> Dead:
+        """Initializers and nodes of one output that lost their last reader, and those that only these read.
 
         Args:
-            absorbed: (scope number, node number) of other nodes that may go too.
-            replaced: Nodes whose reads do not count any more.
+            replaced: (scope number, node number) of replaced nodes, whose reads are counted already.
         """
-        dead = DeadConstants()
+        dead = Dead()
         while self._dropped:
             scope, name = self._dropped.pop()
             if self._counts[scope.number, name] > 0 or self._view.leaves(scope, name) or name in scope.input_names:
@@ -59,14 +64,11 @@ class ReadCounts:
             maker = scope.makers[name]
             if maker == INITIALIZER:
                 dead.initializers.setdefault(scope.number, set()).add(name)
-            elif (
-                maker >= 0
-                and (scope.number, maker) not in replaced
-                and maker not in dead.nodes.setdefault(scope.number, set())
-            ):
-                node = scope.node(maker)
-                is_foldable = normal_domain(node.domain) == "" and node.op_type in FOLDABLE
-                if len(node.output) == 1 and (is_foldable or (scope.number, maker) in absorbed):
-                    dead.nodes[scope.number].add(maker)
-                    self.change(scope, node.input, -1)
+                continue
+            gone = dead.nodes.setdefault(scope.number, set())
+            is_done = maker < 0 or maker in gone or (scope.number, maker) in replaced
+            # The values that a subgraph reads from outside are not counted here.
+            if not is_done and maker not in scope.captures and len(scope.node(maker).output) == 1:
+                gone.add(maker)
+                self.change(scope, scope.node(maker).input, -1)
         return dead

@@ -1,4 +1,4 @@
-"""Computes the nodes that depend on constants alone, because ATC drops them: small ones here, others by onnx.
+"""Compute the nodes that depend on constants alone, because ATC drops them: small ones here, others by onnx.
 
 onnx's evaluator runs in a process of its own, within a budget of time, memory and bytes: a model may ask for anything.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,9 +17,11 @@ from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 from opforge.frontend.io.external import with_data
 from opforge.frontend.io.limits import LimitError, Limits, in_child
 from opforge.frontend.io.tensor_data import BITS, data_problem, element_count
-from opforge.frontend.ir.constants import NotConstant
-from opforge.frontend.ir.graph import FREE_INITIALIZERS_IR, Scope, normal_domain
-from opforge.frontend.rules.rule import Context
+from opforge.frontend.ir.graph import Scope, normal_domain
+from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.rules.context import Context
+from opforge.frontend.rules.rule import ExtraNodes, Replacement
+from opforge.frontend.state import State
 
 from .atc_compat import constant_only_nodes, is_constant
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
 
 Place = tuple[int, int]
+# The name of the rule in replacements.
+FOLD = "fold"
 # What one node may read, and all of them may make.
 _MAX_BYTES = 64 << 20
 _LIMITS = Limits(512 << 20, 30)
@@ -59,6 +63,19 @@ class Folding:
     rest: list[tuple[Scope, int]]
 
 
+def fold_constants(state: State) -> State:
+    """Replace the nodes that depend on constants alone, but those that a rule takes."""
+    view = state.context.view
+    taken = {(p.scope.number, number) for p in state.placements for number in (*p.nodes, *p.absorbed)}
+    folding = fold(state.context, taken)
+    folded = []
+    for (scope, number), tensors in folding.values.items():
+        nodes = [helper.make_node("Constant", [], [name], value=tensor) for name, tensor in tensors.items()]
+        folded.append(Replacement(FOLD, view.scopes[scope], (number,), (), ExtraNodes(before=tuple(nodes))))
+    vanishing = tuple((scope.number, number, scope.label(number)) for scope, number in folding.rest)
+    return replace(state, folded=tuple(folded), vanishing=vanishing)
+
+
 def fold(context: Context, skipped: Collection[Place]) -> Folding:
     """Compute the nodes of a model that depend on constants alone, but not `skipped` ones, which a rewrite takes."""
     found: dict[Place, dict[str, TensorProto]] = {}
@@ -70,11 +87,9 @@ def fold(context: Context, skipped: Collection[Place]) -> Folding:
         node = scope.node(number)
         try:
             value = context.constants.value(scope, node.output[0] if len(node.output) == 1 else "")
-        except NotConstant:
-            # Before IR 4 no graph can have the initializers that several outputs become.
-            is_spelled = len(node.output) == 1 or context.view.model.ir_version >= FREE_INITIALIZERS_IR
+        except Unmatched:
             is_trusted = scope.opsets.get("", 0) >= _OPSET and node.op_type in _TRUSTED
-            if is_spelled and normal_domain(node.domain) == "" and is_trusted:
+            if normal_domain(node.domain) == "" and is_trusted:
                 rest.append((scope, number))
             continue
         found[scope.number, number] = {node.output[0]: numpy_helper.from_array(value, node.output[0])}
@@ -140,13 +155,13 @@ class _Evaluator:
         opsets = [helper.make_opsetid("", scope.opsets[""])]
         results = self._evaluator(helper.make_model(graph, opset_imports=opsets)).run(None, inputs)
         if not all(isinstance(result, (np.ndarray, np.generic)) for result in results):
-            raise NotConstant("is a sequence")
+            raise Unmatched("is a sequence")
         return dict(zip(names, map(np.asarray, results), strict=True))
 
     def _value(self, scope: Scope, name: str) -> NDArray[np.generic]:
         found = scope.find(name)
         if found is None:
-            raise NotConstant("is absent")
+            raise Unmatched("is absent")
         owner, maker = found
         if (owner.number, name) in self._values:
             return self._values[owner.number, name]
@@ -157,5 +172,5 @@ class _Evaluator:
             return self._context.constants.value(owner, name)
         count, bits = element_count(tensor), BITS.get(tensor.data_type)
         if count is None or bits is None or count * bits > 8 * _MAX_BYTES or data_problem(tensor):
-            raise NotConstant("is too large")
+            raise Unmatched("is too large")
         return numpy_helper.to_array(with_data(tensor, self._context.folder))

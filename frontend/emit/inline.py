@@ -1,6 +1,8 @@
-"""Writes calls of local functions out: ATC does not expand them."""
+"""Write the calls of local functions out: ATC does not expand them."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import onnx.checker
 from onnx import ModelProto
@@ -12,6 +14,19 @@ from opforge.frontend.io.load import parse_model
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, expanded_nodes
+from opforge.frontend.rules.search import candidates
+from opforge.frontend.state import State
+
+
+def inline(state: State) -> State:
+    """Write out local functions, if a rule may match: their bodies have no types, which some conditions need."""
+    found = candidates(state.view, state.options) if state.model.functions else []
+    if not found:
+        return state
+    for scope, number in found:
+        # A node that is written out may no longer have the domain that the function should have imported.
+        state.view.require_import(scope, number)
+    return replace(state, model=without_functions(state.model) or state.model)
 
 
 def without_functions(model: ModelProto) -> ModelProto | None:

@@ -16,10 +16,12 @@ from opforge.frontend.ir.graph import GraphView, Scope, key_text, node_name, nor
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.value_types import ValueType, ValueTypes
 
 # ATC knows the standard operators of these versions; of newer ones a handful.
 ATC_OPSETS = range(8, 19)
+NEWEST = ATC_OPSETS.stop - 1
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,6 @@ _CHANGED: Mapping[str, tuple[int, ...]] = {"DFT": (20,), "GroupNormalization": (
 _RESIZE_ONLY = {"tf_half_pixel_for_nn": range(11, 13), "half_pixel_symmetric": range(19, 1000)}
 
 
-class _ProblemError(Exception):
-    """Why a node has no counterpart."""
-
-
 def current_opset(model: ModelProto) -> int | None:
     """The version of ai.onnx that a model imports."""
     return next((entry.version for entry in model.opset_import if normal_domain(entry.domain) == ""), None)
@@ -80,7 +78,7 @@ def opset_problem(view: GraphView, types: ValueTypes, target: int) -> str:
             copy.CopyFrom(node)
             try:
                 step.respell(scope, copy)
-            except _ProblemError as problem:
+            except Unmatched as problem:
                 name = shown(node_name(node))
                 return f"node {name} ({key_text(node)}) {problem}"
     return ""
@@ -142,7 +140,7 @@ class _Step:
         """Change a standard node in place; return the constants that it needs in front.
 
         Raises:
-            _ProblemError: It cannot be written in the other version.
+            Unmatched: It cannot be written in the other version.
         """
         old = _schema(node.op_type, self.current)
         if node.op_type == "Scatter" and self._rises_over(11):
@@ -152,11 +150,11 @@ class _Step:
             # What the model's own opset does not know is another tool's invention, which no version explains.
             return []
         if new is None or new.deprecated:
-            raise _ProblemError(f"does not exist in opset {self.target}")
+            raise Unmatched(f"does not exist in opset {self.target}")
         if len(node.input) < old.min_input or not node.output:
-            raise _ProblemError(f"has {len(node.input)} inputs and {len(node.output)} outputs, too few for any opset")
+            raise Unmatched(f"has {len(node.input)} inputs and {len(node.output)} outputs, too few for any opset")
         if any(self._crosses(version) for version in _CHANGED.get(node.op_type, ())):
-            raise _ProblemError(f"means something else in opset {self.target}")
+            raise Unmatched(f"means something else in opset {self.target}")
         if special := _SPECIAL.get(node.op_type):
             special(self, scope, node)
         made = self._moved(scope, node)
@@ -181,7 +179,7 @@ class _Step:
             if place.is_number:
                 known = self.types.of(scope, node.input[0])
                 if known.dtype not in ("float16", "float32", "float64"):
-                    raise _ProblemError(
+                    raise Unmatched(
                         f"has the attribute {shown(attribute.name)}, which becomes an input of the type of"
                         f" {shown(node.input[0])}, and that is {known}"
                     )
@@ -208,24 +206,24 @@ class _Step:
 
     def _require(self, node: NodeProto, old: OpSchema, new: OpSchema) -> None:
         if not new.min_input <= len(node.input) <= new.max_input:
-            raise _ProblemError(
+            raise Unmatched(
                 f"has {len(node.input)} inputs, opset {self.target} takes {new.min_input} to {new.max_input}"
             )
         given = {attribute.name for attribute in node.attribute}
         for name in given:
             if name not in new.attributes:
-                raise _ProblemError(f"has the attribute {shown(name)}, which opset {self.target} does not know")
+                raise Unmatched(f"has the attribute {shown(name)}, which opset {self.target} does not know")
         for name in set(old.attributes) & set(new.attributes) - given:
             if old.attributes[name].default_value != new.attributes[name].default_value:
-                raise _ProblemError(f"relies on the default of {shown(name)}, which is another in opset {self.target}")
+                raise Unmatched(f"relies on the default of {shown(name)}, which is another in opset {self.target}")
         if required := [n for n, attribute in new.attributes.items() if attribute.required and n not in given]:
-            raise _ProblemError(f"has no attribute {shown(required[0])}, which opset {self.target} needs")
+            raise Unmatched(f"has no attribute {shown(required[0])}, which opset {self.target} needs")
 
     def batch_normalization(self, scope: Scope, node: NodeProto) -> None:
         """Inference means the same everywhere; training got other outputs."""
         del scope
         if self._crosses(14) and len([name for name in node.output if name]) > 1:
-            raise _ProblemError(f"is in training mode, which means something else in opset {self.target}")
+            raise Unmatched(f"is in training mode, which means something else in opset {self.target}")
 
     def dropout(self, scope: Scope, node: NodeProto) -> None:
         """Without training mode the ratio has no effect."""
@@ -241,7 +239,7 @@ class _Step:
         given = int_attribute(node, "axis")
         axis = given if given is not None else 1 if self.current < 13 else -1
         if known.shape is None or axis % max(len(known.shape), 1) != len(known.shape) - 1:
-            raise _ProblemError(
+            raise Unmatched(
                 f"works along axis {axis} of {shown(node.input[0])}, which is {known};"
                 f" opset {self.target} means the same for the last axis only"
             )
@@ -254,7 +252,7 @@ class _Step:
             _set(node, "coordinate_transformation_mode", "output_half_pixel")
         elif self._crosses(16):
             if text_attribute(node, "coordinate_transformation_mode") != "output_half_pixel":
-                raise _ProblemError(f"shifts coordinates, which opset {self.target} does not know")
+                raise Unmatched(f"shifts coordinates, which opset {self.target} does not know")
             _remove(node, "coordinate_transformation_mode")
 
     def grid_sample(self, scope: Scope, node: NodeProto) -> None:
@@ -263,7 +261,7 @@ class _Step:
             return
         known: ValueType = self.types.of(scope, node.input[0])
         if known.shape is None or len(known.shape) != 4:
-            raise _ProblemError(f"samples {shown(node.input[0])}, which is {known}; opset {self.target} takes rank 4")
+            raise Unmatched(f"samples {shown(node.input[0])}, which is {known}; opset {self.target} takes rank 4")
         newer = {"bilinear": "linear", "bicubic": "cubic", "": "linear"}
         older = {"linear": "bilinear", "cubic": "bicubic", "": "bilinear"}
         mode = text_attribute(node, "mode")
@@ -274,7 +272,7 @@ class _Step:
         del scope
         mode = text_attribute(node, "coordinate_transformation_mode")
         if mode in _RESIZE_ONLY and self.target not in _RESIZE_ONLY[mode]:
-            raise _ProblemError(f"transforms coordinates by {shown(mode)}, unknown in opset {self.target}")
+            raise Unmatched(f"transforms coordinates by {shown(mode)}, unknown in opset {self.target}")
 
     def split(self, scope: Scope, node: NodeProto) -> None:
         """Equal parts have to be asked for since opset 18."""
@@ -287,7 +285,7 @@ class _Step:
         """Wrapping is new."""
         del scope
         if text_attribute(node, "mode") == "wrap" and self.target < 19:
-            raise _ProblemError(f"has the mode 'wrap', which opset {self.target} does not know")
+            raise Unmatched(f"has the mode 'wrap', which opset {self.target} does not know")
 
 
 _SPECIAL: Mapping[str, Callable[[_Step, Scope, NodeProto], None]] = {

@@ -1,8 +1,9 @@
-"""Writes sparse constants as dense ones: ATC drops those of a graph, and takes those of a node for empty ones."""
+"""Write sparse constants as dense ones: ATC drops those of a graph, and takes those of a node for empty ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,11 @@ from opforge.codegen.printing import first_line, shown
 from opforge.frontend.io.external import with_data
 from opforge.frontend.io.tensor_data import BITS, data_problem, element_count
 from opforge.frontend.ir.graph import GraphView, Scope
+from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.state import State
 
 _MAX_BYTES = 64 << 20
 _CONSTANTS = (("", "Constant"), ("ai.onnx", "Constant"))
-
-
-class _NotDense(Exception):  # noqa: N818  # an answer, not a failure
-    """Why a sparse constant stays."""
 
 
 def without_sparse(view: GraphView, folder: Path | None) -> tuple[ModelProto, dict[str, str]]:
@@ -31,11 +30,11 @@ def without_sparse(view: GraphView, folder: Path | None) -> tuple[ModelProto, di
     stays: dict[str, str] = {}
     room = _MAX_BYTES
 
-    def dense(sparse: SparseTensorProto, name: str) -> TensorProto | None:
+    def written(sparse: SparseTensorProto, name: str) -> TensorProto | None:
         nonlocal room
         try:
             tensor = _dense(sparse, name, folder, room)
-        except _NotDense as reason:
+        except Unmatched as reason:
             stays[name] = str(reason)
             return None
         room -= len(tensor.raw_data)
@@ -43,13 +42,20 @@ def without_sparse(view: GraphView, folder: Path | None) -> tuple[ModelProto, di
 
     for scope in view.over(model).scopes:
         for number, sparse in reversed(list(enumerate(_initializers(scope)))):
-            if tensor := dense(sparse, sparse.values.name):
+            if tensor := written(sparse, sparse.values.name):
                 scope.body.initializer.append(tensor)  # type: ignore[union-attr]  # functions have no initializers
                 del scope.body.sparse_initializer[number]  # type: ignore[union-attr]
         for node in _nodes(scope):
-            if tensor := dense(node.attribute[0].sparse_tensor, node.output[0]):
+            if tensor := written(node.attribute[0].sparse_tensor, node.output[0]):
                 node.attribute[0].CopyFrom(helper.make_attribute("value", tensor))
     return model, stays
+
+
+def dense(state: State) -> State:
+    """Make sparse constants dense, and warn of those that stay."""
+    model, stays = without_sparse(state.view, state.folder)
+    warnings = (f"sparse constant {shown(name)} stays, and ATC drops it: {reason}" for name, reason in stays.items())
+    return replace(state, model=model, warnings=(*state.warnings, *warnings))
 
 
 def sparse_constants(view: GraphView) -> Iterator[tuple[Scope, str]]:
@@ -77,20 +83,20 @@ def _dense(sparse: SparseTensorProto, name: str, folder: Path | None, room: int)
     if bits is None or count is None or count * bits > 8 * room:
         kind = TensorProto.DataType.Name(sparse.values.data_type) if bits else f"element type {sparse.values.data_type}"
         most = f"expected numbers, of at most {_MAX_BYTES >> 20} MB in all"
-        raise _NotDense(f"has {kind} with dims {shown(list(sparse.dims[:9]))}, {most}")
+        raise Unmatched(f"has {kind} with dims {shown(list(sparse.dims[:9]))}, {most}")
     for tensor in (sparse.values, sparse.indices):
         if problem := data_problem(tensor):
-            raise _NotDense(f"is malformed: {problem}")
+            raise Unmatched(f"is malformed: {problem}")
         if (element_count(tensor) or 0) > count * max(len(sparse.dims), 1):
-            raise _NotDense(f"is malformed: has more entries than its {count} elements")
+            raise Unmatched(f"is malformed: has more entries than its {count} elements")
     try:
         values, places = (numpy_helper.to_array(with_data(part, folder)) for part in (sparse.values, sparse.indices))
         # One number per entry that counts through all elements, or one per axis.
         flat = np.ravel_multi_index(tuple(places.T), tuple(sparse.dims)) if places.ndim == 2 else places
     except (ValueError, TypeError, UserError) as error:
-        raise _NotDense(f"is malformed: {first_line(error)}") from error
+        raise Unmatched(f"is malformed: {first_line(error)}") from error
     if flat.shape != values.shape or (flat.size and not 0 <= flat.min() <= flat.max() < count):
-        raise _NotDense(f"is malformed: has {shown(flat[:9].tolist())} as places of {count} elements")
+        raise Unmatched(f"is malformed: has {shown(flat[:9].tolist())} as places of {count} elements")
     array = np.zeros(count, values.dtype)
     array[flat] = values
     tensor = numpy_helper.from_array(array, name)

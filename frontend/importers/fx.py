@@ -19,11 +19,12 @@ from onnx import ModelProto, NodeProto, ValueInfoProto, helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.spec.model import OpSpec
+from opforge.frontend.conversion import Conversion, Unmapped
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.value_types import ELEMENT_TYPES, ValueType
-from opforge.frontend.pipeline import Conversion, Left, convert
+from opforge.frontend.pipeline import convert
 from opforge.frontend.rules.aten import ATEN_DOMAIN
 
 from .fx_patterns import is_pattern, pattern_nodes, writes
@@ -63,7 +64,7 @@ def from_fx(
     specs = project_specs() if specs is None else specs
     nodes = _nodes_of(graph_module)
     forms = torch_forms(specs)
-    left: list[Left] = []
+    left: list[Unmapped] = []
     known: list[tuple[Any, _Bound | None]] = []
     for node in nodes:
         if patterns and is_pattern(node):
@@ -73,7 +74,7 @@ def from_fx(
         op_type = forms[_key(node)][0].operator
         bound = _bind(node, forms[_key(node)], next(spec for spec in specs if spec.op_type == op_type))
         if isinstance(bound, str):
-            left.append(Left(node.name, op_type, bound))
+            left.append(Unmapped(node.name, op_type, bound))
         else:
             known.append((node, bound))
     tensors = _tensors(graph_module, nodes)
@@ -189,7 +190,7 @@ class _Importer:
     """Writes bound calls as ONNX nodes."""
 
     def __init__(self, calls: Sequence[tuple[Any, _Bound | None]], tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        self.left: list[Left] = []
+        self.left: list[Unmapped] = []
         self.inputs: dict[str, ValueInfoProto] = {}
         self.nodes: list[NodeProto] = []
         self.outputs: list[ValueInfoProto] = []
@@ -212,7 +213,7 @@ class _Importer:
     def _add_pattern(self, node: Any, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
         made = pattern_nodes(node, self._value, lambda read: _type_of(_traced(read)), tensors)
         if isinstance(made, str):
-            self.left.append(Left(node.name, "GroupedBiasAddGrad", made))
+            self.left.append(Unmapped(node.name, "GroupedBiasAddGrad", made))
             return
         made[-1].name = node.name
         self.nodes += made

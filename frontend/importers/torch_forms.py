@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.ir.attributes import AttrValue
+from opforge.frontend.ir.reason import Unmatched
 
 
 @dataclass(frozen=True)
@@ -96,15 +97,15 @@ def chosen_form(forms: Sequence[TorchForm], spec: OpSpec, count: int) -> TorchFo
     return next((form for form in forms if form.least_args(spec) <= count <= len(form.args)), None)
 
 
-class ScalarProblem(Exception):  # noqa: N818  # an answer, not a failure
-    """Why an argument is not what an attribute takes."""
+# Old name, for modules that are still being rewritten.
+ScalarProblem = Unmatched
 
 
 def scalar(value: object, attr_type: str) -> AttrValue:
     """A Python scalar as an attribute of ours.
 
     Raises:
-        ScalarProblem: It is of another kind; "got .., expected ..".
+        Unmatched: It is of another kind; "got .., expected ..".
     """
     if attr_type == "bool" and isinstance(value, int) and value in (0, 1):
         return bool(value)
@@ -114,4 +115,4 @@ def scalar(value: object, attr_type: str) -> AttrValue:
         return value
     if attr_type == "float" and isinstance(value, float):
         return value
-    raise ScalarProblem(f"got {value!r}, expected {attr_type}")
+    raise Unmatched(f"got {value!r}, expected {attr_type}")

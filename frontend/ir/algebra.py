@@ -12,8 +12,9 @@ from fractions import Fraction
 
 from onnx import NodeProto
 
-from .constants import Constants, NotConstant, int_attribute
+from .constants import Constants, int_attribute
 from .graph import Scope, normal_domain
+from .reason import Unmatched
 from .value_types import ValueTypes
 
 # Longer sums and deeper chains are a symbol of their own.
@@ -141,14 +142,14 @@ class Algebra:
         """One number, which may be an integer beside a float; 0 when there is none."""
         try:
             value = self._constants.value(scope, name)
-        except NotConstant:
+        except Unmatched:
             return 0.0
         return float(value.item()) if value.size == 1 and value.dtype.kind in "fi" else 0.0
 
     def _number(self, scope: Scope, name: str) -> float | None:
         try:
             value = self._constants.value(scope, name)
-        except NotConstant:
+        except Unmatched:
             return None
         return float(value.item()) if value.dtype.kind == "f" else None
 

@@ -8,6 +8,8 @@ from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import AttrSpec, OpSpec
 from opforge.codegen.spec.names import lower_camel
 
+from .reason import Unmatched
+
 AttrValue = int | float | bool | str
 
 # ONNX has no bool; bools are stored as integers.
@@ -17,10 +19,6 @@ ATTRIBUTE_TYPES: dict[str, AttributeProto.AttributeType] = {
     "float": AttributeProto.FLOAT,
     "string": AttributeProto.STRING,
 }
-
-
-class AttributeProblem(Exception):  # noqa: N818  # an answer, not a failure
-    """Why the attributes of a node are not those of the operator."""
 
 
 def default_attributes(spec: OpSpec) -> dict[str, AttrValue]:
@@ -40,7 +38,7 @@ def read_attributes(node: NodeProto, spec: OpSpec) -> dict[str, AttrValue]:
     An attribute without default that PyTorch's function does not have gets the value that it has for that function.
 
     Raises:
-        AttributeProblem: One is unknown, missing, given twice, or of another kind.
+        Unmatched: One is unknown, missing, given twice, or of another kind.
     """
     known = {
         spelling: attr for attr in spec.attrs for spelling in (attr.name, lower_camel(attr.name), attr.ir or attr.name)
@@ -50,31 +48,31 @@ def read_attributes(node: NodeProto, spec: OpSpec) -> dict[str, AttrValue]:
         attr = known.get(attribute.name)
         if attr is None:
             names = ", ".join(attr.name for attr in spec.attrs) or "none"
-            raise AttributeProblem(f"unknown attribute {shown(attribute.name)}; {spec.op_type} has {names}")
+            raise Unmatched(f"unknown attribute {shown(attribute.name)}; {spec.op_type} has {names}")
         if attr.name in values:
-            raise AttributeProblem(f"attribute {attr.name} is given twice")
+            raise Unmatched(f"attribute {attr.name} is given twice")
         values[attr.name] = _typed(attribute, attr)
     implied = {name: value for target in spec.torch.targets for name, value in target.attrs.items()}
     values = default_attributes(spec) | implied | values
     if missing := [attr.name for attr in spec.attrs if attr.name not in values]:
-        raise AttributeProblem(f"required attribute {', '.join(missing)} is missing")
+        raise Unmatched(f"required attribute {', '.join(missing)} is missing")
     return values
 
 
 def _typed(attribute: AttributeProto, attr: AttrSpec) -> AttrValue:
     if attribute.ref_attr_name:
-        raise AttributeProblem(f"attribute {attr.name} is a parameter of the function around it, expected a value")
+        raise Unmatched(f"attribute {attr.name} is a parameter of the function around it, expected a value")
     expected = ATTRIBUTE_TYPES[attr.type]
     if attribute.type != expected:
         got = AttributeProto.AttributeType.Name(attribute.type)
-        raise AttributeProblem(f"attribute {attr.name} has kind {got}, expected {_kind(expected)}")
+        raise Unmatched(f"attribute {attr.name} has kind {got}, expected {_kind(expected)}")
     try:
         value = attribute_value(attribute)
     except UnicodeDecodeError as error:
-        raise AttributeProblem(f"attribute {attr.name} is not UTF-8 text") from error
+        raise Unmatched(f"attribute {attr.name} is not UTF-8 text") from error
     if attr.type == "bool":
         if value not in (0, 1):
-            raise AttributeProblem(f"attribute {attr.name} is {value}, expected 0 or 1")
+            raise Unmatched(f"attribute {attr.name} is {value}, expected 0 or 1")
         return bool(value)
     return value
 

@@ -17,22 +17,17 @@ from opforge.frontend.io.external import is_external, with_data
 from opforge.frontend.io.tensor_data import data_problem, element_count
 
 from .graph import INPUT, Scope, normal_domain
+from .reason import Malformed, Unmatched
 from .value_types import DTYPE_WORDS, ValueTypes
 
 Constant = NDArray[np.generic]
+# Old name, for modules that are still being rewritten.
+NotConstant = Unmatched
 
 # Shapes, axes and group ends are small; nobody may make the evaluator build large arrays.
 _MAX_ELEMENTS = 1 << 16
 _MAX_BYTES = 32 << 20
 _MAX_CHAIN = 64
-
-
-class NotConstant(Exception):  # noqa: N818  # an answer, not a failure
-    """Why a value is no constant."""
-
-
-class MalformedConstant(NotConstant):
-    """Why a value that should be constant has no meaning at all."""
 
 
 class Constants:
@@ -46,77 +41,75 @@ class Constants:
     def __init__(self, types: ValueTypes, folder: Path | None = None) -> None:
         self._types = types
         self._folder = folder
-        self._known: dict[tuple[int, str], Constant | NotConstant] = {}
+        self._known: dict[tuple[int, str], Constant | Unmatched] = {}
         self._held = 0
 
     def value(self, scope: Scope, name: str, depth: int = 0) -> Constant:
         """The value of a name that `scope` can see.
 
         Raises:
-            NotConstant: It depends on an input, is too large, or is made by a node that is not evaluated;
-                MalformedConstant when it depends on a tensor whose type, dims and data contradict each other.
+            Unmatched: It depends on an input, is too large, or is made by a node that is not evaluated;
+                Malformed when it depends on a tensor whose type, dims and data contradict each other.
         """
         found = scope.find(name) if name else None
         if found is None:
-            raise NotConstant("is absent")
+            raise Unmatched("is absent")
         owner, maker = found
         key = owner.number, name
         if key not in self._known:
             try:
                 self._known[key] = self._evaluate(owner, maker, name, depth)
-            except NotConstant as reason:
+            except Unmatched as reason:
                 self._known[key] = reason.with_traceback(None)
         known = self._known[key]
-        if isinstance(known, NotConstant):
+        if isinstance(known, Unmatched):
             # One answer is given many times; each time Python would add to the traceback that it carries.
             raise known.with_traceback(None)
         return known
 
     def _evaluate(self, scope: Scope, maker: int, name: str, depth: int) -> Constant:
         if depth > _MAX_CHAIN:
-            raise NotConstant(f"is computed by more than {_MAX_CHAIN} nodes")
+            raise Unmatched(f"is computed by more than {_MAX_CHAIN} nodes")
         if maker < 0:
             tensor = scope.initializer(name)
             if tensor is None:
-                raise NotConstant(
-                    "is an input" if maker == INPUT else "is an input, which has a value unless it is fed"
-                )
+                raise Unmatched("is an input" if maker == INPUT else "is an input, which has a value unless it is fed")
             return self._tensor(tensor)
         node = scope.node(maker)
         rule = _EVALUATORS.get(node.op_type) if normal_domain(node.domain) == "" else None
         if rule is None or len(node.output) != 1:
-            raise NotConstant(f"is computed by {node.op_type} at run time")
+            raise Unmatched(f"is computed by {node.op_type} at run time")
         try:
             value = rule(self, scope, node, depth + 1)
         except (ValueError, IndexError, TypeError, OverflowError) as error:
-            raise NotConstant(f"comes from a malformed {node.op_type}: {first_line(error)}") from error
+            raise Unmatched(f"comes from a malformed {node.op_type}: {first_line(error)}") from error
         if value.size > _MAX_ELEMENTS:
-            raise NotConstant(f"has {value.size} elements, more than {_MAX_ELEMENTS}")
+            raise Unmatched(f"has {value.size} elements, more than {_MAX_ELEMENTS}")
         self._held += value.nbytes
         if self._held > _MAX_BYTES:
-            raise NotConstant(f"is one of too many constants, which have more than {_MAX_BYTES >> 20} MB in all")
+            raise Unmatched(f"is one of too many constants, which have more than {_MAX_BYTES >> 20} MB in all")
         return value
 
     def _tensor(self, tensor: TensorProto) -> Constant:
         if problem := data_problem(tensor):
-            raise MalformedConstant(f"is a malformed tensor: {problem}")
+            raise Malformed(f"is a malformed tensor: {problem}")
         count = element_count(tensor)
         if count is None or count > _MAX_ELEMENTS:
-            raise NotConstant(f"has dims {shown(list(tensor.dims[:9]))}, expected at most {_MAX_ELEMENTS} elements")
+            raise Unmatched(f"has dims {shown(list(tensor.dims[:9]))}, expected at most {_MAX_ELEMENTS} elements")
         if tensor.data_type == TensorProto.STRING:
-            raise NotConstant("has strings")
+            raise Unmatched("has strings")
         try:
             if is_external(tensor) and self._folder is None:
-                raise NotConstant("is external data of a model without a folder")
+                raise Unmatched("is external data of a model without a folder")
             return numpy_helper.to_array(with_data(tensor, self._folder))
         except (ValueError, TypeError, UserError) as error:
-            raise MalformedConstant(f"is a malformed tensor: {first_line(error)}") from error
+            raise Malformed(f"is a malformed tensor: {first_line(error)}") from error
 
     def constant_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
         """`Constant` in all its spellings."""
         del scope, depth
         if len(node.attribute) != 1 or node.attribute[0].ref_attr_name:
-            raise NotConstant("is a Constant without exactly one value")
+            raise Unmatched("is a Constant without exactly one value")
         attribute = node.attribute[0]
         match attribute.name:
             case "value":
@@ -129,7 +122,7 @@ class Constants:
                 return np.array(attribute.f, np.float32)
             case "value_floats":
                 return np.array(attribute.floats, np.float32)
-        raise NotConstant(f"is a Constant of kind {attribute.name}")
+        raise Unmatched(f"is a Constant of kind {attribute.name}")
 
     def shape_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
         """`Shape` of a value whose dims are known, with `start` and `end`."""
@@ -138,7 +131,7 @@ class Constants:
         start, end = int_attribute(node, "start") or 0, int_attribute(node, "end")
         dims = None if shape is None else shape[start:end]
         if dims is None or None in dims:
-            raise NotConstant("is the shape of a value whose dims are not known")
+            raise Unmatched("is the shape of a value whose dims are not known")
         return np.array(dims, np.int64)
 
     def size_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
@@ -153,14 +146,14 @@ class Constants:
         """`Cast` between the types that shapes and scalars have."""
         word = DTYPE_WORDS.get(int_attribute(node, "to") or 0)
         if word not in {"int32", "int64", "float32", "bool"}:
-            raise NotConstant(f"is a Cast to {word}")
+            raise Unmatched(f"is a Cast to {word}")
         return self.value(scope, node.input[0], depth).astype(word)
 
     def gather(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
         """`Gather`."""
         data, indices = (self.value(scope, name, depth) for name in node.input)
         if data.size and indices.size > _MAX_ELEMENTS // data.size:
-            raise NotConstant("is a Gather of too many elements")
+            raise Unmatched("is a Gather of too many elements")
         return np.take(data, indices.astype(np.int64), axis=int_attribute(node, "axis") or 0)
 
     def slice(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
@@ -171,7 +164,7 @@ class Constants:
             for position, name in enumerate(("starts", "ends", "axes", "steps"), start=1)
         )
         if starts is None or ends is None:
-            raise NotConstant("is a Slice without limits")
+            raise Unmatched("is a Slice without limits")
         index = [slice(None)] * data.ndim
         for n, axis in enumerate(range(len(starts)) if axes is None else axes):
             step = 1 if steps is None else steps[n]
@@ -189,7 +182,7 @@ class Constants:
         """`Unsqueeze` with axes as attribute (to opset 12) or input."""
         axes = self.numbers(scope, node, "axes", 1, depth)
         if axes is None or len(axes) > 8:
-            raise NotConstant("is an Unsqueeze without axes")
+            raise Unmatched("is an Unsqueeze without axes")
         return np.expand_dims(self.value(scope, node.input[0], depth), tuple(axes))
 
     def reshape(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
@@ -197,7 +190,7 @@ class Constants:
         dims = self.numbers(scope, node, "shape", 1, depth)
         data = self.value(scope, node.input[0], depth)
         if dims is None or len(dims) > 8:
-            raise NotConstant("is a Reshape without a shape")
+            raise Unmatched("is a Reshape without a shape")
         if not int_attribute(node, "allowzero"):
             dims = [data.shape[axis] if dim == 0 else dim for axis, dim in enumerate(dims)]
         return data.reshape(dims)
@@ -211,7 +204,7 @@ class Constants:
         """`ConstantOfShape` of few elements."""
         dims = self.numbers(scope, node, "input", 0, depth)
         if dims is None or min(dims, default=0) < 0 or prod(dims) > _MAX_ELEMENTS:
-            raise NotConstant(f"is a ConstantOfShape of {shown(dims)}")
+            raise Unmatched(f"is a ConstantOfShape of {shown(dims)}")
         fill = [self._tensor(a.t) for a in node.attribute if a.name == "value"] or [np.zeros(1, np.float32)]
         return np.full(dims, fill[0].reshape(-1)[0], fill[0].dtype)
 
@@ -220,10 +213,10 @@ class Constants:
         values = [self.value(scope, name, depth).reshape(()) for name in node.input]
         start, limit, step = (value.item() for value in values)
         if not step or not np.isfinite([start, limit, step]).all():
-            raise NotConstant(f"is a Range from {start} to {limit} by {step}")
+            raise Unmatched(f"is a Range from {start} to {limit} by {step}")
         count = max(ceil((limit - start) / step), 0)
         if count > _MAX_ELEMENTS:
-            raise NotConstant(f"is a Range of {count} elements, more than {_MAX_ELEMENTS}")
+            raise Unmatched(f"is a Range of {count} elements, more than {_MAX_ELEMENTS}")
         return np.add(values[0], np.multiply(np.arange(count).astype(values[0].dtype), values[2]))
 
     def expand(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
@@ -245,7 +238,7 @@ class Constants:
         """Arithmetic of two small values of one type; integers wrap around as at run time."""
         first, second = (self.value(scope, name, depth) for name in node.input)
         if first.dtype != second.dtype:
-            raise NotConstant(f"is a {node.op_type} of {first.dtype} and {second.dtype}")
+            raise Unmatched(f"is a {node.op_type} of {first.dtype} and {second.dtype}")
         _small(first.shape, second.shape)
         with np.errstate(all="ignore"):
             return np.asarray(_ARITHMETIC[node.op_type](first, second))
@@ -261,7 +254,7 @@ class Constants:
         """Integers that were an attribute in old opsets and are an input in newer ones; None when absent.
 
         Raises:
-            NotConstant: The input is there but computed at run time.
+            Unmatched: The input is there but computed at run time.
         """
         for attribute in node.attribute:
             if attribute.name == name and attribute.type == AttributeProto.INTS:
@@ -270,7 +263,7 @@ class Constants:
             return None
         value = self.value(scope, node.input[position], depth)
         if value.ndim > 1 or value.dtype.kind not in "iu":
-            raise NotConstant(f"has {value.ndim} dims of {value.dtype}, expected a list of integers")
+            raise Unmatched(f"has {value.ndim} dims of {value.dtype}, expected a list of integers")
         return [int(number) for number in value.reshape(-1)]
 
 
@@ -294,11 +287,11 @@ def _small(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape to which shapes are broadcast.
 
     Raises:
-        NotConstant: It has too many elements.
+        Unmatched: It has too many elements.
     """
     shape = np.broadcast_shapes(*shapes)
     if prod(shape) > _MAX_ELEMENTS:
-        raise NotConstant(f"has {prod(shape)} elements, more than {_MAX_ELEMENTS}")
+        raise Unmatched(f"has {prod(shape)} elements, more than {_MAX_ELEMENTS}")
     return shape
 
 
@@ -307,7 +300,7 @@ def _divide(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     if first.dtype.kind not in "iu":
         return np.asarray(np.divide(first, second))
     if not second.all():
-        raise NotConstant("divides an integer by 0")
+        raise Unmatched("divides an integer by 0")
     return np.asarray(np.where((first < 0) ^ (second < 0), -(abs(first) // abs(second)), abs(first) // abs(second)))
 
 

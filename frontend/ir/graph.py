@@ -234,6 +234,11 @@ class GraphView:
             view.scopes.append(other)
         return view
 
+    def after_change(self) -> GraphView:
+        """An index in which the graphs of the changed model are found; its node numbers may be those before."""
+        has_subgraphs = any(scope.captures for scope in self.scopes)
+        return GraphView(self.model, self._where) if has_subgraphs else self
+
     def bodies(self, model: ModelProto) -> list[GraphProto | FunctionProto]:
         """The graphs and functions of a model that has the same nodes, by scope number."""
         found: list[GraphProto | FunctionProto] = []

@@ -18,10 +18,11 @@ from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import Call, ShapeRefusal, infer
 from opforge.frontend.io.external import is_external
 
-from .attributes import AttributeProblem, AttrValue, read_attributes
+from .attributes import AttrValue, read_attributes
 from .constants import int_attribute
 from .graph import GraphView, Scope
 from .op_names import onnx_keys
+from .reason import Unmatched
 from .value_types import DTYPE_WORDS, ValueType
 
 Shape = tuple[int | None, ...]
@@ -38,7 +39,7 @@ _SAME = (
 _ARITHMETIC = ("Add", "Div", "Mul", "Sub")
 
 
-class NearTypes:
+class ShapeCache:
     """Types of the values of one graph, found in the order of its nodes as far as somebody asks.
 
     Args:
@@ -76,8 +77,8 @@ class NearTypes:
         self._stated = {value.name for value in (*values, *scope.body.value_info)}
 
     def of(self, name: str) -> ValueType:
-        """The type of a value that a node of the graph makes, as far as it is plain."""
-        first, end = self._next, max(self._next, self._scope.makers[name] + 1)
+        """The type of a value that a node of the graph makes, as far as it is plain; unknown for any other name."""
+        first, end = self._next, max(self._next, self._scope.makers.get(name, -1) + 1)
         self._next = end
         scope, types = self._scope, self._types
         for number, rule, names in zip(range(first, end), self._rules[first:end], scope.inputs[first:end], strict=True):
@@ -111,7 +112,7 @@ class _Ours:
             return None
         try:
             attrs = read_attributes(scope.node(number), self._spec)
-        except AttributeProblem:
+        except Unmatched:
             return None
         key = (tuple(inputs), tuple(attrs.items()))
         if key not in self._known:

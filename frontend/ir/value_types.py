@@ -24,7 +24,7 @@ from opforge.frontend.io.tensor_data import data_problem
 from .graph import GraphView, Scope, normal_domain
 
 if TYPE_CHECKING:
-    from .shape_cache import NearTypes
+    from .shape_cache import ShapeCache
 
 # Initializers above this stand in the model that shape inference sees by type only; none of them is a shape or axis.
 _INFERENCE_BYTES = 4096
@@ -110,7 +110,7 @@ class ValueTypes:
     def __init__(self, view: GraphView, specs: Sequence[OpSpec] = ()) -> None:
         self._view = view
         self._specs = specs
-        self._near: dict[int, NearTypes] = {}
+        self._caches: dict[int, ShapeCache] = {}
         self.inference_error = ""
 
     def over(self, view: GraphView) -> ValueTypes:
@@ -130,7 +130,7 @@ class ValueTypes:
         known = self._declared_type(owner, name)
         if known.complete or maker < 0:
             return known
-        near = known.or_else(self._near_types(owner).of(name))
+        near = known.or_else(self._shape_cache(owner).of(name))
         return near if near.complete else known.or_else(self._inferred.type_of(owner, name))
 
     def symbols(self, scope: Scope, name: str) -> tuple[str, ...]:
@@ -158,13 +158,13 @@ class ValueTypes:
         tensors = (attribute.t for attribute in owner.node(maker).attribute if attribute.HasField("t"))
         return next(filter(None, map(data_problem, tensors)), "")
 
-    def _near_types(self, scope: Scope) -> NearTypes:
-        if scope.number not in self._near:
-            from .shape_cache import NearTypes
+    def _shape_cache(self, scope: Scope) -> ShapeCache:
+        if scope.number not in self._caches:
+            from .shape_cache import ShapeCache
 
             declared = partial(self._declared_type, scope)
-            self._near[scope.number] = NearTypes(self._view, scope, self._specs, declared)
-        return self._near[scope.number]
+            self._caches[scope.number] = ShapeCache(self._view, scope, self._specs, declared)
+        return self._caches[scope.number]
 
     def _declared_type(self, scope: Scope, name: str) -> ValueType:
         tensor = scope.initializer(name)

@@ -15,8 +15,8 @@ from opforge.codegen.printing import escaped, shown
 from .summary import summary
 
 if TYPE_CHECKING:
+    from opforge.frontend.conversion import Conversion
     from opforge.frontend.io.arrays import Array
-    from opforge.frontend.pipeline import Conversion
     from opforge.frontend.run.step_time import StepTime
     from opforge.frontend.run.verify import Comparison
 

@@ -13,17 +13,17 @@ from onnx import ModelProto
 
 from opforge.codegen.page import render_page
 from opforge.codegen.printing import path_text, shown
+from opforge.frontend.conversion import Conversion, Mapped
 from opforge.frontend.emit.opset import current_opset
 from opforge.frontend.io.load import SourceModel
 from opforge.frontend.ir.graph import GraphView, normal_domain
 from opforge.frontend.ir.op_names import onnx_keys
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.value_types import ValueTypes
-from opforge.frontend.pipeline import Conversion, Mapped
 from opforge.frontend.run.verify import Comparison
 
 from .pictures import Painter, Picture, plain
-from .rewrite_diff import Neighbourhood, neighbourhoods
+from .rewrite_diff import RewrittenPlace, rewritten_places
 
 # What a page holds of a huge model; --json has everything.
 _ROWS, _PICTURES = 1000, 100
@@ -182,7 +182,7 @@ def _types(view: GraphView) -> Counter[str]:
 
 
 def _forms(view: GraphView, conversion: Conversion) -> list[_Form]:
-    places = neighbourhoods(view, conversion, _PICTURES)
+    places = rewritten_places(view, conversion, _PICTURES)
     if not places:
         return []
     specs = project_specs()
@@ -197,7 +197,7 @@ def _forms(view: GraphView, conversion: Conversion) -> list[_Form]:
     return list(forms.values())
 
 
-def _what(place: Neighbourhood) -> str:
+def _what(place: RewrittenPlace) -> str:
     words = [
         f"{entry.op}, recognised by {entry.rule}" if isinstance(entry, Mapped) else f"{entry.key}, lowered"
         for entry in place.entries
@@ -205,7 +205,7 @@ def _what(place: Neighbourhood) -> str:
     return "; ".join(plain(word, 120) for word in dict.fromkeys(words))
 
 
-def _names(place: Neighbourhood) -> str:
+def _names(place: RewrittenPlace) -> str:
     names = list(dict.fromkeys(plain(entry.node, 120) for entry in place.entries))
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 

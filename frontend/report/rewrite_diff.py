@@ -9,9 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from opforge.frontend.conversion import Conversion, Lowered, Mapped
 from opforge.frontend.ir.graph import GraphView, Scope, node_name, normal_domain
-from opforge.frontend.pipeline import Conversion, Mapped
-from opforge.frontend.training.lowering import Lowered
 
 # Nodes of one side that are looked at; nobody reads a picture of more.
 _MOST_NODES = 40
@@ -35,7 +34,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Neighbourhood:
+class RewrittenPlace:
     """One rewritten place.
 
     Attributes:
@@ -49,7 +48,7 @@ class Neighbourhood:
     after: Side
 
 
-def neighbourhoods(source: GraphView, conversion: Conversion, most: int) -> list[Neighbourhood]:
+def rewritten_places(source: GraphView, conversion: Conversion, most: int) -> list[RewrittenPlace]:
     """The places of the first `most` entries of a conversion, nodes of ours first."""
     result = GraphView(conversion.model)
     mapped, lowered = conversion.mapped[:most], conversion.lowered[: max(most - len(conversion.mapped), 0)]
@@ -70,7 +69,7 @@ def neighbourhoods(source: GraphView, conversion: Conversion, most: int) -> list
         before, after = _grown(Side(source, first, ()), Side(result, second, ()), gone, come)
         key = (first.number, before.nodes) if before.nodes else (-1 - second.number, after.nodes)
         places.setdefault(key, ([], before, after))[0].append(start)
-    return [Neighbourhood(tuple(entries), before, after) for entries, before, after in places.values()]
+    return [RewrittenPlace(tuple(entries), before, after) for entries, before, after in places.values()]
 
 
 def is_constant(scope: Scope, number: int) -> bool:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from onnx import NodeProto
 
 from opforge.codegen.printing import shown
-from opforge.frontend.importers.torch_forms import ScalarProblem, TorchForm, chosen_form, scalar
+from opforge.frontend.importers.torch_forms import ScalarProblem, TorchForm, chosen_form, scalar, torch_forms
 from opforge.frontend.ir.attributes import AttrValue
 from opforge.frontend.ir.constants import NotConstant, text_attribute
 from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.value_types import ValueType
 
-from .rule import Around, Context, Match, Refusal, Rule
+from .rule import Around, Context, Match, Refusal, Rule, Specs
 
 ATEN_DOMAIN = "org.pytorch.aten"
 _ATEN = "ATen"
@@ -36,6 +36,11 @@ class MapTorch(Rule):
         (first, *_) = forms
         self.name = first.label
         self.operator = first.operator
+
+    @classmethod
+    def instances(cls, specs: Specs) -> Iterable[Rule]:
+        """One rule for each function."""
+        return [cls(forms) for forms in torch_forms(specs.values()).values()]
 
     @property
     def pattern(self) -> tuple[tuple[str, str], ...]:

@@ -1,14 +1,18 @@
-"""1:1 mappings: nodes that are ours by name, in the spellings of `keys`."""
+"""Map nodes that have a name of one of our operators."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.ir.attributes import AttributeProblem, read_attributes
+from opforge.frontend.ir.attributes import read_attributes
 from opforge.frontend.ir.graph import Scope
-from opforge.frontend.ir.op_names import OnnxKey, version_problem
+from opforge.frontend.ir.op_names import OnnxKey, source_keys, version_problem
+from opforge.frontend.ir.reason import Reason
 
-from .rule import Context, Match, Refusal, Rule
+from .context import Context, Specs
+from .rule import Match, Rule
 
 
 class MapByName(Rule):
@@ -24,33 +28,35 @@ class MapByName(Rule):
         self.operator = spec.op_type
         self._key = key
 
+    @classmethod
+    def instances(cls, specs: Specs) -> Iterable[Rule]:
+        """One rule for each name of an operator."""
+        return [cls(spec, key) for spec in specs.values() for key in source_keys(spec)]
+
     @property
     def pattern(self) -> tuple[tuple[str, str], ...]:
         """The one spelling."""
         return ((self._key.domain, self._key.op_type),)
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal:
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason:
         """Match the exact version, the arity and the attributes; the operator's own rules are checked by the caller."""
         node = scope.node(number)
         spec = context.specs[self.operator]
         if problem := version_problem(self._key, scope.opsets):
-            return Refusal(problem)
+            return Reason(problem)
         for kind, given, declared in (("inputs", node.input, spec.inputs), ("outputs", node.output, spec.outputs)):
             if len(given) > len(declared):
                 names = ", ".join(tensor.name for tensor in declared)
-                return Refusal(f"has {len(given)} {kind}, expected at most {len(declared)}: {names}")
+                return Reason(f"has {len(given)} {kind}, expected at most {len(declared)}: {names}")
         if not any(node.output):
-            return Refusal("has no output")
-        try:
-            attrs = read_attributes(node, spec)
-        except AttributeProblem as problem:
-            return Refusal(str(problem))
+            return Reason("has no output")
+        attrs = read_attributes(node, spec)
         values = dict(zip((tensor.name for tensor in spec.inputs), node.input, strict=False))
         values |= dict(zip((tensor.name for tensor in spec.outputs), node.output, strict=False))
         missing = [tensor.name for tensor in spec.inputs if not tensor.optional and not values.get(tensor.name)]
         if missing:
             names = ", ".join(missing)
-            return Refusal(f"required input {names} is absent; got {_inputs(values)} [{_required_label(spec)}]")
+            return Reason(f"required input {names} is absent; got {_inputs(values)} [{_required_label(spec)}]")
         return Match((number,), {name: value for name, value in values.items() if value}, attrs)
 
 

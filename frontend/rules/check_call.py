@@ -1,4 +1,4 @@
-"""Holds a call of ours against the rules of its operator, as far as the model says what goes in."""
+"""Check a call of one of our operators against its spec, as far as the model declares its inputs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from opforge.codegen.expr.evaluate import Environment, evaluate
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import Call, Violation, check, infer
-from opforge.frontend.emit.emitter import Placement
-from opforge.frontend.ir.constants import MalformedConstant, NotConstant
 from opforge.frontend.ir.graph import Scope
+from opforge.frontend.ir.reason import Malformed, Reason, Unmatched
 
-from .rule import Context, Judgement, Match, OperatorCall, Refusal
+from .context import Context, Judgement
+from .rule import Match, OperatorCall, Placement
 from .value_rules import ROW_RANGES
 
 
-def place(context: Context, scope: Scope, match: Match, call: OperatorCall) -> Placement | Refusal:
-    """Check a call; what is not known breaks nothing, it is checked again when the operator runs."""
+def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, rule: str) -> Placement | Reason:
+    """Check a call; unknown facts break no constraint, they are checked again when the operator runs."""
     spec = call.spec
     names = dict(zip((tensor.name for tensor in spec.inputs), call.inputs, strict=True))
     names |= dict(zip((tensor.name for tensor in spec.outputs), call.outputs, strict=True))
     for parameter, value in names.items():
         if problem := context.types.problem(scope, value):
-            return Refusal(f"{spec.op_type}: {parameter}: {problem}")
+            return Reason(f"{spec.op_type}: {parameter}: {problem}")
     types = {
         parameter: call.around.types.get(value) or context.types.of(scope, value)
         for parameter, value in names.items()
@@ -37,25 +37,27 @@ def place(context: Context, scope: Scope, match: Match, call: OperatorCall) -> P
     for tensor in spec.host_lists:
         if tensor.name not in shapes:
             continue
-        found = _host_list(context, scope, call, names[tensor.name])
-        if isinstance(found, NotConstant):
-            value = f"{shown(names[tensor.name])} {found}"
-            return Refusal(
+        try:
+            lists[tensor.name] = _host_list(context, scope, call, names[tensor.name])
+        except Unmatched as reason:
+            value = f"{shown(names[tensor.name])} {reason}"
+            return Reason(
                 f"{spec.op_type}: {tensor.name}: CANN takes this list on the host, so it must be constant; {value}"
             )
-        lists[tensor.name] = found
     inputs = [tensor.name for tensor in spec.inputs if tensor.name in shapes]
     known = Call({name: shapes[name] for name in inputs}, {name: dtypes[name] for name in inputs}, call.attrs, lists)
     judged = _judged(context, spec, Call(shapes, dtypes, call.attrs, lists), known)
     if isinstance(judged, Violation):
-        return Refusal(judged.message)
+        return Reason(judged.message)
     if problem := _value_problem(context, scope, call, known):
-        return Refusal(problem)
+        return Reason(problem)
     case, output_types = judged
     return Placement(
+        rule=rule,
         scope=scope,
         nodes=match.nodes,
         absorbed=match.absorbed,
+        around=call.around,
         call=call,
         case=case,
         input_dtypes={name: word for name in inputs if (word := dtypes[name]) is not None},
@@ -73,13 +75,10 @@ def _judged(context: Context, spec: OpSpec, call: Call, inputs: Call) -> Judgeme
     return context.judged[key]
 
 
-def _host_list(context: Context, scope: Scope, call: OperatorCall, name: str) -> list[int] | NotConstant:
+def _host_list(context: Context, scope: Scope, call: OperatorCall, name: str) -> list[int]:
     if name in call.around.constants:
         return list(call.around.constants[name])
-    try:
-        return [int(value) for value in np.ravel(context.constants.value(scope, name))]
-    except NotConstant as reason:
-        return reason
+    return [int(value) for value in np.ravel(context.constants.value(scope, name))]
 
 
 def case_of(spec: OpSpec, call: Call) -> str:
@@ -96,9 +95,9 @@ def _value_problem(context: Context, scope: Scope, call: OperatorCall, known: Ca
     position = [tensor.name for tensor in call.spec.inputs].index(parameter)
     try:
         values = context.constants.value(scope, call.inputs[position])
-    except MalformedConstant as reason:
+    except Malformed as reason:
         return f"{call.spec.op_type}: {parameter}: {shown(call.inputs[position])} {reason}"
-    except NotConstant:
+    except Unmatched:
         return ""
     shape = known.shapes[ranges.rows_of]
     problem = ranges.problem(np.ravel(values).tolist(), shape[0] if shape else None, call.attrs)

@@ -1,76 +1,57 @@
-"""The form of a rewrite: one class per rewrite with `pattern`, `check` and `rewrite`; a failed match says why."""
+"""Define the form of a rewrite rule: a pattern, a check that matches or gives a reason, and a rewrite."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
 
-from onnx import NodeProto
+from onnx import NodeProto, ValueInfoProto
 
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.semantics import TensorType, Violation
-from opforge.frontend.ir.algebra import Algebra
+from opforge.codegen.spec.semantics import TensorType
 from opforge.frontend.ir.attributes import AttrValue, default_attributes
-from opforge.frontend.ir.constants import Constants
-from opforge.frontend.ir.graph import GraphView, Scope
-from opforge.frontend.ir.names import FreshNames
-from opforge.frontend.ir.value_types import ValueType, ValueTypes
+from opforge.frontend.ir.graph import Scope
+from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.value_types import ValueType
 
-# A constraint that a call breaks, or its case and the types of its outputs by parameter name.
-Judgement = Violation | tuple[str, Mapping[str, TensorType]]
+from .context import Context, Specs
 
-
-class Context:
-    """What a rule may ask about the model; nothing here changes it.
-
-    Attributes:
-        view: The index of the model.
-        types: Types of its values.
-        constants: Values that never change.
-        specs: Operators by op type.
-        judged: Calls of ours that were held against their rules before.
-        folder: Folder of the model, for external data; None when it is not known.
-    """
-
-    def __init__(
-        self, view: GraphView, specs: Mapping[str, OpSpec], folder: Path | None, types: ValueTypes | None = None
-    ) -> None:
-        self.view = view
-        self.specs = specs
-        self.folder = folder
-        self.judged: dict[Hashable, Judgement] = {}
-        self.types = types or ValueTypes(view, list(specs.values()))
-        self.constants = Constants(self.types, folder)
-
-    @cached_property
-    def algebra(self) -> Algebra:
-        """Its arithmetic."""
-        return Algebra(self.types, self.constants)
-
-    @cached_property
-    def value_names(self) -> FreshNames:
-        """Names for new values."""
-        return FreshNames(name for scope in self.view.scopes for name in scope.makers)
+__all__ = [
+    "Around",
+    "Context",
+    "ExtraNodes",
+    "Match",
+    "NoMatchError",
+    "OperatorCall",
+    "Placement",
+    "Reason",
+    "Refusal",
+    "Replacement",
+    "Rule",
+    "Specs",
+]
 
 
 @dataclass(frozen=True)
-class Around:
-    """Standard nodes that fit a node of ours into the graph.
+class ExtraNodes:
+    """Standard nodes that replace nodes of the model, alone or around an operator of ours.
 
     Attributes:
-        before: They make inputs of ours that the model does not have.
-        after: They make what the replaced nodes made from outputs of ours.
+        before: They make inputs of ours that the model does not have; all nodes if there is no operator of ours.
+        after: They make the outputs of the replaced nodes from outputs of ours.
         types: Types of the new values, where known.
         constants: Values of those that are lists on the host.
+        flag: Graph output that says whether an input was overwritten; "" for none.
+        updates: Graph outputs that replace the flag: the new contents of the overwritten inputs.
     """
 
     before: tuple[NodeProto, ...] = ()
     after: tuple[NodeProto, ...] = ()
     types: Mapping[str, ValueType] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    flag: str = ""
+    updates: tuple[ValueInfoProto, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +70,7 @@ class OperatorCall:
     inputs: tuple[str, ...]
     attrs: Mapping[str, AttrValue]
     outputs: tuple[str, ...]
-    around: Around = field(default_factory=Around)
+    around: ExtraNodes = field(default_factory=ExtraNodes)
 
 
 @dataclass(frozen=True)
@@ -97,29 +78,54 @@ class Match:
     """Nodes of one scope that a rule recognised.
 
     Attributes:
-        nodes: Their numbers; the new node takes the place and the name of the last one.
+        nodes: Their numbers; the new nodes take the place of the last one, and one of ours takes its name.
         values: Value names by parameter name of the operator, inputs and outputs; absent ones are missing.
         attrs: Attributes by name; missing ones have their defaults.
-        absorbed: Numbers of further nodes, which go unless somebody else reads what they make.
+        absorbed: Numbers of further nodes that the pattern covers; each goes unless another node reads its outputs.
         around: Standard nodes that go with the new node.
     """
 
     nodes: tuple[int, ...]
-    values: Mapping[str, str]
+    values: Mapping[str, str] = field(default_factory=dict)
     attrs: Mapping[str, AttrValue] = field(default_factory=dict)
     absorbed: tuple[int, ...] = ()
-    around: Around = field(default_factory=Around)
+    around: ExtraNodes = field(default_factory=ExtraNodes)
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """Why a rule leaves a node: the condition that does not hold, with the values seen."""
+class Replacement:
+    """Nodes of a scope and the standard nodes that replace them.
 
-    reason: str
+    Attributes:
+        rule: Name of the rule.
+        scope: Graph of the replaced nodes.
+        nodes: Numbers of the replaced nodes; the new ones take the place of the last.
+        absorbed: Numbers of further nodes that the pattern covers.
+        around: The new standard nodes.
+    """
+
+    rule: str
+    scope: Scope
+    nodes: tuple[int, ...]
+    absorbed: tuple[int, ...]
+    around: ExtraNodes
 
 
-class NoMatchError(Exception):
-    """Raised inside a rule that reads many nodes: which condition does not hold."""
+@dataclass(frozen=True)
+class Placement(Replacement):
+    """A replacement with one operator of ours.
+
+    Attributes:
+        call: The operator.
+        case: Name of the spec's case that the call falls into.
+        input_dtypes: Element types of the inputs by parameter name, where known.
+        output_types: Inferred types of the outputs by parameter name.
+    """
+
+    call: OperatorCall
+    case: str
+    input_dtypes: Mapping[str, str]
+    output_types: Mapping[str, TensorType]
 
 
 class Rule(ABC):
@@ -127,16 +133,23 @@ class Rule(ABC):
 
     Attributes:
         name: Name in reports.
-        operator: op type of the operator it leads to.
-        group: Option without which it does nothing, because it changes numerics or generality, or its form is common
+        operator: op type of the operator it leads to; "" if it leads to standard nodes alone.
+        group: Option without which it does nothing, because it changes numerics or generality, or its pattern is common
             elsewhere: "patterns", "lower_training"; "" for one that always applies.
-        is_hinted: Whether a report mentions unasked what the option would rewrite; not where finding out is dear.
+        is_hinted: Whether a report mentions unasked what the option would rewrite; not where finding out is slow.
+        priority: Rules with lower numbers are tried first at the same node.
     """
 
     name: str
-    operator: str
+    operator: str = ""
     group: str = ""
     is_hinted: bool = True
+    priority: int = 0
+
+    @classmethod
+    def instances(cls, specs: Specs) -> Iterable[Rule]:
+        """The rules of this class for a set of operators."""
+        return [cls()] if cls.operator in specs else []
 
     @property
     @abstractmethod
@@ -144,11 +157,17 @@ class Rule(ABC):
         """(domain, op type) of the nodes at which the rule is tried; "" is ai.onnx."""
 
     @abstractmethod
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal | None:
-        """Decide about one node with such a key; None when it is so far from the form that nobody could mean it."""
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
+        """Decide about one node with such a key; None if nobody would expect a match.
 
-    def rewrite(self, context: Context, match: Match) -> OperatorCall:
-        """The operator that replaces a match."""
+        Raises:
+            Unmatched: As a reason that is returned.
+        """
+
+    def rewrite(self, context: Context, match: Match) -> OperatorCall | ExtraNodes:
+        """The operator, or the standard nodes alone, that replace a match."""
+        if not self.operator:
+            return match.around
         spec = context.specs[self.operator]
         return OperatorCall(
             spec=spec,
@@ -157,3 +176,9 @@ class Rule(ABC):
             outputs=tuple(match.values.get(tensor.name, "") for tensor in spec.outputs),
             around=match.around,
         )
+
+
+# Old names, for modules that are still being rewritten.
+Around = ExtraNodes
+Refusal = Reason
+NoMatchError = Unmatched

@@ -26,6 +26,7 @@ class FuseSortedGroups(Rule):
     name = "FuseSortedGroups"
     operator = "GroupedBiasAddGrad"
     group = "patterns"
+    priority = -1
     pattern = (("", "ScatterND"), ("", "ScatterElements"))
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal | None:

@@ -22,16 +22,17 @@ from opforge.frontend.emit.sparse import without_sparse
 from opforge.frontend.io.arrays import Array, check_inputs, input_types
 from opforge.frontend.io.external import is_external, tensors_of, with_data
 from opforge.frontend.io.progress import progress
-from opforge.frontend.ir.attributes import AttributeProblem, AttrValue, read_attributes
+from opforge.frontend.ir.attributes import AttrValue, read_attributes
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, OnnxKey, source_keys
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, expanded_nodes
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.rules.check_call import case_of
-from opforge.frontend.training.reference_ops import source_operators
 
 from .evaluator import MODEL_ERRORS, evaluator, failure_text, follow, node_label
 from .ort_offload import LargeNodes
+from .reference_ops import reference_operators
 
 if TYPE_CHECKING:
     from opforge.twin import Result
@@ -172,7 +173,7 @@ def run_model(
         # A function that the model itself defines under such a name decides what its nodes compute.
         if key.domain == OPFORGE_DOMAIN or (key.domain, key.op_type) not in view.functions
     ]
-    foreign = [known for known in source_operators(view) if (known.op_domain, known.__name__) not in view.functions]
+    foreign = [known for known in reference_operators(view) if (known.op_domain, known.__name__) not in view.functions]
     dense, stays = without_sparse(view, folder)
     for name, reason in stays.items():
         raise UserError(f"model: cannot be executed: the sparse constant {shown(name)} {reason}")
@@ -298,5 +299,5 @@ def _attributes(node: NodeProto, spec: OpSpec, linked: Mapping[str, Any]) -> dic
         plain.attribute.append(passed)
     try:
         return read_attributes(plain, spec)
-    except AttributeProblem as problem:
+    except Unmatched as problem:
         raise UserError(f"{node_label(node)}: {problem}") from problem

@@ -16,6 +16,7 @@ from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import path_text, shown
+from opforge.frontend.conversion import Conversion, Mapped
 from opforge.frontend.emit.opset import current_opset, write_opset
 from opforge.frontend.io.arrays import InputType, input_types
 from opforge.frontend.io.limits import LimitError, in_child, limits_for
@@ -24,7 +25,6 @@ from opforge.frontend.ir.graph import GraphView, Scope
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.value_types import ValueTypes
-from opforge.frontend.pipeline import Conversion, Mapped
 
 from .execute import run_model
 
@@ -278,7 +278,7 @@ def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]
             if name in arrays:
                 first = arrays.get(origins.get("grad_y", ""))
                 shape = types.of(scopes[entry.node], entry.inputs[0] or "").shape if first is None else first.shape
-                arrays[name] = _meant(entry, parameter, arrays[name], shape, generator)
+                arrays[name] = _valid_values(entry, parameter, arrays[name], shape, generator)
     return arrays
 
 
@@ -298,7 +298,7 @@ def _plain(name: str, kind: InputType, shape: tuple[int, ...], generator: np.ran
     return numbers.astype(dtype)
 
 
-def _meant(
+def _valid_values(
     entry: Mapped,
     parameter: str,
     array: Array,

@@ -19,12 +19,13 @@ from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.io.external import with_data
 from opforge.frontend.io.tensor_data import data_problem
-from opforge.frontend.ir.attributes import AttributeProblem, read_attributes
-from opforge.frontend.ir.constants import Constant, Constants, NotConstant
+from opforge.frontend.ir.attributes import read_attributes
+from opforge.frontend.ir.constants import Constant, Constants
 from opforge.frontend.ir.graph import INITIALIZER, INPUT, GraphView, Scope, normal_domain
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import onnx_keys
 from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.value_types import ValueType, ValueTypes
 
 from .air_operators import SPELLINGS, Attributes, Facts, Spelled
@@ -44,12 +45,8 @@ def air_model(model: ModelProto, folder: Path | None = None, where: object = "mo
     """
     try:
         return _Writer(model, folder).write()
-    except _NotWritten as reason:
+    except Unmatched as reason:
         raise UserError(f"{where}: cannot be written as .air: {reason}") from reason
-
-
-class _NotWritten(Exception):  # noqa: N818  # an answer, not a failure
-    """What a model has that GE IR files are not written with."""
 
 
 class _Writer:
@@ -79,7 +76,7 @@ class _Writer:
 
     def write(self) -> bytes:
         if len([scope for scope in self._view.scopes if scope.function is None]) > 1:
-            raise _NotWritten("the model has subgraphs, expected none; write it as .onnx")
+            raise Unmatched("the model has subgraphs, expected none; write it as .onnx")
         for index, value in enumerate(self._inputs()):
             self._data(value, index)
         for number, node in enumerate(self._main.body.node):
@@ -95,7 +92,7 @@ class _Writer:
 
     def _descriptor(self, known: ValueType, what: str, port: str) -> Any:
         if known.dtype is None or known.dtype not in PROTO_TYPES:
-            raise _NotWritten(f"{what} has {known}, expected one of {', '.join(PROTO_TYPES)}; declare its type")
+            raise Unmatched(f"{what} has {known}, expected one of {', '.join(PROTO_TYPES)}; declare its type")
         # An unknown rank is a single -2, an unknown dim -1.
         dims = [-2] if known.shape is None else [-1 if dim is None else dim for dim in known.shape]
         return message(
@@ -122,8 +119,8 @@ class _Writer:
                 value: NDArray[np.generic] = self._lists[name]
             else:
                 value = self._tensor(tensor) if tensor is not None else self._constants.value(self._main, name)
-        except (NotConstant, ValueError, TypeError, UserError) as reason:
-            raise _NotWritten(f"constant {shown(name)}: {reason}; write the model as .onnx") from reason
+        except (Unmatched, ValueError, TypeError, UserError) as reason:
+            raise Unmatched(f"constant {shown(name)}: {reason}; write the model as .onnx") from reason
         known = ValueType(value.dtype.name, value.shape)
         node = self._names.fresh(name)
         descriptor = self._descriptor(known, name, "y")
@@ -147,7 +144,7 @@ class _Writer:
             return
         spelled = self._spelled(node) if not key[0] else None
         if spelled is None:
-            raise _NotWritten(f"{self._main.label(number)} has no counterpart in the table; write the model as .onnx")
+            raise Unmatched(f"{self._main.label(number)} has no counterpart in the table; write the model as .onnx")
         sources = [(port, self._listed(node, port, source)) for port, source in spelled.inputs]
         self._call(node, spelled.om_type, sources, spelled.outputs, spelled.attrs)
 
@@ -164,7 +161,7 @@ class _Writer:
         )
         try:
             return spelling(facts)
-        except (NotConstant, KeyError):
+        except (Unmatched, KeyError):
             return None
 
     def _listed(self, node: NodeProto, port: str, source: str | NDArray[np.int64]) -> str:
@@ -178,8 +175,8 @@ class _Writer:
     def _ours(self, node: NodeProto, spec: OpSpec) -> None:
         try:
             given = read_attributes(node, spec)
-        except AttributeProblem as problem:
-            raise _NotWritten(f"node {shown(node.name)} ({node.op_type}): {problem}") from problem
+        except Unmatched as problem:
+            raise Unmatched(f"node {shown(node.name)} ({node.op_type}): {problem}") from problem
         kinds = {"int": "i", "float": "f", "bool": "b", "string": "s"}
         attrs = {attr.ir or attr.name: (kinds[attr.type], given[attr.name]) for attr in spec.attrs}
         given_inputs = [*node.input, *[""] * (len(spec.inputs) - len(node.input))]

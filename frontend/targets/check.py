@@ -20,8 +20,9 @@ from opforge.frontend.ir.graph import INITIALIZER, INPUT, GraphView, Scope, key_
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_keys, suggestion
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.value_types import DTYPE_WORDS
-from opforge.frontend.pipeline import FORMULAS, Search
-from opforge.frontend.rules.rule import Context
+from opforge.frontend.rules.context import Context
+from opforge.frontend.rules.discovery import rules
+from opforge.frontend.rules.search import Search
 from opforge.package.doctor.cann_environment import CUSTOM_PATH, OPP_PATH, Surroundings, is_visible
 
 from .atc_types import is_registered
@@ -74,7 +75,7 @@ def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Fin
     search.run()
     # A model in which nothing is rewritten comes out of a conversion as it is.
     is_rewritten = bool(search.placements)
-    reasons = {(scope.number, number): reason for scope, number, reason in search.refusals}
+    reasons = {(scope.number, number): reason for scope, number, _, reason in search.refusals}
     findings = [*_imports(view, is_rewritten), *_ends(view), *_names(view), *_joined_names(view)]
     findings += _sparse(view, set(stays) if is_rewritten else None)
     for scope in view.scopes:
@@ -223,7 +224,7 @@ def _node(
         spelled = f"{key[0] or 'ai.onnx'}::{version}::{key[1]}"
         hint = suggestion(*key, context.specs.values())
         cause = f"no parser for {spelled} is known" + (f", and it is left alone: {left}" if left and not hint else "")
-        is_formula = key in FORMULAS and scope.parent is None
+        is_formula = scope.parent is None and any(not r.operator and key in r.pattern for r in rules(context.specs))
         fix = "try opforge convert --lower-training" if is_formula else "express it in operators that ATC has"
         yield Finding(name, "E13010", cause, hint or fix)
         return
@@ -260,7 +261,7 @@ def _ours(context: Context) -> dict[tuple[str, str], str]:
 
 def _operators(search: Search, ours: Mapping[tuple[str, str], str]) -> Iterator[Finding]:
     """Nodes of ours that break a rule of their operator, and nodes that could be ours."""
-    for scope, number, reason in search.refusals:
+    for scope, number, _, reason in search.refusals:
         node = scope.node(number)
         if (normal_domain(node.domain), node.op_type) in ours and is_read_by_atc(scope):
             yield Finding(_name(node, number), "E13010", reason, "correct the node; the operator does not take it")

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 
 import numpy as np
 
 from opforge.codegen.printing import shown
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.value_types import ELEMENT_TYPES
+from opforge.frontend.rules.node_builder import REPAIR, NodeBuilder, Value, whole
 
-from .lowering import MICROSOFT, REPAIR, Key, Lowering, NotLowered, Site, Value, whole
+from .formula import formula
 
 
-def _fused_matmul(site: Site, a: Value, b: Value) -> Value:
-    product = site.op("MatMul", _turned(site, a, "A"), _turned(site, b, "B"))
-    alpha = site.attribute("alpha", 1.0)
+@formula("FusedMatMul")
+def _fused_matmul(builder: NodeBuilder, a: Value, b: Value) -> Value:
+    product = builder.op("MatMul", _turned(builder, a, "A"), _turned(builder, b, "B"))
+    alpha = builder.attribute("alpha", 1.0)
     return product if alpha == 1.0 else product * alpha
 
 
-def _turned(site: Site, value: Value, side: str) -> Value:
+def _turned(builder: NodeBuilder, value: Value, side: str) -> Value:
     """An operand: `transBatch` moves its first axis behind the batch, `trans` then swaps the last two."""
-    is_batch, is_turned = site.attribute(f"transBatch{side}", 0), site.attribute(f"trans{side}", 0)
+    is_batch, is_turned = builder.attribute(f"transBatch{side}", 0), builder.attribute(f"trans{side}", 0)
     if not is_batch and not is_turned:
         return value
     rank = value.rank
@@ -33,48 +35,53 @@ def _turned(site: Site, value: Value, side: str) -> Value:
     return value.transpose(*batch, *((columns, rows) if is_turned else (rows, columns)))
 
 
-def _scale(site: Site, x: Value, scale: Value) -> Value:
+@formula("Scale")
+def _scale(builder: NodeBuilder, x: Value, scale: Value) -> Value:
     """One number, which may be of another type than what it scales."""
-    if site.is_known(scale):
-        factor = site.number(float(site.known(scale).item()))
+    if builder.is_known(scale):
+        factor = builder.number(float(builder.known(scale).item()))
     else:
-        factor = site.op("Cast", scale.reshape(), to=ELEMENT_TYPES[site.dtype])
-    return x / factor if site.attribute("scale_down", 0) else x * factor
+        factor = builder.op("Cast", scale.reshape(), to=ELEMENT_TYPES[builder.dtype])
+    return x / factor if builder.attribute("scale_down", 0) else x * factor
 
 
-def _gather_grad(site: Site, shape: Value, indices: Value, dy: Value) -> Value:
+@formula("GatherGrad")
+def _gather_grad(builder: NodeBuilder, shape: Value, indices: Value, dy: Value) -> Value:
     """Add up along one axis; all axes of the indices become that one."""
-    dims = site.sizes(shape)
-    axis = site.attribute("axis", 0) % max(len(dims), 1)
+    dims = builder.sizes(shape)
+    axis = builder.attribute("axis", 0) % max(len(dims), 1)
     sizes = whole(indices.dims)
     flat = [*dims[:axis], None if sizes is None else prod(sizes), *dims[axis + 1 :]]
     column = [*[1] * axis, flat[axis], *[1] * (len(dims) - axis - 1)]
     added = dy.reshape(*flat)
     full = whole(flat)
     if full is None:
-        spread = site.op("Expand", indices.reshape(*column), site.op("Shape", added))
-    elif site.is_known(indices):
-        spread = site.array(np.broadcast_to(site.known(indices).reshape(whole(column)), full))
+        spread = builder.op("Expand", indices.reshape(*column), builder.op("Shape", added))
+    elif builder.is_known(indices):
+        spread = builder.array(np.broadcast_to(builder.known(indices).reshape(whole(column)), full))
     else:
-        spread = site.op("Expand", indices.reshape(*column), site.ints(full))
-    zeros = site.zeros(dims, shape, indices)
-    return site.op("ScatterElements", zeros, spread, added, axis=axis, reduction="add")
+        spread = builder.op("Expand", indices.reshape(*column), builder.ints(full))
+    zeros = builder.zeros(dims, shape, indices)
+    return builder.op("ScatterElements", zeros, spread, added, axis=axis, reduction="add")
 
 
-def _gather_elements_grad(site: Site, dy: Value, shape: Value, indices: Value) -> Value:
-    zeros = site.zeros(site.sizes(shape), shape, indices)
-    return site.op("ScatterElements", zeros, indices, dy, axis=site.attribute("axis", 0), reduction="add")
+@formula("GatherElementsGrad")
+def _gather_elements_grad(builder: NodeBuilder, dy: Value, shape: Value, indices: Value) -> Value:
+    zeros = builder.zeros(builder.sizes(shape), shape, indices)
+    return builder.op("ScatterElements", zeros, indices, dy, axis=builder.attribute("axis", 0), reduction="add")
 
 
-def _gather_nd_grad(site: Site, shape: Value, indices: Value, dy: Value) -> Value:
-    if batch := site.attribute("batch_dims", 0):
-        raise NotLowered(f"has batch_dims {batch}, expected 0")
-    zeros = site.zeros(site.sizes(shape), shape, indices)
-    return site.op("ScatterND", zeros, indices, dy, reduction="add")
+@formula("GatherNDGrad")
+def _gather_nd_grad(builder: NodeBuilder, shape: Value, indices: Value, dy: Value) -> Value:
+    if batch := builder.attribute("batch_dims", 0):
+        raise Unmatched(f"has batch_dims {batch}, expected 0")
+    zeros = builder.zeros(builder.sizes(shape), shape, indices)
+    return builder.op("ScatterND", zeros, indices, dy, reduction="add")
 
 
+@formula("SliceGrad")
 def _slice_grad(
-    site: Site,
+    builder: NodeBuilder,
     dy: Value,
     shape: Value,
     starts: Value,
@@ -83,16 +90,16 @@ def _slice_grad(
     steps: Value | None = None,
 ) -> Value:
     """Put the slice back onto zeros, one axis after the other."""
-    dims = site.sizes(shape)
-    first, last = site.known(starts).tolist(), site.known(ends).tolist()
-    places = site.known(axes).tolist() if axes else list(range(len(first)))
-    widths = site.known(steps).tolist() if steps else [1] * len(first)
+    dims = builder.sizes(shape)
+    first, last = builder.known(starts).tolist(), builder.known(ends).tolist()
+    places = builder.known(axes).tolist() if axes else list(range(len(first)))
+    widths = builder.known(steps).tolist() if steps else [1] * len(first)
     part = list(dims)
     taken = {}
     for begin, end, place, width in zip(first, last, places, widths, strict=True):
         axis = place % len(dims)
         if (size := dims[axis]) is None:
-            raise NotLowered(f"needs a known dim {axis}; {shown(shape.name)} is {dims}; {REPAIR}")
+            raise Unmatched(f"needs a known dim {axis}; {shown(shape.name)} is {dims}; {REPAIR}")
         taken[axis] = range(size)[slice(begin, end, width)]
         # A stop before the first element is written as a very small end, which Python reads the same way.
         part[axis] = len(taken[axis])
@@ -103,57 +110,48 @@ def _slice_grad(
         if picked.step == 1 and part[axis]:
             pads = np.zeros((2, len(dims)), np.int64)
             pads[:, axis] = picked.start, dims[axis] - picked.stop
-            result = site.op("Pad", result, site.ints(pads.reshape(-1)))
+            result = builder.op("Pad", result, builder.ints(pads.reshape(-1)))
         elif (sizes := whole(part)) is None:
-            raise NotLowered(f"needs a known shape to skip elements; {shown(shape.name)} is {dims}; {REPAIR}")
+            raise Unmatched(f"needs a known shape to skip elements; {shown(shape.name)} is {dims}; {REPAIR}")
         else:
             column = [1] * len(dims)
             column[axis] = part[axis]
-            rows = site.array(np.broadcast_to(np.array(picked, np.int64).reshape(column), sizes))
-            result = site.op("ScatterElements", site.numbers(np.zeros(grown)), rows, result, axis=axis)
+            rows = builder.array(np.broadcast_to(np.array(picked, np.int64).reshape(column), sizes))
+            result = builder.op("ScatterElements", builder.numbers(np.zeros(grown)), rows, result, axis=axis)
         part = grown
     return result
 
 
-def _concat_training(site: Site, *parts: Value) -> list[Value]:
+@formula("ConcatTraining")
+def _concat_training(builder: NodeBuilder, *parts: Value) -> list[Value]:
     """Their concatenation, and how long each is."""
-    axis = site.attribute("axis", 0)
-    joined = site.op("Concat", *parts, axis=axis)
-    if len(site.node.output) < 2 or not site.node.output[1]:
+    axis = builder.attribute("axis", 0)
+    joined = builder.op("Concat", *parts, axis=axis)
+    if len(builder.node.output) < 2 or not builder.node.output[1]:
         return [joined]
-    return [joined, site.ints(part.dim(axis) for part in parts)]
+    return [joined, builder.ints(part.dim(axis) for part in parts)]
 
 
-def _split_training(site: Site, x: Value, sizes: Value) -> list[Value]:
-    return site.ops("Split", len(site.node.output), x, sizes, axis=site.attribute("axis", 0))
+@formula("SplitTraining")
+def _split_training(builder: NodeBuilder, x: Value, sizes: Value) -> list[Value]:
+    return builder.ops("Split", len(builder.node.output), x, sizes, axis=builder.attribute("axis", 0))
 
 
-def _reduce_sum_training(site: Site, x: Value, axes: Value) -> Value:
-    options = {name: site.attribute(name, default) for name, default in (("keepdims", 1), ("noop_with_empty_axes", 0))}
-    return site.op("ReduceSum", x, axes, **options)
+@formula("ReduceSumTraining")
+def _reduce_sum_training(builder: NodeBuilder, x: Value, axes: Value) -> Value:
+    options = {
+        name: builder.attribute(name, default) for name, default in (("keepdims", 1), ("noop_with_empty_axes", 0))
+    }
+    return builder.op("ReduceSum", x, axes, **options)
 
 
-def _trilu(site: Site, x: Value, k: Value | None = None) -> Value:
-    return site.op("Trilu", x, k, upper=site.attribute("upper", 1))
+@formula("Trilu")
+def _trilu(builder: NodeBuilder, x: Value, k: Value | None = None) -> Value:
+    return builder.op("Trilu", x, k, upper=builder.attribute("upper", 1))
 
 
-def _pass_through(site: Site, *values: Value) -> list[Value]:
-    if len(values) < len(site.node.output):
-        raise NotLowered(f"has fewer inputs than outputs, such as {shown(site.node.output[-1])}")
+@formula("PassThrough")
+def _pass_through(builder: NodeBuilder, *values: Value) -> list[Value]:
+    if len(values) < len(builder.node.output):
+        raise Unmatched(f"has fewer inputs than outputs, such as {shown(builder.node.output[-1])}")
     return list(values)
-
-
-_FORMULAS: Mapping[str, Lowering] = {
-    "ConcatTraining": _concat_training,
-    "FusedMatMul": _fused_matmul,
-    "GatherElementsGrad": _gather_elements_grad,
-    "GatherGrad": _gather_grad,
-    "GatherNDGrad": _gather_nd_grad,
-    "PassThrough": _pass_through,
-    "ReduceSumTraining": _reduce_sum_training,
-    "Scale": _scale,
-    "SliceGrad": _slice_grad,
-    "SplitTraining": _split_training,
-    "Trilu": _trilu,
-}
-MOVES: Mapping[Key, Lowering] = {(MICROSOFT, name): formula for name, formula in _FORMULAS.items()}

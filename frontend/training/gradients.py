@@ -11,10 +11,10 @@ from opforge.codegen.printing import shown
 from opforge.frontend.ir.constants import text_attribute
 from opforge.frontend.ir.graph import Scope, normal_domain
 from opforge.frontend.ir.onnx_nodes import constant, with_axes
+from opforge.frontend.ir.reason import Reason
 from opforge.frontend.ir.value_types import ELEMENT_TYPES, ValueType
-from opforge.frontend.rules.rule import Around, Context, Match, Refusal, Rule
-
-from .lowering import REPAIR
+from opforge.frontend.rules.node_builder import REPAIR
+from opforge.frontend.rules.rule import Context, ExtraNodes, Match, Rule
 
 _TO_BCT, _TO_TBC, _KERNEL = [1, 2, 0], [2, 0, 1], [2, 1, 0]
 
@@ -30,28 +30,28 @@ class LowerBatchNormalizationGrad(Rule):
     group = "lower_training"
     pattern = (("com.microsoft", "BatchNormalizationGrad"),)
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal:
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason:
         """Match a float32 gradient whose rank and channels are known."""
         node = scope.node(number)
         if len(node.input) != 5 or not all(node.input) or not node.output or not node.output[0]:
-            return Refusal(
+            return Reason(
                 f"has {len(node.input)} inputs, expected dY, X, scale, saved_mean, saved_inv_std, and an output dX"
             )
         dy, x, scale, mean, invstd = node.input
         known = context.types.of(scope, x)
         if known.shape is None or len(known.shape) < 2 or not known.shape[1]:
-            return Refusal(f"needs an input of known rank and channels; {shown(x)} is {known}; {REPAIR}")
+            return Reason(f"needs an input of known rank and channels; {shown(x)} is {known}; {REPAIR}")
         if known.dtype != "float32":
-            return Refusal(f"needs float32; {shown(x)} is {known}")
+            return Reason(f"needs float32; {shown(x)} is {known}")
         opset = scope.opsets.get("")
         if opset is None:
-            return Refusal("the model does not import ai.onnx, which the sums need")
+            return Reason("the model does not import ai.onnx, which the sums need")
         fresh = context.value_names.fresh
         dims_known = [dim for dim in known.shape if dim is not None]
         count = fresh("count")
         count_of = prod(dims_known) // known.shape[1]
         if count_of >= 1 << 31:
-            return Refusal(f"counts {count_of} elements of a channel, expected a number that fits int32")
+            return Reason(f"counts {count_of} elements of a channel, expected a number that fits int32")
         counted = [constant(count, np.array([count_of], np.int32))]
         if len(dims_known) < len(known.shape):
             size, channels, quotient = (fresh(word) for word in ("size", "channels", "quotient"))
@@ -89,7 +89,7 @@ class LowerBatchNormalizationGrad(Rule):
                 "counter": count,
                 "grad_input": node.output[0],
             },
-            around=Around(
+            around=ExtraNodes(
                 tuple(before),
                 tuple(after),
                 {sum_dy: vector, dot: vector, count: ValueType("int32", (1,)), dy: known},
@@ -105,29 +105,29 @@ class LowerConvGrad(Rule):
     group = "lower_training"
     pattern = (("com.microsoft", "ConvGrad"),)
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match one axis, equal pads, stride 1, dilation 1, one group, and all transposes."""
         node = scope.node(number)
         if len(node.input) != 3 or not 1 <= len(node.output) <= 3:
-            return Refusal(f"has {len(node.input)} inputs and {len(node.output)} outputs, expected dY, X, W")
+            return Reason(f"has {len(node.input)} inputs and {len(node.output)} outputs, expected dY, X, W")
         lists = {attribute.name: list(attribute.ints) for attribute in node.attribute if attribute.ints}
         kernel = lists.get("kernel_shape")
         if kernel is None or len(kernel) != 1:
-            return Refusal(f"kernel_shape is {kernel}, expected one axis")
+            return Reason(f"kernel_shape is {kernel}, expected one axis")
         # The standard forbids pads beside it, and onnxruntime's gradient reads them all the same.
         if (auto := text_attribute(node, "auto_pad")) not in ("", "NOTSET"):
-            return Refusal(f"has auto_pad {shown(auto)}, expected NOTSET")
+            return Reason(f"has auto_pad {shown(auto)}, expected NOTSET")
         group = next((attribute.i for attribute in node.attribute if attribute.name == "group"), 1)
         pads, strides, dilations = lists.get("pads", [0, 0]), lists.get("strides", [1]), lists.get("dilations", [1])
         if len(pads) != 2 or pads[0] != pads[1] or strides != [1] or dilations != [1] or group != 1:
             found = f"pads {pads}, strides {strides}, dilations {dilations}, group {group}"
-            return Refusal(f"has {found}, expected equal pads, stride 1, dilation 1, one group")
+            return Reason(f"has {found}, expected equal pads, stride 1, dilation 1, one group")
         sources = []
         absorbed = []
         for name, perm in zip(node.input, (_TO_BCT, _TO_BCT, _KERNEL), strict=True):
             maker = _transpose(scope, _maker(scope, name), perm)
             if maker is None:
-                return Refusal(f"{shown(name)} is not the result of a Transpose with perm {perm}")
+                return Reason(f"{shown(name)} is not the result of a Transpose with perm {perm}")
             absorbed.append(maker)
             sources.append(scope.node(maker).input[0])
         results = {}
@@ -137,7 +137,7 @@ class LowerConvGrad(Rule):
                 continue
             reader = _transpose(scope, context.view.only_reader(scope, name), perm)
             if reader is None:
-                return Refusal(f"{shown(name)} does not go to one Transpose with perm {perm} alone")
+                return Reason(f"{shown(name)} does not go to one Transpose with perm {perm} alone")
             nodes.append(reader)
             results[parameter] = scope.node(reader).output[0]
         if len(node.output) > 2 and node.output[2]:
@@ -146,7 +146,7 @@ class LowerConvGrad(Rule):
         shape = types[2].shape
         dtype = next((known.dtype for known in types if known.dtype), None)
         if dtype is None or shape is None or len(shape) != 3 or shape[2] is None:
-            return Refusal(f"needs the type of the kernel; {shown(sources[2])} is {types[2]}")
+            return Reason(f"needs the type of the kernel; {shown(sources[2])} is {types[2]}")
         bias = context.value_names.fresh("bias")
         zeros, spelled = f"{bias}_float", [constant(bias, np.zeros(shape[2], np.float32))]
         if dtype != "float32":
@@ -160,7 +160,7 @@ class LowerConvGrad(Rule):
             values,
             {"pad": pads[0], "cube_math_type": 0},
             tuple(absorbed),
-            Around(before=tuple(spelled), types={bias: ValueType(dtype, (shape[2],))}),
+            ExtraNodes(before=tuple(spelled), types={bias: ValueType(dtype, (shape[2],))}),
         )
 
 

@@ -1,4 +1,4 @@
-"""What onnxruntime's training nodes compute: in numpy, from their definitions, see `source_operators`."""
+"""Compute onnxruntime's training nodes in numpy, from their definitions; see `run/reference_ops.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Array = NDArray[Any]
 Function = Callable[..., tuple[Array, ...]]
 
 
-def _wide(array: Array) -> NDArray[np.float64]:
+def as_float64(array: Array) -> NDArray[np.float64]:
+    """The numbers in the type in which everything here is computed."""
     return array.astype(np.float64)
 
 
@@ -23,7 +24,7 @@ def _elementwise(function: Callable[..., Array]) -> Function:
     """A formula over wide numbers whose result has the type of the first one."""
 
     def run(*values: Array, **attributes: Any) -> tuple[Array, ...]:
-        result: Array = function(*map(_wide, values), **attributes)
+        result: Array = function(*map(as_float64, values), **attributes)
         return (np.asarray(result).astype(values[0].dtype),)
 
     return run
@@ -87,8 +88,8 @@ def _layer_norm_grad(
     """Gradients of a layer normalisation, row by row."""
     place = axis % x.ndim
     width = int(np.prod(x.shape[place:]))
-    rows, grads = (_wide(value).reshape(-1, width) for value in (x, dy))
-    hat = (rows - _wide(mean).reshape(-1, 1)) * _wide(inv_std).reshape(-1, 1)
+    rows, grads = (as_float64(value).reshape(-1, width) for value in (x, dy))
+    hat = (rows - as_float64(mean).reshape(-1, 1)) * as_float64(inv_std).reshape(-1, 1)
     dx = np.empty(rows.shape)
     for row in range(len(rows)):
         matrix = np.eye(width) - 1 / width - np.outer(hat[row], hat[row]) / width
@@ -100,27 +101,27 @@ def _layer_norm_grad(
 def _rms_norm(x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, **_: Any) -> tuple[Array, ...]:
     """Rows over their root mean square, and its inverse."""
     axes = tuple(range(axis % x.ndim, x.ndim))
-    inv_std = 1 / np.sqrt((_wide(x) ** 2).mean(axes, keepdims=True) + epsilon)
-    return (_wide(x) * inv_std * scale).astype(x.dtype), inv_std.astype(x.dtype)
+    inv_std = 1 / np.sqrt((as_float64(x) ** 2).mean(axes, keepdims=True) + epsilon)
+    return (as_float64(x) * inv_std * scale).astype(x.dtype), inv_std.astype(x.dtype)
 
 
 def _rms_norm_grad(dy: Array, x: Array, scale: Array, inv_std: Array, *, axis: int = -1, **_: Any) -> tuple[Array, ...]:
     """Gradients of the same, row by row."""
     place = axis % x.ndim
     width = int(np.prod(x.shape[place:]))
-    rows, grads = (_wide(value).reshape(-1, width) for value in (x, dy))
+    rows, grads = (as_float64(value).reshape(-1, width) for value in (x, dy))
     dx, inverse = np.empty(rows.shape), inv_std.reshape(-1)
     for row in range(len(rows)):
         matrix = np.eye(width) - np.outer(rows[row], rows[row]) * inverse[row] ** 2 / width
         dx[row] = inverse[row] * matrix @ (grads[row] * scale.reshape(-1))
-    d_scale = (grads * rows * _wide(inverse)[:, None]).sum(0).reshape(scale.shape)
+    d_scale = (grads * rows * as_float64(inverse)[:, None]).sum(0).reshape(scale.shape)
     return dx.reshape(x.shape).astype(x.dtype), d_scale.astype(scale.dtype)
 
 
 def _div_grad(dy: Array, a: Array, b: Array) -> tuple[Array, ...]:
     """Gradients of a quotient, element by element."""
     sums = np.zeros(a.shape), np.zeros(b.shape)
-    dividend, divisor = (np.broadcast_to(_wide(value), dy.shape) for value in (a, b))
+    dividend, divisor = (np.broadcast_to(as_float64(value), dy.shape) for value in (a, b))
     for place in np.ndindex(dy.shape):
         left = dy[place] / divisor[place]
         for part, grad in zip(sums, (left, -left * dividend[place] / divisor[place]), strict=True):
@@ -138,7 +139,7 @@ def _batch_norm_internal(
 ) -> tuple[Array, ...]:
     """Batch normalisation in training; the variance is that of the batch, not an estimate."""
     momentum, epsilon = attributes.get("momentum", 0.9), attributes.get("epsilon", 1e-5)
-    channels = np.moveaxis(_wide(x), 1, -1)
+    channels = np.moveaxis(as_float64(x), 1, -1)
     flat = channels.reshape(-1, x.shape[1])
     centre, inv_std = flat.mean(0), 1 / np.sqrt(flat.var(0) + epsilon)
     y = np.moveaxis((channels - centre) * inv_std * scale + bias, -1, 1)
@@ -169,7 +170,7 @@ def _cross_entropy_grad(
         factor = 1.0 if weight is None else float(weight[label])
         total += factor
         column = (place[0], slice(None), *place[1:])
-        grad = np.exp(_wide(log_prob)[column])
+        grad = np.exp(as_float64(log_prob)[column])
         grad[label] -= 1
         result[column] = grad * factor * float(dy[place] if dy.ndim else dy)
     # Where all labels are ignored, there is no gradient.
@@ -188,7 +189,7 @@ def _cross_entropy(
     output_type: int = 0,
 ) -> tuple[Array, ...]:
     """The loss and the logarithms of the probabilities."""
-    wide = _wide(scores)
+    wide = as_float64(scores)
     log_prob = wide - np.log(np.exp(wide).sum(1, keepdims=True))
     loss, factors = np.zeros(labels.shape), np.zeros(labels.shape)
     for place in np.ndindex(labels.shape):
@@ -219,14 +220,14 @@ def _fused_matmul(a: Array, b: Array, **attributes: Any) -> tuple[Array, ...]:
     """A product of operands whose axes are turned first."""
     operands = []
     for side, value in (("A", a), ("B", b)):
-        turned = np.moveaxis(_wide(value), 0, -2) if attributes.get(f"transBatch{side}") else _wide(value)
+        turned = np.moveaxis(as_float64(value), 0, -2) if attributes.get(f"transBatch{side}") else as_float64(value)
         operands.append(np.swapaxes(turned, -1, -2) if attributes.get(f"trans{side}") and value.ndim > 1 else turned)
     return ((attributes.get("alpha", 1.0) * (operands[0] @ operands[1])).astype(a.dtype),)
 
 
 def _scale(x: Array, scale: Array, *, scale_down: int = 0) -> tuple[Array, ...]:
     factor = float(scale.item())
-    return (np.asarray(_wide(x) / factor if scale_down else _wide(x) * factor).astype(x.dtype),)
+    return (np.asarray(as_float64(x) / factor if scale_down else as_float64(x) * factor).astype(x.dtype),)
 
 
 def _gather_elements_grad(dy: Array, shape: Array, indices: Array, *, axis: int = 0) -> tuple[Array, ...]:
@@ -279,8 +280,8 @@ def _conv_grad(dy: Array, x: Array, w: Array, **attributes: Any) -> tuple[Array,
     strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
     if attributes.get("auto_pad", "NOTSET") != "NOTSET":
         raise ValueError("ConvGrad is known with explicit pads only")
-    wide = np.pad(_wide(x), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
-    dx, dw, grads, taps = np.zeros(wide.shape), np.zeros(w.shape), _wide(dy), _wide(w)
+    wide = np.pad(as_float64(x), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+    dx, dw, grads, taps = np.zeros(wide.shape), np.zeros(w.shape), as_float64(dy), as_float64(w)
     ins, outs = x.shape[1] // group, w.shape[0] // group
     for number, tap in product(range(group), np.ndindex(w.shape[2:])):
         window = tuple(
@@ -302,16 +303,16 @@ def _conv_transpose_grad(dy: Array, x: Array, w: Array, **attributes: Any) -> tu
     rank, group = x.ndim - 2, attributes.get("group", 1)
     pads = attributes.get("pads", [0] * 2 * rank)
     strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
-    wide = np.pad(_wide(dy), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+    wide = np.pad(as_float64(dy), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
     dx, dw = np.zeros(x.shape), np.zeros(w.shape)
     ins, outs = x.shape[1] // group, w.shape[1]
     for number, place, tap in product(range(group), np.ndindex(x.shape[2:]), np.ndindex(w.shape[2:])):
         at = tuple(place[i] * strides[i] + tap[i] * dilations[i] for i in range(rank))
         read = slice(number * ins, (number + 1) * ins)
         grads = wide[(slice(None), slice(number * outs, (number + 1) * outs), *at)]
-        dx[(slice(None), read, *place)] += grads @ _wide(w)[(read, slice(None), *tap)].T
-        dw[(read, slice(None), *tap)] += _wide(x)[(slice(None), read, *place)].T @ grads
-    db = _wide(dy).sum((0, *range(2, rank + 2)))
+        dx[(slice(None), read, *place)] += grads @ as_float64(w)[(read, slice(None), *tap)].T
+        dw[(read, slice(None), *tap)] += as_float64(x)[(slice(None), read, *place)].T @ grads
+    db = as_float64(dy).sum((0, *range(2, rank + 2)))
     return dx.astype(x.dtype), dw.astype(w.dtype), db.astype(dy.dtype)
 
 
@@ -346,7 +347,7 @@ def _average_pool_grad(dy: Array, *, size: Sequence[int] | None = None, **attrib
         window = tuple(slice(max(s, 0), min(s + k, n)) for s, k, n in zip(starts, kernel, size, strict=True))
         part = result[(slice(None), slice(None), *window)]
         count = prod(kernel) if attributes.get("count_include_pad", 0) else prod(part.shape[2:])
-        part += _wide(dy)[(slice(None), slice(None), *place)].reshape(*dy.shape[:2], *[1] * rank) / count
+        part += as_float64(dy)[(slice(None), slice(None), *place)].reshape(*dy.shape[:2], *[1] * rank) / count
     return (result.astype(dy.dtype),)
 
 
@@ -376,8 +377,8 @@ def _adam_step(
     share, root_share = (1 - alpha**count, sqrt(1 - beta**count)) if attributes.get("correct_bias", 1) else (1.0, 1.0)
     results: tuple[list[Array], list[Array], list[Array]] = ([], [], [])
     for weight, gradient, first, second in zip(weights, gradients, firsts, seconds, strict=True):
-        w, g = _wide(weight), _wide(gradient)
-        m, v = alpha * _wide(first) + (1 - alpha) * g, beta * _wide(second) + (1 - beta) * g**2
+        w, g = as_float64(weight), as_float64(gradient)
+        m, v = alpha * as_float64(first) + (1 - alpha) * g, beta * as_float64(second) + (1 - beta) * g**2
         if is_late:
             w = w - lr * (m / share) / ((np.sqrt(v) + epsilon) / root_share)
             w = w * (1 - lr * decay)
@@ -395,10 +396,10 @@ def _descent(
     """A step of plain gradient descent: the flag and the weights."""
     lr = float(rate.item()) if signal is None or signal.item() else 0.0
     pairs = zip(weights, gradients, strict=True)
-    return np.array([lr != 0]), [(_wide(w) - lr * _wide(g)).astype(w.dtype) for w, g in pairs]
+    return np.array([lr != 0]), [(as_float64(w) - lr * as_float64(g)).astype(w.dtype) for w, g in pairs]
 
 
-TRAINING: Mapping[str, Function] = {
+_TRAINING: Mapping[str, Function] = {
     "AdamWOptimizer": _adam_step,
     "BatchNormInternal": _batch_norm_internal,
     "BiasFastGeluGrad_dX": _elementwise(lambda dy, x, b: dy * _fast_slope(x + b)),
@@ -439,7 +440,11 @@ TRAINING: Mapping[str, Function] = {
     "TanhGrad": _elementwise(lambda dy, y: dy * (1 - y * y)),
     "Trilu": _trilu,
 }
-# onnxruntime puts them into the domain of the standard.
-UNUSUAL: Mapping[str, Function] = {"SimplifiedLayerNormalization": _rms_norm}
-# Those that take the spatial dims of their result, which the node does not say.
-POOLS: Mapping[str, Function] = {"AveragePoolGrad": _average_pool_grad, "MaxPoolGrad": _max_pool_grad}
+# By domain and type of the node; a function with the parameter `size` gets the spatial dims of its result.
+REFERENCE: Mapping[tuple[str, str], Function] = {
+    **{("com.microsoft", op_type): function for op_type, function in _TRAINING.items()},
+    # onnxruntime puts them into the domain of the standard.
+    ("", "SimplifiedLayerNormalization"): _rms_norm,
+    ("", "AveragePoolGrad"): _average_pool_grad,
+    ("", "MaxPoolGrad"): _max_pool_grad,
+}

@@ -11,7 +11,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.graph import normal_domain
 
-from .lowering import MICROSOFT
+from .formula import MICROSOFT
 
 _GRADIENT = "_grad"
 # How many inputs of an optimizer come before its sequences, and the suffixes of the moments that these hold behind

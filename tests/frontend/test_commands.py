@@ -345,7 +345,10 @@ def test_convert_writes_the_report(tmp_path):
     text = opforge("convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", "--json", tmp_path / "r.json")
     assert "1 mapped, 0 left, nodes: 1 before, 1 after" in text
     report = json.loads((tmp_path / "r.json").read_text())
-    assert set(report) == {"mapped", "lowered", "left", "nodes_before", "nodes_after", "without_body", "warnings"}
+    keys = {"mapped", "lowered", "left", "nodes_before", "nodes_after", "without_body", "warnings", "passes"}
+    assert set(report) == keys
+    times = {entry["name"]: entry["seconds"] for entry in report["passes"]}
+    assert min(times[name] for name in ("load", "match", "rewrite", "emit", "save")) > 0
     assert set(report["mapped"][0]) == {"node", "op", "rule", "outputs", "attrs", "inputs"}
     assert onnx.load(tmp_path / "o.onnx").graph.node[0].domain == "opforge"
 

@@ -17,9 +17,10 @@ from opforge.frontend import convert
 from opforge.frontend.io import limits
 from opforge.frontend.io.limits import LimitError, Limits, in_child, limits_for
 from opforge.frontend.io.load import load_model, parse_model
-from opforge.frontend.ir.constants import Constants, NotConstant
+from opforge.frontend.ir.constants import Constants
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, ValueTypes, expanded_nodes
 
 MIB = 1 << 20
@@ -235,14 +236,14 @@ def test_constants_are_not_computed_without_end():
     sizes = [value_size(constants, view.main, f"c{number}") for number in range(count)]
     assert sizes[0] == 240_000
     assert sum(sizes) <= 32 * MIB
-    with pytest.raises(NotConstant, match="too many constants"):
+    with pytest.raises(Unmatched, match="too many constants"):
         constants.value(view.main, f"c{count - 1}")
 
 
 def value_size(constants, scope, name):
     try:
         return constants.value(scope, name).nbytes
-    except NotConstant:
+    except Unmatched:
         return 0
 
 
@@ -251,7 +252,7 @@ def test_an_answer_that_is_given_often_does_not_grow():
     constants = Constants(ValueTypes(view))
     depths = set()
     for _ in range(5):
-        with pytest.raises(NotConstant) as caught:
+        with pytest.raises(Unmatched) as caught:
             constants.value(view.main, "y")
         depths.add(len(caught.traceback))
     assert len(depths - {max(depths)}) <= 1

@@ -54,7 +54,7 @@ def types(nodes, monkeypatch, *, without):
         if without == "onnx":
             patch.setattr(value_types, "_infer_shapes", fail)
         else:
-            patch.setattr(value_types.ValueTypes, "_near_types", lambda *_: Unknown())
+            patch.setattr(value_types.ValueTypes, "_shape_cache", lambda *_: Unknown())
         view = GraphView(model(nodes))
         return ValueTypes(view, project_specs()).of(view.main, "y")
 

@@ -21,7 +21,7 @@ from opforge.cli.main import app
 from opforge.frontend import convert
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.report.graph_layout import layout
-from opforge.frontend.report.rewrite_diff import neighbourhoods
+from opforge.frontend.report.rewrite_diff import rewritten_places
 
 TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "div", "section", "code", "footer"}
 TAGS |= {"table", "tr", "th", "td", "details", "summary", "figure", "figcaption"}
@@ -123,18 +123,18 @@ def test_a_place_holds_what_is_gone_and_what_came():
         }"""
     )
     conversion = convert(model, patterns=True)
-    (place,) = neighbourhoods(GraphView(model), conversion, 10)
+    (place,) = rewritten_places(GraphView(model), conversion, 10)
     assert [entry.op for entry in place.entries] == ["GroupedBiasAddGrad"]
     types = [[side.scope.node(number).op_type for number in side.nodes] for side in (place.before, place.after)]
     assert types == [["Split", "ReduceSum", "ReduceSum", "ReduceSum", "Concat"], ["GroupedBiasAddGrad"]]
-    assert neighbourhoods(GraphView(model), conversion, 0) == []
+    assert rewritten_places(GraphView(model), conversion, 0) == []
 
 
 def test_places_in_branches_are_found_there():
     branch = onnx.parser.parse_graph(f"b () => (float[G, 3] t) {{[n] t = {NODE} (x, i)}}")
     model = parse("(float[6, 3] x, int64[3] i, bool c) => (float[3, 3] y) {}")
     model.graph.node.append(helper.make_node("If", ["c"], ["y"], "if", then_branch=branch, else_branch=branch))
-    places = neighbourhoods(GraphView(model), convert(model), 10)
+    places = rewritten_places(GraphView(model), convert(model), 10)
     assert [(place.before.scope.place, place.before.nodes, place.after.nodes) for place in places] == [
         ("graph: node 'if' (If).else_branch", (0,), (0,)),
         ("graph: node 'if' (If).then_branch", (0,), (0,)),

@@ -7,11 +7,12 @@ from pathlib import Path
 import onnx
 import pytest
 
-from opforge.frontend import prefilter as untouched
+from opforge.frontend import prefilter
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.operators import project_specs
-from opforge.frontend.pipeline import Search, convert
-from opforge.frontend.rules.rule import Context
+from opforge.frontend.pipeline import convert
+from opforge.frontend.rules.context import Context
+from opforge.frontend.rules.search import Search
 
 PLAIN = "g (float[N] x) => (float[N] y) {t = Relu (x) y = Neg (t)}"
 LOADED = """
@@ -31,7 +32,7 @@ def parse(text):
 def test_the_types_are_those_of_the_rules(options):
     context = Context(GraphView(parse(PLAIN)), {spec.op_type: spec for spec in project_specs()}, None)
     ours = {op_type for domain, op_type in Search(context, options, "opforge")._rules if domain == ""}
-    expected = untouched.WITH_PATTERNS if options else untouched.ALWAYS
+    expected = prefilter.tried_types(patterns=bool(options))
     assert {op_type for op_type in ours if not op_type.startswith("NPU")} == expected
     assert any(op_type.startswith("NPU") for op_type in ours)
 
@@ -53,7 +54,7 @@ def test_the_types_are_those_of_the_rules(options):
 )
 def test_what_a_rule_may_look_at_is_not_copied_unseen(node, expected, patterns):
     model = parse(f"g (float[N] x, bool c) => (y) {{y = {node}}}")
-    found = untouched.is_untouched(GraphView(model), patterns=patterns)
+    found = prefilter.is_plain(GraphView(model), patterns=patterns)
     assert found is (not patterns if expected is None else expected)
     if found:
         conversion = convert(model, patterns=patterns)

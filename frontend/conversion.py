@@ -1,0 +1,150 @@
+"""Define the result of a conversion and the entries of its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from time import perf_counter
+from typing import Any
+
+from .io.onnx_proto import ModelProto
+
+
+class _Entry:
+    """An entry of a report; it can also be read like its JSON object."""
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, key)
+
+
+@dataclass(frozen=True)
+class Mapped(_Entry):
+    """A node of ours in the result.
+
+    Attributes:
+        node: Its name.
+        op: Its op type in the spec.
+        rule: Name of the rule: a key such as `npu::NPUGroupedBiasAddGrad`, or the name of a pattern.
+        outputs: Names of its outputs.
+        attrs: Its attributes.
+        inputs: Names of its inputs in the order of the spec; None for an absent optional one.
+    """
+
+    node: str
+    op: str
+    rule: str
+    outputs: list[str]
+    attrs: dict[str, Any]
+    inputs: list[str | None]
+
+
+@dataclass(frozen=True)
+class Lowered(_Entry):
+    """A node that became standard nodes.
+
+    Attributes:
+        node: Its name, or that of its first output.
+        key: `domain::Type`.
+        into: Types of the standard nodes, in order, constants left out.
+    """
+
+    node: str
+    key: str
+    into: list[str]
+
+
+@dataclass(frozen=True)
+class Unmapped(_Entry):
+    """A node that a rule was tried at without a match, or that has a name like one of ours.
+
+    Attributes:
+        node: Its name, or that of its first output.
+        candidate: The operator it could have become; "" if it is called like none.
+        reason: Which condition does not hold, with the values seen.
+    """
+
+    node: str
+    candidate: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class PassTime(_Entry):
+    """The time of one pass of the pipeline.
+
+    Attributes:
+        name: The pass.
+        seconds: Wall-clock time, that of all rounds together.
+    """
+
+    name: str
+    seconds: float
+
+
+class PassTimes:
+    """Measures the passes of a pipeline."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._running: dict[str, float] = {}
+
+    @contextmanager
+    def measure(self, name: str) -> Iterator[None]:
+        """Add the time of a block to that of a pass."""
+        self._seconds.setdefault(name, 0.0)
+        self._running[name] = perf_counter()
+        yield
+        self._seconds[name] += perf_counter() - self._running.pop(name)
+
+    def add(self, entries: Iterable[PassTime]) -> None:
+        """Add times that were measured elsewhere."""
+        for entry in entries:
+            self._seconds[entry.name] = self._seconds.get(entry.name, 0.0) + entry.seconds
+
+    def entries(self) -> list[PassTime]:
+        """The passes so far, one that still runs included, in the order of their first runs."""
+        now = perf_counter()
+        return [PassTime(name, s + now - self._running.get(name, now)) for name, s in self._seconds.items()]
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A converted model.
+
+    Attributes:
+        model: The result; the given model itself when nothing was rewritten. External data stays where it is.
+        mapped: Nodes of ours.
+        left: Nodes that were not mapped, and why.
+        nodes_before: Nodes of the source, those of subgraphs included, those of local functions not.
+        nodes_after: Nodes of the result.
+        changed: Whether the model differs from the source at all.
+        without_body: Nodes of ours that carry no function body: the model's opset cannot express what they compute.
+        warnings: What ATC will not reach or drop, and why.
+        lowered: Nodes that became standard nodes.
+        passes: The passes that ran, in their order.
+    """
+
+    model: ModelProto
+    mapped: list[Mapped]
+    left: list[Unmapped]
+    nodes_before: int
+    nodes_after: int
+    changed: bool
+    without_body: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    lowered: list[Lowered] = field(default_factory=list)
+    passes: list[PassTime] = field(default_factory=list)
+
+    def report(self) -> dict[str, Any]:
+        """The report as JSON data."""
+        return {
+            "mapped": [asdict(entry) for entry in self.mapped],
+            "lowered": [asdict(entry) for entry in self.lowered],
+            "left": [asdict(entry) for entry in self.left],
+            "nodes_before": self.nodes_before,
+            "nodes_after": self.nodes_after,
+            "without_body": list(self.without_body),
+            "warnings": list(self.warnings),
+            "passes": [asdict(entry) for entry in self.passes],
+        }

@@ -1,0 +1,37 @@
+"""Define why a rule, a formula or an evaluation gives no result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reason:
+    """The condition that does not hold, with the observed values.
+
+    Attributes:
+        text: One sentence without a subject, which continues the name of the node or the value.
+        nodes: Numbers of the nodes that the sentence is about; empty for the node at which a rule was tried.
+    """
+
+    text: str
+    nodes: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Unmatched(Exception):  # noqa: N818  # an answer, not a failure
+    """Carries a reason out of nested functions: not matched, not lowered, or not constant.
+
+    Attributes:
+        reason: The reason.
+    """
+
+    def __init__(self, text: str, nodes: tuple[int, ...] = ()) -> None:
+        super().__init__(text)
+        self.reason = Reason(text, nodes)
+
+
+class Malformed(Unmatched):
+    """Carries the reason why a value has no meaning at all."""

@@ -1,0 +1,52 @@
+"""Give rules access to a model: its index, the types of its values, its constants, the operators."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.semantics import TensorType, Violation
+from opforge.frontend.ir.algebra import Algebra
+from opforge.frontend.ir.constants import Constants
+from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.names import FreshNames
+from opforge.frontend.ir.value_types import ValueTypes
+
+Specs = Mapping[str, OpSpec]
+# A constraint that a call breaks, or its case and the types of its outputs by parameter name.
+Judgement = Violation | tuple[str, Mapping[str, TensorType]]
+
+
+class Context:
+    """What a rule may ask about the model; nothing here changes it.
+
+    Attributes:
+        view: The index of the model.
+        types: Types of its values.
+        constants: Values that never change.
+        specs: Operators by op type.
+        judged: Calls of ours that were checked before.
+        folder: Folder of the model, for external data; None when it is not known.
+        opset_problem: Why the model cannot be written in the opset of training formulas; "" if it is in that opset.
+    """
+
+    def __init__(self, view: GraphView, specs: Specs, folder: Path | None, types: ValueTypes | None = None) -> None:
+        self.view = view
+        self.specs = specs
+        self.folder = folder
+        self.judged: dict[Hashable, Judgement] = {}
+        self.types = types or ValueTypes(view, list(specs.values()))
+        self.constants = Constants(self.types, folder)
+        self.opset_problem = ""
+
+    @cached_property
+    def algebra(self) -> Algebra:
+        """Its arithmetic."""
+        return Algebra(self.types, self.constants)
+
+    @cached_property
+    def value_names(self) -> FreshNames:
+        """Names for new values."""
+        return FreshNames(name for scope in self.view.scopes for name in scope.makers)

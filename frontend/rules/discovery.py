@@ -1,0 +1,40 @@
+"""Find the rules in the folders `rules` and `training`: a module there that defines one needs no entry in a list."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from functools import cache
+from inspect import isabstract
+from pkgutil import iter_modules
+from types import ModuleType
+
+from .context import Specs
+from .rule import Rule
+
+TRAINING = "opforge.frontend.training"
+_FOLDERS = ("opforge.frontend.rules", TRAINING)
+
+
+@cache
+def modules(folder: str) -> tuple[ModuleType, ...]:
+    """The modules of a package by name; none if the package is not installed."""
+    found = importlib.util.find_spec(folder)
+    places = found.submodule_search_locations if found else None
+    return tuple(importlib.import_module(f"{folder}.{module.name}") for module in iter_modules(places or []))
+
+
+def rules(specs: Specs) -> Sequence[Rule]:
+    """All rules for a set of operators, those with the lowest priority number first."""
+    # All modules first: a class may collect what the modules behind its own register.
+    members = [
+        (module, member) for folder in _FOLDERS for module in modules(folder) for member in vars(module).values()
+    ]
+    classes = (
+        member
+        for module, member in members
+        if isinstance(member, type) and issubclass(member, Rule) and member.__module__ == module.__name__
+    )
+    made = (rule for found in classes if not isabstract(found) for rule in found.instances(specs))
+    return sorted(made, key=lambda rule: rule.priority)

@@ -1,0 +1,316 @@
+"""Build standard ONNX nodes by arithmetic on values, in opset 18."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from onnx import AttributeProto, NodeProto, helper
+
+from opforge.codegen.printing import shown
+from opforge.frontend.ir.constants import int_attribute
+from opforge.frontend.ir.graph import Scope, normal_domain
+from opforge.frontend.ir.onnx_nodes import constant
+from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.value_types import DTYPE_WORDS, ELEMENT_TYPES, ValueType
+
+from .context import Context
+
+REPAIR = "fix the dims of the inputs first"
+# The widest first.
+FLOATS = ("float64", "float32", "bfloat16", "float16")
+_ATTRIBUTE_TYPES = {
+    int: AttributeProto.INT,
+    type(None): AttributeProto.INT,
+    float: AttributeProto.FLOAT,
+    str: AttributeProto.STRING,
+    list: AttributeProto.INTS,
+}
+
+
+def whole(dims: Iterable[int | None]) -> list[int] | None:
+    """The sizes, if all are known."""
+    sizes = list(dims)
+    known = [dim for dim in sizes if dim is not None]
+    return known if len(known) == len(sizes) else None
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value in a formula; arithmetic makes nodes, a number has the element type of the node that is lowered.
+
+    Attributes:
+        builder: Receives the nodes.
+        name: Its name.
+        origin: What it is a cast of; "" for any other value.
+    """
+
+    builder: NodeBuilder
+    name: str
+    origin: str = ""
+
+    def __add__(self, other: Value | float) -> Value:
+        return self.builder.op("Add", self, other)
+
+    def __sub__(self, other: Value | float) -> Value:
+        return self.builder.op("Sub", self, other)
+
+    def __rsub__(self, other: float) -> Value:
+        return self.builder.op("Sub", other, self)
+
+    def __mul__(self, other: Value | float) -> Value:
+        return self.builder.op("Mul", self, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __truediv__(self, other: Value | float) -> Value:
+        return self.builder.op("Div", self, other)
+
+    def __rtruediv__(self, other: float) -> Value:
+        return self.builder.op("Div", other, self)
+
+    @property
+    def type(self) -> ValueType:
+        """What is known of its type."""
+        return self.builder.context.types.of(self.builder.scope, self.origin or self.name)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes, as the model says or proves them."""
+        sizes = whole(self.dims)
+        if sizes is None:
+            raise Unmatched(f"needs a known shape; {shown(self.name)} is {self.type}; {REPAIR}")
+        return tuple(sizes)
+
+    @property
+    def dims(self) -> list[int | None]:
+        """Its sizes as far as they are known."""
+        if self.type.shape is None:
+            raise Unmatched(f"needs a known rank; {shown(self.name)} is {self.type}")
+        return list(self.type.shape)
+
+    @property
+    def rank(self) -> int:
+        """Number of its axes."""
+        return len(self.dims)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """What the model calls its sizes; "" for one without a name."""
+        return self.builder.context.types.symbols(self.builder.scope, self.origin or self.name) or ("",) * self.rank
+
+    def dim(self, axis: int) -> int:
+        """One of its sizes."""
+        dim = self.dims[axis]
+        if dim is None:
+            raise Unmatched(f"needs a known dim {axis}; {shown(self.name)} is {self.type}; {REPAIR}")
+        return dim
+
+    def sum(self, axes: Iterable[int], *, keepdims: bool = False) -> Value:
+        """Sum over axes; itself where there are none."""
+        return self._reduced("ReduceSum", axes, keepdims=keepdims)
+
+    def mean(self, axes: Iterable[int], *, keepdims: bool = True) -> Value:
+        """Mean over axes; itself where there are none."""
+        return self._reduced("ReduceMean", axes, keepdims=keepdims)
+
+    def _reduced(self, op_type: str, axes: Iterable[int], *, keepdims: bool) -> Value:
+        numbers = list(axes)
+        return self.builder.op(op_type, self, self.builder.ints(numbers), keepdims=int(keepdims)) if numbers else self
+
+    def reshape(self, *dims: int | None) -> Value:
+        """The same elements in another shape; one dim may be -1 or unknown."""
+        sizes = [-1 if dim is None else dim for dim in dims]
+        if sizes.count(-1) > 1 or {-1, 0} <= set(sizes):
+            raise Unmatched(f"needs a known shape; {shown(self.name)} is {self.type}; {REPAIR}")
+        # Without the flag a 0 stands for the dim that was there.
+        more = {"allowzero": 1} if 0 in sizes else {}
+        return self.builder.op("Reshape", self, self.builder.ints(sizes), **more)
+
+    def unsqueeze(self, axis: int) -> Value:
+        """The same elements with one axis more."""
+        return self.builder.op("Unsqueeze", self, self.builder.ints([axis]))
+
+    def transpose(self, *perm: int) -> Value:
+        """Its axes in another order."""
+        return self if list(perm) == sorted(perm) else self.builder.op("Transpose", self, perm=list(perm))
+
+
+class NodeBuilder:
+    """The standard nodes that replace one node.
+
+    Attributes:
+        context: The model.
+        scope: Graph of the node.
+        node: The node.
+        nodes: Its replacement so far.
+        overwritten: New contents of the inputs that the node overwrites, by name of the input.
+    """
+
+    def __init__(self, context: Context, scope: Scope, node: NodeProto) -> None:
+        self.context = context
+        self.scope = scope
+        self.node = node
+        self.nodes: list[NodeProto] = []
+        self.overwritten: dict[str, Value] = {}
+
+    def attribute(self, name: str, default: Any) -> Any:
+        """An attribute of the type of its default, texts decoded; a default of None stands for an absent integer."""
+        given = next((entry for entry in self.node.attribute if entry.name == name), None)
+        if given is None:
+            return default
+        wanted = _ATTRIBUTE_TYPES[type(default)]
+        if given.type != wanted:
+            got, expected = (AttributeProto.AttributeType.Name(kind) for kind in (given.type, wanted))
+            raise Unmatched(f"has an attribute {name} of type {got}, expected {expected}")
+        value = helper.get_attribute_value(given)
+        return value.decode() if isinstance(value, bytes) else value
+
+    @property
+    def inputs(self) -> list[Value | None]:
+        """Inputs, in the widest of their float types; None for an absent one."""
+        return [self.widened(name) if name else None for name in self.node.input]
+
+    @cached_property
+    def floats(self) -> list[str]:
+        """Float types of the inputs and the one that is asked for, the widest first."""
+        values = [Value(self, name) for name in self.node.input if name]
+        words = {value.type.dtype for value in values if not self._is_number(value)}
+        words.add(DTYPE_WORDS.get(self.attribute("output_type", 0)))
+        if {"float16", "bfloat16"} <= words:
+            words.add("float32")
+        return [word for word in FLOATS if word in words]
+
+    @property
+    def dtype(self) -> str:
+        """Element type of the formula: the widest float type of the inputs, else that of a number or of an output."""
+        if self.floats:
+            return self.floats[0]
+        names = (*self.node.input, *self.node.output)
+        for name in filter(None, names):
+            word = self.context.types.of(self.scope, name).dtype
+            if word in FLOATS:
+                return word
+        raise Unmatched(f"needs a known float type; {shown(names[0])} has none")
+
+    def widened(self, name: str) -> Value:
+        """A value of the model, in the element type of the formula if it is a float of another one."""
+        value = Value(self, name)
+        if value.type.dtype not in FLOATS or self._is_number(value) or value.type.dtype == self.dtype:
+            return value
+        return replace(self.op("Cast", value, to=ELEMENT_TYPES[self.dtype]), origin=name)
+
+    def narrowed(self, value: Value, name: str) -> Value:
+        """A result in the float type of the output that it becomes, where that may be another one."""
+        if len(self.floats) < 2:
+            return value
+        word = Value(self, name).type.dtype
+        if word is None:
+            raise Unmatched(f"has several float types, and nothing says which of them {shown(name)} has")
+        is_cast = word in FLOATS and word != self.dtype
+        return self.op("Cast", value, to=ELEMENT_TYPES[word]) if is_cast else value
+
+    def op(self, op_type: str, *inputs: Value | float | None, **attributes: Any) -> Value:
+        """The result of a standard node."""
+        return self.ops(op_type, 1, *inputs, **attributes)[0]
+
+    def ops(self, op_type: str, count: int, *inputs: Value | float | None, **attributes: Any) -> list[Value]:
+        """The results of a standard node of several outputs."""
+        names = [self._name(value) for value in inputs]
+        results = [Value(self, self._fresh(op_type)) for _ in range(count)]
+        self.nodes.append(helper.make_node(op_type, names, [value.name for value in results], **attributes))
+        return results
+
+    def ints(self, numbers: Iterable[int]) -> Value:
+        """A list of int64."""
+        return self.array(np.array(list(numbers), np.int64))
+
+    def array(self, array: NDArray[Any]) -> Value:
+        """A constant."""
+        value = Value(self, self._fresh("constant"))
+        self.nodes.append(constant(value.name, array))
+        return value
+
+    def number(self, number: float) -> Value:
+        """A number of the element type of the node."""
+        return self.numbers(number)
+
+    def numbers(self, numbers: ArrayLike) -> Value:
+        """Numbers of the element type of the node."""
+        word = self.dtype
+        if word != "bfloat16":
+            return self.array(np.asarray(numbers, word))
+        return self.op("Cast", self.array(np.asarray(numbers, np.float32)), to=ELEMENT_TYPES[word])
+
+    def zeros(self, dims: Sequence[int | None], shape: Value | None, live: Value) -> Value:
+        """Zeros of the element type of the node; made from integers that are no constant, where they are many.
+
+        Args:
+            dims: Their sizes as far as they are known.
+            shape: A value that lists the sizes; needed where one is unknown.
+            live: The integers.
+        """
+        sizes = whole(dims)
+        if sizes is None:
+            return self.op("Expand", 0.0, shape)
+        if self.is_known(live):
+            return self.numbers(np.zeros(sizes))
+        least = self.op("ReduceMin", live, keepdims=0)
+        return self.op("Expand", self.op("Cast", least - least, to=ELEMENT_TYPES[self.dtype]), self.ints(sizes))
+
+    def is_known(self, value: Value) -> bool:
+        """Whether a value is the same in every run."""
+        try:
+            self.known(value)
+        except Unmatched:
+            return False
+        return True
+
+    def known(self, value: Value) -> NDArray[Any]:
+        """What a value is in every run."""
+        try:
+            return self.context.constants.value(self.scope, value.name)
+        except Unmatched as reason:
+            raise Unmatched(f"needs a constant; {shown(value.name)} {reason}") from reason
+
+    def sizes(self, value: Value) -> list[int | None]:
+        """The sizes that a value lists, as far as they are known."""
+        maker = self.maker(value)
+        if maker is not None and (normal_domain(maker.domain), maker.op_type) == ("", "Shape"):
+            first, end = int_attribute(maker, "start") or 0, int_attribute(maker, "end")
+            return Value(self, maker.input[0]).dims[first:end]
+        return [int(size) for size in self.known(value)]
+
+    def members(self, value: Value) -> list[Value]:
+        """The tensors of a sequence."""
+        maker = self.maker(value)
+        if maker is None or (normal_domain(maker.domain), maker.op_type) != ("", "SequenceConstruct"):
+            raise Unmatched(f"needs a sequence that SequenceConstruct makes; {shown(value.name)} is none")
+        return [self.widened(name) for name in maker.input]
+
+    def require_only_reader(self, value: Value) -> None:
+        """Refuse to write over a value that another node reads: before or after, nobody knows."""
+        if len(self.context.view.uses(self.scope, value.name)) > 1:
+            raise Unmatched(f"writes over {shown(value.name)}, which other nodes read too")
+
+    def maker(self, value: Value) -> NodeProto | None:
+        """The node of this graph that makes a value."""
+        found = self.scope.makers.get(value.name, -1)
+        return self.scope.node(found) if found >= 0 else None
+
+    def _is_number(self, value: Value) -> bool:
+        """Whether a value is one number that never changes, which may be of any type."""
+        return value.type.shape in ((), (1,)) and self.is_known(value)
+
+    def _fresh(self, word: str) -> str:
+        base = next(filter(None, self.node.output), self.node.op_type)
+        return self.context.value_names.fresh(f"{base}/{word}")
+
+    def _name(self, value: Value | float | None) -> str:
+        if value is None:
+            return ""
+        return value.name if isinstance(value, Value) else self.number(value).name

@@ -1,0 +1,187 @@
+"""Try the rules at the nodes of a model and collect the replacements; change nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from itertools import chain
+
+from opforge.codegen.printing import shown
+from opforge.frontend.conversion import Unmapped
+from opforge.frontend.io.progress import progress
+from opforge.frontend.ir.graph import GraphView, Scope, key_text, node_name, normal_domain
+from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_key, suggestion, version_problem
+from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.state import Options, State
+from opforge.frontend.targets.atc_types import is_registered
+
+from .check_call import checked
+from .context import Context
+from .discovery import rules
+from .rule import ExtraNodes, Placement, Replacement, Rule
+
+# Nodes between two signs of progress.
+_STEP = 256
+# What a report calls the result of a rule that leads to no operator of ours.
+_STANDARD = "standard operators"
+_LOWERING = "lower_training"
+
+
+class Search:
+    """Tries the rules at every node of a model.
+
+    Args:
+        context: The model.
+        groups: Options under which rules apply, see `Rule.group`.
+        domain: Domain of our nodes.
+
+    Attributes:
+        context: The model.
+        placements: Calls of ours.
+        lowered: Replacements by standard nodes alone.
+        refusals: Scope, node number, operator and reason of nodes without a match.
+        claimed: (scope number, node number) of nodes that are replaced.
+    """
+
+    def __init__(self, context: Context, groups: Collection[str], domain: str) -> None:
+        self.context = context
+        self._groups = groups
+        self._domain = domain
+        self._rules: Mapping[tuple[str, str], list[Rule]] = defaultdict(list)
+        for rule in rules(context.specs):
+            if not rule.group or rule.group in groups or rule.is_hinted:
+                for key in rule.pattern:
+                    self._rules[key].append(rule)
+        self.claimed: set[tuple[int, int]] = set()
+        self.placements: list[Placement] = []
+        self.lowered: list[Replacement] = []
+        self.refusals: list[tuple[Scope, int, str, str]] = []
+
+    def run(self) -> None:
+        """Try every rule at every node that has one of its keys."""
+        bodies = {(OPFORGE_DOMAIN, op_type) for op_type in self.context.specs}
+        for scope in self.context.view.scopes:
+            # The body of an operator of ours must not be rewritten onto the operator.
+            if scope.function in bodies:
+                continue
+            keys = [(normal_domain(domain), op_type) for domain, op_type in scope.keys]
+            known = [numbers for key, numbers in zip(keys, scope.keys.values(), strict=True) if key in self._rules]
+            numbers = sorted(chain.from_iterable(known))
+            with progress("looking for operators", len(numbers)) as advance:
+                for done, number in enumerate(numbers):
+                    if done % _STEP == 0:
+                        advance(done)
+                    node = scope.node(number)
+                    for rule in self._rules[normal_domain(node.domain), node.op_type]:
+                        self._try(rule, scope, number)
+            for key, numbers in zip(keys, scope.keys.values(), strict=True):
+                if hint := self._misspelt(scope, key):
+                    for number in numbers:
+                        self._refuse("", scope, number, f"no operator is called {key_text(scope.node(number))}; {hint}")
+        if _LOWERING in self._groups:
+            self._refuse_unknown()
+        # A larger pattern may have taken a node at which another rule failed.
+        taken = self.claimed | {(p.scope.number, number) for p in self.placements for number in p.absorbed}
+        self.refusals = [refusal for refusal in self.refusals if (refusal[0].number, refusal[1]) not in taken]
+
+    def left(self) -> list[Unmapped]:
+        """The nodes without a match, as a report has them; those that could become standard nodes come last."""
+        entries = [
+            Unmapped(node_name(scope.node(number), f"#{number}"), candidate, reason)
+            for scope, number, candidate, reason in self.refusals
+        ]
+        return sorted(entries, key=lambda entry: entry.candidate == _STANDARD)
+
+    def _misspelt(self, scope: Scope, key: tuple[str, str]) -> str:
+        """The intended type of nodes with an unknown name that looks like ours; "" for all others."""
+        if key in self._rules or key in self.context.view.functions:
+            return ""
+        hint = suggestion(*key, self.context.specs.values())
+        return hint if hint and not is_registered(*key, scope.opsets.get(key[0], 0)) else ""
+
+    def _refuse_unknown(self) -> None:
+        """Report the nodes that ATC has no parser for and that no rule was tried at."""
+        seen = self.claimed | {(scope.number, number) for scope, number, _, _ in self.refusals}
+        for scope in self.context.view.scopes:
+            for spelled, numbers in scope.keys.items() if scope.function is None else ():
+                key = normal_domain(spelled[0]), spelled[1]
+                if key in self.context.view.functions or is_registered(*key, scope.opsets.get(key[0], 0)):
+                    continue
+                for number in numbers:
+                    if (scope.number, number) not in seen:
+                        reason = f"no formula is known for {key_text(scope.node(number))}"
+                        self._refuse(_STANDARD, scope, number, reason)
+
+    def _try(self, rule: Rule, scope: Scope, number: int) -> None:
+        is_asked = not rule.group or rule.group in self._groups
+        if not rule.operator and (scope.number, number) in self.claimed:
+            return
+        answer = self._answer(rule, scope, number)
+        if answer is None:
+            return
+        if not is_asked:
+            # Unasked, only what the option would change is worth a line.
+            if not isinstance(answer, Reason):
+                option = rule.group.replace("_", "-")
+                self._refuse(rule.operator, scope, number, f"a pattern, rewritten with --{option} only")
+            return
+        if isinstance(answer, Reason):
+            self._refuse(rule.operator or _STANDARD, scope, number, answer.text)
+            return
+        self.claimed.update((scope.number, claimed) for claimed in answer.nodes)
+        if isinstance(answer, Placement):
+            self.placements.append(answer)
+        else:
+            self.lowered.append(answer)
+
+    def _answer(self, rule: Rule, scope: Scope, number: int) -> Replacement | Reason | None:
+        node = scope.node(number)
+        key = normal_domain(node.domain), node.op_type
+        if key[0] != OPFORGE_DOMAIN and key in self.context.view.functions:
+            text = "the model defines a local function of this name, which decides what the node computes"
+            return Reason(text) if rule.operator else None
+        if parameters := [attribute.name for attribute in node.attribute if attribute.ref_attr_name]:
+            return Reason(
+                f"attribute {shown(parameters[0])} is a parameter of the function around it, expected a value"
+            )
+        try:
+            match = rule.check(self.context, scope, number)
+            if match is None or isinstance(match, Reason):
+                return match
+            if any((scope.number, claimed) in self.claimed for claimed in match.nodes):
+                return Reason("another rewrite takes one of its nodes")
+            for claimed in match.nodes:
+                self.context.view.require_import(scope, claimed)
+            call = rule.rewrite(self.context, match)
+        except Unmatched as unmatched:
+            return unmatched.reason
+        if isinstance(call, ExtraNodes):
+            return Replacement(rule.name, scope, match.nodes, match.absorbed, call)
+        if problem := version_problem(onnx_key(call.spec, self._domain), scope.opsets):
+            return Reason(f"{problem}; choose another --domain")
+        return checked(self.context, scope, match, call, rule.name)
+
+    def _refuse(self, operator: str, scope: Scope, number: int, reason: str) -> None:
+        self.refusals.append((scope, number, operator, reason))
+
+
+def candidates(view: GraphView, options: Options) -> list[tuple[Scope, int]]:
+    """The first node of each type in each graph or function at which a chosen rule would be tried."""
+    chosen = [rule for rule in rules(options.specs) if not rule.group or rule.group in options.groups]
+    keys = {key for rule in chosen for key in rule.pattern}
+    return [
+        (scope, numbers[0])
+        for scope in view.scopes
+        for (domain, op_type), numbers in scope.keys.items()
+        if (normal_domain(domain), op_type) in keys - view.functions
+    ]
+
+
+def match(state: State) -> State:
+    """Try the rules at every node of the model, once."""
+    search = Search(state.context, state.options.groups, state.options.domain)
+    search.run()
+    # Nodes that only this conversion made are no nodes of the reader's model.
+    left = tuple(entry for entry in search.left() if entry.node not in state.made)
+    return replace(state, placements=tuple(search.placements), lowering=tuple(search.lowered), left=left)

@@ -1,0 +1,154 @@
+"""Define a training formula: a rule that writes one node as standard ONNX nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from inspect import Parameter, signature
+from typing import Any, TypeVar
+
+from onnx import NodeProto, ValueInfoProto, helper
+
+from opforge.codegen.printing import first_line, shown
+from opforge.frontend.emit.opset import NEWEST
+from opforge.frontend.ir.graph import Scope, node_name, normal_domain
+from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.value_types import ELEMENT_TYPES
+from opforge.frontend.rules.context import Context, Specs
+from opforge.frontend.rules.node_builder import NodeBuilder, Value
+from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
+from opforge.frontend.targets.atc_types import is_registered
+
+MICROSOFT = "com.microsoft"
+Result = Value | None | Sequence[Value | None]
+_Function = TypeVar("_Function", bound=Callable[..., Result])
+_formulas: list[Formula] = []
+
+
+def formula(*op_types: str, domain: str = MICROSOFT) -> Callable[[_Function], _Function]:
+    """Make a rule of a function that computes the outputs of a node from a builder and the inputs of the node."""
+
+    def register(function: _Function) -> _Function:
+        _formulas.append(Formula(function, tuple((domain, op_type) for op_type in op_types)))
+        return function
+
+    return register
+
+
+class Formula(Rule):
+    """A node -> standard nodes of opset 18.
+
+    Args:
+        function: Computes the outputs.
+        pattern: Keys of the nodes.
+    """
+
+    group = "lower_training"
+    is_hinted = False
+    # A rule that leads to one of our operators takes the node first.
+    priority = 1
+    pattern: tuple[tuple[str, str], ...] = ()
+
+    def __init__(self, function: Callable[..., Result], pattern: tuple[tuple[str, str], ...]) -> None:
+        self.name = pattern[0][1]
+        self.pattern = pattern
+        self._function = function
+
+    @classmethod
+    def instances(cls, specs: Specs) -> Iterable[Rule]:
+        """All formulas; they need no operator of ours."""
+        del specs
+        return _formulas
+
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
+        """Match a node of the main graph that ATC has no parser for and whose outputs the formula can make."""
+        node = scope.node(number)
+        domain = normal_domain(node.domain)
+        if scope.function is not None or is_registered(domain, node.op_type, scope.opsets.get(domain, 0)):
+            return None
+        if scope is not context.view.main:
+            return Reason(f"lies in {scope.place}, expected the graph of the model")
+        if problem := context.opset_problem:
+            return Reason(f"the model has no opset {NEWEST}: {problem}")
+        builder = NodeBuilder(context, scope, node)
+        nodes = self._nodes(builder)
+        for position, made in enumerate(nodes):
+            made.name = f"{node_name(node, node.op_type)}/{made.op_type}_{position}"
+        # If the formula makes the first output, that is no flag, and the new contents become further outputs.
+        is_flag = bool(builder.overwritten) and not any(node.output[0] in made.output for made in nodes)
+        updates = tuple(_updated(context, scope, *item) for item in builder.overwritten.items())
+        around = ExtraNodes(before=tuple(nodes), flag=node.output[0] if is_flag else "", updates=updates)
+        return Match((number,), around=around)
+
+    def _nodes(self, builder: NodeBuilder) -> list[NodeProto]:
+        """The nodes that make the outputs of a node, without those that nobody reads."""
+        arguments = self._arguments(builder)
+        try:
+            answer = self._function(*arguments)
+        except (ArithmeticError, LookupError, ValueError) as error:
+            # A formula expects a well-formed node: ranks, lists as long as the rank, strides that are not 0.
+            raise Unmatched(f"is malformed: {first_line(error)}") from error
+        results = [answer] if isinstance(answer, Value) or answer is None else list(answer)
+        renamed = _output_names(builder, results)
+        for node in builder.nodes:
+            for names in (node.input, node.output):
+                for position, name in enumerate(names):
+                    names[position] = renamed.get(name, name)
+        builder.overwritten = {
+            name: Value(builder, renamed.get(value.name, value.name)) for name, value in builder.overwritten.items()
+        }
+        needed = {*builder.node.output, *(value.name for value in builder.overwritten.values())}
+        kept = []
+        for node in reversed(builder.nodes):
+            if needed.intersection(node.output):
+                needed.update(node.input)
+                kept.append(node)
+        return kept[::-1]
+
+    def _arguments(self, builder: NodeBuilder) -> Sequence[Any]:
+        """The arguments of the formula; a parameter without a default must have a value."""
+        form = signature(self._function)
+        try:
+            bound = form.bind(builder, *builder.inputs)
+        except TypeError as error:
+            raise Unmatched(f"has {len(builder.node.input)} inputs, which is not its form") from error
+        for name, given in bound.arguments.items():
+            values = given if isinstance(given, tuple) else (given,)
+            if form.parameters[name].default is Parameter.empty and any(value is None for value in values):
+                raise Unmatched(f"lacks its input {name}")
+        return bound.args
+
+
+def _output_names(builder: NodeBuilder, results: Sequence[Value | None]) -> dict[str, str]:
+    """Names that new values get: those of the outputs of the node; adds the casts and copies that this needs."""
+    view, scope = builder.context.view, builder.scope
+    made = {name for node in builder.nodes for name in node.output}
+    if made.intersection(builder.overwritten):
+        raise Unmatched(f"writes over a value that is narrower than {builder.dtype}, in which it would count")
+    written = {value.name for value in builder.overwritten.values()}
+    renamed: dict[str, str] = {}
+    for position, name in enumerate(builder.node.output):
+        is_used = bool(name) and bool(view.uses(scope, name))
+        is_read = is_used or (bool(name) and view.leaves(scope, name))
+        value = results[position] if position < len(results) else None
+        if value is None:
+            is_flag = position == 0 and builder.overwritten and not is_used
+            if is_read and not is_flag:
+                raise Unmatched(f"has an output {shown(name)} that its formula does not make")
+        elif is_read or (name and value.name in written):
+            typed = builder.narrowed(value, name)
+            made |= {typed.name} - {value.name}
+            if typed.name not in made or typed.name in renamed:
+                builder.nodes.append(helper.make_node("Identity", [typed.name], [name]))
+            else:
+                renamed[typed.name] = name
+    for name, value in builder.overwritten.items():
+        if value.name in made:
+            renamed.setdefault(value.name, builder.context.value_names.fresh(f"{name}_updated"))
+    return renamed
+
+
+def _updated(context: Context, scope: Scope, name: str, value: Value) -> ValueInfoProto:
+    """The declaration of the new contents of an input."""
+    known = context.types.of(scope, name)
+    kind = ELEMENT_TYPES[known.dtype] if known.dtype else 0
+    return helper.make_tensor_value_info(value.name, kind, known.shape)
