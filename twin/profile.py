@@ -19,12 +19,14 @@ import numpy as np
 from opforge.codegen.errors import UserError
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.codegen.spec.semantics import Call
 from opforge.codegen.writer import replace_file
 
 from .acl import Array
 from .operator_run import run
 from .profile_page import render
 from .results import AclnnError, FindingsError, Result
+from .samples import valid_values
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -83,14 +85,15 @@ def parse_attrs(texts: Sequence[str]) -> dict[str, Any]:
 def make_inputs(
     spec: OpSpec,
     shapes: Mapping[str, tuple[int, ...]],
+    attrs: Mapping[str, Any],
     dtype: str | None,
     given: Mapping[str, Array] = MappingProxyType({}),
 ) -> dict[str, Array]:
     """Arrays for an operator.
 
     `dtype` goes to every input that takes it; an input that does not has the first dtype of its spec. Arrays of
-    `given` are cast to it. Of the others, floats are normally distributed, and integers ascend evenly up to the first
-    dimension of the first input, as ends of groups do.
+    `given` are cast to it. The others have the values that the spec calls valid; where it does not say, floats are
+    normally distributed, and integers ascend evenly up to the first dimension of the first input.
 
     Raises:
         UserError: A name or dtype is unknown, or a required input has neither a shape nor an array.
@@ -131,7 +134,11 @@ def make_inputs(
             arrays[tensor.name] = values.astype(kind).reshape(shape)
         else:
             arrays[tensor.name] = random.standard_normal(shape, np.float32).astype(kind)
-    return arrays
+    call = Call({name: array.shape for name, array in arrays.items()}, attrs=attrs)
+    return {
+        name: array if name in given else valid_values(spec, name, array, call, random, is_even=True)
+        for name, array in arrays.items()
+    }
 
 
 @contextmanager
@@ -173,7 +180,7 @@ def profile(
         FindingsError: The kernel made a mistake.
     """
     project, spec = _find(op_type)
-    return _run(project, spec, make_inputs(spec, shapes, dtype), attrs or {}, soc, trace)
+    return _run(project, spec, make_inputs(spec, shapes, attrs or {}, dtype), attrs or {}, soc, trace)
 
 
 def _run(
@@ -259,7 +266,7 @@ def profile_command(
         if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
             raise UserError(f"{option}: got {path}, expected a file in a folder that exists")
     project, spec = _find(op_type)
-    inputs = make_inputs(spec, parsed, dtype, load([tensor.name for tensor in spec.inputs]))
+    inputs = make_inputs(spec, parsed, values, dtype, load([tensor.name for tensor in spec.inputs]))
     case = {
         "operator": op_type,
         "soc": soc,

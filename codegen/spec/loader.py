@@ -62,7 +62,8 @@ def load_specs(paths: Iterable[str | FilePath]) -> tuple[OpSpec, ...]:
             lines.append(str(error))
             continue
         functions = [(("aclnn", i, "function"), f.function) for i, f in enumerate(spec.aclnn)]
-        names: list[tuple[Path, str]] = [(("op_type",), spec.op_type), *functions]
+        aliases = [(("onnx", "aliases", i), alias) for i, alias in enumerate(spec.onnx.aliases)]
+        names: list[tuple[Path, str]] = [(("op_type",), spec.op_type), *functions, *aliases]
         for where, name in names:
             if name in files:
                 problem = Problem(document.place(where), where, f"got {name!r} again, {files[name]} defines it already")
@@ -125,7 +126,7 @@ def _text(path: FilePath) -> str:
 def _validate(document: Document) -> OpSpec | None:
     """The spec; what is wrong is added to the document's problems."""
     if not isinstance(document.value, dict):
-        message = f"got {_short(document.value)}, expected the keys of a spec, as in 'op_type: GroupedBiasAddGrad'"
+        message = f"got {_short(document.value)}, expected the keys of a spec, as in 'op_type: ScaledAdd'"
         document.problems.append(Problem(document.place(()), (), message))
         return None
     value: Any = document.value

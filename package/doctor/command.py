@@ -6,10 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from opforge.package.builtin import OP_TYPES
+from opforge.codegen.errors import UserError
+from opforge.codegen.project import find_project
+from opforge.codegen.spec.loader import load_project
+from opforge.package.builtin import hidden_op_types
 from opforge.package.cann.toolkit import key_values, toolkit_version
 from opforge.package.socs import soc_directory
 
@@ -84,7 +88,7 @@ def diagnosis(surroundings: Surroundings, soc: str | None, faults: Sequence[Faul
 
 def seen_by(surroundings: Surroundings, op_type: str, socs: list[str], faults: Sequence[Fault]) -> dict[str, str]:
     """Program -> folder whose operator it takes, `CANN's own`, or `nothing`; all search the vendors in one order."""
-    has_own = op_type in OP_TYPES and bool(surroundings.toolkits)
+    has_own = bool(surroundings.toolkits) and op_type in _builtin_op_types(surroundings)
     answers = dict.fromkeys(PROGRAMS, CANN_OWN if has_own else NOTHING)
     for vendor in reversed(surroundings.vendors):
         if op_type not in vendor.operators:
@@ -95,6 +99,14 @@ def seen_by(surroundings: Surroundings, op_type: str, socs: list[str], faults: S
             if is_for_soc and not any(fault.hides(vendor, op_type, program) for fault in faults):
                 answers[program] = str(vendor.path)
     return answers
+
+
+def _builtin_op_types(surroundings: Surroundings) -> set[str]:
+    """Types that CANN also has, as the packages and the specs of the project say."""
+    found = {name for vendor in surroundings.vendors if vendor.manifest for name in vendor.manifest.builtin_op_types}
+    with suppress(UserError):
+        found |= set(hidden_op_types(load_project(find_project())))
+    return found
 
 
 def _told(device: dict[str, str] | None) -> str:
