@@ -28,7 +28,9 @@ class Stamp:
 def sources_digest(paths: Sequence[Path], root: Path) -> str:
     """A digest of the generator, the specs, and which plans and kernels exist."""
     digest = hashlib.sha256()
-    generator = sorted([*_GENERATOR.rglob("*.py"), *(_GENERATOR / "templates").iterdir()])
+    generator = sorted(
+        [*_GENERATOR.rglob("*.py"), *(_GENERATOR / "templates").iterdir(), *(_GENERATOR / "data").iterdir()]
+    )
     for path in (*generator, *paths):
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
         digest.update(path.read_bytes())

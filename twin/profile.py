@@ -18,6 +18,7 @@ import numpy as np
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.project import Project, find_project
+from opforge.codegen.spec.dtypes import SHORT_DTYPES
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.spec.semantics import Call
 from opforge.codegen.writer import replace_file
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from opforge.codegen.spec.model import OpSpec
 
-DTYPE_WORDS = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
 TRACE_VARIABLE = "OPFORGE_TWIN_TRACE"
 _COPIES = 4  # of the inputs, in numpy and on the twin
 LAUNCH_FIGURES = (
@@ -107,7 +107,7 @@ def make_inputs(
     shapes = {**shapes, **{name: array.shape for name, array in given.items()}}
     if missing := [tensor.name for tensor in spec.inputs if not tensor.optional and tensor.name not in shapes]:
         raise UserError(f"--shape: {spec.op_type} needs a shape for {', '.join(missing)}")
-    wanted = DTYPE_WORDS.get(dtype or "", dtype)
+    wanted = SHORT_DTYPES.get(dtype or "", dtype)
     words = sorted({word for tensor in spec.inputs for word in tensor.dtypes})
     if wanted is not None and wanted not in words:
         raise UserError(f"--dtype: got {dtype!r}, the inputs of {spec.op_type} take {', '.join(words)}")
