@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opforge.twin.profile import DTYPE_WORDS
+from opforge.codegen.spec.dtypes import SHORT_DTYPES
 
 Array = np.ndarray[Any, Any]
 
@@ -58,4 +58,4 @@ def values(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Array:
     """
     size = int(np.prod(shape))
     numbers = np.random.default_rng(seed).standard_normal(min(size, 1_000_003), np.float32)
-    return np.resize(numbers.astype(np.dtype(DTYPE_WORDS.get(dtype, dtype))), shape)
+    return np.resize(numbers.astype(np.dtype(SHORT_DTYPES.get(dtype, dtype))), shape)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from opforge.codegen.spec.dtypes import DTYPES, STORAGE_FORMATS
 from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.views.line_wrap import fit
 from opforge.codegen.views.op_view import FunctionView, OpView
 from opforge.codegen.views.page_view import PageView
 
 from .views import escape
+
+TABLES_HEADER = "op_host/opforge_tables.h"
 
 
 @lru_cache(maxsize=1)
@@ -72,8 +76,9 @@ def render(spec: OpSpec, *, has_plan: bool = True, has_kernel: bool = True) -> l
 def render_project(specs: Sequence[OpSpec], files: Sequence[str]) -> list[tuple[str, str]]:
     """The files that all operators share, as (path below the output folder, text), sorted by path.
 
-    `sources.cmake` lists the generated C++ sources by folder; `op_api/exports.map` is the linker's version script that
-    keeps everything but the documented functions inside libcust_opapi.so.
+    `op_host/opforge_tables.h` has the dtypes, formats and products for C++. `sources.cmake` lists the generated C++
+    sources by folder; `op_api/exports.map` is the linker's version script that keeps everything but the documented
+    functions inside libcust_opapi.so.
 
     Args:
         specs: All operators of the project.
@@ -82,8 +87,24 @@ def render_project(specs: Sequence[OpSpec], files: Sequence[str]) -> list[tuple[
     functions = sorted(function.function for spec in specs for function in spec.aclnn)
     return [
         ("op_api/exports.map", _environment().get_template("exports.map.j2").render(functions=functions)),
+        (TABLES_HEADER, _tables_header()),
         ("sources.cmake", _source_lists(files)),
     ]
+
+
+def _tables_header() -> str:
+    def coded(rows: Iterable[object], *names: str) -> list[dict[str, escape.Code]]:
+        return [{name: escape.Code(str(getattr(row, name))) for name in names} for row in rows]
+
+    return (
+        _environment()
+        .get_template("tables.h.j2")
+        .render(
+            dtypes=coded(DTYPES.values(), "name", "number", "bytes", "plan"),
+            formats=coded(STORAGE_FORMATS, "name", "number", "plan"),
+            products=coded(PRODUCTS.values(), "version", "enumerator"),
+        )
+    )
 
 
 def _source_lists(files: Sequence[str]) -> str:

@@ -8,27 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
-# Operator types of CANN 8.1 or later (operator prototypes of the toolkit, ops-transformer).
-OP_TYPES = frozenset({"GroupedBiasAddGrad", "NsaCompressGrad"})
-# Functions that CANN's own operator libraries export; each comes with its ...GetWorkspaceSize.
-ACLNN_FUNCTIONS = frozenset(
-    {
-        "aclnnBatchNormElemtBackward",
-        "aclnnConvTbcBackward",
-        "aclnnEmbeddingDenseBackward",
-        "aclnnGroupedBiasAddGrad",
-        "aclnnGroupedBiasAddGradV2",
-        "aclnnNsaCompressGrad",
-    }
-)
-
 
 def hidden_op_types(specs: Iterable[OpSpec]) -> list[str]:
     """Operator types of `specs` that CANN also has."""
-    return sorted({spec.op_type for spec in specs} & OP_TYPES)
+    return sorted(spec.op_type for spec in specs if spec.op_type in spec.builtin)
 
 
 def hidden_symbols(specs: Iterable[OpSpec]) -> list[str]:
     """Symbols of `specs` that CANN's libraries also export."""
-    functions = sorted({api.function for spec in specs for api in spec.aclnn} & ACLNN_FUNCTIONS)
+    functions = sorted(api.function for spec in specs for api in spec.aclnn if api.function in spec.builtin)
     return [symbol for function in functions for symbol in (function, f"{function}GetWorkspaceSize")]

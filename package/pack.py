@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import shutil
@@ -21,13 +22,14 @@ from opforge.codegen.spec.names import suggest
 from . import cann
 from .layout import Contents, layout, write_tree
 from .places import walk
-from .socs import choose_socs
+from .socs import choose_socs, opc_chips
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
 _MOST_HEADER_BYTES = 64 << 20
 SCRIPTS = Path(__file__).resolve().parent / "install"
+CHIPS_FILE = "cann/chips.json"
 BUILDER = Path(cann.__file__).resolve().parent
 
 
@@ -144,7 +146,7 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
     Raises:
         UserError: As `pack`.
     """
-    from opforge.codegen.render import render, render_project
+    from opforge.codegen.render import TABLES_HEADER, render, render_project
     from opforge.codegen.spec.loader import load_project
     from opforge.codegen.views.facts import dtype_columns
 
@@ -157,8 +159,8 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
         if needed := project.missing(spec):
             raise UserError(f"{spec.op_type}: {needed} is missing; write it or leave the operator out with --ops")
         generated |= dict(render(spec))
-    exports = "op_api/exports.map"
-    generated[exports] = dict(render_project(specs, []))[exports]
+    shared = dict(render_project(specs, []))
+    generated |= {path: shared[path] for path in ("op_api/exports.map", TABLES_HEADER)}
     return Contents(
         specs=specs,
         columns={spec.op_type: dtype_columns(spec) for spec in specs},
@@ -174,7 +176,8 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
 def _builder() -> dict[str, bytes]:
     """The program that builds the package where it is installed."""
     paths = sorted([*BUILDER.glob("*.py"), *BUILDER.glob("cmake/**/*.*")])
-    return {f"cann/{path.relative_to(BUILDER).as_posix()}": path.read_bytes() for path in paths if path.is_file()}
+    files = {f"cann/{path.relative_to(BUILDER).as_posix()}": path.read_bytes() for path in paths if path.is_file()}
+    return files | {CHIPS_FILE: json.dumps(opc_chips(), indent=1).encode()}
 
 
 def _choose(specs: Sequence[OpSpec], ops: Sequence[str] | None) -> tuple[OpSpec, ...]:

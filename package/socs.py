@@ -6,15 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.spec.products import BUILT_PRODUCTS
+from opforge.codegen.spec.products import BUILT_PRODUCTS, PRODUCTS
 from opforge.twin.build import known_socs, npu_model
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
-
 # Chips whose names invite a mistake: "Ascend910B" is no Ascend910B1, and its directory is not ascend910b.
-FIRST_GENERATION = ("Ascend910A", "Ascend910B", "Ascend910ProA", "Ascend910ProB", "Ascend910PremiumA")
+FIRST_GENERATION = {chip: family.name for family in PRODUCTS.values() for chip in family.chips}
 
 
 def soc_directories() -> dict[str, bool]:
@@ -30,8 +29,8 @@ def soc_directory(name: str) -> str:
     """
     if name in FIRST_GENERATION:
         raise UserError(
-            f"soc: got {name!r}, a chip of the first generation (directory ascend910), for which operators are "
-            "documented but not built; leave it out. Ascend910B1 and its kin are ascend910b"
+            f"soc: got {name!r}, a chip of the first generation (directory {FIRST_GENERATION[name]}), for which "
+            "operators are documented but not built; leave it out. Ascend910B1 and its kin are ascend910b"
         )
     chips: dict[str, str] = {chip: soc["dir"] for chip, soc in npu_model()["soc"].items()}
     known = soc_directories()
@@ -39,6 +38,15 @@ def soc_directory(name: str) -> str:
         return directory
     # The name of another chip is no slip of the pen: a guess would mislead.
     raise UserError(f"soc: got {name!r}, expected a directory, as in ascend910b, or a chip of it: {known_socs()}")
+
+
+def opc_chips() -> dict[str, tuple[str, str]]:
+    """SoC directory -> architecture of its cores and the chip that stands for it in opc, the first one of the model."""
+    found: dict[str, tuple[str, str]] = {}
+    for chip, soc in npu_model()["soc"].items():
+        if soc["dir"] in BUILT_PRODUCTS:
+            found.setdefault(soc["dir"], (str(soc["arch"]), chip))
+    return found
 
 
 def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[str, ...]:

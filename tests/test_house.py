@@ -7,8 +7,9 @@ import re
 from fnmatch import fnmatch
 from pathlib import Path
 
-from opforge.codegen.spec.products import BUILT_PRODUCTS, PRODUCTS
-from opforge.package.cann.kernels import CHIPS
+from opforge.codegen.spec.dtypes import CANN_DTYPES, FORMATS
+from opforge.codegen.spec.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS
+from opforge.package.socs import opc_chips
 from opforge.twin.build import npu_model
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,26 +39,13 @@ def test_rooms_import_each_other_as_the_picture_says():
     assert found == drawn, "CONTRIBUTING.md draws which room uses which"
 
 
-def test_what_another_soc_needs_is_where_it_is_said_to_be():
+def test_sources_that_name_a_soc_are_listed():
     section = CONTRIBUTING.split("## Another SoC")[1].split("\n## ")[0]
-    places = dict(re.findall(r"`([\w/]+\.(?:py|h|cpp))`(?:, `[^`]+`)*: ((?:`\w+`(?:, )?)+)", section))
-    assert len(places) >= 6
-    for path, names in places.items():
-        text = (ROOT / path).read_text(encoding="utf-8")
-        assert [name for name in re.findall(r"`(\w+)`", names) if not re.search(rf"\b{name}\b", text)] == []
-    named = set(re.findall(r"`([\w/]+\.(?:py|h|cpp))`", section))
     folders = [ROOT / folder for folder in FOLDERS if folder != "tests"]
     sources = [path for suffix in ("py", "h", "cpp", "j2") for at in folders for path in at.rglob(f"*.{suffix}")]
     found = {str(path.relative_to(ROOT)) for path in sources if _names_a_soc(path)}
-    found = {path for path in found if "/tests/" not in path}
-    assert found == named, "CONTRIBUTING.md has the places that say which SoCs there are"
-
-
-def test_products_have_one_order():
-    text = (ROOT / "op_host" / "common" / "check.h").read_text(encoding="utf-8")
-    body = re.search(r"enum class Product : int32_t \{(.*?)\}", text, re.DOTALL)
-    assert body is not None
-    assert re.findall(r"kA(\w+)", body[1]) == [name.removeprefix("a") for name in PRODUCTS]
+    listed = set(re.findall(r"`([\w/]+\.(?:py|h|cpp))`", section)) - {"op_host/opforge_tables.h"}
+    assert {path for path in found if "/tests/" not in path} == listed
 
 
 def _names_a_soc(path: Path) -> bool:
@@ -72,13 +60,23 @@ def _names_a_soc(path: Path) -> bool:
     return any(re.fullmatch(words, str(value)) for value in constants)
 
 
-def test_all_places_agree_on_the_socs_that_kernels_are_built_for():
+def test_the_tables_agree_with_each_other_and_with_the_headers():
     header = (ROOT / "twin/include/opforge_twin/kernel/language.h").read_text(encoding="utf-8")
     architecture = re.search(r"^#define __NPU_ARCH__ (\d+)$", header, re.MULTILINE)[1]
-    assert tuple(CHIPS) == BUILT_PRODUCTS
-    for folder, (built, chip) in CHIPS.items():
-        soc = npu_model()["soc"][chip]
-        assert (soc["dir"], str(soc["arch"])) == (folder, built) == (folder, architecture)
+    assert {soc: arch for soc, (arch, _) in opc_chips().items()} == dict.fromkeys(BUILT_PRODUCTS, architecture)
+    socs = npu_model()["soc"]
+    assert {soc["dir"] for soc in socs.values()} <= set(PRODUCTS)
+    assert DEFAULT_SOC in socs
+    for path, prefix, rows in (
+        ("graph/types.h", "", [(dtype.ge, dtype.number) for dtype in CANN_DTYPES]),
+        ("graph/types.h", "FORMAT_", FORMATS.items()),
+        ("acl/acl_base.h", "ACL_FORMAT_", FORMATS.items()),
+        ("acl/acl_base.h", "ACL_", [(dtype.ge.removeprefix("DT_"), dtype.number) for dtype in CANN_DTYPES]),
+    ):
+        text = (ROOT / "twin/include" / path).read_text(encoding="utf-8")
+        known = dict(re.findall(r"^ +(\w+) = (\d+),", text, re.MULTILINE))
+        wrong = [name for name, number in rows if known.get(prefix + name, str(number)) != str(number)]
+        assert (wrong, len(known) > 20) == ([], True)
 
 
 def _imported(path: Path) -> set[str]:

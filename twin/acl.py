@@ -21,22 +21,22 @@ import numpy.typing as npt
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
-from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.spec.dtypes import CANN_DTYPES, DTYPES, FORMATS
 
 Array = npt.NDArray[Any]
 
 # aclDataType numbers by numpy dtype; importing ml_dtypes makes "bfloat16" known to numpy.
 ACL_DTYPES: dict[np.dtype[Any], int] = {
-    **{np.dtype(dtype.name): dtype.number for dtype in DTYPES.values()},
-    np.dtype("complex64"): 16,
-    np.dtype("complex128"): 17,
+    np.dtype(dtype.name): dtype.number
+    for dtype in CANN_DTYPES
+    if dtype.name in DTYPES or dtype.name in {"complex64", "complex128"}
 }
 LARGEST_SEED, MOST_THREADS, LARGEST_BYTES = 2**64 - 1, 65535, 1 << 40
 _MEMORY_ALLOCATION = 207001  # ACL_ERROR_RT_MEMORY_ALLOCATION
 # The options of the runtime are process wide: one run at a time.
 _one_at_a_time = threading.RLock()
 _is_forked_in_run = threading.Event()
-FORMAT_ND = 2
+FORMAT_ND = FORMATS["ND"]
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "aclInit": (c_int, [c_char_p]),

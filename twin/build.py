@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import path_text, shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.codegen.spec.dtypes import CANN_DTYPES, DTYPES
+from opforge.codegen.spec.products import DEFAULT_SOC, PRODUCTS
 from opforge.codegen.writer import replace_file
 
 from .build_cache import record_path
@@ -28,17 +29,6 @@ TWIN = Path(__file__).resolve().parent
 INCLUDE = TWIN / "include"
 VENDOR = "opforge"
 LINK_NAMES = ("ascendcl", "nnopbase", "opapi")
-# C++ type and GE enumerator of a dtype, as the op compiler passes them to a kernel (DTYPE_X, ORIG_DTYPE_X).
-KERNEL_TYPES = {
-    "float32": ("float", "DT_FLOAT"),
-    "float16": ("half", "DT_FLOAT16"),
-    "bfloat16": ("bfloat16_t", "DT_BF16"),
-    "int8": ("int8_t", "DT_INT8"),
-    "int16": ("int16_t", "DT_INT16"),
-    "int32": ("int32_t", "DT_INT32"),
-    "int64": ("int64_t", "DT_INT64"),
-    "uint8": ("uint8_t", "DT_UINT8"),
-}
 
 
 @dataclass(frozen=True)
@@ -105,6 +95,17 @@ def _soc_table() -> str:
     return "".join(rows)
 
 
+def _dtype_table() -> str:
+    return "".join(f'OPFORGE_DTYPE({dtype.ge}, "{dtype.name}", {dtype.bytes})\n' for dtype in CANN_DTYPES)
+
+
+def _product_table() -> str:
+    return "".join(
+        f'OPFORGE_PRODUCT("{family.name}", {family.version}, {family.tiling_version or family.version})\n'
+        for family in PRODUCTS.values()
+    )
+
+
 def _time_model() -> str:
     lines = []
     for name, constant in npu_model()["constants"].items():
@@ -121,6 +122,8 @@ def build_runtime(jobs: int = 0, progress: Progress | None = None) -> Path:
     home = _twin_dir(Project(BUILTIN_ROOT))
     with locked(home) as scratch:
         replace_file(home / "gen" / "soc_table.inc", _soc_table())
+        replace_file(home / "gen" / "dtype_table.inc", _dtype_table())
+        replace_file(home / "gen" / "product_table.inc", _product_table())
         replace_file(home / "gen" / "time_model.inc", _time_model())
         flags = (*WARNINGS, f"-I{INCLUDE}", f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
         units = tuple(
@@ -146,8 +149,9 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
         key = "_".join(column.values())
         defines = []
         for parameter, dtype in column.items():
-            cpp, enumerator = KERNEL_TYPES[dtype]
-            defines += [f"-DDTYPE_{parameter.upper()}={cpp}", f"-DORIG_DTYPE_{parameter.upper()}={enumerator}"]
+            # As the op compiler passes them to a kernel.
+            facts = DTYPES[dtype]
+            defines += [f"-DDTYPE_{parameter.upper()}={facts.kernel}", f"-DORIG_DTYPE_{parameter.upper()}={facts.ge}"]
         folders_of_headers = (INCLUDE, project.root / "op_kernel", BUILTIN_ROOT / "op_kernel", source.parent)
         includes = _include_flags(folders_of_headers)
         flags = (*WARNINGS, *KERNEL_FLAGS, "-fvisibility=hidden", *includes, *defines)

@@ -14,7 +14,7 @@ import numpy as np
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.codegen.spec.model import TASK_TYPES
+from opforge.codegen.spec.field_types import TASK_TYPES
 from opforge.codegen.spec.products import DEFAULT_SOC
 
 from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time, require_integers, runtime

@@ -66,7 +66,7 @@ def run(
     """Call an operator on the twin through the two phases of its aclnn function.
 
     Args:
-        op_type: `GroupedBiasAddGrad`, ...
+        op_type: Operator type, as in the spec.
         inputs: Arrays by parameter name; None or a missing key is a null pointer. Strided arrays stay strided.
         attrs: Attributes by name; missing ones have their defaults.
         soc: SoC that the twin plays.

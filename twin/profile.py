@@ -19,19 +19,21 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, require_writable, write_files
 from opforge.codegen.printing import first_line, path_text, shown
 from opforge.codegen.project import Project, find_project
+from opforge.codegen.spec.dtypes import SHORT_DTYPES
 from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.codegen.spec.semantics import Call
 
 from .acl import Array
 from .operator_run import run
 from .profile_page import render
 from .results import AclnnError, FindingsError, Result
+from .samples import valid_values
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from opforge.codegen.spec.model import OpSpec
 
-DTYPE_WORDS = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
 TRACE_VARIABLE = "OPFORGE_TWIN_TRACE"
 _NO_EVENTS = b'{"traceEvents": []}\n'
 # Python reads no numbers of any length.
@@ -89,14 +91,15 @@ def parse_attrs(texts: Sequence[str]) -> dict[str, Any]:
 def make_inputs(
     spec: OpSpec,
     shapes: Mapping[str, tuple[int, ...]],
+    attrs: Mapping[str, Any],
     dtype: str | None,
     given: Mapping[str, Array] = MappingProxyType({}),
 ) -> dict[str, Array]:
     """Arrays for an operator.
 
     `dtype` goes to every input that takes it; an input that does not has the first dtype of its spec. Arrays of
-    `given` are cast to it. Of the others, floats are normally distributed, and integers ascend evenly up to the first
-    dimension of the first input, as ends of groups do.
+    `given` are cast to it. The others have the values that the spec calls valid; where it does not say, floats are
+    normally distributed, and integers ascend evenly up to the first dimension of the first input.
 
     Raises:
         UserError: A name or dtype is unknown, or a required input has neither a shape nor an array.
@@ -112,7 +115,7 @@ def make_inputs(
     shapes = {**shapes, **{name: array.shape for name, array in given.items()}}
     if missing := [tensor.name for tensor in spec.inputs if not tensor.optional and tensor.name not in shapes]:
         raise UserError(f"--shape: {spec.op_type} needs a shape for {', '.join(missing)}")
-    wanted = DTYPE_WORDS.get(dtype or "", dtype)
+    wanted = SHORT_DTYPES.get(dtype or "", dtype)
     words = sorted({word for tensor in spec.inputs for word in tensor.dtypes})
     if wanted is not None and wanted not in words:
         raise UserError(f"--dtype: got {shown(dtype)}, the inputs of {spec.op_type} take {', '.join(words)}")
@@ -138,7 +141,11 @@ def make_inputs(
         except ValueError as error:
             # numpy counts the bytes of an empty array without its 0.
             raise UserError(f"--shape: {tensor.name}: {first_line(error)}; give it smaller sizes") from error
-    return arrays
+    call = Call({name: array.shape for name, array in arrays.items()}, attrs=attrs)
+    return {
+        name: array if name in given else valid_values(spec, name, array, call, random, is_even=True)
+        for name, array in arrays.items()
+    }
 
 
 def _made_up(shape: tuple[int, ...], kind: np.dtype[Any], first: tuple[int, ...], random: np.random.Generator) -> Array:
@@ -198,7 +205,7 @@ def profile(
     project, spec = _find(op_type)
     if trace is not None:
         require_writable(trace, project.spec_paths(), "trace")
-    inputs = make_inputs(spec, shapes, dtype)
+    inputs = make_inputs(spec, shapes, attrs or {}, dtype)
     result, events = _run(project, spec, inputs, attrs or {}, soc, is_traced=trace is not None)
     if trace is not None:
         write_files([NewFile(trace, lambda file: file.write(events), "trace")])
@@ -294,7 +301,7 @@ def profile_command(
             require_writable(path, used, what)
             used.append(path)
     arrays = load(given, [tensor.name for tensor in spec.inputs]) if given else {}
-    inputs = make_inputs(spec, parsed, dtype, arrays)
+    inputs = make_inputs(spec, parsed, values, dtype, arrays)
     case = {
         "operator": op_type,
         "soc": soc,

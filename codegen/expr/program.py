@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opforge.codegen.spec import names
-from opforge.codegen.spec.model import RULE_STATUSES
-from opforge.codegen.spec.names import suggest
-from opforge.codegen.spec.yaml_nodes import KEY, Path
-
-from .evaluate import why_never
 from .syntax import (
     BoolLiteral,
     Comparison,
     Expr,
-    ExprError,
-    IntLiteral,
     Junction,
     Kind,
-    Scope,
-    StarDims,
-    Symbol,
-    certainly_present,
-    parse_kind,
-    reads_shapes,
-    symbols_of,
 )
 
 if TYPE_CHECKING:
-    from opforge.codegen.spec.model import CaseSpec, ConstraintSpec, OpSpec
+    pass
 
 MAX_RANK = 8
 TRUE = BoolLiteral(value=True)
 # What stands for a number in what a message expects.
 LIMIT = "{limit}"
-_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_STAR = re.compile(r"\*([A-Za-z_][A-Za-z0-9_]*)")
 
 
 @dataclass(frozen=True)
@@ -144,12 +126,26 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Values:
+    """The valid values of an input: those from `bounds[0]` to below `bounds[1]`, or ranges of the rows of `ends_of`.
+
+    Attributes:
+        lengths: When ranges of rows are given by their lengths, not by their ends.
+    """
+
+    bounds: tuple[Expr, Expr] | None
+    ends_of: str
+    lengths: Expr
+
+
+@dataclass(frozen=True)
 class Program:
-    """Cases, constraints and the shared plan's work of one operator."""
+    """Cases, constraints, the shared plan's work and the valid values by input of one operator."""
 
     cases: tuple[Case, ...]
     constraints: tuple[Constraint, ...]
     work: Work
+    values: Mapping[str, Values]
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -172,235 +168,3 @@ class Program:
     def rule(self, name: str) -> Constraint:
         """The constraint that stands for a built-in rule."""
         return next(constraint for constraint in self.constraints if constraint.rule == name)
-
-
-def compile_spec(spec: OpSpec) -> tuple[Program, list[tuple[Path, str]]]:
-    """Parse every expression of a spec.
-
-    Returns:
-        The program, and what is wrong as (path in the spec, message). The program is whole if nothing is wrong.
-    """
-    compiler = _Compiler(spec)
-    cases = tuple(compiler.case(index, case) for index, case in enumerate(spec.cases))
-    parsed = tuple(case for case in cases if case is not None)
-    constraints = tuple(compiler.constraint(i, constraint, parsed) for i, constraint in enumerate(spec.constraints))
-    compiler.check_rule_order(constraints)
-    return Program(parsed, constraints, compiler.work(parsed)), compiler.problems
-
-
-def _parsed(text: str, scope: Scope, kinds: Sequence[Kind]) -> Expr:
-    expression = parse_kind(text, scope, kinds)
-    if reason := why_never(expression):
-        raise ExprError(f"in {text!r}: {reason}")
-    return expression
-
-
-class _Compiler:
-    def __init__(self, spec: OpSpec) -> None:
-        self._spec = spec
-        self._attributes = {attr.name: attr.type for attr in spec.attrs}
-        self._inputs = [tensor.name for tensor in spec.inputs]
-        self._tensors = [tensor.name for tensor in spec.tensors]
-        self._lists = [tensor.name for tensor in spec.host_lists]
-        self._certain: dict[str, set[str]] = {}
-        self._stars: set[str] = set()
-        self.problems: list[tuple[Path, str]] = []
-
-    def _problem(self, path: Path, message: str) -> None:
-        self.problems.append((path, message))
-
-    def _scope(self, tensors: Collection[str], symbols: Collection[str] = ()) -> Scope:
-        return Scope(
-            symbols=set(symbols) - self._stars,
-            stars=set(symbols) & self._stars,
-            attributes=self._attributes,
-            tensors=tensors,
-            lists=self._lists,
-        )
-
-    def case(self, index: int, case: CaseSpec) -> Case | None:
-        """One case, or None if its condition cannot be parsed."""
-        path: Path = ("cases", index)
-        try:
-            when = _parsed(case.when, self._scope(self._inputs), (Kind.BOOL,))
-        except ExprError as error:
-            self._problem((*path, "when"), str(error))
-            return None
-        present = {tensor.name for tensor in self._spec.inputs if not tensor.optional} | certainly_present(when)
-        self._check_listed(path, case, present)
-        listed = [name for name in self._inputs if name in case.shapes]
-        bindings = self._bindings(path, case, sorted(listed, key=lambda name: name not in present))
-        certain = {binding.symbol for binding in bindings if binding.tensor in present}
-        self._certain[case.name] = certain
-        all_symbols = {binding.symbol for binding in bindings}
-        shapes = {}
-        for tensor in self._tensors:
-            if tensor not in case.shapes:
-                continue
-            of_absent = {binding.symbol for binding in bindings if binding.tensor == tensor}
-            known = certain | of_absent if tensor in self._inputs else certain
-            dims = self._dims((*path, "shapes", tensor), case.shapes[tensor], known, all_symbols)
-            shapes[tensor] = tuple(dims)
-        return Case(case.name, case.when, when, shapes, bindings)
-
-    def _check_listed(self, path: Path, case: CaseSpec, present: set[str]) -> None:
-        for name in case.shapes:
-            if name not in self._tensors:
-                self._problem((*path, "shapes", name, KEY), f"unknown tensor {name!r}; {suggest(name, self._tensors)}")
-        outputs = {tensor.name for tensor in self._spec.outputs}
-        for name in self._tensors:
-            if name in case.shapes:
-                continue
-            if name in present or name in outputs:
-                self._problem((*path, "shapes"), f"{name!r} is missing, expected its shape, as in '{name}: [N]'")
-
-    def _bindings(self, path: Path, case: CaseSpec, inputs: Iterable[str]) -> tuple[Binding, ...]:
-        found: dict[str, Binding] = {}
-        for tensor in inputs:
-            dims = [str(dim) for dim in case.shapes[tensor]]
-            stars = [position for position, dim in enumerate(dims) if dim.startswith("*")]
-            for extra in stars[1:]:
-                self._problem((*path, "shapes", tensor, extra), "got a second dimension with a star, expected one")
-            for position, dim in enumerate(dims):
-                is_star = position in stars
-                symbol = dim.removeprefix("*") if is_star else dim
-                if not _BARE.fullmatch(symbol) or symbol in self._attributes or symbol in found:
-                    continue
-                if refusal := names.symbol_refusal(symbol):
-                    self._problem((*path, "shapes", tensor, position), refusal)
-                known_as_star = symbol in self._stars
-                known_as_dim = any(symbol in certain for certain in self._certain.values()) and not known_as_star
-                if (is_star and known_as_dim) or (not is_star and known_as_star):
-                    message = f"got {dim!r}, but {symbol} stands for something else in another case; rename one"
-                    self._problem((*path, "shapes", tensor, position), message)
-                    continue
-                if is_star:
-                    self._stars.add(symbol)
-                found[symbol] = Binding(symbol, tensor, position, len(dims), stars[0] if stars else None)
-        return tuple(found.values())
-
-    def _dims(self, path: Path, dims: tuple[int | str, ...], known: set[str], bound: set[str]) -> list[Dim]:
-        if len(dims) > MAX_RANK:
-            self._problem(path, f"got {len(dims)} dimensions, expected at most {MAX_RANK}")
-        parsed = []
-        for axis, dim in enumerate(dims):
-            star = _STAR.fullmatch(dim) if isinstance(dim, str) else None
-            expression: Expr = IntLiteral(0)
-            try:
-                expression = self._star(star[1], known) if star else self._dim(dim, known, bound)
-            except ExprError as error:
-                self._problem((*path, axis), str(error))
-            parsed.append(Dim(str(dim), expression, star[1] if star else ""))
-        return parsed
-
-    def _star(self, symbol: str, known: set[str]) -> Expr:
-        if symbol not in known & self._stars:
-            raise ExprError(f"got '*{symbol}', which no input has; {suggest(symbol, known & self._stars)}")
-        return StarDims("len", symbol)
-
-    def _dim(self, dim: int | str, known: set[str], bound: set[str]) -> Expr:
-        if isinstance(dim, int):
-            if dim < 0:
-                raise ExprError(f"got {dim}, expected a dimension of at least 0")
-            return IntLiteral(dim)
-        if dim.startswith("*"):
-            raise ExprError(f"got {dim!r}, expected one symbol behind the star, as in '*S'")
-        if _BARE.fullmatch(dim) and dim in known - self._stars:
-            return Symbol(dim)
-        if _BARE.fullmatch(dim) and dim in bound:
-            raise ExprError(f"got {dim!r}, which is unbound when an optional input is absent; expected another symbol")
-        if _BARE.fullmatch(dim) and dim not in self._attributes and dim not in self._stars:
-            raise ExprError(f"got {dim!r}, which no input has as a dimension; {suggest(dim, known)}")
-        return _parsed(dim, self._scope(self._inputs, known), (Kind.INT,))
-
-    def constraint(self, index: int, constraint: ConstraintSpec, cases: tuple[Case, ...]) -> Constraint:
-        """One constraint; its check is `true` if it has none or it cannot be parsed."""
-        path: Path = ("constraints", index)
-        check: Expr = TRUE
-        if constraint.check is not None:
-            check = self._check(path, constraint, cases)
-        compiled = Constraint(
-            constraint.label,
-            constraint.status,
-            constraint.rule,
-            check,
-            constraint.check or "",
-            constraint.case,
-            constraint.products,
-            constraint.subject or "",
-            constraint.expected or "",
-        )
-        if LIMIT in compiled.expected and compiled.limit is None and check is not TRUE:
-            message = f"got {LIMIT}, expected it beside a check that ends with a comparison of integers, as in 'N <= 8'"
-            self._problem((*path, "expected"), message)
-        return compiled
-
-    def _check(self, path: Path, constraint: ConstraintSpec, cases: tuple[Case, ...]) -> Expr:
-        chosen = [case for case in cases if constraint.case in {None, case.name}]
-        hint = "add 'case: {}'" if constraint.case is None else "it is in case {!r}"
-        check = self._expression((*path, "check"), constraint.check or "", (Kind.BOOL,), chosen, hint)
-        return check or TRUE
-
-    def work(self, cases: Sequence[Case]) -> Work:
-        """What the shared plan is given."""
-        tiling = self._spec.tiling
-        hint = "it is in case {!r}; write a case of it, as in 'prod(x)', or a plan of the operator's own"
-        sizes = {
-            name: self._expression(("tiling", "work", name), str(text), (Kind.INT,), cases, hint)
-            for name, text in tiling.work.items()
-        }
-        values = {}
-        for index, field in enumerate(tiling.data):
-            kinds = (Kind.REAL,) if field.type == "float32" else (Kind.INT, Kind.BOOL)
-            if field.value is not None:
-                path: Path = ("tiling", "data", index, "value")
-                values[field.name] = self._expression(path, str(field.value), kinds, cases, hint)
-        keys = [
-            self._expression(("tiling", "keys", index, "when"), key.when, (Kind.BOOL,), cases, hint)
-            for index, key in enumerate(tiling.keys)
-            if key.when is not None
-        ]
-        return Work(
-            {name: size or IntLiteral(0) for name, size in sizes.items()},
-            {name: value or IntLiteral(0) for name, value in values.items()},
-            tuple(key or TRUE for key in keys),
-        )
-
-    def _expression(
-        self, path: Path, text: str, kinds: Sequence[Kind], cases: Sequence[Case], hint: str
-    ) -> Expr | None:
-        """An expression over symbols that all `cases` bind; None if it has a problem that makes it none."""
-        scopes = [self._certain[case.name] for case in cases]
-        everywhere = set.intersection(*scopes) if scopes else set()
-        somewhere = set().union(*self._certain.values()) if self._certain else set()
-        try:
-            expression = _parsed(text, self._scope(self._tensors, somewhere), kinds)
-        except ExprError as error:
-            self._problem(path, str(error))
-            return None
-        for symbol in sorted(symbols_of(expression) - everywhere):
-            having = next(name for name, certain in self._certain.items() if symbol in certain)
-            message = f"got symbol {symbol!r}, which is not bound in every case; {hint.format(having)}"
-            self._problem(path, message)
-        return expression
-
-    def check_rule_order(self, constraints: Sequence[Constraint]) -> None:
-        """Each built-in rule stands once; what reads symbols stands behind the rule that binds them."""
-        order = [constraint.rule or "check" for constraint in constraints]
-        always = [rule for rule in RULE_STATUSES if rule != "formats"]
-        for rule in always:
-            if order.count(rule) != 1:
-                got = f"got {order.count(rule)} constraints with rule {rule!r}, expected one"
-                self._problem(("constraints",), f"{got}, as in '{{.., rule: {rule}, status: {RULE_STATUSES[rule]}}}'")
-        if order.count("formats") > 1:
-            self._problem(("constraints",), "got the rule 'formats' several times, expected it once at most")
-        if any(order.count(rule) != 1 for rule in always):
-            return
-        if not order.index("required") < order.index("dtypes") < order.index("ranks"):
-            self._problem(("constraints",), "expected the rules in the order required, dtypes, ranks")
-        for index, constraint in enumerate(constraints[: order.index("ranks")]):
-            path: Path = ("constraints", index)
-            if order[index] == "shapes" or reads_shapes(constraint.check) or constraint.case is not None:
-                self._problem(path, "stands before the rule 'ranks', which binds the symbols; expected it behind")
-            if order[index] != "required" and index < order.index("required"):
-                self._problem(path, "stands before the rule 'required'; expected it behind")

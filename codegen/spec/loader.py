@@ -81,10 +81,12 @@ def _repeated(
     Names that differ in case alone give files of one name.
     """
     functions = [(("aclnn", i, "function"), f.function) for i, f in enumerate(spec.aclnn)]
-    names: list[tuple[Path, str]] = [(("op_type",), spec.op_type), *functions]
+    aliases = [(("onnx", "aliases", i), alias) for i, alias in enumerate(spec.onnx.aliases)]
+    names: list[tuple[Path, str]] = [(("op_type",), spec.op_type), *functions, *aliases]
     lines = []
     for where, name in names:
-        key = (str(where[0]), name.lower())
+        # An alias is an operator type too, of another domain.
+        key = ("function" if where[0] == "aclnn" else "op_type", name.lower())
         if key in files:
             first, file = files[key]
             got = f"got {name!r} again" if first == name else f"got {name!r}, which differs from {first!r} in case only"
@@ -158,7 +160,7 @@ def _too_long(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 def _validate(document: Document) -> OpSpec | None:
     """The spec; what is wrong is added to the document's problems."""
     if not isinstance(document.value, dict):
-        message = f"got {_short(document.value)}, expected the keys of a spec, as in 'op_type: GroupedBiasAddGrad'"
+        message = f"got {_short(document.value)}, expected the keys of a spec, as in 'op_type: ScaledAdd'"
         document.problems.append(Problem(document.place(()), (), message))
         return None
     value: Any = document.value

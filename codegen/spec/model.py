@@ -2,159 +2,42 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    PrivateAttr,
-    StringConstraints,
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints
+
+from .dtypes import ANY_FORMAT, PUBLIC_FORMATS
+from .field_types import (
+    TILING_DATA_BYTES,
+    AttrName,
+    AttrType,
+    Chinese,
+    CName,
+    CType,
+    Dtype,
+    FormatName,
+    Int64,
+    IrName,
+    Label,
+    Line,
+    Mix,
+    Name,
+    OpType,
+    PlanName,
+    Product,
+    RuleName,
+    ScalarType,
+    Status,
+    TaskType,
+    Text,
 )
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
-from pydantic_core.core_schema import no_info_after_validator_function
-
-from . import names
-from .dtypes import ANY_FORMAT, DTYPES, FORMATS, PUBLIC_FORMATS
-from .names import snake_case, suggest
-from .products import BUILT_PRODUCTS, PRODUCTS
+from .names import snake_case
+from .products import BUILT_PRODUCTS
 from .shared_plans import STRATEGIES, Strategy
 
 if TYPE_CHECKING:
     from opforge.codegen.expr.program import Program
-
-STATUSES = {
-    161001: "ACLNN_ERR_PARAM_NULLPTR",
-    161002: "ACLNN_ERR_PARAM_INVALID",
-    561002: "ACLNN_ERR_INNER_TILING_ERROR",
-}
-# The built-in rules and the status that a call which breaks one gets.
-RULE_STATUSES = {"required": 161001, "dtypes": 161002, "formats": 161002, "ranks": 161002, "shapes": 161002}
-TASK_TYPES = ("AIV_ONLY", "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1", "MIX_AIC_1_2")
-SCALAR_BYTES = {"int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8}
-TILING_DATA_BYTES = 2048
-TENSOR_TYPES = ("aclTensor *", "const aclTensor *")
-LIST_TYPE = "const aclIntArray *"
-_CHINESE = re.compile(r"[\u4e00-\u9fff]")
-_PLAN_HEADER = re.compile(r"[a-z][a-z0-9_]{0,80}_tiling\.h")
-
-
-def _no_controls(text: str) -> str:
-    if bad := sorted({char for char in text if not char.isprintable() and char != "\n"}):
-        raise ValueError(f"got the control character {bad[0]!r}, expected printable text")
-    return text
-
-
-def _one_line(text: str) -> str:
-    if "\n" in text:
-        raise ValueError("got several lines, expected one")
-    return _no_controls(text)
-
-
-@dataclass(frozen=True)
-class _Known:
-    """The words that a value may be; an editor offers them."""
-
-    kind: str
-    words: tuple[str, ...]
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return no_info_after_validator_function(self._check, handler(source))
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {**handler(schema), "enum": list(self.words)}
-
-    def _check(self, text: str) -> str:
-        if text not in self.words:
-            raise ValueError(f"unknown {self.kind} {text!r}; {suggest(text, self.words)}")
-        return text
-
-
-def _plan(text: str) -> str:
-    if text not in STRATEGIES and not _PLAN_HEADER.fullmatch(text):
-        own = "a plan of your own is a header of op_host/, as in 'my_op_tiling.h'"
-        raise ValueError(f"unknown plan {text!r}; {suggest(text, STRATEGIES)} ({own})")
-    return text
-
-
-def _op_type(text: str) -> str:
-    return _accept(text, names.op_type_refusal(text))
-
-
-def _parameter(text: str) -> str:
-    return _accept(text, names.parameter_refusal(text))
-
-
-def _attribute(text: str) -> str:
-    return _accept(text, names.attribute_refusal(text))
-
-
-def _ir_name(text: str) -> str:
-    return _accept(text, names.ir_name_refusal(text))
-
-
-def _camel(text: str) -> str:
-    return _accept(text, names.camel_refusal(text))
-
-
-def _chinese(text: str) -> str:
-    if not _CHINESE.search(text):
-        raise ValueError(f"got {text!r}, expected a term in Chinese characters")
-    return _one_line(text)
-
-
-def _accept(text: str, refusal: str | None) -> str:
-    if refusal:
-        raise ValueError(refusal)
-    return text
-
-
-Line = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_one_line)]
-Text = Annotated[str, StringConstraints(max_length=20000), AfterValidator(_no_controls)]
-Chinese = Annotated[str, StringConstraints(min_length=1, max_length=16), AfterValidator(_chinese)]
-OpType = Annotated[str, AfterValidator(_op_type)]
-Name = Annotated[str, AfterValidator(_parameter)]
-AttrName = Annotated[str, AfterValidator(_attribute)]
-IrName = Annotated[str, AfterValidator(_ir_name)]
-CName = Annotated[str, AfterValidator(_camel)]
-Dtype = Annotated[str, _Known("dtype", tuple(sorted(DTYPES)))]
-FormatName = Annotated[str, _Known("format", (*FORMATS, ANY_FORMAT))]
-Mix = Annotated[str, _Known("mix", ("promote", "cast"))]
-Product = Annotated[str, _Known("product", tuple(PRODUCTS))]
-TaskType = Annotated[str, _Known("task type", TASK_TYPES)]
-AttrType = Annotated[str, _Known("attribute type", ("int", "float", "bool", "string"))]
-ScalarType = Annotated[str, _Known("type", tuple(SCALAR_BYTES))]
-PlanName = Annotated[str, AfterValidator(_plan)]
-RuleName = Annotated[str, _Known("rule", tuple(RULE_STATUSES))]
-Status = Annotated[int, Field(ge=0)]
-Label = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9]{0,7}$")]
-CType = Annotated[
-    str,
-    _Known(
-        "C type",
-        (
-            "int8_t",
-            "int32_t",
-            "int64_t",
-            "uint64_t",
-            "double",
-            "float",
-            "bool",
-            "char *",
-            "aclTensor *",
-            "const aclTensor *",
-            LIST_TYPE,
-        ),
-    ),
-]
-Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 
 
 class SpecModel(BaseModel):
@@ -182,6 +65,22 @@ class ParameterSpec(SpecModel):
         return self.ir or self.name
 
 
+class ValuesSpec(SpecModel):
+    """Valid values of an input, either an interval or ranges of rows; generated inputs have such values.
+
+    Attributes:
+        low: The least value; a number or an expression.
+        high: The limit, which is not a value itself.
+        ends_of: The input whose rows the values cut into ranges: ends that ascend up to the number of rows.
+        lengths_when: The condition under which the values are lengths of the ranges instead.
+    """
+
+    low: Int64 | float | Line | None = None
+    high: Int64 | float | Line | None = None
+    ends_of: Name | None = None
+    lengths_when: Line | None = None
+
+
 class TensorSpec(ParameterSpec):
     """An input or output.
 
@@ -194,6 +93,7 @@ class TensorSpec(ParameterSpec):
         mix: That aclnn functions take any dtype of the tensor named by `dtype`. `promote`: if these tensors differ, all
             are cast to float32 (outputs from it); `cast`: it alone is cast to what the others have (an output from it).
         formats: Storage formats that the rule `formats` accepts; with `any` among them it does not look.
+        values: Its valid values (inputs only).
         host_values: An input that aclnn functions take as a list on the host, and whose values expressions can use.
     """
 
@@ -204,6 +104,7 @@ class TensorSpec(ParameterSpec):
     casts: dict[Dtype, Dtype] = {}
     mix: Mix | None = None
     formats: Annotated[tuple[FormatName, ...], Field(min_length=1)] = PUBLIC_FORMATS
+    values: ValuesSpec = ValuesSpec()
     host_values: bool = False
 
     @property
@@ -261,16 +162,22 @@ class FunctionSpec(SpecModel):
 
 
 class OnnxSpec(SpecModel):
-    """What an ONNX node of this operator computes, in standard operators, per case."""
+    """The operator in ONNX models.
+
+    Attributes:
+        bodies: What a node computes, in standard operators, by case.
+        aliases: Further names of its nodes, in version 1 of their domains.
+    """
 
     bodies: dict[str, Text] = {}
+    aliases: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][\w.]*::[A-Z]\w*$", max_length=160)], ...] = ()
 
 
 class TorchTarget(SpecModel):
     """A function of PyTorch that is this operator.
 
     Attributes:
-        target: Namespace, name and overload, as in `aten.embedding_dense_backward.default`.
+        target: Namespace, name and overload, as in `aten.gelu_backward.default`.
         args: Its arguments in the order of its schema, and the parameter of the operator that each of them is.
         attrs: Attributes that it has no argument for.
     """
@@ -280,10 +187,23 @@ class TorchTarget(SpecModel):
     attrs: dict[str, bool | Int64 | float | Line] = {}
 
 
+class TorchVariant(TorchTarget):
+    """A function of PyTorch that is this operator with other arguments; graphs and models with it are mapped.
+
+    Attributes:
+        fixed: The one supported value of each argument that is no parameter, whose name in `args` is empty.
+        ones: Inputs that it has no argument for and that are [1.0].
+    """
+
+    fixed: dict[Name, bool | Int64 | float | Line] = {}
+    ones: tuple[Name, ...] = ()
+
+
 class TorchSpec(SpecModel):
-    """What PyTorch calls the operator."""
+    """The functions of PyTorch that are the operator."""
 
     targets: tuple[TorchTarget, ...] = ()
+    variants: tuple[TorchVariant, ...] = ()
 
 
 class TilingField(SpecModel):
@@ -370,6 +290,7 @@ class OpSpec(SpecModel):
         formula: Equations in the language of opforge.codegen.expr.formula.
         determinism: When equal calls give equal bits.
         notes: What its page says besides, as what was decided where documents are open.
+        builtin: The names among op type and functions that CANN has itself; a package hides CANN's.
     """
 
     op_type: OpType
@@ -379,6 +300,7 @@ class OpSpec(SpecModel):
     determinism: Text = ""
     notes: tuple[Line, ...] = ()
     products: Annotated[tuple[Product, ...], Field(min_length=1)]
+    builtin: tuple[Line, ...] = ()
     inputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
     attrs: tuple[AttrSpec, ...] = ()
     outputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
@@ -417,7 +339,7 @@ class OpSpec(SpecModel):
     @cached_property
     def program(self) -> Program:
         """Cases and constraints with their expressions parsed."""
-        from opforge.codegen.expr.program import compile_spec
+        from opforge.codegen.expr.compile import compile_spec
 
         return compile_spec(self)[0]
 

@@ -82,7 +82,7 @@ _LOWER_CAMEL = re.compile(r"[a-z][A-Za-z0-9]*")
 
 
 def snake_case(name: str) -> str:
-    """`GroupedBiasAddGrad` -> `grouped_bias_add_grad`, by the rule of CANN's op_build."""
+    """`ScaledAdd` -> `scaled_add`, by the rule of CANN's op_build."""
     out = []
     for i, char in enumerate(name):
         if char.isupper() and i:
@@ -147,7 +147,7 @@ def own_word_refusal(got: str, other: str) -> str:
 
 def op_type_refusal(got: str) -> str | None:
     """Why `got` cannot be an op type, or None."""
-    if refusal := _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'GroupedBiasAddGrad'", _TYPES | _MACROS):
+    if refusal := _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'ScaledAdd'", _TYPES | _MACROS):
         return refusal
     if (kernel := snake_case(got)) in _CPP_KEYWORDS | _C_FUNCTIONS:
         return f"got {got!r}, whose kernel would be called {kernel!r} as in C; expected another name, as in 'My{got}'"

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+
+from .tables import TABLES
 
 
-class Family(NamedTuple):
+@dataclass(frozen=True)
+class Family:
     """What is known of a product.
 
     Attributes:
+        name: Its SoC directory.
         devices: What documents call its devices.
+        version: Enumerator of op::SocVersion.
+        tiling_version: Enumerator of platform_ascendc::SocVersion, if it differs.
         is_built: Whether kernels are written for its cores; operators are only documented and checked for the others.
+        chips: Chips of it whose names look like those of another product.
+        prefix: What the names of its chips begin with, if no other product has such names.
     """
 
+    name: str
     devices: str
+    version: str
+    tiling_version: str = ""
     is_built: bool = False
+    chips: tuple[str, ...] = ()
+    prefix: str = ""
+
+    @property
+    def enumerator(self) -> str:
+        """Enumerator of opforge::Product."""
+        return f"k{self.name.capitalize()}"
 
 
-# In the order of `Product` in op_host/common/check.h.
-PRODUCTS: Mapping[str, Family] = {
-    "ascend310b": Family("Atlas 200I/500 A2 inference"),
-    "ascend310p": Family("Atlas inference series"),
-    "ascend910": Family("Atlas training series"),
-    "ascend910b": Family("Atlas A2 training, Atlas 800I A2 inference", is_built=True),
-    "ascend910_93": Family("Atlas A3 training and inference", is_built=True),
-    "ascend950": Family("Ascend 950"),
-}
+_FAMILIES = (Family(**{**row, "chips": tuple(row.get("chips", ()))}) for row in TABLES["products"])
+PRODUCTS: Mapping[str, Family] = {family.name: family for family in _FAMILIES}
 BUILT_PRODUCTS = tuple(name for name, family in PRODUCTS.items() if family.is_built)
+# Directories that CANN knows besides.
+OTHER_DIRECTORIES = tuple(TABLES["other_directories"])
 # The chip that is meant where none is named; its figures are in twin/npu_model.json.
-DEFAULT_SOC = "Ascend910B1"
+DEFAULT_SOC: str = TABLES["default_soc"]

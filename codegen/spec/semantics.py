@@ -112,6 +112,13 @@ def infer(spec: OpSpec, call: Call, *, with_checks: bool = True) -> dict[str, Te
     return {output.name: TensorType(checker.output_shape(output.name), _dtype(output, call)) for output in spec.outputs}
 
 
+def environment_of(spec: OpSpec, call: Call) -> Environment:
+    """The values of the names in expressions, as far as the inputs and attributes of a call tell them."""
+    checker = _Checker(spec, call, with_outputs=False, dtypes_of=None)
+    checker.violation(with_checks=False)
+    return checker.environment()
+
+
 def _dtype(output: TensorSpec, call: Call) -> str | None:
     if output.dtype is not None:
         return call.dtypes.get(output.dtype)
@@ -236,7 +243,8 @@ class _Checker:
     def _broken(self, constraint: Constraint, parameter: str, got: str, expected: str) -> Violation:
         return Violation(self._spec.op_type, constraint.label, constraint.status, parameter, got, expected)
 
-    def _environment(self) -> Environment:
+    def environment(self) -> Environment:
+        """The values of names, as far as they are known."""
         attributes = {**self._attrs, CORES: self._call.cores}
         lists = {name: values for name, values in self._call.values.items() if name in self._shapes}
         return Environment(self._symbols, attributes, self._shapes, self._dtypes, self._stars, lists)
@@ -275,7 +283,7 @@ class _Checker:
         return None
 
     def _ranks(self, constraint: Constraint) -> Violation | None:
-        environment = self._environment()
+        environment = self.environment()
         for case in self._spec.program.cases:
             try:
                 holds = evaluate(case.when, environment)
@@ -312,7 +320,7 @@ class _Checker:
         if constraint.products and self._call.product not in constraint.products:
             return None
         try:
-            if evaluate(constraint.check, self._environment()) is not False:
+            if evaluate(constraint.check, self.environment()) is not False:
                 return None
         except EvaluationError:
             return self._broken(
@@ -327,7 +335,7 @@ class _Checker:
         if constraint.limit is None:
             return constraint.expected
         with suppress(EvaluationError):
-            if (limit := evaluate(constraint.limit, self._environment())) is not None:
+            if (limit := evaluate(constraint.limit, self.environment())) is not None:
                 return constraint.expected.replace(LIMIT, str(limit))
         return constraint.expected.replace(LIMIT, "(unknown)")
 
@@ -381,7 +389,7 @@ class _Checker:
         """The dimensions that one entry of a shape stands for; none where their number is unknown."""
         if dim.star:
             return self._stars.get(dim.star) or ()
-        return [cast("int | None", evaluate(dim.expression, self._environment()))]
+        return [cast("int | None", evaluate(dim.expression, self.environment()))]
 
     def output_shape(self, name: str) -> tuple[int, ...] | None:
         """The shape of an output after `violation()` found nothing; -1 is unknown, None an unknown rank."""

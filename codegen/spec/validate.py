@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from opforge.codegen.expr.evaluate import EvaluationError
+from opforge.codegen.expr.compile import compile_spec
 from opforge.codegen.expr.formula import FormulaError, formula_names, latex_lines
-from opforge.codegen.expr.program import Program, compile_spec
-from opforge.codegen.expr.syntax import INT_MAX, INT_MIN
 
 from .dtypes import DTYPES
-from .model import (
-    LIST_TYPE,
-    RULE_STATUSES,
-    SCALAR_BYTES,
-    STATUSES,
-    TENSOR_TYPES,
-    TILING_DATA_BYTES,
-    AttrSpec,
-    OpSpec,
-    TensorSpec,
-)
+from .field_types import LIST_TYPE, RULE_STATUSES, SCALAR_BYTES, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES
+from .model import AttrSpec, OpSpec, TensorSpec
 from .names import lower_camel, own_word_refusal, snake_case, suggest
-from .onnx_body import body_problems
-from .semantics import shapes_of_test
 from .shared_plans import STRATEGIES
+from .validate_uses import Problems, check_names_elsewhere, check_tests, check_unique, check_value, check_values
 from .yaml_nodes import KEY, Path
-
-Problems = list[tuple[Path, str]]
 
 _ATTR_TYPES = {
     "int": ("int8_t", "int32_t", "int64_t", "uint64_t"),
@@ -49,36 +35,28 @@ def problems_of(spec: OpSpec) -> Problems:
     _check_constraints(spec, problems)
     _check_functions(spec, problems)
     _check_tiling(spec, problems)
-    _check_uses(spec, problems)
+    check_names_elsewhere(spec, problems)
+    check_values(spec, problems)
     program, of_expressions = compile_spec(spec)
     if not of_expressions:
-        _check_tests(spec, program, problems)
+        check_tests(spec, program, problems)
     return problems + of_expressions
-
-
-def _check_unique(problems: Problems, what: str, entries: Iterable[tuple[Path, str]]) -> None:
-    seen: dict[str, Path] = {}
-    for path, name in entries:
-        if name in seen:
-            section, index = seen[name][0], seen[name][1]
-            problems.append((path, f"got {what} {name!r} again, {section}[{index}] has it already"))
-        seen.setdefault(name, path)
 
 
 def _check_names(spec: OpSpec, problems: Problems) -> None:
     groups: list[tuple[str, Sequence[TensorSpec | AttrSpec]]]
     groups = [("inputs", spec.inputs), ("attrs", spec.attrs), ("outputs", spec.outputs)]
     parameters = [(section, index, p) for section, group in groups for index, p in enumerate(group)]
-    _check_unique(problems, "the name", [((s, i, "name"), lower_camel(p.name)) for s, i, p in parameters])
+    check_unique(problems, "the name", [((s, i, "name"), lower_camel(p.name)) for s, i, p in parameters])
     copies = {f"{lower_camel(output.name)}Dense" for output in spec.outputs}
     problems += [
         ((section, index, "name"), own_word_refusal(p.name, f"{p.name}_value"))
         for section, index, p in parameters
         if lower_camel(p.name) in copies
     ]
-    _check_unique(problems, "the IR name", [((s, i, "ir"), p.ir_name) for s, i, p in parameters if p.ir])
-    _check_unique(problems, "the case", [(("cases", i, "name"), case.name) for i, case in enumerate(spec.cases)])
-    _check_unique(problems, "the product", [(("products", i), product) for i, product in enumerate(spec.products)])
+    check_unique(problems, "the IR name", [((s, i, "ir"), p.ir_name) for s, i, p in parameters if p.ir])
+    check_unique(problems, "the case", [(("cases", i, "name"), case.name) for i, case in enumerate(spec.cases)])
+    check_unique(problems, "the product", [(("products", i), product) for i, product in enumerate(spec.products)])
     for index, output in enumerate(spec.outputs):
         if output.dtype is None and len(output.dtypes) > 1:
             message = f"got {len(output.dtypes)} dtypes, expected one, or 'dtype: <required input>' to follow an input"
@@ -146,21 +124,12 @@ def _check_host_values(spec: OpSpec, problems: Problems) -> None:
 def _check_attrs(spec: OpSpec, problems: Problems) -> None:
     for index, attr in enumerate(spec.attrs):
         if attr.default is not None:
-            _check_value(attr, attr.default, ("attrs", index, "default"), problems)
-
-
-def _check_value(attr: AttrSpec, value: bool | float | str, path: Path, problems: Problems) -> None:
-    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "string": (str,)}
-    if not isinstance(value, kinds[attr.type]) or isinstance(value, bool) != (attr.type == "bool"):
-        got = str(value).lower() if isinstance(value, bool) else repr(value)
-        problems.append((path, f"got {got}, expected a value of type {attr.type}"))
-    elif attr.type == "int" and not INT_MIN <= int(value) <= INT_MAX:
-        problems.append((path, f"got {value}, expected an integer of 64 bits"))
+            check_value(attr, attr.default, ("attrs", index, "default"), problems)
 
 
 def _check_constraints(spec: OpSpec, problems: Problems) -> None:
     labels = [(("constraints", i, "label"), constraint.label) for i, constraint in enumerate(spec.constraints)]
-    _check_unique(problems, "the label", labels)
+    check_unique(problems, "the label", labels)
     for number, (where, label) in enumerate(labels, 1):
         if label != f"C{number}" and label not in {other for _, other in labels[: number - 1]}:
             problems.append((where, f"got {label!r}, expected 'C{number}': labels count the constraints from C1 on"))
@@ -199,7 +168,7 @@ def _check_constraints(spec: OpSpec, problems: Problems) -> None:
 
 def _check_functions(spec: OpSpec, problems: Problems) -> None:
     functions = [(("aclnn", i, "function"), snake_case(f.function)) for i, f in enumerate(spec.aclnn)]
-    _check_unique(problems, "the function", functions)
+    check_unique(problems, "the function", functions)
     tensors = {tensor.name: tensor for tensor in spec.tensors}
     attrs = {attr.name: attr for attr in spec.attrs}
     dense = {f"{lower_camel(tensor.name)}Dense" for tensor in spec.tensors}
@@ -315,73 +284,3 @@ def tiling_bytes(spec: OpSpec) -> int:
     _, offset, size = layout[-1]
     unit = max(SCALAR_BYTES[field.type] for field in spec.tiling.fields)
     return (offset + size + unit - 1) // unit * unit
-
-
-def _check_uses(spec: OpSpec, problems: Problems) -> None:
-    cases = {case.name: case for case in spec.cases}
-    for name in spec.onnx.bodies:
-        if name not in cases:
-            problems.append((("onnx", "bodies", name, KEY), f"unknown case {name!r}; {suggest(name, cases)}"))
-        else:
-            problems += [(("onnx", "bodies", name), problem) for problem in body_problems(spec, name)]
-    _check_unique(
-        problems,
-        "the target",
-        [(("torch", "targets", i, "target"), t.target) for i, t in enumerate(spec.torch.targets)],
-    )
-    parameters = [tensor.name for tensor in spec.inputs] + [attr.name for attr in spec.attrs]
-    attrs = [attr.name for attr in spec.attrs]
-    needed = [tensor.name for tensor in spec.inputs if not tensor.optional]
-    needed += [attr.name for attr in spec.attrs if attr.default is None]
-    for index, target in enumerate(spec.torch.targets):
-        path: Path = ("torch", "targets", index)
-        given = list(target.args.values())
-        for argument, name in target.args.items():
-            if name not in parameters:
-                problems.append(((*path, "args", argument), f"unknown parameter {name!r}; {suggest(name, parameters)}"))
-            elif given.count(name) > 1:
-                problems.append(((*path, "args", argument), f"got {name!r} again, expected each parameter once"))
-        for name in target.attrs:
-            if name not in attrs or name in given:
-                free = [attr for attr in attrs if attr not in given]
-                problems.append(((*path, "attrs", name, KEY), f"got {name!r}; {suggest(name, free)}"))
-        for name in needed:
-            if name not in {*given, *target.attrs}:
-                problems.append((path, f"{name!r} is missing, expected it in 'args' or 'attrs'"))
-
-
-def _check_tests(spec: OpSpec, program: Program, problems: Problems) -> None:
-    cases = {case.name: case for case in program.cases}
-    attrs = {attr.name: attr for attr in spec.attrs}
-    for index, shape in enumerate(spec.tests.shapes):
-        found = len(problems)
-        path: Path = ("tests", "shapes", index)
-        if shape.case not in cases:
-            problems.append(((*path, "case"), f"unknown case {shape.case!r}; {suggest(shape.case, cases)}"))
-            continue
-        symbols = {binding.symbol: binding.is_star for binding in cases[shape.case].bindings}
-        for name, size in shape.symbols.items():
-            if name not in symbols:
-                problems.append(((*path, "symbols", name, KEY), f"unknown symbol {name!r}; {suggest(name, symbols)}"))
-            elif isinstance(size, int) == symbols[name]:
-                expected = "a list of dimensions" if symbols[name] else "one number"
-                got = size if isinstance(size, int) else list(size)
-                problems.append(((*path, "symbols", name), f"got {got}, expected {expected}"))
-        lists = [tensor.name for tensor in spec.host_lists]
-        for name in shape.values:
-            if name not in lists:
-                problems.append(((*path, "values", name, KEY), f"unknown host list {name!r}; {suggest(name, lists)}"))
-        if missing := sorted(set(symbols) - set(shape.symbols)):
-            problems.append(((*path, "symbols"), f"{missing[0]!r} is missing, expected a number for it"))
-        for name, value in shape.attrs.items():
-            if name not in attrs:
-                problems.append(((*path, "attrs", name, KEY), f"unknown attribute {name!r}; {suggest(name, attrs)}"))
-            else:
-                _check_value(attrs[name], value, (*path, "attrs", name), problems)
-        if unset := [name for name, attr in attrs.items() if attr.default is None and name not in shape.attrs]:
-            problems.append((path, f"{unset[0]!r} is missing among its attrs, expected a value: it has no default"))
-        if len(problems) == found:
-            try:
-                shapes_of_test(program, shape, attrs)
-            except EvaluationError as error:
-                problems.append(((*path, "symbols"), f"got {error}, expected dimensions of at least 0"))

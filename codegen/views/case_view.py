@@ -10,6 +10,7 @@ from opforge.codegen.expr.cpp import CppNames, cpp_expression
 from opforge.codegen.expr.program import LIMIT, Binding, Case, Constraint, Dim
 from opforge.codegen.expr.syntax import is_about_dtype, reads_attributes_only
 from opforge.codegen.spec.names import lower_camel, upper_camel
+from opforge.codegen.spec.products import PRODUCTS
 
 from .escape import Code, cpp_string
 
@@ -118,7 +119,7 @@ class ConstraintView:
             other = f"Logic(symbols.shapeCase != {op.source_type}Case::k{upper_camel(constraint.case)})"
             self.condition = Code(f"{other} || ({self.condition})")
         if self.condition and constraint.products:
-            products = ", ".join(f"Product::k{product.capitalize()}" for product in constraint.products)
+            products = ", ".join(f"Product::{PRODUCTS[product].enumerator}" for product in constraint.products)
             self.condition = Code(f"!Logic(IsOneOf(call.product, {{{products}}})) || ({self.condition})")
         self.binds = constraint.rule == "ranks"
         camel = lower_camel(constraint.subject) if constraint.subject else ""

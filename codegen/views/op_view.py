@@ -10,6 +10,7 @@ from opforge.codegen.expr.syntax import Expr
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import FunctionSpec, OpSpec, TilingField, TorchTarget
 from opforge.codegen.spec.names import lower_camel, snake_case, upper_camel
+from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.semantics import alternatives
 from opforge.codegen.spec.shared_plans import Strategy
 from opforge.codegen.spec.validate import tiling_bytes, tiling_layout
@@ -190,7 +191,9 @@ class OpView:
     @property
     def unbuilt_products(self) -> Code:
         """The products of the spec that no kernel is built for, as C++ enumerators."""
-        return Code(", ".join(f"opforge::Product::k{product.capitalize()}" for product in self.documented_products))
+        return Code(
+            ", ".join(f"opforge::Product::{PRODUCTS[product].enumerator}" for product in self.documented_products)
+        )
 
     @property
     def onnx_attributes(self) -> Code:

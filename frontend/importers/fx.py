@@ -26,6 +26,7 @@ from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.value_types import ELEMENT_TYPES, ValueType
 from opforge.frontend.pipeline import convert
 from opforge.frontend.rules.aten import ATEN_DOMAIN
+from opforge.frontend.rules.sorted_groups import FuseSortedGroups
 
 from .fx_patterns import is_pattern, pattern_nodes, writes
 from .torch_forms import TorchForm, torch_forms
@@ -213,7 +214,7 @@ class _Importer:
     def _add_pattern(self, node: Any, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
         made = pattern_nodes(node, self._value, lambda read: _type_of(_traced(read)), tensors)
         if isinstance(made, str):
-            self.left.append(Unmapped(node.name, "GroupedBiasAddGrad", made))
+            self.left.append(Unmapped(node.name, FuseSortedGroups.operator, made))
             return
         made[-1].name = node.name
         self.nodes += made

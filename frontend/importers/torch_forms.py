@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.model import OpSpec, TorchTarget
 from opforge.frontend.ir.attributes import AttrValue
 from opforge.frontend.ir.reason import Unmatched
 
@@ -32,6 +32,14 @@ class TorchForm:
     demands: Mapping[str, AttrValue] = field(default_factory=dict)
     ones: tuple[str, ...] = ()
 
+    @classmethod
+    def of(
+        cls, spec: OpSpec, target: TorchTarget, demands: Mapping[str, AttrValue] | None = None, ones: Sequence[str] = ()
+    ) -> TorchForm:
+        """The schema that a spec describes."""
+        namespace, name, _overload = target.target.split(".")
+        return cls(namespace, name, spec.op_type, target.args, target.attrs, demands or {}, tuple(ones))
+
     @property
     def label(self) -> str:
         """`aten::embedding_backward`."""
@@ -43,52 +51,14 @@ class TorchForm:
         return max(n for n, parameter in enumerate(self.args.values(), start=1) if parameter not in optional)
 
 
-# Schemas that say the same with other arguments than those of the specs.
-_FURTHER_FORMS = (
-    TorchForm(
-        "aten",
-        "embedding_backward",
-        "EmbeddingDenseBackward",
-        {
-            "grad": "grad",
-            "indices": "indices",
-            "num_weights": "num_weights",
-            "padding_idx": "padding_idx",
-            "scale_grad_by_freq": "scale_grad_by_freq",
-            "sparse": "",
-        },
-        demands={"sparse": False},
-    ),
-    # Until PyTorch 1.12 the caller divided by the count: a count of one keeps the means as they are.
-    TorchForm(
-        "aten",
-        "batch_norm_backward_elemt",
-        "BatchNormElemtBackward",
-        {
-            "grad_out": "grad_out",
-            "input": "input",
-            "mean": "mean",
-            "invstd": "invstd",
-            "weight": "weight",
-            "mean_dy": "sum_dy",
-            "mean_dy_xmu": "sum_dy_xmu",
-        },
-        ones=("counter",),
-    ),
-)
-
-
 def torch_forms(specs: Iterable[OpSpec]) -> dict[tuple[str, str], list[TorchForm]]:
     """Forms by namespace and name; those of one name differ in their arguments."""
-    known = {spec.op_type: spec for spec in specs}
-    forms = []
-    for spec in known.values():
-        for target in spec.torch.targets:
-            namespace, name, _overload = target.target.split(".")
-            forms.append(TorchForm(namespace, name, spec.op_type, target.args, target.attrs))
     found: dict[tuple[str, str], list[TorchForm]] = {}
-    for form in (*forms, *(form for form in _FURTHER_FORMS if form.operator in known)):
-        found.setdefault((form.namespace, form.name), []).append(form)
+    for spec in specs:
+        forms = [TorchForm.of(spec, target) for target in spec.torch.targets]
+        forms += [TorchForm.of(spec, target, target.fixed, target.ones) for target in spec.torch.variants]
+        for form in forms:
+            found.setdefault((form.namespace, form.name), []).append(form)
     return found
 
 

@@ -20,9 +20,6 @@ NPU_DOMAIN = "npu"
 NPU_PREFIX = "NPU"
 DOMAINS = ("opforge", "npu", "ai.onnx")
 
-# The graph operator of CANN has another name than its function, which the spec follows.
-_OTHER_NAMES = {"EmbeddingDenseBackward": ("NPUEmbeddingDenseGrad",)}
-
 
 @dataclass(frozen=True)
 class OnnxKey:
@@ -65,8 +62,8 @@ def onnx_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
 
 def source_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
     """The spellings under which models may bring an operator: our own, and names that others gave it."""
-    others = (OnnxKey(NPU_DOMAIN, name, range(1, 2)) for name in _OTHER_NAMES.get(spec.op_type, ()))
-    return (*onnx_keys(spec), *others)
+    others = (alias.split("::") for alias in spec.onnx.aliases)
+    return (*onnx_keys(spec), *(OnnxKey(domain, name, range(1, 2)) for domain, name in others))
 
 
 def suggestion(domain: str, op_type: str, specs: Collection[OpSpec]) -> str:

@@ -7,13 +7,13 @@ import numpy as np
 from opforge.codegen.expr.evaluate import Environment, evaluate
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.semantics import Call, Violation, check, infer
+from opforge.codegen.spec.semantics import Call, Violation, check, environment_of, infer
 from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.reason import Malformed, Reason, Unmatched
 
 from .context import Context, Judgement
 from .rule import Match, OperatorCall, Placement
-from .value_rules import ROW_RANGES
+from .value_rules import row_range_problem
 
 
 def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, rule: str) -> Placement | Reason:
@@ -88,17 +88,20 @@ def case_of(spec: OpSpec, call: Call) -> str:
 
 
 def _value_problem(context: Context, scope: Scope, call: OperatorCall, known: Call) -> str:
-    rule = ROW_RANGES.get(call.spec.op_type)
-    if rule is None or rule[0] not in known.shapes:
-        return ""
-    parameter, ranges = rule
-    position = [tensor.name for tensor in call.spec.inputs].index(parameter)
-    try:
-        values = context.constants.value(scope, call.inputs[position])
-    except Malformed as reason:
-        return f"{call.spec.op_type}: {parameter}: {shown(call.inputs[position])} {reason}"
-    except Unmatched:
-        return ""
-    shape = known.shapes[ranges.rows_of]
-    problem = ranges.problem(np.ravel(values).tolist(), shape[0] if shape else None, call.attrs)
-    return f"{call.spec.op_type}: {parameter}: {problem}" if problem else ""
+    """The first input whose constant values are not those that its spec asks for."""
+    for tensor, name in zip(call.spec.inputs, call.inputs, strict=True):
+        of = tensor.values.ends_of
+        if of is None or tensor.name not in known.shapes or tensor.host_values:
+            continue
+        try:
+            values = context.constants.value(scope, name)
+        except Malformed as reason:
+            return f"{call.spec.op_type}: {tensor.name}: {shown(name)} {reason}"
+        except Unmatched:
+            continue
+        lengths = evaluate(call.spec.program.values[tensor.name].lengths, environment_of(call.spec, known))
+        shape = known.shapes.get(of)
+        rows = shape[0] if shape else None
+        if problem := row_range_problem(np.ravel(values).tolist(), rows, of, are_lengths=lengths is True):
+            return f"{call.spec.op_type}: {tensor.name}: {problem}"
+    return ""

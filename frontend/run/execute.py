@@ -26,8 +26,8 @@ from opforge.frontend.ir.attributes import AttrValue, read_attributes
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, OnnxKey, source_keys
 from opforge.frontend.ir.operators import project_specs
-from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, expanded_nodes
 from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, expanded_nodes
 from opforge.frontend.rules.check_call import case_of
 
 from .evaluator import MODEL_ERRORS, evaluator, failure_text, follow, node_label

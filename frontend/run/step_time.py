@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto
 
+from opforge.codegen.spec.dtypes import DTYPES
 from opforge.frontend.emit.atc_compat import constant_only_nodes
 from opforge.frontend.io.arrays import Array
 from opforge.frontend.ir.graph import GraphView, key_text, normal_domain
@@ -32,7 +33,6 @@ _FREE = {("", op_type) for op_type in _VIEWS}
 _TAKING = ("Gather", "GatherElements", "GatherND", "Slice")
 # Rows and columns of what a cube core multiplies at once.
 _BLOCK = 16
-_PEAK_WORDS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
 _MICRO = 1e6
 # Process of the step in a trace, above all cores: Perfetto takes negative numbers for 0, which is a core.
 _STEP = 1000
@@ -258,13 +258,18 @@ def _best(node: NodeProto, values: Mapping[str, Any], soc: str) -> tuple[float, 
     given = [arrays.get(name) for name in (*node.input[:2], *node.output[:1])]
     if node.op_type in _PRODUCTS and not node.domain and all(array is not None and array.size for array in given):
         first, second, result = (array for array in given if array is not None)
-        peak = constants["cube_macs_per_cycle"]["value"].get(_PEAK_WORDS.get(result.dtype.name))
+        peak = constants["cube_macs_per_cycle"]["value"].get(_short_name(result.dtype.name))
         if peak is not None:
             count, rows, inner, columns = _PRODUCTS[node.op_type](node, first, second, result)
             depth = peak // _BLOCK**2
             blocks = count * ceil(rows / _BLOCK) * ceil(inner / depth) * ceil(columns / _BLOCK)
             seconds = max(seconds, blocks / (figures["aic"] * figures["mhz"] * 1e6))
     return _launch_us() + _MICRO * float(seconds), moved
+
+
+def _short_name(word: str) -> str:
+    """The name of a dtype in the model's figures; "" if it has none."""
+    return next(iter(DTYPES[word].short if word in DTYPES else ()), "")
 
 
 def _matmul(_: NodeProto, first: Array, second: Array, result: Array) -> tuple[int, int, int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass
 from math import isfinite, prod, sqrt
 from pathlib import Path
@@ -16,7 +16,8 @@ from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import path_text, shown
-from opforge.frontend.conversion import Conversion, Mapped
+from opforge.codegen.spec.semantics import Call
+from opforge.frontend.conversion import Conversion
 from opforge.frontend.emit.opset import current_opset, write_opset
 from opforge.frontend.io.arrays import InputType, input_types
 from opforge.frontend.io.limits import LimitError, in_child, limits_for
@@ -25,6 +26,7 @@ from opforge.frontend.ir.graph import GraphView, Scope
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.value_types import ValueTypes
+from opforge.twin.samples import valid_values
 
 from .execute import run_model
 
@@ -268,17 +270,15 @@ def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]
     for entry in conversion.mapped:
         if entry.node not in scopes:
             continue
-        names = [tensor.name for tensor in specs[entry.op].inputs]
-        origins = {
-            parameter: _origin(scopes[entry.node], name)
-            for parameter, name in zip(names, entry.inputs, strict=True)
-            if name
-        }
+        spec, scope = specs[entry.op], scopes[entry.node]
+        given = {t.name: name for t, name in zip(spec.inputs, entry.inputs, strict=True) if name}
+        origins = {parameter: _origin(scope, name) for parameter, name in given.items()}
+        made = {parameter: arrays[name].shape for parameter, name in origins.items() if name in arrays}
+        shapes = {parameter: types.of(scope, name).shape for parameter, name in given.items()} | made
+        call = Call(shapes, attrs=entry.attrs)
         for parameter, name in origins.items():
             if name in arrays:
-                first = arrays.get(origins.get("grad_y", ""))
-                shape = types.of(scopes[entry.node], entry.inputs[0] or "").shape if first is None else first.shape
-                arrays[name] = _valid_values(entry, parameter, arrays[name], shape, generator)
+                arrays[name] = valid_values(spec, parameter, arrays[name], call, generator)
     return arrays
 
 
@@ -296,30 +296,6 @@ def _plain(name: str, kind: InputType, shape: tuple[int, ...], generator: np.ran
     except ValueError as error:
         raise UserError(f"input {shown(name)}: no array can have its shape {shown(shape[:9])}") from error
     return numbers.astype(dtype)
-
-
-def _valid_values(
-    entry: Mapped,
-    parameter: str,
-    array: Array,
-    first: Sequence[int | None] | None,
-    generator: np.random.Generator,
-) -> Array:
-    """Values that a parameter of one of our operators takes, whose first input has the shape `first`."""
-    match entry.op, parameter:
-        case "EmbeddingDenseBackward", "indices":
-            return generator.integers(0, max(entry.attrs["num_weights"], 1), array.shape).astype(array.dtype)
-        case "GroupedBiasAddGrad", "group_idx":
-            known = first[0] if first else None
-            rows = array.size if known is None else known
-            ends = np.sort(generator.integers(0, rows + 1, array.shape))
-            ends[-1:] = rows
-            return (np.diff(ends, prepend=0) if entry.attrs["group_idx_type"] else ends).astype(array.dtype)
-        case "BatchNormElemtBackward", "counter":
-            return generator.integers(8, 33, array.shape).astype(array.dtype)
-        case "BatchNormElemtBackward", "invstd":
-            return generator.uniform(0.5, 2.0, array.shape).astype(array.dtype)
-    return array
 
 
 def _positive(model: ModelProto) -> set[str]:

@@ -12,6 +12,8 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from opforge.codegen.spec.dtypes import DTYPES
+
 _PACKAGE = "ge.proto"
 # Message -> field -> (number, type, repeated); a type with a capital is another message.
 _FIELDS = MappingProxyType(
@@ -54,18 +56,8 @@ _FIELDS = MappingProxyType(
     }
 )
 # Numbers of element types: of the messages, and of the C++ interface, which attributes use.
-PROTO_TYPES = MappingProxyType(
-    {
-        "float32": 1, "float16": 2, "int8": 3, "uint8": 4, "int16": 5, "uint16": 6, "int32": 7, "int64": 8, "uint32": 9,
-        "uint64": 10, "bool": 11, "float64": 12, "bfloat16": 27,
-    }
-)  # fmt: skip
-CPP_TYPES = MappingProxyType(
-    {
-        "float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4, "int16": 6, "uint16": 7, "uint32": 8, "int64": 9,
-        "uint64": 10, "float64": 11, "bool": 12, "bfloat16": 27,
-    }
-)  # fmt: skip
+PROTO_TYPES = MappingProxyType({dtype.name: dtype.air for dtype in DTYPES.values()})
+CPP_TYPES = MappingProxyType({dtype.name: dtype.number for dtype in DTYPES.values()})
 # Kinds of the elements of a list; a list without is dropped when it is read.
 LIST_KINDS = MappingProxyType({"s": 1, "i": 2, "f": 3})
 

@@ -47,22 +47,13 @@ inline const aclTensor* TensorOf(const aclIntArray* list, aclOpExecutor* executo
 /// The device that a call runs on.
 inline void ReadDevice(Surroundings& surroundings)
 {
-    struct Known {
-        op::SocVersion soc;
-        Product product;
-    };
-    constexpr Known known[] = {{op::SocVersion::ASCEND310B, Product::kAscend310b},
-                               {op::SocVersion::ASCEND310P, Product::kAscend310p},
-                               {op::SocVersion::ASCEND910, Product::kAscend910},
-                               {op::SocVersion::ASCEND910B, Product::kAscend910b},
-                               {op::SocVersion::ASCEND910_93, Product::kAscend910_93},
-                               {op::SocVersion::ASCEND910_95, Product::kAscend950}};  // its name in CANN 8
     const op::PlatformInfo& device = op::GetCurrentPlatformInfo();
-    for (const Known& candidate : known) {
-        if (candidate.soc == device.GetSocVersion()) {
-            surroundings.product = candidate.product;
-        }
+#define OPFORGE_SET_PRODUCT(version, name)                   \
+    if (device.GetSocVersion() == op::SocVersion::version) { \
+        surroundings.product = Product::name;                \
     }
+    OPFORGE_PRODUCTS(OPFORGE_SET_PRODUCT)
+#undef OPFORGE_SET_PRODUCT
     surroundings.cores = Int(static_cast<int64_t>(device.GetVectorCoreNum()));
     surroundings.mayCast = true;
 }

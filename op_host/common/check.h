@@ -12,34 +12,9 @@
 
 #include "common/expression.h"
 #include "common/plan.h"
+#include "opforge_tables.h"
 
 namespace opforge {
-
-/// Storage formats; the numbers of ge::Format.
-enum class Format : int32_t {
-    kUnknown = -1,
-    kNchw = 0,
-    kNhwc = 1,
-    kNd = 2,
-    kNc1Hwc0 = 3,
-    kFractalZ = 4,
-    kHwcn = 16,
-    kNdhwc = 27,
-    kFractalNz = 29,
-    kNcdhw = 30,
-    kNcl = 47,
-};
-
-/// Products that specs tell apart.
-enum class Product : int32_t {
-    kUnknown,
-    kAscend310b,
-    kAscend310p,
-    kAscend910,
-    kAscend910b,
-    kAscend910_93,
-    kAscend950,
-};
 
 /// A tensor argument of a call, and what is known of it. Negative dimensions and a dtype of kNone are unknown.
 struct Argument {
@@ -253,17 +228,9 @@ inline DataType CastOf(DataType dtype, std::initializer_list<CastPair> casts)
 
 inline std::string DtypeText(DataType dtype)
 {
-    struct Word {
-        int32_t number;
-        const char* text;
-    };
-    // Numbers of ge::DataType.
-    constexpr Word words[] = {{0, "float32"},  {1, "float16"}, {2, "int8"},     {3, "int32"}, {4, "uint8"},
-                              {6, "int16"},    {7, "uint16"},  {8, "uint32"},   {9, "int64"}, {10, "uint64"},
-                              {11, "float64"}, {12, "bool"},   {27, "bfloat16"}};
-    for (const Word& word : words) {
-        if (word.number == static_cast<int32_t>(dtype)) {
-            return word.text;
+    for (const DtypeFacts& facts : kDtypes) {
+        if (facts.dtype == dtype) {
+            return facts.name;
         }
     }
     return "dtype " + std::to_string(static_cast<int32_t>(dtype));
@@ -271,18 +238,9 @@ inline std::string DtypeText(DataType dtype)
 
 inline std::string FormatText(Format format)
 {
-    struct Word {
-        Format format;
-        const char* text;
-    };
-    constexpr Word words[] = {
-        {Format::kNchw, "NCHW"},   {Format::kNhwc, "NHWC"},       {Format::kNd, "ND"},
-        {Format::kHwcn, "HWCN"},   {Format::kNc1Hwc0, "NC1HWC0"}, {Format::kFractalZ, "FRACTAL_Z"},
-        {Format::kNdhwc, "NDHWC"}, {Format::kNcdhw, "NCDHW"},     {Format::kFractalNz, "FRACTAL_NZ"},
-        {Format::kNcl, "NCL"}};
-    for (const Word& word : words) {
-        if (word.format == format) {
-            return word.text;
+    for (const FormatFacts& facts : kFormats) {
+        if (facts.format == format) {
+            return facts.name;
         }
     }
     return "format " + std::to_string(static_cast<int32_t>(format));

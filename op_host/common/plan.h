@@ -4,49 +4,17 @@
 
 #include <cstdint>
 
-namespace opforge {
+#include "opforge_tables.h"
 
-/// Numbers of ge::DataType; kNone: the tensor is absent.
-enum class DataType : int32_t {
-    kNone = -1,
-    kFloat32 = 0,
-    kFloat16 = 1,
-    kInt8 = 2,
-    kInt32 = 3,
-    kUint8 = 4,
-    kInt16 = 6,
-    kUint16 = 7,
-    kUint32 = 8,
-    kInt64 = 9,
-    kUint64 = 10,
-    kDouble = 11,
-    kBool = 12,
-    kBfloat16 = 27,
-};
+namespace opforge {
 
 /// Bytes of one element; 0 for kNone.
 constexpr int64_t SizeOf(DataType dtype)
 {
-    switch (dtype) {
-        case DataType::kNone:
-            return 0;
-        case DataType::kInt8:
-        case DataType::kUint8:
-        case DataType::kBool:
-            return 1;
-        case DataType::kFloat16:
-        case DataType::kBfloat16:
-        case DataType::kInt16:
-        case DataType::kUint16:
-            return 2;
-        case DataType::kFloat32:
-        case DataType::kInt32:
-        case DataType::kUint32:
-            return 4;
-        case DataType::kInt64:
-        case DataType::kUint64:
-        case DataType::kDouble:
-            return 8;
+    for (const DtypeFacts& facts : kDtypes) {
+        if (facts.dtype == dtype) {
+            return facts.bytes;
+        }
     }
     return 0;
 }

@@ -190,8 +190,13 @@ class Build:
         return [
             [Step("configure", commands.configure(self.toolkit, folders), list)],
             *([library(target, path)] for target, path in commands.LIBRARIES.items()),
-            [self._kernel(folders, kernel) for kernel in kernels_of(operators)],
+            [self._kernel(folders, kernel) for kernel in kernels_of(operators, self._chips())],
         ]
+
+    def _chips(self) -> Mapping[str, Sequence[str]]:
+        path = self.package / "scripts" / "cann" / "chips.json"
+        chips: Mapping[str, Sequence[str]] = json.loads(path.read_text(encoding="utf-8"))
+        return chips
 
     def _kernel(self, folders: commands.Folders, kernel: Kernel) -> Step:
         scratch = Path(folders.scratch(kernel))

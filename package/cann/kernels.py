@@ -7,9 +7,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-# SoC directory -> architecture of its cores and the chip that stands for it in opc. The first of an architecture is the
-# one that most toolkits know.
-CHIPS = {"ascend910b": ("2201", "Ascend910B1"), "ascend910_93": ("2201", "Ascend910_9391")}
 # A kernel is compiled for every value of its attributes; opc wants one of their type.
 ANY_VALUE: Mapping[str, Any] = {"int": 0, "float": 0.0, "bool": False, "str": ""}
 CORE_TYPES = {"MIX": 0, "AiCore": 1, "VectorCore": 2, "MIX_AICORE": 3, "MIX_VECTOR_CORE": 4, "MIX_AIV": 4}
@@ -54,22 +51,24 @@ class Kernel(NamedTuple):
     parameters: Mapping[str, Any]
 
 
-def kernels_of(operators: Mapping[str, Mapping[str, Any]]) -> Sequence[Kernel]:
+def kernels_of(operators: Mapping[str, Mapping[str, Any]], chips: Mapping[str, Sequence[str]]) -> Sequence[Kernel]:
     """The binaries of a package; SoCs of one architecture share them.
 
     Args:
         operators: SoC directory -> operator type -> entry of aic-<soc>-ops-info.json.
+        chips: SoC directory -> architecture of its cores and the chip that stands for it in opc. The first of an
+            architecture is the one that most toolkits know.
     """
-    architectures = sorted({CHIPS[soc][0] for soc in operators})
+    architectures = sorted({chips[soc][0] for soc in operators})
     found = []
     for architecture in architectures:
-        socs = [soc for soc in sorted(operators) if CHIPS[soc][0] == architecture]
+        socs = [soc for soc in sorted(operators) if chips[soc][0] == architecture]
         for op_type in sorted({op_type for soc in socs for op_type in operators[soc]}):
             own = [soc for soc in socs if op_type in operators[soc]]
             entry = operators[own[0]][op_type]
             for parameters in parameters_of(op_type, entry):
                 name = parameters["op_list"][0]["bin_filename"]
-                chip = next(chip for soc, (_, chip) in CHIPS.items() if soc in own)
+                chip = next(chip for soc, (_, chip) in chips.items() if soc in own)
                 found.append(Kernel(entry["opFile"]["value"], name, chip, own, parameters))
     return found
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
+from opforge.codegen.errors import UserError
 from opforge.codegen.printing import escaped, say
-from opforge.package.builtin import OP_TYPES
+from opforge.codegen.project import find_project
+from opforge.codegen.spec.loader import load_project
+from opforge.package.builtin import hidden_op_types
 from opforge.package.cann.toolkit import key_values, toolkit_version
 from opforge.package.socs import soc_directory
 
@@ -98,7 +102,7 @@ def _seen_by(
     surroundings: Surroundings, op_type: str, socs: Sequence[str], hidden: frozenset[tuple[str, str, str]]
 ) -> dict[str, str]:
     """Program -> folder whose operator it takes, `CANN's own`, or `nothing`; all search the vendors in one order."""
-    has_own = op_type in OP_TYPES and bool(surroundings.toolkits)
+    has_own = bool(surroundings.toolkits) and op_type in _builtin_op_types(surroundings)
     answers = dict.fromkeys(PROGRAMS, CANN_OWN if has_own else NOTHING)
     for vendor in reversed(surroundings.vendors):
         if op_type not in vendor.operators:
@@ -109,6 +113,14 @@ def _seen_by(
             if is_for_soc and hidden.isdisjoint((str(vendor.path), name, program) for name in (op_type, "")):
                 answers[program] = str(vendor.path)
     return answers
+
+
+def _builtin_op_types(surroundings: Surroundings) -> set[str]:
+    """Types that CANN also has, as the packages and the specs of the project say."""
+    found = {name for vendor in surroundings.vendors if vendor.manifest for name in vendor.manifest.builtin_op_types}
+    with suppress(UserError):
+        found |= set(hidden_op_types(load_project(find_project())))
+    return found
 
 
 def _told(device: dict[str, str] | None) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.spec.products import PRODUCTS
 from opforge.package.cann.toolkit import key_values
 from opforge.package.places import children
 from opforge.package.socs import soc_directory
@@ -59,7 +60,7 @@ def chip_of(table: str, board: Callable[[str], str]) -> str:
         return ""
     npu, name = row.groups()
     chip = name if name.startswith("Ascend") else f"Ascend{name}"
-    if chip == "Ascend910":
+    if chip in {product.prefix.partition("_")[0] for product in PRODUCTS.values() if product.prefix}:
         number = re.search(r"^\s*NPU Name\s*:\s*(\d{4})\s*$", board(npu), re.MULTILINE)
         chip = f"{chip}_{number[1]}" if number else ""
     return chip
@@ -73,8 +74,9 @@ def directory_of(chip: str, toolkits: Sequence[Path]) -> str:
         for system in children(toolkit, "*-linux"):
             if family := key_values(system / "data/platform_config" / f"{chip}.ini").get("Short_SoC_version"):
                 return family.lower()
-    if chip.startswith("Ascend910_93"):  # its other digits count cores
-        return "ascend910_93"
+    for product in PRODUCTS.values():
+        if product.prefix and chip.startswith(product.prefix):  # the other characters count cores
+            return product.name
     try:
         return soc_directory(chip)
     except UserError:

@@ -21,9 +21,10 @@ Files = dict[RelativePath, Sha256]
 
 
 class Manifest(BaseModel):
-    """What opforge packed: types of the operators, first and last CANN, SHA-256 by path."""
+    """What opforge packed: types of the operators, those that CANN also has, first and last CANN, SHA-256 by path."""
 
     operators: list[str]
+    builtin_op_types: list[str] = []
     cann: tuple[str, str] | None = None
     files: Files
 

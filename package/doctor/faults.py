@@ -15,7 +15,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import open_regular
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.names import snake_case
-from opforge.codegen.spec.products import PRODUCTS
+from opforge.codegen.spec.products import OTHER_DIRECTORIES, PRODUCTS
 from opforge.package.cann.toolkit import ToolkitError, check_version, key_values, toolkit_version
 from opforge.package.layout import TBE
 from opforge.package.manifest import NAME as MANIFEST
@@ -45,8 +45,6 @@ from .libraries import OTHER_MACHINE, load
 
 # Of the files of one vendor that are compared with its manifest.
 MOST_BYTES = 4 << 30
-# A directory that CANN knows beside those of the products.
-OTHER_SOC_DIRECTORY = "ascend610"
 # What the whole archive librt2_registry.a brings; without it GE registers nothing from a library.
 REGISTRY_SYMBOLS = ("GetRegisteredOpNum",)
 BUILD_IT = "install the package again with --cann=<toolkit>, which builds it"
@@ -468,12 +466,13 @@ def sha256(path: Path) -> str:
 
 
 def _soc_directory(vendor: Vendor, soc: str | None) -> Iterator[Fault]:
-    known = {*PRODUCTS, OTHER_SOC_DIRECTORY}
+    known = {*PRODUCTS, *OTHER_DIRECTORIES}
     config = vendor.path / TBE / "config"
     for name in [path.name for path in children(config) if is_dir(path)]:
         if name not in known:
             cause = f"is no SoC directory; CANN looks into {', '.join(sorted(soc_directories()))}"
-            hint = "ascend910" if name in {chip.lower() for chip in FIRST_GENERATION[1:]} else name.rstrip("0123456789")
+            families = {chip.lower(): family for chip, family in FIRST_GENERATION.items()}
+            hint = families.get(name, name.rstrip("0123456789"))
             repair = f"rename it to {hint}" if hint in known else "pack again with --soc"
             yield Fault("soc-directory", str(config / name), cause, repair)
         elif not exists(config / name / ops_info_name(config / name)):

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt  # comes with rich
 
 from opforge.codegen.project import BUILTIN_ROOT, find_project
 from opforge.codegen.render import render
-from opforge.codegen.spec.model import STATUSES
+from opforge.codegen.spec.field_types import STATUSES
 from opforge.codegen.spec.products import PRODUCTS
 from opforge.frontend.ir.schemas import registered
 from opforge.twin.build import application_flags, build_project

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from opforge.codegen.project import Project
-from opforge.codegen.render import render
+from opforge.codegen.render import TABLES_HEADER, render, render_project
 from opforge.codegen.spec.loader import SpecError, load_spec
 from opforge.twin import run
 from opforge.twin.build import build_project
@@ -108,7 +108,10 @@ def test_every_shared_plan_keeps_its_promises(root, tmp_path):
     program = tmp_path / "plans"
     sanitizer = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
     source = HERE / "shared_plans.cpp"
-    flags = [compiler()[0], "-std=c++17", "-O2", *WARNINGS, *sanitizer, f"-I{root / 'op_host'}"]
+    for path, text in render_project([], []):
+        if path == TABLES_HEADER:
+            (tmp_path / Path(path).name).write_text(text, encoding="utf-8")
+    flags = [compiler()[0], "-std=c++17", "-O2", *WARNINGS, *sanitizer, f"-I{root / 'op_host'}", f"-I{tmp_path}"]
     subprocess.run([*flags, str(source), "-o", str(program)], check=True)
     result = subprocess.run([str(program), str(COUNT), "1"], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -26,6 +26,7 @@ from opforge.package.cann.toolkit import ToolkitError, check_version, read_toolk
 from opforge.package.layout import layout
 from opforge.package.ops_info import ops_info_entry
 from opforge.package.pack import BUILDER, gather, make_package
+from opforge.package.socs import opc_chips
 from opforge.package.verify import verify
 
 TBE = "op_impl/ai_core/tbe"
@@ -77,9 +78,9 @@ def test_one_binary_for_each_column_of_required_tensors(entry):
 
 
 def test_socs_of_one_architecture_share_their_binaries(entry):
-    both = kernels_of({soc: {"GroupedBiasAddGrad": entry} for soc in ("ascend910b", "ascend910_93")})
+    both = kernels_of({soc: {"GroupedBiasAddGrad": entry} for soc in ("ascend910b", "ascend910_93")}, opc_chips())
     assert [(kernel.chip, kernel.socs) for kernel in both] == [("Ascend910B1", ["ascend910_93", "ascend910b"])] * 3
-    (only, *_) = kernels_of({"ascend910_93": {"GroupedBiasAddGrad": entry}})
+    (only, *_) = kernels_of({"ascend910_93": {"GroupedBiasAddGrad": entry}}, opc_chips())
     assert (only.chip, only.socs) == ("Ascend910_9391", ["ascend910_93"])
 
 
@@ -89,7 +90,7 @@ def folders():
 
 
 def test_opc_is_called_as_the_projects_of_cann_call_it(entry, folders):
-    kernel = kernels_of({"ascend910b": {"GroupedBiasAddGrad": entry}})[0]
+    kernel = kernels_of({"ascend910b": {"GroupedBiasAddGrad": entry}}, opc_chips())[0]
     assert commands.compile_kernel(folders, kernel) == [
         "opc",
         f"/w/package/acme/{TBE}/acme_impl/dynamic/grouped_bias_add_grad.py",

@@ -17,29 +17,11 @@ struct Word {
     int bytes;
 };
 
+#define OPFORGE_DTYPE(dtype, name, bytes) {ge::dtype, name, bytes},
 constexpr Word kWords[] = {
-    {ge::DT_FLOAT, "float32", 4},
-    {ge::DT_FLOAT16, "float16", 2},
-    {ge::DT_INT8, "int8", 1},
-    {ge::DT_INT32, "int32", 4},
-    {ge::DT_UINT8, "uint8", 1},
-    {ge::DT_INT16, "int16", 2},
-    {ge::DT_UINT16, "uint16", 2},
-    {ge::DT_UINT32, "uint32", 4},
-    {ge::DT_INT64, "int64", 8},
-    {ge::DT_UINT64, "uint64", 8},
-    {ge::DT_DOUBLE, "float64", 8},
-    {ge::DT_BOOL, "bool", 1},
-    {ge::DT_COMPLEX64, "complex64", 8},
-    {ge::DT_COMPLEX128, "complex128", 16},
-    {ge::DT_BF16, "bfloat16", 2},
-    {ge::DT_COMPLEX32, "complex32", 4},
-    {ge::DT_STRING, "string", -1},
-    {ge::DT_INT4, "int4", -1},
-    {ge::DT_HIFLOAT8, "hifloat8", 1},
-    {ge::DT_FLOAT8_E5M2, "float8_e5m2", 1},
-    {ge::DT_FLOAT8_E4M3FN, "float8_e4m3fn", 1},
+#include "dtype_table.inc"
 };
+#undef OPFORGE_DTYPE
 
 const Word* Find(ge::DataType dtype)
 {

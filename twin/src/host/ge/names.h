@@ -21,7 +21,7 @@ std::string DimsText(const gert::Shape& shape);
 std::vector<int64_t> DimsOf(const gert::Shape& shape);
 gert::Shape ShapeOf(const int64_t* dims, size_t count);
 
-/// GroupedBiasAddGrad -> grouped_bias_add_grad, as op_build names kernels: a capital starts a word after anything but a
+/// ScaledAdd -> scaled_add, as op_build names kernels: a capital starts a word after anything but a
 /// capital, and after a capital when a small letter follows.
 std::string SnakeCase(const std::string& opType);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -59,7 +60,23 @@ using opforge::twin::host::PlatformOf;
 
 namespace {
 
-constexpr int64_t kSplitArch = 2201;  // cube and vector cores are separate from here on
+struct Versions {
+    const char* directory;
+    op::SocVersion host;
+    SocVersion tiling;
+};
+
+#define OPFORGE_PRODUCT(directory, host, tiling) {directory, op::SocVersion::host, SocVersion::tiling},
+constexpr Versions kVersions[] = {
+#include "product_table.inc"
+};
+#undef OPFORGE_PRODUCT
+
+const Versions& VersionsOf(const SocFigures& soc)
+{
+    return *std::find_if(std::begin(kVersions), std::end(kVersions),
+                         [&soc](const Versions& versions) { return std::string(versions.directory) == soc.directory; });
+}
 
 }  // namespace
 
@@ -103,7 +120,8 @@ uint32_t PlatformAscendC::CalcTschBlockDim(uint32_t sliceNum, uint32_t aicCoreNu
 uint32_t PlatformAscendC::GetLibApiWorkSpaceSize() const
 {
     constexpr uint32_t kMiB = 1U << 20;
-    return platform_->figures.arch >= kSplitArch ? 16 * kMiB : 2 * kMiB;
+    // More where cube and vector cores are separate.
+    return platform_->figures.cubeCores != platform_->figures.vectorCores ? 16 * kMiB : 2 * kMiB;
 }
 
 void PlatformAscendC::GetCoreMemSize(const CoreMemType& memType, uint64_t& size) const
@@ -145,8 +163,7 @@ void PlatformAscendC::GetCoreMemBw(const CoreMemType& memType, uint64_t& bwSize)
 
 SocVersion PlatformAscendC::GetSocVersion() const
 {
-    // Ascend910_93 is called ASCEND910B, as on CANN.
-    return platform_->figures.arch >= kSplitArch ? SocVersion::ASCEND910B : SocVersion::ASCEND910;
+    return VersionsOf(platform_->figures).tiling;
 }
 
 PlatformAscendC* PlatformAscendCManager::GetInstance()
@@ -174,10 +191,7 @@ using opforge::twin::host::CurrentSoc;
 
 SocVersion PlatformInfo::GetSocVersion() const
 {
-    const std::string folder = CurrentSoc().directory;
-    return folder == "ascend910_93" ? SocVersion::ASCEND910_93
-           : folder == "ascend910b" ? SocVersion::ASCEND910B
-                                    : SocVersion::ASCEND910;
+    return platform_ascendc::VersionsOf(CurrentSoc()).host;
 }
 
 const std::string& PlatformInfo::GetSocLongVersion() const

@@ -1,0 +1,144 @@
+"""The kinds of texts and words in a spec: what each may be, and what an editor offers for it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, StringConstraints
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_after_validator_function
+
+from . import names
+from .dtypes import ANY_FORMAT, DTYPES, FORMATS
+from .names import suggest
+from .products import PRODUCTS
+from .shared_plans import STRATEGIES
+
+STATUSES = {
+    161001: "ACLNN_ERR_PARAM_NULLPTR",
+    161002: "ACLNN_ERR_PARAM_INVALID",
+    561002: "ACLNN_ERR_INNER_TILING_ERROR",
+}
+# The built-in rules and the status that a call which breaks one gets.
+RULE_STATUSES = {"required": 161001, "dtypes": 161002, "formats": 161002, "ranks": 161002, "shapes": 161002}
+TASK_TYPES = ("AIV_ONLY", "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1", "MIX_AIC_1_2")
+SCALAR_BYTES = {"int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8}
+TILING_DATA_BYTES = 2048
+TENSOR_TYPES = ("aclTensor *", "const aclTensor *")
+LIST_TYPE = "const aclIntArray *"
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_PLAN_HEADER = re.compile(r"[a-z][a-z0-9_]{0,80}_tiling\.h")
+
+
+def _no_controls(text: str) -> str:
+    if bad := sorted({char for char in text if not char.isprintable() and char != "\n"}):
+        raise ValueError(f"got the control character {bad[0]!r}, expected printable text")
+    return text
+
+
+def _one_line(text: str) -> str:
+    if "\n" in text:
+        raise ValueError("got several lines, expected one")
+    return _no_controls(text)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The words that a value may be; an editor offers them."""
+
+    kind: str
+    words: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), "enum": list(self.words)}
+
+    def _check(self, text: str) -> str:
+        if text not in self.words:
+            raise ValueError(f"unknown {self.kind} {text!r}; {suggest(text, self.words)}")
+        return text
+
+
+def _plan(text: str) -> str:
+    if text not in STRATEGIES and not _PLAN_HEADER.fullmatch(text):
+        own = "a plan of your own is a header of op_host/, as in 'my_op_tiling.h'"
+        raise ValueError(f"unknown plan {text!r}; {suggest(text, STRATEGIES)} ({own})")
+    return text
+
+
+def _op_type(text: str) -> str:
+    return _accept(text, names.op_type_refusal(text))
+
+
+def _parameter(text: str) -> str:
+    return _accept(text, names.parameter_refusal(text))
+
+
+def _attribute(text: str) -> str:
+    return _accept(text, names.attribute_refusal(text))
+
+
+def _ir_name(text: str) -> str:
+    return _accept(text, names.ir_name_refusal(text))
+
+
+def _camel(text: str) -> str:
+    return _accept(text, names.camel_refusal(text))
+
+
+def _chinese(text: str) -> str:
+    if not _CHINESE.search(text):
+        raise ValueError(f"got {text!r}, expected a term in Chinese characters")
+    return _one_line(text)
+
+
+def _accept(text: str, refusal: str | None) -> str:
+    if refusal:
+        raise ValueError(refusal)
+    return text
+
+
+Line = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_one_line)]
+Text = Annotated[str, StringConstraints(max_length=20000), AfterValidator(_no_controls)]
+Chinese = Annotated[str, StringConstraints(min_length=1, max_length=16), AfterValidator(_chinese)]
+OpType = Annotated[str, AfterValidator(_op_type)]
+Name = Annotated[str, AfterValidator(_parameter)]
+AttrName = Annotated[str, AfterValidator(_attribute)]
+IrName = Annotated[str, AfterValidator(_ir_name)]
+CName = Annotated[str, AfterValidator(_camel)]
+Dtype = Annotated[str, _Known("dtype", tuple(sorted(DTYPES)))]
+FormatName = Annotated[str, _Known("format", (*FORMATS, ANY_FORMAT))]
+Mix = Annotated[str, _Known("mix", ("promote", "cast"))]
+Product = Annotated[str, _Known("product", tuple(PRODUCTS))]
+TaskType = Annotated[str, _Known("task type", TASK_TYPES)]
+AttrType = Annotated[str, _Known("attribute type", ("int", "float", "bool", "string"))]
+ScalarType = Annotated[str, _Known("type", tuple(SCALAR_BYTES))]
+PlanName = Annotated[str, AfterValidator(_plan)]
+RuleName = Annotated[str, _Known("rule", tuple(RULE_STATUSES))]
+Status = Annotated[int, Field(ge=0)]
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9]{0,7}$")]
+CType = Annotated[
+    str,
+    _Known(
+        "C type",
+        (
+            "int8_t",
+            "int32_t",
+            "int64_t",
+            "uint64_t",
+            "double",
+            "float",
+            "bool",
+            "char *",
+            "aclTensor *",
+            "const aclTensor *",
+            LIST_TYPE,
+        ),
+    ),
+]
+Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]

@@ -1,0 +1,151 @@
+"""The sections of a spec that others rely on: names in ONNX, PyTorch and CANN, valid values, tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from opforge.codegen.expr.evaluate import EvaluationError
+from opforge.codegen.expr.program import Program
+from opforge.codegen.expr.syntax import INT_MAX, INT_MIN
+
+from .model import AttrSpec, OpSpec, TorchTarget, TorchVariant, ValuesSpec
+from .names import suggest
+from .onnx_body import body_problems
+from .semantics import shapes_of_test
+from .yaml_nodes import KEY, Path
+
+Problems = list[tuple[Path, str]]
+
+
+def check_unique(problems: Problems, what: str, entries: Iterable[tuple[Path, str]]) -> None:
+    """Every name once."""
+    seen: dict[str, Path] = {}
+    for path, name in entries:
+        if name in seen:
+            section, index = seen[name][0], seen[name][1]
+            problems.append((path, f"got {what} {name!r} again, {section}[{index}] has it already"))
+        seen.setdefault(name, path)
+
+
+def check_value(attr: AttrSpec, value: bool | float | str, path: Path, problems: Problems) -> None:
+    """A value of an attribute: its type and size."""
+    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "string": (str,)}
+    if not isinstance(value, kinds[attr.type]) or isinstance(value, bool) != (attr.type == "bool"):
+        got = str(value).lower() if isinstance(value, bool) else repr(value)
+        problems.append((path, f"got {got}, expected a value of type {attr.type}"))
+    elif attr.type == "int" and not INT_MIN <= int(value) <= INT_MAX:
+        problems.append((path, f"got {value}, expected an integer of 64 bits"))
+
+
+def check_names_elsewhere(spec: OpSpec, problems: Problems) -> None:
+    """The names of the operator and its parameters in ONNX models, in PyTorch and in CANN."""
+    cases = {case.name: case for case in spec.cases}
+    for name in spec.onnx.bodies:
+        if name not in cases:
+            problems.append((("onnx", "bodies", name, KEY), f"unknown case {name!r}; {suggest(name, cases)}"))
+        else:
+            problems += [(("onnx", "bodies", name), problem) for problem in body_problems(spec, name)]
+    own = {spec.op_type, *(function.function for function in spec.aclnn)}
+    for section, names, known in (("aliases", spec.onnx.aliases, None), ("builtin", spec.builtin, own)):
+        path: Path = ("onnx", section) if known is None else (section,)
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                problems.append(((*path, index), f"got {name!r} again, expected each name once"))
+            elif known is not None and name not in known:
+                problems.append(((*path, index), f"got {name!r}; {suggest(name, known)}"))
+    targets = [(("torch", "targets", i, "target"), t.target) for i, t in enumerate(spec.torch.targets)]
+    check_unique(problems, "the target", targets)
+    for section, group in (("targets", spec.torch.targets), ("variants", spec.torch.variants)):
+        for index, target in enumerate(group):
+            _check_target(spec, target, ("torch", section, index), problems)
+
+
+def _check_target(spec: OpSpec, target: TorchTarget, path: Path, problems: Problems) -> None:
+    inputs, attrs = [tensor.name for tensor in spec.inputs], [attr.name for attr in spec.attrs]
+    fixed = target.fixed if isinstance(target, TorchVariant) else {}
+    ones = target.ones if isinstance(target, TorchVariant) else ()
+    given = list(target.args.values())
+    for argument, name in target.args.items():
+        place: Path = (*path, "args", argument)
+        if argument in fixed:
+            if name:
+                problems.append((place, f"got {name!r}, expected '': 'fixed' has its value"))
+        elif name not in {*inputs, *attrs}:
+            problems.append((place, f"unknown parameter {name!r}; {suggest(name, [*inputs, *attrs])}"))
+        elif given.count(name) > 1:
+            problems.append((place, f"got {name!r} again, expected each parameter once"))
+    for argument in fixed:
+        if argument not in target.args:
+            hint = suggest(argument, target.args)
+            problems.append(((*path, "fixed", argument, KEY), f"unknown argument {argument!r}; {hint}"))
+    for name in target.attrs:
+        if name not in attrs or name in given:
+            free = [attr for attr in attrs if attr not in given]
+            problems.append(((*path, "attrs", name, KEY), f"got {name!r}; {suggest(name, free)}"))
+    for index, name in enumerate(ones):
+        if name not in inputs or name in given:
+            free = [tensor for tensor in inputs if tensor not in given]
+            problems.append(((*path, "ones", index), f"got {name!r}; {suggest(name, free)}"))
+    needed = [tensor.name for tensor in spec.inputs if not tensor.optional]
+    needed += [attr.name for attr in spec.attrs if attr.default is None]
+    for name in needed:
+        if name not in {*given, *target.attrs, *ones}:
+            problems.append((path, f"{name!r} is missing, expected it in 'args' or 'attrs'"))
+
+
+def check_values(spec: OpSpec, problems: Problems) -> None:
+    """The valid values of inputs: an interval or ranges of rows; the expressions are checked elsewhere."""
+    inputs = [tensor.name for tensor in spec.inputs]
+    for section, group in (("inputs", spec.inputs), ("outputs", spec.outputs)):
+        for index, tensor in enumerate(group):
+            path: Path = (section, index, "values")
+            given = set(tensor.values.model_dump(exclude_none=True))
+            if tensor.values == ValuesSpec():
+                continue
+            if section == "outputs":
+                problems.append((path, "got values, expected them only beside inputs"))
+            elif given not in ({"low", "high"}, {"ends_of"}, {"ends_of", "lengths_when"}):
+                expected = "expected 'low' and 'high', or 'ends_of' and perhaps 'lengths_when'"
+                problems.append((path, f"got {', '.join(sorted(given))}; {expected}"))
+            of = tensor.values.ends_of
+            if of is not None and (of not in inputs or of == tensor.name):
+                others = [name for name in inputs if name != tensor.name]
+                problems.append(((*path, "ends_of"), f"got {of!r}; {suggest(of, others)}"))
+
+
+def check_tests(spec: OpSpec, program: Program, problems: Problems) -> None:
+    """The calls of tests: their cases, symbols, attributes and values."""
+    cases = {case.name: case for case in program.cases}
+    attrs = {attr.name: attr for attr in spec.attrs}
+    for index, shape in enumerate(spec.tests.shapes):
+        found = len(problems)
+        path: Path = ("tests", "shapes", index)
+        if shape.case not in cases:
+            problems.append(((*path, "case"), f"unknown case {shape.case!r}; {suggest(shape.case, cases)}"))
+            continue
+        symbols = {binding.symbol: binding.is_star for binding in cases[shape.case].bindings}
+        for name, size in shape.symbols.items():
+            if name not in symbols:
+                problems.append(((*path, "symbols", name, KEY), f"unknown symbol {name!r}; {suggest(name, symbols)}"))
+            elif isinstance(size, int) == symbols[name]:
+                expected = "a list of dimensions" if symbols[name] else "one number"
+                got = size if isinstance(size, int) else list(size)
+                problems.append(((*path, "symbols", name), f"got {got}, expected {expected}"))
+        lists = [tensor.name for tensor in spec.host_lists]
+        for name in shape.values:
+            if name not in lists:
+                problems.append(((*path, "values", name, KEY), f"unknown host list {name!r}; {suggest(name, lists)}"))
+        if missing := sorted(set(symbols) - set(shape.symbols)):
+            problems.append(((*path, "symbols"), f"{missing[0]!r} is missing, expected a number for it"))
+        for name, value in shape.attrs.items():
+            if name not in attrs:
+                problems.append(((*path, "attrs", name, KEY), f"unknown attribute {name!r}; {suggest(name, attrs)}"))
+            else:
+                check_value(attrs[name], value, (*path, "attrs", name), problems)
+        if unset := [name for name, attr in attrs.items() if attr.default is None and name not in shape.attrs]:
+            problems.append((path, f"{unset[0]!r} is missing among its attrs, expected a value: it has no default"))
+        if len(problems) == found:
+            try:
+                shapes_of_test(program, shape, attrs)
+            except EvaluationError as error:
+                problems.append(((*path, "symbols"), f"got {error}, expected dimensions of at least 0"))

@@ -1,0 +1,119 @@
+"""Facts about operators are in specs: no source names an operator, and a copied operator has all that ours have."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from typer.testing import CliRunner
+
+from opforge.codegen.cli import app
+from opforge.codegen.new import new_project
+from opforge.codegen.project import Project, find_project
+from opforge.codegen.spec.loader import load_specs
+from opforge.frontend import convert
+from opforge.frontend.run.verify import sample_inputs
+from opforge.package.doctor.cann_environment import Surroundings
+from opforge.package.doctor.command import diagnosis
+from opforge.package.layout import layout
+from opforge.package.pack import gather
+
+ROOT = Path(__file__).resolve().parent.parent
+# Rules and lowerings are written for operators.
+RULES = ("frontend/rules/", "frontend/training/")
+BODY = """\
+onnx:
+  aliases: ['acme::Pick']
+  bodies:
+    # Indices outside of the table are errors here, so that invalid samples fail.
+    rows: |
+      axis = Constant <value = int64[1] {1}> ()
+      count = Constant <value_int: int = @count> ()
+      flat = Constant <value = int64[1] {-1}> ()
+      rows = Reshape (count, flat)
+      width = Shape <start = 1, end = 2> (x)
+      dims = Concat <axis = 0> (rows, width)
+      empty = ConstantOfShape <value = float[1] {0}> (dims)
+      column = Unsqueeze (indices, axis)
+      extent = Shape (x)
+      target = Expand (column, extent)
+      wide = Cast <to = 7> (target)
+      y = ScatterElements <axis = 0, reduction = "add"> (empty, wide, x)
+
+tiling:"""
+
+
+def test_no_source_names_an_operator():
+    specs = load_specs(find_project(ROOT).spec_paths())
+    names = re.compile("|".join(name for spec in specs for name in (spec.op_type, rf"\b{spec.name}\b")))
+    folders = [ROOT / name for name in ("cli", "codegen", "frontend", "package", "twin")]
+    files = [
+        path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".j2", ".h", ".cpp", ".sh"}
+    ]
+    assert len(files) > 250
+    found = [str(path.relative_to(ROOT)) for path in files if names.search(path.read_text(encoding="utf-8"))]
+    assert [path for path in found if not path.startswith(RULES)] == []
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """An operator of four files: rows that go where indices of a table of `count` rows say."""
+    root = new_project("RowPick", tmp_path / "row_pick", "scatter")
+    path = root / "op_proto" / "row_pick.yaml"
+    text = path.read_text().replace("\ntiling:", f"\n{BODY}", 1)
+    path.write_text(text.replace("products:", "builtin: [RowPick, aclnnRowPick]\nproducts:", 1))
+    monkeypatch.chdir(root)
+    return Project(root)
+
+
+def model(key):
+    domain, op_type = key.split("::")
+    text = f"""<ir_version: 8, opset_import: ["" : 18, "{domain}" : 1]>
+        g (float[40, 6] x, int64[40] i) => (float[9, 6] z)
+        {{[n] y = {domain}.{op_type} <count = 9> (x, i) z = Neg (y)}}"""
+    return onnx.parser.parse_model(text)
+
+
+@pytest.mark.parametrize("key", ["opforge::RowPick", "npu::NPURowPick", "acme::Pick"])
+def test_a_copied_operator_is_mapped_by_name_and_gets_valid_inputs(project, key):
+    source = model(key)
+    conversion = convert(source)
+    assert [(entry.op, entry.rule) for entry in conversion.mapped] == [("RowPick", key)]
+    indices = sample_inputs(source, conversion)["i"]
+    assert indices.min() >= 0
+    assert 1 < indices.max() < 9
+    onnx.save(source, "m.onnx")
+    result = CliRunner().invoke(app, ["convert", "m.onnx", "-o", "o.onnx", "--verify", "--json", "r.json"])
+    assert result.exit_code == 0, result.output
+    (entry,) = json.loads(Path("r.json").read_text())["verified"]
+    assert entry["same"]
+
+
+def test_a_copied_operator_runs_on_generated_inputs(project):
+    onnx.save(model("npu::NPURowPick"), "m.onnx")
+    result = CliRunner().invoke(app, ["run", "m.onnx", "--outputs", "o.npz"])
+    assert result.exit_code == 0, result.output
+    # Every row went somewhere.
+    assert np.abs(np.load("o.npz")["z"]).min() > 0
+
+
+def test_doctor_knows_what_a_copied_operator_hides(project, tmp_path, monkeypatch):
+    contents = gather(project, None, None, "acme")
+    vendor = tmp_path / "vendors" / "acme"
+    for name, data in layout(contents).items():
+        if name.startswith("packages/vendors/acme/"):
+            path = vendor / name.removeprefix("packages/vendors/acme/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+    toolkit = tmp_path / "toolkit"
+    (toolkit / "compiler").mkdir(parents=True)
+    (toolkit / "compiler" / "version.info").write_text("Version=8.1\nversion_dir=8.1.RC1\n")
+    monkeypatch.chdir(tmp_path)  # the package alone says it
+    surroundings = Surroundings({"ASCEND_CUSTOM_OPP_PATH": str(vendor), "ASCEND_HOME_PATH": str(toolkit)}, ())
+    seen = diagnosis(surroundings, "ascend910_93", [])["operators"]["RowPick"]
+    assert set(seen.values()) == {str(vendor), "CANN's own"}
+    assert json.loads((vendor / "manifest.json").read_text())["builtin_op_types"] == ["RowPick"]
