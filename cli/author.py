@@ -121,7 +121,7 @@ def lint(
     files: Annotated[list[Path] | None, file_argument("FILE", "Kernel sources; default: all of op_kernel/.")] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Report what the device compiler refuses in kernels and the host compiler accepts."""
+    """Find kernel code that the device compiler refuses."""
     from dataclasses import asdict
 
     from opforge.codegen.project import find_project

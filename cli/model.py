@@ -131,9 +131,9 @@ def run(
     ] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Execute a model; custom operators run on the CPU twin, with time estimates.
+    """Execute a model, custom operators on the twin.
 
-    All other nodes run on onnx's reference evaluator; large ones on onnxruntime, if it is installed.
+    Prints time estimates. All other nodes run on onnx's reference evaluator; large ones on onnxruntime, if it is installed.
     """
     from opforge.frontend.commands import RunOptions, run_command
 

@@ -83,7 +83,10 @@ def doctor(
     product: Annotated[str | None, typer.Option(metavar="DIR", help="SoC directory, in place of --soc.")] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Report which operators CANN's programs find in this environment, and every fault."""
+    """Report which operators CANN finds, and all faults.
+
+    Operators are looked for with the environment variables of this shell.
+    """
     from opforge.package.doctor.command import doctor_command
 
     if soc and product:

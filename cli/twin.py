@@ -40,7 +40,7 @@ def build(
 
 @app.command()
 def flags() -> None:
-    """Print the compiler flags for an application that uses the CPU twin."""
+    """Print compiler flags for using the CPU twin."""
     from opforge.codegen.project import find_project
     from opforge.twin.build import application_flags, build_project
 

@@ -87,12 +87,14 @@ def render_project(specs: Sequence[OpSpec], files: Sequence[str]) -> list[tuple[
     functions = sorted(function.function for spec in specs for function in spec.aclnn)
     return [
         ("op_api/exports.map", _environment().get_template("exports.map.j2").render(functions=functions)),
-        (TABLES_HEADER, _tables_header()),
+        (TABLES_HEADER, tables_header()),
         ("sources.cmake", _source_lists(files)),
     ]
 
 
-def _tables_header() -> str:
+def tables_header() -> str:
+    """The header that all generated host code includes, `TABLES_HEADER`."""
+
     def coded(rows: Iterable[object], *names: str) -> list[dict[str, escape.Code]]:
         return [{name: escape.Code(str(getattr(row, name))) for name in names} for row in rows]
 

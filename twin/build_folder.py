@@ -34,12 +34,19 @@ def locked(folder: Path) -> Iterator[Path]:
                 if not noted or _NAME.fullmatch(noted):  # other text is of somebody else
                     os.pwrite(lock, os.fsencode(Path(scratch).name), 0)
                 yield Path(scratch)
-    except OSError as error:
+    except (OSError, UserError) as problem:
+        error = problem if isinstance(problem, OSError) else problem.__cause__
+        if not isinstance(error, OSError) or (problem is not error and not _is_below(folder, error.filename)):
+            raise
         place = f" at {path_text(Path(error.filename))}" if error.filename and Path(error.filename) != folder else ""
         raise UserError(
             f"{path_text(folder)}: got '{error.strerror}'{place}, expected a folder in which opforge can build; "
             "set OPFORGE_BUILD_DIR to another one, or XDG_CACHE_HOME for an installed opforge"
         ) from error
+
+
+def _is_below(folder: Path, place: object) -> bool:
+    return isinstance(place, str) and Path(place).is_relative_to(folder)
 
 
 def _remove_left_behind(folder: Path, noted: bytes) -> None:

@@ -48,9 +48,9 @@ inline const aclTensor* TensorOf(const aclIntArray* list, aclOpExecutor* executo
 inline void ReadDevice(Surroundings& surroundings)
 {
     const op::PlatformInfo& device = op::GetCurrentPlatformInfo();
-#define OPFORGE_SET_PRODUCT(version, name)                   \
-    if (device.GetSocVersion() == op::SocVersion::version) { \
-        surroundings.product = Product::name;                \
+#define OPFORGE_SET_PRODUCT(version, name)   \
+    if (device.GetSocVersion() == version) { \
+        surroundings.product = name;         \
     }
     OPFORGE_PRODUCTS(OPFORGE_SET_PRODUCT)
 #undef OPFORGE_SET_PRODUCT

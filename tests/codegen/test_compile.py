@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from opforge.codegen.render import render
+from opforge.codegen.render import TABLES_HEADER, render, tables_header
 
 PLAN = """
 #include "common/plan.h"
@@ -50,7 +50,8 @@ private:
 @pytest.fixture(scope="module")
 def generated(specimen, tmp_path_factory):
     folder = tmp_path_factory.mktemp("generated")
-    files = {**dict(render(specimen)), "op_host/scale_rows_tiling.h": PLAN, "op_kernel/scale_rows.h": KERNEL}
+    files = {**dict(render(specimen)), TABLES_HEADER: tables_header()}
+    files |= {"op_host/scale_rows_tiling.h": PLAN, "op_kernel/scale_rows.h": KERNEL}
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opforge.codegen.render import render
+from opforge.codegen.render import TABLES_HEADER, render, tables_header
 from opforge.codegen.spec.dtypes import DTYPES, FORMATS
 from opforge.codegen.spec.names import lower_camel, upper_camel
 from opforge.codegen.spec.products import PRODUCTS
@@ -83,7 +83,7 @@ int main()
 
 
 def compiled_checks(spec, root, folder, change=lambda text: text):
-    for path, text in render(spec):
+    for path, text in [*render(spec), (TABLES_HEADER, tables_header())]:
         if path.startswith("op_host/") and path.endswith(".h"):
             (folder / path.split("/")[1]).write_text(change(text) if path.endswith("_check.h") else text)
     reads = [f"Read(call.{lower_camel(parameter.name)});" for parameter in (*spec.tensors, *spec.attrs)]
@@ -92,7 +92,7 @@ def compiled_checks(spec, root, folder, change=lambda text: text):
     source = folder / "checks.cpp"
     source.write_text(text.replace("READ", "\n        ".join(reads)).replace("PRINT", "\n        ".join(prints)))
     command = [os.environ.get("CXX", "g++"), "-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
-    subprocess.run([*command, f"-I{root / 'op_host'}", source, "-o", folder / "checks"], check=True)
+    subprocess.run([*command, f"-I{root / 'op_host'}", f"-I{folder}", source, "-o", folder / "checks"], check=True)
     return folder / "checks"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from opforge.codegen.expr import evaluate, program
-from opforge.codegen.render import render
+from opforge.codegen.render import TABLES_HEADER, render, tables_header
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.names import lower_camel
 from opforge.codegen.spec.semantics import Call, check, infer
@@ -52,7 +52,8 @@ class HostFunctions:
         names = [*spec.program.symbols, *spec.program.stars]
         fields = [f"problem.{name}" for name in names] + [f"problem.{lower_camel(attr.name)}" for attr in spec.attrs]
         plan = PLAN.replace("FIELDS", "".join(f' << " " << {field}' for field in fields))
-        for path, text in {**dict(render(spec)), f"op_host/{spec.name}_tiling.h": self._named(plan)}.items():
+        own = {f"op_host/{spec.name}_tiling.h": self._named(plan), TABLES_HEADER: tables_header()}
+        for path, text in (dict(render(spec)) | own).items():
             (folder / Path(path).name).write_text(change(path, text), encoding="utf-8")
         source = folder / "host_functions.cpp"
         source.write_text(self._named((HERE / "host_functions.cpp").read_text(encoding="utf-8")), encoding="utf-8")

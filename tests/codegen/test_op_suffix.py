@@ -71,7 +71,7 @@ def test_the_command_takes_the_suffix_and_names_it_in_the_repair(project, tmp_pa
     (tmp_path / "op_host" / f"{NAME}_custom_check.h").write_text("")
     result = CliRunner().invoke(app, ["generate", "--check", "--op-suffix", "Custom", "--out", str(tmp_path)])
     assert result.exit_code == 1
-    assert f"run: opforge generate --out {tmp_path} --op-suffix Custom" in result.output
+    assert f"run: opforge generate --output {tmp_path} --op-suffix Custom" in result.output
 
 
 @pytest.mark.parametrize("suffix", ["custom", "9x", "A_B", "../../X", "A\n"])

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from jinja2 import UndefinedError
 
-from opforge.codegen.render import _environment, render, render_project
+from opforge.codegen.render import TABLES_HEADER, _environment, render, render_project
 from opforge.codegen.spec.loader import load_spec
 from opforge.codegen.views.escape import (
     Code,
@@ -110,7 +110,7 @@ def test_files_without_plan_or_kernel(specimen):
 def test_shared_files_name_every_source_and_function(specimen, grouped):
     paths = [path for path, _ in render(specimen)]
     files = dict(render_project([specimen, grouped], paths))
-    assert list(files) == ["op_api/exports.map", "sources.cmake"]
+    assert list(files) == ["op_api/exports.map", TABLES_HEADER, "sources.cmake"]
     listed = re.findall(r'"\$\{CMAKE_CURRENT_LIST_DIR\}/([^"]+)"', files["sources.cmake"])
     assert listed == sorted(path for path in paths if path.endswith(".cpp"))
     stems = ["aclnnGroupedBiasAddGrad", "aclnnGroupedBiasAddGradV2", "aclnnScaleRows"]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from opforge.codegen.project import Project
-from opforge.codegen.render import TABLES_HEADER, render, render_project
+from opforge.codegen.render import TABLES_HEADER, render, tables_header
 from opforge.codegen.spec.loader import SpecError, load_spec
 from opforge.twin import run
 from opforge.twin.build import build_project
@@ -62,7 +62,7 @@ def test_operator_whose_kernel_is_gone_does_not_run(project):
     text = kernel.read_text(encoding="utf-8")
     kernel.unlink()
     try:
-        command = [sys.executable, "-m", "opforge.codegen", "profile", "RowMax", "--shape", "x=4x8"]
+        command = [sys.executable, "-m", "opforge.cli", "profile", "RowMax", "--shape", "x=4x8"]
         result = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
         built = build_project(project)
     finally:
@@ -108,9 +108,7 @@ def test_every_shared_plan_keeps_its_promises(root, tmp_path):
     program = tmp_path / "plans"
     sanitizer = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
     source = HERE / "shared_plans.cpp"
-    for path, text in render_project([], []):
-        if path == TABLES_HEADER:
-            (tmp_path / Path(path).name).write_text(text, encoding="utf-8")
+    (tmp_path / Path(TABLES_HEADER).name).write_text(tables_header(), encoding="utf-8")
     flags = [compiler()[0], "-std=c++17", "-O2", *WARNINGS, *sanitizer, f"-I{root / 'op_host'}", f"-I{tmp_path}"]
     subprocess.run([*flags, str(source), "-o", str(program)], check=True)
     result = subprocess.run([str(program), str(COUNT), "1"], capture_output=True, text=True, check=False)

@@ -59,7 +59,7 @@ def test_commands_print_what_the_page_says(folder):
         return shell(command, place, variables)
 
     steps = [step for step in STEPS if step.language == "console"]
-    subprocess.run([sys.executable, "-m", "opforge.codegen", "build"], cwd=folder, env=variables, check=True)
+    subprocess.run([sys.executable, "-m", "opforge.cli", "build"], cwd=folder, env=variables, check=True)
     assert follow(steps, folder, run) > 10
 
 

@@ -293,7 +293,7 @@ def test_atc_answers_in_json(tmp_path, code):
         (tmp_path / "atc").write_text(f"#!/bin/sh\necho ATC start\nexit {code}\n")
         (tmp_path / "atc").chmod(0o755)
     onnx.save(parse("(float[2, 4, 3] x) => (float[2, 4, 3] y) {y = Relu (x)}"), tmp_path / "m.onnx")
-    command = [sys.executable, "-m", "opforge.codegen", "atc", tmp_path / "m.onnx", "--json", "-"]
+    command = [sys.executable, "-m", "opforge.cli", "atc", tmp_path / "m.onnx", "--json", "-"]
     environment = os.environ | {"PATH": f"{tmp_path}:/bin:/usr/bin"}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     answer = json.loads(result.stdout)

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT
-from opforge.codegen.render import render
+from opforge.codegen.render import render, tables_header
 from opforge.codegen.spec.loader import load_spec
 
 INT, FLOAT = 2, 1
@@ -17,6 +17,7 @@ INT, FLOAT = 2, 1
 @pytest.fixture(scope="module")
 def parse(build, tmp_path_factory):
     folder = tmp_path_factory.mktemp("generated")
+    (folder / "opforge_tables.h").write_text(tables_header())
     for name, text in render(load_spec(BUILTIN_ROOT / "op_proto/grouped_bias_add_grad.yaml")):
         if name.startswith("op_plugin/") or name.endswith(("_check.h", "_problem.h")):
             (folder / name.rpartition("/")[2]).write_text(text)
