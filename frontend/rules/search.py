@@ -11,7 +11,7 @@ from opforge.codegen.printing import shown
 from opforge.frontend.conversion import Unmapped
 from opforge.frontend.io.progress import progress
 from opforge.frontend.ir.graph import GraphView, Scope, key_text, node_name, normal_domain
-from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_key, suggestion, version_problem
+from opforge.frontend.ir.op_names import NPU_DOMAIN, OPFORGE_DOMAIN, onnx_key, suggestion, version_problem
 from opforge.frontend.ir.reason import Reason, Unmatched
 from opforge.frontend.state import Options, State
 from opforge.frontend.targets.atc_types import is_registered
@@ -49,7 +49,10 @@ class Search:
         self._groups = groups
         self._domain = domain
         self._rules: Mapping[tuple[str, str], list[Rule]] = defaultdict(list)
-        for rule in rules(context.specs):
+        # Training nodes have a domain of their own; those that onnxruntime puts into ai.onnx are rewritten on request.
+        domains = {normal_domain(domain) for scope in context.view.scopes for domain, _ in scope.keys}
+        is_training = _LOWERING in groups or not domains <= {"", OPFORGE_DOMAIN, NPU_DOMAIN}
+        for rule in rules(context.specs, training=is_training):
             if not rule.group or rule.group in groups or rule.is_hinted:
                 for key in rule.pattern:
                     self._rules[key].append(rule)
@@ -168,7 +171,8 @@ class Search:
 
 def candidates(view: GraphView, options: Options) -> list[tuple[Scope, int]]:
     """The first node of each type in each graph or function at which a chosen rule would be tried."""
-    chosen = [rule for rule in rules(options.specs) if not rule.group or rule.group in options.groups]
+    found = rules(options.specs, training=options.lower_training)
+    chosen = [rule for rule in found if not rule.group or rule.group in options.groups]
     keys = {key for rule in chosen for key in rule.pattern}
     return [
         (scope, numbers[0])

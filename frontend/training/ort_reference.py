@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
-from math import erf, pi, prod, sqrt
+from math import erf, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -272,85 +271,6 @@ def _reduce_sum_training(
     return (x.sum(tuple(axes.tolist()), keepdims=bool(keepdims)),)
 
 
-def _conv_grad(dy: Array, x: Array, w: Array, **attributes: Any) -> tuple[Array, ...]:
-    """Gradients of `Conv`, one tap and one group at a time."""
-    size, rank = x.shape[2:], x.ndim - 2
-    group = attributes.get("group", 1)
-    pads = attributes.get("pads", [0] * 2 * rank)
-    strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
-    if attributes.get("auto_pad", "NOTSET") != "NOTSET":
-        raise ValueError("ConvGrad is known with explicit pads only")
-    wide = np.pad(as_float64(x), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
-    dx, dw, grads, taps = np.zeros(wide.shape), np.zeros(w.shape), as_float64(dy), as_float64(w)
-    ins, outs = x.shape[1] // group, w.shape[0] // group
-    for number, tap in product(range(group), np.ndindex(w.shape[2:])):
-        window = tuple(
-            slice(tap[i] * dilations[i], tap[i] * dilations[i] + strides[i] * (dy.shape[2 + i] - 1) + 1, strides[i])
-            for i in range(rank)
-        )
-        read = (slice(None), slice(number * ins, (number + 1) * ins), *window)
-        made = slice(number * outs, (number + 1) * outs)
-        dx[read] += np.moveaxis(np.tensordot(grads[:, made], taps[(made, slice(None), *tap)], (1, 0)), -1, 1)
-        others = [0, *range(2, rank + 2)]
-        dw[(made, slice(None), *tap)] = np.tensordot(grads[:, made], wide[read], (others, others))
-    inner = tuple(slice(pads[i], pads[i] + size[i]) for i in range(rank))
-    db = grads.sum((0, *range(2, rank + 2)))
-    return dx[(slice(None), slice(None), *inner)].astype(x.dtype), dw.astype(w.dtype), db.astype(dy.dtype)
-
-
-def _conv_transpose_grad(dy: Array, x: Array, w: Array, **attributes: Any) -> tuple[Array, ...]:
-    """Gradients of `ConvTranspose`: one element of X and one tap at a time."""
-    rank, group = x.ndim - 2, attributes.get("group", 1)
-    pads = attributes.get("pads", [0] * 2 * rank)
-    strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
-    wide = np.pad(as_float64(dy), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
-    dx, dw = np.zeros(x.shape), np.zeros(w.shape)
-    ins, outs = x.shape[1] // group, w.shape[1]
-    for number, place, tap in product(range(group), np.ndindex(x.shape[2:]), np.ndindex(w.shape[2:])):
-        at = tuple(place[i] * strides[i] + tap[i] * dilations[i] for i in range(rank))
-        read = slice(number * ins, (number + 1) * ins)
-        grads = wide[(slice(None), slice(number * outs, (number + 1) * outs), *at)]
-        dx[(slice(None), read, *place)] += grads @ as_float64(w)[(read, slice(None), *tap)].T
-        dw[(read, slice(None), *tap)] += as_float64(x)[(slice(None), read, *place)].T @ grads
-    db = as_float64(dy).sum((0, *range(2, rank + 2)))
-    return dx.astype(x.dtype), dw.astype(w.dtype), db.astype(dy.dtype)
-
-
-def _pooled(dy: Array, **attributes: Any) -> list[int]:
-    """Spatial dims of what was pooled, as far as windows read it."""
-    rank = dy.ndim - 2
-    pads = attributes.get("pads", [0] * 2 * rank)
-    strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
-    reach = [dilation * (k - 1) + 1 for dilation, k in zip(dilations, attributes["kernel_shape"], strict=True)]
-    return [(dy.shape[2 + i] - 1) * strides[i] + reach[i] - pads[i] - pads[rank + i] for i in range(rank)]
-
-
-def _max_pool_grad(
-    dy: Array, indices: Array, *, size: Sequence[int] | None = None, **attributes: Any
-) -> tuple[Array, ...]:
-    """Gradient of a `MaxPool` of a tensor with the spatial dims `size`; None where nothing says them."""
-    size = _pooled(dy, **attributes) if size is None else size
-    result = np.zeros((*dy.shape[:2], *size))
-    for place in np.ndindex(dy.shape):
-        result.reshape(-1)[int(indices[place])] += dy[place]
-    return (result.astype(dy.dtype),)
-
-
-def _average_pool_grad(dy: Array, *, size: Sequence[int] | None = None, **attributes: Any) -> tuple[Array, ...]:
-    """The same of an `AveragePool`, one window after the other."""
-    size = _pooled(dy, **attributes) if size is None else size
-    kernel, rank = attributes["kernel_shape"], len(size)
-    pads, strides = attributes.get("pads", [0] * 2 * rank), attributes.get("strides", [1] * rank)
-    result = np.zeros((*dy.shape[:2], *size))
-    for place in np.ndindex(dy.shape[2:]):
-        starts = [place[i] * strides[i] - pads[i] for i in range(rank)]
-        window = tuple(slice(max(s, 0), min(s + k, n)) for s, k, n in zip(starts, kernel, size, strict=True))
-        part = result[(slice(None), slice(None), *window)]
-        count = prod(kernel) if attributes.get("count_include_pad", 0) else prod(part.shape[2:])
-        part += as_float64(dy)[(slice(None), slice(None), *place)].reshape(*dy.shape[:2], *[1] * rank) / count
-    return (result.astype(dy.dtype),)
-
-
 def _accumulate(buffer: Array, gradient: Array, overwrite: Array | None = None) -> tuple[Array, ...]:
     is_new = overwrite is not None and bool(overwrite.item())
     return np.ones(1, bool), gradient if is_new else buffer + gradient
@@ -406,8 +326,6 @@ _TRAINING: Mapping[str, Function] = {
     "BiasGelu": _elementwise(lambda x, b: (x + b) * _phi(x + b)),
     "BiasGeluGrad_dX": _elementwise(lambda dy, x, b: dy * _gelu_slope(x + b)),
     "ConcatTraining": _concat_training,
-    "ConvGrad": _conv_grad,
-    "ConvTransposeGrad": _conv_transpose_grad,
     "DivGrad": _div_grad,
     "DropoutGrad": _dropout_grad,
     "FastGelu": _elementwise(lambda x, b=0.0: 0.5 * (x + b) * (1 + _fast(x + b))),
@@ -440,11 +358,9 @@ _TRAINING: Mapping[str, Function] = {
     "TanhGrad": _elementwise(lambda dy, y: dy * (1 - y * y)),
     "Trilu": _trilu,
 }
-# By domain and type of the node; a function with the parameter `size` gets the spatial dims of its result.
+# By domain and type of the node.
 REFERENCE: Mapping[tuple[str, str], Function] = {
     **{("com.microsoft", op_type): function for op_type, function in _TRAINING.items()},
-    # onnxruntime puts them into the domain of the standard.
+    # onnxruntime puts it into the domain of the standard.
     ("", "SimplifiedLayerNormalization"): _rms_norm,
-    ("", "AveragePoolGrad"): _average_pool_grad,
-    ("", "MaxPoolGrad"): _max_pool_grad,
 }
