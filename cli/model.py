@@ -133,7 +133,8 @@ def run(
 ) -> None:
     """Execute a model, custom operators on the twin.
 
-    Prints time estimates. All other nodes run on onnx's reference evaluator; large ones on onnxruntime, if it is installed.
+    Prints time estimates. All other nodes run on onnx's reference evaluator; large ones run on onnxruntime if it is
+    installed.
     """
     from opforge.frontend.commands import RunOptions, run_command
 
