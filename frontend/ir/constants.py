@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil, prod
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,24 @@ class Constants:
             # One answer is given many times; each time Python would add to the traceback that it carries.
             raise known.with_traceback(None)
         return known
+
+    def find(self, scope: Scope, name: str) -> Constant | None:
+        """The value of a name; None if it is no constant."""
+        try:
+            return self.value(scope, name)
+        except NotConstant:
+            return None
+
+    def required(self, scope: Scope, name: str, role: str) -> Constant:
+        """The value of a name that has to be constant; the message calls it `role`.
+
+        Raises:
+            NotConstant: It is not.
+        """
+        try:
+            return self.value(scope, name)
+        except NotConstant as reason:
+            raise NotConstant(f"{role} must be constant; {shown(name)} {reason}") from reason
 
     def _evaluate(self, scope: Scope, maker: int, name: str, depth: int) -> Constant:
         if depth > _MAX_CHAIN:
@@ -159,10 +177,7 @@ class Constants:
     def slice(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
         """`Slice` with its limits as attributes (to opset 9) or inputs."""
         data = self.value(scope, node.input[0], depth)
-        starts, ends, axes, steps = (
-            self.numbers(scope, node, name, position, depth)
-            for position, name in enumerate(("starts", "ends", "axes", "steps"), start=1)
-        )
+        starts, ends, axes, steps = self.slice_limits(scope, node, depth)
         if starts is None or ends is None:
             raise Unmatched("is a Slice without limits")
         index = [slice(None)] * data.ndim
@@ -172,6 +187,11 @@ class Constants:
             start = max(starts[n], -data.shape[axis]) if step < 0 else starts[n]
             index[axis] = slice(start, ends[n], step)
         return data[tuple(index)]
+
+    def slice_limits(self, scope: Scope, node: NodeProto, depth: int = 0) -> list[list[int] | None]:
+        """Starts, ends, axes and steps of a `Slice`; raises as `numbers` does."""
+        names = ("starts", "ends", "axes", "steps")
+        return [self.numbers(scope, node, name, position, depth) for position, name in enumerate(names, start=1)]
 
     def squeeze(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
         """`Squeeze` with axes as attribute (to opset 12) or input."""
@@ -265,6 +285,27 @@ class Constants:
         if value.ndim > 1 or value.dtype.kind not in "iu":
             raise Unmatched(f"has {value.ndim} dims of {value.dtype}, expected a list of integers")
         return [int(number) for number in value.reshape(-1)]
+
+    def axes(self, scope: Scope, node: NodeProto, like: Sequence[int] = ()) -> list[int] | None:
+        """The `axes` of a `ReduceSum`, `Squeeze` or `Unsqueeze`; None if absent, `like` if it means the same axes.
+
+        Raises:
+            NotConstant: They are not constant.
+        """
+        try:
+            axes = self.numbers(scope, node, "axes", 1)
+        except NotConstant as reason:
+            raise NotConstant(
+                f"the axes of {node.op_type} must be constant; {shown(node.input[1])} {reason}"
+            ) from reason
+        if not axes or not like or axes == list(like):
+            return axes
+        shape = self._types.of(scope, node.output[0] if node.op_type == "Unsqueeze" else node.input[0]).shape or ()
+        return list(like) if _from_front(axes, len(shape)) == _from_front(like, len(shape)) else axes
+
+
+def _from_front(axes: Sequence[int], rank: int) -> Sequence[int]:
+    return [axis % rank for axis in axes] if all(-rank <= axis < rank for axis in axes) else axes
 
 
 def int_attribute(node: NodeProto, name: str) -> int | None:

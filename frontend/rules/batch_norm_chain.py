@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-from onnx import NodeProto, helper
+from onnx import NodeProto, TensorProto, helper
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.algebra import FULL, SCALAR, Algebra, Product, Symbol, products
@@ -16,11 +16,13 @@ from opforge.frontend.ir.graph import Scope, normal_domain
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.value_types import DTYPE_WORDS, ValueType
 
+from .pattern import Operators
 from .rule import Around, Context, Match, NoMatchError, Refusal, Rule
 
 # What float32 leaves of equal numbers that were computed in different ways.
 _CLOSE = 1e-6
 _HALF = Fraction(1, 2)
+_WIDENED = Operators().Cast("narrow", to=TensorProto.FLOAT)
 
 
 class FuseBatchNormChain(Rule):
@@ -71,6 +73,20 @@ def _scaled(context: Context, scope: Scope, name: str) -> Iterator[str]:
             yield from filter(None, reader.output)
 
 
+@dataclass(frozen=True)
+class _Attempt:
+    """One way to give the roles of the formula to products; `doubts` counts what speaks against it."""
+
+    grad_out: Product
+    input: Product
+    invstd: Product
+    weight: Product
+    mean_dy: Product
+    mean_dy_xmu: Product
+    mean: Product
+    doubts: int
+
+
 @dataclass
 class _Reader:
     """Finds out who plays which role, and makes what has no value yet.
@@ -99,20 +115,17 @@ class _Reader:
     def match(self) -> Match:
         data = [product for product in self._terms if _full(product)]
         levels = [product for product in self._terms if not _full(product)]
-        reasons = []
+        reasons: list[tuple[int, str]] = []
         for first, second in (data, data[::-1]):
             for mean_dy, mean in (levels, levels[::-1]):
                 for attempt in self._attempts(first, second, mean_dy, mean):
                     self.before, self.types = [], {}
                     try:
-                        return self._finish(attempt.values(self))
+                        return self._finish(self._values(attempt))
                     except NoMatchError as reason:
                         reasons.append((attempt.doubts, str(reason)))
-        raise NoMatchError(
-            min(reasons, key=lambda entry: entry[0])[1]
-            if reasons
-            else "no factor stands in the scale and squared in the slope"
-        )
+        reasons = reasons or [(0, "no factor stands in the scale and squared in the slope")]
+        raise NoMatchError(min(reasons, key=lambda entry: entry[0])[1])
 
     def _attempts(self, dy_term: Product, x_term: Product, mean_dy: Product, mean: Product) -> Iterator[_Attempt]:
         """Every way to give the roles, the likeliest first."""
@@ -155,14 +168,14 @@ class _Reader:
                 )
         return shape
 
-    def data(self, product: Product, role: str) -> str:
+    def _data(self, product: Product, role: str) -> str:
         """The value of full shape that is a product."""
         name = self.context.algebra.name_of(self.scope, product)
         if name is None or self.context.types.of(self.scope, name).shape != self._shape:
             raise NoMatchError(f"no value of the graph is {role}")
         return name
 
-    def vector(self, product: Product, role: str, divisors: Sequence[Symbol] = ()) -> str:
+    def _vector(self, product: Product, role: str, divisors: Sequence[Symbol] = ()) -> str:
         """A product as a vector over the channels; nodes are added when the graph has none.
 
         Args:
@@ -200,7 +213,7 @@ class _Reader:
     def _known_type(self, name: str) -> ValueType:
         return self.types.get(name) or self.context.types.of(self.scope, name)
 
-    def number(self, value: float) -> str:
+    def _number(self, value: float) -> str:
         """A constant counter; whole numbers are kept exactly."""
         whole = round(value)
         is_whole = _is(value, whole) and 0 < whole < 2**24
@@ -234,27 +247,47 @@ class _Reader:
         self.types[name] = ValueType(self._known_type(inputs[0]).dtype, (self._shape[1],))
         return name
 
-    def _finish(self, values: dict[str, str]) -> Match:
-        nodes = [self.root]
-        absorbed = self.context.algebra.nodes(self.scope, self._result) - {self.root}
-        result = self._result
-        casts = [self._cast(values[role]) for role in ("grad_out", "input")]
-        uses = self.context.view.uses(self.scope, result)
-        narrow = {
-            self.context.types.of(self.scope, self.scope.node(cast).input[0]).dtype for cast in casts if cast >= 0
+    def _values(self, attempt: _Attempt) -> dict[str, str]:
+        """Values by parameter of the operator."""
+        divisors = [symbol for symbol, _ in attempt.invstd.exponents]
+        if not _is(attempt.mean.coefficient, abs(attempt.mean.coefficient)):
+            raise NoMatchError("the mean is added, expected subtracted")
+        values = {
+            "grad_out": self._data(attempt.grad_out, "the gradient"),
+            "input": self._data(attempt.input, "the input"),
+            "mean": self._vector(attempt.mean, "mean"),
+            "invstd": self._vector(attempt.invstd, "invstd", divisors),
         }
+        if attempt.weight.exponents or not _is(attempt.weight.coefficient, 1):
+            values["weight"] = self._vector(attempt.weight, "weight", divisors)
+        count = _count(attempt.mean_dy, attempt.mean_dy_xmu)
+        for role, mean in (("sum_dy", attempt.mean_dy), ("sum_dy_xmu", attempt.mean_dy_xmu)):
+            total = mean * count
+            if not _is(total.coefficient, 1) or sum(power > 0 for _, power in total.exponents) != 1:
+                names = ", ".join(sorted(shown(symbol.name) for symbol, _ in total.exponents))
+                raise NoMatchError(
+                    f"{role} would be {total.coefficient:g} times a product of {names}, expected one value"
+                )
+            values[role] = self._vector(total, role, divisors)
+        values["counter"] = _only_name(count) or self._number(count.coefficient)
+        return values
+
+    def _finish(self, values: dict[str, str]) -> Match:
+        nodes, result = [self.root], self._result
+        absorbed = self.context.algebra.nodes(self.scope, result) - {self.root}
+        roles = ("grad_out", "input")
+        found = (_WIDENED.find(self.context, self.scope, values[role]) for role in roles)
+        casts = [cast for cast in found if cast is not None]
+        narrow = [cast.type("narrow").dtype for cast in casts]
+        reader = self.context.view.only_reader(self.scope, result)
         # float32 between halves is how the operator computes anyway.
-        if min(casts) >= 0 and len(narrow) == 1 and len(uses) == 1 and uses[0].scope is self.scope:
-            last = self.scope.node(uses[0].node)
-            (word,) = narrow
-            if last.op_type == "Cast" and DTYPE_WORDS.get(int_attribute(last, "to") or 0) == word:
-                nodes.append(uses[0].node)
+        if reader is not None and narrow in (["float16"] * len(roles), ["bfloat16"] * len(roles)):
+            last = self.scope.node(reader)
+            if last.op_type == "Cast" and DTYPE_WORDS.get(int_attribute(last, "to") or 0) == narrow[0]:
+                nodes.append(reader)
                 result = last.output[0]
-                absorbed.update(casts)
-                values |= {
-                    role: self.scope.node(cast).input[0]
-                    for role, cast in zip(("grad_out", "input"), casts, strict=True)
-                }
+                absorbed.update(number for cast in casts for number in cast.nodes)
+                values |= {role: cast.names["narrow"] for role, cast in zip(roles, casts, strict=True)}
         return Match(
             tuple(nodes),
             values | {"grad_input": result},
@@ -262,81 +295,16 @@ class _Reader:
             around=Around(before=tuple(self.before), types=dict(self.types)),
         )
 
-    def _cast(self, name: str) -> int:
-        """The node that makes a value, when it only widens it; else -1."""
-        number = self.scope.makers.get(name, -1)
-        if number < 0 or self.context.types.of(self.scope, name).dtype != "float32":
-            return -1
-        node = self.scope.node(number)
-        is_cast = node.op_type == "Cast" and normal_domain(node.domain) == "" and len(node.input) == 1
-        return number if is_cast and self.context.types.of(self.scope, node.input[0]).dtype in _NARROW else -1
 
-
-_NARROW = ("float16", "bfloat16")
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """One way to give the roles of the formula to products.
-
-    Attributes:
-        grad_out: The gradient, of full shape.
-        input: The data, of full shape.
-        invstd: One symbol or its power.
-        weight: What is left of the scale.
-        mean_dy: First mean.
-        mean_dy_xmu: Second mean.
-        mean: Mean of the data.
-        doubts: How much speaks against it.
-    """
-
-    grad_out: Product
-    input: Product
-    invstd: Product
-    weight: Product
-    mean_dy: Product
-    mean_dy_xmu: Product
-    mean: Product
-    doubts: int
-
-    def values(self, reader: _Reader) -> dict[str, str]:
-        """Values by parameter of the operator.
-
-        Raises:
-            NoMatchError: One of them cannot be had.
-        """
-        divisors = [symbol for symbol, _ in self.invstd.exponents]
-        if not _is(self.mean.coefficient, abs(self.mean.coefficient)):
-            raise NoMatchError("the mean is added, expected subtracted")
-        values = {
-            "grad_out": reader.data(self.grad_out, "the gradient"),
-            "input": reader.data(self.input, "the input"),
-            "mean": reader.vector(self.mean, "mean"),
-            "invstd": reader.vector(self.invstd, "invstd", divisors),
-        }
-        if self.weight.exponents or not _is(self.weight.coefficient, 1):
-            values["weight"] = reader.vector(self.weight, "weight", divisors)
-        count = self._count()
-        for role, mean in (("sum_dy", self.mean_dy), ("sum_dy_xmu", self.mean_dy_xmu)):
-            total = mean * count
-            if not _is(total.coefficient, 1) or sum(power > 0 for _, power in total.exponents) != 1:
-                names = ", ".join(sorted(shown(symbol.name) for symbol, _ in total.exponents))
-                raise NoMatchError(
-                    f"{role} would be {total.coefficient:g} times a product of {names}, expected one value"
-                )
-            values[role] = reader.vector(total, role, divisors)
-        values["counter"] = _only_name(count) or reader.number(count.coefficient)
-        return values
-
-    def _count(self) -> Product:
-        """What the sums are divided by: one number or value for both."""
-        for symbol, power in self.mean_dy.exponents:
-            if symbol.axis == SCALAR and power == -1 and self.mean_dy_xmu.exponent(symbol) == -1:
-                return Product(1.0, frozenset([(symbol, Fraction(1))]))
-        first, second = self.mean_dy.coefficient, self.mean_dy_xmu.coefficient
-        if first <= 0 or not _is(first, second):
-            raise NoMatchError(f"the two sums have the factors {first:g} and {second:g}, expected one positive number")
-        return Product(1 / first)
+def _count(mean_dy: Product, mean_dy_xmu: Product) -> Product:
+    """What the sums are divided by: one number or value for both."""
+    for symbol, power in mean_dy.exponents:
+        if symbol.axis == SCALAR and power == -1 and mean_dy_xmu.exponent(symbol) == -1:
+            return Product(1.0, frozenset([(symbol, Fraction(1))]))
+    first, second = mean_dy.coefficient, mean_dy_xmu.coefficient
+    if first <= 0 or not _is(first, second):
+        raise NoMatchError(f"the two sums have the factors {first:g} and {second:g}, expected one positive number")
+    return Product(1 / first)
 
 
 def _only_name(product: Product) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import accumulate
 
 import numpy as np
@@ -10,17 +9,19 @@ from onnx import NodeProto
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.constants import NotConstant, int_attribute
-from opforge.frontend.ir.graph import Scope, normal_domain
+from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.value_types import ValueType
 
+from .pattern import Each, Found, Operators, Through, refusing
 from .rule import Around, Context, Match, NoMatchError, Refusal, Rule
 
-_RESHAPING = {("", "Reshape"), ("", "Squeeze"), ("", "Unsqueeze")}
-_SPLITS = {("", "Split"), ("com.microsoft", "SplitTraining")}
-_PARTS = {*_SPLITS, ("", "Slice")}
-# Nodes between a part and its place in the result.
-_MAX_CHAIN = 8
+op, microsoft = Operators(), Operators("com.microsoft")
+
+
+_STEPS = (op.ReduceSum("", ...), op.Reshape("", ...), op.Squeeze("", ...), op.Unsqueeze("", ...))
+_SPLIT = op.Split("", ..., _any_output=True) | microsoft.SplitTraining("", ..., _any_output=True)
+_JOINED = op.Concat(Each(Through((_SPLIT | op.Slice("", ...)).named("part"), *_STEPS)))
 
 
 class FuseSplitGroups(Rule):
@@ -34,182 +35,106 @@ class FuseSplitGroups(Rule):
     group = "patterns"
     pattern = (("", "Concat"),)
 
+    @refusing
     def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal | None:
-        """Match parts that are all rows of one matrix in order, each summed to one row and read by nobody else."""
+        """Match parts that are all rows of one matrix in order, each summed to one row; every value has one reader."""
         node = scope.node(number)
-        sums = [_sums(scope, name) for name in node.input]
-        if len(sums) < 2 or None in sums or not any(sums):
+        found = _JOINED.find(context, scope, number)
+        if found is None or len(found.parts) < 2 or not any(_sums(part) for part in found.parts):
             return None
-        reader = _Reader(context, scope)
-        try:
-            return reader.match(number)
-        except NoMatchError as reason:
-            return Refusal(str(reason))
-
-
-def _maker(scope: Scope, name: str) -> int | None:
-    number = scope.makers.get(name, -1)
-    return number if number >= 0 else None
-
-
-def _kind(node: NodeProto) -> tuple[str, str]:
-    return normal_domain(node.domain), node.op_type
-
-
-def _sums(scope: Scope, name: str) -> int | None:
-    """How many `ReduceSum` lie between a value and the part of a matrix that it is made of; None for other values."""
-    sums = 0
-    for _ in range(_MAX_CHAIN):
-        number = _maker(scope, name)
-        if number is None or not scope.node(number).input:
-            return None
-        kind = _kind(scope.node(number))
-        if kind in _PARTS:
-            return sums
-        if kind != ("", "ReduceSum") and kind not in _RESHAPING:
-            return None
-        sums += kind == ("", "ReduceSum")
-        name = scope.node(number).input[0]
-    return None
-
-
-@dataclass
-class _Reader:
-    """Reads the nodes in front of one `Concat`.
-
-    Attributes:
-        context: The model.
-        scope: Its graph.
-        nodes: Numbers of the nodes that were understood.
-    """
-
-    context: Context
-    scope: Scope
-    nodes: list[int] = field(default_factory=list)
-
-    def match(self, number: int) -> Match:
-        node = self.scope.node(number)
-        width = self._shape(node.output[0])[-1:]
-        if int_attribute(node, "axis") not in (0, -2) or len(self._shape(node.output[0])) != 2:
+        shape = _shape(found, node.output[0])
+        if int_attribute(node, "axis") not in (0, -2) or len(shape) != 2:
             raise NoMatchError(
-                f"joins sums along axis {int_attribute(node, 'axis')} to {list(self._shape(node.output[0]))},"
-                " expected one row for each group"
+                f"joins sums along axis {int_attribute(node, 'axis')} to {list(shape)}, expected one row for each group"
             )
-        parts = [self._part(name, width) for name in node.input]
-        source, ends = self._rows(parts)
-        known = self.context.types.of(self.scope, source)
+        for name, part in zip(node.input, found.parts, strict=False):
+            _require_row(part, name, (1, *shape[-1:]))
+        source, ends = _rows(found)
+        known = context.types.of(scope, source)
         if known.shape is None or len(known.shape) != 2 or known.shape[0] != ends[-1]:
             raise NoMatchError(f"needs all rows of a matrix; {shown(source)} is {known}, the parts end at {ends[-1]}")
-        name = self.context.value_names.fresh("group_ends")
+        name = context.value_names.fresh("group_ends")
         return Match(
-            (*dict.fromkeys(self.nodes), number),
+            (*dict.fromkeys(each for part in found.parts for each in part.nodes), number),
             {"grad_y": source, "group_idx": name, "grad_bias": node.output[0]},
             {"group_idx_type": 0},
             around=Around((constant(name, np.array(ends, np.int64)),), (), {name: ValueType("int64", (len(ends),))}),
         )
 
-    def _shape(self, name: str) -> tuple[int | None, ...]:
-        shape = self.context.types.of(self.scope, name).shape
-        if shape is None:
-            raise NoMatchError(f"the shape of {shown(name)} is not known")
-        return shape
 
-    def _follow(self, name: str, number: int) -> None:
-        """Take the node that makes a value, unless somebody else reads the value."""
-        if self.context.view.only_reader(self.scope, name) is None:
-            raise NoMatchError(f"{shown(name)} is read elsewhere too")
-        self.nodes.append(number)
+def _sums(part: Found) -> list[NodeProto]:
+    return [node for node in map(part.scope.node, part.nodes) if node.op_type == "ReduceSum"]
 
-    def _part(self, name: str, width: tuple[int | None, ...]) -> str:
-        """The rows whose sum a value is."""
-        if self._shape(name) != (1, *width):
-            raise NoMatchError(f"{shown(name)} is {list(self._shape(name))}, expected one row {[1, *width]}")
-        is_summed = False
-        while (number := _maker(self.scope, name)) is not None:
-            node = self.scope.node(number)
-            if _kind(node) == ("", "ReduceSum") and not is_summed:
-                self._require_rows(node, width)
-                is_summed = True
-            elif _kind(node) not in _RESHAPING:
-                break
-            elif node.op_type == "Reshape" and None in width:
-                raise NoMatchError(
-                    f"{shown(name)} is reshaped and has {list(self._shape(name))}; its width must be known"
-                )
-            self._follow(name, number)
-            name = node.input[0]
-        # A part of one row is its own sum.
-        if not is_summed and self._shape(name) != (1, *width):
-            raise NoMatchError(f"{shown(name)} is {list(self._shape(name))} and is not summed")
-        return name
 
-    def _require_rows(self, node: NodeProto, width: tuple[int | None, ...]) -> None:
-        source = node.input[0]
-        shape = self._shape(source)
-        try:
-            axes = self.context.constants.numbers(self.scope, node, "axes", 1)
-        except NotConstant as reason:
-            raise NoMatchError(f"the axes of a sum must be constant; {shown(node.input[1])} {reason}") from reason
-        if not shape:
-            raise NoMatchError(f"sums {shown(source)}, which has no axes")
-        summed = {axis % len(shape) for axis in axes or ()}
+def _shape(found: Found, name: str) -> tuple[int | None, ...]:
+    shape = found.context.types.of(found.scope, name).shape
+    if shape is None:
+        raise NoMatchError(f"the shape of {shown(name)} is not known")
+    return shape
+
+
+def _require_row(part: Found, name: str, row: tuple[int | None, ...]) -> None:
+    """Require a value to be the sum of the rows of a part; a part of one row is its own sum."""
+    if _shape(part, name) != row:
+        raise NoMatchError(f"{shown(name)} is {list(_shape(part, name))}, expected one row {list(row)}")
+    if None in row and any(part.scope.node(number).op_type == "Reshape" for number in part.nodes):
+        raise NoMatchError(f"{shown(name)} is reshaped and has {list(row)}; its width must be known")
+    sums, source = _sums(part), part.names["part"]
+    for value in (*(part.scope.node(number).output[0] for number in part.nodes[:-1]), source):
+        if part.context.view.only_reader(part.scope, value) is None:
+            raise NoMatchError(f"{shown(value)} is read elsewhere too")
+    if len(sums) > 1 or (not sums and _shape(part, source) != row):
+        raise NoMatchError(f"{shown(source)} is {list(_shape(part, source))} and is summed {len(sums)} times")
+    for node in sums:
+        shape = _shape(part, node.input[0])
+        axes = part.context.constants.axes(part.scope, node)
+        summed = {axis % len(shape) for axis in axes or ()} if shape else set()
         others = {axis for axis, dim in enumerate(shape[:-1]) if dim != 1}
-        if shape[-1:] != width or len(shape) - 1 in summed or not others <= summed:
-            raise NoMatchError(f"sums axes {axes} of {shown(source)} {list(shape)}, expected all but the last")
+        if shape[-1:] != row[1:] or len(shape) - 1 in summed or not others <= summed:
+            raise NoMatchError(f"sums axes {axes} of {shown(node.input[0])} {list(shape)}, expected all but the last")
 
-    def _rows(self, parts: list[str]) -> tuple[str, list[int]]:
-        """The matrix that the parts are all rows of, and where each part ends."""
-        numbers = [self.scope.makers[part] for part in parts]
-        nodes = [self.scope.node(number) for number in numbers]
-        for part, number in zip(parts, numbers, strict=True):
-            self._follow(part, number)
-        if len(set(numbers)) == 1 and _kind(nodes[0]) in _SPLITS:
-            return self._split(nodes[0], parts)
-        if all(_kind(node) == ("", "Slice") for node in nodes):
-            return self._slices(nodes)
-        raise NoMatchError("sums the parts of several values, expected those of one Split, or slices")
 
-    def _split(self, node: NodeProto, parts: list[str]) -> tuple[str, list[int]]:
-        if list(node.output) != parts:
-            raise NoMatchError("does not join the sums of all parts in their order")
-        if (int_attribute(node, "axis") or 0) not in (0, -2):
-            raise NoMatchError(f"splits axis {int_attribute(node, 'axis')}, expected the rows, axis 0")
-        try:
-            sizes = self.context.constants.numbers(self.scope, node, "split", 1)
-        except NotConstant:
-            # onnxruntime computes the sizes; they are in the types of the parts.
-            sizes = None
-        rows: list[int | None] = [*sizes] if sizes else [self._shape(part)[0] for part in parts]
-        known = [size for size in rows if size is not None]
-        if len(known) < len(parts):
-            raise NoMatchError(f"the sizes of the parts of {shown(node.input[0])} are not known")
-        return node.input[0], list(accumulate(known))
+def _rows(found: Found) -> tuple[str, list[int]]:
+    """The matrix that the parts are all rows of, and where each part ends."""
+    nodes = [part.scope.node(part.nodes[-1]) for part in found.parts]
+    if len({part.nodes[-1] for part in found.parts}) == 1 and nodes[0].op_type != "Slice":
+        return nodes[0].input[0], _split_ends(found, nodes[0])
+    if all(node.op_type == "Slice" for node in nodes):
+        return nodes[0].input[0], _slice_ends(found, nodes)
+    raise NoMatchError("sums the parts of several values, expected those of one Split, or slices")
 
-    def _slices(self, nodes: list[NodeProto]) -> tuple[str, list[int]]:
-        source = nodes[0].input[0]
-        rows = self._shape(source)[0]
-        end = 0
-        ends = []
-        for node in nodes:
-            start, stop = self._limits(node, rows)
-            if node.input[0] != source or start != end or stop < start:
-                raise NoMatchError(
-                    f"takes rows {start} to {stop} of {shown(node.input[0])}, expected them from {end} on"
-                )
-            end = stop
-            ends.append(stop)
-        return source, ends
 
-    def _limits(self, node: NodeProto, rows: int | None) -> tuple[int, int]:
-        try:
-            starts, stops, axes, steps = (
-                self.context.constants.numbers(self.scope, node, name, position)
-                for position, name in enumerate(("starts", "ends", "axes", "steps"), start=1)
-            )
-        except NotConstant as reason:
-            raise NoMatchError(f"the limits of a slice must be constant; one {reason}") from reason
+def _split_ends(found: Found, node: NodeProto) -> list[int]:
+    parts = [part.names["part"] for part in found.parts]
+    if list(node.output) != parts:
+        raise NoMatchError("does not join the sums of all parts in their order")
+    if (int_attribute(node, "axis") or 0) not in (0, -2):
+        raise NoMatchError(f"splits axis {int_attribute(node, 'axis')}, expected the rows, axis 0")
+    try:
+        sizes = found.context.constants.numbers(found.scope, node, "split", 1)
+    except NotConstant:
+        # onnxruntime computes the sizes; they are in the types of the parts.
+        sizes = None
+    rows: list[int | None] = [*sizes] if sizes else [_shape(part, part.names["part"])[0] for part in found.parts]
+    known = [size for size in rows if size is not None]
+    if len(known) < len(parts):
+        raise NoMatchError(f"the sizes of the parts of {shown(node.input[0])} are not known")
+    return list(accumulate(known))
+
+
+def _slice_ends(found: Found, nodes: list[NodeProto]) -> list[int]:
+    source = nodes[0].input[0]
+    rows = _shape(found, source)[0]
+    ends = [0]
+    for node in nodes:
+        starts, stops, axes, steps = found.context.constants.slice_limits(found.scope, node)
         is_rows = axes in (None, [0], [-2]) and steps in (None, [1]) and len(starts or ()) == len(stops or ()) == 1
         if not is_rows or rows is None or not starts or not stops:
             raise NoMatchError(f"slices axes {axes} from {starts} to {stops} by {steps}, expected rows alone, by 1")
         start, stop, _ = slice(starts[0], stops[0]).indices(rows)
-        return start, stop
+        if node.input[0] != source or start != ends[-1] or stop < start:
+            raise NoMatchError(
+                f"takes rows {start} to {stop} of {shown(node.input[0])}, expected them from {ends[-1]} on"
+            )
+        ends.append(stop)
+    return ends[1:]
