@@ -68,7 +68,6 @@ def chosen_form(forms: Sequence[TorchForm], spec: OpSpec, count: int) -> TorchFo
 
 
 # Old name, for modules that are still being rewritten.
-ScalarProblem = Unmatched
 
 
 def scalar(value: object, attr_type: str) -> AttrValue:

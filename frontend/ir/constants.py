@@ -22,7 +22,6 @@ from .value_types import DTYPE_WORDS, ValueTypes
 
 Constant = NDArray[np.generic]
 # Old name, for modules that are still being rewritten.
-NotConstant = Unmatched
 
 # Shapes, axes and group ends are small; nobody may make the evaluator build large arrays.
 _MAX_ELEMENTS = 1 << 16
@@ -71,19 +70,19 @@ class Constants:
         """The value of a name; None if it is no constant."""
         try:
             return self.value(scope, name)
-        except NotConstant:
+        except Unmatched:
             return None
 
     def required(self, scope: Scope, name: str, role: str) -> Constant:
         """The value of a name that has to be constant; the message calls it `role`.
 
         Raises:
-            NotConstant: It is not.
+            Unmatched: It is not.
         """
         try:
             return self.value(scope, name)
-        except NotConstant as reason:
-            raise NotConstant(f"{role} must be constant; {shown(name)} {reason}") from reason
+        except Unmatched as reason:
+            raise Unmatched(f"{role} must be constant; {shown(name)} {reason}") from reason
 
     def _evaluate(self, scope: Scope, maker: int, name: str, depth: int) -> Constant:
         if depth > _MAX_CHAIN:
@@ -267,7 +266,7 @@ class Constants:
         """`Concat`."""
         values = [self.value(scope, name, depth) for name in node.input]
         if (count := sum(value.size for value in values)) > _MAX_ELEMENTS:
-            raise NotConstant(f"is a Concat of {count} elements, more than {_MAX_ELEMENTS}")
+            raise Unmatched(f"is a Concat of {count} elements, more than {_MAX_ELEMENTS}")
         return np.concatenate(values, int_attribute(node, "axis") or 0)
 
     def numbers(self, scope: Scope, node: NodeProto, name: str, position: int, depth: int = 0) -> list[int] | None:
@@ -290,14 +289,12 @@ class Constants:
         """The `axes` of a `ReduceSum`, `Squeeze` or `Unsqueeze`; None if absent, `like` if it means the same axes.
 
         Raises:
-            NotConstant: They are not constant.
+            Unmatched: They are not constant.
         """
         try:
             axes = self.numbers(scope, node, "axes", 1)
-        except NotConstant as reason:
-            raise NotConstant(
-                f"the axes of {node.op_type} must be constant; {shown(node.input[1])} {reason}"
-            ) from reason
+        except Unmatched as reason:
+            raise Unmatched(f"the axes of {node.op_type} must be constant; {shown(node.input[1])} {reason}") from reason
         if not axes or not like or axes == list(like):
             return axes
         shape = self._types.of(scope, node.output[0] if node.op_type == "Unsqueeze" else node.input[0]).shape or ()

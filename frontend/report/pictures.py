@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from opforge.frontend.ir.constants import Constants, NotConstant
+from opforge.frontend.ir.constants import Constants
 from opforge.frontend.ir.graph import Scope, key_text, normal_domain
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.value_types import ValueType, ValueTypes
 
 from .graph_layout import layers_of, layout
@@ -166,7 +167,7 @@ class Painter:
             return None
         try:
             value = self._constants.value(scope, name)
-        except NotConstant:
+        except Unmatched:
             return None
         dims = "x".join(map(str, value.shape))
         numbers = ", ".join(map(str, value.flat)) if value.size <= 4 else f"{value.dtype} {dims}"

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from opforge.codegen.printing import shown
-from opforge.frontend.importers.torch_forms import ScalarProblem, TorchForm, chosen_form, scalar, torch_forms
+from opforge.frontend.importers.torch_forms import TorchForm, chosen_form, scalar, torch_forms
 from opforge.frontend.ir.attributes import AttrValue
 from opforge.frontend.ir.constants import text_attribute
 from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.onnx_nodes import constant
+from opforge.frontend.ir.reason import Reason, Unmatched
 from opforge.frontend.ir.value_types import ValueType
 
+from .context import Context, Specs
 from .pattern import refusing
-from .rule import Around, Context, Match, NoMatchError, Refusal, Rule, Specs
+from .rule import ExtraNodes, Match, Rule
 
 ATEN_DOMAIN = "org.pytorch.aten"
 _ATEN = "ATen"
@@ -51,21 +53,21 @@ class MapTorch(Rule):
         return ((first.namespace, first.name),)
 
     @refusing
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match the function, its arguments and constant scalars."""
         node = scope.node(number)
         if node.op_type == _ATEN:
             if text_attribute(node, "operator") != self._forms[0].name:
                 return None
             if overload := text_attribute(node, "overload_name"):
-                raise NoMatchError(f"has overload_name {shown(overload)}, expected none")
+                raise Unmatched(f"has overload_name {shown(overload)}, expected none")
         spec = context.specs[self.operator]
         form = chosen_form(self._forms, spec, len(node.input))
         if form is None:
             expected = " or ".join(f"{len(form.args)} ({', '.join(form.args)})" for form in self._forms)
-            raise NoMatchError(f"has {len(node.input)} inputs, expected {expected}")
+            raise Unmatched(f"has {len(node.input)} inputs, expected {expected}")
         if len(node.output) > len(spec.outputs) or not any(node.output):
-            raise NoMatchError(f"has {len(node.output)} outputs, expected 1 to {len(spec.outputs)}")
+            raise Unmatched(f"has {len(node.output)} outputs, expected 1 to {len(spec.outputs)}")
         attrs: dict[str, AttrValue] = dict(form.attrs)
         values: dict[str, str] = {}
         types = {attr.name: attr.type for attr in spec.attrs}
@@ -73,15 +75,15 @@ class MapTorch(Rule):
             if argument in form.demands or parameter in types:
                 value = _scalar(context, scope, name, argument, types.get(parameter, "bool"))
                 if value != (demanded := form.demands.get(argument, value)):
-                    raise NoMatchError(f"{argument} is {value}, expected {demanded}")
+                    raise Unmatched(f"{argument} is {value}, expected {demanded}")
                 attrs |= {parameter: value} if parameter else {}
             elif name and parameter:
                 values[parameter] = name
         missing = [t.name for t in spec.inputs if not t.optional and t.name not in {*values, *form.ones}]
         if missing:
-            raise NoMatchError(f"required input {', '.join(missing)} is absent")
+            raise Unmatched(f"required input {', '.join(missing)} is absent")
         ones = {parameter: context.value_names.fresh(parameter) for parameter in form.ones}
-        around = Around(
+        around = ExtraNodes(
             before=tuple(constant(name, np.ones(1, np.float32)) for name in ones.values()),
             types=dict.fromkeys(ones.values(), ValueType("float32", (1,))),
         )
@@ -92,10 +94,10 @@ class MapTorch(Rule):
 def _scalar(context: Context, scope: Scope, name: str, argument: str, attr_type: str) -> AttrValue:
     value = context.constants.required(scope, name, argument)
     if value.size != 1 or value.ndim > 1:
-        raise NoMatchError(
+        raise Unmatched(
             f"{argument} must be constant; {shown(name)} has shape {list(value.shape)}, expected one number"
         )
     try:
         return scalar(value.item(), attr_type)
-    except ScalarProblem as problem:
-        raise NoMatchError(f"{argument}: {problem}") from problem
+    except Unmatched as problem:
+        raise Unmatched(f"{argument}: {problem}") from problem

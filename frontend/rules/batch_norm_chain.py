@@ -14,10 +14,12 @@ from opforge.frontend.ir.algebra import FULL, SCALAR, Algebra, Product, Symbol, 
 from opforge.frontend.ir.constants import int_attribute
 from opforge.frontend.ir.graph import Scope, normal_domain
 from opforge.frontend.ir.onnx_nodes import constant
+from opforge.frontend.ir.reason import Reason, Unmatched
 from opforge.frontend.ir.value_types import DTYPE_WORDS, ValueType
 
+from .context import Context
 from .pattern import Operators
-from .rule import Around, Context, Match, NoMatchError, Refusal, Rule
+from .rule import ExtraNodes, Match, Rule
 
 # What float32 leaves of equal numbers that were computed in different ways.
 _CLOSE = 1e-6
@@ -38,7 +40,7 @@ class FuseBatchNormChain(Rule):
     is_hinted = False
     pattern = (("", "Mul"), ("", "Sub"), ("", "Add"), ("", "Div"))
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match four products whose factors play the roles of the formula, all shapes known."""
         node = scope.node(number)
         if len(node.input) != 2 or len(node.output) != 1 or not _could_be(context.algebra, scope, node.output[0]):
@@ -47,8 +49,8 @@ class FuseBatchNormChain(Rule):
             return None
         try:
             return _Reader(context, scope, number).match()
-        except NoMatchError as reason:
-            return Refusal(f"looks like a gradient of batch normalisation, but {reason}")
+        except Unmatched as reason:
+            return Reason(f"looks like a gradient of batch normalisation, but {reason}")
 
 
 def _full(product: Product) -> list[Symbol]:
@@ -122,10 +124,10 @@ class _Reader:
                     self.before, self.types = [], {}
                     try:
                         return self._finish(self._values(attempt))
-                    except NoMatchError as reason:
+                    except Unmatched as reason:
                         reasons.append((attempt.doubts, str(reason)))
         reasons = reasons or [(0, "no factor stands in the scale and squared in the slope")]
-        raise NoMatchError(min(reasons, key=lambda entry: entry[0])[1])
+        raise Unmatched(min(reasons, key=lambda entry: entry[0])[1])
 
     def _attempts(self, dy_term: Product, x_term: Product, mean_dy: Product, mean: Product) -> Iterator[_Attempt]:
         """Every way to give the roles, the likeliest first."""
@@ -153,7 +155,7 @@ class _Reader:
         known = self.context.types.of(self.scope, self._result)
         shape = tuple(dim for dim in known.shape or () if dim is not None)
         if known.shape is None or len(shape) < max(len(known.shape), 2):
-            raise NoMatchError(f"{shown(self._result)} is {known}, expected a known shape of rank 2 or more")
+            raise Unmatched(f"{shown(self._result)} is {known}, expected a known shape of rank 2 or more")
         channel = len(shape) - 2
         for symbol in sorted({s for product in self._terms for s, _ in product.exponents}, key=lambda s: s.name):
             found = self.context.types.of(self.scope, symbol.name)
@@ -162,7 +164,7 @@ class _Reader:
             else:
                 fits = symbol.axis == SCALAR or (symbol.axis == channel and _long(found) == [shape[1]])
             if not fits:
-                raise NoMatchError(
+                raise Unmatched(
                     f"{shown(symbol.name)} is {found} where it meets {list(shape)}, expected the same shape, or one"
                     " value per channel along axis 1"
                 )
@@ -172,7 +174,7 @@ class _Reader:
         """The value of full shape that is a product."""
         name = self.context.algebra.name_of(self.scope, product)
         if name is None or self.context.types.of(self.scope, name).shape != self._shape:
-            raise NoMatchError(f"no value of the graph is {role}")
+            raise Unmatched(f"no value of the graph is {role}")
         return name
 
     def _vector(self, product: Product, role: str, divisors: Sequence[Symbol] = ()) -> str:
@@ -189,11 +191,11 @@ class _Reader:
         result = None
         for symbol, power in sorted(product.exponents, key=lambda entry: (entry[0].axis == SCALAR, -entry[1])):
             if abs(power) not in (1, _HALF) or (power < 0 and symbol not in {*divisors, *self._divisors}):
-                raise NoMatchError(f"{role} would be {shown(symbol.name)} to the power of {power}")
+                raise Unmatched(f"{role} would be {shown(symbol.name)} to the power of {power}")
             # One vector comes first: what it is multiplied by may be one number.
             is_number = result is not None and symbol.axis == SCALAR
             if is_number and len(self._known_type(symbol.name).shape or ()) > 1:
-                raise NoMatchError(f"{role} would have the axes of {shown(symbol.name)}")
+                raise Unmatched(f"{role} would have the axes of {shown(symbol.name)}")
             factor = symbol.name if is_number else self._flat(symbol.name, role)
             if abs(power) == _HALF:
                 factor = self._made("Sqrt", factor)
@@ -202,7 +204,7 @@ class _Reader:
             else:
                 result = self._made("Mul" if power > 0 else "Div", result, factor)
         if result is None or not np.isfinite(product.coefficient):
-            raise NoMatchError(f"{role} would be the number {product.coefficient:g}")
+            raise Unmatched(f"{role} would be the number {product.coefficient:g}")
         return result if _is(product.coefficient, 1) else self._times(result, product.coefficient)
 
     @property
@@ -225,7 +227,7 @@ class _Reader:
 
     def _times(self, name: str, value: float) -> str:
         if self._known_type(name).dtype != "float32":
-            raise NoMatchError(f"{shown(name)} is {self._known_type(name)}, expected float32 where it has a factor")
+            raise Unmatched(f"{shown(name)} is {self._known_type(name)}, expected float32 where it has a factor")
         factor = self.context.value_names.fresh("factor")
         self.before.append(constant(factor, np.array(value, np.float32)))
         return self._made("Mul", name, factor)
@@ -234,7 +236,7 @@ class _Reader:
         """A vector over the channels without axes of size 1."""
         known = self._known_type(name)
         if known.shape is None or _long(known) != self._channels:
-            raise NoMatchError(f"{role} would be {shown(name)}, which is {known}; expected one value per channel")
+            raise Unmatched(f"{role} would be {shown(name)}, which is {known}; expected one value per channel")
         if len(known.shape) == 1:
             return name
         dims = self.context.value_names.fresh("channels")
@@ -251,7 +253,7 @@ class _Reader:
         """Values by parameter of the operator."""
         divisors = [symbol for symbol, _ in attempt.invstd.exponents]
         if not _is(attempt.mean.coefficient, abs(attempt.mean.coefficient)):
-            raise NoMatchError("the mean is added, expected subtracted")
+            raise Unmatched("the mean is added, expected subtracted")
         values = {
             "grad_out": self._data(attempt.grad_out, "the gradient"),
             "input": self._data(attempt.input, "the input"),
@@ -265,9 +267,7 @@ class _Reader:
             total = mean * count
             if not _is(total.coefficient, 1) or sum(power > 0 for _, power in total.exponents) != 1:
                 names = ", ".join(sorted(shown(symbol.name) for symbol, _ in total.exponents))
-                raise NoMatchError(
-                    f"{role} would be {total.coefficient:g} times a product of {names}, expected one value"
-                )
+                raise Unmatched(f"{role} would be {total.coefficient:g} times a product of {names}, expected one value")
             values[role] = self._vector(total, role, divisors)
         values["counter"] = _only_name(count) or self._number(count.coefficient)
         return values
@@ -292,7 +292,7 @@ class _Reader:
             tuple(nodes),
             values | {"grad_input": result},
             absorbed=tuple(sorted(absorbed)),
-            around=Around(before=tuple(self.before), types=dict(self.types)),
+            around=ExtraNodes(before=tuple(self.before), types=dict(self.types)),
         )
 
 
@@ -303,7 +303,7 @@ def _count(mean_dy: Product, mean_dy_xmu: Product) -> Product:
             return Product(1.0, frozenset([(symbol, Fraction(1))]))
     first, second = mean_dy.coefficient, mean_dy_xmu.coefficient
     if first <= 0 or not _is(first, second):
-        raise NoMatchError(f"the two sums have the factors {first:g} and {second:g}, expected one positive number")
+        raise Unmatched(f"the two sums have the factors {first:g} and {second:g}, expected one positive number")
     return Product(1 / first)
 
 

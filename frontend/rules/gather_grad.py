@@ -5,10 +5,12 @@ from __future__ import annotations
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.constants import int_attribute
 from opforge.frontend.ir.graph import Scope
+from opforge.frontend.ir.reason import Reason, Unmatched
 from opforge.frontend.ir.value_types import ValueType
 
+from .context import Context
 from .pattern import Operators, refusing, require_rows
-from .rule import Around, Context, Match, NoMatchError, Refusal, Rule
+from .rule import ExtraNodes, Match, Rule
 
 _GRADIENT = Operators("com.microsoft").GatherGrad("shape", "indices", "grad")
 _SHAPE = Operators().Shape("table")
@@ -22,18 +24,18 @@ class MapGatherGrad(Rule):
     pattern = (("com.microsoft", "GatherGrad"),)
 
     @refusing
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match a constant shape of two dims, axis 0, a float type, and no constant index that wraps around."""
         node = scope.node(number)
         found = _GRADIENT.match(context, scope, number)
         grad, indices = found.names["grad"], found.names["indices"]
         shape = context.constants.required(scope, found.names["shape"], "the shape of the table")
         if shape.shape != (2,) or shape.dtype.kind != "i":
-            raise NoMatchError(
+            raise Unmatched(
                 f"the table has {shape.size} dims {shape.reshape(-1)[:8].tolist()}, expected 2: rows, columns"
             )
         if (axis := int_attribute(node, "axis") or 0) not in (0, -2):
-            raise NoMatchError(f"axis is {axis}, expected 0")
+            raise Unmatched(f"axis is {axis}, expected 0")
         rows = int(shape[0])
         if (values := context.constants.find(scope, indices)) is not None:
             require_rows(values, rows)
@@ -44,10 +46,10 @@ class MapGatherGrad(Rule):
         types = [context.types.of(scope, name) for name in names]
         dtype = next((known.dtype for known in types if known.dtype), None)
         if dtype is None:
-            raise NoMatchError(f"the element type must be known; {shown(grad)} is {types[0]}")
+            raise Unmatched(f"the element type must be known; {shown(grad)} is {types[0]}")
         return Match(
             (number,),
             {"grad": grad, "indices": indices, "grad_weight": node.output[0]},
             {"num_weights": rows, "padding_idx": -1, "scale_grad_by_freq": False},
-            around=Around(types={grad: ValueType(dtype, types[0].shape)}),
+            around=ExtraNodes(types={grad: ValueType(dtype, types[0].shape)}),
         )

@@ -27,18 +27,20 @@ from numpy.typing import NDArray
 from onnx import NodeProto
 
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.constants import NotConstant, int_attribute, text_attribute
+from opforge.frontend.ir.constants import int_attribute, text_attribute
 from opforge.frontend.ir.graph import Scope, key_text, normal_domain
+from opforge.frontend.ir.reason import Reason, Unmatched
 from opforge.frontend.ir.value_types import ValueType
 
-from .rule import Context, Match, NoMatchError, Refusal
+from .context import Context
+from .rule import Match
 
 Like: TypeAlias = "Pattern | str | float"
-_Check = Callable[[Any, Context, Scope, int], Match | Refusal | None]
+_Check = Callable[[Any, Context, Scope, int], Match | Reason | None]
 # Nodes that are passed in front of one value.
 _MAX_STEPS = 8
 _NO_NODE = NodeProto()
-UNMATCHED = (NoMatchError, NotConstant)
+UNMATCHED = Unmatched
 
 
 @dataclass
@@ -96,14 +98,14 @@ class Pattern(ABC):
         """Match a value and enter what is captured.
 
         Raises:
-            NoMatchError: It does not match; says which condition does not hold, with the values seen.
+            Unmatched: It does not match; says which condition does not hold, with the values seen.
         """
 
     def match(self, context: Context, scope: Scope, value: str | int, **names: str) -> Found:
         """Match a value, or the first output of a node; `names` are values that are captured already.
 
         Raises:
-            NoMatchError: It does not match.
+            Unmatched: It does not match.
         """
         found = Found(context, scope, dict(names))
         self.read(found, value if isinstance(value, str) else next(iter(scope.node(value).output), ""))
@@ -138,7 +140,7 @@ class _Capture(Pattern):
     def read(self, found: Found, name: str) -> None:
         known = found.names.get(self.name)
         if known not in (None, name):
-            raise NoMatchError(f"{self.name} is {shown(known)} and {shown(name)}, expected one value")
+            raise Unmatched(f"{self.name} is {shown(known)} and {shown(name)}, expected one value")
         if self.inner is not None and known is None:
             self.inner.read(found, name)
         if self.name:
@@ -161,13 +163,13 @@ class Constant(Pattern):
         """Compare the value."""
         try:
             value = found.context.constants.value(found.scope, name)
-        except NotConstant as reason:
-            raise NoMatchError(f"needs a constant; {shown(name)} {reason}") from reason
+        except Unmatched as reason:
+            raise Unmatched(f"needs a constant; {shown(name)} {reason}") from reason
         if self.expected is not None and value.reshape(-1).tolist() != [self.expected]:
-            raise NoMatchError(f"{shown(name)} is {_numbers(value)}, expected {self.expected:g}")
+            raise Unmatched(f"{shown(name)} is {_numbers(value)}, expected {self.expected:g}")
         known = found.constants.setdefault(self.name, value) if self.name else value
         if not np.array_equal(known, value):
-            raise NoMatchError(f"{self.name} is {_numbers(known)} and {_numbers(value)}, expected one value")
+            raise Unmatched(f"{self.name} is {_numbers(known)} and {_numbers(value)}, expected one value")
 
 
 @dataclass(frozen=True)
@@ -190,15 +192,15 @@ class _Node(Pattern):
     def read(self, found: Found, name: str) -> None:
         node = found.maker(name)
         if found.kind(name) != self.kind or not (self.any_output or node.output[:] == [name]):
-            raise NoMatchError(f"{_text(found, name)}, expected {self}")
+            raise Unmatched(f"{_text(found, name)}, expected {self}")
         if self.is_alone and found.context.view.only_reader(found.scope, name) is None:
-            raise NoMatchError(f"{shown(name)} is read elsewhere too")
+            raise Unmatched(f"{shown(name)} is read elsewhere too")
         given = node.input[:]
         while given and not given[-1]:
             given.pop()
         each = [pattern for pattern in self.inputs[-1:] if isinstance(pattern, Each)]
         if not self.least <= len(given) <= self.most or not all(given if each else given[: self.least]):
-            raise NoMatchError(f"{self} has {len(given)} inputs, expected {self.least}, none of them absent")
+            raise Unmatched(f"{self} has {len(given)} inputs, expected {self.least}, none of them absent")
         found.nodes.append(found.scope.makers[name])
         for key, expected in self.attributes.items():
             self._compare(found, node, key, expected)
@@ -221,7 +223,7 @@ class _Node(Pattern):
             case _:
                 got = int_attribute(node, key) or 0
         if got not in (expected if isinstance(expected, tuple) else (expected,)):
-            raise NoMatchError(f"{self} has {key} {shown(got)}, expected {expected}")
+            raise Unmatched(f"{self} has {key} {shown(got)}, expected {expected}")
 
     def __str__(self) -> str:
         return f"{self.domain}::{self.op_type}" if self.domain else self.op_type
@@ -277,7 +279,7 @@ class _Either(Pattern):
                 found.names, found.constants = dict(names), dict(constants)
                 del found.nodes[nodes:], found.parts[parts:]
         if not reasons:
-            raise NoMatchError(f"{_text(found, name)}, expected {' or '.join(dict.fromkeys(map(str, self.patterns)))}")
+            raise Unmatched(f"{_text(found, name)}, expected {' or '.join(dict.fromkeys(map(str, self.patterns)))}")
         raise max(reasons, key=lambda entry: entry[0])[1]
 
 
@@ -314,11 +316,11 @@ def refusing(check: _Check) -> _Check:
     """Let the `check` of a rule raise why a node does not match."""
 
     @wraps(check)
-    def answer(rule: Any, context: Context, scope: Scope, number: int) -> Match | Refusal | None:
+    def answer(rule: Any, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         try:
             return check(rule, context, scope, number)
         except UNMATCHED as reason:
-            return Refusal(str(reason))
+            return Reason(str(reason))
 
     return answer
 
@@ -327,13 +329,13 @@ def require_type(context: Context, scope: Scope, name: str, operator: str, rank:
     """Require the element types of the first input of an operator, and a rank.
 
     Raises:
-        NoMatchError: The type is another one, or not known.
+        Unmatched: The type is another one, or not known.
     """
     dtypes, known = context.specs[operator].inputs[0].dtypes, context.types.of(scope, name)
     if known.dtype not in dtypes or (rank is not None and len(known.shape or ()) != rank):
         text = ", ".join(dtypes) + (f" of rank {rank}" if rank is not None else "")
         error = context.types.inference_error if not known.complete else ""
-        raise NoMatchError(f"needs {text}; {shown(name)} is {known}{error and f' (shape inference stopped: {error})'}")
+        raise Unmatched(f"needs {text}; {shown(name)} is {known}{error and f' (shape inference stopped: {error})'}")
     return known
 
 
@@ -341,10 +343,10 @@ def require_rows(indices: NDArray[Any], rows: int) -> None:
     """Require constant indices to be rows of a table: in standard nodes a negative one counts from the end.
 
     Raises:
-        NoMatchError: One is not.
+        Unmatched: One is not.
     """
     if indices.size and not 0 <= indices.min() <= indices.max() < rows:
-        raise NoMatchError(f"has indices from {indices.min()} to {indices.max()}, expected 0 to {rows - 1}")
+        raise Unmatched(f"has indices from {indices.min()} to {indices.max()}, expected 0 to {rows - 1}")
 
 
 def _pattern(like: Like) -> Pattern:

@@ -6,9 +6,11 @@ from opforge.codegen.printing import shown
 from opforge.frontend.ir.constants import int_attribute
 from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.onnx_nodes import with_axes
+from opforge.frontend.ir.reason import Reason, Unmatched
 
+from .context import Context
 from .pattern import Operators, refusing, require_type
-from .rule import Around, Context, Match, NoMatchError, Refusal, Rule
+from .rule import ExtraNodes, Match, Rule
 
 op = Operators()
 _SUM = op.ReduceSum("grad_y", axes=[1])
@@ -28,16 +30,16 @@ class FuseEqualGroups(Rule):
     pattern = (("", "ReduceSum"),)
 
     @refusing
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match rank 3, more than one group, float data and axis 1 alone."""
         node = scope.node(number)
         source = next(iter(node.input), "")
         type_ = require_type(context, scope, source, self.operator, rank=3)
         if int_attribute(node, "noop_with_empty_axes") and not context.constants.axes(scope, node):
-            raise NoMatchError("ReduceSum has noop_with_empty_axes and no axes: it sums nothing")
+            raise Unmatched("ReduceSum has noop_with_empty_axes and no axes: it sums nothing")
         _SUM.match(context, scope, number)
         if (type_.shape or ())[0] == 1:
-            raise NoMatchError(f"{shown(source)} is {type_}: one group is a sum over all rows, not a grouped bias")
+            raise Unmatched(f"{shown(source)} is {type_}: one group is a sum over all rows, not a grouped bias")
         (total,) = node.output
         if int_attribute(node, "keepdims") == 0:
             return Match((number,), {"grad_y": source, "grad_bias": total})
@@ -46,7 +48,7 @@ class FuseEqualGroups(Rule):
             return Match((number, reader), {"grad_y": source, "grad_bias": scope.node(reader).output[0]})
         opset = scope.opsets.get("")
         if opset is None:
-            raise NoMatchError("the model does not import ai.onnx, which putting the axis back needs")
+            raise Unmatched("the model does not import ai.onnx, which putting the axis back needs")
         sums = context.value_names.fresh(f"{total}_groups")
         put_back = with_axes("Unsqueeze", sums, [1], total, opset, context.value_names)
-        return Match((number,), {"grad_y": source, "grad_bias": sums}, around=Around(after=tuple(put_back)))
+        return Match((number,), {"grad_y": source, "grad_bias": sums}, around=ExtraNodes(after=tuple(put_back)))

@@ -12,25 +12,10 @@ from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import TensorType
 from opforge.frontend.ir.attributes import AttrValue, default_attributes
 from opforge.frontend.ir.graph import Scope
-from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.reason import Reason
 from opforge.frontend.ir.value_types import ValueType
 
 from .context import Context, Specs
-
-__all__ = [
-    "Around",
-    "Context",
-    "ExtraNodes",
-    "Match",
-    "NoMatchError",
-    "OperatorCall",
-    "Placement",
-    "Reason",
-    "Refusal",
-    "Replacement",
-    "Rule",
-    "Specs",
-]
 
 
 @dataclass(frozen=True)
@@ -176,9 +161,3 @@ class Rule(ABC):
             outputs=tuple(match.values.get(tensor.name, "") for tensor in spec.outputs),
             around=match.around,
         )
-
-
-# Old names, for modules that are still being rewritten.
-Around = ExtraNodes
-Refusal = Reason
-NoMatchError = Unmatched

@@ -14,10 +14,12 @@ from opforge.frontend.io.external import is_external
 from opforge.frontend.io.tensor_data import data_problem
 from opforge.frontend.ir.graph import INITIALIZER, Scope
 from opforge.frontend.ir.onnx_nodes import constant
+from opforge.frontend.ir.reason import Reason, Unmatched
 from opforge.frontend.ir.value_types import ValueType
 
+from .context import Context
 from .pattern import Constant, Found, Like, Operators, Pattern, Through, refusing, require_rows, require_type
-from .rule import Around, Context, Match, NoMatchError, Refusal, Rule
+from .rule import ExtraNodes, Match, Rule
 
 # The comparison that holds where another one does not.
 _OPPOSITES = {"Equal": "NotEqual", "GreaterOrEqual": "Less", "Less": "GreaterOrEqual"}
@@ -45,7 +47,7 @@ class FuseScatterAdd(Rule):
     pattern = (("", "ScatterND"), ("", "ScatterElements"))
 
     @refusing
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match a zero table, one index per row, reduction add, and a mask of known conditions."""
         found = read_scatter(context, scope, number)
         return Match(
@@ -66,14 +68,14 @@ class _Zeros(Pattern):
     def read(self, found: Found, name: str) -> None:
         shape = self._shape(found, name)
         if len(shape) != self.rank:
-            raise NoMatchError(f"adds onto a table of {len(shape)} dims {list(shape)}, expected {self.rank}")
+            raise Unmatched(f"adds onto a table of {len(shape)} dims {list(shape)}, expected {self.rank}")
         found.constants["table"] = np.array(shape, np.int64)
 
     def _shape(self, found: Found, name: str) -> tuple[int, ...]:
         node, constants = found.maker(name), found.context.constants
         if found.kind(name) == ("", "ConstantOfShape") and node.input:
             if not all(_is_zero(attribute.t) for attribute in node.attribute if attribute.name == "value"):
-                raise NoMatchError(f"adds onto {shown(name)}, which is not zero")
+                raise Unmatched(f"adds onto {shown(name)}, which is not zero")
             found.nodes.append(found.scope.makers[name])
             dims = constants.required(found.scope, node.input[0], "the shape of the table")
             return tuple(int(dim) for dim in np.ravel(dims))
@@ -84,7 +86,7 @@ class _Zeros(Pattern):
         owner, maker = found.scope.find(name) or (found.scope, 0)
         tensor = owner.initializer(name) if maker == INITIALIZER else None
         if tensor is None or is_external(tensor) or not _is_zero(tensor):
-            raise NoMatchError(f"adds onto {shown(name)}, which is not known to be zero")
+            raise Unmatched(f"adds onto {shown(name)}, which is not known to be zero")
         return tuple(tensor.dims)
 
 
@@ -106,7 +108,7 @@ class _Mask(Pattern):
             condition, is_negated = waiting.pop()
             (domain, op_type), inputs = found.kind(condition), found.maker(condition).input[:]
             if domain != "" or not inputs or not all(inputs):
-                raise NoMatchError(f"has a mask {shown(condition)} of another form than comparisons of the index")
+                raise Unmatched(f"has a mask {shown(condition)} of another form than comparisons of the index")
             found.nodes.append(found.scope.makers[condition])
             if op_type in ("Not", "Unsqueeze", "Or" if is_negated else "And"):
                 parts = inputs if op_type in ("And", "Or") else inputs[:1]
@@ -116,18 +118,18 @@ class _Mask(Pattern):
                 continue
             comparison = _OPPOSITES.get(op_type, "") if is_negated else op_type
             if comparison not in _OPPOSITES.values() or len(inputs) != 2:
-                raise NoMatchError(
+                raise Unmatched(
                     f"has a mask {shown(condition)} of another form than index >= 0, index < rows, index != padding"
                 )
             index, limit = inputs
             if found.names.setdefault("index", index) != index:
-                raise NoMatchError(f"masks by {shown(index)} and by {shown(found.names['index'])}")
+                raise Unmatched(f"masks by {shown(index)} and by {shown(found.names['index'])}")
             value = found.context.constants.required(found.scope, limit, "the limit of a mask")
             if value.size != 1 or value.dtype.kind not in "iuf" or not float(value.item()).is_integer():
-                raise NoMatchError(f"has a mask with {op_type} {shown(value.tolist())}, expected a whole number")
+                raise Unmatched(f"has a mask with {op_type} {shown(value.tolist())}, expected a whole number")
             number = np.array(int(value.item()))
             if found.constants.setdefault(comparison, number) != number or (comparison == "GreaterOrEqual" and number):
-                raise NoMatchError(f"has a mask with {op_type} {number}, which is not supported")
+                raise Unmatched(f"has a mask with {op_type} {number}, which is not supported")
 
 
 def _masked(value: Like, fill: float) -> Pattern:
@@ -174,7 +176,7 @@ class Scatter:
     padding: int
     is_scaled: bool
     seen: tuple[int, ...]
-    around: Around
+    around: ExtraNodes
     values: NDArray[np.generic] | None
 
 
@@ -186,7 +188,7 @@ def read_scatter(context: Context, scope: Scope, number: int) -> Scatter:
     """Find out which rows a `ScatterND` or `ScatterElements` node adds.
 
     Raises:
-        NoMatchError: It computes anything else.
+        Unmatched: It computes anything else.
     """
     known = _READ.setdefault(context, {})
     if (scope.number, number) not in known:
@@ -203,7 +205,7 @@ def _read(context: Context, scope: Scope, number: int) -> Scatter:
     if node.op_type == "ScatterElements" and (
         None in (shape := updates.shape or ()) or shape[1:] != (columns,) or found.type("position").shape != shape
     ):
-        raise NoMatchError(
+        raise Unmatched(
             f"adds {shown(names['updates'])}, which is {updates}, at {shown(names['position'])}, which is"
             f" {found.type('position')}; expected {columns} columns as the table has, and one index per row"
         )
@@ -213,24 +215,24 @@ def _read(context: Context, scope: Scope, number: int) -> Scatter:
         values = _row_indices(values, None if node.op_type == "ScatterND" else updates.shape)
     low, high = _clip_limits(found)
     if not (low <= 0 and rows - 1 <= high):
-        raise NoMatchError(f"clips indices to {low:g} to {high:g}, expected all rows from 0 to {rows - 1} in between")
+        raise Unmatched(f"clips indices to {low:g} to {high:g}, expected all rows from 0 to {rows - 1} in between")
     limit = found.constants.get("Less")
     is_whole = "GreaterOrEqual" in found.constants and limit == rows
     if not is_whole and values is not None:
         require_rows(values, rows)
     if limit not in (None, rows) or not (is_whole or values is not None or np.isinf([low, high]).all()):
-        raise NoMatchError(f"leaves out indices from {limit} on, expected {rows}, the rows of the table")
+        raise Unmatched(f"leaves out indices from {limit} on, expected {rows}, the rows of the table")
     if names["data"] != names["updates"]:
         _require_column(found)
     padding = int(found.constants.get("NotEqual", -1))
     scaled = _scaled(found, rows, padding)
     grad = scaled.names["gradient"] if scaled else names["data"]
     seen = dict.fromkeys([*found.nodes[1:], *(scaled.nodes if scaled else ())])
-    source, around = names["index"], Around()
+    source, around = names["index"], ExtraNodes()
     if is_fixed and values is not None:
         source = context.value_names.fresh("indices")
         known = ValueType(values.dtype.name, values.shape)
-        around = Around(before=(constant(source, values),), types={source: known})
+        around = ExtraNodes(before=(constant(source, values),), types={source: known})
     return Scatter(grad, source, rows, padding, bool(scaled), tuple(seen), around, values)
 
 
@@ -240,7 +242,7 @@ def _row_indices(values: NDArray[np.generic], updates: tuple[int | None, ...] | 
         return values[..., 0]
     if updates is not None and values.size and values.shape == updates and np.all(values == values[:, :1]):
         return values[:, 0]
-    raise NoMatchError(f"has indices of shape {list(values.shape)}, expected one index per row")
+    raise Unmatched(f"has indices of shape {list(values.shape)}, expected one index per row")
 
 
 def _clip_limits(found: Found) -> tuple[float, float]:
@@ -255,7 +257,7 @@ def _require_column(found: Found) -> None:
     condition, before, after = (found.type(name) for name in ("mask", "data", "updates"))
     shape = condition.shape or ()
     if before.shape is None or before != after or len(shape) != len(before.shape) or shape[-1:] != (1,):
-        raise NoMatchError(
+        raise Unmatched(
             f"masks {shown(found.names['data'])}, which is {before}, by {shown(found.names['mask'])}, which is"
             f" {condition}; expected one condition for each row"
         )

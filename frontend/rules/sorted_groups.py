@@ -7,11 +7,13 @@ from numpy.typing import NDArray
 
 from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.onnx_nodes import constant
+from opforge.frontend.ir.reason import Reason
 from opforge.frontend.ir.value_types import ValueType
 
 from .aten import ATEN_DOMAIN
+from .context import Context
 from .pattern import UNMATCHED, Constant, Found, Operators
-from .rule import Around, Context, Match, Refusal, Rule
+from .rule import ExtraNodes, Match, Rule
 from .scatter_add import read_scatter
 
 op, aten = Operators(), Operators(ATEN_DOMAIN)
@@ -39,7 +41,7 @@ class FuseSortedGroups(Rule):
     priority = -1
     pattern = (("", "ScatterND"), ("", "ScatterElements"))
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Refusal | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match rows of a matrix, one id for each; everything else is left to the rule for any order."""
         try:
             found = read_scatter(context, scope, number)
@@ -52,13 +54,13 @@ class FuseSortedGroups(Rule):
             grad, seen = expanded.names["rows"], (*seen, *expanded.nodes)
         if known.shape is None or len(known.shape) != 2 or found.padding != -1 or found.is_scaled:
             return None
-        around = Around()
+        around = ExtraNodes()
         if found.values is not None:
             ends = _ends(found.values, found.rows)
             if ends is None or known.shape[0] not in (None, found.values.size):
                 return None
             name = context.value_names.fresh("group_ends")
-            around = Around((constant(name, ends),), (), {name: ValueType("int64", ends.shape)})
+            around = ExtraNodes((constant(name, ends),), (), {name: ValueType("int64", ends.shape)})
         else:
             repeated = _REPEATED.find(context, scope, found.indices)
             if repeated is None or not _are_groups(repeated) or repeated.type("lengths").shape != (found.rows,):

@@ -13,8 +13,9 @@ from opforge.frontend.ir.graph import Scope, normal_domain
 from opforge.frontend.ir.onnx_nodes import constant, with_axes
 from opforge.frontend.ir.reason import Reason
 from opforge.frontend.ir.value_types import ELEMENT_TYPES, ValueType
+from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.node_builder import REPAIR
-from opforge.frontend.rules.rule import Context, ExtraNodes, Match, Rule
+from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 _TO_BCT, _TO_TBC, _KERNEL = [1, 2, 0], [2, 0, 1], [2, 1, 0]
 

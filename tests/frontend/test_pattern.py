@@ -6,8 +6,9 @@ import pytest
 from onnx import numpy_helper
 
 from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.rules.pattern import UNMATCHED, Constant, Each, Operators, Through
-from opforge.frontend.rules.rule import Context, NoMatchError
+from opforge.frontend.rules.rule import Context
 
 op, other = Operators(), Operators("com.microsoft")
 VALUES = {"two": 2, "pair": [2, 2], "last": [-1], "first": [0], "half": np.float32(0.5)}
@@ -106,7 +107,7 @@ def test_mismatches_name_the_condition(pattern, body, words):
 def test_axes_as_an_attribute_and_of_an_unknown_rank():
     pattern = op.ReduceSum("x", axes=[1])
     assert match(pattern, "y = ReduceSum <axes = [-1]> (a)", opset=11).nodes == [0]
-    with pytest.raises(NoMatchError, match="axes \\[-1\\], expected \\[1\\]"):
+    with pytest.raises(Unmatched, match="axes \\[-1\\], expected \\[1\\]"):
         match(pattern, "t = com.microsoft.Foo (a) y = ReduceSum <axes = [-1]> (t)", opset=11)
 
 

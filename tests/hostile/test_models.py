@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.frontend.io import save
-from opforge.frontend.ir.constants import Constants, NotConstant
+from opforge.frontend.ir.constants import Constants
 from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.value_types import ValueTypes
 
 COMMANDS = ("convert", "check", "run", "atc")
@@ -523,7 +524,7 @@ def test_constants_that_are_joined_are_counted_first():
     model.graph.node.append(node("ConstantOfShape", ["n"], ["z"]))
     model.graph.node.append(node("Concat", ["z"] * 100_000, ["c"], axis=0))
     view = GraphView(model)
-    with pytest.raises(NotConstant, match="is a Concat of 6000000000 elements, more than 65536"):
+    with pytest.raises(Unmatched, match="is a Concat of 6000000000 elements, more than 65536"):
         Constants(ValueTypes(view)).value(view.main, "c")
 
 

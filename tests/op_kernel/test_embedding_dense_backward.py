@@ -101,7 +101,7 @@ def test_every_width(columns, dtype):
     agree(values((rows, columns), dtype), uniform(rows, rows // 2 + 1), rows // 2 + 1, scale=columns % 2 == 0)
 
 
-# Around the sizes of chunks: one core sorts alone, pairs of lists, lists without a partner, the last one short.
+# ExtraNodes the sizes of chunks: one core sorts alone, pairs of lists, lists without a partner, the last one short.
 @pytest.mark.parametrize("rows", [2, 31, 32, 33, 127, 128, 129, 1000, 3000, 5000, 12289, 20000, 40001])
 def test_every_length_of_the_list(rows):
     agree(values((rows, 8)), uniform(rows, rows, np.int64), rows)
