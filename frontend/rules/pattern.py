@@ -223,7 +223,8 @@ class _Node(Pattern):
             case _:
                 got = int_attribute(node, key) or 0
         if got not in (expected if isinstance(expected, tuple) else (expected,)):
-            raise Unmatched(f"{self} has {key} {shown(got)}, expected {expected}")
+            observed = f"no {key}" if got is None else f"{key} {shown(got)}"
+            raise Unmatched(f"{self} has {observed}, expected {expected}")
 
     def __str__(self) -> str:
         return f"{self.domain}::{self.op_type}" if self.domain else self.op_type
