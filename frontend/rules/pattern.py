@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 from onnx import NodeProto
 
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.constants import int_attribute, text_attribute
+from opforge.frontend.ir.attributes import int_attribute, text_attribute
 from opforge.frontend.ir.graph import Scope, key_text, normal_domain
 from opforge.frontend.ir.reason import Reason, Unmatched
-from opforge.frontend.ir.value_types import ValueType
+from opforge.frontend.ir.tensor_type import ValueType
 
 from .context import Context
 from .rule import Match
@@ -223,7 +223,8 @@ class _Node(Pattern):
             case _:
                 got = int_attribute(node, key) or 0
         if got not in (expected if isinstance(expected, tuple) else (expected,)):
-            raise Unmatched(f"{self} has {key} {shown(got)}, expected {expected}")
+            observed = f"no {key}" if got is None else f"{key} {shown(got)}"
+            raise Unmatched(f"{self} has {observed}, expected {expected}")
 
     def __str__(self) -> str:
         return f"{self.domain}::{self.op_type}" if self.domain else self.op_type
