@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opforge.codegen.spec.model import AttrSpec, OpSpec
+    from opforge.codegen.spec.model import OpSpec
+    from opforge.codegen.spec.parts import AttrSpec
 
 Fields = dict[str, str]
 

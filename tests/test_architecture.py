@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,17 @@ MAY_IMPORT = {
     "twin": {"codegen"},
     "codegen": set(),
 }
-MOST_LINES, MOST_FUNCTION_LINES, MOST_MODULES = 400, 80, 16
+MOST_LINES, MOST_FUNCTION_LINES, MOST_MODULES = 400, 80, 15
+# Above a limit until they are split; nothing may be added here.
+LARGE = {
+    "opforge.codegen.expr.syntax",
+    "opforge.frontend.ir.graph",
+    "opforge.package.doctor.faults",
+    "opforge.twin.kernel_launch.launch",
+    "opforge.twin.kernel_lint",
+    "frontend/rules",
+    "twin",
+}
 
 
 @cache
@@ -97,5 +108,30 @@ def test_modules_functions_and_folders_are_small():
             if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= MOST_FUNCTION_LINES
         ]
     folders = {path.parent for path in modules().values()}
-    large += [str(folder) for folder in folders if len(list(folder.glob("[!_]*.py"))) > MOST_MODULES]
-    assert large == []
+    folders = {folder for folder in folders if len(list(folder.glob("[!_]*.py"))) > MOST_MODULES}
+    assert {*large, *(str(folder.relative_to(ROOT)) for folder in folders)} == LARGE
+
+
+def drawn() -> dict[str, set[tuple[str, str]]]:
+    """The arrows of each diagram in docs/architecture.md, by the title above it."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## `(\w+)`.*?```mermaid\n(.*?)```", text, re.MULTILINE | re.DOTALL)
+    return {name: set(re.findall(r"^ +(\w+) --> (\w+)$", diagram, re.MULTILINE)) for name, diagram in sections}
+
+
+def part(name: str) -> str:
+    """The box of a module in the diagram of its package: its sub-package, or the module itself."""
+    words = name.split(".")
+    return words[2] if len(words) > 2 else words[1]
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_diagrams_show_the_imports(package):
+    arrows = {
+        (part(name), part(other))
+        for name, targets in graph().items()
+        for other in targets
+        if name.split(".")[1] == other.split(".")[1] == package and name != f"opforge.{package}"
+    }
+    found = {(one, other) for one, other in arrows if other not in (one, package)}
+    assert drawn()[package] == found, "\n".join(f"    {one} --> {other}" for one, other in sorted(found))

@@ -18,7 +18,8 @@ from .acl import ACL_DTYPES, Array, Extent, runtime
 from .results import AclnnError, FindingsError, findings_of
 
 if TYPE_CHECKING:
-    from opforge.codegen.spec.model import AttrSpec, OpSpec
+    from opforge.codegen.spec.model import OpSpec
+    from opforge.codegen.spec.parts import AttrSpec
 
 C_INTEGERS = {
     "int8_t": ctypes.c_int8,

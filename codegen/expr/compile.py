@@ -29,13 +29,13 @@ from .syntax import (
 )
 
 if TYPE_CHECKING:
-    from opforge.codegen.spec.model import CaseSpec, ConstraintSpec, OpSpec
+    from opforge.codegen.spec.parts import CaseSpec, ConstraintSpec, SpecData
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STAR = re.compile(r"\*([A-Za-z_][A-Za-z0-9_]*)")
 
 
-def compile_spec(spec: OpSpec) -> tuple[Program, list[tuple[Path, str]]]:
+def compile_spec(spec: SpecData) -> tuple[Program, list[tuple[Path, str]]]:
     """Parse every expression of a spec.
 
     Returns:
@@ -57,7 +57,7 @@ def _parsed(text: str, scope: Scope, kinds: Sequence[Kind]) -> Expr:
 
 
 class _Compiler:
-    def __init__(self, spec: OpSpec) -> None:
+    def __init__(self, spec: SpecData) -> None:
         self._spec = spec
         self._attributes = {attr.name: attr.type for attr in spec.attrs}
         self._inputs = [tensor.name for tensor in spec.inputs]

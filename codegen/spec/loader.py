@@ -15,8 +15,9 @@ from opforge.codegen.files import read_regular
 from opforge.codegen.printing import escaped, path_text
 from opforge.codegen.project import MOST_SPEC_BYTES, Project
 
-from .model import OpSpec, SpecModel
+from .model import OpSpec
 from .names import nearest
+from .parts import SpecModel
 from .salvage import Salvage, salvage
 from .validate import problems_of
 from .yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml

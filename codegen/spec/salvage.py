@@ -9,7 +9,8 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from .model import OpSpec, SpecModel
+from .model import OpSpec
+from .parts import SpecModel
 from .products import BUILT_PRODUCTS
 from .yaml_nodes import KEY, Path
 

@@ -14,7 +14,8 @@ from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr.program import LIMIT, Case, Constraint, Dim, Program
 from opforge.codegen.expr.syntax import CORES, INT_MAX, INT_MIN, is_about_dtype, single_precision
 
-from .model import AttrSpec, OpSpec, TensorSpec, TestShape
+from .model import OpSpec
+from .parts import AttrSpec, TensorSpec, TestShape
 
 # A dimension is unknown as None or any negative number; a shape of unknown rank is None.
 Shape: TypeAlias = Sequence[int | None] | None

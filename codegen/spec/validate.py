@@ -9,8 +9,9 @@ from opforge.codegen.expr.formula import FormulaError, formula_names, latex_line
 
 from .dtypes import DTYPES
 from .field_types import LIST_TYPE, RULE_STATUSES, SCALAR_BYTES, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES
-from .model import AttrSpec, OpSpec, TensorSpec
+from .model import OpSpec
 from .names import lower_camel, own_word_refusal, snake_case, suggest
+from .parts import AttrSpec, TensorSpec
 from .shared_plans import STRATEGIES
 from .validate_uses import Problems, check_names_elsewhere, check_tests, check_unique, check_value, check_values
 from .yaml_nodes import KEY, Path

@@ -8,9 +8,10 @@ from opforge.codegen.expr.evaluate import EvaluationError
 from opforge.codegen.expr.program import Program
 from opforge.codegen.expr.syntax import INT_MAX, INT_MIN
 
-from .model import AttrSpec, OpSpec, TorchTarget, TorchVariant, ValuesSpec
+from .model import OpSpec
 from .names import suggest
 from .onnx_body import body_problems
+from .parts import AttrSpec, TorchTarget, TorchVariant, ValuesSpec
 from .semantics import shapes_of_test
 from .yaml_nodes import KEY, Path
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from opforge.codegen.expr.cpp import CppNames, cpp_expression
 from opforge.codegen.expr.program import LIMIT, Binding, Case, Constraint, Dim
@@ -15,8 +15,23 @@ from opforge.codegen.spec.products import PRODUCTS
 from .escape import Code, cpp_string
 
 if TYPE_CHECKING:
-    from .op_view import OpView
-    from .tensor_view import TensorView
+    from opforge.codegen.spec.model import OpSpec
+
+    from .tensor_view import AttrView, TensorView
+
+
+class Operator(Protocol):
+    """The parts of the view of an operator that its cases and constraints use."""
+
+    spec: OpSpec
+    source_type: str
+    cpp_names: CppNames
+    attrs: list[AttrView]
+    outputs: list[TensorView]
+    tensors: list[TensorView]
+    device_tensors: list[TensorView]
+    required_inputs: list[TensorView]
+    cases: list[CaseView]
 
 
 @dataclass(frozen=True)
@@ -41,7 +56,7 @@ def _binding(binding: Binding) -> BindingView:
 class CaseView:
     """One case of shapes."""
 
-    def __init__(self, op: OpView, case: Case) -> None:
+    def __init__(self, op: Operator, case: Case) -> None:
         self._case = case
         self.name = case.name
         self.when_text = case.when_text
@@ -100,7 +115,7 @@ def _dimensions(dims: Sequence[Dim], names: CppNames) -> Code:
 class ConstraintView:
     """One constraint as C++ steps: a condition, or verdicts for all cases or for each."""
 
-    def __init__(self, op: OpView, constraint: Constraint) -> None:
+    def __init__(self, op: Operator, constraint: Constraint) -> None:
         self._op = op
         self._rule = constraint.rule
         self._case = constraint.case

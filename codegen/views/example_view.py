@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opforge.codegen.expr.expr_text import documented_dtype
-from opforge.codegen.spec.model import OpSpec, TensorSpec, TestShape
+from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.parts import TensorSpec, TestShape
 from opforge.codegen.spec.semantics import shapes_of_test
 
 from .escape import Code, cpp_string

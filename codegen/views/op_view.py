@@ -8,8 +8,9 @@ from pathlib import Path
 from opforge.codegen.expr.cpp import CppNames, cpp_expression, int64_literal
 from opforge.codegen.expr.syntax import Expr
 from opforge.codegen.spec.dtypes import DTYPES
-from opforge.codegen.spec.model import FunctionSpec, OpSpec, TilingField, TorchTarget
+from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import lower_camel, snake_case, upper_camel
+from opforge.codegen.spec.parts import FunctionSpec, TilingField, TorchTarget
 from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.semantics import alternatives
 from opforge.codegen.spec.shared_plans import Strategy
@@ -135,7 +136,7 @@ class OpView:
         offsets = [offset for _, offset, _ in tiling_layout(spec)]
         self.tiling_fields = [TilingFieldView(f, o) for f, o in zip(spec.tiling.fields, offsets, strict=True)]
         self.tiling_bytes = tiling_bytes(spec)
-        self.tiling_keys = [TilingKeyView(spec, index) for index in range(len(spec.tiling.keys))]
+        self.tiling_keys: list[TilingKeyView] = [TilingKeyView(spec, index) for index in range(len(spec.tiling.keys))]
         self.plan_header = Path(spec.own_plan).name if spec.own_plan else f"common/{spec.tiling.plan}.h"
         self.shared_plan = SharedPlanView(self, spec.tiling.strategy) if spec.tiling.strategy else None
         columns = len(next(iter(dtype_columns(spec).values())))

@@ -23,7 +23,8 @@ from opforge.codegen.expr.syntax import (
     walk,
 )
 from opforge.codegen.spec.field_types import STATUSES
-from opforge.codegen.spec.model import AttrSpec, OpSpec, TensorSpec
+from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.parts import AttrSpec, TensorSpec
 from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.semantics import accepted_dtypes, alternatives, value_text
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from opforge.codegen.expr.cpp import int64_literal
 from opforge.codegen.spec.dtypes import DTYPES
-from opforge.codegen.spec.model import AttrSpec, OpSpec, TensorSpec
+from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import lower_camel, upper_camel
+from opforge.codegen.spec.parts import AttrSpec, TensorSpec
 from opforge.codegen.spec.semantics import accepted_dtypes, kernel_dtypes, value_text
 
 from .escape import Code, cpp_string

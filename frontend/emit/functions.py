@@ -16,7 +16,7 @@ from onnx import FunctionProto, NodeProto, TypeProto, helper, numpy_helper
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.ir.onnx_nodes import AXES_INPUT_OPSET
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
-from opforge.frontend.ir.value_types import ELEMENT_TYPES
+from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 
 # From here on nothing in a body has an older spelling.
 _BODY_OPSET = 15

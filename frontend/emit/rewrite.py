@@ -14,7 +14,7 @@ from opforge.frontend.ir.attributes import make_attribute
 from opforge.frontend.ir.graph import GraphView, Scope, key_text, node_name, normal_domain
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import onnx_key
-from opforge.frontend.ir.value_types import ELEMENT_TYPES
+from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.rule import Placement, Replacement
 from opforge.frontend.state import State

@@ -23,7 +23,7 @@ from opforge.frontend.conversion import Conversion, Unmapped
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.operators import project_specs
-from opforge.frontend.ir.value_types import ELEMENT_TYPES, ValueType
+from opforge.frontend.ir.tensor_type import ELEMENT_TYPES, ValueType
 from opforge.frontend.pipeline import convert
 from opforge.frontend.rules.aten import ATEN_DOMAIN
 from opforge.frontend.rules.sorted_groups import FuseSortedGroups

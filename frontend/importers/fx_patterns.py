@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import NodeProto, helper
 
 from opforge.frontend.ir.onnx_nodes import constant
-from opforge.frontend.ir.value_types import ELEMENT_TYPES, ValueType
+from opforge.frontend.ir.tensor_type import ELEMENT_TYPES, ValueType
 from opforge.frontend.rules.aten import ATEN_DOMAIN
 
 # Arguments by function.

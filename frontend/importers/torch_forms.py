@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from opforge.codegen.spec.model import OpSpec, TorchTarget
+from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.parts import TorchTarget
 from opforge.frontend.ir.attributes import AttrValue
 from opforge.frontend.ir.reason import Unmatched
 

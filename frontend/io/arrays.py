@@ -27,7 +27,7 @@ from onnx import ModelProto
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, file_size, open_regular
 from opforge.codegen.printing import first_line, path_text, shown
-from opforge.frontend.ir.value_types import value_type
+from opforge.frontend.ir.tensor_type import value_type
 
 from .limits import claimed, failed_allocation, limits_for
 

@@ -12,7 +12,8 @@ from fractions import Fraction
 
 from onnx import NodeProto
 
-from .constants import Constants, int_attribute
+from .attributes import int_attribute
+from .constants import Constants
 from .graph import Scope, normal_domain
 from .reason import Unmatched
 from .value_types import ValueTypes

@@ -5,8 +5,9 @@ from __future__ import annotations
 from onnx import AttributeProto, NodeProto, helper
 
 from opforge.codegen.printing import shown
-from opforge.codegen.spec.model import AttrSpec, OpSpec
+from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import lower_camel
+from opforge.codegen.spec.parts import AttrSpec
 
 from .reason import Unmatched
 
@@ -84,3 +85,19 @@ def _kind(kind: AttributeProto.AttributeType) -> str:
 def make_attribute(attr: AttrSpec, value: AttrValue) -> AttributeProto:
     """One attribute for a node of ours."""
     return helper.make_attribute(attr.name, value, attr_type=ATTRIBUTE_TYPES[attr.type])
+
+
+def int_attribute(node: NodeProto, name: str) -> int | None:
+    """An integer attribute of a node, None when it is absent or no integer."""
+    for attribute in node.attribute:
+        if attribute.name == name and attribute.type == AttributeProto.INT and not attribute.ref_attr_name:
+            return attribute.i
+    return None
+
+
+def text_attribute(node: NodeProto, name: str) -> str:
+    """A text attribute of a node, "" when it is absent or no text."""
+    for attribute in node.attribute:
+        if attribute.name == name and attribute.type == AttributeProto.STRING:
+            return attribute.s.decode(errors="replace")
+    return ""

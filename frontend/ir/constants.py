@@ -16,9 +16,11 @@ from opforge.codegen.printing import first_line, shown
 from opforge.frontend.io.external import is_external, with_data
 from opforge.frontend.io.tensor_data import data_problem, element_count
 
+from .attributes import int_attribute
 from .graph import INPUT, Scope, normal_domain
 from .reason import Malformed, Unmatched
-from .value_types import DTYPE_WORDS, ValueTypes
+from .tensor_type import DTYPE_WORDS
+from .value_types import ValueTypes
 
 Constant = NDArray[np.generic]
 # Old name, for modules that are still being rewritten.
@@ -303,22 +305,6 @@ class Constants:
 
 def _from_front(axes: Sequence[int], rank: int) -> Sequence[int]:
     return [axis % rank for axis in axes] if all(-rank <= axis < rank for axis in axes) else axes
-
-
-def int_attribute(node: NodeProto, name: str) -> int | None:
-    """An integer attribute of a node, None when it is absent or no integer."""
-    for attribute in node.attribute:
-        if attribute.name == name and attribute.type == AttributeProto.INT and not attribute.ref_attr_name:
-            return attribute.i
-    return None
-
-
-def text_attribute(node: NodeProto, name: str) -> str:
-    """A text attribute of a node, "" when it is absent or no text."""
-    for attribute in node.attribute:
-        if attribute.name == name and attribute.type == AttributeProto.STRING:
-            return attribute.s.decode(errors="replace")
-    return ""
 
 
 def _small(*shapes: tuple[int, ...]) -> tuple[int, ...]:

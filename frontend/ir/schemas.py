@@ -11,12 +11,13 @@ import onnx.shape_inference
 from onnx import AttributeProto
 from onnx.defs import OpSchema
 
-from opforge.codegen.spec.model import AttrSpec, OpSpec, TensorSpec
+from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.parts import AttrSpec, TensorSpec
 from opforge.codegen.spec.semantics import Call, ShapeRefusal, infer
 
 from .attributes import ATTRIBUTE_TYPES, attribute_value, default_attributes
 from .op_names import OnnxKey, onnx_keys
-from .value_types import ELEMENT_TYPES, value_type
+from .tensor_type import ELEMENT_TYPES, value_type
 
 # Tensor types as onnx spells them in schemas.
 _TYPE_STRINGS = {"float32": "tensor(float)", "float64": "tensor(double)"}

@@ -18,12 +18,11 @@ from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import Call, ShapeRefusal, infer
 from opforge.frontend.io.external import is_external
 
-from .attributes import AttrValue, read_attributes
-from .constants import int_attribute
+from .attributes import AttrValue, int_attribute, read_attributes
 from .graph import GraphView, Scope
 from .op_names import onnx_keys
 from .reason import Unmatched
-from .value_types import DTYPE_WORDS, ValueType
+from .tensor_type import DTYPE_WORDS, ValueType
 
 Shape = tuple[int | None, ...]
 

@@ -10,7 +10,8 @@ from typing import Any
 from opforge.frontend.ir.constants import Constants
 from opforge.frontend.ir.graph import Scope, key_text, normal_domain
 from opforge.frontend.ir.reason import Unmatched
-from opforge.frontend.ir.value_types import ValueType, ValueTypes
+from opforge.frontend.ir.tensor_type import ValueType
+from opforge.frontend.ir.value_types import ValueTypes
 
 from .graph_layout import layers_of, layout
 from .rewrite_diff import Side, is_constant

@@ -8,12 +8,11 @@ import numpy as np
 
 from opforge.codegen.printing import shown
 from opforge.frontend.importers.torch_forms import TorchForm, chosen_form, scalar, torch_forms
-from opforge.frontend.ir.attributes import AttrValue
-from opforge.frontend.ir.constants import text_attribute
+from opforge.frontend.ir.attributes import AttrValue, text_attribute
 from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Reason, Unmatched
-from opforge.frontend.ir.value_types import ValueType
+from opforge.frontend.ir.tensor_type import ValueType
 
 from .context import Context, Specs
 from .pattern import refusing

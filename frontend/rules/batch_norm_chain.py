@@ -11,11 +11,11 @@ from onnx import NodeProto, TensorProto, helper
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.algebra import FULL, SCALAR, Algebra, Product, Symbol, products
-from opforge.frontend.ir.constants import int_attribute
+from opforge.frontend.ir.attributes import int_attribute
 from opforge.frontend.ir.graph import Scope, normal_domain
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Reason, Unmatched
-from opforge.frontend.ir.value_types import DTYPE_WORDS, ValueType
+from opforge.frontend.ir.tensor_type import DTYPE_WORDS, ValueType
 
 from .context import Context
 from .pattern import Operators

@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 from onnx import NodeProto
 
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.constants import int_attribute, text_attribute
+from opforge.frontend.ir.attributes import int_attribute, text_attribute
 from opforge.frontend.ir.graph import Scope, key_text, normal_domain
 from opforge.frontend.ir.reason import Reason, Unmatched
-from opforge.frontend.ir.value_types import ValueType
+from opforge.frontend.ir.tensor_type import ValueType
 
 from .context import Context
 from .rule import Match

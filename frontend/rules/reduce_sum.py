@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.constants import int_attribute
+from opforge.frontend.ir.attributes import int_attribute
 from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.onnx_nodes import with_axes
 from opforge.frontend.ir.reason import Reason, Unmatched

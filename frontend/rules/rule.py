@@ -13,7 +13,7 @@ from opforge.codegen.spec.semantics import TensorType
 from opforge.frontend.ir.attributes import AttrValue, default_attributes
 from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.reason import Reason
-from opforge.frontend.ir.value_types import ValueType
+from opforge.frontend.ir.tensor_type import ValueType
 
 from .context import Context, Specs
 

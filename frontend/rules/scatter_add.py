@@ -15,7 +15,7 @@ from opforge.frontend.io.tensor_data import data_problem
 from opforge.frontend.ir.graph import INITIALIZER, Scope
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Reason, Unmatched
-from opforge.frontend.ir.value_types import ValueType
+from opforge.frontend.ir.tensor_type import ValueType
 
 from .context import Context
 from .pattern import Constant, Found, Like, Operators, Pattern, Through, refusing, require_rows, require_type

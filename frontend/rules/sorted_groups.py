@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Reason
-from opforge.frontend.ir.value_types import ValueType
+from opforge.frontend.ir.tensor_type import ValueType
 
 from .aten import ATEN_DOMAIN
 from .context import Context

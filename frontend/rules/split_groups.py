@@ -8,11 +8,11 @@ import numpy as np
 from onnx import NodeProto
 
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.constants import int_attribute
+from opforge.frontend.ir.attributes import int_attribute
 from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Reason, Unmatched
-from opforge.frontend.ir.value_types import ValueType
+from opforge.frontend.ir.tensor_type import ValueType
 
 from .context import Context
 from .pattern import Each, Found, Operators, Through, refusing

@@ -26,7 +26,8 @@ from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import onnx_keys
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.reason import Unmatched
-from opforge.frontend.ir.value_types import ValueType, ValueTypes
+from opforge.frontend.ir.tensor_type import ValueType
+from opforge.frontend.ir.value_types import ValueTypes
 
 from .air_operators import SPELLINGS, Attributes, Facts, Spelled
 from .ge_ir import LIST_KINDS, PROTO_TYPES, message

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import NodeProto
 
-from opforge.frontend.ir.constants import int_attribute
-from opforge.frontend.ir.value_types import DTYPE_WORDS
+from opforge.frontend.ir.attributes import int_attribute
+from opforge.frontend.ir.tensor_type import DTYPE_WORDS
 
 from .ge_ir import CPP_TYPES
 

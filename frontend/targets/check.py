@@ -19,7 +19,7 @@ from opforge.frontend.io.load import SourceModel
 from opforge.frontend.ir.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, node_name, normal_domain
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_keys, suggestion
 from opforge.frontend.ir.operators import project_specs
-from opforge.frontend.ir.value_types import DTYPE_WORDS
+from opforge.frontend.ir.tensor_type import DTYPE_WORDS
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.discovery import rules
 from opforge.frontend.rules.search import Search

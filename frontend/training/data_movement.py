@@ -8,7 +8,7 @@ import numpy as np
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.reason import Unmatched
-from opforge.frontend.ir.value_types import ELEMENT_TYPES
+from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 from opforge.frontend.rules.node_builder import REPAIR, NodeBuilder, Value, whole
 
 from .formula import formula

@@ -12,7 +12,7 @@ from opforge.codegen.printing import first_line, shown
 from opforge.frontend.emit.opset import NEWEST
 from opforge.frontend.ir.graph import Scope, node_name, normal_domain
 from opforge.frontend.ir.reason import Reason, Unmatched
-from opforge.frontend.ir.value_types import ELEMENT_TYPES
+from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 from opforge.frontend.rules.context import Context, Specs
 from opforge.frontend.rules.node_builder import NodeBuilder, Value
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opforge.frontend.ir.reason import Unmatched
-from opforge.frontend.ir.value_types import ELEMENT_TYPES
+from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 from opforge.frontend.rules.node_builder import NodeBuilder, Value
 
 from .formula import formula

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.constants import int_attribute
+from opforge.frontend.ir.attributes import int_attribute
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.rules.node_builder import NodeBuilder, Value, whole
 

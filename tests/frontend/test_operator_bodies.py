@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from opforge.frontend.emit.functions import function_body
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.schemas import registered
-from opforge.frontend.ir.value_types import ELEMENT_TYPES
+from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 
 SPECS = {spec.op_type: spec for spec in project_specs()}
 

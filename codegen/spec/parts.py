@@ -1,0 +1,330 @@
+"""Define the keys of a spec, as data."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from .dtypes import ANY_FORMAT, PUBLIC_FORMATS
+from .field_types import (
+    TILING_DATA_BYTES,
+    AttrName,
+    AttrType,
+    Chinese,
+    CName,
+    CType,
+    Dtype,
+    FormatName,
+    Int64,
+    IrName,
+    Label,
+    Line,
+    Mix,
+    Name,
+    OpType,
+    PlanName,
+    Product,
+    RuleName,
+    ScalarType,
+    Status,
+    TaskType,
+    Text,
+)
+from .shared_plans import STRATEGIES, Strategy
+
+
+class SpecModel(BaseModel):
+    """Frozen, closed and strict: an unknown key or a number in quotes is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class ParameterSpec(SpecModel):
+    """What all parameters of an operator have.
+
+    Attributes:
+        ir: Its name in the graph IR; empty: `name`.
+        chinese: The term for it in the vendor's documents; for the page, nothing else depends on it.
+    """
+
+    name: str
+    ir: IrName = ""
+    chinese: Chinese = ""
+    description: Text = ""
+
+    @property
+    def ir_name(self) -> str:
+        """The name in the graph IR."""
+        return self.ir or self.name
+
+
+class ValuesSpec(SpecModel):
+    """Valid values of an input, either an interval or ranges of rows; generated inputs have such values.
+
+    Attributes:
+        low: The least value; a number or an expression.
+        high: The limit, which is not a value itself.
+        ends_of: The input whose rows the values cut into ranges: ends that ascend up to the number of rows.
+        lengths_when: The condition under which the values are lengths of the ranges instead.
+    """
+
+    low: Int64 | float | Line | None = None
+    high: Int64 | float | Line | None = None
+    ends_of: Name | None = None
+    lengths_when: Line | None = None
+
+
+class TensorSpec(ParameterSpec):
+    """An input or output.
+
+    Attributes:
+        name: The project's name of it.
+        optional: Whether a call may leave it out (inputs only).
+        dtypes: What it accepts. With `dtype`, those of the tensor named there.
+        dtype: The tensor whose dtype this one has, or None.
+        casts: What aclnn functions take besides, and to which of `dtypes` they cast it.
+        mix: That aclnn functions take any dtype of the tensor named by `dtype`. `promote`: if these tensors differ, all
+            are cast to float32 (outputs from it); `cast`: it alone is cast to what the others have (an output from it).
+        formats: Storage formats that the rule `formats` accepts; with `any` among them it does not look.
+        values: Its valid values (inputs only).
+        host_values: An input that aclnn functions take as a list on the host, and whose values expressions can use.
+    """
+
+    name: Name
+    optional: bool = False
+    dtypes: Annotated[tuple[Dtype, ...], Field(min_length=1)] = ()
+    dtype: str | None = None
+    casts: dict[Dtype, Dtype] = {}
+    mix: Mix | None = None
+    formats: Annotated[tuple[FormatName, ...], Field(min_length=1)] = PUBLIC_FORMATS
+    values: ValuesSpec = ValuesSpec()
+    host_values: bool = False
+
+    @property
+    def takes_any_format(self) -> bool:
+        """Whether the rule `formats` leaves the tensor alone."""
+        return ANY_FORMAT in self.formats
+
+
+class AttrSpec(ParameterSpec):
+    """An attribute; without a default it is required."""
+
+    name: AttrName
+    type: AttrType
+    default: Annotated[bool | int | float | Line, Field(union_mode="left_to_right")] | None = None
+
+
+class CaseSpec(SpecModel):
+    """Shapes that hold under a condition; dims are integers or expressions over symbols."""
+
+    name: Name
+    when: Line = "true"
+    shapes: dict[str, tuple[Int64 | Line, ...]]
+
+
+class ConstraintSpec(SpecModel):
+    """A labelled rule: either a built-in one (`rule`) or a condition (`check`) about `subject`.
+
+    Attributes:
+        case: The case it is limited to.
+        products: The products it is limited to; it is skipped where the product is not known.
+    """
+
+    label: Label
+    status: Status
+    rule: RuleName | None = None
+    check: Line | None = None
+    case: str | None = None
+    products: tuple[Product, ...] = ()
+    subject: str | None = None
+    expected: Line | None = None
+
+
+class FunctionSpec(SpecModel):
+    """An aclnn function: its parameters in order, each with what of the operator it carries.
+
+    Attributes:
+        function: Its name.
+        params: C name -> input, attribute or output. Attributes that are not listed take their default.
+        types: C types that differ from the usual ones.
+    """
+
+    function: Annotated[str, StringConstraints(pattern=r"^aclnn[A-Z][A-Za-z0-9]*$", max_length=100)]
+    params: dict[CName, str]
+    types: dict[str, CType] = {}
+
+
+class OnnxSpec(SpecModel):
+    """The operator in ONNX models.
+
+    Attributes:
+        bodies: What a node computes, in standard operators, by case.
+        aliases: Further names of its nodes, in version 1 of their domains.
+    """
+
+    bodies: dict[str, Text] = {}
+    aliases: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][\w.]*::[A-Z]\w*$", max_length=160)], ...] = ()
+
+
+class TorchTarget(SpecModel):
+    """A function of PyTorch that is this operator.
+
+    Attributes:
+        target: Namespace, name and overload, as in `aten.gelu_backward.default`.
+        args: Its arguments in the order of its schema, and the parameter of the operator that each of them is.
+        attrs: Attributes that it has no argument for.
+    """
+
+    target: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){2}$", max_length=80)]
+    args: dict[Name, str]
+    attrs: dict[str, bool | Int64 | float | Line] = {}
+
+
+class TorchVariant(TorchTarget):
+    """A function of PyTorch that is this operator with other arguments; graphs and models with it are mapped.
+
+    Attributes:
+        fixed: The one supported value of each argument that is no parameter, whose name in `args` is empty.
+        ones: Inputs that it has no argument for and that are [1.0].
+    """
+
+    fixed: dict[Name, bool | Int64 | float | Line] = {}
+    ones: tuple[Name, ...] = ()
+
+
+class TorchSpec(SpecModel):
+    """The functions of PyTorch that are the operator."""
+
+    targets: tuple[TorchTarget, ...] = ()
+    variants: tuple[TorchVariant, ...] = ()
+
+
+class TilingField(SpecModel):
+    """One field of the tiling data; with `count` an array. Beside a shared plan `value` is what fills it."""
+
+    name: Name
+    type: ScalarType
+    count: Annotated[int, Field(ge=1, le=TILING_DATA_BYTES)] | None = None
+    value: Int64 | Line | None = None
+    description: Text = ""
+
+
+class TilingKey(SpecModel):
+    """One tiling key and the arguments of the kernel class template it selects.
+
+    A plan of the operator's own chooses the key; beside a shared one it is the first whose `when` holds.
+    """
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Za-z0-9]*$", max_length=64)]
+    key: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    when: Line | None = None
+    template: tuple[bool | Int64 | str, ...] = ()
+
+
+class TilingSpec(SpecModel):
+    """How the work is split, and what the kernel gets to know of it.
+
+    Attributes:
+        plan: A header of op_host/, or a shared plan (`strategies.STRATEGIES`); empty: `<op>_tiling.h`.
+        work: The sizes that a shared plan needs, as expressions.
+        data: The fields of the tiling data; those that a shared plan fills stand in front of them.
+    """
+
+    task_type: TaskType = "AIV_ONLY"
+    plan: PlanName = ""
+    work: dict[str, Int64 | Line] = {}
+    data: tuple[TilingField, ...] = ()
+    keys: tuple[TilingKey, ...] = ()
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """The shared plan, or None."""
+        return STRATEGIES.get(self.plan)
+
+    @property
+    def fields(self) -> tuple[TilingField, ...]:
+        """All fields of the tiling data in order."""
+        filled = self.strategy.fields if self.strategy else ()
+        return (*(TilingField(name=f.name, type=f.type, description=f.meaning) for f in filled), *self.data)
+
+
+class Tolerance(SpecModel):
+    """An element is right if |got - expected| <= atol + rtol * |expected|."""
+
+    rtol: Annotated[float, Field(ge=0)]
+    atol: Annotated[float, Field(ge=0)]
+
+
+class TestShape(SpecModel):
+    """One test: values for the symbols of a case, attributes, and values of the lists on the host."""
+
+    __test__ = False
+
+    case: str
+    symbols: dict[str, Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...]]
+    attrs: dict[str, bool | Int64 | float | str] = {}
+    values: dict[str, tuple[Int64, ...]] = {}
+    note: Text = ""
+
+
+class TestsSpec(SpecModel):
+    """How results are compared, and with which shapes."""
+
+    __test__ = False
+
+    tolerance: dict[Dtype, Tolerance] = {}
+    shapes: tuple[TestShape, ...] = ()
+
+
+class SpecData(SpecModel):
+    """One operator as its spec describes it, without anything derived.
+
+    Attributes:
+        formula: Equations in the language of opforge.codegen.expr.formula.
+        determinism: When equal calls give equal bits.
+        notes: What its page says besides, as what was decided where documents are open.
+        builtin: The names among op type and functions that CANN has itself; a package hides CANN's.
+    """
+
+    op_type: OpType
+    summary: Line
+    formula: Line
+    description: Text = ""
+    determinism: Text = ""
+    notes: tuple[Line, ...] = ()
+    products: Annotated[tuple[Product, ...], Field(min_length=1)]
+    builtin: tuple[Line, ...] = ()
+    inputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
+    attrs: tuple[AttrSpec, ...] = ()
+    outputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
+    cases: Annotated[tuple[CaseSpec, ...], Field(min_length=1)]
+    constraints: Annotated[tuple[ConstraintSpec, ...], Field(min_length=1)]
+    aclnn: tuple[FunctionSpec, ...] = ()
+    onnx: OnnxSpec = OnnxSpec()
+    torch: TorchSpec = TorchSpec()
+    tiling: TilingSpec = TilingSpec()
+    tests: TestsSpec = TestsSpec()
+
+    @property
+    def host_lists(self) -> tuple[TensorSpec, ...]:
+        """The inputs whose values the host knows."""
+        return tuple(tensor for tensor in self.inputs if tensor.host_values)
+
+    @property
+    def parameters(self) -> tuple[TensorSpec | AttrSpec, ...]:
+        """Inputs, then attributes, then outputs."""
+        return self.inputs + self.attrs + self.outputs
+
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """Inputs, then outputs."""
+        return self.inputs + self.outputs
+
+    def tensor(self, name: str) -> TensorSpec:
+        """The input or output called `name`; KeyError if there is none."""
+        return {tensor.name: tensor for tensor in self.tensors}[name]
+
+    def attr(self, name: str) -> AttrSpec:
+        """The attribute called `name`; KeyError if there is none."""
+        return {attr.name: attr for attr in self.attrs}[name]

@@ -1,0 +1,73 @@
+"""Define the type of a value: element type and shape, as far as they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from onnx import TensorProto, TypeProto
+
+_LONG_NAMES = {"float": "float32", "double": "float64"}
+DTYPE_WORDS: Mapping[int, str] = {
+    number: _LONG_NAMES.get(name.lower(), name.lower()) for name, number in TensorProto.DataType.items() if number
+}
+ELEMENT_TYPES: Mapping[str, int] = {word: number for number, word in DTYPE_WORDS.items()}
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """Type of a tensor as far as it is known.
+
+    Attributes:
+        dtype: Word of the spec language ("float16"); None when unknown.
+        shape: Dims, None for each unknown one; None when not even the rank is known.
+    """
+
+    dtype: str | None = None
+    shape: tuple[int | None, ...] | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether element type and rank are known."""
+        return self.dtype is not None and self.shape is not None
+
+    def or_else(self, other: ValueType) -> ValueType:
+        """This type, and the other one where this one says nothing."""
+        if self.dtype is None and self.shape is None:
+            return other
+        return (
+            self
+            if self.complete
+            else ValueType(self.dtype or other.dtype, other.shape if self.shape is None else self.shape)
+        )
+
+    def __str__(self) -> str:
+        dims = "of unknown rank" if self.shape is None else f"[{', '.join(map(_dim_text, self.shape))}]"
+        return f"{self.dtype or 'unknown type'} {dims}"
+
+
+def _dim_text(dim: int | None) -> str:
+    return "?" if dim is None else str(dim)
+
+
+def value_type(proto: TypeProto) -> ValueType:
+    """Read a declared type; anything but a tensor is unknown."""
+    if not proto.HasField("tensor_type"):
+        return ValueType()
+    tensor = proto.tensor_type
+    shape = None
+    if tensor.HasField("shape"):
+        # A negative size is what some exporters write for "unknown".
+        shape = tuple(
+            dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in tensor.shape.dim
+        )
+    return ValueType(DTYPE_WORDS.get(tensor.elem_type), shape)
+
+
+def type_problem(proto: TypeProto) -> str:
+    """Why a declared type is none that a tensor can have: "got .., expected .."; "" when it may be one."""
+    kind = proto.WhichOneof("value")
+    if kind not in (None, "tensor_type"):
+        return f"got a {kind.removesuffix('_type').replace('_', ' ')}, expected a tensor"
+    number = proto.tensor_type.elem_type
+    return f"got element type {number}, expected one that ONNX defines" if number and number not in DTYPE_WORDS else ""
