@@ -84,7 +84,7 @@ def with_json_values(arguments: Sequence[str], takes_files: Sequence[str]) -> li
         if word == "--json":
             value = arguments[index + 1] if index + 1 < len(arguments) else None
             is_value = value is not None and (value == "-" or not value.startswith("-"))
-            if not is_value or (is_careful and value != "-" and not str(value).endswith(".json")):
+            if not is_value or (is_careful and value not in ("", "-") and not str(value).endswith(".json")):
                 words.append("-")
     return words
 

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.new import new_project
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.loader import load_specs

@@ -46,7 +46,8 @@ def locked(folder: Path) -> Iterator[Path]:
 
 
 def _is_below(folder: Path, place: object) -> bool:
-    return isinstance(place, str) and Path(place).is_relative_to(folder)
+    """Whether a file that was refused is built in a folder; the lock has a message of its own."""
+    return isinstance(place, str) and Path(place).is_relative_to(folder) and Path(place) != folder / ".lock"
 
 
 def _remove_left_behind(folder: Path, noted: bytes) -> None:

@@ -66,7 +66,7 @@ def diagnosis(surroundings: Surroundings, soc: str | None, faults: Sequence[Faul
     """Toolkits, vendor folders in the order of the search, and what each program takes for each operator."""
     socs = sorted({name for vendor in surroundings.vendors for name in vendor.ops_info})
     operators = sorted({name for vendor in surroundings.vendors for name in vendor.operators})
-    hidden = _hidden(faults)
+    hidden, built_in = _hidden(faults), _builtin_op_types(surroundings)
     return {
         "toolkits": [
             {"path": str(path), "version": toolkit_version(path) or "unknown"} for path in surroundings.toolkits
@@ -83,7 +83,9 @@ def diagnosis(surroundings: Surroundings, soc: str | None, faults: Sequence[Faul
             }
             for vendor in surroundings.vendors
         ],
-        "operators": {name: _seen_by(surroundings, name, [soc] if soc else socs, hidden) for name in operators},
+        "operators": {
+            name: _seen_by(surroundings, name, [soc] if soc else socs, hidden, name in built_in) for name in operators
+        },
     }
 
 
@@ -99,10 +101,14 @@ def _hidden(faults: Sequence[Fault]) -> frozenset[tuple[str, str, str]]:
 
 
 def _seen_by(
-    surroundings: Surroundings, op_type: str, socs: Sequence[str], hidden: frozenset[tuple[str, str, str]]
+    surroundings: Surroundings,
+    op_type: str,
+    socs: Sequence[str],
+    hidden: frozenset[tuple[str, str, str]],
+    is_built_in: bool,
 ) -> dict[str, str]:
     """Program -> folder whose operator it takes, `CANN's own`, or `nothing`; all search the vendors in one order."""
-    has_own = bool(surroundings.toolkits) and op_type in _builtin_op_types(surroundings)
+    has_own = bool(surroundings.toolkits) and is_built_in
     answers = dict.fromkeys(PROGRAMS, CANN_OWN if has_own else NOTHING)
     for vendor in reversed(surroundings.vendors):
         if op_type not in vendor.operators:

@@ -3,6 +3,7 @@
 import os
 import random
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ from opforge.codegen.expr.syntax import (
     parse_integer,
     symbols_of,
 )
+from opforge.codegen.render import TABLES_HEADER, tables_header
 from opforge.codegen.spec.dtypes import DTYPES
 
 SCOPE = Scope(
@@ -360,7 +362,8 @@ def test_cpp_back_end_agrees_with_python(root, tmp_path):
     text = PROGRAM.replace("FUNCTIONS", functions).replace("CALLS", calls)
     source.write_text(text.replace("ENVIRONMENTS", ",\n".join(map(cpp_environment, environments))))
     command = [os.environ.get("CXX", "g++"), "-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror"]
-    command += ["-fsanitize=undefined", "-fno-sanitize-recover=all", f"-I{root / 'op_host'}"]
+    command += ["-fsanitize=undefined", "-fno-sanitize-recover=all", f"-I{root / 'op_host'}", f"-I{tmp_path}"]
+    (tmp_path / Path(TABLES_HEADER).name).write_text(tables_header())
     subprocess.run([*command, source, "-o", tmp_path / "expressions"], check=True)
     answers = subprocess.run([tmp_path / "expressions"], check=True, capture_output=True, text=True).stdout.split()
     expected = [python_answer(expression, e) for e in environments for expression in expressions]

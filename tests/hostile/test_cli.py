@@ -73,7 +73,7 @@ def refused(arguments, folder):
 def path_parameters():
     """Every path that a command takes, as (command, option or None for an argument)."""
     found = []
-    for info in app.registered_commands:
+    for info in [info for group in app.registered_groups for info in group.typer_instance.registered_commands]:
         signature = inspect.signature(info.callback)
         parameters = {parameter.name: parameter for parameter in COMMANDS[info.callback.__name__].params}
         for name, parameter in signature.parameters.items():
@@ -96,7 +96,7 @@ def with_path(command, option, path):
 
 def test_every_path_is_found():
     assert {command for command, _ in path_parameters()} == {
-        "new", "generate", "lint", "pack", "convert", "check", "atc", "profile", "run", "verify"
+        "new", "generate", "lint", "build", "pack", "convert", "check", "atc", "profile", "run", "verify", "doctor"
     }  # fmt: skip
     assert len(path_parameters()) > 20
 

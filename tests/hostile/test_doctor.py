@@ -131,7 +131,7 @@ def test_vendor_folder_of_three_thousand_levels(place):
         (fault,) = [fault for fault in place.faults() if fault.check == "vendor-too-large"]
         assert "got folders more than 64 levels deep" in str(fault)
         assert walk(place.vendor).excess
-        script = "import sys; from opforge.codegen.cli import main; main()"
+        script = "import sys; from opforge.cli.main import main; main()"
         command = [sys.executable, "-c", script, "doctor"]
         environment = os.environ | place.environment
         result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
@@ -243,7 +243,7 @@ def test_forty_thousand_files_are_compared(place):
     changed = next(iter(files))
     (place.vendor / changed).write_text("x")
     place.write("vendors/acme/manifest.json", json.dumps({"operators": [], "files": files}))
-    script = "import sys; from opforge.codegen.cli import main; main()"
+    script = "import sys; from opforge.cli.main import main; main()"
     result = subprocess.run(
         [sys.executable, "-c", script, "doctor", "--json"],
         env=os.environ | place.environment,
@@ -261,7 +261,7 @@ def test_ten_thousand_operators(place):
     described = {f"Op{number}": {"opFile": {"value": f"op{number}"}} for number in range(10_000)}
     place.write(f"vendors/acme/{TBE}/config/{SOC}/aic-{SOC}-ops-info.json", json.dumps(described))
     place.write(f"vendors/acme/{TBE}/acme_impl/dynamic/x.py", "")
-    script = "import sys; from opforge.codegen.cli import main; main()"
+    script = "import sys; from opforge.cli.main import main; main()"
     result = subprocess.run(
         [sys.executable, "-c", script, "doctor", "--soc", SOC],
         env=os.environ | place.environment,

@@ -20,7 +20,7 @@ import pytest
 from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
-from opforge.codegen.cli import app
+from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.codegen.project import Project
 from opforge.codegen.untrusted import FormError, parse_json
@@ -230,7 +230,7 @@ def test_names_cannot_control_the_terminal(package, tmp_path, name):
     assert all(line.isprintable() for line in answer.output.split("\n"))
     assert CALM not in answer.output.split("\n")
     as_json = CliRunner().invoke(app, ["verify", "--json", str(tmp_path / "x.run")])
-    assert json.loads(as_json.output)["problems"]
+    assert json.loads(as_json.stdout)["problems"]
 
 
 MANIFESTS = [
@@ -281,7 +281,7 @@ def test_lists_that_disagree_are_named(package, tmp_path, change, says):
 def test_forty_thousand_files(package, tmp_path):
     files = {f"docs/d{number % 100}/f{number}": b"x" for number in range(40_000)}
     path = with_payload(package, tmp_path / "x.run", archive_of(files))
-    command = [sys.executable, "-c", "import sys; from opforge.codegen.cli import main; main()", "verify", str(path)]
+    command = [sys.executable, "-c", "import sys; from opforge.cli.main import main; main()", "verify", str(path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (result.returncode, CALM in result.stdout) == (0, True), result.stdout[-500:] + result.stderr[-500:]
 
@@ -435,7 +435,7 @@ def test_memory_stays_bounded_for_a_large_member(package, tmp_path):
             stream.write(b"\0" * (1 << 20))
         stream.write(END)
     path = with_payload(package, tmp_path / "x.run", packed.getvalue())
-    script = "import sys; from opforge.codegen.cli import app; app(['verify', sys.argv[1]])"
+    script = "import sys; from opforge.cli.main import app; app(['verify', sys.argv[1]])"
     limit = 256 << 20
     result = subprocess.run(
         [sys.executable, "-c", script, str(path)],

@@ -777,14 +777,14 @@ def test_the_command_answers_for_each_program(tree, monkeypatch):
         monkeypatch.setenv(name, tree.environment[name])
     healthy = CliRunner().invoke(app, ["doctor", "--json", "--soc", "Ascend910B1"])
     assert healthy.exit_code == 0, healthy.output
-    answer = json.loads(healthy.output)
+    answer = json.loads(healthy.stdout)
     assert answer["faults"] == []
     assert set(answer["operators"][OP_TYPE].values()) == {str(tree.vendor)}
 
     source_release(tree)
     faulty = CliRunner().invoke(app, ["doctor", "--json"])
     assert faulty.exit_code == 1
-    answer = json.loads(faulty.output)
+    answer = json.loads(faulty.stdout)
     assert [found["check"] for found in answer["faults"]] == ["binaries-missing"]
     assert answer["operators"][OP_TYPE]["aclnn kernels"] == "CANN's own"
     assert answer["operators"][OP_TYPE]["FE and ATC"] == str(tree.vendor)
@@ -851,7 +851,7 @@ def test_the_driver_is_asked_for_the_soc(tree, monkeypatch, tmp_path):
     for name, value in (tree.environment | {"PATH": f"{tmp_path}:/usr/bin:/bin"}).items():
         monkeypatch.setenv(name, value)
     answer = CliRunner().invoke(app, ["doctor", "--json"])
-    found = json.loads(answer.output)
+    found = json.loads(answer.stdout)
     assert found["device"] == {"chip": "Ascend910_9391", "directory": "ascend910_93", "origin": "npu-smi"}
     assert [fault["check"] for fault in found["faults"]] == ["wrong-soc"]
     assert "SoC ascend910_93 (npu-smi says Ascend910_9391)" in CliRunner().invoke(app, ["doctor"]).output

@@ -283,7 +283,7 @@ def test_vendor_is_the_one_that_the_project_names(tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     for options, vendor in (([], "leaky_clip"), (["--vendor-name", "acme"], "acme")):
         answer = CliRunner().invoke(app, ["pack", "--json", "--no-build", *options])
-        assert json.loads(answer.output)["vendor"] == vendor, answer.output
+        assert json.loads(answer.stdout)["vendor"] == vendor, answer.output
     assert "--vendor-name" not in (folder / "build.sh").read_text()
     assert gather(Project(folder), None, None, None).version == "0.1.0"
     text = (folder / "pyproject.toml").read_text()

@@ -27,7 +27,7 @@ def test_a_package_is_as_its_manifest_says(package):
     assert (facts["release"], facts["cann"]) == ("source", ["8.1", "9.1"])
     answer = CliRunner().invoke(app, ["verify", str(package), "--json"])
     assert answer.exit_code == 0
-    assert json.loads(answer.output)["problems"] == []
+    assert json.loads(answer.stdout)["problems"] == []
 
 
 def repacked(package, out, change):

@@ -9,7 +9,7 @@ import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT
 
-SOURCES = sorted((BUILTIN_ROOT / "twin" / "src" / "kernel").glob("*.cpp"))
+SOURCES = sorted((BUILTIN_ROOT / "twin" / "src" / "kernel").rglob("*.cpp"))
 KINDS = sorted(
     {
         kind
