@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS, FIGURES = "docs/commands.md", "docs/figures.md"  # made here
-LEARN = ("docs/tutorial.md", "docs/messages.md")
+LEARN = ("docs/tutorial.md", "docs/messages.md", "docs/architecture.md")
 ROOMS = (
     "op_proto",
     "op_host",

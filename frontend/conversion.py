@@ -25,7 +25,7 @@ class Mapped(_Entry):
     Attributes:
         node: Its name.
         op: Its op type in the spec.
-        rule: Name of the rule: a key such as `npu::NPUGroupedBiasAddGrad`, or the name of a pattern.
+        rule: Name of the rule: a key such as `npu::NPUScaledAdd`, or the name of a pattern.
         outputs: Names of its outputs.
         attrs: Its attributes.
         inputs: Names of its inputs in the order of the spec; None for an absent optional one.

@@ -24,7 +24,7 @@ from opforge.package.pack import gather
 
 ROOT = Path(__file__).resolve().parent.parent
 # Rules and lowerings are written for operators.
-RULES = ("frontend/rules/", "frontend/training/")
+RULES = ("frontend/rules/", "frontend/training/", "frontend/run/reference_ops.py")  # it names functions of PyTorch
 BODY = """\
 onnx:
   aliases: ['acme::Pick']
