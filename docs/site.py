@@ -67,6 +67,8 @@ def pages() -> dict[str, str]:
     texts[COMMANDS] = _commands_page()
     texts[FIGURES] = figures.page([spec.op_type for spec in specs])
     texts["README.md"] += _contents(sorted(operators))
+    # Code hosts draw these diagrams; a site without a script shows their text.
+    texts = {path: text.replace("```mermaid", "```text") for path, text in texts.items()}
     return {path: _with_links(path, text, texts) for path, text in texts.items()}
 
 
