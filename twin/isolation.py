@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from io import BufferedRandom
+from contextlib import contextmanager, suppress
+from io import BufferedRandom, BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import numpy as np
+from pydantic import ConfigDict, TypeAdapter, with_config
+from typing_extensions import TypedDict
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.untrusted import FormError, parse_json
 
 from .acl import Array
 from .kernel_process import Job
@@ -23,6 +28,25 @@ from .results import Finding, findings_of
 
 _SUPERVISOR = Path(__file__).with_name("kernel_process.py")
 _ALIGNMENT = 512  # as device memory
+_GRACE_SECONDS = 20.0  # for the supervisor to start, and to end what the kernel left
+
+
+class _Found(TypedDict):
+    kind: str
+    block: int
+    pipe: str
+    where: str
+    message: str
+    warning: bool
+
+
+@with_config(ConfigDict(extra="allow"))
+class _Report(TypedDict):
+    findings: NotRequired[list[_Found]]
+    error: NotRequired[str]
+
+
+_REPORT = TypeAdapter(_Report)
 
 
 def launch_isolated(job: Job, arrays: Sequence[Array], timeout: float) -> list[Finding]:
@@ -103,9 +127,22 @@ def _supervised(job: Job, buffers: int) -> dict[str, Any]:
             assert supervisor.stdin is not None  # noqa: S101  # it is a pipe
             supervisor.stdin.write(json.dumps(text).encode() + b"\n")
             supervisor.stdin.flush()
-            answer = verdict.read()
+            answer = _read_until(verdict, supervisor, job["timeout"] + _GRACE_SECONDS)
     found: dict[str, Any] = json.loads(answer) if answer else {}
     return found
+
+
+def _read_until(stream: BufferedReader, supervisor: subprocess.Popen[bytes], seconds: float) -> bytes:
+    """All that the supervisor writes; nothing if it gives no answer in time, as one that a kernel has stopped."""
+    parts: list[bytes] = []
+    deadline = time.monotonic() + seconds
+    while select.select([stream], [], [], max(deadline - time.monotonic(), 0))[0]:
+        if not (part := os.read(stream.fileno(), 1 << 16)):
+            return b"".join(parts)
+        parts.append(part)
+    with suppress(ProcessLookupError):
+        os.killpg(supervisor.pid, signal.SIGKILL)
+    return b""
 
 
 def _judge(verdict: dict[str, Any], symbol: str, timeout: float) -> tuple[list[Finding], bool]:
@@ -138,10 +175,10 @@ def _judge(verdict: dict[str, Any], symbol: str, timeout: float) -> tuple[list[F
 def _report_of(text: str) -> dict[str, Any] | None:
     """The report of a launch that came to its end; a kernel that did not may have left other text."""
     try:
-        report = json.loads(text)
-    except ValueError:
+        report: dict[str, Any] = parse_json(text, _REPORT)
+    except FormError:
         return None
-    return report if isinstance(report, dict) and {"findings", "error"} & set(report) else None
+    return report if {"findings", "error"} & set(report) else None
 
 
 _ENDLESS = "expected a kernel without endless loops, locks and calls that wait; timeout= sets the limit"

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import is_file
 from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.field_types import TASK_TYPES
@@ -22,7 +23,7 @@ from .build import INCLUDE, build_runtime, soc_properties
 from .build_folder import locked
 from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, preprocessed
 from .isolation import launch_isolated
-from .kernel_includes import reachable
+from .kernel_includes import reachable, read_source
 from .kernel_lint import lint_files, roots_of
 from .kernel_objects import require_device_code
 from .kernel_process import Job, call_launch
@@ -138,9 +139,13 @@ def _compile_kernel(
 ) -> tuple[Library, str]:
     is_text = isinstance(source, str) and ("\n" in source or "{" in source)
     path = None if is_text else Path(source)
-    if path is not None and not path.is_file():
-        raise UserError(f"source: got {str(source)!r}, expected a kernel source file or the text of one")
-    text = path.read_text(encoding="utf-8") if path else str(source)
+    if path is not None and not is_file(path):
+        raise UserError(f"source: got {shown(str(source))}, expected a kernel source file or the text of one")
+    text = read_source(path) if path else str(source)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(f"source: got {error}, expected a text in UTF-8") from error
     home = Project(BUILTIN_ROOT).build_dir / "twin" / "launch"
     name = hashlib.sha256(f"{path.resolve() if path else ''}\0{text}\0{arch}".encode()).hexdigest()[:16]
     with locked(home) as scratch:
