@@ -268,26 +268,30 @@ FORGED = """
 #include "kernel_operator.h"
 #include <signal.h>
 #include <unistd.h>
-extern "C" __global__ __aicore__ void forged(GM_ADDR y) { BODY _exit(0); }
+extern "C" __global__ __aicore__ void forged(GM_ADDR y) {
+    const char form[] = "{\\"findings\\": 5}";
+    static char deep[9999];
+    for (char& c : deep) c = '[';
+    for (int f = 3; f < 64; ++f) (void)!CALL;
+    (void)form;
+    _exit(0);
+}
 """
 
 
 @pytest.mark.parametrize(
-    ("body", "kind"),
+    ("call", "kind"),
     [
-        (
-            'const char t[] = "{\\"findings\\": 5}"; for (int f = 3; f < 64; ++f) (void)!pwrite(f, t, sizeof t - 1, 0);',
-            "exit",
-        ),
-        ("char t[9999]; for (char& c : t) c = '['; for (int f = 3; f < 64; ++f) (void)!pwrite(f, t, 9999, 0);", "exit"),
-        ("for (int f = 3; f < 64; ++f) (void)!ftruncate(f, 3LL << 30);", "exit"),
-        ("kill(getppid(), SIGSTOP); for (;;) sleep(1);", "killed"),
+        ("pwrite(f, form, sizeof form - 1, 0)", "process_exit"),
+        ("pwrite(f, deep, sizeof deep, 0)", "process_exit"),
+        ("ftruncate(f, 3LL << 30)", "process_exit"),
+        ("(kill(getppid(), SIGSTOP) + sleep(1000))", "process_killed"),
     ],
     ids=["another form", "deep", "long", "stopped supervisor"],
 )
-def test_a_kernel_that_forges_its_report_or_stops_its_supervisor_is_found(body, kind):
-    findings, y = isolated(FORGED.replace("BODY", body), "forged", timeout=2)
-    assert [finding.kind for finding in findings] == [f"process_{kind}"]
+def test_a_kernel_that_forges_its_report_or_stops_its_supervisor_is_found(call, kind):
+    findings, y = isolated(FORGED.replace("CALL", call), "forged", timeout=2)
+    assert [finding.kind for finding in findings] == [kind]
     assert not y.any()
 
 
@@ -297,7 +301,5 @@ def test_a_kernel_that_forges_its_report_or_stops_its_supervisor_is_found(body, 
 def test_a_source_that_cannot_be_read_is_a_user_error(source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "latin.cpp").write_bytes(b"\xff{")
-    with pytest.raises(
-        UserError, match=r"File name too long|expected a text in UTF-8|expected a kernel source in UTF-8"
-    ):
+    with pytest.raises(UserError, match=r"File name too long|expected a (text|kernel source) in UTF-8"):
         launch(source, "k", 1, [np.zeros(4, np.float32)])
