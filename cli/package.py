@@ -21,7 +21,9 @@ def pack(
     context: typer.Context,
     product: Annotated[
         str | None,
-        typer.Option("--product", metavar="DIR,...", help="SoC directories; default: all products of the specs."),
+        typer.Option(
+            "--product", "--soc", metavar="DIR,...", help="SoC directories; default: all products of the specs."
+        ),
     ] = None,
     ops: Annotated[str | None, OPS] = None,
     vendor_name: Annotated[
