@@ -15,7 +15,6 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, write_files
 from opforge.codegen.new import new_project, project_texts
 from opforge.codegen.spec.loader import SpecError, load_specs
-from opforge.codegen.stamp import STAMP
 from opforge.codegen.writer import MANIFEST, Tree, write
 
 OPFORGE = str(Path(sys.executable).with_name("opforge"))
@@ -84,7 +83,7 @@ def test_generated_files_without_a_manifest_are_replaced(project):
     (project / "out" / MANIFEST).unlink()
     text = (project / "out" / "sources.cmake").read_text()
     for path in (project / "out").rglob("*.*"):
-        if path.name != STAMP and path.is_file():
+        if path.is_file():
             path.write_text(f"{path.read_text()}\n")
     opforge("generate", "--out", "out", cwd=project, code=0)
     assert (project / "out" / "sources.cmake").read_text() == text
@@ -170,7 +169,6 @@ PIPES = {
     "spec of the project": (["generate"], "op_proto/pipe.yaml", "cannot read the spec: got a pipe"),
     "out": (["generate", "--out", "pipe"], "pipe", "pipe"),
     "manifest": (["generate"], f"build/gen/{MANIFEST}", "got a pipe, expected a regular file"),
-    "stamp": (["generate"], f"build/gen/{STAMP}", "got a pipe, expected a regular file"),
     "target": (["generate"], "build/gen/sources.cmake", "got a pipe, expected a regular file"),
     "target of a check": (["generate", "--check"], "build/gen/sources.cmake", "got a pipe, expected a regular file"),
     "lint": (["lint", "pipe.h"], "pipe.h", "cannot read the kernel source: got a pipe"),
@@ -317,26 +315,6 @@ def test_functions_whose_files_have_one_name_are_refused(project):
 def test_a_hostile_configuration_is_one_message(project, text):
     (project / "pyproject.toml").write_text(text)
     assert opforge("pack", "--no-build", cwd=project).count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    "stamp",
-    [
-        {"sources": "", "operators": 1, "files": {"/dev/zero": ""}, "left_out": []},
-        {"sources": 1},
-        [],
-        {"sources": "", "operators": "\x1b", "files": {}, "left_out": []},
-    ],
-)
-def test_a_damaged_stamp_is_ignored(project, stamp):
-    opforge("generate", cwd=project, code=0)
-    path = project / "build" / "gen" / STAMP
-    good = json.loads(path.read_text())
-    if isinstance(stamp, dict) and "sources" in stamp:
-        stamp |= {"sources": good["sources"]} if stamp["sources"] == "" else {}
-    path.write_text(json.dumps(stamp))
-    opforge("generate", cwd=project, code=0)
-    assert json.loads(path.read_text()) == good
 
 
 def test_new_leaves_nothing_beside_a_folder_that_it_cannot_make(tmp_path):
