@@ -172,7 +172,7 @@ PIPES = {
     "target": (["generate"], "build/gen/sources.cmake", "got a pipe, expected a regular file"),
     "target of a check": (["generate", "--check"], "build/gen/sources.cmake", "got a pipe, expected a regular file"),
     "lint": (["lint", "pipe.h"], "pipe.h", "cannot read the kernel source: got a pipe"),
-    "kernel": (["lint"], "op_kernel/pipe.h", "cannot read the kernel source: got a pipe"),
+    "kernel": (["lint"], "op_kernel/pipe.h", "got a pipe, device or socket"),
     "new": (["new", "Bar", "pipe"], "pipe", "it exists already"),
     "pack": (["pack", "--no-build"], "pyproject.toml", "cannot read the configuration: got a pipe"),
 }
