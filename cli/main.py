@@ -75,10 +75,11 @@ def main() -> None:
 
 def _run() -> None:
     """Run the command, one that reads a model in a process of its own; deliver all that it printed."""
-    command, options = sys.argv[1:2], sys.argv[2:]
-    is_untrusted = command == ["profile"] and any(word.startswith("--inputs") for word in options)
-    is_untrusted |= command in [[entry.callback and entry.callback.__name__] for entry in model.app.registered_commands]
-    if is_untrusted and "--help" not in options:
+    command, *options = sys.argv[1:] or [""]
+    readers = {entry.callback.__name__ for entry in model.app.registered_commands if entry.callback}
+    if any(word.startswith("--inputs") for word in options):
+        readers.add("profile")
+    if command in readers and "--help" not in options:
         from opforge.frontend.io.limits import supervise
 
         supervise()
