@@ -79,7 +79,7 @@ def test_picture_fits_on_a_phone():
 
 
 def test_texts_make_the_wheel_as_the_tutorial_does():
-    tutorial = (ROOT / "docs" / "tutorial.md").read_text()
+    tutorial = (ROOT / "docs" / "tutorials" / "first-operator.md").read_text()
     for text in ("README.md", "CONTRIBUTING.md"):
         (command,) = re.findall(r"\.venv/bin/(pip wheel .*? \.)[` ]", (ROOT / text).read_text())
         assert f"$ {command}\n" in tutorial

@@ -15,7 +15,7 @@ from shown import fences, follow, shell
 from opforge.package.pack import pack
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = fences(ROOT / "docs" / "messages.md")
+STEPS = fences(ROOT / "docs" / "troubleshooting.md")
 QUOTES = [line for step in STEPS if step.language == "text" for line in step.text.splitlines()]
 
 
@@ -64,7 +64,7 @@ def test_commands_print_what_the_page_says(folder):
 
 
 def test_every_section_says_what_it_means_and_what_to_do():
-    _, *sections = re.split(r"^### ", (ROOT / "docs" / "messages.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    _, *sections = re.split(r"^### ", (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert len(sections) > 20
     lacking = [text.splitlines()[0] for text in sections if "**It means**" not in text or "**Do**" not in text]
     assert lacking == []
