@@ -54,8 +54,12 @@ def generate(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; print a diff and exit 1 if a file is out of date.")
     ] = False,
-    list_outputs: Annotated[bool, typer.Option("--list-outputs", help="Print the paths of all generated files.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; print the files that would change.")] = False,
+    list_outputs: Annotated[
+        bool, typer.Option("--list-outputs", help="Print the paths of all generated files.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing; print the files that would change.")
+    ] = False,
     op_suffix: Annotated[str, OP_SUFFIX] = "",
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
@@ -120,7 +124,9 @@ def schema() -> None:
 
 @app.command()
 def lint(
-    files: Annotated[list[Path] | None, file_argument("FILE", "Kernel sources; default: all files of op_kernel/.")] = None,
+    files: Annotated[
+        list[Path] | None, file_argument("FILE", "Kernel sources; default: all files of op_kernel/.")
+    ] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """Find kernel code that the device compiler rejects."""

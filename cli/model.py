@@ -19,7 +19,9 @@ def convert(
     model: Annotated[Path, file_argument("IN", "ONNX model of opset 8 to 23.")],
     out: Annotated[
         Path,
-        path_option("-o", "--output", metavar="OUT", text="Output file: ONNX, or GE's format if the name ends in .air."),
+        path_option(
+            "-o", "--output", metavar="OUT", text="Output file: ONNX, or GE's format if the name ends in .air."
+        ),
     ],
     patterns: Annotated[bool, PATTERNS] = False,
     lower_training: Annotated[bool, LOWER_TRAINING] = False,
@@ -34,9 +36,7 @@ def convert(
     domain: Annotated[str, DOMAIN] = "opforge",
     verify_numbers: Annotated[
         bool,
-        typer.Option(
-            "--verify", help="Run both models on the same inputs; exit 1 and write no model if they differ."
-        ),
+        typer.Option("--verify", help="Run both models on the same inputs; exit 1 and write no model if they differ."),
     ] = False,
     report: Annotated[Path | None, path_option(metavar="R.html", text="Write the report as an HTML page.")] = None,
     json_out: Annotated[Path | None, JSON] = None,
@@ -93,14 +93,18 @@ def atc(
         path_option("-o", "--output", metavar="NAME", text="Output file without .om; default: the name of the model."),
     ] = None,
     soc: Annotated[str, typer.Option(metavar="CHIP", help="Value of --soc_version of atc.")] = DEFAULT_SOC,
-    input_shape: Annotated[str, typer.Option(metavar="x:2,3;y:4", help="Shapes of inputs; default: those of the model.")] = "",
+    input_shape: Annotated[
+        str, typer.Option(metavar="x:2,3;y:4", help="Shapes of inputs; default: those of the model.")
+    ] = "",
     patterns: Annotated[bool, PATTERNS] = False,
     lower_training: Annotated[bool, LOWER_TRAINING] = False,
     opset: Annotated[
         int | None, typer.Option(metavar="N", help="Version of ai.onnx, 8 to 18; default: that of convert.")
     ] = None,
     domain: Annotated[str, DOMAIN] = "opforge",
-    more: Annotated[list[str] | None, typer.Option("--atc", metavar="OPTION", help="Option to pass to atc; may be repeated.")] = None,
+    more: Annotated[
+        list[str] | None, typer.Option("--atc", metavar="OPTION", help="Option to pass to atc; may be repeated.")
+    ] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """Convert a model, check it, and compile it with atc.

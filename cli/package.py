@@ -22,7 +22,10 @@ def pack(
     product: Annotated[
         str | None,
         typer.Option(
-            "--product", "--soc", metavar="DIR,...", help="SoC directories; default: those of all products in the specs."
+            "--product",
+            "--soc",
+            metavar="DIR,...",
+            help="SoC directories; default: those of all products in the specs.",
         ),
     ] = None,
     ops: Annotated[str | None, OPS] = None,
@@ -81,7 +84,9 @@ def verify(
 
 @app.command()
 def doctor(
-    soc: Annotated[str | None, typer.Option(metavar="CHIP", help="Chip of the target machine; default: the chip of this machine.")] = None,
+    soc: Annotated[
+        str | None, typer.Option(metavar="CHIP", help="Chip of the target machine; default: the chip of this machine.")
+    ] = None,
     product: Annotated[str | None, typer.Option(metavar="DIR", help="SoC directory, instead of --soc.")] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:

@@ -56,13 +56,16 @@ def flags() -> None:
 def profile(
     op_type: Annotated[str, typer.Argument(metavar="OP", help="Operator type.")],
     shape: Annotated[list[str] | None, typer.Option(metavar="name=4x8,...", help="Shapes of the inputs.")] = None,
-    attr: Annotated[list[str] | None, typer.Option(metavar="k=v", help="Value of an attribute; may be repeated.")] = None,
+    attr: Annotated[
+        list[str] | None, typer.Option(metavar="k=v", help="Value of an attribute; may be repeated.")
+    ] = None,
     dtype: Annotated[
         str | None, typer.Option(metavar="DTYPE", help="Dtype of the inputs that support it: fp16, bf16, fp32, ...")
     ] = None,
     soc: Annotated[str, SOC] = DEFAULT_SOC,
     inputs: Annotated[
-        Path | None, path_option(metavar="IN.npz", text="Arrays by input name, instead of --shape and generated values.")
+        Path | None,
+        path_option(metavar="IN.npz", text="Arrays by input name, instead of --shape and generated values."),
     ] = None,
     trace: Annotated[Path | None, path_option(metavar="T.json", text="Write a trace for Chrome or Perfetto.")] = None,
     html: Annotated[Path | None, path_option(metavar="P.html", text="Write an HTML page with charts.")] = None,
