@@ -156,6 +156,7 @@ def build(out: Path) -> int:
     shutil.rmtree(source, ignore_errors=True)
     for path, text in pages().items():
         replace_file(source / path, text)
+    shutil.copytree(ROOT / "docs" / "static", source / "docs" / "static")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-c", str(ROOT / "docs")]
     code = subprocess.run([*command, str(source), str(out)], check=False).returncode
     if code == 0:
