@@ -64,7 +64,9 @@ def test_commands_print_what_the_page_says(folder):
 
 
 def test_every_section_says_what_it_means_and_what_to_do():
-    _, *sections = re.split(r"^### ", (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    _, *sections = re.split(
+        r"^### ", (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
     assert len(sections) > 20
     lacking = [text.splitlines()[0] for text in sections if "**It means**" not in text or "**Do**" not in text]
     assert lacking == []

@@ -105,7 +105,9 @@ def test_search_knows_the_words_of_the_pages(site):
 
 
 @pytest.mark.all
-@pytest.mark.parametrize(("words", "title"), [("deadlock", "Checks of the CPU twin"), ("561003", "Exit codes and environment variables")])
+@pytest.mark.parametrize(
+    ("words", "title"), [("deadlock", "Checks of the CPU twin"), ("561003", "Exit codes and environment variables")]
+)
 def test_search_in_a_browser_lists_the_pages(site, tmp_path, words, title):
     chromium = shutil.which("chromium")
     if chromium is None:
@@ -140,6 +142,7 @@ def test_page_fits_a_narrow_screen_and_wide_blocks_scroll(site, tmp_path):
     assert not found["overflow"]
     assert found["wide"] > 0
     assert found["bars"] == found["wide"]
+
 
 @pytest.mark.parametrize("status", ["161002", "561003"])
 def test_search_finds_the_pages_of_a_status(site, status):
