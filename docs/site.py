@@ -1,7 +1,7 @@
 """Build the documentation site: `bash build.sh --docs` writes static pages with search to build/site/.
 
-The pages keep their paths in the repository, so that relative links work on code hosts and on the site. A link to a file
-that does not exist is an error. A link to a source file becomes plain text.
+The pages keep their paths in the repository, so that relative links work on code hosts and on the site. A link to a
+missing file is an error. A link to a source file becomes plain text.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def _arrow_table(diagram: re.Match[str]) -> str:
     targets: dict[str, list[str]] = {}
     for source, target in re.findall(r"^\s+(\S+) --> (\S+)$", diagram[1], re.MULTILINE):
         targets.setdefault(source, []).append(target)
-    rows = "".join(f"| `{source}` | {', '.join(f'`{name}`' for name in names)} |\n" for source, names in targets.items())
+    rows = "".join(
+        f"| `{source}` | {', '.join(f'`{name}`' for name in names)} |\n" for source, names in targets.items()
+    )
     return f"| module | imports |\n|---|---|\n{rows}"
 
 
@@ -156,6 +158,7 @@ def build(out: Path) -> int:
     shutil.rmtree(source, ignore_errors=True)
     for path, text in pages().items():
         replace_file(source / path, text)
+    shutil.copytree(ROOT / "docs" / "static", source / "docs" / "static")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-c", str(ROOT / "docs")]
     code = subprocess.run([*command, str(source), str(out)], check=False).returncode
     if code == 0:
