@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from opforge.codegen.expr.cpp import CppNames, cpp_expression
 from opforge.codegen.expr.program import LIMIT, Binding, Case, Constraint, Dim
-from opforge.codegen.expr.syntax import is_about_dtype, reads_attributes_only
+from opforge.codegen.expr.tree import is_about_dtype, reads_attributes_only
 from opforge.codegen.spec.names import lower_camel, upper_camel
 from opforge.codegen.spec.products import PRODUCTS
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opforge.codegen.expr.cpp import CppNames, cpp_expression, int64_literal
-from opforge.codegen.expr.syntax import Expr
+from opforge.codegen.expr.tree import Expr
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import lower_camel, snake_case, upper_camel
