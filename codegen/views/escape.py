@@ -7,6 +7,7 @@ identifiers; `printable` refuses everything else, so a forgotten filter is an er
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|")
@@ -17,6 +18,10 @@ class Code(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """Itself; Jinja escapes what has no such method."""
+        return self
+
 
 class UnescapedTextError(TypeError):
     """A template prints text of a spec without a filter for the target language."""
@@ -24,13 +29,21 @@ class UnescapedTextError(TypeError):
 
 def printable(value: Any) -> Any:
     """What a template prints for a value; the hook behind every `${..}`."""
-    if isinstance(value, (Code, int)) or (isinstance(value, str) and _IDENTIFIER.fullmatch(value)):
+    from markupsafe import Markup
+
+    # Markup is what a macro printed.
+    if isinstance(value, Code | Markup | int) or (isinstance(value, str) and _IDENTIFIER.fullmatch(value)):
         return value
     from jinja2 import Undefined
 
     if isinstance(value, Undefined):
         return value
     raise UnescapedTextError(f"a template prints {value!r} without an escaping filter")
+
+
+def commas(items: Iterable[Any]) -> Code:
+    """Printable items, separated by commas."""
+    return Code(", ".join(str(printable(item)) for item in items))
 
 
 def cpp_string(text: str) -> Code:

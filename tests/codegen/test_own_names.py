@@ -27,7 +27,7 @@ def test_no_parameter_may_be_called_what_the_function_uses(root, template):
 
 def test_no_attribute_may_be_called_like_a_local_beside_it(root):
     names = set()
-    for template in ("infershape.cpp.j2", "l0.cpp.j2", "onnx_plugin.cpp.j2"):
+    for template in ("_macros.j2", "infershape.cpp.j2", "l0.cpp.j2", "onnx_plugin.cpp.j2"):
         text = (root / "codegen" / "templates" / template).read_text(encoding="utf-8")
         # What the condition of an 'if' declares is used in its block only, where no attribute is.
         code = re.sub(r"if \(const (Verdict|Logic) [^\n]*", "", text)
