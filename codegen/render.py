@@ -19,9 +19,18 @@ from .views import escape
 TABLES_HEADER = "op_host/opforge_tables.h"
 
 
+class _CodeEnvironment(Environment):
+    """Marks the text of macros and blocks, of which every part was printed, as code."""
+
+    @staticmethod
+    def concat(parts: Iterable[str]) -> escape.Code:
+        """The text of a macro or block."""
+        return escape.Code("".join(parts))
+
+
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    environment = Environment(
+    environment = _CodeEnvironment(
         loader=PackageLoader("opforge.codegen", "templates"),
         undefined=StrictUndefined,
         finalize=escape.printable,
@@ -30,7 +39,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=True,  # marks the text of macros; `finalize` refuses every other text that no filter has escaped
+        autoescape=False,  # no HTML is made; `finalize` refuses every text that no filter has escaped
     )
     of_jinja = {name: environment.filters[name] for name in ("abs", "indent", "length", "map")}
     own = (escape.commas, escape.comment, escape.cpp_string, escape.markdown, escape.markdown_code, page_width)

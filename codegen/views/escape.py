@@ -18,10 +18,6 @@ class Code(str):
 
     __slots__ = ()
 
-    def __html__(self) -> str:
-        """Itself; Jinja escapes what has no such method."""
-        return self
-
 
 class UnescapedTextError(TypeError):
     """A template prints text of a spec without a filter for the target language."""
@@ -29,10 +25,7 @@ class UnescapedTextError(TypeError):
 
 def printable(value: Any) -> Any:
     """What a template prints for a value; the hook behind every `${..}`."""
-    from markupsafe import Markup
-
-    # Markup is what a macro printed.
-    if isinstance(value, Code | Markup | int) or (isinstance(value, str) and _IDENTIFIER.fullmatch(value)):
+    if isinstance(value, (Code, int)) or (isinstance(value, str) and _IDENTIFIER.fullmatch(value)):
         return value
     from jinja2 import Undefined
 
