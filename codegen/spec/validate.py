@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opforge.codegen.expr.compile import compile_spec
 from opforge.codegen.expr.formula import FormulaError, formula_names, latex_lines
 
 from .dtypes import DTYPES
@@ -38,7 +37,7 @@ def problems_of(spec: OpSpec) -> Problems:
     _check_tiling(spec, problems)
     check_names_elsewhere(spec, problems)
     check_values(spec, problems)
-    program, of_expressions = compile_spec(spec)
+    program, of_expressions = spec.compilation
     if not of_expressions:
         check_tests(spec, program, problems)
     return problems + of_expressions

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from opforge.codegen.expr.evaluate import EvaluationError
 from opforge.codegen.expr.program import Program
-from opforge.codegen.expr.syntax import INT_MAX, INT_MIN
+from opforge.codegen.expr.tree import INT_MAX, INT_MIN
 
 from .model import OpSpec
 from .names import suggest

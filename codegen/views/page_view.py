@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from opforge.codegen.expr.expr_text import documented_dtype, readable
 from opforge.codegen.expr.formula import formula_names, latex_lines
 from opforge.codegen.expr.program import LIMIT, Case, Constraint
-from opforge.codegen.expr.syntax import (
+from opforge.codegen.expr.tree import (
     CORES,
     Attribute,
     Comparison,

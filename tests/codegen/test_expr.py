@@ -11,19 +11,8 @@ from hypothesis import strategies as st
 
 from opforge.codegen.expr.cpp import CppNames, cpp_expression
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
-from opforge.codegen.expr.syntax import (
-    INT_MAX,
-    INT_MIN,
-    ExprError,
-    IntLiteral,
-    Kind,
-    Scope,
-    certainly_present,
-    parse,
-    parse_condition,
-    parse_integer,
-    symbols_of,
-)
+from opforge.codegen.expr.syntax import ExprError, Scope, parse, parse_kind
+from opforge.codegen.expr.tree import INT_MAX, INT_MIN, IntLiteral, Kind, certainly_present, symbols_of
 from opforge.codegen.render import TABLES_HEADER, tables_header
 from opforge.codegen.spec.dtypes import DTYPES
 
@@ -187,10 +176,10 @@ def test_refusals_say_why(text, reason):
 
 def test_kinds_are_checked_at_the_top():
     with pytest.raises(ExprError, match="expected a condition"):
-        parse_condition("A + 1", SCOPE)
+        parse_kind("A + 1", SCOPE, (Kind.BOOL,))
     with pytest.raises(ExprError, match="expected an integer"):
-        parse_integer("A > 1", SCOPE)
-    assert parse_integer("-5", SCOPE) == IntLiteral(-5)
+        parse_kind("A > 1", SCOPE, (Kind.INT,))
+    assert parse_kind("-5", SCOPE, (Kind.INT,)) == IntLiteral(-5)
 
 
 def test_analysis():
