@@ -24,7 +24,6 @@ MOST_LINES, MOST_FUNCTION_LINES, MOST_MODULES = 400, 80, 15
 LARGE = {
     "opforge.codegen.expr.syntax",
     "opforge.frontend.ir.graph",
-    "opforge.package.doctor.faults",
     "opforge.twin.kernel_launch.launch",
     "opforge.twin.kernel_lint",
     "frontend/rules",
