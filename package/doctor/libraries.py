@@ -1,4 +1,8 @@
-"""Whether a program could open a library: tried in a process of its own, since opening runs the library's code."""
+"""Open the libraries of a vendor folder as a program does, each in a process of its own, since that runs their code.
+
+pyelftools cannot replace this: it finds no library whose initialization ends the program, it would need the loader's
+search for other libraries a second time, and it reads 11,000 symbols in 0.84 s (the loader opens that file in 0.2 s).
+"""
 
 from __future__ import annotations
 
