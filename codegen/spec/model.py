@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
@@ -71,3 +72,18 @@ class OpSpec(SpecData):
         """The input called `leader` and the tensors whose dtypes decide with it what a kernel computes in."""
         following = (t for t in self.tensors if t.dtype == leader and t.mix == "promote")
         return (self.tensor(leader), *following)
+
+
+class MissingSectionError(Exception):
+    """A section of a partial spec was read that is not there."""
+
+
+class PartialSpec(OpSpec):
+    """The sections of a spec that have the right form, for checks that read no others."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in OpSpec.model_fields:
+                raise MissingSectionError(name)
+            return super().__getattr__(name)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from opforge.codegen.expr.formula import FormulaError, formula_names, latex_lines
 
 from .dtypes import DTYPES
 from .field_types import LIST_TYPE, RULE_STATUSES, SCALAR_BYTES, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES
-from .model import OpSpec
+from .model import MissingSectionError, OpSpec
 from .names import lower_camel, own_word_refusal, snake_case, suggest
 from .parts import AttrSpec, TensorSpec
 from .shared_plans import STRATEGIES
@@ -24,23 +25,15 @@ _ATTR_TYPES = {
 
 
 def problems_of(spec: OpSpec) -> Problems:
-    """Everything that is wrong with a spec of the right form, as (path, message)."""
+    """Everything that is wrong with a spec of the right form, as (path, message).
+
+    Of a `PartialSpec`, a check ends where it reads a section that is not there.
+    """
     problems: Problems = []
-    _check_names(spec, problems)
-    _check_formula(spec, problems)
-    _check_dtypes(spec, problems)
-    _check_casts(spec, problems)
-    _check_host_values(spec, problems)
-    _check_attrs(spec, problems)
-    _check_constraints(spec, problems)
-    _check_functions(spec, problems)
-    _check_tiling(spec, problems)
-    check_names_elsewhere(spec, problems)
-    check_values(spec, problems)
-    program, of_expressions = spec.compilation
-    if not of_expressions:
-        check_tests(spec, program, problems)
-    return problems + of_expressions
+    for check in _CHECKS:
+        with suppress(MissingSectionError):
+            check(spec, problems)
+    return problems
 
 
 def _check_names(spec: OpSpec, problems: Problems) -> None:
@@ -284,3 +277,26 @@ def tiling_bytes(spec: OpSpec) -> int:
     _, offset, size = layout[-1]
     unit = max(SCALAR_BYTES[field.type] for field in spec.tiling.fields)
     return (offset + size + unit - 1) // unit * unit
+
+
+def _check_expressions(spec: OpSpec, problems: Problems) -> None:
+    program, of_expressions = spec.compilation
+    if not of_expressions:
+        check_tests(spec, program, problems)
+    problems += of_expressions
+
+
+_CHECKS: tuple[Callable[[OpSpec, Problems], None], ...] = (
+    _check_names,
+    _check_formula,
+    _check_dtypes,
+    _check_casts,
+    _check_host_values,
+    _check_attrs,
+    _check_constraints,
+    _check_functions,
+    _check_tiling,
+    check_names_elsewhere,
+    check_values,
+    _check_expressions,
+)
