@@ -1,6 +1,7 @@
-"""A folder with the shape of a CANN toolkit. Its programs record how they are called and write files of the right form.
+"""A mock toolkit: a folder with the files of a CANN toolkit, of each generation.
 
-Its libraries are empty but for the registry's symbols: what compiles here was not compiled with CANN.
+Its programs record how they are called and write files of the right form. Its libraries are empty, except for the
+registry's symbols: what compiles here was not compiled with CANN.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 SHARED = ("exe_graph", "register", "tiling_api", "platform", "opapi", "nnopbase", "ascendcl", "graph")
 OPC = r"""#!/usr/bin/env python3
@@ -117,18 +119,43 @@ done
 """
 
 
-class FakeToolkit:
-    """See the module; `generation` is 8.x or 2026."""
+class Generation(NamedTuple):
+    """What differs between the generations of toolkits: `compiler/version.info`, the version, whether it has ASC."""
 
-    def __init__(self, root: Path, generation: str = "8.x", version: str = "8.1.RC1") -> None:
-        self.root, self.generation = root, generation
-        self.write("compiler/version.info", f"Version=7.7.0.1.238\nversion_dir={version}\n")
+    version_info: str
+    version: str
+    has_asc: bool
+
+
+GENERATIONS = {
+    "8.1": Generation(
+        'Version=7.7.0.1.238\nversion_dir=8.1.RC1\nrequired_opp_abi_version=">=6.3, <=7.7"\n', "8.1.RC1", False
+    ),
+    "8.5": Generation("Version=8.5.0.2.220\nversion_dir=8.5.0\n", "8.5.0", False),
+    "9.1": Generation("Version=9.1.0\nversion_dir=cann\n", "9.1.0", True),
+    "9.2": Generation("Version=9.2.0-beta.2\nversion_dir=cann\n", "9.2.0-beta.2", True),
+    "unknown": Generation('timestamp=20290101\n Version = "12.0.1"\nversion_dir=cann\n', "12.0.1", True),
+}
+
+
+class MockToolkit:
+    """See the module.
+
+    Attributes:
+        root: Its folder.
+        generation: Its row of GENERATIONS.
+    """
+
+    def __init__(self, root: Path, generation: str = "8.1", version_dir: str = "") -> None:
+        self.root, self.generation = root, GENERATIONS[generation]
+        self.write("compiler/version.info", self.generation.version_info)
+        if version_dir:
+            self.write("compiler/version.info", f"version_dir={version_dir}\n")
         self.write("opp/scene.info", "os=linux\narch=x86_64\n")
         self.write("opp/built-in/x", "")
         self.write("bin/opc", OPC, executable=True)
         (root / "include").mkdir()
-        if generation == "2026":
-            self.write("compiler/version.info", "Version=9.1.0\n")
+        if self.generation.has_asc:
             self.write("lib64/cmake/asc-config.cmake", ASC_CONFIG)
             self.write("tools/opbuild/op_build", OP_BUILD, executable=True)
             self.write("tools/kernels", KERNELS, executable=True)
@@ -148,7 +175,7 @@ class FakeToolkit:
         subprocess.run(["gcc", "-c", "-fPIC", "registry.c", "-o", "registry.o"], cwd=lib, check=True)
         subprocess.run(["ar", "rc", "librt2_registry.a", "registry.o"], cwd=lib, check=True)
         (lib / "empty.c").write_text("")
-        names = (*SHARED, "opapi_math") if self.generation == "2026" else SHARED
+        names = (*SHARED, "opapi_math") if self.generation.has_asc else SHARED
         subprocess.run(["gcc", "-shared", "-fPIC", "empty.c", "-o", f"lib{names[0]}.so"], cwd=lib, check=True)
         for name in names[1:]:
             (lib / f"lib{name}.so").hardlink_to(lib / f"lib{names[0]}.so")
