@@ -16,6 +16,8 @@ from typing import NamedTuple
 CANN_8, CANN_2026 = "8.x", "2026"
 _VERSION = "compiler/version.info"
 _MOST_BYTES = 1 << 20
+# Debug, information, warning, error.
+_LOG_LEVELS = ("0", "1", "2", "3")
 # The keys that can name the version, in order. Toolkits since 9.0 have version_dir=cann. install/vendor_tree.sh has the
 # same rule.
 _VERSION_KEYS = ("version_dir", "Version")
@@ -132,11 +134,23 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def tool_environment(toolkit: Toolkit, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Variables for the toolkit's programs: those that its set_env.sh sets, in front of what is there."""
+    """Variables for the toolkit's programs: those that its set_env.sh sets, in front of what is there, and its log.
+
+    Without the variables of the log, the messages of the compilers go to files in the home folder. A level for more
+    messages, if the user has set one, stays.
+    """
     root = toolkit.root
+    level = environment.get("ASCEND_GLOBAL_LOG_LEVEL", "")
     folders = {
         "PATH": ("bin", "compiler/ccec_compiler/bin", "tools/ccec_compiler/bin"),
-        "LD_LIBRARY_PATH": ("lib64", "lib64/plugin/opskernel", "lib64/plugin/nnengine"),
+        "LD_LIBRARY_PATH": (
+            "tools/aml/lib64",
+            "tools/aml/lib64/plugin",
+            "lib64",
+            "lib64/plugin/opskernel",
+            "lib64/plugin/nnengine",
+            f"opp/built-in/op_impl/ai_core/tbe/op_tiling/lib/linux/{toolkit.machine}",
+        ),
         "PYTHONPATH": ("python/site-packages", "opp/built-in/op_impl/ai_core/tbe"),
     }
     found = {key: value for key, value in environment.items() if key != "DESTDIR"}  # an installation goes where it says
@@ -151,6 +165,8 @@ def tool_environment(toolkit: Toolkit, environment: Mapping[str, str]) -> Mappin
             "ASCEND_OPP_PATH": f"{root}/opp",
             "ASCEND_AICPU_PATH": root,
             "TOOLCHAIN_HOME": f"{root}/toolkit",
+            "ASCEND_SLOG_PRINT_TO_STDOUT": "1",
+            "ASCEND_GLOBAL_LOG_LEVEL": level if level in _LOG_LEVELS else _LOG_LEVELS[-1],
         }
     )
     return found

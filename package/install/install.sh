@@ -462,6 +462,12 @@ if [ "$will_build" = 1 ]; then
     problem="$(cp -R -- "$build/tree/." "$build/built.json" "$stage/" 2>&1)" ||
         refuse "copying to $vendors failed; nothing was installed: $(printf '%s\n' "$problem" | head -n 1)"
 fi
+# One file with two names: a process that opens both, GE and CANN's Python code in it, opens one library. Where the system
+# has no such files it stays a copy.
+tiling="$stage/op_impl/ai_core/tbe/op_tiling"
+for library in "$tiling"/lib/linux/*/libcust_opmaster_rt2.0.so; do
+    ! cmp -s "$library" "$tiling/liboptiling.so" || ln -f -- "$library" "$tiling/liboptiling.so" 2>/dev/null || :
+done
 if [ "$machine_wide" = 0 ]; then
     # Any shell can source it; every entry comes once, and none is empty.
     mkdir -- "$stage/bin"

@@ -57,6 +57,8 @@ def test_a_toolkit_builds_the_package_before_it_is_installed(small_package, run,
     assert "CANN: 8.1 to 9.1\n" in run(small_package, "--list").stdout
     vendor = vendors / "opforge"
     assert {"op_api/lib/libcust_opapi.so", "build.log", "built.json"} <= content(vendor)
+    tiling = vendor / "op_impl/ai_core/tbe/op_tiling"
+    assert (tiling / "liboptiling.so").samefile(tiling / "lib/linux/x86_64/libcust_opmaster_rt2.0.so")
     assert "compiler_version=7.7.0.1.238" in (vendor / "version.info").read_text()
     assert names(vendors) == {"opforge", ".opforge.previous"}
     assert run(small_package, "--verify", place).returncode == 0
@@ -120,9 +122,11 @@ def test_failed_build_leaves_the_old_state_and_names_the_log(small_package, run,
     run(small_package, place)
     before = content(vendors / "opforge")
     toolkit.write("opc-fails", "bfloat16")
+    toolkit.write("opc-exits", "5")
     failed = run(small_package, f"--cann={toolkit.root}", place)
     assert failed.returncode == 1
-    assert "failed: exit code 1" in failed.stderr
+    assert "dtype column (grad_y bfloat16, group_idx int32, grad_bias bfloat16)" in failed.stderr
+    assert "failed: exit code 5; " in failed.stderr
     assert "error: made to fail" in failed.stderr
     assert f"nothing was installed; what is done stays in {vendors}/.opforge.build" in failed.stderr
     (log,) = (path for path in (vendors / ".opforge.build/logs").iterdir() if "made to fail" in path.read_text())
