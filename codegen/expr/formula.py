@@ -13,6 +13,7 @@ import ast
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from string import ascii_letters
 
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import suggest
@@ -53,6 +54,11 @@ def formula_names(spec: OpSpec) -> Names:
     symbols = {dim.removeprefix("*") for dim in dims if dim.removeprefix("*").isalnum()}
     parameters = {tensor.name for tensor in spec.inputs} | {attr.name for attr in spec.attrs}
     return Names({output.name for output in spec.outputs}, parameters | symbols)
+
+
+def forward_names(spec: OpSpec) -> Names:
+    """What the forward formula of a spec may name; its results are single letters."""
+    return Names(frozenset(ascii_letters), formula_names(spec).all)
 
 
 def latex_lines(text: str, names: Names) -> tuple[Code, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from opforge.codegen.expr.formula import FormulaError, formula_names, latex_lines
+from opforge.codegen.expr.formula import FormulaError, formula_names, forward_names, latex_lines
 
 from .dtypes import DTYPES
 from .field_types import LIST_TYPE, RULE_STATUSES, SCALAR_BYTES, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES
@@ -59,10 +59,15 @@ def _check_names(spec: OpSpec, problems: Problems) -> None:
 
 
 def _check_formula(spec: OpSpec, problems: Problems) -> None:
-    try:
-        latex_lines(spec.formula, formula_names(spec))
-    except FormulaError as error:
-        problems.append((("formula",), str(error)))
+    formulas = [
+        ("formula", spec.formula, formula_names(spec)),
+        ("forward_formula", spec.forward_formula, forward_names(spec)),
+    ]
+    for key, text, names in formulas:
+        try:
+            latex_lines(text or "", names)
+        except FormulaError as error:
+            problems.append(((key,), str(error)))
 
 
 def _check_dtypes(spec: OpSpec, problems: Problems) -> None:
