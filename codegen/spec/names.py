@@ -43,23 +43,23 @@ _ACLNN = _words(
 )
 # Types of CANN (twin/cann_api.json) and of the shared headers in the namespaces that operators are declared in or use.
 _TYPES = _words(
-    "Argument AscendString BinaryRepeatParams BrcbRepeatParams CMPMODE CO2Layout CacheLine CacheMode CastPair "
-    "CommentSection CompileTimeTensorDesc ContinuousVector ContinuousVectorVector CopyRepeatParams CubeCore "
+    "Argument AscendString BinaryRepeatParams BrcbRepeatParams CMPMODE CO2Layout CacheLine CacheMode CallEnvironment "
+    "CastPair CommentSection CompileTimeTensorDesc ContinuousVector ContinuousVectorVector CopyRepeatParams CubeCore "
     "DataCopyCO12DstParams DataCopyExtParams DataCopyPadExtParams DataCopyParams DataType DcciDst DependScope "
     "Dimension Dimensions Dtype ElementwiseWork ExtendedKernelContext Extent FixpipeConfig FixpipeParamsV220 "
-    "FmatrixMode FollowType Format FormatCheckOption FrameworkType GapReader GapWriter GatherMaskMode "
-    "GatherMaskParams GatherRepeatParams GlobalTensor Grid Groups HF32Mode HF32TransMode HardEvent HeadShares "
-    "IndexSort InferDataTypeContext InferShapeContext InferShapeRangeContext InitConstValueParams Int "
-    "IsResetLoad3dConfig L1Matrix LoadData2DParams LoadData2dTransposeParams LoadData3DParamsV2 LoadDataRepeatParam "
-    "LocalTensor Logic MaskMode MatmulImpl MatmulType MmadParams MrgSort4Info MrgSortSrcList Nd2NzParams "
-    "NoCompileInfo NoTilingParse OpAICoreConfig OpAICoreDef OpAttrDef OpDef OpImplMode OpImplRegisterV2 OpMC2Def "
-    "OpParamDef OpRegistrationData Operand Operands Operator OperatorFactory Option PairReader PairWriter "
-    "ParseOpToGraphFunc ParseParamByOpFunc ParseParamFunc Plan Platform PlatformInfo PrecedesTest Probes Product Real "
-    "ReduceOrder Refusal RoundMode RowBurst RowReductionWork RowSum Rule RuntimeAttrs SELMODE SegmentedRowsWork "
-    "Sequences Shape ShapeVector SocVersion SortCode SortedList Span Spread Star Status StorageFormat StorageShape "
-    "Strides Surroundings TBuf TPipe TPosition TQue TQueBind TbcStep TbcSteps TbcTile Tensor TensorData TensorDesc "
-    "TensorPlacement TensorType Text TilingContext TilingData TilingDef TypedContinuousVector UnaryRepeatParams "
-    "ValueState Values Verdict Violation WantedTest WordPair"
+    "FmatrixMode FollowType Format FormatCheckOption FrameworkType GapReader GapWriter GatherMaskMode GatherMaskParams "
+    "GatherRepeatParams GlobalTensor Grid Groups HF32Mode HF32TransMode HardEvent HeadShares IndexSort "
+    "InferDataTypeContext InferShapeContext InferShapeRangeContext InitConstValueParams Int IsResetLoad3dConfig "
+    "L1Matrix LoadData2DParams LoadData2dTransposeParams LoadData3DParamsV2 LoadDataRepeatParam LocalTensor Logic "
+    "MaskMode MatmulImpl MatmulType MaybeViolation MmadParams MrgSort4Info MrgSortSrcList Nd2NzParams NoCompileInfo "
+    "NoTilingParse OpAICoreConfig OpAICoreDef OpAttrDef OpDef OpImplMode OpImplRegisterV2 OpMC2Def OpParamDef "
+    "OpRegistrationData Operand Operands Operator OperatorFactory Option PairReader PairWriter ParseOpToGraphFunc "
+    "ParseParamByOpFunc ParseParamFunc Plan Platform PlatformInfo PrecedesTest Probes Product Real ReduceOrder Refusal "
+    "RoundMode RowBurst RowReductionWork RowSum Rule RuntimeAttrs SELMODE SegmentedRowsWork Sequences Shape "
+    "ShapeVector SocVersion SortCode SortedList Span Spread Star Status StorageFormat StorageShape Strides TBuf TPipe "
+    "TPosition TQue TQueBind TbcStep TbcSteps TbcTile Tensor TensorData TensorDesc TensorPlacement TensorType Text "
+    "TilingContext TilingData TilingDef TypedContinuousVector UnaryRepeatParams ValueState Values Violation WantedTest "
+    "WordPair"
 )
 # Functions of the C library that a kernel, which has the name of its operator in lower case, would declare again.
 _C_FUNCTIONS = _words(

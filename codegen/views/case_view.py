@@ -145,11 +145,13 @@ class ConstraintView:
 
     @property
     def verdicts(self) -> list[Code]:
-        """C++ expressions of type Verdict that hold for every case."""
+        """C++ expressions of type MaybeViolation that hold for every case."""
         rule = self.variable
         if self._rule == "required":
             checks = [f"CheckPresent({rule}, call.{t.camel})" for t in self._op.required_inputs]
-            checks += [f"hasOutputs ? CheckPresent({rule}, call.{t.camel}) : Verdict()" for t in self._op.outputs]
+            checks += [
+                f"hasOutputs ? CheckPresent({rule}, call.{t.camel}) : MaybeViolation()" for t in self._op.outputs
+            ]
             return [Code(check) for check in checks]
         if self._rule == "dtypes":
             return [tensor.dtype_check(rule) for tensor in self._op.tensors]
@@ -159,7 +161,7 @@ class ConstraintView:
 
     @property
     def case_verdicts(self) -> list[tuple[CaseView, list[Code]]]:
-        """C++ expressions of type Verdict per case."""
+        """C++ expressions of type MaybeViolation per case."""
         if self._rule == "ranks":
             return [(c, [c.rank_check(t, self.variable) for t in self._op.tensors]) for c in self._op.cases]
         if self._rule == "shapes":
