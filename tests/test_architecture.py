@@ -25,10 +25,7 @@ LARGE = {
     "opforge.codegen.expr.syntax",
     "opforge.frontend.ir.graph",
     "opforge.package.doctor.faults",
-    "opforge.twin.kernel_launch.launch",
-    "opforge.twin.kernel_lint",
     "frontend/rules",
-    "twin",
 }
 
 

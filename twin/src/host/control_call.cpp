@@ -10,11 +10,13 @@
 #include "host/aclnn/operator_call.h"
 #include "host/gert/platform.h"
 #include "host/gert/registry.h"
+#include "kernel/exec/report_json.h"
 #include "kernel/exec/text.h"
 #include "opforge_twin/control.h"
 
 using namespace opforge::twin::host;  // NOLINT: definitions of the C API follow
 using opforge::twin::ErrorJson;
+using opforge::twin::Quoted;
 using opforge::twin::kernel::Text;
 
 struct opforgeTwinCall {

@@ -10,11 +10,13 @@
 #include "host/ge/names.h"
 #include "host/aclnn/operator_node.h"
 #include "host/ge/plugins.h"
+#include "kernel/exec/report_json.h"
 #include "kernel/exec/text.h"
 #include "opforge_twin/control.h"
 
 using namespace opforge::twin::host;  // NOLINT: definitions of the C API follow
 using opforge::twin::ErrorJson;
+using opforge::twin::Quoted;
 using opforge::twin::kernel::Text;
 
 namespace {
@@ -107,7 +109,7 @@ std::string ParseText(const std::string& key, ge::Operator& source)
         }
         const std::string said = TakeErrorsBehind(before);
         return ErrorJson(Text(key, ": the plugin refused the node (status ", status,
-                          "): ", said.empty() ? "it logged no reason; what it prints is on stderr" : said));
+                              "): ", said.empty() ? "it logged no reason; what it prints is on stderr" : said));
     }
     return ErrorJson(Text("E13010: No operator plugin is registered for Op ", source.GetName(), ", optype ", key));
 }

@@ -57,7 +57,8 @@ int64_t OffsetOf(int64_t repeat, int64_t element, int64_t size, const Stride& st
 void CheckStride(Block& block, const Operand& operand, const Call& call);
 
 /// An access of the vector unit.
-inline void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
+inline void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand,
+                    const Call& call)
 {
     block.checks.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
 }
