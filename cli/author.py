@@ -133,7 +133,7 @@ def lint(
     from dataclasses import asdict
 
     from opforge.codegen.project import find_project
-    from opforge.twin.kernel_lint import kernel_files, lint_files
+    from opforge.twin.lint.kernel_lint import kernel_files, lint_files
 
     findings = lint_files(files or kernel_files(find_project()))
     with answering(json_out) as answer:

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from opforge.cli.main import app
 from opforge.codegen.spec.names import attribute_refusal, camel_refusal, op_type_refusal
-from opforge.twin.cann_api import api
+from opforge.twin.lint.cann_api import api
 
 NAMESPACES = {"AscendC", "domi", "ge", "gert", "op", "ops", "optiling"}
 TYPES = {"class", "enum", "struct", "typedef"}

@@ -13,7 +13,7 @@ import pytest
 
 from opforge.codegen.errors import UserError
 from opforge.twin import launch
-from opforge.twin.kernel_lint import lint_text
+from opforge.twin.lint.kernel_lint import lint_text
 
 START = """
 #include "kernel_operator.h"

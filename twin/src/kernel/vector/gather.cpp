@@ -11,11 +11,6 @@ namespace {
 
 constexpr int64_t kOffsetBytes = 4;
 
-void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
-{
-    block.checks.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
-}
-
 /// The offset at `index`, checked against src.
 int64_t OffsetAt(Block& block, const LocalView& offsets, int64_t index, const LocalView& src, int64_t base,
                  int64_t bytes, const Call& call)

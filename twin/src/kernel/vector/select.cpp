@@ -31,11 +31,6 @@ bool Holds(CMPMODE mode, W a, W b)
     }
 }
 
-void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
-{
-    block.checks.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
-}
-
 /// All elements of the repeats count: on this architecture comparisons ignore the mask.
 Shape WholeRepeats(Block& block, const Lanes& lanes, const LocalView& src, const Call& call)
 {

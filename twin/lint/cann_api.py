@@ -15,7 +15,7 @@ Entry = Mapping[str, Any]
 @lru_cache(maxsize=1)
 def api() -> dict[str, list[dict[str, Any]]]:
     """The declarations by section: kernel, host, aclnn_l2, acl."""
-    sections: dict[str, Any] = json.loads(Path(__file__).with_name("cann_api.json").read_text(encoding="utf-8"))
+    sections: dict[str, Any] = json.loads((Path(__file__).parent.parent / "cann_api.json").read_text(encoding="utf-8"))
     return {name: entries for name, entries in sections.items() if isinstance(entries, list)}
 
 

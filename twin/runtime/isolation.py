@@ -53,7 +53,7 @@ def launch_isolated(job: Job, arrays: Sequence[Array], timeout: float) -> list[F
     """Run a kernel in a child process on copies of the arrays; they are written back if the kernel comes to its end.
 
     Args:
-        job: What kernel_process.call_launch needs, and `runtime` and `options` of the twin.
+        job: The arguments of kernel_process.call_launch, and `runtime` and `options` of the twin.
         arrays: Writeable C-contiguous arrays; arrays that share memory share it in the child too.
         timeout: Seconds after which the child is ended.
 

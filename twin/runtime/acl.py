@@ -257,6 +257,6 @@ class Runtime:
 @lru_cache(maxsize=1)
 def runtime() -> Runtime:
     """The twin's runtime, built if necessary."""
-    from .build import build_runtime
+    from opforge.twin.build import build_runtime
 
     return Runtime(build_runtime())

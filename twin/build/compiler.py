@@ -18,7 +18,7 @@ from threading import Event
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.printing import first_line, path_text
 
-from .build_cache import is_current, publish, read_depfile
+from .cache import is_current, publish, read_depfile
 from .limited_process import Ended, LimitError, Limits, compile_limits, run_limited
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
@@ -27,6 +27,8 @@ KERNEL_FLAGS = ("-Wcast-qual", "-fsanitize=bounds", "-fstack-protector-strong", 
 # They must compile with the types of the device's parameter structures too (params.h).
 DEVICE_FIELDS = ("-DOPFORGE_TWIN_DEVICE_FIELDS",)
 COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")
+# Host code runs once for each call. The third of the time that -O2 takes longer is not worth it.
+HOST_FLAGS = ("-O1",)
 Progress = Callable[[str], None]
 # Compilers answer at once which version they are.
 _VERSION_LIMITS = Limits(seconds=10, memory=2048, output=1)
@@ -51,6 +53,7 @@ class Unit:
         also: Flags with which it must compile too.
         folders: It may include files in them, besides those in its own folder, the `-I` folders and the compiler's.
         check: Called with the source after macro expansion and the compiler's folders; raises what refuses it.
+        before: Files that are compiled in front of the source, into the same object.
     """
 
     source: Path
@@ -60,6 +63,7 @@ class Unit:
     also: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
     check: Callable[[str, Sequence[str]], None] | None = None
+    before: tuple[Path, ...] = ()
 
     @property
     def recorded(self) -> list[str]:
@@ -181,7 +185,12 @@ def _require_binary(made: Path, label: str) -> None:
 
 
 def _compile_command(unit: Unit) -> list[str]:
-    return [compiler()[0], *COMMON, *cpu_flags(), *unit.flags, "-c", str(unit.source)]
+    before = (word for path in unit.before for word in ("-include", str(path)))
+    return [compiler()[0], *COMMON, *cpu_flags(), *unit.flags, *before, "-c", str(unit.source)]
+
+
+def _source_bytes(unit: Unit) -> int:
+    return sum(path.stat().st_size for path in (*unit.before, unit.source) if path.is_file())
 
 
 def _compile(unit: Unit, run: _Run) -> Unit:
@@ -291,6 +300,7 @@ def build(libraries: Sequence[Library], scratch: Path, jobs: int = 0, progress: 
     units = {unit.object: unit for library in libraries for unit in library.units}
     name = compiler()[1]
     stale = [unit for unit in units.values() if not is_current(unit.object, name, unit.recorded)]
+    stale.sort(key=_source_bytes, reverse=True)  # the longest first, so that none is left at the end
     run = _Run(scratch, compile_limits(), Event())
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
         try:

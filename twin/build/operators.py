@@ -1,35 +1,33 @@
-"""Build the twin's runtime, and operators into a vendor tree that it finds as CANN finds an installed package."""
+"""Build operators into a vendor tree that the twin finds as CANN finds an installed package."""
 
 from __future__ import annotations
 
 import collections
-import json
+import itertools
 import platform
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.printing import path_text, shown
+from opforge.codegen.printing import path_text
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.codegen.spec.dtypes import CANN_DTYPES, DTYPES
-from opforge.codegen.spec.products import DEFAULT_SOC, PRODUCTS
+from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.writer import replace_file
+from opforge.twin.lint.expansion import require_no_assembly
 
-from .build_cache import record_path
-from .build_folder import locked
-from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build
-from .kernel_expansion import require_no_assembly
+from .cache import record_path
+from .compiler import DEVICE_FIELDS, HOST_FLAGS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build
+from .folder import locked
+from .npu_model import soc_properties
+from .runtime_library import INCLUDE, build_runtime, runtime_link, twin_dir
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
-TWIN = Path(__file__).resolve().parent
-INCLUDE = TWIN / "include"
 VENDOR = "opforge"
-LINK_NAMES = ("ascendcl", "nnopbase", "opapi")
 
 
 @dataclass(frozen=True)
@@ -54,92 +52,6 @@ class Operators:
         return self.vendor_dir / "op_api" / "lib" / "libcust_opapi.so"
 
 
-@lru_cache(maxsize=1)
-def npu_model() -> dict[str, Any]:
-    """Hardware figures of the SoCs and the constants of the time model (twin/npu_model.json)."""
-    model: dict[str, Any] = json.loads((TWIN / "npu_model.json").read_text(encoding="utf-8"))
-    return model
-
-
-def soc_properties(soc: str) -> dict[str, Any]:
-    """The figures of one SoC.
-
-    Raises:
-        UserError: The SoC is unknown.
-    """
-    socs = npu_model()["soc"]
-    if not isinstance(soc, str) or soc not in socs:
-        raise UserError(f"soc: got {shown(soc)}, expected a chip, as in Ascend910B1: {known_socs()}")
-    properties: dict[str, Any] = socs[soc]
-    return properties
-
-
-def known_socs() -> str:
-    """The directories of SoCs, each with its chips."""
-    socs = npu_model()["soc"]
-    chips = {soc["dir"]: [name for name, other in socs.items() if other["dir"] == soc["dir"]] for soc in socs.values()}
-    return ", ".join(f"{directory} ({', '.join(names)})" for directory, names in chips.items())
-
-
-def _twin_dir(project: Project) -> Path:
-    return project.build_dir / "twin"
-
-
-def _soc_table() -> str:
-    """The default SoC is the first."""
-    rows = []
-    for name, soc in sorted(npu_model()["soc"].items(), key=lambda row: row[0] != DEFAULT_SOC):
-        cores = soc.get("cores", 0)
-        numbers = [soc.get("aic", cores), soc.get("aiv", cores), soc["mhz"], soc["ub"], soc["l1"]]
-        numbers += [soc.get(key, 0) for key in ("l0a", "l0b", "l0c", "l2")]
-        rows.append(f'OPFORGE_SOC("{name}", "{soc["dir"]}", {soc["arch"]}, {", ".join(map(str, numbers))})\n')
-    return "".join(rows)
-
-
-def _dtype_table() -> str:
-    return "".join(f'OPFORGE_DTYPE({dtype.ge}, "{dtype.name}", {dtype.bytes})\n' for dtype in CANN_DTYPES)
-
-
-def _product_table() -> str:
-    return "".join(
-        f'OPFORGE_PRODUCT("{family.name}", {family.version}, {family.tiling_version or family.version})\n'
-        for family in PRODUCTS.values()
-    )
-
-
-def _time_model() -> str:
-    lines = []
-    for name, constant in npu_model()["constants"].items():
-        values = constant["value"] if isinstance(constant["value"], dict) else {"": constant["value"]}
-        for suffix, value in values.items():
-            if isinstance(value, int | float):
-                words = f"{name}_{suffix}".strip("_").split("_")
-                lines.append(f"inline constexpr double k{''.join(map(str.capitalize, words))} = {float(value)!r};\n")
-    return "".join(lines)
-
-
-def build_runtime(jobs: int = 0, progress: Progress | None = None) -> Path:
-    """Compile the twin's runtime library, under CANN's link names too; returns its path."""
-    home = _twin_dir(Project(BUILTIN_ROOT))
-    with locked(home) as scratch:
-        replace_file(home / "gen" / "soc_table.inc", _soc_table())
-        replace_file(home / "gen" / "dtype_table.inc", _dtype_table())
-        replace_file(home / "gen" / "product_table.inc", _product_table())
-        replace_file(home / "gen" / "time_model.inc", _time_model())
-        flags = (*WARNINGS, f"-I{INCLUDE}", f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
-        units = tuple(
-            Unit(source, home / "obj" / source.relative_to(TWIN).with_suffix(".o"), flags, f"twin: {source.name}")
-            for source in sorted((TWIN / "src").rglob("*.cpp"))
-        )
-        library = home / "lib" / "libopforge_twin.so"
-        build([Library(library, units, ("-ldl", f"-Wl,-soname,{library.name}"))], scratch, jobs, progress)
-        for name in LINK_NAMES:
-            link = library.with_name(f"lib{name}.so")
-            if not link.is_symlink():
-                link.symlink_to(library.name)
-    return library
-
-
 def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[Library]:
     from opforge.codegen.views.facts import kernel_columns
 
@@ -158,7 +70,7 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
         flags = (*WARNINGS, *KERNEL_FLAGS, "-fvisibility=hidden", *includes, *defines)
         unit = Unit(
             source,
-            _twin_dir(project) / "obj" / "kernel" / spec.name / f"{key}.o",
+            twin_dir(project) / "obj" / "kernel" / spec.name / f"{key}.o",
             flags,
             f"kernel {spec.op_type} {key}",
             DEVICE_FIELDS,
@@ -167,7 +79,7 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
         )
         for folder in folders:
             path = _tbe(project) / "kernel" / folder / spec.name / f"{spec.op_type}_{key}.so"
-            libraries.append(Library(path, (unit,), _runtime_link()))
+            libraries.append(Library(path, (unit,), runtime_link()))
     return libraries
 
 
@@ -176,20 +88,15 @@ def _include_flags(folders: Iterable[Path]) -> list[str]:
     return [f"-I{folder}" for folder in dict.fromkeys(folders)]
 
 
-def _runtime_link() -> tuple[str, ...]:
-    library = _twin_dir(Project(BUILTIN_ROOT)) / "lib"
-    return (f"-L{library}", f"-Wl,-rpath,{library}", "-lopforge_twin")
-
-
 def _vendor(project: Project) -> Path:
-    return _twin_dir(project) / "vendors" / VENDOR
+    return twin_dir(project) / "vendors" / VENDOR
 
 
 def _tbe(project: Project) -> Path:
     return _vendor(project) / "op_impl" / "ai_core" / "tbe"
 
 
-def _host_libraries(project: Project) -> list[Library]:
+def _host_libraries(project: Project, names: Collection[str]) -> list[Library]:
     gen = project.gen_dir
     includes = [INCLUDE, gen / "op_proto", gen / "op_host", gen / "op_kernel", gen / "op_api"]
     includes += [
@@ -198,28 +105,37 @@ def _host_libraries(project: Project) -> list[Library]:
         BUILTIN_ROOT / "op_host",
         BUILTIN_ROOT / "op_plugin",
     ]
-    flags = (*WARNINGS, "-fvisibility=hidden", *_include_flags(includes))
+    flags = (*WARNINGS, *HOST_FLAGS, "-fvisibility=hidden", *_include_flags(includes))
 
-    def units(folder: str, patterns: Sequence[str], *defines: str) -> tuple[Unit, ...]:
-        sources = sorted({path for pattern in patterns for path in (gen / folder).glob(pattern)})
-        objects = _twin_dir(project) / "obj" / folder
-        roots = (project.root, BUILTIN_ROOT)
-        return tuple(
-            Unit(source, objects / f"{source.stem}.o", (*flags, *defines), f"host {source.name}", folders=roots)
-            for source in sources
-        )
+    def units(part: str, patterns: Sequence[str], *defines: str) -> tuple[Unit, ...]:
+        """One unit for each operator: its files include the same headers, which take longer than the files."""
 
-    link = _runtime_link()
+        def owner(path: Path) -> str:
+            return max((name for name in names if name in path.stem), key=len, default=path.stem)
+
+        found = (path for pattern in patterns for path in gen.glob(pattern))
+        sources = sorted(found, key=lambda path: (owner(path), path))
+        made = []
+        for name, group in itertools.groupby(sources, owner):
+            *before, last = group
+            built = twin_dir(project) / "obj" / part / f"{name}.o"
+            label = f"host {part} {name}"
+            roots = (project.root, BUILTIN_ROOT)
+            made.append(Unit(last, built, (*flags, *defines), label, folders=roots, before=tuple(before)))
+        return tuple(made)
+
+    link = runtime_link()
     exports = gen / "op_api" / "exports.map"
     linux = Path("lib") / "linux" / platform.machine()
     vendor = _vendor(project)
-    proto = units("op_proto", ["*.cpp"], "-DOP_PROTO_LIB") + units("op_host", ["*_infershape.cpp"], "-DOP_PROTO_LIB")
-    master = units("op_host", ["*_tiling.cpp", "*_def.cpp"], "-DOP_TILING_LIB")
+    proto = units("op_proto", ["op_proto/*.cpp", "op_host/*_infershape.cpp"], "-DOP_PROTO_LIB")
+    master = units("op_host", ["op_host/*_tiling.cpp", "op_host/*_def.cpp"], "-DOP_TILING_LIB")
+    plugins = units("op_plugin", ["op_plugin/*.cpp"])
     return [
         Library(vendor / "op_proto" / linux / "libcust_opsproto_rt2.0.so", proto, link),
         Library(_tbe(project) / "op_tiling" / linux / "libcust_opmaster_rt2.0.so", master, link),
-        Library(vendor / "op_api" / "lib" / "libcust_opapi.so", units("op_api", ["*.cpp"]), link, exports),
-        Library(vendor / "framework" / "onnx" / "libcust_onnx_parsers.so", units("op_plugin", ["*.cpp"]), link),
+        Library(vendor / "op_api" / "lib" / "libcust_opapi.so", units("op_api", ["op_api/*.cpp"]), link, exports),
+        Library(vendor / "framework" / "onnx" / "libcust_onnx_parsers.so", plugins, link),
     ]
 
 
@@ -245,8 +161,8 @@ def build_project(
     """
     from opforge.codegen.generate import write_project
     from opforge.codegen.spec.loader import load_project
+    from opforge.twin.lint.kernel_lint import require_clean
 
-    from .kernel_lint import require_clean
     from .kernel_objects import require_device_code
 
     for soc in socs:
@@ -258,14 +174,14 @@ def build_project(
         raise UserError(f"ops: got {', '.join(map(repr, unknown))}, expected some of {', '.join(sorted(known))}")
     project.claim_build_dir()
     build_runtime(jobs, progress)
-    with locked(_twin_dir(project)) as scratch:
+    with locked(twin_dir(project)) as scratch:
         write_project(project, specs)
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
         complete = [spec for spec in chosen if not project.missing(spec)]
-        require_clean(project, [spec.source_name for spec in complete], _twin_dir(project))
+        require_clean(project, [spec.source_name for spec in complete], twin_dir(project))
         _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec)})
         kernels = [library for spec in complete for library in _kernel_units(project, spec, socs)]
-        compiled = build([*_host_libraries(project), *kernels], scratch, jobs, progress)
+        compiled = build([*_host_libraries(project, [spec.name for spec in specs]), *kernels], scratch, jobs, progress)
         for library in kernels:
             require_device_code(library.path, library.units[0].label)
         _publish_headers(project)
@@ -275,7 +191,7 @@ def build_project(
 
 def _check_paths(project: Project) -> None:
     """Refuse sources that no compiler may open, and folders in which compilers cannot list files."""
-    from .kernel_includes import sources_below
+    from opforge.twin.lint.includes import sources_below
 
     for folder in ("op_host", "op_kernel", "op_plugin"):
         collections.deque(sources_below(project.root / folder), maxlen=0)
@@ -304,15 +220,15 @@ def _publish_headers(project: Project) -> None:
     for header in sorted((project.gen_dir / "op_api").glob("aclnn_*.h")):
         text = header.read_text(encoding="utf-8")
         replace_file(_vendor(project) / "op_api" / "include" / header.name, text)
-        replace_file(_twin_dir(project) / "include" / "aclnnop" / header.name, text)
+        replace_file(twin_dir(project) / "include" / "aclnnop" / header.name, text)
 
 
 def application_flags(project: Project) -> list[str]:
     """Compiler and linker flags for an application that includes acl/acl.h and aclnnop/aclnn_<op>.h."""
     vendor = _vendor(project)
-    includes = [INCLUDE, vendor / "op_api" / "include", _twin_dir(project) / "include"]
+    includes = [INCLUDE, vendor / "op_api" / "include", twin_dir(project) / "include"]
     api = vendor / "op_api" / "lib"
-    home = _twin_dir(Project(BUILTIN_ROOT)) / "lib"
+    home = twin_dir(Project(BUILTIN_ROOT)) / "lib"
     links = [
         f"-L{api}",
         f"-Wl,-rpath,{api}",

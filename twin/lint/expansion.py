@@ -13,7 +13,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import escaped
 
 from .cpp_tokens import tokens_of
-from .kernel_includes import check_pragma
+from .includes import check_pragma
 
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)$')
 _ENTER, _LEAVE = "1", "2"  # flags of markers
@@ -21,7 +21,7 @@ _RAW_STRING = re.compile(r'R"([^()\\\s"]{0,16})\(')
 _ASSEMBLY = {"asm", "__asm", "__asm__"}
 # Attributes whose text gcc copies into the assembly as it is: a line break in it begins an instruction.
 _COPIED = {"alias", "ifunc", "patchable_function_entry", "section", "symver", "weakref"}
-_TWIN = os.path.realpath(Path(__file__).with_name("include")) + "/"
+_TWIN = os.path.realpath(Path(__file__).parents[1] / "include") + "/"
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.twin.build import build_project, soc_properties
 
 from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time, require_integers, runtime
 from .aclnn_call import AclnnCall
-from .build import build_project, soc_properties
 from .results import Result
 
 if TYPE_CHECKING:
