@@ -127,7 +127,7 @@ def _is_double(number: str) -> bool:
     return _DOUBLE_LITERAL.fullmatch(number) is not None and not number.replace("'", "").isdigit()
 
 
-def _check_words(tokens: Sequence[Token], report: Report) -> None:
+def _check_words(tokens: Sequence[Token], report: Report) -> None:  # noqa: C901, PLR0912 - the first rule reports
     both, one = _names()
     for index, token in enumerate(tokens):
         before, after, beyond = (

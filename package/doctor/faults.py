@@ -149,15 +149,18 @@ def _two_levels(folder: Path) -> list[Path]:
     return sorted([*first, *islice((path for inner in first for path in children(inner)), MOST_CHILDREN)])
 
 
-def _toolkit(surroundings: Surroundings) -> Iterator[Fault]:
-    home, opp = surroundings.folder(HOME_PATH), surroundings.folder(OPP_PATH)
-    sourced = "source the set_env.sh of the toolkit"
+_SOURCE_TOOLKIT = "source the set_env.sh of the toolkit"
+
+
+def _wrong_variables(surroundings: Surroundings) -> dict[str, Fault]:
+    """Faults of the variables that name the toolkit, by variable or path."""
     wrong: dict[str, Fault] = {}
-    for variable, folder, named in ((HOME_PATH, home, "compiler/version.info"), (OPP_PATH, opp, "scene.info")):
+    for variable, named in ((HOME_PATH, "compiler/version.info"), (OPP_PATH, "scene.info")):
+        folder = surroundings.folder(variable)
         if folder is None:
             if reason := why_unusable(surroundings.environment.get(variable, "")):
                 cause = f"got {shown(surroundings.environment[variable])}, but {reason}"
-                wrong[variable] = Fault("variable-wrong", variable, cause, sourced)
+                wrong[variable] = Fault("variable-wrong", variable, cause, _SOURCE_TOOLKIT)
             continue
         if place := closed(folder) or closed(folder / named):
             wrong.setdefault(str(place), _unreadable(place, folder))
@@ -165,33 +168,47 @@ def _toolkit(surroundings: Surroundings) -> Iterator[Fault]:
             cause = f"got '{folder}', which depends on the folder a program starts in"
             wrong[variable] = Fault("relative-entry", variable, cause, "give the absolute path")
         elif not is_dir(folder):
-            wrong[variable] = Fault("variable-wrong", variable, f"got '{folder}', which is no folder", sourced)
-    yield from wrong.values()
-    if wrong:
+            wrong[variable] = Fault("variable-wrong", variable, f"got '{folder}', which is no folder", _SOURCE_TOOLKIT)
+    return wrong
+
+
+def _toolkit(surroundings: Surroundings) -> Iterator[Fault]:
+    if wrong := _wrong_variables(surroundings):
+        yield from wrong.values()
         return
+    home, opp = surroundings.folder(HOME_PATH), surroundings.folder(OPP_PATH)
     if home and not toolkit_version(home):
         below = [path for path in _two_levels(home) if toolkit_version(path)]
         what = f"the folder above the toolkit {below[0]}" if below else "whose compiler/version.info names no version"
-        yield Fault("no-toolkit", HOME_PATH, f"got '{home}', {what}", sourced)
+        yield Fault("no-toolkit", HOME_PATH, f"got '{home}', {what}", _SOURCE_TOOLKIT)
         return
+    yield from _unset_variables(surroundings, home, opp)
+    if opp:
+        yield from _opp_folder(surroundings, home, opp)
+
+
+def _unset_variables(surroundings: Surroundings, home: Path | None, opp: Path | None) -> Iterator[Fault]:
     if surroundings.toolkits and (home is None or opp is None):
         place = surroundings.toolkits[0]
         missing = " and ".join(name for name, folder in ((HOME_PATH, home), (OPP_PATH, opp)) if folder is None)
         script = next((path for path in (place / "set_env.sh", place.parent / "set_env.sh") if is_file(path)), None)
-        repair = f"source {shlex.quote(str(script))}" if script else sourced
+        repair = f"source {shlex.quote(str(script))}" if script else _SOURCE_TOOLKIT
         yield Fault("set-env-not-sourced", missing, f"not set, but a toolkit lies in {place}", repair)
     elif opp and home is None:
         cause = f"not set, and {OPP_PATH} '{opp}' lies in no toolkit"
-        yield Fault("set-env-not-sourced", HOME_PATH, cause, sourced)
-    if opp and not is_dir(opp / "built-in"):
+        yield Fault("set-env-not-sourced", HOME_PATH, cause, _SOURCE_TOOLKIT)
+
+
+def _opp_folder(surroundings: Surroundings, home: Path | None, opp: Path) -> Iterator[Fault]:
+    if not is_dir(opp / "built-in"):
         above = "is the folder above opp: it " if is_dir(opp / "opp/built-in") else ""
         cause = f"{above}has no folder 'built-in', so programs take it for an old layout and ignore {CUSTOM_PATH}"
         repair = f"point {OPP_PATH} at the toolkit's opp folder"
         ignored = tuple(str(vendor.path) for vendor in surroundings.vendors if vendor.origin == CUSTOM_PATH)
         yield Fault("old-layout", str(opp), cause, repair, (REGISTRY, PARSER), vendors=ignored)
-    elif home and opp and real(home) not in real(opp).parents:
-        yield Fault("mixed-toolkits", OPP_PATH, f"got '{opp}', which is not of the toolkit {home}", sourced)
-    elif opp and "arch" not in key_values(opp / "scene.info"):
+    elif home and real(home) not in real(opp).parents:
+        yield Fault("mixed-toolkits", OPP_PATH, f"got '{opp}', which is not of the toolkit {home}", _SOURCE_TOOLKIT)
+    elif "arch" not in key_values(opp / "scene.info"):
         cause = "names no arch, so programs do not know which libraries of a vendor are theirs"
         yield Fault("no-scene", str(opp / "scene.info"), cause, "install the toolkit again")
 
