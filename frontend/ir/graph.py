@@ -277,7 +277,7 @@ class GraphView:
     def _fail(self, text: str) -> UserError:
         return UserError(f"{self._where}: {text}")
 
-    def _index(self, scope: Scope, depth: int) -> dict[str, int]:
+    def _index(self, scope: Scope, depth: int) -> dict[str, int]:  # noqa: C901, PLR0912 - calls in its loop are slow
         """Fill a scope and those inside it; return the names it reads from outside, each with a reading node."""
         if depth > _MAX_DEPTH:
             raise self._fail(f"graphs are nested more than {_MAX_DEPTH} deep; expected a model that onnx.load reads")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from onnx import NodeProto
 
 from opforge.codegen.printing import shown
+from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.importers.torch_forms import TorchForm, chosen_form, scalar, torch_forms
 from opforge.frontend.ir.attributes import AttrValue, text_attribute
 from opforge.frontend.ir.graph import Scope
@@ -67,17 +69,7 @@ class MapTorch(Rule):
             raise Unmatched(f"has {len(node.input)} inputs, expected {expected}")
         if len(node.output) > len(spec.outputs) or not any(node.output):
             raise Unmatched(f"has {len(node.output)} outputs, expected 1 to {len(spec.outputs)}")
-        attrs: dict[str, AttrValue] = dict(form.attrs)
-        values: dict[str, str] = {}
-        types = {attr.name: attr.type for attr in spec.attrs}
-        for (argument, parameter), name in zip(form.args.items(), node.input, strict=False):
-            if argument in form.demands or parameter in types:
-                value = _scalar(context, scope, name, argument, types.get(parameter, "bool"))
-                if value != (demanded := form.demands.get(argument, value)):
-                    raise Unmatched(f"{argument} is {value}, expected {demanded}")
-                attrs |= {parameter: value} if parameter else {}
-            elif name and parameter:
-                values[parameter] = name
+        values, attrs = _arguments(context, scope, node, form, spec)
         missing = [t.name for t in spec.inputs if not t.optional and t.name not in {*values, *form.ones}]
         if missing:
             raise Unmatched(f"required input {', '.join(missing)} is absent")
@@ -88,6 +80,24 @@ class MapTorch(Rule):
         )
         results = {tensor.name: name for tensor, name in zip(spec.outputs, node.output, strict=False) if name}
         return Match((number,), values | ones | results, attrs, around=around)
+
+
+def _arguments(
+    context: Context, scope: Scope, node: NodeProto, form: TorchForm, spec: OpSpec
+) -> tuple[dict[str, str], dict[str, AttrValue]]:
+    """Value names of inputs and values of attributes, by parameter."""
+    attrs: dict[str, AttrValue] = dict(form.attrs)
+    values: dict[str, str] = {}
+    types = {attr.name: attr.type for attr in spec.attrs}
+    for (argument, parameter), name in zip(form.args.items(), node.input, strict=False):
+        if argument in form.demands or parameter in types:
+            value = _scalar(context, scope, name, argument, types.get(parameter, "bool"))
+            if value != (demanded := form.demands.get(argument, value)):
+                raise Unmatched(f"{argument} is {value}, expected {demanded}")
+            attrs |= {parameter: value} if parameter else {}
+        elif name and parameter:
+            values[parameter] = name
+    return values, attrs
 
 
 def _scalar(context: Context, scope: Scope, name: str, argument: str, attr_type: str) -> AttrValue:

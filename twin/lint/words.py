@@ -57,7 +57,7 @@ def _is_double(number: str) -> bool:
     return _DOUBLE_LITERAL.fullmatch(number) is not None and not number.replace("'", "").isdigit()
 
 
-def check_words(tokens: Sequence[Token], report: Report) -> None:
+def check_words(tokens: Sequence[Token], report: Report) -> None:  # noqa: C901, PLR0912 - the first rule reports
     """Report words that the device's compiler refuses, or that mean something else on the device."""
     both, one = _names()
     for index, token in enumerate(tokens):
