@@ -39,9 +39,9 @@ for group in (author, twin, package, model):
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        from importlib.metadata import version
+        from .version import version_text
 
-        say(f"opforge {version('opforge')}")
+        say(version_text())
         raise typer.Exit
 
 

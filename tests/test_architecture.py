@@ -22,9 +22,7 @@ MAY_IMPORT = {
 MOST_LINES, MOST_FUNCTION_LINES, MOST_MODULES = 400, 80, 15
 # Above a limit until they are split; nothing may be added here.
 LARGE = {
-    "opforge.codegen.expr.syntax",
     "opforge.frontend.ir.graph",
-    "opforge.package.doctor.faults",
     "opforge.twin.kernel_launch.launch",
     "opforge.twin.kernel_lint",
     "frontend/rules",

@@ -121,7 +121,8 @@ def test_help_has_whole_summaries(tmp_path):
 
 
 def test_version(tmp_path):
-    assert re.fullmatch(r"opforge \d+\.\d+\.\d+\n", opforge("--version", cwd=tmp_path).stdout)
+    shown = opforge("--version", cwd=tmp_path).stdout
+    assert re.fullmatch(r"opforge \d+\.\d+\.\d+( \(commit [0-9a-f]{12}\))?\n", shown)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from opforge.frontend.ir.tensor_type import DTYPE_WORDS
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.discovery import rules
 from opforge.frontend.rules.search import Search
-from opforge.package.doctor.cann_environment import CUSTOM_PATH, OPP_PATH, Surroundings, is_visible
+from opforge.package.doctor.cann_environment import CUSTOM_PATH, OPP_PATH, CannEnvironment, is_visible
 
 from .atc_types import is_registered
 
@@ -281,7 +281,7 @@ def _packages(
     """Check that an installed package has each operator, if an environment variable names a package."""
     if not environment.get(CUSTOM_PATH) and not environment.get(OPP_PATH):
         return
-    vendors = Surroundings(environment).vendors
+    vendors = CannEnvironment(environment).vendors
     used = {
         ours[key]: _name(node, number)
         for scope in view.scopes

@@ -224,10 +224,10 @@ def vendor(tmp_path, *libraries):
     (folder / "op_impl").mkdir(parents=True)
     (folder / "op_proto").mkdir()
     (folder / "manifest.json").write_text(json.dumps({"operators": ["GroupedBiasAddGrad"], "files": {}}))
-    from opforge.package.doctor.cann_environment import Surroundings
+    from opforge.package.doctor.cann_environment import CannEnvironment
 
     environment = {"ASCEND_CUSTOM_OPP_PATH": str(folder)}
-    (found,) = Surroundings(environment).vendors
+    (found,) = CannEnvironment(environment).vendors
     for library in libraries:
         found.libraries[library].parent.mkdir(parents=True, exist_ok=True)
         found.libraries[library].write_bytes(b"")

@@ -16,11 +16,13 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.cli.main import app
-from opforge.package.doctor.cann_environment import Surroundings
+from opforge.package.doctor import kernel_checks, library_checks, search_checks, toolkit_checks, vendor_checks
+from opforge.package.doctor.cann_environment import CannEnvironment
 from opforge.package.doctor.command import diagnosis
 from opforge.package.doctor.device import chip_of, directory_of, find_device
-from opforge.package.doctor.faults import find_faults, is_version_accepted
-from opforge.package.doctor.libraries import OTHER_MACHINE
+from opforge.package.doctor.fault import UNREADABLE, Checks
+from opforge.package.doctor.faults import find_faults
+from opforge.package.doctor.vendor_checks import is_version_accepted
 
 OP_TYPE, SOC = "GroupedBiasAddGrad", "ascend910b"
 TBE = Path("op_impl/ai_core/tbe")
@@ -121,7 +123,7 @@ class Tree:
         self.write(vendor / "manifest.json", json.dumps({"operators": [OP_TYPE], "files": {}}))
 
     def faults(self, soc: str | None = SOC, usual=()) -> list:
-        return find_faults(Surroundings(self.environment, usual), soc)
+        return find_faults(CannEnvironment(self.environment, usual), soc)
 
 
 @pytest.fixture
@@ -632,16 +634,16 @@ GE, FE, ONNX, ACLNN, KERNELS = "GE registry", "FE and ATC", "ONNX parser", "acln
 )
 def test_what_each_program_sees_follows_from_the_faults(tree, name, blind):
     FAULTS[name][0](tree)
-    surroundings = Surroundings(tree.environment, ())
-    seen = diagnosis(surroundings, SOC, find_faults(surroundings, SOC))["operators"][OP_TYPE]
+    environment = CannEnvironment(tree.environment, ())
+    seen = diagnosis(environment, SOC, find_faults(environment, SOC))["operators"][OP_TYPE]
     assert {program for program, folder in seen.items() if folder != str(tree.vendor)} == blind
 
 
 def test_every_check_has_a_fault_tree():
-    package = Path(__file__).resolve().parents[2] / "package" / "doctor"
-    names = re.findall(r'(?:Fault\(|yield|return)\s*"([a-z-]+)"', (package / "faults.py").read_text())
-    names += re.findall(r'(?:yield path,|return)\s*"([a-z-]+)"', (package / "libraries.py").read_text())
-    assert {*names, OTHER_MACHINE} == {check for _, check, _, _ in FAULTS.values()} | {"unreadable"}
+    modules = (toolkit_checks, search_checks, vendor_checks, library_checks, kernel_checks)
+    tables = [table for module in modules for table in vars(module).values() if isinstance(table, Checks)]
+    names = {name for table in tables for name, _ in table.rows}
+    assert names == {check for _, check, _, _ in FAULTS.values()} | {UNREADABLE}
 
 
 @contextlib.contextmanager
@@ -682,7 +684,7 @@ def another_user():
     ],
 )
 def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypatch, path, mode, command, whole):
-    monkeypatch.setattr("opforge.package.doctor.faults.load", lambda *_: iter(()))
+    monkeypatch.setattr("opforge.package.doctor.library_checks.load", lambda *_: iter(()))
     with tempfile.TemporaryDirectory() as shared:
         root = Path(shared)
         tree = Tree(root, compiled)
@@ -695,7 +697,7 @@ def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypa
         place.chmod(mode)
         with another_user():
             found = tree.faults()
-            seen = diagnosis(Surroundings(tree.environment, ()), SOC, found)
+            seen = diagnosis(CannEnvironment(tree.environment, ()), SOC, found)
         place.chmod(before)
     assert seen["vendors"] or path
     if path.endswith("op_api"):
@@ -712,7 +714,7 @@ def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypa
 
 @pytest.mark.parametrize("link", ["toolkit", VENDOR, "toolkit/opp/built-in", f"{VENDOR}/op_api"])
 def test_link_to_where_this_user_may_not_look(compiled, monkeypatch, link):
-    monkeypatch.setattr("opforge.package.doctor.faults.load", lambda *_: iter(()))
+    monkeypatch.setattr("opforge.package.doctor.library_checks.load", lambda *_: iter(()))
     with tempfile.TemporaryDirectory() as shared:
         root = Path(shared)
         tree = Tree(root, compiled)
@@ -750,7 +752,7 @@ def test_folder_of_another_user_is_called_unreadable(variable, value, folder):
         Path(shared).chmod(0o755)
         closed.chmod(0)
         with another_user():
-            found = find_faults(Surroundings({variable: str(Path(shared) / value)}, ()))
+            found = find_faults(CannEnvironment({variable: str(Path(shared) / value)}, ()))
         closed.chmod(0o700)
     others = [(fault.check, fault.place) for fault in found if fault.check != "set-env-not-sourced"]
     assert others == [("unreadable", str(closed))]
@@ -798,7 +800,7 @@ def test_the_command_answers_for_each_program(tree, monkeypatch):
 def test_shell_that_sees_no_package_is_told_what_to_source(monkeypatch, tmp_path):
     for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Surroundings, "toolkits", [])
+    monkeypatch.setattr(CannEnvironment, "toolkits", [])
     shown = CliRunner().invoke(app, ["doctor"])
     assert shown.exit_code == 0, shown.output
     said = shown.output.splitlines()[-1]
