@@ -1,4 +1,4 @@
-"""Settings of the site. `docs/site.py` puts its pages together."""
+"""Configure Sphinx; `docs/site.py` collects the pages."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 highlight_language = "text"
 html_show_copyright = False
-root_doc = "README"
-extensions = ["myst_parser"]
+root_doc = "docs/index"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
 myst_heading_anchors = 4
 myst_fence_as_directive = ["math"]
 html_math_renderer = "mathml"
-_DIGITS = 5  # of a number that is worth finding
+_DIGITS = 5  # shorter numbers are not indexed
 
 
 def _mathml(translator: Any, node: Any, display: str) -> None:
-    """Browsers show MathML by themselves: the site loads nothing from elsewhere."""
+    """Write a formula as MathML, which browsers draw without a script."""
     from docutils.nodes import SkipNode
 
     tag = "div" if display == "block" else "span"
@@ -34,14 +36,14 @@ def _mathml(translator: Any, node: Any, display: str) -> None:
 
 
 class _Search(SearchEnglish):
-    """Numbers too: statuses are what people look for."""
+    """Index long numbers too: users search for status codes."""
 
     def word_filter(self, word: str) -> bool:
         return (word.isdigit() and len(word) >= _DIGITS) or super().word_filter(word)
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Register how formulas are written and words found."""
+    """Register the formula renderer and the search language."""
     app.add_search_language(_Search)
     app.add_html_math_renderer(
         "mathml",

@@ -53,7 +53,7 @@ def page(op_types: Sequence[str]) -> str:
     )
     return f"""# Figures
 
-Each table is what a command wrote; [benchmarks](../benchmarks/README.md) says what is judged.
+Each table is what a command wrote; [benchmarks](../../benchmarks/README.md) says what is judged.
 
 ## Operators
 
@@ -85,7 +85,7 @@ def _summaries(op_types: Sequence[str]) -> Iterator[list[str]]:
         rows = [figures for _, _, figures in operator_rows(op_type)]
         if rows:
             ranges = [sorted((row[ratio] for row in rows), reverse=ratio == "eff") for ratio in RATIOS]
-            link = f"[{op_type}](../operators/aclnn{op_type}.md#model-figures)"
+            link = f"[{op_type}](../../operators/aclnn{op_type}.md#model-figures)"
             yield [link, str(len(rows)), *(f"{values[0]:.2f} to {values[-1]:.2f}" for values in ranges)]
 
 

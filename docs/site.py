@@ -1,7 +1,7 @@
-"""`bash build.sh --docs`: the pages of this folder, of the rooms and of the operators as a static site, with search.
+"""Build the documentation site: `bash build.sh --docs` writes static pages with search to build/site/.
 
-The texts are laid out as in the repository, so that links between them lead where they lead there. A link that leads
-nowhere is an error; what is no page, such as a source, is named without a link.
+The pages keep their paths in the repository, so that relative links work on code hosts and on the site. A link to a
+missing file is an error. A link to a source file becomes plain text.
 """
 
 from __future__ import annotations
@@ -29,51 +29,81 @@ if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS, FIGURES = "docs/commands.md", "docs/figures.md"  # made here
-LEARN = ("docs/tutorial.md", "docs/messages.md", "docs/architecture.md")
-ROOMS = (
-    "op_proto",
-    "op_host",
-    "op_kernel",
-    "op_plugin",
-    "codegen",
-    "frontend",
-    "twin",
-    "package",
-    "tests",
-    "benchmarks",
-    "examples",
-    "docs",
-)
-# With this, Sphinx's search drops what is a number, as statuses are.
+HOME = "docs/index.md"
+COMMANDS, FIGURES = "docs/reference/commands.md", "docs/reference/figures.md"  # generated here
+CONTENTS = {
+    "Start": ["docs/quick-start.md"],
+    "Tutorials": ["docs/tutorials/first-operator.md", "docs/tutorials/convert-a-model.md"],
+    "How-to guides": [
+        "docs/how-to/use-your-own-project.md",
+        "docs/how-to/run-a-kernel.md",
+        "docs/how-to/call-an-operator.md",
+        "docs/how-to/convert-models.md",
+        "docs/how-to/install-into-cann.md",
+        "docs/how-to/build-with-cann.md",
+    ],
+    "Operators": [],  # generated from the specs
+    "Reference": [
+        COMMANDS,
+        "docs/reference/exit-codes.md",
+        "docs/reference/spec.md",
+        "docs/reference/shared-plans.md",
+        "docs/reference/python-api.md",
+        "docs/reference/rewrite-rules.md",
+        "docs/reference/ascend-c.md",
+        "docs/reference/twin-checks.md",
+        "docs/reference/package.md",
+        FIGURES,
+    ],
+    "Explanation": [
+        "docs/architecture.md",
+        "docs/explanation/cpu-twin.md",
+        "docs/explanation/time-model.md",
+        "docs/explanation/operators.md",
+        "docs/explanation/limits.md",
+    ],
+    "Help": ["docs/troubleshooting.md", "CONTRIBUTING.md"],
+}
+# Sphinx's search ignores numbers because of this condition. Users search for status codes.
 NO_NUMBERS = r" || queryTerm.match(/^\d+$/)"
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]\\]|\\.)+)\]\(([^()\s]+)\)")
+_MERMAID = re.compile(r"^```mermaid\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 _FENCED = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
 
 class DeadLinkError(Exception):
-    """A link that leads to no file of the repository."""
+    """A link target is not a file of the repository."""
 
 
 def pages() -> dict[str, str]:
-    """All pages of the site by path.
+    """Return all pages of the site by path.
 
     Raises:
-        DeadLinkError: A page links to what does not exist.
+        DeadLinkError: A page links to a file that does not exist.
     """
     specs = load_project(Project(ROOT))
     operators = _operator_pages(specs)
     texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in _written()} | operators
     texts[COMMANDS] = _commands_page()
     texts[FIGURES] = figures.page([spec.op_type for spec in specs])
-    texts["README.md"] += _contents(sorted(operators))
-    # Code hosts draw these diagrams; a site without a script shows their text.
-    texts = {path: text.replace("```mermaid", "```text") for path, text in texts.items()}
-    return {path: _with_links(path, text, texts) for path, text in texts.items()}
+    texts[HOME] += _contents(sorted(operators))
+    return {path: _with_links(path, _MERMAID.sub(_arrow_table, text), texts) for path, text in texts.items()}
 
 
 def _written() -> list[str]:
-    return ["README.md", "CONTRIBUTING.md", *LEARN, *(f"{room}/README.md" for room in ROOMS)]
+    generated = {COMMANDS, FIGURES}
+    return [HOME, *(path for paths in CONTENTS.values() for path in paths if path not in generated)]
+
+
+def _arrow_table(diagram: re.Match[str]) -> str:
+    """Replace a Mermaid diagram of imports by a table: the site loads no script to draw it."""
+    targets: dict[str, list[str]] = {}
+    for source, target in re.findall(r"^\s+(\S+) --> (\S+)$", diagram[1], re.MULTILINE):
+        targets.setdefault(source, []).append(target)
+    rows = "".join(
+        f"| `{source}` | {', '.join(f'`{name}`' for name in names)} |\n" for source, names in targets.items()
+    )
+    return f"| module | imports |\n|---|---|\n{rows}"
 
 
 def _operator_pages(specs: Sequence[OpSpec]) -> dict[str, str]:
@@ -83,34 +113,29 @@ def _operator_pages(specs: Sequence[OpSpec]) -> dict[str, str]:
 
 
 def _commands_page() -> str:
-    """What `--help` says of every command."""
+    """Collect the help texts of all commands."""
     import typer
     from typer.testing import CliRunner
 
-    def said(*arguments: str) -> str:
+    def help_text(*arguments: str) -> str:
         result = CliRunner().invoke(app, [*arguments, "--help"], prog_name="opforge", env={"COLUMNS": "120"})
         return f"```text\n{result.output.strip()}\n```\n"
 
     commands = typer.main.get_group(app).commands  # type: ignore[attr-defined]
-    parts = [f"## opforge {name}\n\n{said(name)}" for name in sorted(commands)]
-    return "\n".join(["# Commands\n", said(), *parts])
+    parts = [f"## opforge {name}\n\n{help_text(name)}" for name in sorted(commands)]
+    return "\n".join(["# Commands\n", "This page shows the help text of every command.\n", help_text(), *parts])
 
 
 def _contents(operators: list[str]) -> str:
-    captions = {
-        "Learn": [*LEARN, COMMANDS, FIGURES],
-        "Operators": operators,
-        "Rooms": ["CONTRIBUTING.md", *(f"{room}/README.md" for room in ROOMS)],
-    }
     trees = []
-    for caption, paths in captions.items():
-        entries = "\n".join(path.removesuffix(".md") for path in paths)
+    for caption, paths in CONTENTS.items():
+        entries = "\n".join("/" + path.removesuffix(".md") for path in paths or operators)
         trees.append(f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{entries}\n```\n")
     return "".join(trees)
 
 
 def _with_links(path: str, text: str, known: dict[str, str]) -> str:
-    """The text with links to pages, and names in place of links to other files."""
+    """Keep links to pages and external addresses, and replace links to other files by their names."""
     code = [found.span() for found in _FENCED.finditer(text)]
 
     def checked(link: re.Match[str]) -> str:
@@ -133,23 +158,24 @@ def build(out: Path) -> int:
     shutil.rmtree(source, ignore_errors=True)
     for path, text in pages().items():
         replace_file(source / path, text)
+    shutil.copytree(ROOT / "docs" / "static", source / "docs" / "static")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-c", str(ROOT / "docs")]
     code = subprocess.run([*command, str(source), str(out)], check=False).returncode
     if code == 0:
         script = out / "_static" / "searchtools.js"
         replace_file(script, script.read_text(encoding="utf-8").replace(NO_NUMBERS, ""))
-        shutil.copyfile(out / "README.html", out / "index.html")  # where browsers and servers begin
+        replace_file(out / "index.html", '<meta http-equiv="refresh" content="0; url=docs/index.html">\n')
     return code
 
 
 def main() -> int:
-    """Build the site where the command line says."""
+    """Build the site in the folder that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="folder of the site")
     out = parser.parse_args().out.resolve()
     code = build(out)
     if code == 0:
-        print(out / "index.html")  # noqa: T201  # what the command is for
+        print(out / "index.html")  # noqa: T201 - the result of the command
     return 1 if code else 0
 
 
@@ -157,5 +183,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except (UserError, DeadLinkError) as error:
-        print(error, file=sys.stderr)  # noqa: T201  # the one place that reports mistakes
+        print(error, file=sys.stderr)  # noqa: T201 - the one place that reports errors
         sys.exit(2 if isinstance(error, UserError) else 1)

@@ -146,7 +146,7 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions, times: Pas
             write_model(data, carried, source, out, *reports)
     print_conversion(conversion)
     if unknown := sum(entry.same is None for entry in comparisons or ()):
-        say(f"outputs without finite numbers, which were not compared: {unknown} of {len(comparisons or ())}")
+        say(f"outputs not compared (no finite elements): {unknown} of {len(comparisons or ())}")
     if differing:
         say(f"outputs that differ: {differing} of {len(comparisons or ())}; no model was written")
     if options.html is not None:
@@ -258,7 +258,7 @@ def _run(source: SourceModel, options: RunOptions) -> int:
     print_outputs(execution.outputs)
     print_step(step)
     if large.ran:
-        say(f"large nodes that onnxruntime ran: {large.ran}")
+        say(f"large nodes run by onnxruntime: {large.ran}")
     return 0
 
 

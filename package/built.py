@@ -34,13 +34,14 @@ def built(contents: Contents, toolkit: Path, work: Path, jobs: int, say: Callabl
         say: Gets one line per step.
 
     Raises:
-        UserError: The folder is no toolkit, or it is too old or too new.
+        UserError: The folder is no toolkit, or it is too old.
         MissingToolError: A program is missing.
         BuildError: A step failed.
     """
     try:
         found = read_toolkit(toolkit.resolve())
-        check_version(found.version, CANN_VERSIONS)
+        if newer := check_version(found.version, CANN_VERSIONS):
+            say(f"warning: {newer}")
         with tempfile.TemporaryDirectory(prefix="opforge-pack-") as folder:
             write_tree(Path(folder), layout(contents))
             package = Path(folder) / "packages" / "vendors" / contents.vendor

@@ -29,15 +29,13 @@ NOTE = (
 _BUILT_ON_TARGET = (
     "op_proto/lib/linux/<arch>/libcust_opsproto_rt2.0.so (shape inference)",
     f"{TBE}/op_tiling/lib/linux/<arch>/libcust_opmaster_rt2.0.so (tiling)",
+    f"{TBE}/op_tiling/liboptiling.so (the same library, under the name that CANN's Python code opens)",
     f"{TBE}/kernel/<soc> (kernel binaries)",
     "op_api/lib/libcust_opapi.so (aclnn functions)",
     "framework/onnx/libcust_onnx_parsers.so (ONNX plugin)",
     "compiler_version and custom_opp_compiler_version in version.info (no CANN compiler was used)",
 )
-_NEVER = (
-    f"{TBE}/op_tiling/liboptiling.so (a link to the tiling library, for toolkits before 8.0)",
-    "upgrade.sh and help.info beside install.sh (use --upgrade and --help of the .run file)",
-)
+_NEVER = ("upgrade.sh and help.info beside install.sh (use --upgrade and --help of the .run file)",)
 SOURCES_README = f"""\
 Sources of the parts that need CANN to compile. Where it finds a toolkit the installer builds them with ../scripts/cann,
 by hand, in ../scripts: python3 -m cann --package .. --work <folder> --toolkit <CANN>. This was {NOT_TRIED}.

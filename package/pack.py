@@ -66,11 +66,11 @@ def pack_command(
 
 
 def incomplete(project: Project) -> list[str]:
-    """One line for each operator that is left out of a package, because its plan or kernel is not written yet."""
+    """Return one line for each operator that is not packed, because its plan or kernel is missing."""
     from opforge.codegen.spec.loader import load_project
 
     specs = load_project(project)
-    return [f"left out: {spec.op_type}: there is no {path}" for spec in specs if (path := project.missing(spec))]
+    return [f"not packed: {spec.op_type}; {path} is missing" for spec in specs if (path := project.missing(spec))]
 
 
 def pack(

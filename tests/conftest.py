@@ -61,7 +61,7 @@ def _install(folder: Path) -> None:
     stale = sources / "build" / "lib" / "opforge" / "codegen" / "removed.py"
     stale.parent.mkdir(parents=True)
     stale.write_text("")
-    install = fences(ROOT / "docs" / "tutorial.md")[0]
+    install = fences(ROOT / "docs" / "tutorials" / "first-operator.md")[0]
     script = "\n".join(["set -e", *(command.text for command in commands(install))])
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     variables = os.environ | {"HOME": str(folder), "PATH": path, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}

@@ -1,9 +1,8 @@
-"""The commands that the texts show work as they are written."""
+"""Run the commands of README.md and compare their output."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from shown import fences, follow, shell
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.parametrize("text", ["README.md", "examples/aclnn_grouped_bias_add_grad.cpp"])
+@pytest.mark.parametrize("text", ["docs/how-to/call-an-operator.md", "examples/aclnn_grouped_bias_add_grad.cpp"])
 def test_shown_compile_command_takes_a_checkout_whose_path_has_a_space(tmp_path, text):
     lines = (ROOT / text).read_text().splitlines()
     (command,) = (line.removeprefix("//").strip() for line in lines if "opforge flags)" in line)
@@ -33,17 +32,6 @@ def test_shown_compile_command_takes_a_checkout_whose_path_has_a_space(tmp_path,
     subprocess.run(["bash", "-euc", command], cwd=tmp_path, env={"PATH": path}, check=True)
     source = "examples/aclnn_grouped_bias_add_grad.cpp"
     assert got.read_text().splitlines() == [source, "-DX", "-I/a b/include", "-o", "build/example"]
-
-
-@pytest.mark.parametrize("folder", ["op_proto", "op_host", "op_kernel", "op_plugin"])
-def test_the_readme_of_an_operator_folder_leads_to_what_is_generated_from_it(folder):
-    text = (ROOT / folder / "README.md").read_text()
-    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
-    assert all((ROOT / folder / link).exists() for link in links)
-    assert any("tests/codegen/golden/grouped_bias_add_grad" in link for link in links)
-    by_hand = re.findall(r"^\| `((?:common/)?\w+\.h)`", text, re.MULTILINE)
-    below = [ROOT / folder, ROOT / folder / "common"]
-    assert all(any((place / name).exists() for place in below) for name in by_hand)
 
 
 # What `build.sh` starts once its environment is there; `-u` is what runs this test.
@@ -66,23 +54,10 @@ def test_commands_of_the_readme_print_what_it_says(tmp_path):
         return shell(command, folder, variables)
 
     assert follow(fences(ROOT / "README.md"), clone, run) >= 9
-    assert [path for path in (tmp_path / "opforge").rglob("*") if path.is_file()] == []
+    assert (tmp_path / "opforge" / "vendors" / "opforge" / "version.info").is_file()
     made = {f"/{path.name}/" if path.is_dir() else f"/{path.name}" for path in clone.iterdir()} - {"/examples/"}
-    assert {"/model.onnx", "/call.py", "/leaky_clip/"} <= made
+    assert {"/model.onnx", "/converted.onnx", "/leaky_clip/"} <= made
     assert made <= set((ROOT / ".gitignore").read_text().splitlines())
-
-
-def test_picture_fits_on_a_phone():
-    picture = (ROOT / "README.md").read_text().split("```")[1]
-    assert "──►" in picture
-    assert max(map(len, picture.splitlines())) <= 42
-
-
-def test_texts_make_the_wheel_as_the_tutorial_does():
-    tutorial = (ROOT / "docs" / "tutorial.md").read_text()
-    for text in ("README.md", "CONTRIBUTING.md"):
-        (command,) = re.findall(r"\.venv/bin/(pip wheel .*? \.)[` ]", (ROOT / text).read_text())
-        assert f"$ {command}\n" in tutorial
 
 
 def test_every_script_behind_build_sh_is_the_one_it_starts():

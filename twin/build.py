@@ -21,6 +21,7 @@ from opforge.codegen.writer import replace_file
 from .build_cache import record_path
 from .build_folder import locked
 from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build
+from .kernel_expansion import require_no_assembly
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
@@ -162,6 +163,7 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
             f"kernel {spec.op_type} {key}",
             DEVICE_FIELDS,
             (project.root, BUILTIN_ROOT),
+            require_no_assembly,
         )
         for folder in folders:
             path = _tbe(project) / "kernel" / folder / spec.name / f"{spec.op_type}_{key}.so"

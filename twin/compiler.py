@@ -50,6 +50,7 @@ class Unit:
         label: Name in messages.
         also: Flags with which it must compile too.
         folders: It may include files in them, besides those in its own folder, the `-I` folders and the compiler's.
+        check: Called with the source after macro expansion and the compiler's folders; raises what refuses it.
     """
 
     source: Path
@@ -58,6 +59,12 @@ class Unit:
     label: str
     also: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
+    check: Callable[[str, Sequence[str]], None] | None = None
+
+    @property
+    def recorded(self) -> list[str]:
+        """What the object depends on besides files: the command, more flags, and whether the source was checked."""
+        return [*_compile_command(self), *self.also, *(["checked"] if self.check else [])]
 
 
 @dataclass(frozen=True)
@@ -183,6 +190,10 @@ def _compile(unit: Unit, run: _Run) -> Unit:
     command = _compile_command(unit)
     with run.folder() as folder:
         made, dependencies = Path(folder, "made.o"), Path(folder, "made.d")
+        if unit.check:
+            expanded = Path(folder, "made.ii")
+            run.execute([*command, "-E", "-o", str(expanded)], Path(folder), unit.label)
+            unit.check(expanded.read_text(encoding="utf-8", errors="surrogateescape"), _own_folders())
         # ccache would take the target of the list, which is the temporary name else, for a difference.
         listing = ("-MD", "-MF", str(dependencies), "-MT", unit.object.name)
         run.execute([*_ccache(), *command, *listing, "-o", str(made)], Path(folder), unit.label)
@@ -190,7 +201,7 @@ def _compile(unit: Unit, run: _Run) -> Unit:
         inputs = _checked_inputs(unit, read_depfile(dependencies))
         if unit.also:
             run.execute([*command, *unit.also, "-fsyntax-only"], Path(folder), unit.label)
-        publish(made, unit.object, compiler()[1], [*command, *unit.also], inputs, started)
+        publish(made, unit.object, compiler()[1], unit.recorded, inputs, started)
     return unit
 
 
@@ -279,9 +290,7 @@ def build(libraries: Sequence[Library], scratch: Path, jobs: int = 0, progress: 
     """
     units = {unit.object: unit for library in libraries for unit in library.units}
     name = compiler()[1]
-    stale = [
-        unit for unit in units.values() if not is_current(unit.object, name, [*_compile_command(unit), *unit.also])
-    ]
+    stale = [unit for unit in units.values() if not is_current(unit.object, name, unit.recorded)]
     run = _Run(scratch, compile_limits(), Event())
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from opforge.codegen.errors import UserError
@@ -21,6 +21,9 @@ _MOST_FILES = 20_000
 # Ways to read or look for a file that device compilers lack, or that hide its name.
 _OTHER_INCLUDE = re.compile(r"(?:#|%:)\s*(include_next|import|embed)\b")
 _INCLUDE = re.compile(r"(?:#|%:)\s*include\b\s*(.*)", re.DOTALL)
+_DIRECTIVE = re.compile(
+    r"(?:#|%:)\s*(?:$|(?:define|elif|else|endif|error|if|ifdef|ifndef|include|pragma|undef|warning)\b)"
+)
 _QUOTED = re.compile(r"<([^>]*)>|\"([^\"]*)\"")
 _LOOK = re.compile(r"\b__has_(?:include|include_next|embed)\b")
 _READING_PRAGMA = re.compile(r"\b(dependency|pch_preprocess|include_alias)\b")
@@ -43,13 +46,27 @@ def read_source(path: Path) -> str:
         raise UserError(f"{path_text(path)}: got '{error}', expected a kernel source in UTF-8") from error
 
 
-def check_directive(directive: Token, report: Report) -> None:
-    """Report an include that the device's compiler refuses, or that reads what is no header of the project."""
+def included(text: str) -> set[str]:
+    """The names in quotes that a source includes, which `reachable` follows."""
+    return set(_FOLLOWED.findall(text))
+
+
+def check_directive(directive: Token, followed: Collection[str], report: Report) -> None:
+    """Report a directive that the device's compiler refuses, or an include of what is no header of the project.
+
+    Args:
+        directive: The line.
+        followed: The names that the source includes, as far as they are followed.
+        report: Takes line, rule and message.
+    """
     text, line = directive.text, directive.line
     if found := _LOOK.search(text):
         report(line, "include", f"{found[0]} depends on the files of this machine; include the header or leave it out")
     if found := _OTHER_INCLUDE.match(text):
         report(line, "include", f"#{found[1]} does not exist on the device; use #include")
+    elif not _DIRECTIVE.match(text):
+        # `#line` hides where code comes from; `#ident` is copied into the assembly.
+        report(line, "directive", f"{shown(text)} does not exist on the device; remove it")
     if re.match(r"(?:#|%:)\s*pragma\b", text):
         check_pragma(text, line, report)
     if (found := _INCLUDE.match(text)) is None:
@@ -63,6 +80,8 @@ def check_directive(directive: Token, report: Report) -> None:
         report(line, "include", f"{shown(name)} is an absolute path; copy the header into the project")
     elif quoted[1] is not None and quoted[0] not in DEVICE_HEADERS:
         report(line, "include", f"{quoted[0]} does not exist on the device; expected kernel_operator.h only")
+    elif quoted[1] is None and name not in followed:
+        report(line, "include", f"got comments or several lines, expected '#include {quoted[0]}' alone on one line")
     if "opforge_twin" in name:
         report(line, "include", f"{quoted[0]} belongs to the twin; include kernel_operator.h")
 

@@ -23,6 +23,7 @@ from .build import INCLUDE, build_runtime, soc_properties
 from .build_folder import locked
 from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, preprocessed
 from .isolation import launch_isolated
+from .kernel_expansion import require_no_assembly
 from .kernel_includes import reachable, read_source
 from .kernel_lint import lint_files, roots_of
 from .kernel_objects import require_device_code
@@ -164,6 +165,7 @@ def _compile_kernel(
             str(path),
             DEVICE_FIELDS,
             roots_of(path.resolve()),
+            require_no_assembly if lint else None,
         )
         library = Library(
             home / f"{name}.so",

@@ -18,7 +18,7 @@ from opforge.codegen.project import BUILTIN_ROOT, Project
 
 from .cann_api import api, known_names
 from .cpp_tokens import Token, tokens_of
-from .kernel_includes import Report, check_directive, check_pragma, reachable, read_source, sources_below
+from .kernel_includes import Report, check_directive, check_pragma, included, reachable, read_source, sources_below
 
 MOST_ARRAY_BYTES = 4096  # of 32 KiB of stack
 MOST_WORDS = 100  # of an expression whose value is computed
@@ -97,10 +97,10 @@ def lint_text(text: str, file: str) -> list[LintFinding]:
     def report(line: int, rule: str, message: str) -> None:
         findings.append(LintFinding(file, line, rule, message))
 
-    everything = tokens_of(text)
+    everything, followed = tokens_of(text), included(text)
     tokens = [token for token in everything if token.kind != "directive"]
     for directive in (token for token in everything if token.kind == "directive"):
-        check_directive(directive, report)
+        check_directive(directive, followed, report)
         if body := _macro_body(directive):
             _check_words(body, report)
     _check_words(tokens, report)

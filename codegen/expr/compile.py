@@ -13,20 +13,8 @@ from opforge.codegen.spec.yaml_nodes import KEY, Path
 
 from .evaluate import why_never
 from .program import LIMIT, MAX_RANK, TRUE, Binding, Case, Constraint, Dim, Program, Values, Work
-from .syntax import (
-    BoolLiteral,
-    Expr,
-    ExprError,
-    IntLiteral,
-    Kind,
-    Scope,
-    StarDims,
-    Symbol,
-    certainly_present,
-    parse_kind,
-    reads_shapes,
-    symbols_of,
-)
+from .syntax import ExprError, Scope, parse_kind
+from .tree import BoolLiteral, Expr, IntLiteral, Kind, StarDims, Symbol, certainly_present, reads_shapes, symbols_of
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.parts import CaseSpec, ConstraintSpec, SpecData

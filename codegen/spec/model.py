@@ -13,6 +13,7 @@ from opforge.codegen.expr.program import Program
 from .names import snake_case
 from .parts import SpecData, TensorSpec
 from .products import BUILT_PRODUCTS
+from .yaml_nodes import Path
 
 
 class OpSpec(SpecData):
@@ -43,9 +44,14 @@ class OpSpec(SpecData):
         return renamed
 
     @cached_property
+    def compilation(self) -> tuple[Program, list[tuple[Path, str]]]:
+        """The program, and the problems of its expressions; copies of the spec share it."""
+        return compile_spec(self)
+
+    @property
     def program(self) -> Program:
         """Cases and constraints with their expressions parsed."""
-        return compile_spec(self)[0]
+        return self.compilation[0]
 
     @property
     def own_plan(self) -> str | None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from opforge.codegen.expr.compile import compile_spec
-from opforge.codegen.expr.formula import FormulaError, formula_names, latex_lines
+from opforge.codegen.expr.formula import FormulaError, formula_names, forward_names, latex_lines
 
 from .dtypes import DTYPES
 from .field_types import LIST_TYPE, RULE_STATUSES, SCALAR_BYTES, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES
 from .model import MissingSectionError, OpSpec
 from .names import lower_camel, own_word_refusal, snake_case, suggest
-from .parts import AttrSpec, TensorSpec
-from .shared_plans import STRATEGIES
+from .parts import AttrSpec, ConstraintSpec, FunctionSpec, TensorSpec, TilingSpec
+from .shared_plans import STRATEGIES, Strategy
 from .validate_uses import Problems, check_names_elsewhere, check_tests, check_unique, check_value, check_values
 from .yaml_nodes import KEY, Path
 
@@ -60,10 +59,15 @@ def _check_names(spec: OpSpec, problems: Problems) -> None:
 
 
 def _check_formula(spec: OpSpec, problems: Problems) -> None:
-    try:
-        latex_lines(spec.formula, formula_names(spec))
-    except FormulaError as error:
-        problems.append((("formula",), str(error)))
+    formulas = [
+        ("formula", spec.formula, formula_names(spec)),
+        ("forward_formula", spec.forward_formula, forward_names(spec)),
+    ]
+    for key, text, names in formulas:
+        try:
+            latex_lines(text or "", names)
+        except FormulaError as error:
+            problems.append(((key,), str(error)))
 
 
 def _check_dtypes(spec: OpSpec, problems: Problems) -> None:
@@ -128,43 +132,60 @@ def _check_constraints(spec: OpSpec, problems: Problems) -> None:
         if label != f"C{number}" and label not in {other for _, other in labels[: number - 1]}:
             problems.append((where, f"got {label!r}, expected 'C{number}': labels count the constraints from C1 on"))
             break
-    parameters = [tensor.name for tensor in spec.tensors] + [attr.name for attr in spec.attrs]
     cases = [case.name for case in spec.cases]
     for index, constraint in enumerate(spec.constraints):
         path: Path = ("constraints", index)
-        if constraint.status not in STATUSES:
-            expected = ", ".join(map(str, STATUSES))
-            problems.append(((*path, "status"), f"got {constraint.status}, expected one of {expected}"))
-        elif constraint.rule is not None and constraint.status != RULE_STATUSES[constraint.rule]:
-            expected = f"{RULE_STATUSES[constraint.rule]}, the status of the rule {constraint.rule!r}"
-            problems.append(((*path, "status"), f"got {constraint.status}, expected {expected}"))
+        _check_status(constraint, (*path, "status"), problems)
         if (constraint.rule is None) == (constraint.check is None):
             problems.append((path, "expected either 'rule' or 'check'"))
         for product in constraint.products:
             if product not in spec.products:
                 place: Path = (*path, "products", constraint.products.index(product))
                 problems.append((place, f"got {product!r}; {suggest(product, spec.products)}"))
-        if constraint.rule is not None and constraint.products:
-            problems.append(((*path, "products"), "got products beside 'rule', expected them beside a 'check'"))
-        of_check = ("subject", "expected")
-        for key in of_check if constraint.rule is None else (*of_check, "case"):
-            value = getattr(constraint, key)
-            if constraint.rule is not None and value is not None:
-                problems.append(((*path, key), f"got {value!r}, expected no {key!r} beside 'rule'"))
-            if constraint.rule is None and value is None:
-                problems.append((path, f"{key!r} is missing, a 'check' needs it for its message"))
-        if constraint.rule is None and constraint.subject is not None and constraint.subject not in parameters:
-            hint = suggest(constraint.subject, parameters)
-            problems.append(((*path, "subject"), f"unknown parameter {constraint.subject!r}; {hint}"))
+        if constraint.rule is None:
+            _check_message(spec, constraint, path, problems)
+        else:
+            _check_rule(constraint, path, problems)
         if constraint.case is not None and constraint.case not in cases:
             problems.append(((*path, "case"), f"unknown case {constraint.case!r}; {suggest(constraint.case, cases)}"))
+
+
+def _check_status(constraint: ConstraintSpec, path: Path, problems: Problems) -> None:
+    expected = ""
+    if constraint.status not in STATUSES:
+        expected = f"one of {', '.join(map(str, STATUSES))}"
+    elif constraint.rule is not None and constraint.status != RULE_STATUSES[constraint.rule]:
+        expected = f"{RULE_STATUSES[constraint.rule]}, the status of the rule {constraint.rule!r}"
+    if expected:
+        problems.append((path, f"got {constraint.status}, expected {expected}"))
+
+
+def _check_rule(constraint: ConstraintSpec, path: Path, problems: Problems) -> None:
+    """A built-in rule has its own message and holds for all products and cases."""
+    if constraint.products:
+        problems.append(((*path, "products"), "got products beside 'rule', expected them beside a 'check'"))
+    for key in ("subject", "expected", "case"):
+        if (value := getattr(constraint, key)) is not None:
+            problems.append(((*path, key), f"got {value!r}, expected no {key!r} beside 'rule'"))
+
+
+def _check_message(spec: OpSpec, constraint: ConstraintSpec, path: Path, problems: Problems) -> None:
+    """A check has the parts of its message."""
+    problems += [
+        (path, f"{key!r} is missing, a 'check' needs it for its message")
+        for key in ("subject", "expected")
+        if getattr(constraint, key) is None
+    ]
+    parameters = [tensor.name for tensor in spec.tensors] + [attr.name for attr in spec.attrs]
+    if constraint.subject is not None and constraint.subject not in parameters:
+        hint = suggest(constraint.subject, parameters)
+        problems.append(((*path, "subject"), f"unknown parameter {constraint.subject!r}; {hint}"))
 
 
 def _check_functions(spec: OpSpec, problems: Problems) -> None:
     functions = [(("aclnn", i, "function"), snake_case(f.function)) for i, f in enumerate(spec.aclnn)]
     check_unique(problems, "the function", functions)
-    tensors = {tensor.name: tensor for tensor in spec.tensors}
-    attrs = {attr.name: attr for attr in spec.attrs}
+    parameters = [parameter.name for parameter in (*spec.tensors, *spec.attrs)]
     dense = {f"{lower_camel(tensor.name)}Dense" for tensor in spec.tensors}
     copies = dense | {f"{lower_camel(output.name)}Copy" for output in spec.outputs}
     needed = [t.name for t in spec.tensors if not t.optional] + [a.name for a in spec.attrs if a.default is None]
@@ -172,8 +193,8 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
         path: Path = ("aclnn", index, "params")
         used: list[str] = []
         for name, of in function.params.items():
-            if of not in tensors and of not in attrs:
-                problems.append(((*path, name), f"unknown parameter {of!r}; {suggest(of, [*tensors, *attrs])}"))
+            if of not in parameters:
+                problems.append(((*path, name), f"unknown parameter {of!r}; {suggest(of, parameters)}"))
             elif of in used:
                 problems.append(((*path, name), f"got {of!r} again, expected each parameter once"))
             if name in copies:
@@ -182,18 +203,19 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
         problems.extend(
             (path, f"{name!r} is missing, expected a parameter for it") for name in needed if name not in used
         )
-        for name, c_type in function.types.items():
-            place: Path = ("aclnn", index, "types", name, KEY)
-            of_name = function.params.get(name)
-            if of_name is None:
-                problems.append((place, f"unknown parameter {name!r}; {suggest(name, function.params)}"))
-            elif of_name in tensors or of_name in attrs:
-                attr = attrs.get(of_name)
-                allowed = _ATTR_TYPES[attr.type] if attr else TENSOR_TYPES
-                if of_name in tensors and tensors[of_name].host_values:
-                    allowed = (LIST_TYPE,)
-                if c_type not in allowed:
-                    problems.append((place, f"got {c_type!r}, expected one of {', '.join(allowed)}"))
+        _check_c_types(spec, function, ("aclnn", index, "types"), problems)
+
+
+def _check_c_types(spec: OpSpec, function: FunctionSpec, path: Path, problems: Problems) -> None:
+    allowed: dict[str, tuple[str, ...]] = {attr.name: _ATTR_TYPES[attr.type] for attr in spec.attrs}
+    allowed |= {tensor.name: (LIST_TYPE,) if tensor.host_values else TENSOR_TYPES for tensor in spec.tensors}
+    for name, c_type in function.types.items():
+        place: Path = (*path, name, KEY)
+        of = function.params.get(name)
+        if of is None:
+            problems.append((place, f"unknown parameter {name!r}; {suggest(name, function.params)}"))
+        elif of in allowed and c_type not in allowed[of]:
+            problems.append((place, f"got {c_type!r}, expected one of {', '.join(allowed[of])}"))
 
 
 def _check_tiling(spec: OpSpec, problems: Problems) -> None:
@@ -224,20 +246,10 @@ def _check_tiling(spec: OpSpec, problems: Problems) -> None:
 def _check_strategy(spec: OpSpec, problems: Problems) -> None:
     tiling, strategy = spec.tiling, spec.tiling.strategy
     if strategy is None:
-        keys = [(("tiling", "keys", i, "when"), key.when) for i, key in enumerate(tiling.keys)]
-        values = [(("tiling", "data", i, "value"), field.value) for i, field in enumerate(tiling.data)]
-        for path, given in ((("tiling", "work"), tiling.work or None), *keys, *values):
-            if given is not None:
-                hint = ", ".join(STRATEGIES)
-                problems.append((path, f"stands only beside a shared plan, expected 'plan: ..' with one of {hint}"))
+        _check_own_plan(tiling, problems)
         return
-    known = {quantity.name for quantity in strategy.work}
-    for name in tiling.work:
-        if name not in known:
-            problems.append((("tiling", "work", name, KEY), f"unknown size {name!r}; {suggest(name, known)}"))
-    for quantity in strategy.work:
-        if quantity.name not in tiling.work and not quantity.is_optional:
-            problems.append((("tiling",), f"'work: {quantity.name}' is missing, expected {quantity.meaning}"))
+    _check_work(tiling, strategy, problems)
+    _check_shared_keys(tiling, problems)
     if strategy.cores_meet and not tiling.task_type.startswith("MIX_"):
         message = f"got {tiling.task_type!r}, expected a MIX type as MIX_AIV_1_0: cores meet in {strategy.name}"
         problems.append((("tiling", "task_type") if "task_type" in tiling.model_fields_set else ("tiling",), message))
@@ -246,6 +258,31 @@ def _check_strategy(spec: OpSpec, problems: Problems) -> None:
             problems.append((("tiling", "data", index), "'value' is missing, a shared plan fills its own fields only"))
         if field.count is not None:
             problems.append((("tiling", "data", index, "count"), "got an array, expected one value"))
+
+
+def _check_own_plan(tiling: TilingSpec, problems: Problems) -> None:
+    """A plan of the operator's own computes what the spec says for a shared one."""
+    keys = [(("tiling", "keys", i, "when"), key.when) for i, key in enumerate(tiling.keys)]
+    values = [(("tiling", "data", i, "value"), field.value) for i, field in enumerate(tiling.data)]
+    for path, given in ((("tiling", "work"), tiling.work or None), *keys, *values):
+        if given is not None:
+            hint = ", ".join(STRATEGIES)
+            problems.append((path, f"stands only beside a shared plan, expected 'plan: ..' with one of {hint}"))
+
+
+def _check_work(tiling: TilingSpec, strategy: Strategy, problems: Problems) -> None:
+    """The sizes of a shared plan."""
+    known = {quantity.name for quantity in strategy.work}
+    for name in tiling.work:
+        if name not in known:
+            problems.append((("tiling", "work", name, KEY), f"unknown size {name!r}; {suggest(name, known)}"))
+    for quantity in strategy.work:
+        if quantity.name not in tiling.work and not quantity.is_optional:
+            problems.append((("tiling",), f"'work: {quantity.name}' is missing, expected {quantity.meaning}"))
+
+
+def _check_shared_keys(tiling: TilingSpec, problems: Problems) -> None:
+    """The tiling keys beside a shared plan: conditions, and a last one for the rest."""
     if not tiling.keys:
         problems.append(
             (("tiling",), "got no keys, expected one at least, as in '{name: Plain, key: 1, template: [x]}'")
@@ -281,7 +318,7 @@ def tiling_bytes(spec: OpSpec) -> int:
 
 
 def _check_expressions(spec: OpSpec, problems: Problems) -> None:
-    program, of_expressions = compile_spec(spec)
+    program, of_expressions = spec.compilation
     if not of_expressions:
         check_tests(spec, program, problems)
     problems += of_expressions

@@ -130,7 +130,7 @@ def _warnings(conversion: Conversion) -> Iterable[Sequence[str]]:
     for text in conversion.warnings:
         yield (text,)
     for name in conversion.without_body:
-        yield (f"{shown(name)} has no ONNX body, or none in this opset",)
+        yield (f"{shown(name)} has no ONNX function body for the opset of the model",)
 
 
 def _facts(source: SourceModel, conversion: Conversion, command: Command) -> list[tuple[str, str]]:
@@ -199,7 +199,7 @@ def _forms(view: GraphView, conversion: Conversion) -> list[_Form]:
 
 def _what(place: RewrittenPlace) -> str:
     words = [
-        f"{entry.op}, recognised by {entry.rule}" if isinstance(entry, Mapped) else f"{entry.key}, lowered"
+        f"{entry.op}, rule {entry.rule}" if isinstance(entry, Mapped) else f"{entry.key}, lowered"
         for entry in place.entries
     ]
     return "; ".join(plain(word, 120) for word in dict.fromkeys(words))

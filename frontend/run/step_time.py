@@ -160,7 +160,7 @@ class StepTime:
     def trace(self) -> dict[str, Any]:
         """The step for chrome://tracing and Perfetto: all nodes, and the pipes of the cores while ours run."""
         events: list[dict[str, Any]] = []
-        for tid, name in enumerate(("operators of the project", "other nodes, each at its best")):
+        for tid, name in enumerate(("custom operators (twin)", "other nodes (roofline estimates)")):
             events += [_name("process_name", _STEP, tid, "step"), _name("thread_name", _STEP, tid, name)]
         named: set[tuple[object, ...]] = set()
         for entry in self.timeline:

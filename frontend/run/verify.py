@@ -73,8 +73,8 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """What a table says of it."""
-        word = {True: "same", False: "DIFFERS", None: "not compared"}[self.same]
+        """The result as text of a table."""
+        word = {True: "equal", False: "DIFFERS", None: "not compared"}[self.same]
         return f"{word}: {self.note}" if self.note else word
 
     def report(self) -> dict[str, Any]:
@@ -225,9 +225,9 @@ def _compare(name: str, before: Array, after: Array, narrowest: np.dtype[Any] | 
     first, second = before.astype(np.float64), after.astype(np.float64)
     skipped = ~np.isfinite(first) & ((first == second) | (np.isnan(first) & np.isnan(second)))
     count = int(skipped.sum())
-    note = f"{count} of {first.size} are the same and no finite numbers" if count else ""
+    note = f"{count} of {first.size} elements are equal and not finite" if count else ""
     if count == first.size:
-        return Comparison(name, 0.0, 0.0, same=None, note="no finite numbers")
+        return Comparison(name, 0.0, 0.0, same=None, note="no finite elements")
     first, second = first[~skipped], second[~skipped]
     with np.errstate(invalid="ignore"):
         error = np.nan_to_num(np.abs(first - second), nan=np.inf, posinf=np.inf)
@@ -238,7 +238,7 @@ def _compare(name: str, before: Array, after: Array, narrowest: np.dtype[Any] | 
         eps = float(ml_dtypes.finfo(narrowest).eps)  # type: ignore[no-untyped-call]
         allowed = _ROUNDINGS[narrowest.itemsize] * eps * (size + usual)
         if size.max() <= allowed.max():
-            note = "; ".join(filter(None, (note, "no value is larger than what is allowed")))
+            note = "; ".join(filter(None, (note, "no value exceeds the tolerance")))
     worst = int(np.argmax(error - allowed))
     is_same = bool(np.all(error <= allowed))
     return Comparison(name, float(error.max()), float(allowed[worst]), is_same, note)

@@ -27,6 +27,8 @@ from .toolkit import CANN_8, Toolkit, tool_environment
 
 BUILT, SUMS, LOG = "built.json", "built.sums", "build.log"
 TBE = "op_impl/ai_core/tbe"
+# Of a log, in the message about a failed step.
+MOST_LINES, MOST_CHARACTERS = 5, 500
 
 
 class MissingProgramError(Exception):
@@ -44,6 +46,8 @@ class Step:
     Attributes:
         name: Of its stamp and its log.
         argv: The command.
+        makes: Files that the command writes. opc ends with exit code 0 also when it wrote none of them.
+        subject: What a message about a failure names besides the step.
         prepare: What has to be there for it.
         collect: Puts what it made into `tree/`; returns the paths there.
         cwd: Where the command runs; made if it is not there.
@@ -53,6 +57,8 @@ class Step:
     name: str
     argv: Sequence[str]
     collect: Callable[[], Sequence[str]]
+    makes: Sequence[Path] = ()
+    subject: str = ""
     prepare: Callable[[], None] = lambda: None
     cwd: str = "."
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -86,23 +92,15 @@ class Build:
             StepError: A step failed; the others' results stay for the next run.
         """
         environment = tool_environment(self.toolkit, self.environment)
-        tools = ("cmake", "c++", "opc") if self.toolkit.generation == CANN_8 else ("cmake", "c++", "make", "bash")
-        for tool in tools:
+        for tool in commands.PROGRAMS[self.toolkit.generation]:
             wanted = environment.get("CXX") or "g++" if tool == "c++" else tool
             # CMake takes options from the same variable, or what the program in front of them is to call.
             if all(
                 shutil.which(program, path=environment["PATH"]) is None for program in (wanted, wanted.split(" ")[0])
             ):
                 raise MissingProgramError(f"{wanted!r} is missing, which builds the package; install it")
-        vendor = self.package.name
-        self._begin(vendor)
-        folders = commands.Folders(str(self.work / "package" / vendor), vendor, str(self.work))
-        operators = _operators(self.package)
-        stages = (
-            self._stages_8(folders, operators)
-            if self.toolkit.generation == CANN_8
-            else self._stages_asc(folders, operators)
-        )
+        self._begin(self.package.name)
+        stages = self.stages()
         total = sum(len(steps) for steps in stages)
         digests: dict[str, str] = {}
         number = 0
@@ -119,8 +117,15 @@ class Build:
                     for run in runs:
                         run.cancel()
                     raise
-        self._finish(digests, operators)
+        self._finish(digests, _operators(self.package))
         return self.work / "tree"
+
+    def stages(self) -> Sequence[Sequence[Step]]:
+        """The steps in order; those of one stage can run at once."""
+        vendor = self.package.name
+        folders = commands.Folders(str(self.work / "package" / vendor), vendor, str(self.work))
+        of_generation = self._stages_8 if self.toolkit.generation == CANN_8 else self._stages_asc
+        return of_generation(folders, _operators(self.package))
 
     def _begin(self, vendor: str) -> None:
         """Keep what was built of the same package with the same toolkit, and nothing else."""
@@ -162,12 +167,15 @@ class Build:
             if status != 0:
                 cause = f"exit code {status}" if status > 0 else f"ended by {signal.Signals(-status).name}"
                 stream.write(f"{cause}\n")
-        if status != 0:
-            raise StepError(_failure(step.name, cause, log))
+        absent = [path.name for path in step.makes if not path.is_file() or path.stat().st_size == 0]
+        if status == 0 and absent:
+            cause = f"exit code 0, but it wrote no {' and no '.join(absent)}"
+        if status != 0 or absent:
+            raise StepError(_failure(step, cause, log))
         try:
             products = {path: _digest(self.work / "tree" / path) for path in step.collect()}
         except (OSError, ValueError, KernelError) as error:
-            raise StepError(_failure(step.name, str(error), log)) from error
+            raise StepError(_failure(step, str(error), log)) from error
         _write(stamp, json.dumps(products))
         return products
 
@@ -180,12 +188,14 @@ class Build:
             built = Path(folders.host) / f"lib{target}.so"
 
             def collect() -> Sequence[str]:
+                places = [path.format(machine=self.toolkit.machine)]
                 if target == commands.TILING:
-                    # opc calls the tiling functions through a folder like a vendor's, in which they have this name.
-                    _write(Path(folders.package) / TBE / "op_tiling" / "liboptiling.so", built.read_bytes())
-                return [self._place(built, path.format(machine=self.toolkit.machine))]
+                    # opc calls the tiling functions through the vendor folder that it gets.
+                    _write(Path(folders.package) / commands.PYTHON_TILING, built.read_bytes())
+                    places.append(commands.PYTHON_TILING)
+                return [self._place(built, place) for place in places]
 
-            return Step(f"lib{target}.so", commands.build_target(folders, target, self.jobs), collect)
+            return Step(f"lib{target}.so", commands.build_target(folders, target, self.jobs), collect, [built])
 
         return [
             [Step("configure", commands.configure(self.toolkit, folders), list)],
@@ -221,6 +231,8 @@ class Build:
             kernel.name,
             commands.compile_kernel(folders, kernel),
             collect,
+            [scratch / "out" / f"{kernel.name}{end}" for end in (".json", ".o")],
+            kernel.subject,
             prepare,
             cwd=f"kernels/{kernel.name}",
             variables={"ASCEND_CUSTOM_OPP_PATH": folders.package, "HI_PYTHON": "python3", "TILINGKEY_PAR_COMPILE": "1"},
@@ -231,12 +243,14 @@ class Build:
     ) -> Sequence[Sequence[Step]]:
         """Everything through the toolkit's own CMake functions."""
         vendor = Path(folders.installed) / "packages" / "vendors" / folders.vendor
+        places = [path.format(machine=self.toolkit.machine) for path in commands.LIBRARIES.values()]
 
         def collect() -> Sequence[str]:
-            products = []
-            for path in commands.LIBRARIES.values():
-                place = path.format(machine=self.toolkit.machine)
-                products.append(self._place(vendor / place, place))
+            products = [self._place(vendor / place, place) for place in places]
+            tiling = vendor / commands.PYTHON_TILING
+            if not tiling.is_file():
+                tiling = vendor / commands.LIBRARIES[commands.TILING].format(machine=self.toolkit.machine)
+            products.append(self._place(tiling, commands.PYTHON_TILING))
             kernels = [path for path in sorted((vendor / TBE / "kernel").rglob("*")) if path.is_file()]
             products += [self._place(path, path.relative_to(vendor).as_posix()) for path in kernels]
             return products
@@ -245,7 +259,7 @@ class Build:
             [Step("configure", commands.configure_asc(self.toolkit, folders, sorted(operators)), list)],
             [Step("libraries", commands.build_target(folders, "all", self.jobs), list)],
             [Step("kernels", commands.build_target(folders, "binary", self.jobs), list)],
-            [Step("install", commands.install_asc(folders), collect)],
+            [Step("install", commands.install_asc(folders), collect, [vendor / place for place in places])],
         ]
 
     def _place(self, source: Path, path: str) -> str:
@@ -313,9 +327,14 @@ def _kept(stamp: Path) -> Mapping[str, str] | None:
         return None
 
 
-def _failure(name: str, cause: str, log: Path) -> str:
-    last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
-    return "\n".join([f"the step {name!r} failed: {cause}; its output, whose end follows, is in {log}", *last])
+def _failure(step: Step, cause: str, log: Path) -> str:
+    """The message about a failed step: the last lines of its log that name an error, and the end of the log."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    errors = [number for number, line in enumerate(lines) if "error" in line.lower()][-MOST_LINES:]
+    shown = sorted({*errors, *range(max(len(lines) - MOST_LINES, 0), len(lines))})
+    place = f"{step.subject}: " if step.subject else ""
+    title = f"{place}the step {step.name!r} failed: {cause}; its output, whose errors and end follow, is in {log}"
+    return "\n".join([title, *(lines[number][:MOST_CHARACTERS] for number in shown)])
 
 
 def _digest(path: Path) -> str:

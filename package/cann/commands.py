@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .kernels import Kernel
-from .toolkit import Toolkit
+from .toolkit import CANN_8, CANN_2026, Toolkit
 
+# Programs that a build calls. The compiler of an 8.x toolkit calls make for each kernel.
+PROGRAMS = {CANN_8: ("cmake", "c++", "make", "opc"), CANN_2026: ("cmake", "c++", "make", "bash")}
 TILING = "cust_opmaster_rt2.0"
+# Where the toolkit's Python code looks for a vendor's tiling functions when it compiles for a static shape.
+PYTHON_TILING = "op_impl/ai_core/tbe/op_tiling/liboptiling.so"
 # Target of the 8.x project -> where its library goes below the vendor folder.
 LIBRARIES = {
     "cust_opsproto_rt2.0": "op_proto/lib/linux/{machine}/libcust_opsproto_rt2.0.so",

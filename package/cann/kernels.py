@@ -50,6 +50,13 @@ class Kernel(NamedTuple):
     socs: Sequence[str]
     parameters: Mapping[str, Any]
 
+    @property
+    def subject(self) -> str:
+        """The operator, its column of dtypes and the SoC directories, for messages."""
+        (node,) = self.parameters["op_list"]
+        column = ", ".join(f"{tensor['name']} {tensor['dtype']}" for tensor in [*node["inputs"], *node["outputs"]])
+        return f"{self.parameters['op_type']} for {', '.join(self.socs)}, dtype column ({column})"
+
 
 def kernels_of(operators: Mapping[str, Mapping[str, Any]], chips: Mapping[str, Sequence[str]]) -> Sequence[Kernel]:
     """The binaries of a package; SoCs of one architecture share them.

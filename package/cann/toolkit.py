@@ -16,6 +16,12 @@ from typing import NamedTuple
 CANN_8, CANN_2026 = "8.x", "2026"
 _VERSION = "compiler/version.info"
 _MOST_BYTES = 1 << 20
+# Debug, information, warning, error.
+_LOG_LEVELS = ("0", "1", "2", "3")
+# The keys that can name the version, in order. Toolkits since 9.0 have version_dir=cann. install/vendor_tree.sh has the
+# same rule.
+_VERSION_KEYS = ("version_dir", "Version")
+_VERSION_LINE = r'^[ \t]*{}[ \t]*=[ \t]*"?([0-9]{{1,9}}\.[0-9]{{1,9}}[0-9A-Za-z.+_-]{{0,60}})'
 
 
 class ToolkitError(Exception):
@@ -43,73 +49,108 @@ class Toolkit(NamedTuple):
 
 
 def read_toolkit(root: Path) -> Toolkit:
-    """What a folder says of itself.
+    """Read the facts of a toolkit from its folder.
 
     Raises:
-        ToolkitError: It is no toolkit.
+        ToolkitError: The folder is no toolkit, or names no version.
     """
     version = toolkit_version(root)
     if not version:
-        raise ToolkitError(
-            f"got '{root}', expected the folder of a CANN toolkit, whose compiler/version.info can be read and names a "
-            "version, as in /usr/local/Ascend/ascend-toolkit/latest"
-        )
+        raise ToolkitError(_no_toolkit(root))
     config = next(iter(sorted((root / "lib64" / "cmake").glob("**/asc-config.cmake"))), None)
     scene = key_values(root / "opp" / "scene.info")
     return Toolkit(
         root=str(root),
         generation=CANN_8 if config is None else CANN_2026,
         version=version,
-        compiler_version=key_values(root / _VERSION).get("Version", version),
+        compiler_version=_version_of(_first_text(root / _VERSION), "Version") or version,
         asc_dir="" if config is None else str(config.parent),
         machine=scene.get("arch", platform.machine()),
     )
 
 
 def toolkit_version(root: Path) -> str:
-    """As its users call it, 8.1.RC1; empty if the folder is no toolkit."""
-    facts = key_values(root / _VERSION)
-    version = facts.get("version_dir", facts.get("Version", ""))
-    return version if re.match(r"\d+\.\d+", version) else ""
+    """The first of `version_dir` and `Version` that begins with digits.digits, as 8.1.RC1; empty if neither does."""
+    text = _first_text(root / _VERSION)
+    return next(filter(None, (_version_of(text, key) for key in _VERSION_KEYS)), "")
+
+
+def _version_of(text: str, key: str) -> str:
+    found = re.search(_VERSION_LINE.format(key), text, re.MULTILINE)
+    return found.group(1) if found else ""
+
+
+def _no_toolkit(root: Path) -> str:
+    """Why a folder without a version cannot be used; the installer's `no_toolkit` prints the same text."""
+    if (root / _VERSION).is_file():
+        return (
+            f"got '{root}', whose {_VERSION} cannot be read or names no version, expected version_dir= or Version= "
+            "with a number such as 8.5.0; install the toolkit again, or name another one"
+        )
+    return (
+        f"got '{root}', expected the folder of a CANN toolkit, in which {_VERSION} is, as in "
+        "/usr/local/Ascend/ascend-toolkit/latest"
+    )
+
+
+def _first_text(path: Path) -> str:
+    """The first MiB of a file; empty if it cannot be read. A pipe is not opened."""
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as stream:
+            return stream.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def key_values(path: Path) -> Mapping[str, str]:
-    """The lines `key=value` of the first MiB of a file; empty when it cannot be read. A pipe is not opened."""
-    try:
-        if not path.is_file():
-            return {}
-        with path.open("rb") as stream:
-            lines = stream.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return {}
-    pairs = [line.partition("=") for line in lines]
+    """The lines `key=value` of the first MiB of a file; empty if it cannot be read."""
+    pairs = [line.partition("=") for line in _first_text(path).splitlines()]
     return {key.strip(): value.strip().strip('"') for key, separator, value in pairs if separator}
 
 
-def check_version(version: str, supported: Sequence[str]) -> None:
-    """Refuse a toolkit outside of the first and last version that a package was made for; RC and patch do not count.
+def check_version(version: str, supported: Sequence[str]) -> str:
+    """Compare a toolkit with the first and last version that a package was tested with; RC and patch do not count.
+
+    Returns:
+        A warning for a newer toolkit, which may work; otherwise an empty text.
 
     Raises:
-        ToolkitError: It is older or newer.
+        ToolkitError: The toolkit is older.
     """
     first, last = supported
-    if not release(first) <= release(version) <= release(last):
-        raise ToolkitError(
-            f"got CANN {version}, expected {first} to {last}, for which the package is made; use another toolkit"
-        )
+    if release(version) < release(first):
+        raise ToolkitError(f"got CANN {version}, expected {first} to {last}; use a newer toolkit")
+    if release(version) > release(last):
+        tested = f"range {first} to {last}" if first != last else f"version {first}"
+        return f"CANN {version} is newer than the tested {tested}"
+    return ""
 
 
 def release(version: str) -> tuple[int, ...]:
     """8.1.RC1 -> (8, 1)."""
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    return tuple(int(part) for part in re.findall(r"[0-9]+", version[:80])[:2])
 
 
 def tool_environment(toolkit: Toolkit, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Variables for the toolkit's programs: those that its set_env.sh sets, in front of what is there."""
+    """Variables for the toolkit's programs: those that its set_env.sh sets, in front of what is there, and its log.
+
+    Without the variables of the log, the messages of the compilers go to files in the home folder. A level for more
+    messages, if the user has set one, stays.
+    """
     root = toolkit.root
+    level = environment.get("ASCEND_GLOBAL_LOG_LEVEL", "")
     folders = {
         "PATH": ("bin", "compiler/ccec_compiler/bin", "tools/ccec_compiler/bin"),
-        "LD_LIBRARY_PATH": ("lib64", "lib64/plugin/opskernel", "lib64/plugin/nnengine"),
+        "LD_LIBRARY_PATH": (
+            "tools/aml/lib64",
+            "tools/aml/lib64/plugin",
+            "lib64",
+            "lib64/plugin/opskernel",
+            "lib64/plugin/nnengine",
+            f"opp/built-in/op_impl/ai_core/tbe/op_tiling/lib/linux/{toolkit.machine}",
+        ),
         "PYTHONPATH": ("python/site-packages", "opp/built-in/op_impl/ai_core/tbe"),
     }
     found = {key: value for key, value in environment.items() if key != "DESTDIR"}  # an installation goes where it says
@@ -124,6 +165,8 @@ def tool_environment(toolkit: Toolkit, environment: Mapping[str, str]) -> Mappin
             "ASCEND_OPP_PATH": f"{root}/opp",
             "ASCEND_AICPU_PATH": root,
             "TOOLCHAIN_HOME": f"{root}/toolkit",
+            "ASCEND_SLOG_PRINT_TO_STDOUT": "1",
+            "ASCEND_GLOBAL_LOG_LEVEL": level if level in _LOG_LEVELS else _LOG_LEVELS[-1],
         }
     )
     return found

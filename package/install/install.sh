@@ -27,7 +27,7 @@ usage: custom_opp_<os>_<arch>.run [options]
                          default: $ASCEND_HOME_PATH, else where toolkits usually lie (not run with a real toolkit)
   --no-build             install the sources only; aclnn calls do not work until they are built
   --replace-builtin      agree to hide operators that CANN itself has, for all processes that use $ASCEND_OPP_PATH
-  --force                replace an installed package of the same vendor; take a CANN for which the package is not made
+  --force                replace an installed package of the same vendor; take a CANN that is too old for the package
   --upgrade              replace an installed older version of the same vendor that has no operator this package lacks
   --rollback             put the version back that the last installation replaced; takes --install-path
   --uninstall            remove the package from the same place, and the version kept for --rollback; takes --install-path
@@ -83,8 +83,7 @@ for option in "$@"; do
         --no-build) no_build=1 ;;
         --cann=*)
             cann="${option#*=}"
-            [ -n "$(toolkit_version "$cann")" ] ||
-                refuse "--cann: got '$cann', expected the folder of a CANN toolkit, as in --cann=/usr/local/Ascend/ascend-toolkit/latest"
+            [ -n "$(toolkit_version "$cann")" ] || refuse "--cann: $(no_toolkit "$cann")"
             ;;
         --install-path=*)
             [ -z "$install_path" ] || refuse "got --install-path twice, expected it once"
@@ -316,7 +315,7 @@ is_built=0
 [ "$(info "$package" release)" = source ] || is_built=1
 home="${ASCEND_HOME_PATH:-}"
 if [ -z "$cann" ] && [ -n "$home" ] && [ -z "$(toolkit_version "$home")" ]; then
-    wrong="ASCEND_HOME_PATH: got '$home', expected the folder of a CANN toolkit, whose compiler/version.info can be read"
+    wrong="ASCEND_HOME_PATH: $(no_toolkit "$home")"
     [ "$is_built$no_build" != 00 ] ||
         refuse "$wrong; nothing was done; source the set_env.sh of the toolkit, or give --cann=FOLDER or --no-build"
     say "$wrong; so it was not asked whether the package is made for it"
@@ -332,8 +331,14 @@ if [ -n "$toolkit" ]; then
     toolkit_is="$(toolkit_version "$toolkit")"
     first="$(info_lines "$package" cann | head -n 1)"
     last="$(info_lines "$package" cann | tail -n 1)"
-    [ "$force" = 1 ] || is_within "$toolkit_is" "$first" "$last" ||
-        refuse "the CANN in $toolkit is $toolkit_is, expected $first to $last, for which this package is made; nothing was done; use another toolkit, or give --force"
+    if is_earlier_release "$toolkit_is" "$first"; then
+        [ "$force" = 1 ] ||
+            refuse "the CANN in $toolkit is $toolkit_is, expected $first to $last, for which this package is made; nothing was done; use a newer toolkit, or give --force"
+    elif is_earlier_release "$last" "$toolkit_is" && [ "$quiet" = 0 ]; then
+        tested="range $first to $last"
+        [ "$first" != "$last" ] || tested="version $first"
+        complain "warning: the CANN in $toolkit is $toolkit_is, newer than the tested $tested"
+    fi
 fi
 will_build=0
 [ "$is_built$no_build" != 00 ] || [ -z "$toolkit" ] || will_build=1
@@ -457,6 +462,12 @@ if [ "$will_build" = 1 ]; then
     problem="$(cp -R -- "$build/tree/." "$build/built.json" "$stage/" 2>&1)" ||
         refuse "copying to $vendors failed; nothing was installed: $(printf '%s\n' "$problem" | head -n 1)"
 fi
+# One file with two names: a process that opens both, GE and CANN's Python code in it, opens one library. Where the system
+# has no such files it stays a copy.
+tiling="$stage/op_impl/ai_core/tbe/op_tiling"
+for library in "$tiling"/lib/linux/*/libcust_opmaster_rt2.0.so; do
+    ! cmp -s "$library" "$tiling/liboptiling.so" || ln -f -- "$library" "$tiling/liboptiling.so" 2>/dev/null || :
+done
 if [ "$machine_wide" = 0 ]; then
     # Any shell can source it; every entry comes once, and none is empty.
     mkdir -- "$stage/bin"

@@ -79,12 +79,23 @@ merged_lists() {
 # built_with TREE: the version of the toolkit that built it where it is installed; nothing for a source release.
 built_with() { [ ! -f "$1/built.json" ] || [ ! -f "$1/version.info" ] || sed -n 's/^cann_version=//p' "$1/version.info"; }
 
-# toolkit_version TOOLKIT: as its users call it, 8.1.RC1; nothing if the folder is no toolkit.
+# toolkit_version TOOLKIT: the first of version_dir and Version that begins with digits.digits, as 8.1.RC1; nothing if
+# neither does. cann/toolkit.py has the same rule.
 toolkit_version() {
     [ -f "$1/compiler/version.info" ] || return 0
     for key in version_dir Version; do
-        sed -n "s/^$key=\"\{0,1\}\([0-9][^\"]*\).*/\1/p" "$1/compiler/version.info" 2>/dev/null
+        sed -n "s/^[[:blank:]]*$key[[:blank:]]*=[[:blank:]]*\"\{0,1\}\([0-9]\{1,9\}\.[0-9]\{1,9\}[0-9A-Za-z.+_-]\{0,60\}\).*/\1/p" \
+            "$1/compiler/version.info" 2>/dev/null
     done | head -n 1
+}
+
+# no_toolkit TOOLKIT: why a folder without a version cannot be used.
+no_toolkit() {
+    if [ -f "$1/compiler/version.info" ]; then
+        printf '%s' "got '$1', whose compiler/version.info cannot be read or names no version, expected version_dir= or Version= with a number such as 8.5.0; install the toolkit again, or name another one"
+    else
+        printf '%s' "got '$1', expected the folder of a CANN toolkit, in which compiler/version.info is, as in /usr/local/Ascend/ascend-toolkit/latest"
+    fi
 }
 
 # release VERSION: 8.1.RC1 -> 8.1
@@ -97,10 +108,10 @@ is_older() {
     [ "$1" != "$2" ] && [ "$keys" = "$(printf '%s\n' "$keys" | sort -V)" ]
 }
 
-# is_within VERSION FIRST LAST: neither RC nor patch counts.
-is_within() {
-    sorted="$(printf '%s\n' "$(release "$2")" "$(release "$1")" "$(release "$3")")"
-    [ "$sorted" = "$(printf '%s\n' "$sorted" | sort -V)" ]
+# is_earlier_release VERSION OTHER: neither RC nor patch counts.
+is_earlier_release() {
+    releases="$(printf '%s\n' "$(release "$1")" "$(release "$2")")"
+    [ "$(release "$1")" != "$(release "$2")" ] && [ "$releases" = "$(printf '%s\n' "$releases" | sort -V)" ]
 }
 
 sha256_of() {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -14,6 +16,18 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+# Counts the blocks that are wider than the page, and those of them that have a scrollbar.
+MEASURE = """<script>
+const found = {width: innerWidth, wide: 0, bars: 0};
+found.overflow = document.documentElement.scrollWidth > document.documentElement.clientWidth;
+for (const block of document.querySelectorAll('div.highlight pre, div.math')) {
+  if (block.scrollWidth <= block.clientWidth) continue;
+  found.wide += 1;
+  found.bars += block.offsetHeight > block.clientHeight;
+}
+document.body.replaceChildren();
+document.body.dataset.found = JSON.stringify(found);
+</script>"""
 
 
 class Page(HTMLParser):
@@ -47,14 +61,14 @@ def test_every_operator_and_page_is_there(site):
     pages, out = site
     names = {str(path.relative_to(out)) for path in pages}
     operators = {f"operators/aclnn{name}.html" for name in ("GroupedBiasAddGrad", "NsaCompressGrad", "ConvTbcBackward")}
-    assert names >= operators | {"README.html", "docs/tutorial.html", "docs/commands.html", "twin/README.html"}
-    assert "opforge profile" in (out / "docs" / "commands.html").read_text()
+    assert names >= operators | {"index.html", "docs/index.html", "docs/quick-start.html"}
+    assert "opforge profile" in (out / "docs" / "reference" / "commands.html").read_text()
     assert "<math" in (out / "operators" / "aclnnGroupedBiasAddGrad.html").read_text()
 
 
 def test_recorded_figures_are_on_the_site_with_their_commands(site):
     _, out = site
-    all_figures = (out / "docs" / "figures.html").read_text()
+    all_figures = (out / "docs" / "reference" / "figures.html").read_text()
     shown = re.sub(r"<[^>]+>", "", all_figures)
     assert "python benchmarks/operators.py --update" in shown
     assert "python benchmarks/frontend.py --json benchmarks/frontend.json" in shown
@@ -90,6 +104,46 @@ def test_search_knows_the_words_of_the_pages(site):
     assert '"deadlock"' in index or "deadlock:" in index
 
 
+@pytest.mark.all
+@pytest.mark.parametrize(
+    ("words", "title"), [("deadlock", "Checks of the CPU twin"), ("561003", "Exit codes and environment variables")]
+)
+def test_search_in_a_browser_lists_the_pages(site, tmp_path, words, title):
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    _, out = site
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000"]
+    flags += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path}/u"]
+    command = [chromium, *flags, "--dump-dom", f"{(out / 'search.html').as_uri()}?q={words}"]
+    variables = {**os.environ, "HOME": str(tmp_path)}
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=variables).stdout
+    results = re.search(r'<ul [^>]*class="search".*?</ul>', shown, re.DOTALL)
+    assert results is not None, shown
+    assert title in results[0]
+
+
+@pytest.mark.all
+def test_page_fits_a_narrow_screen_and_wide_blocks_scroll(site, tmp_path):
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    _, out = site
+    page = out / "operators" / "measured.html"
+    text = (out / "operators" / "aclnnBatchNormElemtBackward.html").read_text(encoding="utf-8")
+    page.write_text(text.replace("</body>", f"{MEASURE}</body>"), encoding="utf-8")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=420,900", f"--user-data-dir={tmp_path}/u"]
+    command = [chromium, *flags, "--dump-dom", page.as_uri()]
+    variables = {**os.environ, "HOME": str(tmp_path)}
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=variables).stdout
+    page.unlink()
+    found = json.loads(re.search(r'data-found="(.*?)"', shown)[1].replace("&quot;", '"'))
+    assert found["width"] <= 500  # Chromium's narrowest window
+    assert not found["overflow"]
+    assert found["wide"] > 0
+    assert found["bars"] == found["wide"]
+
+
 @pytest.mark.parametrize("status", ["161002", "561003"])
 def test_search_finds_the_pages_of_a_status(site, status):
     pages, out = site
@@ -97,7 +151,7 @@ def test_search_finds_the_pages_of_a_status(site, status):
     named = set()
     for found in (index[terms].get(status, []) for terms in ("terms", "titleterms")):
         named |= {index["docnames"][number] for number in ([found] if isinstance(found, int) else found)}
-    assert named >= {"docs/messages"}
+    assert named >= {"docs/troubleshooting"}
     for path in pages:
         is_told = status in re.sub(r"<[^>]+>", " ", path.read_text()).split() and path.name != "index.html"
         assert not is_told or path.relative_to(out).with_suffix("").as_posix() in named

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shown import fences, follow
 
-TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
+TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "first-operator.md"
 
 
 def test_tutorial_does_what_it_says(installed, tmp_path):

@@ -343,7 +343,7 @@ def test_without_its_report_no_model_is_written(plain, monkeypatch, step):
 def test_convert_writes_the_report(tmp_path):
     onnx.save(parse(INDEXED), tmp_path / "m.onnx")
     text = opforge("convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", "--json", tmp_path / "r.json")
-    assert "1 mapped, 0 left, nodes: 1 before, 1 after" in text
+    assert "1 mapped, 0 not mapped; nodes: 1 before, 1 after" in text
     report = json.loads((tmp_path / "r.json").read_text())
     keys = {"mapped", "lowered", "left", "nodes_before", "nodes_after", "without_body", "warnings", "passes"}
     assert set(report) == keys

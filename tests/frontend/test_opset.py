@@ -92,7 +92,7 @@ def test_nodes_inside_a_branch_are_respelled_too(x):
     [
         (20, "[n] w = Gelu (x)", "node 'n' (Gelu) does not exist in opset 18"),
         (12, "[n] w = Softmax (x)", "node 'n' (Softmax) works along axis 1"),
-        (17, "[n] w = ReduceL1 (x)", "ATC has a parser for node 'n' (ReduceL1) in that opset only"),
+        (17, "[n] w = ReduceL1 (x)", "ATC has a parser for node 'n' (ReduceL1) only in opset 17"),
     ],
 )
 def test_a_node_that_cannot_follow_keeps_the_model_where_it_is(opset, node, words):

@@ -68,7 +68,7 @@ def test_a_copy_loads_neither_rules_nor_specs(tmp_path):
         [sys.executable, "-c", LOADED, source, target], capture_output=True, text=True, check=True, cwd=Path.cwd()
     )
     assert process.stdout.splitlines() == [
-        "0 mapped, 0 left, nodes: 2 before, 2 after, the model is unchanged",
+        "0 mapped, 0 not mapped; nodes: 2 before, 2 after; the model is unchanged",
         "set()",
     ]
     assert target.read_bytes() == source.read_bytes()

@@ -32,7 +32,7 @@ from opforge.package.verify import verify
 
 ROOT = Path(__file__).resolve().parents[2]
 TREE = "packages/vendors/opforge/"
-CALM = "every file is as the manifest says"
+CALM = "all files match the manifest"
 
 
 @pytest.fixture(scope="module")

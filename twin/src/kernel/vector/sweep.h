@@ -5,12 +5,11 @@
 
 #include <vector>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/exec/block.h"
 
 namespace opforge::twin::kernel {
 
-inline constexpr int64_t kBlockBytes = 32;
-inline constexpr int64_t kRepeatBytes = 256;
 inline constexpr int64_t kMaxRepeats = 255;
 
 /// The elements of an instruction after checks.
@@ -26,7 +25,7 @@ struct Shape {
     /// Active elements of one repeat.
     int64_t Count(int64_t repeat) const;
     /// Repeats of all forms.
-    int64_t Repeats() const { return contiguous ? (total + perRepeat - 1) / perRepeat : repeats; }
+    int64_t Repeats() const { return contiguous ? CeilDiv(total, perRepeat) : repeats; }
 };
 
 /// `widest`: bytes of the widest operand's elements, which decide how many make a repeat.

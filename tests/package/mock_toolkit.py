@@ -1,6 +1,7 @@
-"""A folder with the shape of a CANN toolkit. Its programs record how they are called and write files of the right form.
+"""A mock toolkit: a folder with the files of a CANN toolkit, of each generation.
 
-Its libraries are empty but for the registry's symbols: what compiles here was not compiled with CANN.
+Its programs record how they are called and write files of the right form. Its libraries are empty, except for the
+registry's symbols: what compiles here was not compiled with CANN.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 SHARED = ("exe_graph", "register", "tiling_api", "platform", "opapi", "nnopbase", "ascendcl", "graph")
 OPC = r"""#!/usr/bin/env python3
-import hashlib, json, os, pathlib, sys
+import json, os, pathlib, sys
+VARIABLES = ("ASCEND_HOME_PATH", "TILINGKEY_PAR_COMPILE", "ASCEND_SLOG_PRINT_TO_STDOUT", "ASCEND_GLOBAL_LOG_LEVEL")
 root = pathlib.Path(__file__).resolve().parent.parent
 options = dict(word[2:].split("=", 1) for word in sys.argv[2:])
 parameters = json.loads(pathlib.Path(options["input_param"]).read_text())
@@ -20,15 +23,18 @@ call = {
     "program": "opc", "argv": sys.argv[1:], "cwd": os.getcwd(), "parameters": parameters,
     "tiling": (shown / "op_impl/ai_core/tbe/op_tiling/liboptiling.so").is_file(),
     "described": sorted(path.name for path in shown.glob("op_impl/ai_core/tbe/config/*/*.json")),
-    "variables": {name: os.environ.get(name, "") for name in ("ASCEND_HOME_PATH", "TILINGKEY_PAR_COMPILE")},
+    "variables": {name: os.environ.get(name, "") for name in VARIABLES},
 }
 with (root / "calls").open("a") as calls:
     calls.write(json.dumps(call) + "\n")
 node = parameters["op_list"][0]
 print("opc: compiling", node["bin_filename"])
 if (root / "opc-fails").exists() and node["inputs"][0]["dtype"] in (root / "opc-fails").read_text().split():
-    print("error: made to fail")
-    sys.exit(1)
+    # As the real one: exit code 0, and a message only where the log goes to stdout.
+    if os.environ.get("ASCEND_SLOG_PRINT_TO_STDOUT") == "1" and os.environ.get("ASCEND_GLOBAL_LOG_LEVEL", "4") < "4":
+        print("[ERROR] TBE: kernel.h:1: error: made to fail\nnote: more")
+    print("opc: end\n" * 9)
+    sys.exit(int((root / "opc-exits").read_text()) if (root / "opc-exits").exists() else 0)
 out = pathlib.Path(options["output"]) / node["bin_filename"]
 out.with_suffix(".o").write_bytes(json.dumps(call["parameters"]).encode())
 key = "/".join("%s,%s" % (t["dtype"], t["format"]) for t in node["inputs"])
@@ -88,6 +94,10 @@ function(npu_op_library name type)
     list(GET ${type}_place 1 place)
     set_target_properties(${name}_so PROPERTIES OUTPUT_NAME ${output})
     install(TARGETS ${name}_so DESTINATION "${vendor}/${place}")
+    if(type STREQUAL "TILING")
+        file(CREATE_LINK lib/${machine}/libcust_opmaster_rt2.0.so "${CMAKE_BINARY_DIR}/liboptiling.so" SYMBOLIC)
+        install(FILES "${CMAKE_BINARY_DIR}/liboptiling.so" DESTINATION "${vendor}/op_impl/ai_core/tbe/op_tiling")
+    endif()
 endfunction()
 function(npu_op_kernel_library name)
     record(npu_op_kernel_library ${name} ${ARGN})
@@ -117,18 +127,43 @@ done
 """
 
 
-class FakeToolkit:
-    """See the module; `generation` is 8.x or 2026."""
+class Generation(NamedTuple):
+    """What differs between the generations of toolkits: `compiler/version.info`, the version, whether it has ASC."""
 
-    def __init__(self, root: Path, generation: str = "8.x", version: str = "8.1.RC1") -> None:
-        self.root, self.generation = root, generation
-        self.write("compiler/version.info", f"Version=7.7.0.1.238\nversion_dir={version}\n")
+    version_info: str
+    version: str
+    has_asc: bool
+
+
+GENERATIONS = {
+    "8.1": Generation(
+        'Version=7.7.0.1.238\nversion_dir=8.1.RC1\nrequired_opp_abi_version=">=6.3, <=7.7"\n', "8.1.RC1", False
+    ),
+    "8.5": Generation("Version=8.5.0.2.220\nversion_dir=8.5.0\n", "8.5.0", False),
+    "9.1": Generation("Version=9.1.0\nversion_dir=cann\n", "9.1.0", True),
+    "9.2": Generation("Version=9.2.0-beta.2\nversion_dir=cann\n", "9.2.0-beta.2", True),
+    "unknown": Generation('timestamp=20290101\n Version = "12.0.1"\nversion_dir=cann\n', "12.0.1", True),
+}
+
+
+class MockToolkit:
+    """See the module.
+
+    Attributes:
+        root: Its folder.
+        generation: Its row of GENERATIONS.
+    """
+
+    def __init__(self, root: Path, generation: str = "8.1", version_dir: str = "") -> None:
+        self.root, self.generation = root, GENERATIONS[generation]
+        self.write("compiler/version.info", self.generation.version_info)
+        if version_dir:
+            self.write("compiler/version.info", f"version_dir={version_dir}\n")
         self.write("opp/scene.info", "os=linux\narch=x86_64\n")
         self.write("opp/built-in/x", "")
         self.write("bin/opc", OPC, executable=True)
         (root / "include").mkdir()
-        if generation == "2026":
-            self.write("compiler/version.info", "Version=9.1.0\n")
+        if self.generation.has_asc:
             self.write("lib64/cmake/asc-config.cmake", ASC_CONFIG)
             self.write("tools/opbuild/op_build", OP_BUILD, executable=True)
             self.write("tools/kernels", KERNELS, executable=True)
@@ -148,7 +183,7 @@ class FakeToolkit:
         subprocess.run(["gcc", "-c", "-fPIC", "registry.c", "-o", "registry.o"], cwd=lib, check=True)
         subprocess.run(["ar", "rc", "librt2_registry.a", "registry.o"], cwd=lib, check=True)
         (lib / "empty.c").write_text("")
-        names = (*SHARED, "opapi_math") if self.generation == "2026" else SHARED
+        names = (*SHARED, "opapi_math") if self.generation.has_asc else SHARED
         subprocess.run(["gcc", "-shared", "-fPIC", "empty.c", "-o", f"lib{names[0]}.so"], cwd=lib, check=True)
         for name in names[1:]:
             (lib / f"lib{name}.so").hardlink_to(lib / f"lib{names[0]}.so")

@@ -1,0 +1,121 @@
+"""The toolkits of five generations: their versions, and what is built and found with each.
+
+Not run with a real toolkit: `mock_toolkit.py` has their files. Every form of `compiler/version.info` here was seen in a
+public toolkit, but for the newest, which no toolkit has yet, and the broken ones.
+"""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from mock_toolkit import GENERATIONS
+
+from opforge.package.cann.toolkit import ToolkitError, check_version, read_toolkit, release, toolkit_version
+from opforge.package.pack import SCRIPTS
+
+VERSIONS = {name: (generation.version_info.encode(), generation.version) for name, generation in GENERATIONS.items()}
+OTHER_FORMS = {
+    "quotes and carriage returns": (b'Version="9.1.0"\r\nversion_dir="cann"\r\n', "9.1.0"),
+    "version_dir first": (b"Version=7.7.0.1.238\nversion_dir=8.2.RC1\n", "8.2.RC1"),
+    "only Version": (b"Version=9.0.0\n", "9.0.0"),
+    "text after the version": (b"Version=9.1.0 (beta); rm -rf /\n", "9.1.0"),
+    "the first of two": (b"Version=9.1.0\nVersion=9.3.0\n", "9.1.0"),
+    "another key ends like it": (b"required_package_Version=9.9\nopp_version_dir=9.9\nVersion=8.5.0\n", "8.5.0"),
+}
+BROKEN = {
+    "empty": (b"", ""),
+    "no digits": (b"Version=latest\nversion_dir=cann\n", ""),
+    "only keys": (b"Version=\nversion_dir=\nversion_dir\n", ""),
+    "one number": (b"Version=9\nversion_dir=cann-9\n", ""),
+    "too many digits": (b"Version=" + b"9" * 5000 + b".1\n", ""),
+    "binary": (bytes(range(256)) * 20, ""),
+}
+
+
+def in_shell(command, *words):
+    """What a function of the installer prints; its exit code when it prints nothing."""
+    script = f'. "{SCRIPTS}/vendor_tree.sh"; {command} "$@"'
+    result = subprocess.run(["sh", "-c", script, "-", *map(str, words)], capture_output=True, text=True, check=False)
+    assert result.stderr == ""
+    return result.stdout.removesuffix("\n") or result.returncode == 0
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Returns a toolkit's folder with this version.info."""
+
+    def make(content):
+        (tmp_path / "compiler").mkdir()
+        (tmp_path / "compiler/version.info").write_bytes(content)
+        return tmp_path
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("content", "version"), (VERSIONS | OTHER_FORMS | BROKEN).values(), ids=VERSIONS | OTHER_FORMS | BROKEN
+)
+def test_python_and_shell_read_the_same_version(folder, content, version):
+    root = folder(content)
+    assert toolkit_version(root) == version
+    assert in_shell("toolkit_version", root) == (version or True)
+
+
+@pytest.mark.parametrize("content", [content for content, _ in BROKEN.values()], ids=BROKEN)
+def test_a_broken_version_file_is_refused_with_one_message(folder, content):
+    root = folder(content)
+    with pytest.raises(ToolkitError) as refused:
+        read_toolkit(root)
+    message = str(refused.value)
+    assert message.startswith(
+        f"got '{root}', whose compiler/version.info cannot be read or names no version, expected "
+    )
+    assert message.endswith("; install the toolkit again, or name another one")
+    assert in_shell("no_toolkit", root) == message
+
+
+def test_a_folder_without_a_version_file_is_refused_with_the_same_message_everywhere(tmp_path):
+    with pytest.raises(ToolkitError, match="expected the folder of a CANN toolkit, in which") as refused:
+        read_toolkit(tmp_path)
+    assert in_shell("no_toolkit", tmp_path) == str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "compiler_version"),
+    [("8.1", "7.7.0.1.238"), ("8.5", "8.5.0.2.220"), ("9.1", "9.1.0"), ("9.2", "9.2.0-beta.2"), ("unknown", "12.0.1")],
+)
+def test_compiler_version_is_what_ge_compares(folder, name, compiler_version):
+    assert read_toolkit(folder(VERSIONS[name][0])).compiler_version == compiler_version
+
+
+OLD, TESTED, NEWER = (
+    ("7.0", "8.0.RC3", "8.0.9"),
+    ("8.1.RC1", "8.5.0", "9.0.0", "9.1.0-beta.1"),
+    ("9.2.0-beta.2", "9.10", "12.0.1"),
+)
+
+
+@pytest.mark.parametrize("version", OLD)
+def test_an_old_toolkit_is_refused(version):
+    with pytest.raises(ToolkitError, match=f"got CANN {version}, expected 8.1 to 9.1; use a newer toolkit"):
+        check_version(version, ["8.1", "9.1"])
+
+
+@pytest.mark.parametrize("version", TESTED)
+def test_a_tested_toolkit_is_accepted(version):
+    assert check_version(version, ["8.1", "9.1"]) == ""
+
+
+@pytest.mark.parametrize("version", NEWER)
+def test_a_newer_toolkit_is_a_warning_with_the_tested_range(version):
+    assert check_version(version, ["8.1", "9.1"]) == f"CANN {version} is newer than the tested range 8.1 to 9.1"
+
+
+def test_python_and_shell_order_releases_the_same():
+    versions = (*OLD, *TESTED, *NEWER)
+    loop = (
+        'all() { for a in "$@"; do for b in "$@"; do ! is_earlier_release "$a" "$b" || echo "$a $b"; done; done; }; all'
+    )
+    earlier = {f"{version} {other}" for version in versions for other in versions if release(version) < release(other)}
+    assert set(in_shell(loop, *versions).splitlines()) == earlier
