@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
-from opforge.frontend.io.onnx_proto import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 # Makers that are no node.
 INPUT = -1
