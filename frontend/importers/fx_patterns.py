@@ -13,7 +13,7 @@ from onnx import NodeProto, helper
 
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES, ValueType
-from opforge.frontend.rules.aten import ATEN_DOMAIN
+from opforge.frontend.rules.names.aten import ATEN_DOMAIN
 
 # Arguments by function.
 _SCHEMAS: Mapping[str, tuple[str, ...]] = {

@@ -14,8 +14,8 @@ from onnx import NodeProto
 
 from .attributes import int_attribute
 from .constants import Constants
-from .graph import Scope, normal_domain
 from .reason import Unmatched
+from .scope import Scope, normal_domain
 from .value_types import ValueTypes
 
 # Longer sums and deeper chains are a symbol of their own.

@@ -22,9 +22,10 @@ from opforge.frontend.emit.opset import current_opset, write_opset
 from opforge.frontend.io.arrays import InputType, input_types
 from opforge.frontend.io.limits import LimitError, in_child, limits_for
 from opforge.frontend.io.load import SourceModel
-from opforge.frontend.ir.graph import GraphView, Scope
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.value_types import ValueTypes
 from opforge.twin.samples import valid_values
 

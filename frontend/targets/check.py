@@ -16,9 +16,10 @@ from opforge.frontend.emit.fold import fold
 from opforge.frontend.emit.opset import ATC_OPSETS
 from opforge.frontend.emit.sparse import sparse_constants, without_sparse
 from opforge.frontend.io.load import SourceModel
-from opforge.frontend.ir.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, node_name, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_keys, suggestion
 from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, key_text, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.discovery import rules

@@ -9,9 +9,9 @@ from onnx import NodeProto, helper
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import text_attribute
-from opforge.frontend.ir.graph import Scope, normal_domain
 from opforge.frontend.ir.onnx_nodes import constant, with_axes
 from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope, normal_domain
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES, ValueType
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.node_builder import REPAIR

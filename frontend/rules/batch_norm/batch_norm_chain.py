@@ -12,14 +12,13 @@ from onnx import NodeProto, TensorProto, helper
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.algebra import FULL, SCALAR, Algebra, Product, Symbol, products
 from opforge.frontend.ir.attributes import int_attribute
-from opforge.frontend.ir.graph import Scope, normal_domain
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope, normal_domain
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS, ValueType
-
-from .context import Context
-from .pattern import Operators
-from .rule import ExtraNodes, Match, Rule
+from opforge.frontend.rules.context import Context
+from opforge.frontend.rules.pattern import Operators
+from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 # What float32 leaves of equal numbers that were computed in different ways.
 _CLOSE = 1e-6

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute
-from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
-
-from .context import Context
-from .pattern import Operators, refusing, require_rows
-from .rule import ExtraNodes, Match, Rule
+from opforge.frontend.rules.context import Context
+from opforge.frontend.rules.pattern import Operators, refusing, require_rows
+from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 _GRADIENT = Operators("com.microsoft").GatherGrad("shape", "indices", "grad")
 _SHAPE = Operators().Shape("table")

@@ -9,14 +9,13 @@ from onnx import NodeProto
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute
-from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
-
-from .context import Context
-from .pattern import Each, Found, Operators, Through, refusing
-from .rule import ExtraNodes, Match, Rule
+from opforge.frontend.rules.context import Context
+from opforge.frontend.rules.pattern import Each, Found, Operators, Through, refusing
+from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 op, microsoft = Operators(), Operators("com.microsoft")
 

@@ -11,14 +11,13 @@ from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.importers.torch_forms import TorchForm, chosen_form, scalar, torch_forms
 from opforge.frontend.ir.attributes import AttrValue, text_attribute
-from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
-
-from .context import Context, Specs
-from .pattern import refusing
-from .rule import ExtraNodes, Match, Rule
+from opforge.frontend.rules.context import Context, Specs
+from opforge.frontend.rules.pattern import refusing
+from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 ATEN_DOMAIN = "org.pytorch.aten"
 _ATEN = "ATen"

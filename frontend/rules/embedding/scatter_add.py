@@ -12,14 +12,23 @@ from onnx import TensorProto, numpy_helper
 from opforge.codegen.printing import shown
 from opforge.frontend.io.external import is_external
 from opforge.frontend.io.tensor_data import data_problem
-from opforge.frontend.ir.graph import INITIALIZER, Scope
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import INITIALIZER, Scope
 from opforge.frontend.ir.tensor_type import ValueType
-
-from .context import Context
-from .pattern import Constant, Found, Like, Operators, Pattern, Through, refusing, require_rows, require_type
-from .rule import ExtraNodes, Match, Rule
+from opforge.frontend.rules.context import Context
+from opforge.frontend.rules.pattern import (
+    Constant,
+    Found,
+    Like,
+    Operators,
+    Pattern,
+    Through,
+    refusing,
+    require_rows,
+    require_type,
+)
+from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 # The comparison that holds where another one does not.
 _OPPOSITES = {"Equal": "NotEqual", "GreaterOrEqual": "Less", "Less": "GreaterOrEqual"}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute
-from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.onnx_nodes import with_axes
 from opforge.frontend.ir.reason import Reason, Unmatched
-
-from .context import Context
-from .pattern import Operators, refusing, require_type
-from .rule import ExtraNodes, Match, Rule
+from opforge.frontend.ir.scope import Scope
+from opforge.frontend.rules.context import Context
+from opforge.frontend.rules.pattern import Operators, refusing, require_type
+from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 op = Operators()
 _SUM = op.ReduceSum("grad_y", axes=[1])

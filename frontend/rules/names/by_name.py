@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.ir.attributes import read_attributes
-from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.op_names import OnnxKey, source_keys, version_problem
 from opforge.frontend.ir.reason import Reason
-
-from .context import Context, Specs
-from .rule import Match, Rule
+from opforge.frontend.ir.scope import Scope
+from opforge.frontend.rules.context import Context, Specs
+from opforge.frontend.rules.rule import Match, Rule
 
 
 class MapByName(Rule):

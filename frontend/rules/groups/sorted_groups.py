@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.onnx_nodes import constant
-from opforge.frontend.ir.reason import Reason
+from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
-
-from .aten import ATEN_DOMAIN
-from .context import Context
-from .pattern import UNMATCHED, Constant, Found, Operators
-from .rule import ExtraNodes, Match, Rule
-from .scatter_add import read_scatter
+from opforge.frontend.rules.context import Context
+from opforge.frontend.rules.embedding.scatter_add import read_scatter
+from opforge.frontend.rules.names.aten import ATEN_DOMAIN
+from opforge.frontend.rules.pattern import Constant, Found, Operators
+from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 op, aten = Operators(), Operators(ATEN_DOMAIN)
 _EXPANDED = op.Expand("rows", "")
@@ -45,7 +44,7 @@ class FuseSortedGroups(Rule):
         """Match rows of a matrix, one id for each; everything else is left to the rule for any order."""
         try:
             found = read_scatter(context, scope, number)
-        except UNMATCHED:
+        except Unmatched:
             return None
         grad, seen = found.grad, found.seen
         known = context.types.of(scope, grad)
