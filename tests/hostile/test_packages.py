@@ -241,6 +241,7 @@ MANIFESTS = [
     (b"\0", "Invalid JSON"),
     (b"", "Invalid JSON"),
     (b"null", "got None"),
+    (b"[1]", "got [1], expected: Input should be an object"),
     (b"1" + b"0" * 5000, "got"),
     (b'{"vendor": 1}', "got 1 at ['vendor']"),
     (b'{"vendor": {}, "files": []}', "got {} at ['vendor']"),
