@@ -81,7 +81,7 @@ def pattern_nodes(
     """
     function = function_of(node)
     if function in _IN_PLACE:
-        return f"{function} writes over its tensor; trace it with make_fx and torch.func.functionalize"
+        return f"{function} overwrites its input; trace the model with make_fx and torch.func.functionalize"
     arguments = _arguments(node)
     if missing := [name for name in _SCHEMAS[function][: _REQUIRED[function]] if name not in arguments]:
         return f"has no argument {', '.join(missing)}"
@@ -98,20 +98,22 @@ def pattern_nodes(
     if function == "index_put":
         ids, updates = arguments["indices"], arguments["values"]
         if not isinstance(ids, (list, tuple)) or len(ids) != 1 or ids[0] is None or not arguments.get("accumulate"):
-            return "writes at other places than rows, or does not add"
+            return "indexes more than rows, or does not accumulate"
         rows = ids[0]
         table, places, added = (getattr(type_of(read), "shape", None) for read in (arguments["self"], rows, updates))
         if table is None or places is None or not _is_full(added, (*places, *table[1:])):
-            return f"adds {added} at places {places}, expected one row for each place"
+            return f"adds {added} at indices {places}, expected one row for each index"
     else:
         rows, updates = arguments["index"], arguments["source"]
         if arguments["dim"] != 0 or arguments.get("alpha", 1) != 1:
-            return f"adds along dim {arguments['dim']} with alpha {arguments.get('alpha', 1)}, expected rows, 1"
+            return (
+                f"adds along dim {arguments['dim']} with alpha {arguments.get('alpha', 1)}, expected dim 0 and alpha 1"
+            )
     if not all(hasattr(read, "target") for read in (arguments["self"], rows, updates)):
-        return "has arguments that are no tensors of the graph"
+        return "has arguments that are not tensors of the graph"
     for read in (arguments["self"], rows):
         if writer := _other_writer(read, node):
-            return f"reads {read.name}, over which {writer} may write; trace it with torch.func.functionalize"
+            return f"reads {read.name}, which {writer} may overwrite; trace the model with torch.func.functionalize"
     nodes, names = [], []
     for role, read in (("self", arguments["self"]), ("index", rows)):
         names.append(f"{node.name}.{role}")
