@@ -65,13 +65,13 @@ class ConvertOptions:
 
 
 def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
-    """Convert a model file, print what was mapped and what was not; return the exit code.
+    """Convert a model file, print the report; return the exit code.
 
     Raises:
         UserError: The model, an option or a path is unusable; nothing was written.
     """
     if options.optimizer is not None and not options.lower_training:
-        raise UserError("--optimizer: got no --lower-training, which it goes with; add that")
+        raise UserError("--optimizer: got no --lower-training, expected both; add --lower-training")
     times = PassTimes()
     with progress(f"reading {path_text(model)}"), times.measure("load"):
         source = load_model(model)
@@ -102,7 +102,9 @@ def _with_optimizer(source: SourceModel, optimizer: SourceModel) -> SourceModel:
     try:
         from opforge.frontend.training.training_step import training_step
     except ModuleNotFoundError as error:
-        raise UserError("--optimizer: got no package opforge.frontend.training, which joins the graphs") from error
+        raise UserError(
+            "--optimizer: the package opforge.frontend.training is missing; install opforge again"
+        ) from error
 
     step = training_step(source.model, optimizer.model, path_text(source.path))
     return SourceModel(source.path, serialized(step, path_text(source.path)), step, source.external)
@@ -188,7 +190,7 @@ class RunOptions:
     """What `opforge run` was asked for.
 
     Attributes:
-        inputs: Arrays by input name; None for made-up ones.
+        inputs: Arrays by input name; None for generated ones.
         outputs: Where the results go.
         soc: SoC that the twin plays.
         strict: Whether the twin looks for uninitialised reads and races.
@@ -272,7 +274,7 @@ def _run_inputs(source: SourceModel, path: Path | None) -> tuple[Mapping[str, An
 
     from .pipeline import convert
 
-    return sample_inputs(source.model, convert(source)), "made-up arrays"
+    return sample_inputs(source.model, convert(source)), "generated inputs"
 
 
 def _types(outputs: Mapping[str, Any]) -> list[dict[str, Any]]:

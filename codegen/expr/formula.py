@@ -73,7 +73,7 @@ def latex_lines(text: str, names: Names) -> tuple[Code, ...]:
         statements = ast.parse(text.strip()).body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
-        raise FormulaError(f"got {text!r}, which is no formula: {reason}; expected 'y[i] = 2 * x[i]'") from error
+        raise FormulaError(f"got {text!r}, which is not a formula: {reason}; expected 'y[i] = 2 * x[i]'") from error
     try:
         return tuple(Code(_Printer(names).equation(statement)) for statement in statements)
     except RecursionError as error:
@@ -89,7 +89,7 @@ class _Printer:
             case ast.Assign(targets=[ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name)) as left]):
                 if name not in self._names.outputs:
                     hint = suggest(name, self._names.outputs)
-                    raise FormulaError(f"got {name!r} on the left side, which is no output; {hint}")
+                    raise FormulaError(f"got {name!r} on the left side, which is not an output; {hint}")
                 text = f"{self._text(left)} = {self._text(statement.value)}"
                 lines = self._lines(statement.value) if _letters(text) > _LINE else []
                 if len(lines) < 2:
@@ -177,7 +177,7 @@ class _Printer:
                     text += f" {BY_NODE[type(sign)].latex} {self._within(operand, SUM)}"
                 return text, COMPARISON
             case _:
-                raise FormulaError(f"got {ast.unparse(node)!r}, which is not of the language of formulas")
+                raise FormulaError(f"got {ast.unparse(node)!r}, which is not part of the formula language")
 
     def _call(self, name: str, arguments: list[ast.expr]) -> tuple[str, int]:
         if name == "sum":

@@ -100,7 +100,7 @@ def parse(text: str, scope: Scope) -> Expr:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
-        raise ExprError(f"got {text!r}, which is no expression: {reason}") from error
+        raise ExprError(f"got {text!r}, which is not an expression: {reason}") from error
     try:
         return _Parser(text.strip(), scope).expression(tree.body)
     except RecursionError as error:
@@ -172,7 +172,7 @@ class _Parser:
             case ast.BinOp() | ast.UnaryOp():
                 return self._arithmetic(node)
             case _:
-                raise self._refuse(f"{ast.unparse(node)!r}, which is not of the expression language")
+                raise self._refuse(f"{ast.unparse(node)!r}, which is not part of the expression language")
 
     def _arithmetic(self, node: ast.BinOp | ast.UnaryOp) -> Expr:
         match node:
@@ -272,7 +272,7 @@ class _Parser:
         if refusal := symbol_refusal(name):
             raise self._refuse(refusal.removeprefix("got "))
         if name in {*self._variables, *self._scope.symbols, *self._scope.stars}:
-            raise self._refuse(f"{name!r} again, which stands for something else; expected another letter")
+            raise self._refuse(f"{name!r} again, which has another meaning; expected another letter")
         tensor, of_steps = self._list(of)
         self._variables.append(name)
         folded = Fold(function, name, self._operand(body, kind), tensor, of_steps)
@@ -293,7 +293,7 @@ class _Parser:
             case _:
                 known = " or ".join(f"{name} or steps({name})" for name in sorted(self._scope.lists))
                 expected = known or "a list, but no input has host values"
-                raise self._refuse(f"{ast.unparse(node)!r} to run through; expected {expected}")
+                raise self._refuse(f"{ast.unparse(node)!r} to iterate over; expected {expected}")
 
     def _integers(self, node: ast.Call) -> tuple[Expr, ...]:
         if len(node.args) < 2:

@@ -101,7 +101,7 @@ def _other(got: str, form: re.Pattern[str]) -> str:
 
 def own_word_refusal(got: str, other: str) -> str:
     """That generated code has a name already, and which other one it leaves free."""
-    return f"got {got!r}, which generated code uses itself; expected another name, as in {other!r}"
+    return f"got {got!r}, which generated code uses; expected another name, as in {other!r}"
 
 
 def op_type_refusal(got: str) -> str | None:

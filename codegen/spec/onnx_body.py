@@ -33,21 +33,21 @@ def body_problems(spec: OpSpec, case: str) -> Iterator[str]:
     except onnx.parser.ParseError as error:
         told = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
         # The first line is a position in the text with our head; the context below it is what helps.
-        yield f"got text that is no ONNX function body: {' '.join(told.partition(']')[2].split())[:300]}"
+        yield f"got text that is not an ONNX function body: {' '.join(told.partition(']')[2].split())[:300]}"
         return
     known = {*inputs, ""}
     for node in function.node:
         place = f"'{', '.join(node.output)} = {node.op_type} (..)'"
         problems = [*_operator_problems(spec, node)]
         problems += [
-            f"reads {name!r}, which no statement before it makes; {_hint(name, known)}"
+            f"reads {name!r}, which no earlier statement defines; {_hint(name, known)}"
             for name in node.input
             if name not in known
         ]
-        problems += [f"makes {name!r} again" for name in node.output if name in known]
+        problems += [f"defines {name!r} again" for name in node.output if name in known]
         yield from (f"{place}: {problem}" for problem in problems)
         known |= set(node.output)
-    yield from (f"makes no {name!r}, the output of the operator" for name in outputs if name not in known)
+    yield from (f"does not define {name!r}, an output of the operator" for name in outputs if name not in known)
 
 
 def _operator_problems(spec: OpSpec, node: onnx.NodeProto) -> Iterator[str]:
@@ -66,4 +66,4 @@ def _operator_problems(spec: OpSpec, node: onnx.NodeProto) -> Iterator[str]:
         if attribute.name not in schema.attributes:
             yield f"unknown attribute {attribute.name!r}; {_hint(attribute.name, schema.attributes)}"
         if attribute.ref_attr_name and attribute.ref_attr_name not in [attr.name for attr in spec.attrs]:
-            yield f"refers to the attribute {attribute.ref_attr_name!r}, which the operator has not"
+            yield f"refers to the attribute {attribute.ref_attr_name!r}, which the operator does not have"

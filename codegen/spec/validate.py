@@ -81,7 +81,7 @@ def _check_dtypes(spec: OpSpec, problems: Problems) -> None:
                 problems.append(((*path, "dtype"), "got both 'dtypes' and 'dtype', expected one of them"))
             elif tensor.dtype is not None and tensor.dtype not in own - {tensor.name}:
                 hint = suggest(tensor.dtype, own - {tensor.name})
-                problems.append(((*path, "dtype"), f"got {tensor.dtype!r}, no required input with dtypes; {hint}"))
+                problems.append(((*path, "dtype"), f"got {tensor.dtype!r}, not a required input with dtypes; {hint}"))
             for position, dtype in enumerate(tensor.dtypes):
                 if dtype in tensor.dtypes[:position]:
                     problems.append(((*path, "dtypes", position), f"got the dtype {dtype!r} again"))
@@ -92,7 +92,7 @@ def _check_casts(spec: OpSpec, problems: Problems) -> None:
         for index, tensor in enumerate(group):
             path: Path = (section, index)
             if tensor.casts and (tensor.dtype is not None or section == "outputs"):
-                problems.append(((*path, "casts"), "got casts, expected them only beside the 'dtypes' of an input"))
+                problems.append(((*path, "casts"), "got casts, expected them only with the 'dtypes' of an input"))
             for wide, kernel in tensor.casts.items():
                 place: Path = (*path, "casts", wide)
                 if tensor.dtypes and kernel not in tensor.dtypes:
@@ -114,9 +114,7 @@ def _check_host_values(spec: OpSpec, problems: Problems) -> None:
             if tensor.host_values and section == "outputs":
                 problems.append((path, "got true, expected false: an output has no values before the call"))
             elif tensor.host_values and tensor.dtypes != ("int64",):
-                problems.append(
-                    (path, "got true, expected 'dtypes: [int64]' beside it: the host passes 64-bit integers")
-                )
+                problems.append((path, "got true, expected 'dtypes: [int64]' with it: the host passes 64-bit integers"))
 
 
 def _check_attrs(spec: OpSpec, problems: Problems) -> None:
@@ -163,10 +161,10 @@ def _check_status(constraint: ConstraintSpec, path: Path, problems: Problems) ->
 def _check_rule(constraint: ConstraintSpec, path: Path, problems: Problems) -> None:
     """A built-in rule has its own message and holds for all products and cases."""
     if constraint.products:
-        problems.append(((*path, "products"), "got products beside 'rule', expected them beside a 'check'"))
+        problems.append(((*path, "products"), "got products with 'rule', expected them with a 'check'"))
     for key in ("subject", "expected", "case"):
         if (value := getattr(constraint, key)) is not None:
-            problems.append(((*path, key), f"got {value!r}, expected no {key!r} beside 'rule'"))
+            problems.append(((*path, key), f"got {value!r}, expected no {key!r} with 'rule'"))
 
 
 def _check_message(spec: OpSpec, constraint: ConstraintSpec, path: Path, problems: Problems) -> None:
@@ -251,7 +249,9 @@ def _check_strategy(spec: OpSpec, problems: Problems) -> None:
     _check_work(tiling, strategy, problems)
     _check_shared_keys(tiling, problems)
     if strategy.cores_meet and not tiling.task_type.startswith("MIX_"):
-        message = f"got {tiling.task_type!r}, expected a MIX type as MIX_AIV_1_0: cores meet in {strategy.name}"
+        message = (
+            f"got {tiling.task_type!r}, expected a MIX type as MIX_AIV_1_0: the cores synchronize in {strategy.name}"
+        )
         problems.append((("tiling", "task_type") if "task_type" in tiling.model_fields_set else ("tiling",), message))
     for index, field in enumerate(tiling.data):
         if field.value is None:
@@ -267,7 +267,7 @@ def _check_own_plan(tiling: TilingSpec, problems: Problems) -> None:
     for path, given in ((("tiling", "work"), tiling.work or None), *keys, *values):
         if given is not None:
             hint = ", ".join(STRATEGIES)
-            problems.append((path, f"stands only beside a shared plan, expected 'plan: ..' with one of {hint}"))
+            problems.append((path, f"is allowed only with a shared plan, expected 'plan: ..' with one of {hint}"))
 
 
 def _check_work(tiling: TilingSpec, strategy: Strategy, problems: Problems) -> None:
@@ -289,10 +289,14 @@ def _check_shared_keys(tiling: TilingSpec, problems: Problems) -> None:
         )
     for index, key in enumerate(tiling.keys[:-1]):
         if key.when is None:
-            problems.append((("tiling", "keys", index), "'when' is missing, or the keys behind it are never chosen"))
+            problems.append(
+                (("tiling", "keys", index), "'when' is missing, otherwise the keys after it are never selected")
+            )
     if tiling.keys and tiling.keys[-1].when is not None:
         place: Path = ("tiling", "keys", len(tiling.keys) - 1, "when")
-        problems.append((place, "got a condition on the last key, expected none: it serves all that is left"))
+        problems.append(
+            (place, "got a condition on the last key, expected none: it is selected for all remaining calls")
+        )
 
 
 def tiling_layout(spec: OpSpec) -> list[tuple[str, int, int]]:

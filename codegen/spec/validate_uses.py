@@ -110,9 +110,9 @@ def check_values(spec: OpSpec, problems: Problems) -> None:
             if tensor.values == ValuesSpec():
                 continue
             if section == "outputs":
-                problems.append((path, "got values, expected them only beside inputs"))
+                problems.append((path, "got values, expected them only with inputs"))
             elif given not in ({"low", "high"}, {"ends_of"}, {"ends_of", "lengths_when"}):
-                expected = "expected 'low' and 'high', or 'ends_of' and perhaps 'lengths_when'"
+                expected = "expected 'low' and 'high', or 'ends_of' and optionally 'lengths_when'"
                 problems.append((path, f"got {', '.join(sorted(given))}; {expected}"))
             of = tensor.values.ends_of
             if of is not None and (of not in inputs or of == tensor.name):

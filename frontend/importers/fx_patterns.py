@@ -81,7 +81,7 @@ def pattern_nodes(
     """
     function = function_of(node)
     if function in _IN_PLACE:
-        return f"{function} writes over its tensor; trace it with make_fx and torch.func.functionalize"
+        return f"{function} overwrites its input; trace the model with make_fx and torch.func.functionalize"
     arguments = _arguments(node)
     if missing := [name for name in _SCHEMAS[function][: _REQUIRED[function]] if name not in arguments]:
         return f"has no argument {', '.join(missing)}"
@@ -129,27 +129,27 @@ def _put_refusal(arguments: Mapping[str, Any], type_of: Callable[[Any], ValueTyp
     """Why an index_put does not add one row at each place; "" if it does."""
     ids = arguments["indices"]
     if not isinstance(ids, (list, tuple)) or len(ids) != 1 or ids[0] is None or not arguments.get("accumulate"):
-        return "writes at other places than rows, or does not add"
+        return "indexes more than rows, or does not accumulate"
     reads = (arguments["self"], ids[0], arguments["values"])
     table, places, added = (getattr(type_of(read), "shape", None) for read in reads)
     if table is None or places is None or not _is_full(added, (*places, *table[1:])):
-        return f"adds {added} at places {places}, expected one row for each place"
+        return f"adds {added} at indices {places}, expected one row for each index"
     return ""
 
 
 def _add_refusal(arguments: Mapping[str, Any]) -> str:
     """Why an index_add does not add rows as they are; "" if it does."""
     dim, alpha = arguments["dim"], arguments.get("alpha", 1)
-    return f"adds along dim {dim} with alpha {alpha}, expected rows, 1" if dim != 0 or alpha != 1 else ""
+    return f"adds along dim {dim} with alpha {alpha}, expected dim 0 and alpha 1" if dim != 0 or alpha != 1 else ""
 
 
 def _read_refusal(node: Any, table: Any, rows: Any, updates: Any) -> str:
     """Why a call cannot be a scatter of what it reads; "" if it can."""
     if not all(hasattr(read, "target") for read in (table, rows, updates)):
-        return "has arguments that are no tensors of the graph"
+        return "has arguments that are not tensors of the graph"
     for read in (table, rows):
         if writer := _other_writer(read, node):
-            return f"reads {read.name}, over which {writer} may write; trace it with torch.func.functionalize"
+            return f"reads {read.name}, which {writer} may overwrite; trace the model with torch.func.functionalize"
     return ""
 
 

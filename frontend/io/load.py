@@ -70,7 +70,7 @@ def parse_model(data: bytes, where: object) -> ModelProto:
     except (DecodeError, MemoryError) as error:
         if isinstance(error, MemoryError) or "alloc failed" in str(error):
             raise UserError(
-                f"{where}: the messages in its {len(data)} bytes take far more memory than those of exported models; if"
+                f"{where}: the messages in its {len(data)} bytes need far more memory than those of exported models; if"
                 f" the model is what it should be, {allow_more(parsed_bytes(len(data)))}"
             ) from error
         raise UserError(

@@ -91,7 +91,7 @@ class Constants:
         if maker < 0:
             tensor = scope.initializer(name)
             if tensor is None:
-                raise Unmatched("is an input" if maker == INPUT else "is an input, which has a value unless it is fed")
+                raise Unmatched("is an input" if maker == INPUT else "is an input with a default value")
             return self._tensor(tensor)
         node = scope.node(maker)
         rule = _EVALUATORS.get(node.op_type) if normal_domain(node.domain) == "" else None

@@ -222,7 +222,7 @@ class GraphView:
         for name in names:
             self._require_text(scope, name)
             if name in makers:
-                raise self._fail(f"{scope.place}: two inputs are called {shown(name)}; expected unique names")
+                raise self._fail(f"{scope.place}: two inputs have the name {shown(name)}; expected unique names")
             makers[name] = INPUT
         if isinstance(body, FunctionProto):
             return
@@ -232,7 +232,7 @@ class GraphView:
         fixed = dict.fromkeys(given, INITIALIZER)
         if len(fixed) < len(given):
             twice = next(name for name, count in Counter(given).items() if count > 1)
-            raise self._fail(f"{scope.place}: two initializers are called {shown(twice)}; expected unique names")
+            raise self._fail(f"{scope.place}: two initializers have the name {shown(twice)}; expected unique names")
         makers |= fixed
 
     def _require_text(self, scope: Scope, *names: str) -> None:
@@ -247,13 +247,13 @@ class GraphView:
             scope.node(maker), maker, scope.place
         )
         return self._fail(
-            f"{scope.label(number)} writes {shown(name)}, which {first} makes already; expected one maker per name"
+            f"{scope.label(number)} writes {shown(name)}, which {first} writes too; expected unique names"
         )
 
     def _require_defined(self, scope: Scope, missing: Mapping[str, int]) -> None:
         for name, number in missing.items():
             reader = scope.label(number) if number >= 0 else f"{scope.place}: an output"
-            raise self._fail(f"{reader} needs {shown(name)}, which no input, initializer or node makes")
+            raise self._fail(f"{reader} reads {shown(name)}, which no input, initializer or node defines")
 
     def _require_order(self, scope: Scope) -> None:
         """Refuse a cycle; nodes that merely stand in another order are fine."""

@@ -42,7 +42,7 @@ def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, ru
         except Unmatched as reason:
             value = f"{shown(names[tensor.name])} {reason}"
             return Reason(
-                f"{spec.op_type}: {tensor.name}: CANN takes this list on the host, so it must be constant; {value}"
+                f"{spec.op_type}: {tensor.name}: CANN reads this list on the host, so it must be constant; {value}"
             )
     inputs = [tensor.name for tensor in spec.inputs if tensor.name in shapes]
     known = Call({name: shapes[name] for name in inputs}, {name: dtypes[name] for name in inputs}, call.attrs, lists)

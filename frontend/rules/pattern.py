@@ -193,7 +193,7 @@ class _Node(Pattern):
         if found.kind(name) != self.kind or not (self.any_output or node.output[:] == [name]):
             raise Unmatched(f"{_text(found, name)}, expected {self}")
         if self.is_alone and found.context.view.only_reader(found.scope, name) is None:
-            raise Unmatched(f"{shown(name)} is read elsewhere too")
+            raise Unmatched(f"{shown(name)} has other readers")
         given = node.input[:]
         while given and not given[-1]:
             given.pop()

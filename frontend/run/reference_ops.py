@@ -131,7 +131,7 @@ _OTHERS: Mapping[tuple[str, str], Function] = {
 
 def _aten(*values: Array | None, operator: str, **_: Any) -> tuple[Array, ...]:
     if operator not in _TORCH:
-        raise ValueError(f"ATen {operator!r} is not known")
+        raise ValueError(f"ATen {operator!r} is not supported")
     return _TORCH[operator](*values)
 
 

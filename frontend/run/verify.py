@@ -147,7 +147,9 @@ def verify_within(source: SourceModel, conversion: Conversion) -> list[Compariso
         answer = in_child(work, limits_for(source.size, is_run=True))
     except (LimitError, UserError) as reason:
         text = str(reason).removeprefix("model: cannot be executed: ")
-        raise UserError(f"{path_text(source.path)}: cannot be executed to compare: {text}{_guess(source)}") from reason
+        raise UserError(
+            f"{path_text(source.path)}: cannot be executed for the comparison: {text}{_guess(source)}"
+        ) from reason
     return [Comparison(*entry) for entry in json.loads(answer)]
 
 
@@ -155,7 +157,7 @@ def _guess(source: SourceModel) -> str:
     """What was made up that may be wrong; "" if nothing."""
     dims = [dim for kind in input_types(source.model).values() for dim in kind.dims or () if not isinstance(dim, int)]
     names = ", ".join(shown(dim) if dim else "one without a name" for dim in list(dict.fromkeys(dims))[:3])
-    return f"; the dims that it leaves open ({names}) were taken as {_OPEN_DIM}, give them sizes" if dims else ""
+    return f"; the unknown dims ({names}) were set to {_OPEN_DIM}; declare their sizes" if dims else ""
 
 
 def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
@@ -298,12 +300,16 @@ def _size(dim: int | str | None, sizes: dict[str, int]) -> int:
 def _plain(name: str, kind: InputType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
     dtype = kind.dtype if kind.dtype is not None else np.dtype(np.float32)
     if (count := prod(shape)) > _MOST_ELEMENTS:
-        raise UserError(f"input {shown(name)}: got {count} elements, expected at most {_MOST_ELEMENTS} to make up")
+        raise UserError(
+            f"input {shown(name)}: got {count} elements, expected at most {_MOST_ELEMENTS} in a generated input"
+        )
     try:
         # 0 and 1 are valid indices, counts and sizes nearly everywhere.
         numbers = generator.integers(0, 2, shape) if dtype.kind in "biu" else generator.standard_normal(shape)
     except ValueError as error:
-        raise UserError(f"input {shown(name)}: no array can have its shape {shown(shape[:9])}") from error
+        raise UserError(
+            f"input {shown(name)}: got the shape {shown(shape[:9])}, expected one that NumPy supports"
+        ) from error
     return numbers.astype(dtype)
 
 

@@ -146,7 +146,9 @@ class _Writer:
             return
         spelled = self._spelled(node) if not key[0] else None
         if spelled is None:
-            raise Unmatched(f"{self._main.label(number)} has no counterpart in the table; write the model as .onnx")
+            raise Unmatched(
+                f"{self._main.label(number)} is not in the table of standard operators; write the model as .onnx"
+            )
         sources = [(port, self._listed(node, port, source)) for port, source in spelled.inputs]
         self._call(node, spelled.om_type, sources, spelled.outputs, spelled.attrs)
 

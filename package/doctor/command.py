@@ -35,7 +35,7 @@ _MOST_ROWS, _MOST_NAME = 1000, 100
 CANN_OWN = "CANN's own"
 NOTHING = "nothing"
 NOT_VISIBLE = (
-    f"no operator package is visible in this shell: {CUSTOM_PATH} names none, nor does {OPP_PATH}; "
+    f"no operator package is visible in this shell: neither {CUSTOM_PATH} nor {OPP_PATH} names one; "
     "source FOLDER/vendors/<vendor>/bin/set_env.bash of the installation"
 )
 PROGRAMS = (REGISTRY, ENGINE, PARSER, FUNCTIONS, KERNELS)
@@ -133,8 +133,8 @@ def _builtin_op_types(environment: CannEnvironment) -> set[str]:
 def _told(device: dict[str, str] | None) -> str:
     if device is None:
         return ""
-    unknown = "" if device["directory"] else ", whose SoC directory neither the toolkit nor opforge knows"
-    return f" ({device['origin']} says {device['chip']}{unknown})"
+    unknown = "" if device["directory"] else ", whose SoC directory is unknown to the toolkit and to opforge"
+    return f" ({device['origin']} reports {device['chip']}{unknown})"
 
 
 def _print(found: dict[str, Any], faults: list[Fault]) -> None:
@@ -169,4 +169,4 @@ def _print_table(operators: dict[str, dict[str, str]], numbers: dict[str, str]) 
         table.add_row(Text(escaped(name[:_MOST_NAME])), *map(Text, folders))
     Console(soft_wrap=True).print(table)
     if len(operators) > _MOST_ROWS:
-        say(f"{len(operators) - _MOST_ROWS} more operators; --json lists them")
+        say(f"{len(operators) - _MOST_ROWS} more operators; --json lists all")

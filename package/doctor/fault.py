@@ -87,8 +87,8 @@ def unreadable(place: Path, whole: Path, others: int = 0) -> Fault:
     """A folder or file of `whole`, or above it, that is closed to this user, and so many others in it."""
     place, whole = closed(place) or place, real(whole)
     more = f", nor can {others} more" if others else ""
-    cause = f"cannot be read by this user (mode {place.stat().st_mode & 0o777:o}){more}, whose programs do not see it"
+    cause = f"cannot be read by this user (mode {place.stat().st_mode & 0o777:o}){more}; its programs do not find it"
     command = f"chmod a+x {shlex.quote(str(place))}"
     if place == whole or whole in place.parents:
         command = f"chmod -R a+rX {shlex.quote(str(whole))}"
-    return Fault(str(place), cause, f"{command}, or run the programs as a user who may", check=UNREADABLE)
+    return Fault(str(place), cause, f"{command}, or run the programs as a user with access", check=UNREADABLE)

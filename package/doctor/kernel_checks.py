@@ -45,7 +45,7 @@ BINARIES: Checks[Kernels] = Checks()
 @SOC_FOLDERS.row("soc-directory")
 def _unknown(folder: Path) -> Iterator[Fault]:
     if folder.name not in _KNOWN:
-        cause = f"is no SoC directory; CANN looks into {', '.join(sorted(soc_directories()))}"
+        cause = f"is not an SoC directory; expected one of {', '.join(sorted(soc_directories()))}"
         families = {chip.lower(): family for chip, family in FIRST_GENERATION.items()}
         hint = families.get(folder.name, folder.name.rstrip("0123456789"))
         yield Fault(str(folder), cause, f"rename it to {hint}" if hint in _KNOWN else "pack again with --soc")
@@ -67,7 +67,7 @@ def _other_soc(installed: Installed) -> Iterator[Fault]:
         return
     folder = vendor.path / TBE / "config" / soc
     if not is_dir(folder):
-        cause = f"does not exist; the vendor has {', '.join(sorted(vendor.ops_info)) or 'no SoC at all'}"
+        cause = f"does not exist; the vendor has {', '.join(sorted(vendor.ops_info)) or 'no SoC'}"
         yield Fault(str(folder), cause, f"pack the operators with --soc={soc}")
 
 

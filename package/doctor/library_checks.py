@@ -17,7 +17,7 @@ from .vendor_checks import Installed
 
 # What the whole archive librt2_registry.a brings; without it GE registers nothing from a library.
 REGISTRY_SYMBOLS = ("GetRegisteredOpNum",)
-BUILD_IT = "install the package again with --cann=<toolkit>, which builds it"
+BUILD_IT = "install the package again with --cann=<toolkit> to build it"
 OTHER_MACHINE = "other-machine"
 
 
@@ -69,7 +69,7 @@ def _not_searched(installed: Installed) -> Iterator[Fault]:
     known = {real(path) for path in installed.environment.entries(LIBRARY_PATH)}
     if is_file(library) and real(library.parent) not in known:
         repair = f"export {LIBRARY_PATH}={shlex.quote(str(library.parent))}:${LIBRARY_PATH}"
-        cause = f"lacks {library.parent}: programs do not find the aclnn functions"
+        cause = f"does not contain {library.parent}; programs do not find the aclnn functions"
         yield Fault(LIBRARY_PATH, cause, repair)
 
 
@@ -80,7 +80,7 @@ def _hidden(installed: Installed) -> Iterator[Fault]:
     first = next((path for path in entries if is_visible(path / name)), folder)
     # Of two vendors each may have its own, which torch_npu finds without the variable.
     if real(first) not in {real(other.libraries["aclnn"].parent) for other in installed.environment.vendors}:
-        cause = f"has a {name} of no vendor in {first}, before {folder}: applications take its functions"
+        cause = f"has {first} with another {name} before {folder}; applications use its functions"
         yield Fault(LIBRARY_PATH, cause, f"remove {first}, or put {folder} before it")
 
 
@@ -91,7 +91,7 @@ def _fault(library: Absent, cause: str, repair: str) -> Fault:
 @ABSENT.row("library-broken")
 def _no_file(library: Absent) -> Iterator[Fault]:
     if os.path.lexists(library.path):
-        yield _fault(library, "is no file, and no link to one", f"remove it; {BUILD_IT}")
+        yield _fault(library, "is not a file and not a link to a file", f"remove it; {BUILD_IT}")
 
 
 @ABSENT.row(OTHER_MACHINE)
@@ -106,7 +106,7 @@ def _of_another_machine(library: Absent) -> Iterator[Fault]:
 @ABSENT.row("library-misplaced")
 def _misplaced(library: Absent) -> Iterator[Fault]:
     if library.others:
-        cause = f"does not exist; {library.others[0]} lies where no program looks"
+        cause = f"does not exist; {library.others[0]} is where no program searches"
         yield _fault(library, cause, f"move it into {library.path.parent}")
 
 
@@ -119,7 +119,7 @@ def _missing(library: Absent) -> Iterator[Fault]:
 @OPENED.row("symbol-missing")
 def _lacks_symbols(library: Opened) -> Iterator[Fault]:
     for name in library.failure.lacks:
-        repair = "link it with the whole archive librt2_registry.a; without it nothing is registered"
+        repair = "link it with the whole archive librt2_registry.a; otherwise it registers nothing"
         if name.startswith("aclnn"):
             repair = "build the package again with this operator"
         yield Fault(str(library.path), f"does not export {name}", repair, library.users)
@@ -148,7 +148,7 @@ def _cannot_load(library: Opened) -> Iterator[Fault]:
     cause, repair = failure.message, "build the package again"
     if failure.undefined:
         is_protobuf = "google" in failure.undefined or "Message" in failure.undefined
-        cause = f"needs {failure.undefined}, which no library has"
+        cause = f"needs {failure.undefined}, which no library exports"
         repair = (
             "build the plugin with -Dgoogle=ascend_private" if is_protobuf else "build the package with this toolkit"
         )

@@ -52,8 +52,8 @@ SEARCH: Checks[CannEnvironment] = Checks()
 def _cut_off(vendor: Path) -> Iterator[Fault]:
     """Whether an installation that was killed left the version before it under another name, and none in its place."""
     if not exists(vendor) and is_dir(vendor.parent / f".{vendor.name}.work" / "old"):
-        cause = "does not exist, since an installation was cut off while it replaced it"
-        yield Fault(str(vendor), cause, "run the installer again, which brings it back")
+        cause = "does not exist, because an installation was interrupted while it replaced the folder"
+        yield Fault(str(vendor), cause, "run the installer again, which restores it")
 
 
 @ENTRIES.row("entry-missing")
@@ -65,7 +65,7 @@ def _unusable_entry(text: str) -> Iterator[Fault]:
 @ENTRIES.row("relative-entry")
 def _relative_entry(text: str) -> Iterator[Fault]:
     if not Path(text).is_absolute():
-        cause = f"got '{Path(text)}', which depends on the folder a program starts in"
+        cause = f"got '{Path(text)}', a relative path; expected an absolute one"
         yield Fault(CUSTOM_PATH, cause, "give absolute paths")
 
 
@@ -83,7 +83,7 @@ def _cut_off_entry(text: str) -> Iterator[Fault]:
 @ENTRIES.row("entry-missing")
 def _absent_entry(text: str) -> Iterator[Fault]:
     if not is_dir(Path(text)):
-        yield Fault(CUSTOM_PATH, f"got '{Path(text)}', which is no folder", _NAME_IT)
+        yield Fault(CUSTOM_PATH, f"got '{Path(text)}', which is not a folder", _NAME_IT)
 
 
 @ENTRIES.row("parent-of-vendor")
@@ -99,7 +99,7 @@ def _parent_entry(text: str) -> Iterator[Fault]:
 @ENTRIES.row("no-vendor-folder")
 def _other_entry(text: str) -> Iterator[Fault]:
     if not is_vendor(Path(text)):
-        cause = f"got '{Path(text)}', in which there is neither op_impl nor op_proto"
+        cause = f"got '{Path(text)}', which contains neither op_impl nor op_proto"
         yield Fault(CUSTOM_PATH, cause, "name the vendor folder of an installed package")
 
 
@@ -119,7 +119,7 @@ def _malformed_config(config: Path) -> Iterator[Fault]:
     present = _present(config)
     if priorities(config) is None and (present or os.path.lexists(config)):
         cause = f"cannot be read, or its first line is not {PRIORITY}=<vendor>,..."
-        repair = f"write '{PRIORITY}={','.join(present)}' into it, the preferred one first"
+        repair = f"write '{PRIORITY}={','.join(present)}' to it, with the preferred vendor first"
         yield Fault(str(config), cause, repair)
 
 
@@ -154,7 +154,7 @@ def _absent_vendor(listed: Listed) -> Iterator[Fault]:
 def _no_vendor(environment: CannEnvironment) -> Iterator[Fault]:
     is_named = environment.texts(CUSTOM_PATH) or environment.vendors or any(listed_vendors(environment))
     if environment.toolkits and not is_named and not CONFIGS.find(configs(environment)):
-        cause = "not set, and no config.ini names a vendor: programs see no custom operator"
+        cause = "not set, and no config.ini names a vendor: programs find no custom operator"
         repair = "source bin/set_env.bash of the folder <install path>/vendors/<vendor> of the package"
         yield Fault(CUSTOM_PATH, cause, repair)
 

@@ -58,14 +58,14 @@ def _closed(variable: Variable) -> Iterator[Fault]:
 @VARIABLES.row("relative-entry")
 def _relative(variable: Variable) -> Iterator[Fault]:
     if not variable.folder.is_absolute():
-        cause = f"got '{variable.folder}', which depends on the folder a program starts in"
+        cause = f"got '{variable.folder}', a relative path; expected an absolute one"
         yield Fault(variable.name, cause, "give the absolute path")
 
 
 @VARIABLES.row("variable-wrong")
 def _absent(variable: Variable) -> Iterator[Fault]:
     if not is_dir(variable.folder):
-        yield Fault(variable.name, f"got '{variable.folder}', which is no folder", _SOURCE_IT)
+        yield Fault(variable.name, f"got '{variable.folder}', which is not a folder", _SOURCE_IT)
 
 
 @VARIABLES.row("no-toolkit")
@@ -73,7 +73,7 @@ def _no_version(variable: Variable) -> Iterator[Fault]:
     home = variable.folder
     if variable.name == HOME_PATH and not toolkit_version(home):
         below = [path for path in _two_levels(home) if toolkit_version(path)]
-        what = f"the folder above the toolkit {below[0]}" if below else "whose compiler/version.info names no version"
+        what = f"the folder above the toolkit {below[0]}" if below else "whose compiler/version.info has no version"
         yield Fault(HOME_PATH, f"got '{home}', {what}", _SOURCE_IT)
 
 
@@ -90,9 +90,9 @@ def _not_sourced(environment: CannEnvironment) -> Iterator[Fault]:
         place = environment.toolkits[0]
         script = next((path for path in (place / "set_env.sh", place.parent / "set_env.sh") if is_file(path)), None)
         repair = f"source {shlex.quote(str(script))}" if script else _SOURCE_IT
-        yield Fault(" and ".join(missing), f"not set, but a toolkit lies in {place}", repair)
+        yield Fault(" and ".join(missing), f"not set, but a toolkit is in {place}", repair)
     elif missing == [HOME_PATH]:
-        cause = f"not set, and {OPP_PATH} '{environment.folder(OPP_PATH)}' lies in no toolkit"
+        cause = f"not set, and {OPP_PATH} '{environment.folder(OPP_PATH)}' is not in a toolkit"
         yield Fault(HOME_PATH, cause, _SOURCE_IT)
 
 
@@ -101,7 +101,7 @@ def _no_built_in(environment: CannEnvironment) -> Iterator[Fault]:
     opp = environment.folder(OPP_PATH)
     if opp and not is_dir(opp / "built-in"):
         above = "is the folder above opp: it " if is_dir(opp / "opp/built-in") else ""
-        cause = f"{above}has no folder 'built-in', so programs take it for an old layout and ignore {CUSTOM_PATH}"
+        cause = f"{above}has no folder 'built-in', so programs assume an old layout and ignore {CUSTOM_PATH}"
         ignored = tuple(str(vendor.path) for vendor in environment.vendors if vendor.origin == CUSTOM_PATH)
         repair = f"point {OPP_PATH} at the toolkit's opp folder"
         yield Fault(str(opp), cause, repair, (REGISTRY, PARSER), vendors=ignored)
@@ -111,12 +111,12 @@ def _no_built_in(environment: CannEnvironment) -> Iterator[Fault]:
 def _two_toolkits(environment: CannEnvironment) -> Iterator[Fault]:
     home, opp = environment.folder(HOME_PATH), environment.folder(OPP_PATH)
     if home and opp and real(home) not in real(opp).parents:
-        yield Fault(OPP_PATH, f"got '{opp}', which is not of the toolkit {home}", _SOURCE_IT)
+        yield Fault(OPP_PATH, f"got '{opp}', which does not belong to the toolkit {home}", _SOURCE_IT)
 
 
 @OPP.row("no-scene")
 def _no_arch(environment: CannEnvironment) -> Iterator[Fault]:
     opp = environment.folder(OPP_PATH)
     if opp and "arch" not in key_values(opp / "scene.info"):
-        cause = "names no arch, so programs do not know which libraries of a vendor are theirs"
+        cause = "has no arch, so programs cannot select the libraries of a vendor"
         yield Fault(str(opp / "scene.info"), cause, "install the toolkit again")

@@ -42,7 +42,9 @@ VERSIONS: Checks[Installed] = Checks()
 @FOLDER.row("vendor-too-large")
 def _too_large(vendor: Vendor) -> Iterator[Fault]:
     if vendor.tree.excess:
-        repair = "remove what is no part of the package; until then nothing else in it is checked"
+        repair = (
+            "remove the files that are not part of the package; doctor checks nothing else in the folder until then"
+        )
         yield Fault(str(vendor.path), vendor.tree.excess, repair)
 
 
@@ -66,7 +68,7 @@ def _no_implementation(vendor: Vendor) -> Iterator[Fault]:
         others = [path.name.removesuffix("_impl") for path in children(vendor.path / TBE, "*_impl") if is_dir(path)]
         why = f"; it was packed as '{others[0]}'" if others else ""
         repair = f"name the folder '{others[0]}' again" if others else "install the package again"
-        yield Fault(str(folder), f"is no folder, so FE and ATC ignore the vendor{why}", repair, (ENGINE,))
+        yield Fault(str(folder), f"is not a folder, so FE and ATC ignore the vendor{why}", repair, (ENGINE,))
         return
     described = {op_type: entry for entries in vendor.ops_info.values() for op_type, entry in entries.items()}
     for op_type, entry in sorted(described.items()):
@@ -81,7 +83,7 @@ def _no_manifest(vendor: Vendor) -> Iterator[Fault]:
     is_ours = is_file(vendor.path / "scripts/vendor_tree.sh")
     for name in (MANIFEST, SUMS):
         if not os.path.lexists(vendor.path / name) and (is_ours or (vendor.built and name == MANIFEST)):
-            cause = "does not exist: a package of opforge cannot be compared, upgraded or removed without it"
+            cause = "does not exist; without it, the package cannot be verified, upgraded or removed"
             yield Fault(str(vendor.path / name), cause, _INSTALL_AGAIN)
 
 
@@ -89,7 +91,7 @@ def _no_manifest(vendor: Vendor) -> Iterator[Fault]:
 def _tiling_hidden(vendor: Vendor) -> Iterator[Fault]:
     folder = vendor.path / TBE / "op_master/lib" / vendor.machine
     if is_dir(folder) and not any(is_file(path) for path in children(folder, "*.so")):
-        cause = "has no library, but GE looks into no other folder once it is there: it misses op_tiling"
+        cause = "has no library; GE then searches no other folder and does not find op_tiling"
         yield Fault(str(folder), cause, "remove the folder op_master", (REGISTRY,))
 
 
@@ -104,7 +106,7 @@ def _malformed(vendor: Vendor) -> Iterator[Fault]:
 def _unfinished(vendor: Vendor) -> Iterator[Fault]:
     left = vendor.path.parent / f".{vendor.name}.build"
     if is_dir(left):
-        cause = "holds a build that did not come to its end, so the version before it is in use"
+        cause = "contains an unfinished build; the previous version is in use"
         yield Fault(str(left), cause, f"see {left / 'logs'} and install the package again")
 
 
@@ -133,7 +135,7 @@ def _changed(vendor: Vendor) -> Iterator[Fault]:
     changed = sorted(name for name, digest in files.items() if _sha256(vendor.path / name) != digest)
     if changed:
         others = f"; {len(changed) - 1} more differ" if len(changed) > 1 else ""
-        cause = f"differs from what was installed{others}"
+        cause = f"differs from the installed file{others}"
         yield Fault(str(vendor.path / changed[0]), cause, _INSTALL_AGAIN)
 
 
@@ -156,7 +158,7 @@ def _compiler_version(installed: Installed) -> Iterator[Fault]:
     part = home / "compiler" if is_dir(home / "compiler") else home / "runtime"
     required = key_values(part / "version.info").get("required_opp_abi_version", "")
     if required and not all(is_version_accepted(version, required) for version in built.split(",")):
-        cause = f"compiler_version is {built}, the toolkit takes {required}: GE skips the vendor"
+        cause = f"compiler_version is {built}, the toolkit expects {required}: GE skips the vendor"
         yield Fault(str(place), cause, "build the package with this toolkit", (REGISTRY, PARSER))
 
 

@@ -93,7 +93,7 @@ def test_a_name_that_is_nearly_ours_is_told_by_check_and_conversion(node, name, 
     assert found.fix.replace("ai.onnx::", "").startswith(meant)
     (left,) = convert(model).left
     assert left.node == "n"
-    assert left.reason.replace("ai.onnx::", "").startswith(f"no operator is called {name}; {meant}")
+    assert left.reason.replace("ai.onnx::", "").startswith(f"no operator has the name {name}; {meant}")
 
 
 @pytest.mark.parametrize("node", ["d.NPUGroupedBiasAddGrd", "Gelu"])

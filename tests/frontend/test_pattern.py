@@ -89,7 +89,7 @@ MISMATCHES = [
     (op.ReduceSum("x", axes=[1]), "y = ReduceSum (a, n)", "the axes of ReduceSum must be constant; 'n' is an input"),
     (op.Abs("x") | op.Neg("x"), "y = Relu (a)", "'y' is computed by Relu, expected Abs or Neg"),
     (op.Split("x"), "z, y = Split <num_outputs = 2> (a)", "expected Split"),
-    (op.Abs(op.Neg("x", _is_alone=True)), "t = Neg (a) z = Exp (t) y = Abs (t)", "'t' is read elsewhere too"),
+    (op.Abs(op.Neg("x", _is_alone=True)), "t = Neg (a) z = Exp (t) y = Abs (t)", "'t' has other readers"),
     (op.Neg(Through("x", op.Cast("", to=1))), "t = Cast <to = 10> (a) y = Neg (t)", "Cast has to 10, expected 1"),
     # The reason is that of the alternative that matches the most nodes; a capture is none for a node of a listed type.
     (op.Mul(op.Neg(op.Abs("x")), "z") | op.Mul("z", op.Exp("x")), "t = Neg (a) y = Mul (t, b)", "'a' is computed by"),

@@ -279,7 +279,7 @@ def plain(tmp_path):
         (("--soc", "Ascend1"), "soc: got 'Ascend1', expected a chip, as in Ascend910B1: ascend910b (Ascend910B1, "),
         (("--inputs", "m.onnx"), "m.onnx: cannot read the inputs"),
         (("--inputs", "cut.npz"), "cut.npz: cannot read the inputs"),
-        (("--inputs", "wrong.npz"), "'xx' is no input of the model, expected 'x', 'i'; did you mean 'x'?"),
+        (("--inputs", "wrong.npz"), "'xx' is not an input of the model, expected 'x', 'i'; did you mean 'x'?"),
         (("--inputs", "shape.npz"), "input 'x' has float32 [6, 4], expected float32 [6, 3]"),
         (("--inputs", "missing.npz"), "cannot read the inputs: No such file"),
         (("--trace", "m.onnx"), "cannot write the trace over"),

@@ -153,7 +153,7 @@ def test_an_owner_that_is_no_plain_file_is_refused(project, tmp_path, kind):
         "folder": owner.mkdir,
     }
     makes[kind]()
-    assert f"{owner}: got a link or no regular file" in refused(project, ["build"], OPFORGE_BUILD_DIR=str(out))
+    assert f"{owner}: got a link or not a regular file" in refused(project, ["build"], OPFORGE_BUILD_DIR=str(out))
     assert mine.read_bytes() == b""
 
 

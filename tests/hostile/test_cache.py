@@ -186,7 +186,7 @@ def test_a_lock_that_is_no_plain_file_is_refused(library, tmp_path, kind):
     with pytest.raises(UserError) as caught:
         build(library)
     assert str(lock) in str(caught.value)
-    assert "got a link or no regular file, expected a lock file; remove it" in str(caught.value)
+    assert "got a link or not a regular file, expected a lock file; remove it" in str(caught.value)
     assert mine.read_text(encoding="utf-8") == "mine"
 
 

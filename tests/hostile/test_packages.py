@@ -130,7 +130,7 @@ ARCHIVES = {
     "no end": (header(), "ends early"),
     "half a block": (header()[:100], "ends early"),
     "empty": (b"", "ends early"),
-    "data behind": (header() + END + b"x", "data behind the end of the archive"),
+    "data behind": (header() + END + b"x", "data after the end of the archive"),
 }
 
 
@@ -158,8 +158,8 @@ def test_hostile_archive_is_refused(package, tmp_path, name):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda data: data + data, "data behind the end of the compressed data"),
-        (lambda data: data + b"x", "data behind the end of the compressed data"),
+        (lambda data: data + data, "data after the end of the compressed data"),
+        (lambda data: data + b"x", "data after the end of the compressed data"),
         (lambda data: data[:-9], "ends early"),
         (lambda data: data[:-8] + b"\0" * 8, "damaged compressed data"),
         (lambda _: b"x" * 100, "damaged compressed data"),
@@ -187,11 +187,11 @@ def test_too_many_members_are_refused(monkeypatch):
 
 
 NAMED = [
-    (header("a/../../evil"), "leads out of the package"),
-    (header("/etc/evil"), "leads out of the package"),
+    (header("a/../../evil"), "is outside of the package"),
+    (header("/etc/evil"), "is outside of the package"),
     (header("./a//b"), "not the shortest form"),
     (header("a/./b"), "not the shortest form"),
-    (header("a/../b", b"5"), "leads out of the package"),
+    (header("a/../b", b"5"), "is outside of the package"),
     (header("x", b"1", linkname="/etc/passwd"), "a link or device"),
     (header("x", b"2", linkname="/etc/passwd"), "a link or device"),
     (header("x", b"3"), "a link or device"),

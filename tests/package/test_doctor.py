@@ -161,7 +161,7 @@ def fault(check, says, *follows):
     return add
 
 
-@fault("set-env-not-sourced", "ASCEND_HOME_PATH: not set, but a toolkit lies in")
+@fault("set-env-not-sourced", "ASCEND_HOME_PATH: not set, but a toolkit is in")
 def home_path_unset(tree):
     del tree.environment["ASCEND_HOME_PATH"]
 
@@ -180,17 +180,17 @@ def home_path_unset_and_new_abi(tree):
     new_abi(tree)
 
 
-@fault("relative-entry", "ASCEND_OPP_PATH: got 'opp', which depends on the folder")
+@fault("relative-entry", "ASCEND_OPP_PATH: got 'opp', a relative path")
 def opp_path_relative(tree):
     tree.environment["ASCEND_OPP_PATH"] = "opp"
 
 
-@fault("relative-entry", "ASCEND_HOME_PATH: got '.', which depends on the folder")
+@fault("relative-entry", "ASCEND_HOME_PATH: got '.', a relative path")
 def home_path_relative(tree):
     tree.environment["ASCEND_HOME_PATH"] = "."
 
 
-@fault("library-hidden", "of no vendor in")
+@fault("library-hidden", "with another libcust_opapi.so before")
 def another_library_first(tree):
     tree.library(tree.toolkit.parent / "other/libcust_opapi.so", "plain")
     tree.environment["LD_LIBRARY_PATH"] = f"{tree.toolkit.parent}/other:{tree.environment['LD_LIBRARY_PATH']}"
@@ -201,7 +201,7 @@ def empty_folder_hides_the_tiling(tree):
     (tree.vendor / TBE / f"op_master/lib/{MACHINE}").mkdir(parents=True)
 
 
-@fault("manifest-missing", "cannot be compared, upgraded or removed")
+@fault("manifest-missing", "cannot be verified, upgraded or removed")
 def manifest_gone(tree):
     tree.write(tree.vendor / "scripts/vendor_tree.sh", "")
     (tree.vendor / "manifest.json").unlink()
@@ -213,7 +213,7 @@ def description_misnamed(tree):
     description.rename(description.with_name("aic-ascend910-ops-info.json"))
 
 
-@fault("impl-missing", "is no folder, so FE and ATC ignore the vendor; install the package again")
+@fault("impl-missing", "is not a folder, so FE and ATC ignore the vendor; install the package again")
 def implementation_is_a_file(tree):
     shutil.rmtree(tree.vendor / TBE / "acme_impl")
     (tree.vendor / TBE / "acme_impl").write_text("")
@@ -243,13 +243,13 @@ def kernel_file_empty(tree):
     next((tree.vendor / TBE / "kernel").rglob("*.o")).write_text("")
 
 
-@fault("set-env-not-sourced", "not set, but a toolkit lies in")
+@fault("set-env-not-sourced", "not set, but a toolkit is in")
 def variables_unset(tree):
     for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH"):
         del tree.environment[name]
 
 
-@fault("variable-wrong", "which is no folder")
+@fault("variable-wrong", "which is not a folder")
 def opp_path_wrong(tree):
     tree.environment["ASCEND_OPP_PATH"] += "-old"
 
@@ -259,7 +259,7 @@ def home_path_above(tree):
     tree.environment["ASCEND_HOME_PATH"] = str(tree.toolkit.parent)
 
 
-@fault("no-toolkit", "whose compiler/version.info names no version")
+@fault("no-toolkit", "whose compiler/version.info has no version")
 def home_path_of_something_else(tree):
     tree.environment["ASCEND_HOME_PATH"] = str(tree.vendor)
 
@@ -269,7 +269,7 @@ def opp_path_above(tree):
     tree.environment["ASCEND_OPP_PATH"] = str(tree.toolkit)
 
 
-@fault("mixed-toolkits", "which is not of the toolkit")
+@fault("mixed-toolkits", "which does not belong to the toolkit")
 def two_toolkits(tree):
     other = tree.toolkit.parent / "other"
     shutil.copytree(tree.opp, other / "opp")
@@ -281,12 +281,12 @@ def opp_without_builtin(tree):
     shutil.rmtree(tree.opp / "built-in")
 
 
-@fault("no-scene", "names no arch")
+@fault("no-scene", "has no arch")
 def scene_info_lost(tree):
     (tree.opp / "scene.info").write_text("os=linux\n")
 
 
-@fault("no-vendor", "programs see no custom operator")
+@fault("no-vendor", "programs find no custom operator")
 def custom_path_unset(tree):
     del tree.environment["ASCEND_CUSTOM_OPP_PATH"]
 
@@ -306,17 +306,17 @@ def entry_of_something_else(tree):
     tree.environment["ASCEND_CUSTOM_OPP_PATH"] += f":{tree.vendor}/framework"
 
 
-@fault("entry-missing", "which is no folder")
+@fault("entry-missing", "which is not a folder")
 def entry_gone(tree):
     tree.environment["ASCEND_CUSTOM_OPP_PATH"] += ":/nowhere/vendors/gone"
 
 
-@fault("relative-entry", "depends on the folder")
+@fault("relative-entry", "a relative path")
 def relative_entry(tree):
     tree.environment["ASCEND_CUSTOM_OPP_PATH"] += ":vendors/acme"
 
 
-@fault("library-path", "lacks")
+@fault("library-path", "does not contain")
 def library_path(tree):
     tree.environment["LD_LIBRARY_PATH"] = "/usr/lib"
 
@@ -355,7 +355,7 @@ def kernel_file_gone(tree):
     next((tree.vendor / TBE / "kernel").rglob("*.o")).unlink()
 
 
-@fault("compiler-version", "compiler_version is 7.9, the toolkit takes >=8.0,<=8.3")
+@fault("compiler-version", "compiler_version is 7.9, the toolkit expects >=8.0,<=8.3")
 def built_for_an_older_toolkit(tree):
     (tree.vendor / "version.info").write_text("compiler_version=7.9\n")
 
@@ -375,7 +375,7 @@ def library_kills_the_process_that_opens_it(tree):
     tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "kills")
 
 
-@fault("cannot-load", "needs missing_function, which no library has")
+@fault("cannot-load", "needs missing_function, which no library exports")
 def plugin_cannot_load(tree):
     tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "undefined")
 
@@ -419,21 +419,21 @@ def library_of_another_processor(tree):
     path.write_bytes(content)
 
 
-@fault("library-broken", "is no file")
+@fault("library-broken", "is not a file")
 def library_is_a_folder(tree):
     path = tree.vendor / "op_api/lib/libcust_opapi.so"
     path.unlink()
     path.mkdir()
 
 
-@fault("library-broken", "no link to one")
+@fault("library-broken", "not a link to a file")
 def library_is_a_link_to_nothing(tree):
     path = tree.vendor / "framework/onnx/libcust_onnx_parsers.so"
     path.unlink()
     path.symlink_to("/nowhere/libcust_onnx_parsers.so")
 
 
-@fault("library-misplaced", "lies where no program looks")
+@fault("library-misplaced", "is where no program searches")
 def library_in_another_folder(tree):
     (tree.vendor / "op_api/lib").rename(tree.vendor / "op_api/lib64")
 
@@ -532,7 +532,7 @@ def description_broken(tree):
     (tree.vendor / OPS_INFO).write_text("{")
 
 
-@fault("file-changed", "differs from what was installed")
+@fault("file-changed", "differs from the installed file")
 def file_changed(tree):
     manifest = {"operators": [OP_TYPE], "files": {"version.info": "0" * 64}}
     (tree.vendor / "manifest.json").write_text(json.dumps(manifest))
@@ -561,18 +561,21 @@ def built_with_a_newer_toolkit(tree):
     (tree.vendor / "built.json").write_text(json.dumps({"toolkit": "9.1.0", "files": {}}))
 
 
-@fault("file-changed", "differs from what was installed")
+@fault("file-changed", "differs from the installed file")
 def built_file_changed(tree):
     built = {"toolkit": "8.1.RC1", "files": {"op_api/lib/libcust_opapi.so": "0" * 64}}
     (tree.vendor / "built.json").write_text(json.dumps(built))
 
 
-@fault("build-unfinished", "did not come to its end, so the version before it is in use")
+@fault("build-unfinished", "contains an unfinished build; the previous version is in use")
 def build_was_killed(tree):
     tree.vendor.with_name(".acme.build").mkdir()
 
 
-@fault("vendor-too-large", "got folders more than 64 levels deep, expected fewer levels; remove what is no part")
+@fault(
+    "vendor-too-large",
+    "got folders more than 64 levels deep, expected fewer levels; remove the files that are not part",
+)
 def folder_is_endless(tree):
     (tree.vendor / "docs").joinpath(*["d"] * 70).mkdir(parents=True)
 
@@ -804,7 +807,7 @@ def test_shell_that_sees_no_package_is_told_what_to_source(monkeypatch, tmp_path
     shown = CliRunner().invoke(app, ["doctor"])
     assert shown.exit_code == 0, shown.output
     said = shown.output.splitlines()[-1]
-    assert said.startswith("no operator package is visible in this shell: ASCEND_CUSTOM_OPP_PATH names none")
+    assert said.startswith("no operator package is visible in this shell: neither ASCEND_CUSTOM_OPP_PATH nor")
     assert said.endswith("; source FOLDER/vendors/<vendor>/bin/set_env.bash of the installation")
 
 
@@ -856,4 +859,4 @@ def test_the_driver_is_asked_for_the_soc(tree, monkeypatch, tmp_path):
     found = json.loads(answer.stdout)
     assert found["device"] == {"chip": "Ascend910_9391", "directory": "ascend910_93", "origin": "npu-smi"}
     assert [fault["check"] for fault in found["faults"]] == ["wrong-soc"]
-    assert "SoC ascend910_93 (npu-smi says Ascend910_9391)" in CliRunner().invoke(app, ["doctor"]).output
+    assert "SoC ascend910_93 (npu-smi reports Ascend910_9391)" in CliRunner().invoke(app, ["doctor"]).output

@@ -49,7 +49,7 @@ class FuseBatchNormChain(Rule):
         try:
             return _Reader(context, scope, number).match()
         except Unmatched as reason:
-            return Reason(f"looks like a gradient of batch normalisation, but {reason}")
+            return Reason(f"resembles a gradient of batch normalization, but {reason}")
 
 
 def _full(product: Product) -> list[Symbol]:
@@ -125,7 +125,7 @@ class _Reader:
                         return self._finish(self._values(attempt))
                     except Unmatched as reason:
                         reasons.append((attempt.doubts, str(reason)))
-        reasons = reasons or [(0, "no factor stands in the scale and squared in the slope")]
+        reasons = reasons or [(0, "no value is a factor of the scale and, squared, of the slope")]
         raise Unmatched(min(reasons, key=lambda entry: entry[0])[1])
 
     def _attempts(self, dy_term: Product, x_term: Product, mean_dy: Product, mean: Product) -> Iterator[_Attempt]:
@@ -164,7 +164,7 @@ class _Reader:
                 fits = symbol.axis == SCALAR or (symbol.axis == channel and _long(found) == [shape[1]])
             if not fits:
                 raise Unmatched(
-                    f"{shown(symbol.name)} is {found} where it meets {list(shape)}, expected the same shape, or one"
+                    f"{shown(symbol.name)} is {found} next to {list(shape)}, expected the same shape, or one"
                     " value per channel along axis 1"
                 )
         return shape

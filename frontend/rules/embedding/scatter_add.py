@@ -117,7 +117,7 @@ class _Mask(Pattern):
             condition, is_negated = waiting.pop()
             (domain, op_type), inputs = found.kind(condition), found.maker(condition).input[:]
             if domain != "" or not inputs or not all(inputs):
-                raise Unmatched(f"has a mask {shown(condition)} of another form than comparisons of the index")
+                raise Unmatched(f"has a mask {shown(condition)}, expected comparisons of the index")
             found.nodes.append(found.scope.makers[condition])
             if op_type in ("Not", "Unsqueeze", "Or" if is_negated else "And"):
                 parts = inputs if op_type in ("And", "Or") else inputs[:1]
@@ -127,9 +127,7 @@ class _Mask(Pattern):
                 continue
             comparison = _OPPOSITES.get(op_type, "") if is_negated else op_type
             if comparison not in _OPPOSITES.values() or len(inputs) != 2:
-                raise Unmatched(
-                    f"has a mask {shown(condition)} of another form than index >= 0, index < rows, index != padding"
-                )
+                raise Unmatched(f"has a mask {shown(condition)}, expected index >= 0, index < rows or index != padding")
             index, limit = inputs
             if found.names.setdefault("index", index) != index:
                 raise Unmatched(f"masks by {shown(index)} and by {shown(found.names['index'])}")
@@ -230,7 +228,7 @@ def _read(context: Context, scope: Scope, number: int) -> Scatter:
     if not is_whole and values is not None:
         require_rows(values, rows)
     if limit not in (None, rows) or not (is_whole or values is not None or np.isinf([low, high]).all()):
-        raise Unmatched(f"leaves out indices from {limit} on, expected {rows}, the rows of the table")
+        raise Unmatched(f"skips indices from {limit} on, expected {rows}, the number of rows")
     if names["data"] != names["updates"]:
         _require_column(found)
     padding = int(found.constants.get("NotEqual", -1))

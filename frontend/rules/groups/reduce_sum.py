@@ -47,7 +47,7 @@ class FuseEqualGroups(Rule):
             return Match((number, reader), {"grad_y": source, "grad_bias": scope.node(reader).output[0]})
         opset = scope.opsets.get("")
         if opset is None:
-            raise Unmatched("the model does not import ai.onnx, which putting the axis back needs")
+            raise Unmatched("the model does not import ai.onnx, which the restored axis needs")
         sums = context.value_names.fresh(f"{total}_groups")
         put_back = with_axes("Unsqueeze", sums, [1], total, opset, context.value_names)
         return Match((number,), {"grad_y": source, "grad_bias": sums}, around=ExtraNodes(after=tuple(put_back)))

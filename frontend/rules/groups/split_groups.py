@@ -85,7 +85,7 @@ def _require_row(part: Found, name: str, row: tuple[int | None, ...]) -> None:
     sums, source = _sums(part), part.names["part"]
     for value in (*(part.scope.node(number).output[0] for number in part.nodes[:-1]), source):
         if part.context.view.only_reader(part.scope, value) is None:
-            raise Unmatched(f"{shown(value)} is read elsewhere too")
+            raise Unmatched(f"{shown(value)} has other readers")
     if len(sums) > 1 or (not sums and _shape(part, source) != row):
         raise Unmatched(f"{shown(source)} is {list(_shape(part, source))} and is summed {len(sums)} times")
     for node in sums:
