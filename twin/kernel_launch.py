@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -22,15 +21,13 @@ from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time
 from .build import INCLUDE, build_runtime, soc_properties
 from .build_folder import locked
 from .compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, preprocessed
-from .isolation import launch_isolated
+from .isolation import ISOLATED_SECONDS, require_seconds, run_isolated
 from .kernel_expansion import require_no_assembly
 from .kernel_includes import reachable, read_source
 from .kernel_lint import lint_files, roots_of
 from .kernel_objects import require_device_code
 from .kernel_process import Job, call_launch
 from .results import Finding, findings_of
-
-ISOLATED_SECONDS = 600.0
 
 
 def launch(
@@ -93,8 +90,7 @@ def launch(
         threads=(threads, 0, MOST_THREADS),
         workspace_bytes=(workspace_bytes, 0, LARGEST_BYTES),
     )
-    if not isinstance(timeout, (int, float)) or not (0 < timeout < math.inf):
-        raise UserError(f"timeout: got {shown(timeout)}, expected a positive number of seconds")
+    require_seconds(timeout)
     runtime_library = build_runtime()
     library, text = _compile_kernel(source, int(properties["arch"]), lint, runtime_library)
     parameters = _parameters(text, symbol)
@@ -116,7 +112,8 @@ def launch(
         "pass_tiling": pass_tiling,
     }
     if isolate:
-        return launch_isolated(job | {"runtime": str(runtime_library), "options": options}, arrays, timeout)
+        job |= {"runtime": str(runtime_library), "options": options}
+        return run_isolated(job, arrays, range(len(arrays)), timeout).findings
     with one_at_a_time():
         runtime().set_options(**options)
         return findings_of([call_launch(runtime().library, job, [array.ctypes.data for array in arrays])])
