@@ -21,8 +21,8 @@ TBE = "op_impl/ai_core/tbe"
 _OF_ARCHIVE = ("header.sh", "install.sh")
 # The first and the last CANN with whose public headers the sources compile.
 CANN_VERSIONS = ("8.1", "9.1")
-# The version of the first CANN's compiler. GE skips a vendor whose value is outside of the range of the toolkit, and newer
-# toolkits accept the values of older ones.
+# The version of the first CANN's compiler. GE skips a vendor whose value is outside of the range of the toolkit.
+# Newer toolkits accept the values of older ones.
 _FIRST_COMPILER = "7.7"
 NOT_TRIED = "not run with a real toolkit"
 NOTE = (

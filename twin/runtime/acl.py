@@ -115,6 +115,12 @@ class Extent:
         """Elements in the buffer."""
         return self.data.size
 
+    def write_back(self, array: Array) -> None:
+        """Give the elements to the array, if it was copied."""
+        if array.size and not np.shares_memory(array, self.data):
+            strides = tuple(stride * array.itemsize for stride in self.strides)
+            array[...] = np.lib.stride_tricks.as_strided(self.data, array.shape, strides)
+
 
 def extent_of(array: Array) -> Extent:
     """The smallest run of memory that holds all elements of `array`, as a flat array that shares its memory.

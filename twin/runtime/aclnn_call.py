@@ -197,7 +197,10 @@ class AclnnCall:
             self._checked(self.function, launch(workspace, size, executor, stream))
             self._wait(stream)
             for array, extent, pointer in written:
-                self._copy_back(array, extent, pointer)
+                if array.size:
+                    # The whole extent: what the kernel did to the elements between those of the output is seen too.
+                    acl.download(extent.data, pointer)
+                extent.write_back(array)
         return {name: array for name, array in outputs.items() if array is not None}
 
     def _checked(self, function: str, status: int) -> None:
@@ -213,16 +216,6 @@ class AclnnCall:
         if findings := findings_of(acl.take_reports()):
             raise FindingsError(findings)
         raise AclnnError("aclrtSynchronizeStream", status, message)
-
-    @staticmethod
-    def _copy_back(array: Array, extent: Extent, pointer: c_void_p) -> None:
-        if array.size == 0:
-            return
-        # The whole extent comes back: what the kernel did to the elements between those of the output is seen too.
-        runtime().download(extent.data, pointer)
-        if not np.shares_memory(array, extent.data):
-            strides = tuple(stride * array.itemsize for stride in extent.strides)
-            array[...] = np.lib.stride_tricks.as_strided(extent.data, array.shape, strides)
 
     def _attribute(self, name: str, c_type: str) -> Any:
         attribute = next(attribute for attribute in self.spec.attrs if attribute.name == name)

@@ -1,16 +1,19 @@
-"""Launch a kernel in a supervised child process, and report the ways in which it can end that process."""
+"""Run kernels in a supervised child process, and report the ways in which they can end that process."""
 
 from __future__ import annotations
 
+import errno
 import json
+import math
 import os
 import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from io import BufferedRandom, BufferedReader
 from pathlib import Path
 from typing import Any, NotRequired
@@ -20,12 +23,14 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
 from opforge.codegen.untrusted import FormError, parse_json
 
 from .acl import Array
 from .kernel_process import Job
 from .results import Finding, findings_of
 
+ISOLATED_SECONDS = 600.0
 _SUPERVISOR = Path(__file__).with_name("kernel_process.py")
 _ALIGNMENT = 512  # as device memory
 _GRACE_SECONDS = 20.0  # for the supervisor to start, and to end what the kernel left
@@ -41,20 +46,58 @@ class _Found(TypedDict):
 
 
 @with_config(ConfigDict(extra="allow"))
+class _Launch(TypedDict):
+    findings: list[_Found]
+    gm_bytes_read: int
+    gm_bytes_written: int
+    first_touch_bytes: int
+    minimal_bytes: int
+    dma_count: int
+    blocks: int
+    balance: float
+    traffic_balance: float
+    estimate_us: float
+    launch_us: float
+    bound_us: float
+
+
+@with_config(ConfigDict(extra="allow"))
 class _Report(TypedDict):
     findings: NotRequired[list[_Found]]
+    launches: NotRequired[list[_Launch]]
+    refused: NotRequired[tuple[str, int, str]]
+    invalid: NotRequired[str]
     error: NotRequired[str]
 
 
 _REPORT = TypeAdapter(_Report)
 
 
-def launch_isolated(job: Job, arrays: Sequence[Array], timeout: float) -> list[Finding]:
-    """Run a kernel in a child process on copies of the arrays; they are written back if the kernel comes to its end.
+@dataclass(frozen=True)
+class Ended:
+    """How a child process ended: the findings, and its report if its work came to an end."""
+
+    findings: list[Finding]
+    report: dict[str, Any] | None
+
+
+def require_seconds(timeout: object) -> None:
+    """Check the time limit of a child process.
+
+    Raises:
+        UserError: It is no positive number.
+    """
+    if not isinstance(timeout, (int, float)) or not (0 < timeout < math.inf):
+        raise UserError(f"timeout: got {shown(timeout)}, expected a positive number of seconds")
+
+
+def run_isolated(job: Job, arrays: Sequence[Array], results: Iterable[int], timeout: float) -> Ended:
+    """Run a job in a child process on copies of arrays.
 
     Args:
-        job: The arguments of kernel_process.call_launch, and `runtime` and `options` of the twin.
-        arrays: Writeable C-contiguous arrays; arrays that share memory share it in the child too.
+        job: `symbol`, which names it in messages, and what kernel_process needs.
+        arrays: C-contiguous arrays; those that share memory share it in the child too.
+        results: Indices of the arrays that are written back if the work comes to its end.
         timeout: Seconds after which the child is ended.
 
     Raises:
@@ -68,17 +111,16 @@ def launch_isolated(job: Job, arrays: Sequence[Array], timeout: float) -> list[F
                 shared.write(_bytes_of(array))
             shared.flush()
             verdict = _supervised({**job, "offsets": offsets, "timeout": timeout}, shared.fileno())
-            findings, is_complete = _judge(verdict, job["symbol"], timeout)
-            for array, offset in zip(arrays, offsets, strict=True):
-                if is_complete:
-                    shared.seek(offset)
-                    shared.readinto(_bytes_of(array))
+            ended = _judge(verdict, job["symbol"], timeout)
+            for index in results if ended.report else ():
+                shared.seek(offsets[index])
+                shared.readinto(_bytes_of(arrays[index]))
     except OSError as error:
         raise UserError(
             f"{job['symbol']}: got '{error.strerror}' when starting a process with {size} bytes of buffers, expected "
             "memory and a process for it; use smaller buffers, or isolate=False"
         ) from error
-    return findings
+    return ended
 
 
 def _bytes_of(array: Array) -> memoryview:
@@ -104,6 +146,8 @@ def _places(arrays: Sequence[Array]) -> tuple[list[int], int]:
 @contextmanager
 def _shared(size: int) -> Iterator[BufferedRandom]:
     """Memory that a child process can map."""
+    if size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     with os.fdopen(os.memfd_create("buffers"), "r+b") as stream:
         stream.truncate(size)
         yield stream
@@ -145,12 +189,12 @@ def _read_until(stream: BufferedReader, supervisor: subprocess.Popen[bytes], sec
     return b""
 
 
-def _judge(verdict: dict[str, Any], symbol: str, timeout: float) -> tuple[list[Finding], bool]:
-    """The findings of a verdict, and whether the kernel came to its end."""
+def _judge(verdict: dict[str, Any], symbol: str, timeout: float) -> Ended:
+    """What a verdict says of the kernel."""
     if not verdict:
         message = f"{symbol}: the kernel ended the process that supervises it; remove the call of kill()"
-        return [_finding("process_killed", message)], False
-    findings, is_complete = [], False
+        return Ended([_finding("process_killed", message)], None)
+    findings, report = [], None
     status = None if verdict["status"] is None else os.waitstatus_to_exitcode(verdict["status"])
     if status is None:
         findings.append(_finding("time_limit", f"{symbol}: the kernel did not end within {timeout:g} s; {_ENDLESS}"))
@@ -164,12 +208,12 @@ def _judge(verdict: dict[str, Any], symbol: str, timeout: float) -> tuple[list[F
     elif "error" in report:
         raise UserError(f"{symbol}: the kernel's process cannot run it: {report['error']}")
     else:
-        findings, is_complete = findings_of([report]), True
+        findings = findings_of([report])
     if left := verdict["left"]:
         findings.append(
             _finding("process_left", f"{symbol}: the kernel left {left} child process{'es' * (left > 1)}; {_LEFT}")
         )
-    return findings, is_complete
+    return Ended(findings, report)
 
 
 def _report_of(text: str) -> dict[str, Any] | None:

@@ -2,7 +2,8 @@
 
 `python -I -S kernel_process.py` is the supervisor; it uses only the standard library, so that it starts quickly. It
 reads one line of JSON from stdin, the job, and ends when stdin is closed: then the caller is gone. It forks the process
-that runs the kernel, waits for it, ends what the kernel left, and writes its verdict to the job's pipe.
+that runs the kernel, or becomes the job's `command`, which runs it. It waits for it, ends what the kernel left, and
+writes its verdict to the job's pipe.
 """
 
 from __future__ import annotations
@@ -64,15 +65,26 @@ def call_launch(library: ctypes.CDLL, job: Job, addresses: Sequence[int]) -> dic
 
 def _run_kernel(job: Job) -> dict[str, Any]:
     """Launch the kernel on the shared buffers."""
-    libc = ctypes.CDLL(None, use_errno=True)
     shared = mmap.mmap(job["buffers"], 0)
     base = ctypes.addressof(ctypes.c_char.from_buffer(shared))
     runtime = ctypes.CDLL(job["runtime"], mode=ctypes.RTLD_GLOBAL)
     for name, value in job["options"].items():
         runtime.opforgeTwinSetOption(name.encode(), str(value).encode())
-    # exit() ends the process at once: destructors of libraries would wait for threads that never end.
-    libc.on_exit(libc["_exit"], None)
+    end_at_exit()
     return call_launch(runtime, job, [base + offset for offset in job["offsets"]])
+
+
+def end_at_exit() -> None:
+    """Let exit() end the process at once: destructors of libraries would wait for threads that never end."""
+    libc = ctypes.CDLL(None)
+    libc.on_exit(libc["_exit"], None)
+
+
+def finish(answer: int, report: dict[str, Any]) -> NoReturn:
+    """End the process that runs kernels, with its report in the file `answer`."""
+    os.ftruncate(answer, 0)  # the kernel may have written into every file that is open
+    os.pwrite(answer, json.dumps(report).encode(), 0)
+    os._exit(0)
 
 
 def _enter(job: Job, supervisor: int, answer: int) -> NoReturn:
@@ -86,12 +98,14 @@ def _enter(job: Job, supervisor: int, answer: int) -> NoReturn:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _limit_memory()
     try:
+        if "command" in job:
+            os.set_inheritable(answer, True)
+            place = {"buffers": job["buffers"], "answer": answer, "offsets": job["offsets"]}
+            os.execv(job["command"][0], [*job["command"], json.dumps(place)])  # noqa: S606  # the caller's own program
         report = _run_kernel(job)
     except (OSError, MemoryError) as error:
         report = {"error": str(error) or type(error).__name__}
-    os.ftruncate(answer, 0)  # the kernel may have written into every file that is open
-    os.pwrite(answer, json.dumps(report).encode(), 0)
-    os._exit(0)
+    finish(answer, report)
 
 
 def _limit_memory() -> None:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.printing import shown
 from opforge.codegen.spec.field_types import TASK_TYPES
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.twin.build import soc_properties
 
 from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time, require_integers, runtime
-from .isolation import launch_isolated
+from .isolation import ISOLATED_SECONDS, require_seconds, run_isolated
 from .kernel_process import Job, call_launch
 from .kernel_source import compile_kernel
 from .results import Finding, findings_of
-
-ISOLATED_SECONDS = 600.0
 
 
 def launch(
@@ -71,7 +67,7 @@ def launch(
         UserError: An argument is wrong, or lint refuses the kernel.
     """
     arrays = _checked_arrays(buffers)
-    _check(task_type, tiling, timeout)
+    _check(task_type, tiling)
     require_integers(
         blocks=(blocks, 1, 65535),
         tiling_key=(tiling_key, 0, 2**64 - 1),
@@ -79,6 +75,7 @@ def launch(
         threads=(threads, 0, MOST_THREADS),
         workspace_bytes=(workspace_bytes, 0, LARGEST_BYTES),
     )
+    require_seconds(timeout)
     kernel = compile_kernel(source, symbol, len(arrays), int(soc_properties(soc)["arch"]), lint=lint)
     job: Job = {
         **kernel,
@@ -92,22 +89,18 @@ def launch(
         "workspace_bytes": int(workspace_bytes),
         "options": {"strict": int(bool(strict)), "seed": int(seed), "threads": int(threads)},
     }
-    return launch_isolated(job, arrays, timeout) if isolate else _launch_here(job, arrays)
-
-
-def _launch_here(job: Job, arrays: Sequence[Array]) -> list[Finding]:
+    if isolate:
+        return run_isolated(job, arrays, range(len(arrays)), timeout).findings
     with one_at_a_time():
         runtime().set_options(**job["options"])
         return findings_of([call_launch(runtime().library, job, [array.ctypes.data for array in arrays])])
 
 
-def _check(task_type: str, tiling: bytes, timeout: float) -> None:
+def _check(task_type: str, tiling: bytes) -> None:
     if task_type not in TASK_TYPES:
         raise UserError(f"task_type: got {task_type!r}, expected one of {', '.join(TASK_TYPES)}")
     if not isinstance(tiling, (bytes, bytearray)):
         raise UserError(f"tiling: got {type(tiling).__name__}, expected bytes")
-    if not isinstance(timeout, (int, float)) or not (0 < timeout < math.inf):
-        raise UserError(f"timeout: got {shown(timeout)}, expected a positive number of seconds")
 
 
 def _checked_arrays(buffers: Sequence[Array] | Mapping[str, Array]) -> list[Array]:

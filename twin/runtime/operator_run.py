@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.errors import UserError
@@ -16,6 +17,8 @@ from opforge.twin.build import build_project, soc_properties
 
 from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time, require_integers, runtime
 from .aclnn_call import AclnnCall
+from .isolation import ISOLATED_SECONDS, require_seconds
+from .operator_isolation import call_isolated
 from .results import Result
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class _Built:
     spec: OpSpec
-    opapi: ctypes.CDLL
+    opapi: Path
 
 
 @lru_cache
@@ -44,8 +47,13 @@ def _built(project: Project, soc: str, op_type: str) -> _Built:
     operators = build_project(project, [soc], [op_type])
     if needed := operators.missing.get(op_type):
         raise UserError(f"{op_type}: {needed} is missing; write it")
+    return _Built(specs[op_type], operators.opapi)
+
+
+@lru_cache
+def _loaded(opapi: Path) -> ctypes.CDLL:
     runtime()
-    return _Built(specs[op_type], ctypes.CDLL(str(operators.opapi)))
+    return ctypes.CDLL(str(opapi))
 
 
 def run(
@@ -62,6 +70,8 @@ def run(
     threads: int = 0,
     storage_offset: int = 0,
     project: Project | None = None,
+    isolate: bool = False,
+    timeout: float = ISOLATED_SECONDS,
 ) -> Result:
     """Call an operator on the twin through the two phases of its aclnn function.
 
@@ -79,10 +89,12 @@ def run(
         storage_offset: Elements of each tensor's storage that lie before it: tensors that are parts of others start
             at any multiple of their element size, not only where device memory is allocated.
         project: The project of the operator; default: the current folder's, else the built-in operators.
+        isolate: Call the function in a child process, which a kernel may end or block without harm.
+        timeout: Seconds after which an isolated call is ended; the start of the child takes one or two.
 
     Raises:
         AclnnError: The function returned a status other than 0.
-        FindingsError: The kernel made a mistake.
+        FindingsError: The kernel made a mistake, or ended or blocked its child process.
         UserError: A name, dtype or SoC is unknown, or the kernel is not written.
     """
     soc_properties(soc)
@@ -97,13 +109,17 @@ def run(
             raise UserError(f"{name}: got {shown(mapping)}, expected a mapping from names to values")
     if not isinstance(project, Project | None):
         raise UserError(f"project: got {shown(project)}, expected an opforge.codegen.project.Project")
-    project = project or find_project()
+    require_seconds(timeout)
     with one_at_a_time():
-        built = _built(project, soc, str(op_type))
-        runtime().call("aclrtSetDevice", 0)  # contexts belong to threads
+        built = _built(project or find_project(), soc, str(op_type))
         call = AclnnCall(built.spec, dict(inputs), dict(attrs or {}), function)
-        runtime().set_options(soc=soc, strict=int(bool(strict)), threads=threads, seed=seed)
-        runtime().take_reports()
-        results = call.execute(built.opapi, call.output_arrays(out_dtypes or {}, outputs or {}), storage_offset)
-        reports = runtime().take_reports()
-    return Result(results, reports)
+        arrays = call.output_arrays(out_dtypes or {}, outputs or {})
+        options: dict[str, str | int] = {"soc": soc, "strict": int(bool(strict)), "threads": threads, "seed": seed}
+        if not isolate:
+            opapi = _loaded(built.opapi)
+            runtime().call("aclrtSetDevice", 0)  # contexts belong to threads
+            runtime().set_options(**options)
+            runtime().take_reports()
+            results = call.execute(opapi, arrays, storage_offset)
+            return Result(results, runtime().take_reports())
+    return call_isolated(call, built.opapi, arrays, options, storage_offset, timeout)
