@@ -21,7 +21,7 @@ TBE = "op_impl/ai_core/tbe"
 _OF_ARCHIVE = ("header.sh", "install.sh")
 # The first and the last CANN with whose public headers the sources compile.
 CANN_VERSIONS = ("8.1", "9.1")
-# The compiler of the first of them, as its compiler/version.info calls it. GE skips a vendor whose value is outside of the
+# The compiler of the first of them, as its compiler/version.info calls it. GE skips a vendor whose value is outside the
 # range of its toolkit, and newer toolkits take the values of older ones.
 _FIRST_COMPILER = "7.7"
 NOT_TRIED = "not run with a real toolkit"
