@@ -10,7 +10,7 @@ usage: bash build.sh [--install-deps] [what] [options]
   --install-deps         install the tools of the system (apt): g++, cmake, makeself, python3-venv
 what:
   --run_example          the main job: generate, build for the CPU twin, pack, install, convert and run a model
-  -u [--all]             the tests; --all adds what is slower
+  -u [--all] [--cov]     the tests; --all adds the slower ones, --cov measures which lines of Python they run
   --pkg                  custom_opp_<os>_<arch>.run in build_out/
   --docs                 the pages as a site with search, in build/site/
   --lint                 ruff, mypy and clang-format alone
@@ -30,13 +30,14 @@ TEXT
 refuse() { echo "build.sh: $1" >&2; exit 2; }
 
 packages=(g++ cmake makeself python3-venv)
-install_deps=0 what="" all=0 soc="" vendor="" ops="" cann="" jobs="$(nproc)"
+install_deps=0 what="" all=0 cov=0 soc="" vendor="" ops="" cann="" jobs="$(nproc)"
 choose() { [ -z "$what" ] || refuse "got $what and $1, expected one of them"; what="$1"; }
 while [ $# -gt 0 ]; do
     case "$1" in
         --install-deps) install_deps=1 ;;
         --run_example | -u | --pkg | --docs | --lint | --make_clean) choose "$1" ;;
         --all) all=1 ;;
+        --cov) cov=1 ;;
         --soc=?*) soc="${1#*=}" ;;
         --vendor_name=?*) vendor="${1#*=}" ;;
         --ops=?*) ops="${1#*=}" ;;
@@ -53,6 +54,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ "$all" = 0 ] || [ "$what" = -u ] || refuse "--all goes with -u"
+[ "$cov" = 0 ] || [ "$what" = -u ] || refuse "--cov goes with -u"
 if [ -n "$cann" ]; then
     [ "$what" = --pkg ] || refuse "--cann goes with --pkg"
     [ -f "$cann/compiler/version.info" ] ||
@@ -113,6 +115,7 @@ case "$what" in
         .venv/bin/opforge build -j "$jobs"
         select=(-m "not all")
         [ "$all" = 0 ] || select=()
+        [ "$cov" = 0 ] || select+=(--cov --cov-report=term)
         exec .venv/bin/python -m pytest -n "$jobs" --dist worksteal --durations=10 "${select[@]}"
         ;;
 esac

@@ -1,1 +1,1 @@
-"""The command line."""
+"""Implement the command line."""

@@ -1,4 +1,4 @@
-"""`python -m opforge.cli` is `opforge`."""
+"""Run the command line for `python -m opforge.cli`."""
 
 from .main import main
 

@@ -1,4 +1,4 @@
-"""Commands of the operator author: new, generate, schema, lint."""
+"""Define the commands of the operator author: new, generate, schema, lint."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ app = typer.Typer()
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Operator type, as in LeakyClip.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Operator type, for example LeakyClip.")],
     folder: Annotated[
-        Path | None, file_argument("DIR", "Folder to create; default: the operator's name, as in leaky_clip.")
+        Path | None, file_argument("DIR", "Folder to create; default: the operator name, for example leaky_clip.")
     ] = None,
     starter: Annotated[
         str,
-        typer.Option(help="Template: elementwise, row_reduction, segmented_reduction, scatter or gemm."),
+        typer.Option(
+            metavar="NAME", help="Template: elementwise, row_reduction, segmented_reduction, scatter or gemm."
+        ),
     ] = "elementwise",
 ) -> None:
     """Create a working project from one of five templates."""
@@ -44,20 +46,24 @@ def new(
 
 @app.command()
 def generate(
-    specs: Annotated[list[Path] | None, file_argument("SPEC", "Specs; default: all of op_proto/.")] = None,
+    specs: Annotated[list[Path] | None, file_argument("SPEC", "Spec files; default: all files of op_proto/.")] = None,
     out: Annotated[
         Path | None,
-        path_option("-o", "--output", "--out", metavar="DIR", text="Folder to write to; default: build/gen."),
+        path_option("-o", "--output", "--out", metavar="DIR", text="Output folder; default: build/gen."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit 1 with a diff if a file is out of date.")
+        bool, typer.Option("--check", help="Write nothing; print a diff and exit 1 if a file is out of date.")
     ] = False,
-    list_outputs: Annotated[bool, typer.Option("--list-outputs", help="Print the paths of all files.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")] = False,
+    list_outputs: Annotated[
+        bool, typer.Option("--list-outputs", help="Print the paths of all generated files.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing; print the files that would change.")
+    ] = False,
     op_suffix: Annotated[str, OP_SUFFIX] = "",
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Write every file that CANN needs for an operator from its spec."""
+    """Generate the CANN source files of operators from their specs."""
     from opforge.codegen.generate import load, rendered
     from opforge.codegen.writer import compare, differences, write
 
@@ -81,7 +87,7 @@ def generate(
         elif not changes.any:
             say(f"{len(generated.tree.files)} files are up to date in {_shown(folder)}")
         else:
-            say(*differences(generated.tree, folder).splitlines())
+            say(*differences(generated.tree, folder, changes).splitlines())
             command = ["opforge", "generate", *(["--output", str(out)] if out else [])]
             command += [*(["--op-suffix", op_suffix] if op_suffix else []), *map(str, specs or [])]
             stale, total = len(changes.written) + len(changes.removed), len(generated.tree.files)
@@ -94,7 +100,7 @@ def _say_changes(generated: Generated, changes: Changes, folder: Path, *, is_wri
     if not is_written:
         say(*(f"would write {_shown(folder / path)}" for path in changes.written))
         say(*(f"would remove {_shown(folder / path)}" for path in changes.removed))
-    say(*(f"left out: {reason}" for reason in generated.left_out))
+    say(*(f"not generated: {reason}" for reason in generated.left_out))
     counts = [f"{len(changes.written)} written", f"{len(changes.unchanged)} unchanged"]
     counts += [f"{len(changes.removed)} removed"] if changes.removed else []
     count = len({owner for owner in generated.tree.owners.values() if owner})
@@ -103,7 +109,7 @@ def _say_changes(generated: Generated, changes: Changes, folder: Path, *, is_wri
 
 
 def _shown(path: Path) -> str:
-    """The path as a user would type it: relative if it is below the current folder."""
+    """Return the path relative to the current folder if it is below it, else as it is."""
     here = Path.cwd()
     return path_text(path.relative_to(here) if path.is_relative_to(here) else path)
 
@@ -118,14 +124,16 @@ def schema() -> None:
 
 @app.command()
 def lint(
-    files: Annotated[list[Path] | None, file_argument("FILE", "Kernel sources; default: all of op_kernel/.")] = None,
+    files: Annotated[
+        list[Path] | None, file_argument("FILE", "Kernel sources; default: all files of op_kernel/.")
+    ] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Find kernel code that the device compiler refuses."""
+    """Find kernel code that the device compiler rejects."""
     from dataclasses import asdict
 
     from opforge.codegen.project import find_project
-    from opforge.twin.kernel_lint import kernel_files, lint_files
+    from opforge.twin.lint.kernel_lint import kernel_files, lint_files
 
     findings = lint_files(files or kernel_files(find_project()))
     with answering(json_out) as answer:

@@ -1,4 +1,4 @@
-"""The command line. Every command imports what it needs when it runs, so that `opforge --help` stays fast."""
+"""Define the command line. Commands import other packages when they run, so that `opforge --help` stays fast."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .options import with_json_values
 
 
 class _Commands(TyperGroup):
-    """The commands; `--json` without a value means `--json -`."""
+    """Treat `--json` without a value as `--json -`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, the command first."""
+        """Parse the arguments; the first one is the command."""
         return super().parse_args(ctx, with_json_values(args, ("generate", "lint", "verify")))
 
 
@@ -39,26 +39,26 @@ for group in (author, twin, package, model):
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        from importlib.metadata import version
+        from .version import version_text
 
-        say(f"opforge {version('opforge')}")
+        say(version_text())
         raise typer.Exit
 
 
 @app.callback()
 def _opforge(
-    version: Annotated[  # answered by its callback
+    version: Annotated[  # its callback prints the version
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Write, check and ship custom operators for Ascend NPUs from one specification.
+    """Develop, check and deploy custom operators for Ascend NPUs from one specification.
 
     Exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool or toolkit is missing.
     """
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one message on stderr, never a traceback."""
+    """Run the command line; print a user error as one message on stderr, without a traceback."""
     try:
         guard_streams()
         _run()
@@ -70,11 +70,11 @@ def main() -> None:
         _stop(str(error), error.exit_code)
     except OSError as error:
         place = f"{path_text(Path(os.fsdecode(error.filename)))}: " if isinstance(error.filename, str | bytes) else ""
-        _stop(f"{place}the system refused: {error.strerror or first_line(error)}", UserError.exit_code)
+        _stop(f"{place}the operating system reports: {error.strerror or first_line(error)}", UserError.exit_code)
 
 
 def _run() -> None:
-    """Run the command, one that reads a model in a process of its own; deliver all that it printed."""
+    """Run the command, and flush its output. A command that reads a model runs in a separate process."""
     command, *options = sys.argv[1:] or [""]
     readers = {entry.callback.__name__ for entry in model.app.registered_commands if entry.callback}
     if any(word.startswith("--inputs") for word in options):

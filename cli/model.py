@@ -1,4 +1,4 @@
-"""Commands of the model engineer: convert, check, atc, run."""
+"""Define the commands of the model engineer: convert, check, atc, run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def convert(
     model: Annotated[Path, file_argument("IN", "ONNX model of opset 8 to 23.")],
     out: Annotated[
         Path,
-        path_option("-o", "--output", metavar="OUT", text="The converted model: ONNX, or GE's own format for .air."),
+        path_option(
+            "-o", "--output", metavar="OUT", text="Output file: ONNX, or GE's format if the name ends in .air."
+        ),
     ],
     patterns: Annotated[bool, PATTERNS] = False,
     lower_training: Annotated[bool, LOWER_TRAINING] = False,
@@ -27,27 +29,29 @@ def convert(
         int | None,
         typer.Option(
             metavar="N",
-            help="Version of ai.onnx for the result, 8 to 18; refused if a node has no counterpart in it."
-            " Default: 18, or the model's own with a warning.",
+            help="Version of ai.onnx for the result, 8 to 18; an error if a node has no equivalent in it."
+            " Default: 18, or the version of the model with a warning.",
         ),
     ] = None,
     domain: Annotated[str, DOMAIN] = "opforge",
     verify_numbers: Annotated[
         bool,
-        typer.Option("--verify", help="Run both models on the same arrays; exit 1 without a model if they differ."),
+        typer.Option("--verify", help="Run both models on the same inputs; exit 1 and write no model if they differ."),
     ] = False,
-    report: Annotated[Path | None, path_option(metavar="R.html", text="Write the report as a page.")] = None,
+    report: Annotated[Path | None, path_option(metavar="R.html", text="Write the report as an HTML page.")] = None,
     json_out: Annotated[Path | None, JSON] = None,
     optimizer: Annotated[
         Path | None,
         path_option(
             metavar="O.onnx",
-            text="With --lower-training: the optimizer_model.onnx that onnxruntime-training wrote beside the model."
-            " The result is a whole training step.",
+            text="With --lower-training: join the optimizer_model.onnx of onnxruntime-training to the model."
+            " The result is a complete training step.",
         ),
     ] = None,
 ) -> None:
-    """Rewrite the nodes of an ONNX model onto custom operators.
+    """Convert a model so that ATC accepts it.
+
+    The command rewrites nodes as custom operators or as standard operators.
 
     If no rule matches, the output file is identical to the input file.
     """
@@ -69,7 +73,7 @@ def check(
 ) -> None:
     """Predict ATC's errors for a model.
 
-    Prints one finding a line; exits with 1 if one of them is an error.
+    The command prints one error or warning per line. It exits with 1 if there is an error.
     """
     from opforge.frontend.io.limits import disable_gc, leave
 
@@ -86,22 +90,26 @@ def atc(
     model: Annotated[Path, file_argument("MODEL", "ONNX model.")],
     out: Annotated[
         Path | None,
-        path_option("-o", "--output", metavar="NAME", text="Name of the .om; default: the name of the model."),
+        path_option("-o", "--output", metavar="NAME", text="Output file without .om; default: the name of the model."),
     ] = None,
-    soc: Annotated[str, typer.Option(metavar="CHIP", help="Value of --soc_version.")] = DEFAULT_SOC,
-    input_shape: Annotated[str, typer.Option(metavar="x:2,3;y:4", help="Sizes of inputs; default: the model's.")] = "",
+    soc: Annotated[str, typer.Option(metavar="CHIP", help="Value of --soc_version of atc.")] = DEFAULT_SOC,
+    input_shape: Annotated[
+        str, typer.Option(metavar="x:2,3;y:4", help="Shapes of inputs; default: those of the model.")
+    ] = "",
     patterns: Annotated[bool, PATTERNS] = False,
     lower_training: Annotated[bool, LOWER_TRAINING] = False,
     opset: Annotated[
-        int | None, typer.Option(metavar="N", help="Version of ai.onnx, 8 to 18; default: as convert.")
+        int | None, typer.Option(metavar="N", help="Version of ai.onnx, 8 to 18; default: that of convert.")
     ] = None,
     domain: Annotated[str, DOMAIN] = "opforge",
-    more: Annotated[list[str] | None, typer.Option("--atc", metavar="OPTION", help="A further option of atc.")] = None,
+    more: Annotated[
+        list[str] | None, typer.Option("--atc", metavar="OPTION", help="Option to pass to atc; may be repeated.")
+    ] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """Convert a model, check it, and compile it with atc.
 
-    Without a toolkit, print the command that compiles it on a machine that has one.
+    Without a toolkit, the command prints the atc command line for a machine with a toolkit.
     """
     from opforge.frontend.commands import ConvertOptions
     from opforge.frontend.targets.atc import AtcOptions, atc_command
@@ -119,22 +127,22 @@ def run(
     model: Annotated[Path, file_argument("MODEL", "ONNX model.")],
     inputs: Annotated[
         Path | None,
-        path_option(metavar="IN.npz", text="Arrays by input name; default: made-up arrays, the same in every run."),
+        path_option(metavar="IN.npz", text="Arrays by input name; default: generated arrays with a fixed seed."),
     ] = None,
-    outputs: Annotated[Path | None, path_option(metavar="OUT.npz", text="File for the results.")] = None,
+    outputs: Annotated[Path | None, path_option(metavar="OUT.npz", text="Write the outputs as arrays.")] = None,
     soc: Annotated[str, SOC] = DEFAULT_SOC,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Also find uninitialised reads and races in kernels; slower.")
+        bool, typer.Option("--strict", help="Also check kernels for uninitialised reads and races; slower.")
     ] = False,
     trace: Annotated[
         Path | None, path_option(metavar="T.json", text="Write the step as a trace for Chrome or Perfetto.")
     ] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Execute a model, custom operators on the twin.
+    """Run a model; custom operators run on the CPU twin.
 
-    Prints time estimates. All other nodes run on onnx's reference evaluator; large ones run on onnxruntime if it is
-    installed.
+    The command prints outputs and time estimates. Other nodes run on onnx's reference evaluator. Large ones run on
+    onnxruntime if it is installed.
     """
     from opforge.frontend.commands import RunOptions, run_command
 

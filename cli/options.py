@@ -1,4 +1,4 @@
-"""Options and arguments that commands share, and where an answer in JSON goes."""
+"""Define the options that commands share, and write JSON output."""
 
 from __future__ import annotations
 
@@ -12,68 +12,72 @@ import typer
 
 from opforge.codegen.printing import say
 
+# Compared by identity: a file may have this name too.
 STDOUT = Path("-")
 
 
 def path_argument(text: str) -> Path:
-    """The path in an option or argument.
+    """Parse a path in an option or argument.
 
     Raises:
-        typer.BadParameter: The text is empty, or `-`, which is no file.
+        typer.BadParameter: The text is empty or `-`.
     """
     if text == "-":
-        raise typer.BadParameter("got '-', expected a path; './-' names a file '-', and only --json prints to stdout")
+        raise typer.BadParameter("got '-', expected a path; write './-' for a file of that name")
     return _path_or_stdout(text)
 
 
 def _path_or_stdout(text: str) -> Path:
     if not text:
         raise typer.BadParameter("got an empty path, expected the name of a file or folder")
-    return Path(text)
+    return STDOUT if text == "-" else Path(text)
 
 
 def path_option(*names: str, metavar: str, text: str, **more: Any) -> Any:
-    """An option that takes a path."""
+    """Return an option whose value is a path."""
     return typer.Option(*names, metavar=metavar, help=text, parser=path_argument, **more)
 
 
 def file_argument(metavar: str, text: str) -> Any:
-    """An argument that is a path."""
+    """Return an argument whose value is a path."""
     return typer.Argument(metavar=metavar, help=text, parser=path_argument)
 
 
 JSON = typer.Option(
     "--json",
     metavar="[FILE|-]",
-    help="Write the answer as JSON to FILE; without FILE, or for -, print it.",
+    help="Write the result as JSON to FILE, or to standard output for - or without FILE.",
     parser=_path_or_stdout,
 )
-OP_SUFFIX = typer.Option("--op-suffix", help="End types, functions and files with this text, as in Custom.")
-JOBS = typer.Option("-j", "--jobs", min=0, help="Compilers at once; 0: one per core.")
+OP_SUFFIX = typer.Option(
+    "--op-suffix", metavar="SUFFIX", help="Append SUFFIX to types, functions and files, for example Custom."
+)
+JOBS = typer.Option("-j", "--jobs", min=0, help="Number of parallel compilers; 0: one per core.")
 SOC = typer.Option("--soc", metavar="CHIP", help="Chip that the CPU twin emulates.")
-OPS = typer.Option("--ops", metavar="A,B", help="Operator types, comma separated; default: all.")
+OPS = typer.Option("--ops", metavar="A,B", help="Operator types, separated by commas; default: all.")
 PATTERNS = typer.Option(
     "--patterns",
-    help="Also rewrite groups of standard nodes: scatters that add, sums over groups, batch normalization backward.",
+    help="Also match patterns of standard nodes: scatter-add, sums over groups, batch normalization backward.",
 )
 LOWER_TRAINING = typer.Option(
     "--lower-training",
-    help="Also rewrite onnxruntime's training nodes as operators of the project and standard ones.",
+    help="Also rewrite onnxruntime's training nodes as custom operators and standard operators.",
 )
 DOMAIN = typer.Option(
     "--domain",
-    help="Domain of custom nodes: opforge (runs everywhere through function bodies), npu (as torch_npu exports) or"
-    " ai.onnx (for versions of ATC that accept one domain only, E16005).",
+    metavar="DOMAIN",
+    help="Domain of custom nodes: opforge (with function bodies for other runtimes), npu (as torch_npu exports) or"
+    " ai.onnx (for versions of ATC that accept only one domain, E16005).",
 )
 
 
 def with_json_values(arguments: Sequence[str], takes_files: Sequence[str]) -> list[str]:
-    """The arguments of the command line, each `--json` with a value.
+    """Return the arguments of the command line, with a value after each `--json`.
 
     Args:
-        arguments: The arguments, the command first.
-        takes_files: Commands whose arguments are files that already exist, which `--json` must not take for its own:
-            behind it, only `-` and names that end in `.json` are its value.
+        arguments: The arguments; the first one is the command.
+        takes_files: Commands whose arguments are existing files. For these, `--json` takes the next word as its value
+            only if it is `-` or ends in `.json`.
     """
     is_careful = any(word in takes_files for word in arguments[:1])
     words = []
@@ -90,14 +94,14 @@ def with_json_values(arguments: Sequence[str], takes_files: Sequence[str]) -> li
 
 
 def listed(text: str | None) -> list[str] | None:
-    """The parts of a comma list; None for an absent option."""
+    """Split a list with commas; return None for an absent option."""
     return text.split(",") if text else None
 
 
 @contextmanager
 def answer_file(path: Path | None) -> Iterator[Path | None]:
-    """The file for a command that writes its answer itself; for `-`, all other output goes to stderr."""
-    if path != STDOUT:
+    """Yield the JSON file of a command that writes it itself; for `-`, redirect all other output to stderr."""
+    if path is not STDOUT:
         yield path
         return
     from contextlib import redirect_stdout
@@ -113,7 +117,7 @@ def answer_file(path: Path | None) -> Iterator[Path | None]:
 
 @contextmanager
 def answering(path: Path | None) -> Iterator[dict[str, Any]]:
-    """The answer of a command, to be filled; it is written or printed when it is complete."""
+    """Yield the JSON object of a command, and write it at the end of the block."""
     from opforge.codegen.files import json_file, require_writable, write_files
 
     facts: dict[str, Any] = {}

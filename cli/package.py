@@ -1,4 +1,4 @@
-"""Commands of the package: pack, verify, doctor."""
+"""Define the commands of the deployer: pack, verify, doctor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opforge.codegen.printing import say
 from .options import JOBS, JSON, OP_SUFFIX, OPS, answering, file_argument, listed, path_option
 
 app = typer.Typer()
-_PRODUCT_OR_CHIP = "got --product and --soc, expected one of them: a product is the directory of a chip"
+_PRODUCT_OR_CHIP = "--product: got --soc too, expected one of them; leave --product out"
 
 
 @app.command()
@@ -22,7 +22,10 @@ def pack(
     product: Annotated[
         str | None,
         typer.Option(
-            "--product", "--soc", metavar="DIR,...", help="SoC directories; default: all products of the specs."
+            "--product",
+            "--soc",
+            metavar="DIR,...",
+            help="SoC directories; default: those of all products in the specs.",
         ),
     ] = None,
     ops: Annotated[str | None, OPS] = None,
@@ -32,7 +35,7 @@ def pack(
     ] = None,
     out: Annotated[
         Path | None,
-        path_option("-o", "--output", "--out", metavar="DIR", text="Folder of the package; default: build_out."),
+        path_option("-o", "--output", "--out", metavar="DIR", text="Output folder; default: build_out."),
     ] = None,
     op_suffix: Annotated[str, OP_SUFFIX] = "",
     cann: Annotated[
@@ -40,11 +43,11 @@ def pack(
         path_option(
             "--cann",
             metavar="DIR",
-            text="CANN toolkit that builds libraries and kernels into the package (not run with a real toolkit).",
+            text="CANN toolkit to build libraries and kernels with (not run with a real toolkit).",
             envvar="ASCEND_HOME_PATH",
         ),
     ] = None,
-    no_build: Annotated[bool, typer.Option("--no-build", help="Pack the sources only; they are built later.")] = False,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Pack the sources only.")] = False,
     jobs: Annotated[int, JOBS] = 0,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
@@ -53,7 +56,7 @@ def pack(
 
     given = context.get_parameter_source("cann")
     if no_build and given is not None and given.name == "COMMANDLINE":
-        raise UserError("got --no-build and --cann, expected one of them")
+        raise UserError("--no-build: got --cann too, expected one of them; leave one out")
     toolkit = None if no_build else cann
     with answering(json_out) as answer:
         answer.update(
@@ -65,29 +68,31 @@ def pack(
 
 @app.command()
 def verify(
-    package: Annotated[Path, file_argument("PKG", "A .run file.")],
+    package: Annotated[Path, file_argument("PKG", "Package file (.run).")],
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Compare a package with its manifest; nothing in it is run."""
+    """Compare a package with its manifest, without running it."""
     from opforge.package.verify import verify as compare
 
     facts, problems = compare(package)
     with answering(json_out) as answer:
         answer.update(facts | {"problems": problems})
         lines = [f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in facts.items()]
-        say(*lines, *problems, *([] if problems else ["every file is as the manifest says"]))
+        say(*lines, *problems, *([] if problems else ["all files match the manifest"]))
     raise typer.Exit(1 if problems else 0)
 
 
 @app.command()
 def doctor(
-    soc: Annotated[str | None, typer.Option(metavar="CHIP", help="Chip on which the operators are to run.")] = None,
-    product: Annotated[str | None, typer.Option(metavar="DIR", help="SoC directory, in place of --soc.")] = None,
+    soc: Annotated[
+        str | None, typer.Option(metavar="CHIP", help="Chip of the target machine; default: the chip of this machine.")
+    ] = None,
+    product: Annotated[str | None, typer.Option(metavar="DIR", help="SoC directory, instead of --soc.")] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Report which operators CANN finds, and all faults.
+    """List the operators that CANN finds, and faults.
 
-    Operators are looked for with the environment variables of this shell.
+    The command uses the environment variables of the current shell.
     """
     from opforge.package.doctor.command import doctor_command
 

@@ -1,4 +1,4 @@
-"""Commands of the CPU twin: build, flags, profile."""
+"""Define the commands of the CPU twin: build, flags, profile."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ app = typer.Typer()
 
 @app.command()
 def build(
-    soc: Annotated[str, typer.Option(metavar="CHIP,...", help="Chips, comma separated.")] = DEFAULT_SOC,
+    soc: Annotated[str, typer.Option(metavar="CHIP,...", help="Chips, separated by commas.")] = DEFAULT_SOC,
     ops: Annotated[str | None, OPS] = None,
     jobs: Annotated[int, JOBS] = 0,
     op_suffix: Annotated[str, OP_SUFFIX] = "",
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Generate, then compile host code and kernels for the CPU twin."""
+    """Compile host code and kernels for the CPU twin.
+
+    The command generates the source files first.
+    """
     from opforge.codegen.project import Project, find_project
     from opforge.twin.build import build_project
 
@@ -40,7 +43,7 @@ def build(
 
 @app.command()
 def flags() -> None:
-    """Print compiler flags for using the CPU twin."""
+    """Print the compiler flags for applications that use the CPU twin."""
     from opforge.codegen.project import find_project
     from opforge.twin.build import application_flags, build_project
 
@@ -53,17 +56,22 @@ def flags() -> None:
 def profile(
     op_type: Annotated[str, typer.Argument(metavar="OP", help="Operator type.")],
     shape: Annotated[list[str] | None, typer.Option(metavar="name=4x8,...", help="Shapes of the inputs.")] = None,
-    attr: Annotated[list[str] | None, typer.Option(metavar="k=v", help="An attribute; may be repeated.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="dtype of the inputs that accept it: fp16, bf16, fp32, ...")] = None,
+    attr: Annotated[
+        list[str] | None, typer.Option(metavar="k=v", help="Value of an attribute; may be repeated.")
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(metavar="DTYPE", help="Dtype of the inputs that support it: fp16, bf16, fp32, ...")
+    ] = None,
     soc: Annotated[str, SOC] = DEFAULT_SOC,
     inputs: Annotated[
-        Path | None, path_option(metavar="IN.npz", text="Arrays by name, instead of shapes with made-up values.")
+        Path | None,
+        path_option(metavar="IN.npz", text="Arrays by input name, instead of --shape and generated values."),
     ] = None,
     trace: Annotated[Path | None, path_option(metavar="T.json", text="Write a trace for Chrome or Perfetto.")] = None,
-    html: Annotated[Path | None, path_option(metavar="P.html", text="Write a page with charts.")] = None,
+    html: Annotated[Path | None, path_option(metavar="P.html", text="Write an HTML page with charts.")] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Estimate the time of an operator, and show where it goes."""
+    """Estimate the time of an operator on the NPU, by phase and pipe."""
     from opforge.frontend.io.arrays import load_within
     from opforge.twin.profile import profile_command
 

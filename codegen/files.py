@@ -20,7 +20,8 @@ from .printing import first_line, path_text
 
 # Copied between two looks at the clock.
 _STEP_BYTES = 1 << 26
-# Begins the names of temporary folders; the process that makes one removes it.
+# Begins the names of temporary folders. Only the process that makes one removes it: by name alone, a later process
+# cannot tell what is left of a killed one from files of the user.
 TEMPORARY_PREFIX = ".opforge-tmp-"
 # What this process has written, for the message of a command that fails later.
 _written: list[Path] = []
@@ -37,7 +38,7 @@ def open_regular(path: Path, what: str) -> BufferedReader:
     """Open a regular file for reading; `what` names it in messages ("model", "inputs").
 
     Raises:
-        UserError: The file is missing, not readable, or no regular file. A pipe or device is not opened.
+        UserError: The file is missing, not readable, or not a regular file. A pipe or device is not opened.
     """
     place = f"{path_text(path)}: cannot read the {what}"
     try:
@@ -50,7 +51,7 @@ def open_regular(path: Path, what: str) -> BufferedReader:
             os.close(found)
     except (OSError, ValueError) as error:
         raise UserError(f"{place}: {_reason(error)}; expected a readable file") from error
-    kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
+    kind = _KINDS.get(stat.S_IFMT(mode), "a special file")
     raise UserError(f"{place}: got {kind}, expected a regular file")
 
 
@@ -116,11 +117,11 @@ def lock_file(path: Path) -> Iterator[int]:
     """Lock a file, made if there is none, against other processes; gives its descriptor.
 
     Raises:
-        UserError: It is a link or no regular file. Neither is opened for more than a look.
+        UserError: It is a link or not a regular file. Neither is opened for more than a look.
         OSError: It cannot be opened.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    refusal = UserError(f"{path_text(path)}: got a link or no regular file, expected a lock file; remove it")
+    refusal = UserError(f"{path_text(path)}: got a link or not a regular file, expected a lock file; remove it")
     try:
         lock = os.open(path, flags, 0o666)
     except OSError as error:
@@ -147,17 +148,17 @@ def require_writable(target: Path, inputs: Iterable[Path], what: str) -> None:
         what: Name in messages ("model", "report").
 
     Raises:
-        UserError: Its folder is missing, it is no regular file, or it is one of `inputs`.
+        UserError: Its folder is missing, it is not a regular file, or it is one of `inputs`.
     """
     place = f"{path_text(target)}: cannot write the {what}"
     try:
         if not target.parent.is_dir():
             raise UserError(f"{place}: the folder {path_text(target.parent)} does not exist; create it")
         if (target.exists() or target.is_symlink()) and not stat.S_ISREG(target.lstat().st_mode):
-            raise UserError(f"{place}: it is a link or no regular file; choose another name")
+            raise UserError(f"{place}: it is a link or not a regular file; choose another name")
         for path in inputs:
             if _is_same(target, path):
-                raise UserError(f"{place} over {path_text(path)}, which is used too; choose another name")
+                raise UserError(f"{place} over {path_text(path)}, which the command also reads; choose another name")
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(f"{place}: {_reason(error)}; choose another name") from error
 
@@ -259,12 +260,12 @@ def current_bytes(path: Path, what: str, most: int) -> bytes | None:
     """The bytes of a file that may be replaced; None if there is none, or if it has more than `most` bytes.
 
     Raises:
-        UserError: It is no regular file, or cannot be read.
+        UserError: It is not a regular file, or cannot be read.
     """
     try:
         if path.stat().st_size > most:
             return None
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return None
     except OSError as error:
         raise UserError(f"{path_text(path)}: cannot read the {what}: {_reason(error)}; choose another name") from error

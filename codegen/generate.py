@@ -79,9 +79,9 @@ def rendered(specs: Sequence[tuple[OpSpec, Path]], *, is_complete: bool) -> Gene
         has_plan = spec.own_plan is None or is_file(root / spec.own_plan)
         has_kernel = is_file(root / spec.kernel)
         if not has_plan:
-            left_out.append(f"{spec.op_type}: tiling and kernel entry, there is no plan {spec.own_plan}")
+            left_out.append(f"{spec.op_type}: tiling and kernel entry; {spec.own_plan} is missing")
         elif not has_kernel:
-            left_out.append(f"{spec.op_type}: kernel entry, there is no kernel {spec.kernel}")
+            left_out.append(f"{spec.op_type}: kernel entry; {spec.kernel} is missing")
         for path, text in render(spec, has_plan=has_plan, has_kernel=has_kernel):
             if (other := makers.setdefault(path.lower(), spec.op_type)) != spec.op_type:
                 raise UserError(f"{path}: {other} and {spec.op_type} both generate it; rename one of the operators")

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from opforge.codegen.spec.dtypes import DTYPES, STORAGE_FORMATS
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.products import PRODUCTS
-from opforge.codegen.views.line_wrap import fit
+from opforge.codegen.views.line_wrap import PAGE_WIDTH, fit
 from opforge.codegen.views.op_view import FunctionView, OpView
 from opforge.codegen.views.page_view import PageView
 
@@ -19,9 +19,18 @@ from .views import escape
 TABLES_HEADER = "op_host/opforge_tables.h"
 
 
+class _CodeEnvironment(Environment):
+    """Marks the text of macros and blocks, of which every part was printed, as code."""
+
+    @staticmethod
+    def concat(parts: Iterable[str]) -> escape.Code:
+        """The text of a macro or block."""
+        return escape.Code("".join(parts))
+
+
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    environment = Environment(
+    environment = _CodeEnvironment(
         loader=PackageLoader("opforge.codegen", "templates"),
         undefined=StrictUndefined,
         finalize=escape.printable,
@@ -30,10 +39,11 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701  # no HTML is made; `finalize` refuses every text that no filter has escaped
+        autoescape=False,  # no HTML is made; `finalize` refuses every text that no filter has escaped
     )
-    for function in (escape.cpp_string, escape.comment, escape.markdown, escape.markdown_code):
-        environment.filters[function.__name__] = function
+    of_jinja = {name: environment.filters[name] for name in ("abs", "indent", "length", "map")}
+    own = (escape.commas, escape.comment, escape.cpp_string, escape.markdown, escape.markdown_code, page_width)
+    environment.filters = of_jinja | {function.__name__: function for function in own}
     return environment
 
 
@@ -107,6 +117,11 @@ def tables_header() -> str:
             products=coded(PRODUCTS.values(), "version", "enumerator"),
         )
     )
+
+
+def page_width(code: str) -> escape.Code:
+    """C++ of a template, with lines that fit a page."""
+    return escape.Code(fit(str(code), PAGE_WIDTH))
 
 
 def _source_lists(files: Sequence[str]) -> str:

@@ -53,7 +53,7 @@ class _CheckedStream(TextIOWrapper):
             yield
         except OSError as error:
             reason = error.strerror or str(error)
-            self._refused = f"{_NAMES[self.fileno()]}: cannot be written: {reason}; choose another place for it"
+            self._refused = f"{_NAMES[self.fileno()]}: cannot be written: {reason}; redirect it to another file"
             raise OutputError(self._refused) from error
 
     def drop(self) -> None:

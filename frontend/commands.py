@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnx import ModelProto
+
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, file_size, json_file, write_files
 from opforge.codegen.printing import path_text, say
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.frontend.io.limits import claimed, limits_for
 from opforge.frontend.io.load import MAX_MODEL_BYTES, SourceModel, load_model
-from opforge.frontend.io.onnx_proto import ModelProto
 from opforge.frontend.io.progress import progress
 from opforge.frontend.io.save import require_targets, serialized, write_model
 from opforge.frontend.ir.graph import node_count
@@ -64,13 +65,13 @@ class ConvertOptions:
 
 
 def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
-    """Convert a model file, print what was mapped and what was not; return the exit code.
+    """Convert a model file, print the report; return the exit code.
 
     Raises:
         UserError: The model, an option or a path is unusable; nothing was written.
     """
     if options.optimizer is not None and not options.lower_training:
-        raise UserError("--optimizer: got no --lower-training, which it goes with; add that")
+        raise UserError("--optimizer: got no --lower-training, expected both; add --lower-training")
     times = PassTimes()
     with progress(f"reading {path_text(model)}"), times.measure("load"):
         source = load_model(model)
@@ -101,7 +102,9 @@ def _with_optimizer(source: SourceModel, optimizer: SourceModel) -> SourceModel:
     try:
         from opforge.frontend.training.training_step import training_step
     except ModuleNotFoundError as error:
-        raise UserError("--optimizer: got no package opforge.frontend.training, which joins the graphs") from error
+        raise UserError(
+            "--optimizer: the package opforge.frontend.training is missing; install opforge again"
+        ) from error
 
     step = training_step(source.model, optimizer.model, path_text(source.path))
     return SourceModel(source.path, serialized(step, path_text(source.path)), step, source.external)
@@ -145,7 +148,7 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions, times: Pas
             write_model(data, carried, source, out, *reports)
     print_conversion(conversion)
     if unknown := sum(entry.same is None for entry in comparisons or ()):
-        say(f"outputs without finite numbers, which were not compared: {unknown} of {len(comparisons or ())}")
+        say(f"outputs not compared (no finite elements): {unknown} of {len(comparisons or ())}")
     if differing:
         say(f"outputs that differ: {differing} of {len(comparisons or ())}; no model was written")
     if options.html is not None:
@@ -187,7 +190,7 @@ class RunOptions:
     """What `opforge run` was asked for.
 
     Attributes:
-        inputs: Arrays by input name; None for made-up ones.
+        inputs: Arrays by input name; None for generated ones.
         outputs: Where the results go.
         soc: SoC that the twin plays.
         strict: Whether the twin looks for uninitialised reads and races.
@@ -257,7 +260,7 @@ def _run(source: SourceModel, options: RunOptions) -> int:
     print_outputs(execution.outputs)
     print_step(step)
     if large.ran:
-        say(f"large nodes that onnxruntime ran: {large.ran}")
+        say(f"large nodes run by onnxruntime: {large.ran}")
     return 0
 
 
@@ -271,7 +274,7 @@ def _run_inputs(source: SourceModel, path: Path | None) -> tuple[Mapping[str, An
 
     from .pipeline import convert
 
-    return sample_inputs(source.model, convert(source)), "made-up arrays"
+    return sample_inputs(source.model, convert(source)), "generated inputs"
 
 
 def _types(outputs: Mapping[str, Any]) -> list[dict[str, Any]]:

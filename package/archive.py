@@ -113,7 +113,7 @@ class _Unpacked:
         """Check that only zeros follow, up to the end of the file."""
         while True:
             if self._ready.strip(b"\0"):
-                raise ArchiveError("got data behind the end of the archive, expected nothing there")
+                raise ArchiveError("got data after the end of the archive, expected nothing there")
             self._ready = b""
             self._fill()
             if not self._ready:
@@ -133,7 +133,7 @@ class _Unpacked:
         if self._total > MOST_UNPACKED_BYTES:
             raise ArchiveError(f"got more than {MOST_UNPACKED_BYTES} bytes when unpacked, expected at most as many")
         if self._stream.eof and (self._stream.unused_data or self._source.read(1)):
-            raise ArchiveError("got data behind the end of the compressed data, expected one gzip stream")
+            raise ArchiveError("got data after the end of the compressed data, expected one gzip stream")
 
 
 def _next_header(unpacked: _Unpacked) -> tarfile.TarInfo | None:
@@ -147,7 +147,7 @@ def _next_header(unpacked: _Unpacked) -> tarfile.TarInfo | None:
     unpacked.read(-header.size % _BLOCK)
     header = _header(unpacked)
     if header is None or header.type == tarfile.GNUTYPE_LONGNAME:
-        raise ArchiveError("got a long name without a member, expected the member behind its name")
+        raise ArchiveError("got a long name without a member, expected a member after the name")
     header.name = name.removesuffix(b"\0").decode("utf-8", "surrogateescape")
     return header
 
@@ -163,7 +163,7 @@ def _header(unpacked: _Unpacked) -> tarfile.TarInfo | None:
     try:
         header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except (tarfile.HeaderError, ValueError) as error:
-        raise ArchiveError(f"got a damaged header ({escaped(str(error))}), expected that of a member") from error
+        raise ArchiveError(f"got a damaged header ({escaped(str(error))}), expected the header of a member") from error
     kind, name, prefix, magic = block[156:157], block[:100], block[345:500], block[257:265]
     if kind not in (*_FILE_TYPES, *_NAMED_TYPES, tarfile.DIRTYPE, tarfile.GNUTYPE_LONGNAME):
         raise ArchiveError(f"got {shown(header.name)} of type {kind!r}, expected regular files and folders")
@@ -176,7 +176,7 @@ def _header(unpacked: _Unpacked) -> tarfile.TarInfo | None:
     if not is_posix and (magic != tarfile.GNU_MAGIC or prefix.strip(b"\0")):
         raise ArchiveError(f"got {shown(header.name)} in another format, expected GNU or POSIX tar")
     if header.size and header.type not in (*_FILE_TYPES, tarfile.GNUTYPE_LONGNAME):
-        raise ArchiveError(f"got {shown(header.name)}, no regular file, with content, expected none")
+        raise ArchiveError(f"got {shown(header.name)}, not a regular file, with content; expected no content")
     return header
 
 
@@ -199,7 +199,7 @@ def _problem(name: str, header: tarfile.TarInfo) -> str:
     """Why a member cannot be part of a package."""
     parts = name.split("/")
     if name.startswith("/") or ".." in parts:
-        return f"{name}: leads out of the package"
+        return f"{name}: is outside of the package"
     if header.type in _NAMED_TYPES:
         return f"{name}: a link or device"
     is_top = header.type == tarfile.DIRTYPE and name in {"", "."}

@@ -48,9 +48,9 @@ def built(contents: Contents, toolkit: Path, work: Path, jobs: int, say: Callabl
             tree = Build(package, work.resolve(), found, os.environ, jobs, say).run()
     except ToolkitError as error:
         given = HOME_PATH if Path(os.environ.get(HOME_PATH, "")) == toolkit else "--cann"
-        raise UserError(f"{given}: {error}; --no-build packs the sources only") from error
+        raise UserError(f"{given}: {error}; use --no-build to pack the sources only") from error
     except MissingProgramError as error:
-        raise MissingToolError(f"{error}; --no-build packs the sources only") from error
+        raise MissingToolError(f"{error}; use --no-build to pack the sources only") from error
     except (StepError, TextError, OSError) as error:
         raise BuildError(str(error)) from error
     # The log names folders of this machine.

@@ -55,7 +55,7 @@ def info_text(facts: Mapping[str, object]) -> str:
             continue
         text = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
         if not text.isprintable():
-            raise UserError(f"{key}: got {shown(text)}, expected one line of printable characters; change it")
+            raise UserError(f"{key}: got {shown(text)}, expected one line of printable characters; correct it")
         lines.append(f"{key}={text}\n")
     return "".join(lines)
 

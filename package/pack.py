@@ -66,11 +66,11 @@ def pack_command(
 
 
 def incomplete(project: Project) -> list[str]:
-    """One line for each operator that is left out of a package, because its plan or kernel is not written yet."""
+    """Return one line for each operator that is not packed, because its plan or kernel is missing."""
     from opforge.codegen.spec.loader import load_project
 
     specs = load_project(project)
-    return [f"left out: {spec.op_type}: there is no {path}" for spec in specs if (path := project.missing(spec))]
+    return [f"not packed: {spec.op_type}; {path} is missing" for spec in specs if (path := project.missing(spec))]
 
 
 def pack(
@@ -127,7 +127,7 @@ def _place(built: Path, path: Path) -> None:
         cause = error if isinstance(error, OSError) else error.__cause__
         raise UserError(
             f"--out: got '{path_text(path.parent)}' ({getattr(cause, 'strerror', None) or error}), expected a folder "
-            f"in which {path.name} can be written; give another one with --out"
+            f"in which {path.name} can be written; select another folder with --out"
         ) from error
 
 
@@ -157,7 +157,7 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
     generated: dict[str, str] = {}
     for spec in specs:
         if needed := project.missing(spec):
-            raise UserError(f"{spec.op_type}: {needed} is missing; write it or leave the operator out with --ops")
+            raise UserError(f"{spec.op_type}: {needed} is missing; write it, or exclude the operator with --ops")
         generated |= dict(render(spec))
     shared = dict(render_project(specs, []))
     generated |= {path: shared[path] for path in ("op_api/exports.map", TABLES_HEADER)}
@@ -197,7 +197,7 @@ def _sources(project: Project, left_out: set[str]) -> dict[str, bytes]:
     for root, folder in (*shared, *((project.root, folder) for folder in ("op_host", "op_kernel", "op_plugin"))):
         tree = walk(root / folder)
         if tree.excess:
-            raise UserError(f"{path_text(root / folder)}: {tree.excess}; move what is no source of the project")
+            raise UserError(f"{path_text(root / folder)}: {tree.excess}; move other files out of the project")
         for path in sorted(tree.files):
             if path.suffix == ".h" and path.stem.removesuffix("_tiling") not in left_out:
                 content = read_regular(path, "header", _MOST_HEADER_BYTES, "make it smaller")

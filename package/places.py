@@ -21,7 +21,7 @@ MOST_CHILDREN = 10_000
 MOST_DEPTH = 64
 MOST_ENTRIES = 200_000
 _MOST_TEXT_BYTES = 1 << 20
-_REFUSED = {errno.ENAMETOOLONG: "it is too long for a path", errno.ELOOP: "its links lead in a circle"}
+_REFUSED = {errno.ENAMETOOLONG: "the path is too long", errno.ELOOP: "its links form a loop"}
 
 
 def why_unusable(text: str) -> str:
@@ -31,7 +31,7 @@ def why_unusable(text: str) -> str:
     except OSError as error:
         return _REFUSED.get(error.errno or 0, "")
     except ValueError:
-        return "it holds a character that no path has"
+        return "it contains a character that is not allowed in a path"
     return ""
 
 

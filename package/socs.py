@@ -30,7 +30,7 @@ def soc_directory(name: str) -> str:
     if name in FIRST_GENERATION:
         raise UserError(
             f"soc: got {name!r}, a chip of the first generation (directory {FIRST_GENERATION[name]}), for which "
-            "operators are documented but not built; leave it out. Ascend910B1 and its kin are ascend910b"
+            "operators are documented but not built; leave it out. The directory of Ascend910B1 is ascend910b"
         )
     chips: dict[str, str] = {chip: soc["dir"] for chip, soc in npu_model()["soc"].items()}
     known = soc_directories()
@@ -70,7 +70,7 @@ def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[
             raise UserError(f"soc: got {name!r}, for which operators are documented but not built; leave it out")
         if directory not in products:
             raise UserError(
-                f"soc: got {name!r}, but the operators support {', '.join(sorted(products))}; choose of these"
+                f"soc: got {name!r}, but the operators support {', '.join(sorted(products))}; choose one of these"
             )
         chosen.add(directory)
     return tuple(sorted(chosen))

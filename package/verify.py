@@ -60,10 +60,10 @@ def _problems(source: BufferedReader, package: Path, facts: dict[str, Any]) -> I
     """What is wrong with a package; adds to `facts` what it says of itself."""
     head = _head(source, package)
     if head.text != _installer_head():
-        yield "the head of the file, which runs before the installer, is not that of this opforge"
+        yield "the head of the file differs from the head that this opforge writes"
     payload_bytes = os.fstat(source.fileno()).st_size - head.size
     if payload_bytes != head.payload_bytes:
-        yield f"got {payload_bytes} bytes behind the head, expected {head.payload_bytes}: the file is damaged"
+        yield f"got {payload_bytes} bytes after the head, expected {head.payload_bytes}: the file is damaged"
         return
     try:
         source.seek(head.size)
@@ -77,21 +77,25 @@ def _problems(source: BufferedReader, package: Path, facts: dict[str, Any]) -> I
     except OSError as error:
         raise UserError(f"{path_text(package)}: cannot be read: {error.strerror}; get the file again") from error
     yield from (member.problem for member in members if member.problem)
-    yield from _content_problems({member.name: member for member in members}, facts)
+    try:
+        yield from _content_problems({member.name: member for member in members}, facts)
+    except FormError as error:
+        place = f"{path_text(package)}: cannot read {MANIFEST} of the package"
+        raise UserError(f"{place}: {error}; get the file again") from error
 
 
 def _content_problems(files: dict[str, Member], facts: dict[str, Any]) -> Iterator[str]:
-    """What differs between the files of a package and its lists."""
+    """What differs between the files of a package and its lists.
+
+    Raises:
+        FormError: The manifest is no manifest of a package.
+    """
     manifests = [name for name in files if name.rpartition("/")[2] == MANIFEST]
     if len(manifests) != 1:
         yield f"got {len(manifests)} files {MANIFEST}, expected one"
         return
     root = manifests[0].removesuffix(MANIFEST)
-    try:
-        manifest: PackedManifest = parse_json(files[manifests[0]].content, PACKED_FORM)
-    except FormError as error:
-        yield f"{manifests[0]} is no manifest of a package: {error}"
-        return
+    manifest: PackedManifest = parse_json(files[manifests[0]].content, PACKED_FORM)
     stated = manifest.model_dump(mode="json")
     facts |= {key: stated[key] for key in _FACTS} | {"files": len(manifest.files)}
     for path, digest in sorted(manifest.files.items()):
@@ -102,9 +106,9 @@ def _content_problems(files: dict[str, Member], facts: dict[str, Any]) -> Iterat
     expected = {*(root + path for path in manifest.files), root + MANIFEST, root + SUMS, "install.sh"}
     yield from (f"{name}: not listed in the manifest" for name in sorted(set(files) - expected))
     if "install.sh" not in files or files["install.sh"].content != (SCRIPTS / "install.sh").read_bytes():
-        yield "install.sh: not that of this opforge"
+        yield "install.sh: differs from the one of this opforge"
     if root != f"packages/vendors/{manifest.vendor}/":
-        yield f"the manifest names the vendor '{manifest.vendor}', but lies in {root}"
+        yield f"the manifest names the vendor '{manifest.vendor}', but is in {root}"
     yield from _list_problems(files, root, manifest)
 
 
@@ -144,9 +148,7 @@ def _head(source: BufferedReader, package: Path) -> _Head:
     found = _HEAD.match(data)
     if found is None:
         what = f"which begins with {shown(data[:20])}" if data else "which is empty"
-        raise UserError(
-            f"{path_text(package)}: got another kind of file, {escaped(what)}, expected a .run file of `opforge pack`"
-        )
+        raise UserError(f"{path_text(package)}: got a file {escaped(what)}, expected a .run file of `opforge pack`")
     end = 0
     for _ in range(int(found[1])):
         end = data.find(b"\n", end) + 1

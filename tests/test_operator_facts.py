@@ -17,7 +17,7 @@ from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.loader import load_specs
 from opforge.frontend import convert
 from opforge.frontend.run.verify import sample_inputs
-from opforge.package.doctor.cann_environment import Surroundings
+from opforge.package.doctor.cann_environment import CannEnvironment
 from opforge.package.doctor.command import diagnosis
 from opforge.package.layout import layout
 from opforge.package.pack import gather
@@ -113,7 +113,7 @@ def test_doctor_knows_what_a_copied_operator_hides(project, tmp_path, monkeypatc
     (toolkit / "compiler").mkdir(parents=True)
     (toolkit / "compiler" / "version.info").write_text("Version=8.1\nversion_dir=8.1.RC1\n")
     monkeypatch.chdir(tmp_path)  # the package alone says it
-    surroundings = Surroundings({"ASCEND_CUSTOM_OPP_PATH": str(vendor), "ASCEND_HOME_PATH": str(toolkit)}, ())
-    seen = diagnosis(surroundings, "ascend910_93", [])["operators"]["RowPick"]
+    environment = CannEnvironment({"ASCEND_CUSTOM_OPP_PATH": str(vendor), "ASCEND_HOME_PATH": str(toolkit)}, ())
+    seen = diagnosis(environment, "ascend910_93", [])["operators"]["RowPick"]
     assert set(seen.values()) == {str(vendor), "CANN's own"}
     assert json.loads((vendor / "manifest.json").read_text())["builtin_op_types"] == ["RowPick"]

@@ -13,20 +13,8 @@ from opforge.codegen.spec.yaml_nodes import KEY, Path
 
 from .evaluate import why_never
 from .program import LIMIT, MAX_RANK, TRUE, Binding, Case, Constraint, Dim, Program, Values, Work
-from .syntax import (
-    BoolLiteral,
-    Expr,
-    ExprError,
-    IntLiteral,
-    Kind,
-    Scope,
-    StarDims,
-    Symbol,
-    certainly_present,
-    parse_kind,
-    reads_shapes,
-    symbols_of,
-)
+from .syntax import ExprError, Scope, parse_kind
+from .tree import BoolLiteral, Expr, IntLiteral, Kind, StarDims, Symbol, certainly_present, reads_shapes, symbols_of
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.parts import CaseSpec, ConstraintSpec, SpecData
@@ -132,7 +120,7 @@ class _Compiler:
                 known_as_star = symbol in self._stars
                 known_as_dim = any(symbol in certain for certain in self._certain.values()) and not known_as_star
                 if (is_star and known_as_dim) or (not is_star and known_as_star):
-                    message = f"got {dim!r}, but {symbol} stands for something else in another case; rename one"
+                    message = f"got {dim!r}, but {symbol} has another meaning in another case; rename one"
                     self._problem((*path, "shapes", tensor, position), message)
                     continue
                 if is_star:
@@ -165,7 +153,7 @@ class _Compiler:
                 raise ExprError(f"got {dim}, expected a dimension of at least 0")
             return IntLiteral(dim)
         if dim.startswith("*"):
-            raise ExprError(f"got {dim!r}, expected one symbol behind the star, as in '*S'")
+            raise ExprError(f"got {dim!r}, expected one symbol after the star, as in '*S'")
         if _BARE.fullmatch(dim) and dim in known - self._stars:
             return Symbol(dim)
         if _BARE.fullmatch(dim) and dim in bound:
@@ -180,19 +168,9 @@ class _Compiler:
         check: Expr = TRUE
         if constraint.check is not None:
             check = self._check(path, constraint, cases)
-        compiled = Constraint(
-            constraint.label,
-            constraint.status,
-            constraint.rule,
-            check,
-            constraint.check or "",
-            constraint.case,
-            constraint.products,
-            constraint.subject or "",
-            constraint.expected or "",
-        )
+        compiled = Constraint(check=check, **constraint.model_dump(exclude={"check"}, exclude_none=True))
         if LIMIT in compiled.expected and compiled.limit is None and check is not TRUE:
-            message = f"got {LIMIT}, expected it beside a check that ends with a comparison of integers, as in 'N <= 8'"
+            message = f"got {LIMIT}, expected it with a check that ends with a comparison of integers, as in 'N <= 8'"
             self._problem((*path, "expected"), message)
         return compiled
 
@@ -284,6 +262,6 @@ class _Compiler:
         for index, constraint in enumerate(constraints[: order.index("ranks")]):
             path: Path = ("constraints", index)
             if order[index] == "shapes" or reads_shapes(constraint.check) or constraint.case is not None:
-                self._problem(path, "stands before the rule 'ranks', which binds the symbols; expected it behind")
+                self._problem(path, "is before the rule 'ranks', which binds the symbols; expected it after")
             if order[index] != "required" and index < order.index("required"):
-                self._problem(path, "stands before the rule 'required'; expected it behind")
+                self._problem(path, "is before the rule 'required'; expected it after")

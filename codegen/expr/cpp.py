@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.views.escape import Code, cpp_string
 
-from .syntax import (
+from .operators import AND, ATOM, COMPARISON, OPERATORS, SUM, UNARY
+from .tree import (
     INT_MIN,
     Arithmetic,
     Attribute,
     BoolLiteral,
     Choice,
     Comparison,
+    Constant,
     Dims,
     DtypeLiteral,
     DtypeOf,
@@ -24,9 +26,12 @@ from .syntax import (
     IntLiteral,
     Junction,
     Kind,
+    Name,
     Negative,
     Not,
+    Operation,
     Present,
+    Query,
     RealLiteral,
     StarDims,
     Symbol,
@@ -34,21 +39,6 @@ from .syntax import (
     Variable,
 )
 
-_FUNCTIONS: Mapping[str, str] = {"//": "FloorDiv", "%": "FloorMod", "min": "Min", "max": "Max"}
-_PRECEDENCE: Mapping[str, int] = {
-    "or": 1,
-    "and": 2,
-    "==": 3,
-    "!=": 3,
-    "<": 4,
-    "<=": 4,
-    ">": 4,
-    ">=": 4,
-    "+": 5,
-    "-": 5,
-    "*": 6,
-}
-_ATOM = 8
 _WRAPPERS: Mapping[Kind, str] = {Kind.INT: "Int", Kind.BOOL: "Logic", Kind.REAL: "Real", Kind.TEXT: "Text"}
 
 
@@ -74,64 +64,84 @@ def int64_literal(value: int) -> Code:
 
 def _text(expression: Expr, names: CppNames) -> tuple[str, int]:
     """C++ text and how tightly its outermost operator binds."""
-    match expression:
+    if isinstance(expression, Constant):
+        return _constant(expression), ATOM
+    if isinstance(expression, Name):
+        return _name(expression, names), ATOM
+    if isinstance(expression, Query):
+        return _query(expression, names), ATOM
+    return _operation(expression, names)
+
+
+def _constant(constant: Constant) -> str:
+    match constant:
         case IntLiteral(value=value):
-            short = -(2**31) < value < 2**31
-            return f"Int({value if short else int64_literal(value)})", _ATOM
+            return f"Int({value if -(2**31) < value < 2**31 else int64_literal(value)})"
         case BoolLiteral(value=value):
-            return f"Logic({str(value).lower()})", _ATOM
+            return f"Logic({str(value).lower()})"
         case DtypeLiteral(name=name):
-            return f"Dtype(DataType::{DTYPES[name].plan})", _ATOM
-        case Symbol(name=name):
-            return names.symbol(name), _ATOM
-        case Attribute(name=name, kind=kind):
-            return f"{_WRAPPERS[kind]}({names.attribute(name)})", _ATOM
+            return f"Dtype(DataType::{DTYPES[name].plan})"
         case RealLiteral(value=value):
-            return f"Real({value!r}F)", _ATOM
+            return f"Real({value!r}F)"
         case TextLiteral(value=value):
-            return f"Text({cpp_string(value)})", _ATOM
-        case Variable(name=name):
-            return name, _ATOM
+            return f"Text({cpp_string(value)})"
+
+
+def _name(name: Name, names: CppNames) -> str:
+    match name:
+        case Symbol():
+            return names.symbol(name.name)
+        case Attribute():
+            return f"{_WRAPPERS[name.kind]}({names.attribute(name.name)})"
+        case Variable():
+            return name.name
+
+
+def _query(query: Query, names: CppNames) -> str:
+    match query:
+        case Present(tensor=tensor):
+            return f"IsPresent({names.argument(tensor)})"
+        case DtypeOf(tensor=tensor):
+            return f"DtypeOf({names.argument(tensor)})"
+        case Dims(function=function, tensor=tensor):
+            return f"{'RankOf' if function == 'len' else 'ElementsOf'}({names.argument(tensor)})"
         case StarDims(function=function, symbol=symbol):
-            return f"{'LengthOf' if function == 'len' else 'ElementsOf'}({names.symbol(symbol)})", _ATOM
+            return f"{'LengthOf' if function == 'len' else 'ElementsOf'}({names.symbol(symbol)})"
         case Fold(function=function, variable=variable, body=body, tensor=tensor, of_steps=of_steps):
             values = f"{'StepsOf' if of_steps else 'ValuesOf'}({names.argument(tensor)})"
             step = f"[&]([[maybe_unused]] Int {variable}) {{ return {_text(body, names)[0]}; }}"
-            return f"{'SumOver' if function == 'sum' else 'AllOf'}({values}, {step})", _ATOM
+            return f"{'SumOver' if function == 'sum' else 'AllOf'}({values}, {step})"
+
+
+def _operation(operation: Operation, names: CppNames) -> tuple[str, int]:
+    match operation:
         case Choice(condition=condition, chosen=chosen, other=other):
             arguments = ", ".join(_text(operand, names)[0] for operand in (condition, chosen, other))
-            return f"Chosen({arguments})", _ATOM
-        case Present(tensor=tensor):
-            return f"IsPresent({names.argument(tensor)})", _ATOM
-        case DtypeOf(tensor=tensor):
-            return f"DtypeOf({names.argument(tensor)})", _ATOM
-        case Dims(function=function, tensor=tensor):
-            return f"{'RankOf' if function == 'len' else 'ElementsOf'}({names.argument(tensor)})", _ATOM
+            return f"Chosen({arguments})", ATOM
         case Negative(operand=operand):
-            return f"-{_wrapped(operand, names, _ATOM)}", _ATOM - 1
+            return f"-{_wrapped(operand, names, ATOM)}", UNARY
         case Not(operand=operand):
             # g++ asks for brackets around ! inside a comparison, so it counts as binding no tighter than one.
-            return f"!{_wrapped(operand, names, _ATOM)}", _PRECEDENCE["<"]
-        case Arithmetic(operator=word, left=left, right=right) if word in _FUNCTIONS:
-            return f"{_FUNCTIONS[word]}({_text(left, names)[0]}, {_text(right, names)[0]})", _ATOM
+            return f"!{_wrapped(operand, names, ATOM)}", COMPARISON
         case Extreme(function=word, operands=operands):
             first, *others = (_text(operand, names)[0] for operand in operands)
             for text in others:
-                first = f"{_FUNCTIONS[word]}({first}, {text})"
-            return first, _ATOM
+                first = f"{OPERATORS[word].cpp}({first}, {text})"
+            return first, ATOM
         case Arithmetic(operator=word, left=left, right=right):
-            level = _PRECEDENCE[word]
-            return f"{_wrapped(left, names, level)} {word} {_wrapped(right, names, level + 1)}", level
+            row = OPERATORS[word]
+            if row.is_cpp_function:
+                return f"{row.cpp}({_text(left, names)[0]}, {_text(right, names)[0]})", ATOM
+            return f"{_wrapped(left, names, row.level)} {row.cpp} {_wrapped(right, names, row.level + 1)}", row.level
         case Comparison(operator=word, left=left, right=right):
-            level = _PRECEDENCE["+"]
-            return f"{_wrapped(left, names, level)} {word} {_wrapped(right, names, level)}", _PRECEDENCE[word]
+            row = OPERATORS[word]
+            return f"{_wrapped(left, names, SUM)} {row.cpp} {_wrapped(right, names, SUM)}", row.level
         case Junction(operator=word, operands=operands):
-            level = _PRECEDENCE[word]
-            parts = [_wrapped(operand, names, level + 1) for operand in operands]
-            return f" {'||' if word == 'or' else '&&'} ".join(parts), level
+            row = OPERATORS[word]
+            return f" {row.cpp} ".join(_wrapped(operand, names, row.level + 1) for operand in operands), row.level
 
 
 def _wrapped(expression: Expr, names: CppNames, level: int) -> str:
     text, own = _text(expression, names)
     # g++ asks for brackets around && inside ||.
-    return f"({text})" if own < level or own == _PRECEDENCE["and"] else text
+    return f"({text})" if own < level or own == AND else text

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
-from .syntax import (
+from .operators import OPERATORS
+from .tree import (
     INT_MAX,
     INT_MIN,
     Arithmetic,
     Attribute,
-    BoolLiteral,
     Choice,
     Comparison,
+    Constant,
     Dims,
     DtypeLiteral,
     DtypeOf,
@@ -23,13 +23,14 @@ from .syntax import (
     Fold,
     IntLiteral,
     Junction,
+    Name,
     Negative,
     Not,
+    Operation,
     Present,
-    RealLiteral,
+    Query,
     StarDims,
     Symbol,
-    TextLiteral,
     Variable,
     single_precision,
     walk,
@@ -72,18 +73,28 @@ def evaluate(expression: Expr, environment: Environment) -> Value:
     Raises:
         EvaluationError: An intermediate result beyond 64 bits, or a division by zero.
     """
-    match expression:
-        case IntLiteral(value=value) | BoolLiteral(value=value) | RealLiteral(value=value) | TextLiteral(value=value):
-            return value
-        case DtypeLiteral(name=name):
-            return name
-        case Symbol(name=name):
-            return environment.symbols.get(name)
-        case Attribute(name=name):
-            given = environment.attributes.get(name)
+    if isinstance(expression, Constant):
+        return expression.name if isinstance(expression, DtypeLiteral) else expression.value
+    if isinstance(expression, Name):
+        return _named(expression, environment)
+    if isinstance(expression, Query):
+        return _answer(expression, environment)
+    return _result(expression, environment)
+
+
+def _named(name: Name, environment: Environment) -> Value:
+    match name:
+        case Symbol():
+            return environment.symbols.get(name.name)
+        case Attribute():
+            given = environment.attributes.get(name.name)
             return single_precision(given) if isinstance(given, float) else given
-        case Variable(name=name):
-            return _variable(environment.variables[name])
+        case Variable():
+            return _variable(environment.variables[name.name])
+
+
+def _answer(query: Query, environment: Environment) -> Value:
+    match query:
         case Present(tensor=tensor):
             return tensor in environment.shapes
         case DtypeOf(tensor=tensor):
@@ -93,7 +104,11 @@ def evaluate(expression: Expr, environment: Environment) -> Value:
         case StarDims(function=function, symbol=symbol):
             return _dims(function, environment.stars.get(symbol))
         case Fold():
-            return _fold(expression, environment)
+            return _fold(query, environment)
+
+
+def _result(operation: Operation, environment: Environment) -> Value:
+    match operation:
         case Choice(condition=condition, chosen=chosen, other=other):
             holds = _condition(condition, environment)
             return None if holds is None else evaluate(chosen if holds else other, environment)
@@ -101,12 +116,9 @@ def evaluate(expression: Expr, environment: Environment) -> Value:
             return _arithmetic("-", 0, _integer(operand, environment))
         case Arithmetic(operator=word, left=left, right=right):
             return _arithmetic(word, _integer(left, environment), _integer(right, environment))
-        case Extreme(function=function, operands=operands):
+        case Extreme(function=word, operands=operands):
             values = [_integer(operand, environment) for operand in operands]
-            known = [value for value in values if value is not None]
-            if len(known) < len(values):
-                return None
-            return min(known) if function == "min" else max(known)
+            return None if None in values else cast("int", OPERATORS[word].compute(*values))
         case Comparison(operator=word, left=left, right=right):
             return _compare(word, evaluate(left, environment), evaluate(right, environment))
         case Not(operand=operand):
@@ -131,7 +143,7 @@ def why_never(expression: Expr) -> str | None:
 
 
 def _is_constant(expression: Expr) -> bool:
-    return all(isinstance(part, (IntLiteral, Negative, Arithmetic, Extreme)) for part in walk(expression))
+    return all(isinstance(part, IntLiteral | Negative | Arithmetic | Extreme) for part in walk(expression))
 
 
 def _integer(expression: Expr, environment: Environment) -> int | None:
@@ -153,14 +165,7 @@ def _arithmetic(word: str, left: int | None, right: int | None) -> int | None:
         raise EvaluationError("division by zero")
     if left is None or right is None:
         return None
-    functions: Mapping[str, Callable[[int, int], int]] = {
-        "+": operator.add,
-        "-": operator.sub,
-        "*": operator.mul,
-        "//": operator.floordiv,
-        "%": operator.mod,
-    }
-    return _fitting(functions[word](left, right))
+    return _fitting(OPERATORS[word].compute(left, right))
 
 
 def _dims(function: str, shape: Sequence[int | None] | None) -> int | None:
@@ -216,15 +221,7 @@ def _all(conditions: Iterable[bool | None]) -> bool | None:
 def _compare(word: str, left: Value, right: Value) -> bool | None:
     if left is None or right is None:
         return None
-    functions: Mapping[str, Callable[[Any, Any], bool]] = {
-        "==": operator.eq,
-        "!=": operator.ne,
-        "<": operator.lt,
-        "<=": operator.le,
-        ">": operator.gt,
-        ">=": operator.ge,
-    }
-    return functions[word](left, right)
+    return cast("bool", OPERATORS[word].compute(left, right))
 
 
 def _junction(deciding: bool, operands: Sequence[Expr], environment: Environment) -> bool | None:

@@ -2,48 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from opforge.codegen.spec.dtypes import DTYPES
 
-from .syntax import (
+from .operators import ATOM, CHOICE, COMPARISON, OPERATORS, PHRASE, PRODUCT
+from .tree import (
     Arithmetic,
     Attribute,
     BoolLiteral,
     Choice,
     Comparison,
+    Constant,
     Dims,
     DtypeLiteral,
     DtypeOf,
     Expr,
     Extreme,
     Fold,
-    IntLiteral,
     Junction,
+    Name,
     Negative,
     Not,
+    Operation,
     Present,
-    RealLiteral,
+    Query,
     StarDims,
-    Symbol,
     TextLiteral,
-    Variable,
 )
-
-_SIGNS: Mapping[str, str] = {
-    "==": "=",
-    "!=": "\u2260",  # not equal
-    "<": "<",
-    "<=": "\u2264",  # less than or equal
-    ">": ">",
-    ">=": "\u2265",  # greater than or equal
-    "*": "\u00b7",  # middle dot
-    "%": "mod",
-    "+": "+",
-    "-": "-",
-}
-_LEVELS: Mapping[str, int] = {"or": 1, "and": 2, "+": 6, "-": 6, "*": 7, "%": 7}
-_CHOICE, _COMPARISON, _PHRASE, _PRODUCT, _ATOM = 0, 4, 5, 7, 9
 
 
 def documented_dtype(dtype: str) -> str:
@@ -58,58 +42,81 @@ def readable(expression: Expr) -> str:
 
 def _text(expression: Expr) -> tuple[str, int]:
     """The text and how tightly its outermost operator binds."""
-    match expression:
-        case IntLiteral(value=value) | RealLiteral(value=value):
-            return f"{value}", _ATOM
+    if isinstance(expression, Constant):
+        return _constant(expression), ATOM
+    if isinstance(expression, Name):
+        return expression.name, ATOM
+    if isinstance(expression, Query):
+        return _query(expression)
+    return _operation(expression)
+
+
+def _constant(constant: Constant) -> str:
+    match constant:
         case BoolLiteral(value=value):
-            return str(value).lower(), _ATOM
+            return str(value).lower()
         case TextLiteral(value=value):
-            return f'"{value}"', _ATOM
+            return f'"{value}"'
         case DtypeLiteral(name=name):
-            return documented_dtype(name), _ATOM
-        case Symbol(name=name) | Attribute(name=name) | Variable(name=name):
-            return name, _ATOM
+            return documented_dtype(name)
+        case _:
+            return str(constant.value)
+
+
+def _query(query: Query) -> tuple[str, int]:
+    match query:
         case Present(tensor=tensor):
-            return f"{tensor} is given", _COMPARISON
-        case Not(operand=Present(tensor=tensor)):
-            return f"{tensor} is null", _COMPARISON
-        case Not(operand=Attribute(name=name)):
-            return f"{name} is false", _COMPARISON
-        case Not(operand=operand):
-            return f"not {_within(operand, _ATOM)}", _COMPARISON
+            return f"{tensor} is given", COMPARISON
         case DtypeOf(tensor=tensor):
-            return f"dtype({tensor})", _ATOM
+            return f"dtype({tensor})", ATOM
         case Dims(function="prod", tensor=name):
-            return f"number of elements of {name}", _PHRASE
+            return f"number of elements of {name}", PHRASE
         case Dims(function=function, tensor=name) | StarDims(function=function, symbol=name):
-            return f"{'rank' if function == 'len' else 'product'}({name})", _ATOM
+            return f"{'rank' if function == 'len' else 'product'}({name})", ATOM
         case Fold(function=function, variable=variable, body=body, tensor=tensor, of_steps=of_steps):
             over = f"each {'step' if of_steps else 'value'} {variable} of {tensor}"
             if function == "sum":
-                return f"\u03a3({_text(body)[0]} for {over})", _ATOM
-            return f"{_text(body)[0]} for {over}", _CHOICE
+                return f"\u03a3({_text(body)[0]} for {over})", ATOM
+            return f"{_text(body)[0]} for {over}", CHOICE
+
+
+def _negation(operand: Expr) -> str:
+    match operand:
+        case Present(tensor=tensor):
+            return f"{tensor} is null"
+        case Attribute(name=name):
+            return f"{name} is false"
+        case _:
+            return f"not {_within(operand, ATOM)}"
+
+
+def _operation(operation: Operation) -> tuple[str, int]:
+    match operation:
         case Negative(operand=operand):
-            return f"-{_within(operand, _ATOM)}", _PRODUCT
+            return f"-{_within(operand, ATOM)}", PRODUCT
         case Arithmetic(operator="//", left=left, right=right):
-            return f"\u230a{_within(left, _PRODUCT)} / {_within(right, _PRODUCT + 1)}\u230b", _ATOM
+            return f"\u230a{_within(left, PRODUCT)} / {_within(right, PRODUCT + 1)}\u230b", ATOM
         case Arithmetic(operator=word, left=left, right=right):
-            level = _LEVELS[word]
-            return f"{_within(left, level)} {_SIGNS[word]} {_within(right, level + 1)}", level
+            row = OPERATORS[word]
+            return f"{_within(left, row.level)} {row.sign} {_within(right, row.level + 1)}", row.level
         case Extreme(function=word, operands=operands):
-            return f"{word}({', '.join(_text(operand)[0] for operand in operands)})", _ATOM
+            return f"{word}({', '.join(_text(operand)[0] for operand in operands)})", ATOM
         case Comparison(operator=word, left=left, right=right):
-            return f"{_within(left, _PHRASE)} {_SIGNS[word]} {_within(right, _PHRASE)}", _COMPARISON
+            return f"{_within(left, PHRASE)} {OPERATORS[word].sign} {_within(right, PHRASE)}", COMPARISON
         case Junction(operator="and", operands=(Comparison() as first, Comparison() as second)) if (
             first.right == second.left
         ):
             # `0 <= x <= 3` is one condition to a reader.
-            return f"{_text(first)[0]} {_SIGNS[second.operator]} {_within(second.right, _PHRASE)}", _COMPARISON
+            sign = OPERATORS[second.operator].sign
+            return f"{_text(first)[0]} {sign} {_within(second.right, PHRASE)}", COMPARISON
         case Junction(operator=word, operands=operands):
-            level = _LEVELS[word]
-            return f" {word} ".join(_within(operand, level + 1) for operand in operands), level
+            row = OPERATORS[word]
+            return f" {row.sign} ".join(_within(operand, row.level + 1) for operand in operands), row.level
         case Choice(condition=condition, chosen=chosen, other=other):
-            texts = [_within(operand, _CHOICE + 1) for operand in (chosen, condition, other)]
-            return f"{texts[0]} if {texts[1]}, else {texts[2]}", _CHOICE
+            texts = [_within(operand, CHOICE + 1) for operand in (chosen, condition, other)]
+            return f"{texts[0]} if {texts[1]}, else {texts[2]}", CHOICE
+        case Not():
+            return _negation(operation.operand), COMPARISON
 
 
 def _within(expression: Expr, level: int) -> str:

@@ -13,35 +13,15 @@ import ast
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from string import ascii_letters
 
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import suggest
 from opforge.codegen.views.escape import Code
 
-_LEVELS: Mapping[type[ast.AST], int] = {
-    ast.Or: 1,
-    ast.And: 2,
-    ast.Add: 5,
-    ast.Sub: 5,
-    ast.Mult: 6,
-    ast.Mod: 6,
-}
+from .operators import ATOM, BY_NODE, COMPARISON, PRODUCT, SUM, UNARY
+
 _LINE = 72  # letters of an equation that a page has room for
-_COMPARISON, _TERM, _PRODUCT, _ATOM = 4, 5, 6, 8
-_OPERATORS: Mapping[type[ast.AST], str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: r"\cdot",
-    ast.Mod: r"\bmod",
-    ast.Eq: "=",
-    ast.NotEq: r"\ne",
-    ast.Lt: "<",
-    ast.LtE: r"\le",
-    ast.Gt: ">",
-    ast.GtE: r"\ge",
-    ast.And: r"\land",
-    ast.Or: r"\lor",
-}
 _FENCES: Mapping[str, tuple[str, str]] = {
     "floor": (r"\lfloor ", r" \rfloor"),
     "ceil": (r"\lceil ", r" \rceil"),
@@ -76,6 +56,11 @@ def formula_names(spec: OpSpec) -> Names:
     return Names({output.name for output in spec.outputs}, parameters | symbols)
 
 
+def forward_names(spec: OpSpec) -> Names:
+    """What the forward formula of a spec may name; its results are single letters."""
+    return Names(frozenset(ascii_letters), formula_names(spec).all)
+
+
 def latex_lines(text: str, names: Names) -> tuple[Code, ...]:
     """LaTeX of each equation of a formula, a long one broken at its outer sums and products.
 
@@ -88,7 +73,7 @@ def latex_lines(text: str, names: Names) -> tuple[Code, ...]:
         statements = ast.parse(text.strip()).body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
-        raise FormulaError(f"got {text!r}, which is no formula: {reason}; expected 'y[i] = 2 * x[i]'") from error
+        raise FormulaError(f"got {text!r}, which is not a formula: {reason}; expected 'y[i] = 2 * x[i]'") from error
     try:
         return tuple(Code(_Printer(names).equation(statement)) for statement in statements)
     except RecursionError as error:
@@ -104,7 +89,7 @@ class _Printer:
             case ast.Assign(targets=[ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name)) as left]):
                 if name not in self._names.outputs:
                     hint = suggest(name, self._names.outputs)
-                    raise FormulaError(f"got {name!r} on the left side, which is no output; {hint}")
+                    raise FormulaError(f"got {name!r} on the left side, which is not an output; {hint}")
                 text = f"{self._text(left)} = {self._text(statement.value)}"
                 lines = self._lines(statement.value) if _letters(text) > _LINE else []
                 if len(lines) < 2:
@@ -119,8 +104,8 @@ class _Printer:
         text, level = self._term(node)
         operands: list[tuple[str, ast.expr, int]] = []
         first = node
-        while isinstance(first, ast.BinOp) and _LEVELS.get(type(first.op)) == level:
-            operands.insert(0, (rf"{{}} {_OPERATORS[type(first.op)]} ", first.right, level + 1))
+        while isinstance(first, ast.BinOp) and (row := BY_NODE.get(type(first.op))) and row.level == level:
+            operands.insert(0, (rf"{{}} {row.latex} ", first.right, level + 1))
             first = first.left
         if _letters(text) <= _LINE or not operands:
             return [text]
@@ -155,42 +140,44 @@ class _Printer:
         """LaTeX and how tightly its outermost operator binds."""
         match node:
             case ast.Name(id=name):
-                return self._name(name), _ATOM
+                return self._name(name), ATOM
             case ast.Constant(value=bool() | int() | float() as value):
-                return str(value).lower(), _ATOM
+                return str(value).lower(), ATOM
             case ast.Subscript(value=ast.Name(id=name), slice=index):
-                return f"{self._name(name)}[{self._indices(index)}]", _ATOM
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return f"-{self._within(operand, _PRODUCT)}", _TERM
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return rf"\lnot {self._within(operand, _ATOM)}", _ATOM - 1
-            case ast.BinOp(op=ast.Div(), left=left, right=right):
-                # A fraction behind a sign of multiplication stays in brackets: it is rounded before the product is.
-                return rf"\frac{{{self._text(left)}}}{{{self._text(right)}}}", _PRODUCT
-            case ast.BinOp(op=ast.FloorDiv(), left=left, right=right):
-                return rf"\left\lfloor \frac{{{self._text(left)}}}{{{self._text(right)}}} \right\rfloor", _ATOM
-            case ast.BinOp(op=ast.Pow(), left=left, right=right):
-                return f"{{{self._within(left, _ATOM)}}}^{{{self._text(right)}}}", _ATOM - 1
-            case ast.BinOp(op=operator, left=left, right=right) if type(operator) in _OPERATORS:
-                level = _LEVELS[type(operator)]
-                text = f"{self._within(left, level)} {_OPERATORS[type(operator)]} {self._within(right, level + 1)}"
-                return text, level
-            case ast.BoolOp(op=operator, values=values):
-                level = _LEVELS[type(operator)]
-                parts = [self._within(value, level + 1) for value in values]
-                return f" {_OPERATORS[type(operator)]} ".join(parts), level
-            case ast.Compare() if all(type(sign) in _OPERATORS for sign in node.ops):
-                text = self._within(node.left, _TERM)
-                for sign, operand in zip(node.ops, node.comparators, strict=True):
-                    text += f" {_OPERATORS[type(sign)]} {self._within(operand, _TERM)}"
-                return text, _COMPARISON
+                return f"{self._name(name)}[{self._indices(index)}]", ATOM
             case ast.IfExp(test=test, body=body, orelse=other):
                 rows = rf"{self._text(body)} & \text{{if }} {self._text(test)} \\ {self._text(other)} & \text{{else}}"
-                return rf"\begin{{cases}} {rows} \end{{cases}}", _ATOM
+                return rf"\begin{{cases}} {rows} \end{{cases}}", ATOM
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if arguments:
                 return self._call(name, arguments)
             case _:
-                raise FormulaError(f"got {ast.unparse(node)!r}, which is not of the language of formulas")
+                return self._operation(node)
+
+    def _operation(self, node: ast.expr) -> tuple[str, int]:
+        match node:
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return f"-{self._within(operand, PRODUCT)}", SUM
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return rf"\lnot {self._within(operand, ATOM)}", UNARY
+            case ast.BinOp(op=ast.Div(), left=left, right=right):
+                # A fraction behind a sign of multiplication stays in brackets: it is rounded before the product is.
+                return rf"\frac{{{self._text(left)}}}{{{self._text(right)}}}", PRODUCT
+            case ast.BinOp(op=ast.FloorDiv(), left=left, right=right):
+                return rf"\left\lfloor \frac{{{self._text(left)}}}{{{self._text(right)}}} \right\rfloor", ATOM
+            case ast.BinOp(op=ast.Pow(), left=left, right=right):
+                return f"{{{self._within(left, ATOM)}}}^{{{self._text(right)}}}", UNARY
+            case ast.BinOp(op=operator, left=left, right=right) if row := BY_NODE.get(type(operator)):
+                return f"{self._within(left, row.level)} {row.latex} {self._within(right, row.level + 1)}", row.level
+            case ast.BoolOp(op=operator, values=values):
+                row = BY_NODE[type(operator)]
+                return f" {row.latex} ".join(self._within(value, row.level + 1) for value in values), row.level
+            case ast.Compare() if all(type(sign) in BY_NODE for sign in node.ops):
+                text = self._within(node.left, SUM)
+                for sign, operand in zip(node.ops, node.comparators, strict=True):
+                    text += f" {BY_NODE[type(sign)].latex} {self._within(operand, SUM)}"
+                return text, COMPARISON
+            case _:
+                raise FormulaError(f"got {ast.unparse(node)!r}, which is not part of the formula language")
 
     def _call(self, name: str, arguments: list[ast.expr]) -> tuple[str, int]:
         if name == "sum":
@@ -198,12 +185,12 @@ class _Printer:
             if not over:
                 raise FormulaError("got a sum over nothing, expected indices or conditions, as in 'sum(x[i, j], j)'")
             below = r",\ ".join(map(self._text, over))
-            return rf"\sum_{{{below}}} {self._within(body, _PRODUCT)}", _TERM
+            return rf"\sum_{{{below}}} {self._within(body, PRODUCT)}", SUM
         values = r",\, ".join(map(self._text, arguments))
         if name in _FENCES:
             opening, closing = _FENCES[name]
-            return f"{opening}{values}{closing}", _ATOM
-        return f"{_KNOWN_FUNCTIONS.get(name) or _word(name)}({values})", _ATOM
+            return f"{opening}{values}{closing}", ATOM
+        return f"{_KNOWN_FUNCTIONS.get(name) or _word(name)}({values})", ATOM
 
     def _indices(self, node: ast.expr) -> str:
         match node:

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from .syntax import (
-    BoolLiteral,
-    Comparison,
-    Expr,
-    Junction,
-    Kind,
-)
-
-if TYPE_CHECKING:
-    pass
+from .tree import BoolLiteral, Comparison, Expr, Junction, Kind
 
 MAX_RANK = 8
 TRUE = BoolLiteral(value=True)
@@ -94,7 +84,6 @@ class Constraint:
     status: int
     rule: str | None = None
     check: Expr = TRUE
-    check_text: str = ""
     case: str | None = None
     products: tuple[str, ...] = ()
     subject: str = ""

@@ -16,236 +16,46 @@ from __future__ import annotations
 
 import ast
 import math
-import struct
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.names import suggest, symbol_refusal
 
-INT_MAX = 2**63 - 1
-INT_MIN = -(2**63)
-MAX_TEXT = 1000
-
-
-class Kind(Enum):
-    """What an expression gives."""
-
-    INT = "an integer"
-    BOOL = "a condition"
-    DTYPE = "a dtype"
-    REAL = "a decimal number"
-    TEXT = "a text"
-
-
-@dataclass(frozen=True)
-class IntLiteral:
-    """A 64-bit integer."""
-
-    value: int
-    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
-
-
-@dataclass(frozen=True)
-class BoolLiteral:
-    """`true` or `false`."""
-
-    value: bool
-    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
-
-
-@dataclass(frozen=True)
-class DtypeLiteral:
-    """The name of a dtype."""
-
-    name: str
-    kind: Literal[Kind.DTYPE] = field(default=Kind.DTYPE, repr=False)
-
-
-@dataclass(frozen=True)
-class RealLiteral:
-    """A decimal number, of single precision as attributes of type float are."""
-
-    value: float
-    kind: Literal[Kind.REAL] = field(default=Kind.REAL, repr=False)
-
-
-@dataclass(frozen=True)
-class TextLiteral:
-    """A text in quotes."""
-
-    value: str
-    kind: Literal[Kind.TEXT] = field(default=Kind.TEXT, repr=False)
-
-
-@dataclass(frozen=True)
-class Symbol:
-    """A dimension."""
-
-    name: str
-    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """An attribute of the operator, or `cores`."""
-
-    name: str
-    kind: Kind
-
-
-@dataclass(frozen=True)
-class Present:
-    """Whether a tensor was given."""
-
-    tensor: str
-    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
-
-
-@dataclass(frozen=True)
-class DtypeOf:
-    """The dtype of a tensor; unknown for an absent one."""
-
-    tensor: str
-    kind: Literal[Kind.DTYPE] = field(default=Kind.DTYPE, repr=False)
-
-
-@dataclass(frozen=True)
-class Dims:
-    """`len` (rank) or `prod` (number of elements) of a tensor's shape; unknown for an absent one."""
-
-    function: Literal["len", "prod"]
-    tensor: str
-    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
-
-
-@dataclass(frozen=True)
-class StarDims:
-    """`len` or `prod` of the dimensions that a symbol with a star stands for."""
-
-    function: Literal["len", "prod"]
-    symbol: str
-    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
-
-
-@dataclass(frozen=True)
-class Variable:
-    """What runs through a list inside a fold."""
-
-    name: str
-    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
-
-
-@dataclass(frozen=True)
-class Fold:
-    """`sum` or `all` over the values of a host list, or over their steps."""
-
-    function: Literal["sum", "all"]
-    variable: str
-    body: Expr
-    tensor: str
-    of_steps: bool
-
-    @property
-    def kind(self) -> Kind:
-        """What the fold gives."""
-        return Kind.INT if self.function == "sum" else Kind.BOOL
-
-
-@dataclass(frozen=True)
-class Negative:
-    """`-x`."""
-
-    operand: Expr
-    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
-
-
-@dataclass(frozen=True)
-class Arithmetic:
-    """`left operator right` of two integers."""
-
-    operator: Literal["+", "-", "*", "//", "%"]
-    left: Expr
-    right: Expr
-    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
-
-
-@dataclass(frozen=True)
-class Extreme:
-    """`min` or `max` of integers."""
-
-    function: Literal["min", "max"]
-    operands: tuple[Expr, ...]
-    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """`left operator right` of two operands of one kind."""
-
-    operator: Literal["==", "!=", "<", "<=", ">", ">="]
-    left: Expr
-    right: Expr
-    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
-
-
-@dataclass(frozen=True)
-class Not:
-    """`not x`."""
-
-    operand: Expr
-    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
-
-
-@dataclass(frozen=True)
-class Junction:
-    """`and` or `or` of two conditions or more."""
-
-    operator: Literal["and", "or"]
-    operands: tuple[Expr, ...]
-    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """`chosen if condition else other`, two operands of one kind."""
-
-    condition: Expr
-    chosen: Expr
-    other: Expr
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of both operands."""
-        return self.chosen.kind
-
-
-Expr: TypeAlias = (
-    IntLiteral
-    | BoolLiteral
-    | DtypeLiteral
-    | RealLiteral
-    | TextLiteral
-    | Symbol
-    | Attribute
-    | Present
-    | DtypeOf
-    | Dims
-    | StarDims
-    | Variable
-    | Fold
-    | Negative
-    | Arithmetic
-    | Extreme
-    | Comparison
-    | Not
-    | Junction
-    | Choice
+from .operators import BY_NODE
+from .tree import (
+    CORES,
+    INT_MAX,
+    INT_MIN,
+    Arithmetic,
+    Attribute,
+    BoolLiteral,
+    Choice,
+    Comparison,
+    Dims,
+    DtypeLiteral,
+    DtypeOf,
+    Expr,
+    Extreme,
+    Fold,
+    IntLiteral,
+    Junction,
+    Kind,
+    Negative,
+    Not,
+    Present,
+    RealLiteral,
+    StarDims,
+    Symbol,
+    TextLiteral,
+    Variable,
+    single_precision,
+    walk,
 )
+
+MAX_TEXT = 1000
 ATTRIBUTE_KINDS: Mapping[str, Kind] = {"int": Kind.INT, "bool": Kind.BOOL, "float": Kind.REAL, "string": Kind.TEXT}
-CORES = "cores"
 
 
 @dataclass(frozen=True)
@@ -290,29 +100,11 @@ def parse(text: str, scope: Scope) -> Expr:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
-        raise ExprError(f"got {text!r}, which is no expression: {reason}") from error
+        raise ExprError(f"got {text!r}, which is not an expression: {reason}") from error
     try:
         return _Parser(text.strip(), scope).expression(tree.body)
     except RecursionError as error:
         raise ExprError(f"got {text!r}, which is nested too deeply") from error
-
-
-def single_precision(value: float) -> float:
-    """The value in single precision, as attributes of type float have; infinite beyond its range."""
-    try:
-        return float(struct.unpack("f", struct.pack("f", value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
-
-
-def parse_condition(text: str, scope: Scope) -> Expr:
-    """Parse an expression that gives a condition, or raise ExprError."""
-    return parse_kind(text, scope, (Kind.BOOL,))
-
-
-def parse_integer(text: str, scope: Scope) -> Expr:
-    """Parse an expression that gives an integer, or raise ExprError."""
-    return parse_kind(text, scope, (Kind.INT,))
 
 
 def parse_kind(text: str, scope: Scope, kinds: Sequence[Kind]) -> Expr:
@@ -324,79 +116,6 @@ def parse_kind(text: str, scope: Scope, kinds: Sequence[Kind]) -> Expr:
     return expression
 
 
-def walk(expression: Expr) -> Iterator[Expr]:
-    """The expression and everything below it."""
-    yield expression
-    match expression:
-        case Negative(operand=operand) | Not(operand=operand):
-            yield from walk(operand)
-        case Arithmetic(left=left, right=right) | Comparison(left=left, right=right):
-            yield from walk(left)
-            yield from walk(right)
-        case Extreme(operands=operands) | Junction(operands=operands):
-            for operand in operands:
-                yield from walk(operand)
-        case Choice(condition=condition, chosen=chosen, other=other):
-            for operand in (condition, chosen, other):
-                yield from walk(operand)
-        case Fold(body=body):
-            yield from walk(body)
-        case _:
-            pass
-
-
-def symbols_of(expression: Expr) -> set[str]:
-    """The dimension symbols that an expression uses, those with a star too."""
-    stars = {node.symbol for node in walk(expression) if isinstance(node, StarDims)}
-    return stars | {node.name for node in walk(expression) if isinstance(node, Symbol)}
-
-
-def reads_shapes(expression: Expr) -> bool:
-    """Whether an expression can only be judged once ranks are known to be right."""
-    return bool(symbols_of(expression))
-
-
-def is_about_dtype(expression: Expr, tensor: str) -> bool:
-    """Whether an expression judges the dtype of a tensor, and no shape."""
-    parts = list(walk(expression))
-    return DtypeOf(tensor) in parts and not any(isinstance(part, (Symbol, Dims, StarDims)) for part in parts)
-
-
-def reads_attributes_only(expression: Expr) -> bool:
-    """Whether an expression needs nothing but attributes."""
-    literals = (IntLiteral, BoolLiteral, RealLiteral, TextLiteral, DtypeLiteral, Attribute)
-    operations = (Negative, Not, Arithmetic, Comparison, Extreme, Junction, Choice)
-    return all(
-        isinstance(part, (*literals, *operations)) and part != Attribute(CORES, Kind.INT) for part in walk(expression)
-    )
-
-
-def certainly_present(condition: Expr) -> set[str]:
-    """The tensors that are present whenever the condition holds."""
-    match condition:
-        case Present(tensor=tensor):
-            return {tensor}
-        case Junction(operator="and", operands=operands):
-            return set().union(*map(certainly_present, operands))
-        case _:
-            return set()
-
-
-_ARITHMETIC: Mapping[type[ast.operator], Literal["+", "-", "*", "//", "%"]] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-}
-_COMPARISON: Mapping[type[ast.cmpop], Literal["==", "!=", "<", "<=", ">", ">="]] = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-}
 _INSTEAD: Mapping[type[ast.AST], str] = {
     ast.Div: "'/'; expected '//', the floor division",
     ast.Pow: "'**'; expected a product",
@@ -442,25 +161,28 @@ class _Parser:
                 return self._name(name)
             case ast.Call():
                 return self._call(node)
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return Not(self._operand(operand, Kind.BOOL))
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return self._negative(operand)
-            case ast.BinOp(op=operator, left=left, right=right) if type(operator) in _ARITHMETIC:
-                operands = (self._operand(left, Kind.INT), self._operand(right, Kind.INT))
-                return Arithmetic(_ARITHMETIC[type(operator)], *operands)
-            case ast.BoolOp(op=operator, values=values):
-                word: Literal["and", "or"] = "and" if isinstance(operator, ast.And) else "or"
-                return Junction(word, tuple(self._operand(value, Kind.BOOL) for value in values))
             case ast.Compare():
                 return self._comparison(node)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 condition, chosen = self._operand(test, Kind.BOOL), self.expression(body)
                 return Choice(condition, chosen, self._operand(orelse, chosen.kind))
-            case ast.BinOp(op=operator) | ast.UnaryOp(op=operator):
-                raise self._refuse(_INSTEAD[type(operator)])
+            case ast.BoolOp(op=operator, values=values):
+                word: Literal["and", "or"] = "and" if isinstance(operator, ast.And) else "or"
+                return Junction(word, tuple(self._operand(value, Kind.BOOL) for value in values))
+            case ast.BinOp() | ast.UnaryOp():
+                return self._arithmetic(node)
             case _:
-                raise self._refuse(f"{ast.unparse(node)!r}, which is not of the expression language")
+                raise self._refuse(f"{ast.unparse(node)!r}, which is not part of the expression language")
+
+    def _arithmetic(self, node: ast.BinOp | ast.UnaryOp) -> Expr:
+        match node:
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return Not(self._operand(operand, Kind.BOOL))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return self._negative(operand)
+            case ast.BinOp(op=operator, left=left, right=right) if row := BY_NODE.get(type(operator)):
+                return Arithmetic(row.word, self._operand(left, Kind.INT), self._operand(right, Kind.INT))
+        raise self._refuse(_INSTEAD[type(node.op)])
 
     def _operand(self, node: ast.expr, kind: Kind) -> Expr:
         operand = self.expression(node)
@@ -550,7 +272,7 @@ class _Parser:
         if refusal := symbol_refusal(name):
             raise self._refuse(refusal.removeprefix("got "))
         if name in {*self._variables, *self._scope.symbols, *self._scope.stars}:
-            raise self._refuse(f"{name!r} again, which stands for something else; expected another letter")
+            raise self._refuse(f"{name!r} again, which has another meaning; expected another letter")
         tensor, of_steps = self._list(of)
         self._variables.append(name)
         folded = Fold(function, name, self._operand(body, kind), tensor, of_steps)
@@ -571,7 +293,7 @@ class _Parser:
             case _:
                 known = " or ".join(f"{name} or steps({name})" for name in sorted(self._scope.lists))
                 expected = known or "a list, but no input has host values"
-                raise self._refuse(f"{ast.unparse(node)!r} to run through; expected {expected}")
+                raise self._refuse(f"{ast.unparse(node)!r} to iterate over; expected {expected}")
 
     def _integers(self, node: ast.Call) -> tuple[Expr, ...]:
         if len(node.args) < 2:
@@ -583,9 +305,9 @@ class _Parser:
         operands = [self.expression(operand) for operand in nodes]
         pairs: list[Expr] = []
         for i, operator in enumerate(node.ops):
-            if type(operator) not in _COMPARISON:
+            if type(operator) not in BY_NODE:
                 raise self._refuse(_INSTEAD[type(operator)])
-            word = _COMPARISON[type(operator)]
+            word = BY_NODE[type(operator)].word
             left, right = operands[i], operands[i + 1]
             if left.kind is not right.kind:
                 raise self._refuse(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from pydantic_core.core_schema import no_info_after_validator_function
 
 from . import names
 from .dtypes import ANY_FORMAT, DTYPES, FORMATS
-from .names import suggest
+from .names import nearest, suggest
 from .products import PRODUCTS
 from .shared_plans import STRATEGIES
 
@@ -45,6 +46,18 @@ def _one_line(text: str) -> str:
     return _no_controls(text)
 
 
+class UnknownWordError(ValueError):
+    """A word that is none of the known ones.
+
+    Attributes:
+        near: The known word that was probably intended; None if none is similar.
+    """
+
+    def __init__(self, kind: str, text: str, words: Collection[str], more: str = "") -> None:
+        super().__init__(f"unknown {kind} {text!r}; {suggest(text, words)}{more}")
+        self.near = nearest(text, words)
+
+
 @dataclass(frozen=True)
 class _Known:
     """The words that a value may be; an editor offers them."""
@@ -60,14 +73,14 @@ class _Known:
 
     def _check(self, text: str) -> str:
         if text not in self.words:
-            raise ValueError(f"unknown {self.kind} {text!r}; {suggest(text, self.words)}")
+            raise UnknownWordError(self.kind, text, self.words)
         return text
 
 
 def _plan(text: str) -> str:
     if text not in STRATEGIES and not _PLAN_HEADER.fullmatch(text):
-        own = "a plan of your own is a header of op_host/, as in 'my_op_tiling.h'"
-        raise ValueError(f"unknown plan {text!r}; {suggest(text, STRATEGIES)} ({own})")
+        own = " (a plan of your own is a header of op_host/, as in 'my_op_tiling.h')"
+        raise UnknownWordError("plan", text, STRATEGIES, own)
     return text
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path as FilePath
 from typing import Any, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from opforge.codegen.errors import UserError
@@ -15,10 +14,10 @@ from opforge.codegen.files import read_regular
 from opforge.codegen.printing import escaped, path_text
 from opforge.codegen.project import MOST_SPEC_BYTES, Project
 
-from .model import OpSpec
+from .field_types import UnknownWordError
+from .model import OpSpec, PartialSpec
 from .names import nearest
 from .parts import SpecModel
-from .salvage import Salvage, salvage
 from .validate import problems_of
 from .yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml
 
@@ -164,35 +163,45 @@ def _validate(document: Document) -> OpSpec | None:
         message = f"got {_short(document.value)}, expected the keys of a spec, as in 'op_type: ScaledAdd'"
         document.problems.append(Problem(document.place(()), (), message))
         return None
-    value: Any = document.value
-    renamed: dict[Path, Path] = {}
-    try:
-        found = Salvage(OpSpec.model_validate(value))
-    except ValidationError as error:
-        errors = error.errors(include_url=False)
-        _report(document, errors, renamed)
-        # The rest is judged with misspelt keys set right, so that all problems show in one run.
-        value, renamed = _with_keys_repaired(value, errors)
-        try:
-            OpSpec.model_validate(value)
-        except ValidationError as below:
-            # Only what stands below a misspelt key is new.
-            new = [e for e in below.errors(include_url=False) if _original(e["loc"], renamed) != e["loc"]]
-            _report(document, new, renamed)
-            value = _with_words_repaired(value, below.errors(include_url=False))
-        found = salvage(value)
-    if found.spec is None:
-        return None
-    for path, message in problems_of(found.spec):
-        if found.doubts(path, message):
-            continue
+    spec, renamed = _spec_of(document, document.value)
+    for path, message in problems_of(spec):
         original = _original(path, renamed)
         place = document.place(original)
         if original[-1:] == (KEY,):
             original = original[:-1]
             place = document.key_place(original)
         document.problems.append(Problem(place, original, message))
-    return _with_dtypes_resolved(found.spec)
+    return None if isinstance(spec, PartialSpec) else _with_dtypes_resolved(spec)
+
+
+def _spec_of(document: Document, value: Any) -> tuple[OpSpec, dict[Path, Path]]:
+    """The spec, with misspelt keys and words set right, and new path -> old path of the keys; reports what is wrong.
+
+    A spec with other mistakes of form comes without the sections that have them. So all problems show in one run.
+    """
+    try:
+        return OpSpec.model_validate(value), {}
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+    _report(document, errors, {})
+    value, renamed = _with_keys_repaired(value, errors)
+    try:
+        return OpSpec.model_validate(value), renamed
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+    # Only what stands below a misspelt key is new.
+    _report(document, [e for e in errors if _original(e["loc"], renamed) != e["loc"]], renamed)
+    value = _with_words_repaired(value, errors)
+    try:
+        return OpSpec.model_validate(value), renamed
+    except ValidationError as error:
+        wrong = {e["loc"][0] for e in error.errors(include_url=False)}
+    right: dict[str, Any] = {n: f.annotation for n, f in OpSpec.model_fields.items() if n in value and n not in wrong}
+    sections = {name: TypeAdapter(annotation).validate_python(value[name]) for name, annotation in right.items()}
+    spec = PartialSpec.model_construct(**sections)
+    for name in wrong:
+        spec.__dict__.pop(str(name), None)
+    return spec, renamed
 
 
 def _original(path: Path, renamed: dict[Path, Path]) -> Path:
@@ -315,8 +324,9 @@ def _with_words_repaired(value: Any, errors: list[ErrorDetails]) -> Any:
         return node
 
     for error in errors:
-        if meant := re.search(r"did you mean '([^']*)'\?", error["msg"]):
-            value = replaced(value, error["loc"], meant[1])
+        refusal = error.get("ctx", {}).get("error")
+        if isinstance(refusal, UnknownWordError) and refusal.near:
+            value = replaced(value, error["loc"], refusal.near)
     return value
 
 

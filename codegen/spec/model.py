@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
@@ -12,6 +13,7 @@ from opforge.codegen.expr.program import Program
 from .names import snake_case
 from .parts import SpecData, TensorSpec
 from .products import BUILT_PRODUCTS
+from .yaml_nodes import Path
 
 
 class OpSpec(SpecData):
@@ -42,9 +44,14 @@ class OpSpec(SpecData):
         return renamed
 
     @cached_property
+    def compilation(self) -> tuple[Program, list[tuple[Path, str]]]:
+        """The program, and the problems of its expressions; copies of the spec share it."""
+        return compile_spec(self)
+
+    @property
     def program(self) -> Program:
         """Cases and constraints with their expressions parsed."""
-        return compile_spec(self)[0]
+        return self.compilation[0]
 
     @property
     def own_plan(self) -> str | None:
@@ -65,3 +72,18 @@ class OpSpec(SpecData):
         """The input called `leader` and the tensors whose dtypes decide with it what a kernel computes in."""
         following = (t for t in self.tensors if t.dtype == leader and t.mix == "promote")
         return (self.tensor(leader), *following)
+
+
+class MissingSectionError(Exception):
+    """A section of a partial spec was read that is not there."""
+
+
+class PartialSpec(OpSpec):
+    """The sections of a spec that have the right form, for checks that read no others."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in OpSpec.model_fields:
+                raise MissingSectionError(name)
+            return super().__getattr__(name)

@@ -3,74 +3,33 @@
 from __future__ import annotations
 
 import difflib
-import keyword
+import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 from opforge.codegen.printing import shown
 
 from .dtypes import DTYPES
 
+# codegen/data/identifiers.json describes each list.
+_LISTS: dict[str, Any] = json.loads(
+    Path(__file__).resolve().parent.parent.joinpath("data", "identifiers.json").read_text(encoding="utf-8")
+)
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+
+def _words(*names: str) -> frozenset[str]:
+    return frozenset(word for name in names for word in _LISTS[name]["words"])
 
 
-_CPP_KEYWORDS = _words(
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
-    "compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype "
-    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int "
-    "long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register "
-    "reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template "
-    "this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t "
-    "while xor xor_eq"
-)
-# What generated code, the CANN macros or the two-phase call use themselves.
-_RESERVED = _words(
-    "aclnn ascendc call check context cores data executor ge gert half impl kernel_name l0op main op opforge ops "
-    "platform plan problem status std stream symbols tensor tiling tiling_data tiling_key unique_executor "
-    "user_workspace workspace workspace_size bfloat16_t"
-)
-_MACROS = _words(
-    "ATTR BUFSIZ DATATYPE DYNAMIC EOF EXIT GRAPH INFINITY INPUT NAN NULL OPTIONAL OUTPUT REQUIRED S_OK TRUE FALSE"
-)
-# Locals of shape inference, tiling and the ONNX plugin, which have locals for attributes too.
-_BESIDE_ATTRIBUTES = _words("attrs error node place source target")
-# Locals, parameters and types that an aclnn function has besides the parameters of the spec (templates/aclnn.*.j2).
-_ACLNN = _words(
-    "aclIntArray aclOpExecutor aclTensor aclnnStatus aclrtStream broken call executor status stream symbols "
-    "uniqueExecutor workspace workspaceSize"
-)
-# Types of CANN (twin/cann_api.json) and of the shared headers in the namespaces that operators are declared in or use.
-_TYPES = _words(
-    "Argument AscendString BinaryRepeatParams BrcbRepeatParams CMPMODE CO2Layout CacheLine CacheMode CastPair "
-    "CommentSection CompileTimeTensorDesc ContinuousVector ContinuousVectorVector CopyRepeatParams CubeCore "
-    "DataCopyCO12DstParams DataCopyExtParams DataCopyPadExtParams DataCopyParams DataType DcciDst DependScope "
-    "Dimension Dimensions Dtype ElementwiseWork ExtendedKernelContext Extent FixpipeConfig FixpipeParamsV220 "
-    "FmatrixMode FollowType Format FormatCheckOption FrameworkType GapReader GapWriter GatherMaskMode "
-    "GatherMaskParams GatherRepeatParams GlobalTensor Grid Groups HF32Mode HF32TransMode HardEvent HeadShares "
-    "IndexSort InferDataTypeContext InferShapeContext InferShapeRangeContext InitConstValueParams Int "
-    "IsResetLoad3dConfig L1Matrix LoadData2DParams LoadData2dTransposeParams LoadData3DParamsV2 LoadDataRepeatParam "
-    "LocalTensor Logic MaskMode MatmulImpl MatmulType MmadParams MrgSort4Info MrgSortSrcList Nd2NzParams "
-    "NoCompileInfo NoTilingParse OpAICoreConfig OpAICoreDef OpAttrDef OpDef OpImplMode OpImplRegisterV2 OpMC2Def "
-    "OpParamDef OpRegistrationData Operand Operands Operator OperatorFactory Option PairReader PairWriter "
-    "ParseOpToGraphFunc ParseParamByOpFunc ParseParamFunc Plan Platform PlatformInfo PrecedesTest Probes Product Real "
-    "ReduceOrder Refusal RoundMode RowBurst RowReductionWork RowSum Rule RuntimeAttrs SELMODE SegmentedRowsWork "
-    "Sequences Shape ShapeVector SocVersion SortCode SortedList Span Spread Star Status StorageFormat StorageShape "
-    "Strides Surroundings TBuf TPipe TPosition TQue TQueBind TbcStep TbcSteps TbcTile Tensor TensorData TensorDesc "
-    "TensorPlacement TensorType Text TilingContext TilingData TilingDef TypedContinuousVector UnaryRepeatParams "
-    "ValueState Values Verdict Violation WantedTest WordPair"
-)
-# Functions of the C library that a kernel, which has the name of its operator in lower case, would declare again.
-_C_FUNCTIONS = _words(
-    "abort abs acos acosh asin asinh atan atanh calloc cbrt ceil cos cosh erf erfc exit exp exp2 expm1 fabs fdim floor "
-    "fma fmax fmin fmod free frexp gamma hypot index ldexp lgamma log log10 log1p log2 logb malloc modf nan pow printf "
-    "puts realloc remainder rint round scalbn signbit sin sincos sinh sqrt tan tanh tgamma trunc"
-)
-# Words of the expression language.
-_LANGUAGE = _words("present dtype prod len min max sum all steps and or not if else for in True False None")
-
-_PARAMETER_WORDS = _RESERVED | _LANGUAGE | frozenset(DTYPES)
+_KEYWORDS = _words("cpp_keywords", "python_keywords")
+_RESERVED = _words("reserved")
+_MACROS = _words("macros")
+_PARAMETER_WORDS = _words("reserved", "language") | frozenset(DTYPES)
+_ATTRIBUTE_WORDS = _PARAMETER_WORDS | _words("beside_attributes")
+_OP_WORDS = _words("types", "macros")
+_KERNEL_WORDS = _words("cpp_keywords", "c_functions")
 _MOST_NAMES = 40
 _SNAKE_EXAMPLE = "lower case words joined by '_', as in 'grad_y'"
 
@@ -126,7 +85,7 @@ def _refusal(got: str, form: re.Pattern[str], example: str, words: frozenset[str
     if not form.fullmatch(got):
         return f"got {shown(got)}, expected {example}"
     camel = lower_camel(got)
-    if {got, camel} & (_CPP_KEYWORDS | frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) - {"type", "match"}):
+    if {got, camel} & _KEYWORDS:
         return f"got {got!r}, a keyword of C++ or Python; expected another name, as in {_other(got, form)!r}"
     if {got, camel} & words:
         return own_word_refusal(got, _other(got, form))
@@ -142,14 +101,14 @@ def _other(got: str, form: re.Pattern[str]) -> str:
 
 def own_word_refusal(got: str, other: str) -> str:
     """That generated code has a name already, and which other one it leaves free."""
-    return f"got {got!r}, which generated code uses itself; expected another name, as in {other!r}"
+    return f"got {got!r}, which generated code uses; expected another name, as in {other!r}"
 
 
 def op_type_refusal(got: str) -> str | None:
     """Why `got` cannot be an op type, or None."""
-    if refusal := _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'ScaledAdd'", _TYPES | _MACROS):
+    if refusal := _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'ScaledAdd'", _OP_WORDS):
         return refusal
-    if (kernel := snake_case(got)) in _CPP_KEYWORDS | _C_FUNCTIONS:
+    if (kernel := snake_case(got)) in _KERNEL_WORDS:
         return f"got {got!r}, whose kernel would be called {kernel!r} as in C; expected another name, as in 'My{got}'"
     return None
 
@@ -161,7 +120,7 @@ def parameter_refusal(got: str) -> str | None:
 
 def attribute_refusal(got: str) -> str | None:
     """Why `got` cannot name an attribute, or None."""
-    return _refusal(got, _SNAKE, _SNAKE_EXAMPLE, _PARAMETER_WORDS | _BESIDE_ATTRIBUTES)
+    return _refusal(got, _SNAKE, _SNAKE_EXAMPLE, _ATTRIBUTE_WORDS)
 
 
 def ir_name_refusal(got: str) -> str | None:
@@ -171,7 +130,7 @@ def ir_name_refusal(got: str) -> str | None:
 
 def camel_refusal(got: str) -> str | None:
     """Why `got` cannot name a parameter of a C function, or None."""
-    return _refusal(got, _LOWER_CAMEL, "camelCase, as in 'gradY'", _ACLNN)
+    return _refusal(got, _LOWER_CAMEL, "camelCase, as in 'gradY'", _words("aclnn"))
 
 
 def symbol_refusal(got: str) -> str | None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from .model import OpSpec
 from .names import nearest
+
+if TYPE_CHECKING:
+    import onnx
 
 # The version of the standard operators that bodies are written in.
 OPSET = 18
@@ -29,31 +33,37 @@ def body_problems(spec: OpSpec, case: str) -> Iterator[str]:
     except onnx.parser.ParseError as error:
         told = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
         # The first line is a position in the text with our head; the context below it is what helps.
-        yield f"got text that is no ONNX function body: {' '.join(told.partition(']')[2].split())[:300]}"
+        yield f"got text that is not an ONNX function body: {' '.join(told.partition(']')[2].split())[:300]}"
         return
     known = {*inputs, ""}
     for node in function.node:
         place = f"'{', '.join(node.output)} = {node.op_type} (..)'"
-        if node.domain or not onnx.defs.has(node.op_type, OPSET):
-            # Listing them all takes longer than everything else here.
-            operators = {s.name for s in onnx.defs.get_all_schemas() if not s.domain and s.since_version <= OPSET}
-            yield f"{place}: unknown ONNX operator {node.op_type!r}; {_hint(node.op_type, operators)}"
-        else:
-            schema = onnx.defs.get_schema(node.op_type, OPSET)
-            if not schema.min_input <= len(node.input) <= schema.max_input:
-                yield f"{place}: got {len(node.input)} inputs, expected {schema.min_input} to {schema.max_input}"
-            for attribute in node.attribute:
-                if attribute.name not in schema.attributes:
-                    yield f"{place}: unknown attribute {attribute.name!r}; {_hint(attribute.name, schema.attributes)}"
-                if attribute.ref_attr_name and attribute.ref_attr_name not in [attr.name for attr in spec.attrs]:
-                    yield f"{place}: refers to the attribute {attribute.ref_attr_name!r}, which the operator has not"
-        for name in node.input:
-            if name not in known:
-                yield f"{place}: reads {name!r}, which no statement before it makes; {_hint(name, known)}"
-        for name in node.output:
-            if name in known:
-                yield f"{place}: makes {name!r} again"
+        problems = [*_operator_problems(spec, node)]
+        problems += [
+            f"reads {name!r}, which no earlier statement defines; {_hint(name, known)}"
+            for name in node.input
+            if name not in known
+        ]
+        problems += [f"defines {name!r} again" for name in node.output if name in known]
+        yield from (f"{place}: {problem}" for problem in problems)
         known |= set(node.output)
-    for name in outputs:
-        if name not in known:
-            yield f"makes no {name!r}, the output of the operator"
+    yield from (f"does not define {name!r}, an output of the operator" for name in outputs if name not in known)
+
+
+def _operator_problems(spec: OpSpec, node: onnx.NodeProto) -> Iterator[str]:
+    """What is wrong with the operator of a statement, its attributes and its number of inputs."""
+    import onnx.defs
+
+    if node.domain or not onnx.defs.has(node.op_type, OPSET):
+        # Listing them all takes longer than everything else here.
+        operators = {s.name for s in onnx.defs.get_all_schemas() if not s.domain and s.since_version <= OPSET}
+        yield f"unknown ONNX operator {node.op_type!r}; {_hint(node.op_type, operators)}"
+        return
+    schema = onnx.defs.get_schema(node.op_type, OPSET)
+    if not schema.min_input <= len(node.input) <= schema.max_input:
+        yield f"got {len(node.input)} inputs, expected {schema.min_input} to {schema.max_input}"
+    for attribute in node.attribute:
+        if attribute.name not in schema.attributes:
+            yield f"unknown attribute {attribute.name!r}; {_hint(attribute.name, schema.attributes)}"
+        if attribute.ref_attr_name and attribute.ref_attr_name not in [attr.name for attr in spec.attrs]:
+            yield f"refers to the attribute {attribute.ref_attr_name!r}, which the operator does not have"

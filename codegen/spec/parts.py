@@ -282,17 +282,21 @@ class SpecData(SpecModel):
 
     Attributes:
         formula: Equations in the language of opforge.codegen.expr.formula.
+        forward_formula: Equations of the forward operator in this language; their left sides are single letters.
         determinism: When equal calls give equal bits.
-        notes: What its page says besides, as what was decided where documents are open.
+        notes: Further facts for its page.
+        differences: Differences from the CANN document, for its page.
         builtin: The names among op type and functions that CANN has itself; a package hides CANN's.
     """
 
     op_type: OpType
     summary: Line
     formula: Line
+    forward_formula: Line | None = None
     description: Text = ""
     determinism: Text = ""
     notes: tuple[Line, ...] = ()
+    differences: tuple[Line, ...] = ()
     products: Annotated[tuple[Product, ...], Field(min_length=1)]
     builtin: tuple[Line, ...] = ()
     inputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]

@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr.program import LIMIT, Case, Constraint, Dim, Program
-from opforge.codegen.expr.syntax import CORES, INT_MAX, INT_MIN, is_about_dtype, single_precision
+from opforge.codegen.expr.tree import CORES, INT_MAX, INT_MIN, is_about_dtype, single_precision
 
 from .model import OpSpec
 from .parts import AttrSpec, TensorSpec, TestShape

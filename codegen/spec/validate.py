@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from opforge.codegen.expr.compile import compile_spec
-from opforge.codegen.expr.formula import FormulaError, formula_names, latex_lines
+from opforge.codegen.expr.formula import FormulaError, formula_names, forward_names, latex_lines
 
 from .dtypes import DTYPES
 from .field_types import LIST_TYPE, RULE_STATUSES, SCALAR_BYTES, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES
-from .model import OpSpec
+from .model import MissingSectionError, OpSpec
 from .names import lower_camel, own_word_refusal, snake_case, suggest
-from .parts import AttrSpec, TensorSpec
-from .shared_plans import STRATEGIES
+from .parts import AttrSpec, ConstraintSpec, FunctionSpec, TensorSpec, TilingSpec
+from .shared_plans import STRATEGIES, Strategy
 from .validate_uses import Problems, check_names_elsewhere, check_tests, check_unique, check_value, check_values
 from .yaml_nodes import KEY, Path
 
@@ -25,23 +25,15 @@ _ATTR_TYPES = {
 
 
 def problems_of(spec: OpSpec) -> Problems:
-    """Everything that is wrong with a spec of the right form, as (path, message)."""
+    """Everything that is wrong with a spec of the right form, as (path, message).
+
+    Of a `PartialSpec`, a check ends where it reads a section that is not there.
+    """
     problems: Problems = []
-    _check_names(spec, problems)
-    _check_formula(spec, problems)
-    _check_dtypes(spec, problems)
-    _check_casts(spec, problems)
-    _check_host_values(spec, problems)
-    _check_attrs(spec, problems)
-    _check_constraints(spec, problems)
-    _check_functions(spec, problems)
-    _check_tiling(spec, problems)
-    check_names_elsewhere(spec, problems)
-    check_values(spec, problems)
-    program, of_expressions = compile_spec(spec)
-    if not of_expressions:
-        check_tests(spec, program, problems)
-    return problems + of_expressions
+    for check in _CHECKS:
+        with suppress(MissingSectionError):
+            check(spec, problems)
+    return problems
 
 
 def _check_names(spec: OpSpec, problems: Problems) -> None:
@@ -67,10 +59,15 @@ def _check_names(spec: OpSpec, problems: Problems) -> None:
 
 
 def _check_formula(spec: OpSpec, problems: Problems) -> None:
-    try:
-        latex_lines(spec.formula, formula_names(spec))
-    except FormulaError as error:
-        problems.append((("formula",), str(error)))
+    formulas = [
+        ("formula", spec.formula, formula_names(spec)),
+        ("forward_formula", spec.forward_formula, forward_names(spec)),
+    ]
+    for key, text, names in formulas:
+        try:
+            latex_lines(text or "", names)
+        except FormulaError as error:
+            problems.append(((key,), str(error)))
 
 
 def _check_dtypes(spec: OpSpec, problems: Problems) -> None:
@@ -84,7 +81,7 @@ def _check_dtypes(spec: OpSpec, problems: Problems) -> None:
                 problems.append(((*path, "dtype"), "got both 'dtypes' and 'dtype', expected one of them"))
             elif tensor.dtype is not None and tensor.dtype not in own - {tensor.name}:
                 hint = suggest(tensor.dtype, own - {tensor.name})
-                problems.append(((*path, "dtype"), f"got {tensor.dtype!r}, no required input with dtypes; {hint}"))
+                problems.append(((*path, "dtype"), f"got {tensor.dtype!r}, not a required input with dtypes; {hint}"))
             for position, dtype in enumerate(tensor.dtypes):
                 if dtype in tensor.dtypes[:position]:
                     problems.append(((*path, "dtypes", position), f"got the dtype {dtype!r} again"))
@@ -95,7 +92,7 @@ def _check_casts(spec: OpSpec, problems: Problems) -> None:
         for index, tensor in enumerate(group):
             path: Path = (section, index)
             if tensor.casts and (tensor.dtype is not None or section == "outputs"):
-                problems.append(((*path, "casts"), "got casts, expected them only beside the 'dtypes' of an input"))
+                problems.append(((*path, "casts"), "got casts, expected them only with the 'dtypes' of an input"))
             for wide, kernel in tensor.casts.items():
                 place: Path = (*path, "casts", wide)
                 if tensor.dtypes and kernel not in tensor.dtypes:
@@ -117,9 +114,7 @@ def _check_host_values(spec: OpSpec, problems: Problems) -> None:
             if tensor.host_values and section == "outputs":
                 problems.append((path, "got true, expected false: an output has no values before the call"))
             elif tensor.host_values and tensor.dtypes != ("int64",):
-                problems.append(
-                    (path, "got true, expected 'dtypes: [int64]' beside it: the host passes 64-bit integers")
-                )
+                problems.append((path, "got true, expected 'dtypes: [int64]' with it: the host passes 64-bit integers"))
 
 
 def _check_attrs(spec: OpSpec, problems: Problems) -> None:
@@ -135,43 +130,60 @@ def _check_constraints(spec: OpSpec, problems: Problems) -> None:
         if label != f"C{number}" and label not in {other for _, other in labels[: number - 1]}:
             problems.append((where, f"got {label!r}, expected 'C{number}': labels count the constraints from C1 on"))
             break
-    parameters = [tensor.name for tensor in spec.tensors] + [attr.name for attr in spec.attrs]
     cases = [case.name for case in spec.cases]
     for index, constraint in enumerate(spec.constraints):
         path: Path = ("constraints", index)
-        if constraint.status not in STATUSES:
-            expected = ", ".join(map(str, STATUSES))
-            problems.append(((*path, "status"), f"got {constraint.status}, expected one of {expected}"))
-        elif constraint.rule is not None and constraint.status != RULE_STATUSES[constraint.rule]:
-            expected = f"{RULE_STATUSES[constraint.rule]}, the status of the rule {constraint.rule!r}"
-            problems.append(((*path, "status"), f"got {constraint.status}, expected {expected}"))
+        _check_status(constraint, (*path, "status"), problems)
         if (constraint.rule is None) == (constraint.check is None):
             problems.append((path, "expected either 'rule' or 'check'"))
         for product in constraint.products:
             if product not in spec.products:
                 place: Path = (*path, "products", constraint.products.index(product))
                 problems.append((place, f"got {product!r}; {suggest(product, spec.products)}"))
-        if constraint.rule is not None and constraint.products:
-            problems.append(((*path, "products"), "got products beside 'rule', expected them beside a 'check'"))
-        of_check = ("subject", "expected")
-        for key in of_check if constraint.rule is None else (*of_check, "case"):
-            value = getattr(constraint, key)
-            if constraint.rule is not None and value is not None:
-                problems.append(((*path, key), f"got {value!r}, expected no {key!r} beside 'rule'"))
-            if constraint.rule is None and value is None:
-                problems.append((path, f"{key!r} is missing, a 'check' needs it for its message"))
-        if constraint.rule is None and constraint.subject is not None and constraint.subject not in parameters:
-            hint = suggest(constraint.subject, parameters)
-            problems.append(((*path, "subject"), f"unknown parameter {constraint.subject!r}; {hint}"))
+        if constraint.rule is None:
+            _check_message(spec, constraint, path, problems)
+        else:
+            _check_rule(constraint, path, problems)
         if constraint.case is not None and constraint.case not in cases:
             problems.append(((*path, "case"), f"unknown case {constraint.case!r}; {suggest(constraint.case, cases)}"))
+
+
+def _check_status(constraint: ConstraintSpec, path: Path, problems: Problems) -> None:
+    expected = ""
+    if constraint.status not in STATUSES:
+        expected = f"one of {', '.join(map(str, STATUSES))}"
+    elif constraint.rule is not None and constraint.status != RULE_STATUSES[constraint.rule]:
+        expected = f"{RULE_STATUSES[constraint.rule]}, the status of the rule {constraint.rule!r}"
+    if expected:
+        problems.append((path, f"got {constraint.status}, expected {expected}"))
+
+
+def _check_rule(constraint: ConstraintSpec, path: Path, problems: Problems) -> None:
+    """A built-in rule has its own message and holds for all products and cases."""
+    if constraint.products:
+        problems.append(((*path, "products"), "got products with 'rule', expected them with a 'check'"))
+    for key in ("subject", "expected", "case"):
+        if (value := getattr(constraint, key)) is not None:
+            problems.append(((*path, key), f"got {value!r}, expected no {key!r} with 'rule'"))
+
+
+def _check_message(spec: OpSpec, constraint: ConstraintSpec, path: Path, problems: Problems) -> None:
+    """A check has the parts of its message."""
+    problems += [
+        (path, f"{key!r} is missing, a 'check' needs it for its message")
+        for key in ("subject", "expected")
+        if getattr(constraint, key) is None
+    ]
+    parameters = [tensor.name for tensor in spec.tensors] + [attr.name for attr in spec.attrs]
+    if constraint.subject is not None and constraint.subject not in parameters:
+        hint = suggest(constraint.subject, parameters)
+        problems.append(((*path, "subject"), f"unknown parameter {constraint.subject!r}; {hint}"))
 
 
 def _check_functions(spec: OpSpec, problems: Problems) -> None:
     functions = [(("aclnn", i, "function"), snake_case(f.function)) for i, f in enumerate(spec.aclnn)]
     check_unique(problems, "the function", functions)
-    tensors = {tensor.name: tensor for tensor in spec.tensors}
-    attrs = {attr.name: attr for attr in spec.attrs}
+    parameters = [parameter.name for parameter in (*spec.tensors, *spec.attrs)]
     dense = {f"{lower_camel(tensor.name)}Dense" for tensor in spec.tensors}
     copies = dense | {f"{lower_camel(output.name)}Copy" for output in spec.outputs}
     needed = [t.name for t in spec.tensors if not t.optional] + [a.name for a in spec.attrs if a.default is None]
@@ -179,8 +191,8 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
         path: Path = ("aclnn", index, "params")
         used: list[str] = []
         for name, of in function.params.items():
-            if of not in tensors and of not in attrs:
-                problems.append(((*path, name), f"unknown parameter {of!r}; {suggest(of, [*tensors, *attrs])}"))
+            if of not in parameters:
+                problems.append(((*path, name), f"unknown parameter {of!r}; {suggest(of, parameters)}"))
             elif of in used:
                 problems.append(((*path, name), f"got {of!r} again, expected each parameter once"))
             if name in copies:
@@ -189,18 +201,19 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
         problems.extend(
             (path, f"{name!r} is missing, expected a parameter for it") for name in needed if name not in used
         )
-        for name, c_type in function.types.items():
-            place: Path = ("aclnn", index, "types", name, KEY)
-            of_name = function.params.get(name)
-            if of_name is None:
-                problems.append((place, f"unknown parameter {name!r}; {suggest(name, function.params)}"))
-            elif of_name in tensors or of_name in attrs:
-                attr = attrs.get(of_name)
-                allowed = _ATTR_TYPES[attr.type] if attr else TENSOR_TYPES
-                if of_name in tensors and tensors[of_name].host_values:
-                    allowed = (LIST_TYPE,)
-                if c_type not in allowed:
-                    problems.append((place, f"got {c_type!r}, expected one of {', '.join(allowed)}"))
+        _check_c_types(spec, function, ("aclnn", index, "types"), problems)
+
+
+def _check_c_types(spec: OpSpec, function: FunctionSpec, path: Path, problems: Problems) -> None:
+    allowed: dict[str, tuple[str, ...]] = {attr.name: _ATTR_TYPES[attr.type] for attr in spec.attrs}
+    allowed |= {tensor.name: (LIST_TYPE,) if tensor.host_values else TENSOR_TYPES for tensor in spec.tensors}
+    for name, c_type in function.types.items():
+        place: Path = (*path, name, KEY)
+        of = function.params.get(name)
+        if of is None:
+            problems.append((place, f"unknown parameter {name!r}; {suggest(name, function.params)}"))
+        elif of in allowed and c_type not in allowed[of]:
+            problems.append((place, f"got {c_type!r}, expected one of {', '.join(allowed[of])}"))
 
 
 def _check_tiling(spec: OpSpec, problems: Problems) -> None:
@@ -231,13 +244,34 @@ def _check_tiling(spec: OpSpec, problems: Problems) -> None:
 def _check_strategy(spec: OpSpec, problems: Problems) -> None:
     tiling, strategy = spec.tiling, spec.tiling.strategy
     if strategy is None:
-        keys = [(("tiling", "keys", i, "when"), key.when) for i, key in enumerate(tiling.keys)]
-        values = [(("tiling", "data", i, "value"), field.value) for i, field in enumerate(tiling.data)]
-        for path, given in ((("tiling", "work"), tiling.work or None), *keys, *values):
-            if given is not None:
-                hint = ", ".join(STRATEGIES)
-                problems.append((path, f"stands only beside a shared plan, expected 'plan: ..' with one of {hint}"))
+        _check_own_plan(tiling, problems)
         return
+    _check_work(tiling, strategy, problems)
+    _check_shared_keys(tiling, problems)
+    if strategy.cores_meet and not tiling.task_type.startswith("MIX_"):
+        message = (
+            f"got {tiling.task_type!r}, expected a MIX type as MIX_AIV_1_0: the cores synchronize in {strategy.name}"
+        )
+        problems.append((("tiling", "task_type") if "task_type" in tiling.model_fields_set else ("tiling",), message))
+    for index, field in enumerate(tiling.data):
+        if field.value is None:
+            problems.append((("tiling", "data", index), "'value' is missing, a shared plan fills its own fields only"))
+        if field.count is not None:
+            problems.append((("tiling", "data", index, "count"), "got an array, expected one value"))
+
+
+def _check_own_plan(tiling: TilingSpec, problems: Problems) -> None:
+    """A plan of the operator's own computes what the spec says for a shared one."""
+    keys = [(("tiling", "keys", i, "when"), key.when) for i, key in enumerate(tiling.keys)]
+    values = [(("tiling", "data", i, "value"), field.value) for i, field in enumerate(tiling.data)]
+    for path, given in ((("tiling", "work"), tiling.work or None), *keys, *values):
+        if given is not None:
+            hint = ", ".join(STRATEGIES)
+            problems.append((path, f"is allowed only with a shared plan, expected 'plan: ..' with one of {hint}"))
+
+
+def _check_work(tiling: TilingSpec, strategy: Strategy, problems: Problems) -> None:
+    """The sizes of a shared plan."""
     known = {quantity.name for quantity in strategy.work}
     for name in tiling.work:
         if name not in known:
@@ -245,24 +279,24 @@ def _check_strategy(spec: OpSpec, problems: Problems) -> None:
     for quantity in strategy.work:
         if quantity.name not in tiling.work and not quantity.is_optional:
             problems.append((("tiling",), f"'work: {quantity.name}' is missing, expected {quantity.meaning}"))
-    if strategy.cores_meet and not tiling.task_type.startswith("MIX_"):
-        message = f"got {tiling.task_type!r}, expected a MIX type as MIX_AIV_1_0: cores meet in {strategy.name}"
-        problems.append((("tiling", "task_type") if "task_type" in tiling.model_fields_set else ("tiling",), message))
-    for index, field in enumerate(tiling.data):
-        if field.value is None:
-            problems.append((("tiling", "data", index), "'value' is missing, a shared plan fills its own fields only"))
-        if field.count is not None:
-            problems.append((("tiling", "data", index, "count"), "got an array, expected one value"))
+
+
+def _check_shared_keys(tiling: TilingSpec, problems: Problems) -> None:
+    """The tiling keys beside a shared plan: conditions, and a last one for the rest."""
     if not tiling.keys:
         problems.append(
             (("tiling",), "got no keys, expected one at least, as in '{name: Plain, key: 1, template: [x]}'")
         )
     for index, key in enumerate(tiling.keys[:-1]):
         if key.when is None:
-            problems.append((("tiling", "keys", index), "'when' is missing, or the keys behind it are never chosen"))
+            problems.append(
+                (("tiling", "keys", index), "'when' is missing, otherwise the keys after it are never selected")
+            )
     if tiling.keys and tiling.keys[-1].when is not None:
         place: Path = ("tiling", "keys", len(tiling.keys) - 1, "when")
-        problems.append((place, "got a condition on the last key, expected none: it serves all that is left"))
+        problems.append(
+            (place, "got a condition on the last key, expected none: it is selected for all remaining calls")
+        )
 
 
 def tiling_layout(spec: OpSpec) -> list[tuple[str, int, int]]:
@@ -285,3 +319,26 @@ def tiling_bytes(spec: OpSpec) -> int:
     _, offset, size = layout[-1]
     unit = max(SCALAR_BYTES[field.type] for field in spec.tiling.fields)
     return (offset + size + unit - 1) // unit * unit
+
+
+def _check_expressions(spec: OpSpec, problems: Problems) -> None:
+    program, of_expressions = spec.compilation
+    if not of_expressions:
+        check_tests(spec, program, problems)
+    problems += of_expressions
+
+
+_CHECKS: tuple[Callable[[OpSpec, Problems], None], ...] = (
+    _check_names,
+    _check_formula,
+    _check_dtypes,
+    _check_casts,
+    _check_host_values,
+    _check_attrs,
+    _check_constraints,
+    _check_functions,
+    _check_tiling,
+    check_names_elsewhere,
+    check_values,
+    _check_expressions,
+)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from opforge.codegen.expr.evaluate import EvaluationError
-from opforge.codegen.expr.program import Program
-from opforge.codegen.expr.syntax import INT_MAX, INT_MIN
+from opforge.codegen.expr.program import Case, Program
+from opforge.codegen.expr.tree import INT_MAX, INT_MIN
 
 from .model import OpSpec
 from .names import suggest
 from .onnx_body import body_problems
-from .parts import AttrSpec, TorchTarget, TorchVariant, ValuesSpec
+from .parts import AttrSpec, TestShape, TorchTarget, TorchVariant, ValuesSpec
 from .semantics import shapes_of_test
 from .yaml_nodes import KEY, Path
 
@@ -63,35 +63,41 @@ def check_names_elsewhere(spec: OpSpec, problems: Problems) -> None:
 
 def _check_target(spec: OpSpec, target: TorchTarget, path: Path, problems: Problems) -> None:
     inputs, attrs = [tensor.name for tensor in spec.inputs], [attr.name for attr in spec.attrs]
-    fixed = target.fixed if isinstance(target, TorchVariant) else {}
+    given = list(target.args.values())
     ones = target.ones if isinstance(target, TorchVariant) else ()
+    _check_arguments(target, [*inputs, *attrs], path, problems)
+    for section, names, known in (("attrs", target.attrs, attrs), ("ones", ones, inputs)):
+        free = [name for name in known if name not in given]
+        for index, name in enumerate(names):
+            if name not in free:
+                place: Path = (*path, section, name, KEY) if section == "attrs" else (*path, section, index)
+                problems.append((place, f"got {name!r}; {suggest(name, free)}"))
+    needed = [tensor.name for tensor in spec.inputs if not tensor.optional]
+    needed += [attr.name for attr in spec.attrs if attr.default is None]
+    problems += [
+        (path, f"{name!r} is missing, expected it in 'args' or 'attrs'")
+        for name in needed
+        if name not in {*given, *target.attrs, *ones}
+    ]
+
+
+def _check_arguments(target: TorchTarget, parameters: list[str], path: Path, problems: Problems) -> None:
+    """The arguments of a function of PyTorch: each is a parameter, or has one supported value."""
+    fixed = target.fixed if isinstance(target, TorchVariant) else {}
     given = list(target.args.values())
     for argument, name in target.args.items():
         place: Path = (*path, "args", argument)
         if argument in fixed:
             if name:
                 problems.append((place, f"got {name!r}, expected '': 'fixed' has its value"))
-        elif name not in {*inputs, *attrs}:
-            problems.append((place, f"unknown parameter {name!r}; {suggest(name, [*inputs, *attrs])}"))
+        elif name not in parameters:
+            problems.append((place, f"unknown parameter {name!r}; {suggest(name, parameters)}"))
         elif given.count(name) > 1:
             problems.append((place, f"got {name!r} again, expected each parameter once"))
     for argument in fixed:
         if argument not in target.args:
             hint = suggest(argument, target.args)
             problems.append(((*path, "fixed", argument, KEY), f"unknown argument {argument!r}; {hint}"))
-    for name in target.attrs:
-        if name not in attrs or name in given:
-            free = [attr for attr in attrs if attr not in given]
-            problems.append(((*path, "attrs", name, KEY), f"got {name!r}; {suggest(name, free)}"))
-    for index, name in enumerate(ones):
-        if name not in inputs or name in given:
-            free = [tensor for tensor in inputs if tensor not in given]
-            problems.append(((*path, "ones", index), f"got {name!r}; {suggest(name, free)}"))
-    needed = [tensor.name for tensor in spec.inputs if not tensor.optional]
-    needed += [attr.name for attr in spec.attrs if attr.default is None]
-    for name in needed:
-        if name not in {*given, *target.attrs, *ones}:
-            problems.append((path, f"{name!r} is missing, expected it in 'args' or 'attrs'"))
 
 
 def check_values(spec: OpSpec, problems: Problems) -> None:
@@ -104,9 +110,9 @@ def check_values(spec: OpSpec, problems: Problems) -> None:
             if tensor.values == ValuesSpec():
                 continue
             if section == "outputs":
-                problems.append((path, "got values, expected them only beside inputs"))
+                problems.append((path, "got values, expected them only with inputs"))
             elif given not in ({"low", "high"}, {"ends_of"}, {"ends_of", "lengths_when"}):
-                expected = "expected 'low' and 'high', or 'ends_of' and perhaps 'lengths_when'"
+                expected = "expected 'low' and 'high', or 'ends_of' and optionally 'lengths_when'"
                 problems.append((path, f"got {', '.join(sorted(given))}; {expected}"))
             of = tensor.values.ends_of
             if of is not None and (of not in inputs or of == tensor.name):
@@ -118,35 +124,45 @@ def check_tests(spec: OpSpec, program: Program, problems: Problems) -> None:
     """The calls of tests: their cases, symbols, attributes and values."""
     cases = {case.name: case for case in program.cases}
     attrs = {attr.name: attr for attr in spec.attrs}
+    lists = [tensor.name for tensor in spec.host_lists]
     for index, shape in enumerate(spec.tests.shapes):
         found = len(problems)
         path: Path = ("tests", "shapes", index)
         if shape.case not in cases:
             problems.append(((*path, "case"), f"unknown case {shape.case!r}; {suggest(shape.case, cases)}"))
             continue
-        symbols = {binding.symbol: binding.is_star for binding in cases[shape.case].bindings}
-        for name, size in shape.symbols.items():
-            if name not in symbols:
-                problems.append(((*path, "symbols", name, KEY), f"unknown symbol {name!r}; {suggest(name, symbols)}"))
-            elif isinstance(size, int) == symbols[name]:
-                expected = "a list of dimensions" if symbols[name] else "one number"
-                got = size if isinstance(size, int) else list(size)
-                problems.append(((*path, "symbols", name), f"got {got}, expected {expected}"))
-        lists = [tensor.name for tensor in spec.host_lists]
-        for name in shape.values:
-            if name not in lists:
-                problems.append(((*path, "values", name, KEY), f"unknown host list {name!r}; {suggest(name, lists)}"))
-        if missing := sorted(set(symbols) - set(shape.symbols)):
-            problems.append(((*path, "symbols"), f"{missing[0]!r} is missing, expected a number for it"))
-        for name, value in shape.attrs.items():
-            if name not in attrs:
-                problems.append(((*path, "attrs", name, KEY), f"unknown attribute {name!r}; {suggest(name, attrs)}"))
-            else:
-                check_value(attrs[name], value, (*path, "attrs", name), problems)
-        if unset := [name for name, attr in attrs.items() if attr.default is None and name not in shape.attrs]:
-            problems.append((path, f"{unset[0]!r} is missing among its attrs, expected a value: it has no default"))
+        _check_test_symbols(cases[shape.case], shape, (*path, "symbols"), problems)
+        _check_test_attrs(attrs, shape, path, problems)
+        problems += [
+            ((*path, "values", name, KEY), f"unknown host list {name!r}; {suggest(name, lists)}")
+            for name in shape.values
+            if name not in lists
+        ]
         if len(problems) == found:
             try:
                 shapes_of_test(program, shape, attrs)
             except EvaluationError as error:
                 problems.append(((*path, "symbols"), f"got {error}, expected dimensions of at least 0"))
+
+
+def _check_test_symbols(case: Case, shape: TestShape, path: Path, problems: Problems) -> None:
+    symbols = {binding.symbol: binding.is_star for binding in case.bindings}
+    for name, size in shape.symbols.items():
+        if name not in symbols:
+            problems.append(((*path, name, KEY), f"unknown symbol {name!r}; {suggest(name, symbols)}"))
+        elif isinstance(size, int) == symbols[name]:
+            expected = "a list of dimensions" if symbols[name] else "one number"
+            got = size if isinstance(size, int) else list(size)
+            problems.append(((*path, name), f"got {got}, expected {expected}"))
+    if missing := sorted(set(symbols) - set(shape.symbols)):
+        problems.append((path, f"{missing[0]!r} is missing, expected a number for it"))
+
+
+def _check_test_attrs(attrs: Mapping[str, AttrSpec], shape: TestShape, path: Path, problems: Problems) -> None:
+    for name, value in shape.attrs.items():
+        if name not in attrs:
+            problems.append(((*path, "attrs", name, KEY), f"unknown attribute {name!r}; {suggest(name, attrs)}"))
+        else:
+            check_value(attrs[name], value, (*path, "attrs", name), problems)
+    if unset := [name for name, attr in attrs.items() if attr.default is None and name not in shape.attrs]:
+        problems.append((path, f"{unset[0]!r} is missing among its attrs, expected a value: it has no default"))

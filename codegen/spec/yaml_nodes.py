@@ -80,10 +80,10 @@ def read_yaml(text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
-        document.problems.append(Problem(place, (), f"no valid YAML: {error.problem or error.context}"))
+        document.problems.append(Problem(place, (), f"not valid YAML: {error.problem or error.context}"))
         return document
     except yaml.YAMLError as error:
-        document.problems.append(Problem(Place(1, 1), (), f"no valid YAML: {' '.join(str(error).split())}"))
+        document.problems.append(Problem(Place(1, 1), (), f"not valid YAML: {' '.join(str(error).split())}"))
         return document
     if node is None:
         document.problems.append(Problem(Place(1, 1), (), "got an empty file, expected the keys of a spec"))
@@ -137,7 +137,7 @@ class _Builder:
             below = (*path, key)
             if key in mapping:
                 first = self._document.keys[below]
-                self._problem(key_node, below, f"got the key {key!r} again, it stands at line {first.line} already")
+                self._problem(key_node, below, f"got the key {key!r} again, line {first.line} has it already")
                 continue
             self._document.keys[below] = _place(key_node)
             mapping[key] = self.build(value_node, below)

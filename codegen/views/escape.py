@@ -7,6 +7,7 @@ identifiers; `printable` refuses everything else, so a forgotten filter is an er
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|")
@@ -31,6 +32,11 @@ def printable(value: Any) -> Any:
     if isinstance(value, Undefined):
         return value
     raise UnescapedTextError(f"a template prints {value!r} without an escaping filter")
+
+
+def commas(items: Iterable[Any]) -> Code:
+    """Printable items, separated by commas."""
+    return Code(", ".join(str(printable(item)) for item in items))
 
 
 def cpp_string(text: str) -> Code:

@@ -11,10 +11,9 @@ from opforge.codegen.spec.parts import TensorSpec, TestShape
 from opforge.codegen.spec.semantics import shapes_of_test
 
 from .escape import Code, cpp_string
-from .line_wrap import PAGE_WIDTH, fit
 
 if TYPE_CHECKING:
-    from .op_view import FunctionView, OpView
+    from .op_view import FunctionView, OpView, ParamView
 
 Value = bool | int | float | str
 
@@ -33,14 +32,25 @@ class Given:
         return Code(list(self.values) if self.values is not None else f"np.ones({self.dims}, np.{self.dtype})")
 
     @property
-    def cpp(self) -> Code:
-        """The C++ initializer of its values, or of its dimensions."""
-        return Code(f"{{{', '.join(map(str, self.dims if self.values is None else self.values))}}}")
-
-    @property
     def acl_dtype(self) -> str:
         """The enumerator of aclDataType."""
         return f"ACL_{documented_dtype(self.dtype)}"
+
+
+@dataclass(frozen=True)
+class ParameterView:
+    """A parameter of the C++ function that has a tensor or a list."""
+
+    name: str
+    given: Given
+
+
+@dataclass(frozen=True)
+class ArgumentText:
+    """An argument of the C++ call; a negative number for a parameter without sign is wrapped."""
+
+    text: Code
+    is_wrapped: bool = False
 
 
 class ExampleView:
@@ -61,7 +71,7 @@ class ExampleView:
         names = [tensor.name if tensor.name in self._tensors else "" for tensor in spec.inputs]
         while names and not names[-1]:
             names.pop()
-        self.onnx_inputs, self.onnx_outputs = (_quoted(words) for words in (names, self.outputs))
+        self.onnx_inputs = names
         self._function(op.functions[0], {attr.name for attr in op.attrs if attr.is_required} | set(test.attrs))
 
     def _function(self, function: FunctionView, set_attrs: set[str]) -> None:
@@ -69,28 +79,26 @@ class ExampleView:
         self.header = Code(f"aclnnop/{function.stem}.h")
         self.function = function.name
         given = [
-            (param.name, param.kind, self._tensors[param.of]) for param in function.params if param.of in self._tensors
+            (param.kind, ParameterView(param.name, self._tensors[param.of]))
+            for param in function.params
+            if param.of in self._tensors
         ]
-        self.tensors = [(name, tensor.cpp, tensor.acl_dtype) for name, kind, tensor in given if kind != "host_list"]
-        self.lists = [(name, values.cpp) for name, kind, values in given if kind == "host_list"]
-        memories = [f"void *{name}Memory" for name, _, _ in self.tensors]
-        self.parameters = Code(fit(f"    {', '.join([*memories, 'aclrtStream stream'])})", PAGE_WIDTH))
+        self.tensors = [parameter for kind, parameter in given if kind != "host_list"]
+        self.lists = [parameter for kind, parameter in given if kind == "host_list"]
         self.texts = [
             (param.name, cpp_string(str(self._attrs[param.of])))
             for param in function.params
             if param.c_type == "char *" and param.of in set_attrs
         ]
-        arguments = []
-        for param in function.params:
-            if param.of in self._tensors or param.name in dict(self.texts):
-                arguments.append(param.name)
-            elif param.kind != "attr" or param.c_type == "char *":
-                arguments.append("nullptr")
-            else:
-                text = str(self._attrs[param.of]).lower()
-                is_wrapped = text.startswith("-") and param.c_type == "uint64_t"
-                arguments.append(f"static_cast<uint64_t>({text})" if is_wrapped else text)
-        self.arguments = Code(fit(f"        {', '.join([*arguments, '&workspaceSize', '&executor'])});", PAGE_WIDTH))
+        self.arguments = [self._argument(param) for param in function.params]
+
+    def _argument(self, param: ParamView) -> ArgumentText:
+        if param.of in self._tensors or param.name in dict(self.texts):
+            return ArgumentText(Code(param.name))
+        if param.kind != "attr" or param.c_type == "char *":
+            return ArgumentText(Code("nullptr"))
+        text = str(self._attrs[param.of]).lower()
+        return ArgumentText(Code(text), text.startswith("-") and param.c_type == "uint64_t")
 
 
 def example_of(op: OpView) -> ExampleView | None:
@@ -105,7 +113,3 @@ def _dtype_of(spec: OpSpec, tensor: TensorSpec) -> str:
     """The first dtype of a tensor that NumPy has too."""
     own = spec.tensor(tensor.dtype) if tensor.dtype else tensor
     return next((dtype for dtype in own.dtypes if dtype != "bfloat16"), "float32")
-
-
-def _quoted(words: list[str]) -> Code:
-    return Code("[" + ", ".join(f'"{word}"' for word in words) + "]")

@@ -1,4 +1,4 @@
-"""One operator as templates print it: every decision is made here and in what it is made of, none in a template."""
+"""Prepare an operator for the templates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opforge.codegen.expr.cpp import CppNames, cpp_expression, int64_literal
-from opforge.codegen.expr.syntax import Expr
+from opforge.codegen.expr.tree import Expr
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import lower_camel, snake_case, upper_camel
@@ -18,8 +18,7 @@ from opforge.codegen.spec.validate import tiling_bytes, tiling_layout
 
 from .case_view import CaseView, ConstraintView
 from .escape import Code, cpp_string
-from .facts import ONNX_OPSETS, Param, aclnn_signature, dtype_columns, onnx_keys
-from .line_wrap import PAGE_WIDTH, fit
+from .facts import ONNX_OPSETS, Param, aclnn_signature, onnx_keys
 from .tensor_view import AttrView, TensorView
 
 CPP_SCALARS = {"int32": "int32_t", "uint32": "uint32_t", "float32": "float", "int64": "int64_t", "uint64": "uint64_t"}
@@ -31,8 +30,7 @@ class TilingFieldView:
     def __init__(self, field: TilingField, offset: int) -> None:
         self.member = lower_camel(field.name)
         self.c_type = CPP_SCALARS[field.type]
-        self.extent = Code(f"[{field.count}]" if field.count else "")
-        self.initial = Code(" = {}" if field.count else " = 0")
+        self.count = field.count
         self.description = field.description
         self.offset = offset
 
@@ -46,20 +44,27 @@ class TilingKeyView:
             spec.tiling.keys[index].key,
             spec.tiling.keys[index].template,
         )
-        self.chain = Code("} else " if index else "")
         self.number = number
         self.enumerator = f"{spec.source_name}_{snake_case(name)}".upper()
-        self.arguments = Code(", ".join(_template_argument(spec, item) for item in template))
+        self.arguments = [_template_argument(spec, item) for item in template]
 
 
-def _template_argument(spec: OpSpec, item: bool | int | str) -> str:
+def _template_argument(spec: OpSpec, item: bool | int | str) -> Code | str:
     if isinstance(item, bool):
         return str(item).lower()
     if isinstance(item, int):
-        return str(int64_literal(item)) if abs(item) >= 2**31 else str(item)
+        return int64_literal(item) if abs(item) >= 2**31 else Code(item)
     if item in DTYPES:
         return DTYPES[item].kernel
     return f"DTYPE_{spec.tensor(item).ir_name.upper()}"
+
+
+@dataclass(frozen=True)
+class KeyChoice:
+    """A tiling key of a shared plan and the C++ condition under which it is chosen."""
+
+    condition: Code
+    enumerator: str
 
 
 @dataclass(frozen=True)
@@ -85,11 +90,10 @@ class SharedPlanView:
 
         self.sizes = [assignment(name, value, tiling.work[name]) for name, value in work.sizes.items()]
         self.values = [assignment(f.name, work.values[f.name], f.value) for f in tiling.data]
-        conditions = [cpp_expression(key, op.cpp_names) for key in work.keys]
-        chosen = [
-            f"({key}).IsTrue() ? {view.enumerator} : " for key, view in zip(conditions, op.tiling_keys, strict=False)
+        self.keys = [
+            KeyChoice(cpp_expression(condition, op.cpp_names), key.enumerator)
+            for condition, key in zip(work.keys, op.tiling_keys, strict=False)
         ]
-        self.key = Code("".join(chosen) + op.tiling_keys[-1].enumerator)
 
 
 class OpView:
@@ -107,11 +111,17 @@ class OpView:
         self.inputs = [TensorView(spec, tensor, i, is_output=False) for i, tensor in enumerate(spec.inputs)]
         self.outputs = [TensorView(spec, tensor, i, is_output=True) for i, tensor in enumerate(spec.outputs)]
         self.tensors = [*self.inputs, *self.outputs]
-        self.device_tensors = [tensor for tensor in self.tensors if not tensor.host_values]
+        self.tensors_with_formats = [
+            view
+            for view, tensor in zip(self.tensors, spec.tensors, strict=True)
+            if not (tensor.host_values or tensor.takes_any_format)
+        ]
         self.cast_inputs = [tensor for tensor in self.inputs if tensor.is_castable]
         self.host_lists = [tensor for tensor in self.inputs if tensor.host_values]
         self.built_products = spec.built_products
-        self.documented_products = [product for product in spec.products if product not in spec.built_products]
+        self.unbuilt_products = [
+            PRODUCTS[product].enumerator for product in spec.products if product not in spec.built_products
+        ]
         self.required_inputs = [tensor for tensor in self.inputs if not tensor.optional]
         self.attrs = [AttrView(attr, index) for index, attr in enumerate(spec.attrs)]
         self.symbols = spec.program.symbols
@@ -139,8 +149,6 @@ class OpView:
         self.tiling_keys: list[TilingKeyView] = [TilingKeyView(spec, index) for index in range(len(spec.tiling.keys))]
         self.plan_header = Path(spec.own_plan).name if spec.own_plan else f"common/{spec.tiling.plan}.h"
         self.shared_plan = SharedPlanView(self, spec.tiling.strategy) if spec.tiling.strategy else None
-        columns = len(next(iter(dtype_columns(spec).values())))
-        self.ge_format_list = Code(", ".join(["ge::FORMAT_ND"] * columns))
 
     def guard(self, folder: str, what: str) -> str:
         """The include guard of a header."""
@@ -150,56 +158,31 @@ class OpView:
         """The include guard of a header that plan or kernel include."""
         return f"OPFORGE_GEN_{folder}_{self.source_name.upper()}_{what}_H"
 
-    @property
-    def kernel_parameters(self) -> Code:
-        """The parameters of the kernel function: inputs, outputs, workspace, tiling."""
-        names = [tensor.name for tensor in self.tensors]
-        return Code(", ".join(f"GM_ADDR {name}" for name in [*names, "workspace", "tiling"]))
 
-    @property
-    def kernel_values(self) -> Code:
-        """What the kernel function hands to Init: inputs, then outputs."""
-        return Code(", ".join(tensor.name for tensor in self.tensors))
+@dataclass(frozen=True)
+class TorchParameter:
+    """A parameter of a function of PyTorch."""
 
-    @property
-    def l0_parameters(self) -> Code:
-        """The parameters of the level-0 function: inputs, attributes, outputs, executor."""
-        parameters = [f"const aclTensor* {tensor.camel}" for tensor in self.inputs]
-        parameters += [f"{attr.c_type} {attr.camel}" for attr in self.attrs]
-        parameters += [f"const aclTensor*& {tensor.camel}" for tensor in self.outputs]
-        return Code(", ".join([*parameters, "aclOpExecutor* executor"]))
+    name: str
+    may_be_left_out: bool
 
-    @property
-    def l0_values(self) -> Code:
-        """What the level-0 function is called with, for its log."""
-        names = [tensor.camel for tensor in self.inputs] + [attr.camel for attr in self.attrs]
-        return Code(", ".join(names))
 
-    @property
-    def l0_arguments(self) -> Code:
-        """The arguments of INFER_SHAPE and of the launch."""
-        groups = [f"OP_INPUT({', '.join(tensor.camel for tensor in self.inputs)})"]
-        groups += [f"OP_OUTPUT({', '.join(f'{tensor.camel}Dense' for tensor in self.outputs)})"]
-        if self.attrs:
-            groups += [f"OP_ATTR({', '.join(attr.camel for attr in self.attrs)})"]
-        return Code(", ".join(groups))
+@dataclass(frozen=True)
+class TorchInput:
+    """An input of the operator, and the argument that is it; a list of integers for a host list."""
 
-    @property
-    def host_list_indices(self) -> Code:
-        """The IR indices of the inputs whose values the host reads."""
-        return Code(", ".join(str(tensor.index) for tensor in self.host_lists))
+    name: str
+    argument: str
+    is_list: bool
 
-    @property
-    def unbuilt_products(self) -> Code:
-        """The products of the spec that no kernel is built for, as C++ enumerators."""
-        return Code(
-            ", ".join(f"opforge::Product::{PRODUCTS[product].enumerator}" for product in self.documented_products)
-        )
 
-    @property
-    def onnx_attributes(self) -> Code:
-        """The attributes that an ONNX node may have."""
-        return Code(", ".join(cpp_string(attr.name) for attr in self.attrs))
+@dataclass(frozen=True)
+class TorchAttr:
+    """An attribute of the operator and its value in Python."""
+
+    name: str
+    kind: str
+    value: Code
 
 
 class TorchTargetView:
@@ -212,27 +195,16 @@ class TorchTargetView:
         arguments = {parameter: argument for argument, parameter in target.args.items()}
         optional = {tensor.name for tensor in op.inputs if tensor.optional}
         # A parameter with a default, and all behind it, may be left out.
-        parameters = [f"{argument}=None" if of in optional else argument for argument, of in target.args.items()]
-        first = next((i for i, parameter in enumerate(parameters) if "=" in parameter), len(parameters))
-        late = [p if "=" in p else f"{p}=None" for p in parameters[first:]]
-        self.parameters = [Code(parameter) for parameter in (*parameters[:first], *late)]
-        self.inputs = [Code(f'"{t.ir_name}": {_torch_input(t, arguments.get(t.name))}') for t in op.inputs]
-        values = {attr.name: repr(target.attrs[attr.name]) for attr in op.attrs if attr.name in target.attrs}
-        values |= {attr.name: arguments[attr.name] for attr in op.attrs if attr.name in arguments}
+        first = next((i for i, of in enumerate(target.args.values()) if of in optional), len(target.args))
+        self.parameters = [TorchParameter(argument, i >= first) for i, argument in enumerate(target.args)]
+        self.inputs = [TorchInput(t.ir_name, arguments.get(t.name, ""), t.host_values) for t in op.inputs]
+        values = {name: repr(value) for name, value in target.attrs.items()} | arguments
         kinds = {"int": "Int", "float": "Float", "bool": "Bool", "string": "Str"}
         self.attrs = [
-            Code(f'"{attr.ir_name}": ge.attr.{kinds[attr.type]}({values[attr.name]})')
+            TorchAttr(attr.ir_name, kinds[attr.type], Code(values[attr.name]))
             for attr in op.attrs
             if attr.name in values
         ]
-        self.outputs = Code(", ".join(f'"{output.ir_name}"' for output in op.outputs))
-
-
-def _torch_input(tensor: TensorView, argument: str | None) -> str:
-    """The Python expression of an input; PyTorch passes a host list as a list of integers, none as an empty one."""
-    if argument is None:
-        return "None"
-    return f"ge.Const({argument}, ge.DataType.DT_INT64) if {argument} else None" if tensor.host_values else argument
 
 
 class FunctionView:
@@ -248,38 +220,10 @@ class FunctionView:
         self.given = [argument for argument in arguments if argument.is_given]
         self.inputs = [argument for argument in arguments if not argument.tensor.is_output]
         self.outputs = [argument for argument in arguments if argument.tensor.is_output]
-        self.given_attrs = [
-            (attr, attr.given(by_name[attr.name].name, by_name[attr.name].c_type))
-            for attr in op.attrs
-            if attr.name in by_name
-        ]
+        self.given_attrs = [(attr, by_name[attr.name]) for attr in op.attrs if attr.name in by_name]
         self.has_casts = any(argument.tensor.is_castable for argument in self.given)
-        inputs = [f"{a.tensor.camel}Dense" if a.is_given else "nullptr" for a in self.inputs]
-        outputs = [f"{a.tensor.camel}Dense" for a in self.outputs]
-        attrs = [f"call.{attr.camel}" for attr in op.attrs]
-        self.l0_values = Code(", ".join([*inputs, *attrs, *outputs, "uniqueExecutor.get()"]))
-
-    @property
-    def declarations(self) -> Code:
-        """The parameters of the first phase, as the documents declare them."""
-        own = [param.declaration for param in self.params]
-        return Code(", ".join([*own, "uint64_t *workspaceSize", "aclOpExecutor **executor"]))
-
-    @property
-    def documented(self) -> list[Code]:
-        """The lines of the first phase's declaration, for the documentation."""
-        head = f"aclnnStatus {self.name}GetWorkspaceSize("
-        return [Code(line) for line in fit(f"{head}\n    {self.declarations});", PAGE_WIDTH).split("\n")]
-
-    @property
-    def dfx_in(self) -> Code:
-        """The arguments of DFX_IN."""
-        return Code(", ".join(param.name for param in self.params if param.kind != "output"))
-
-    @property
-    def dfx_out(self) -> Code:
-        """The arguments of DFX_OUT."""
-        return Code(", ".join(param.name for param in self.params if param.kind == "output"))
+        self.dfx_in = [param.name for param in self.params if param.kind != "output"]
+        self.dfx_out = [param.name for param in self.params if param.kind == "output"]
 
 
 class ParamView:
@@ -291,9 +235,7 @@ class ParamView:
         self.of = param.of
         self.kind = param.kind
         self.c_type = Code(param.c_type)
-        self.declaration = Code(
-            f"{param.c_type}{param.name}" if "*" in param.c_type else f"{param.c_type} {param.name}"
-        )
+        self.is_pointer = param.c_type.endswith("*")
         self.direction = "out" if param.kind == "output" else "in"
         self.text = of.description or of.name
         if isinstance(of, TensorView) and of.optional:
@@ -308,15 +250,3 @@ class ArgumentView:
         self.is_given = param is not None
         self.param = param.name if param else "nullptr"
         self.reader = "ReadList" if tensor.host_values else "ReadTensor"
-
-    @property
-    def dense(self) -> Code:
-        """The C++ expression of a dense tensor on the device with its elements."""
-        if self.tensor.host_values:
-            return Code(f"opforge::TensorOf({self.param}, uniqueExecutor.get())")
-        return Code(f"l0op::Contiguous({self.param}, uniqueExecutor.get())")
-
-    @property
-    def given(self) -> Code:
-        """The condition under which an optional argument is there."""
-        return Code(f"call.{self.tensor.camel}.isPresent")

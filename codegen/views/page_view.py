@@ -1,4 +1,4 @@
-"""The page of one operator as its template prints it: every fact of the spec in words, tables and LaTeX."""
+"""Prepare the page of an operator: text, tables and LaTeX of a spec."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from opforge.codegen.expr.expr_text import documented_dtype, readable
-from opforge.codegen.expr.formula import formula_names, latex_lines
+from opforge.codegen.expr.formula import formula_names, forward_names, latex_lines
 from opforge.codegen.expr.program import LIMIT, Case, Constraint
-from opforge.codegen.expr.syntax import (
+from opforge.codegen.expr.tree import (
     CORES,
     Attribute,
     Comparison,
@@ -38,13 +38,13 @@ _OTHER_STATUSES = {
     361001: ("ACLNN_ERR_RUNTIME_ERROR", "a call of the runtime failed"),
     561003: ("ACLNN_ERR_INNER_FIND_KERNEL_ERROR", "there is no kernel for the product"),
     561101: ("ACLNN_ERR_INNER_CREATE_EXECUTOR", "no executor could be created"),
-    561103: ("ACLNN_ERR_INNER_NULLPTR", "an inner call, such as a copy or a cast, gave no tensor"),
+    561103: ("ACLNN_ERR_INNER_NULLPTR", "an inner call, for example a copy or a cast, returned no tensor"),
 }
 
 
 @dataclass(frozen=True)
 class ProductGroup:
-    """Products that take the same dtypes, and the pairs of tensor and dtype that their constraints exclude."""
+    """Products that accept the same dtypes, and the pairs of tensor and dtype that their constraints exclude."""
 
     products: tuple[str, ...]
     excluded: frozenset[tuple[str, str]]
@@ -58,6 +58,7 @@ class PageView:
         self._spec = spec
         self._groups = _product_groups(spec)
         self.formula = latex_lines(spec.formula, formula_names(spec))
+        self.forward_formula = latex_lines(spec.forward_formula or "", forward_names(spec))
         states = [[PRODUCTS[name].devices, name, _state(spec, name, has_kernel=has_kernel)] for name in spec.products]
         self.products = _table([["devices", "SoC", "state"], *states])
         self.has_stars = bool(spec.program.stars)
@@ -69,12 +70,12 @@ class PageView:
 
     @property
     def parameters(self) -> Code:
-        """Each parameter: what aclnn functions take on each group of products, what kernels take."""
+        """List each parameter with its dtypes in aclnn functions, by group of products, and in kernels."""
         taken_on = [f"aclnn on {', '.join(group.products)}" for group in self._groups]
         rows = [["parameter", "kind", *(taken_on if len(taken_on) > 1 else ["aclnn"]), "graph", "description"]]
         rows += [self._tensor_row(tensor, "input") for tensor in self._spec.inputs]
         for attr in self._spec.attrs:
-            presence = "required" if attr.default is None else f"{value_text(attr.default)} if left out"
+            presence = "required" if attr.default is None else f"default {value_text(attr.default)}"
             taken = [self._c_types(attr)] * len(self._groups)
             rows.append([attr.name, f"attribute, {presence}", *taken, attr.type, attr.description])
         rows += [self._tensor_row(tensor, "output") for tensor in self._spec.outputs]
@@ -84,48 +85,48 @@ class PageView:
         return _table(rows)
 
     def _c_types(self, attr: AttrSpec) -> str:
-        """The C types that aclnn functions take an attribute as; one, unless they differ."""
+        """Return the C types of an attribute in aclnn functions."""
         params = [param for f in self._spec.aclnn for param in aclnn_signature(self._spec, f.function)]
         return ", ".join(dict.fromkeys(param.c_type for param in params if param.of == attr.name)) or "-"
 
     def _tensor_row(self, tensor: TensorSpec, kind: str) -> list[str]:
-        kernel = f"that of {tensor.dtype}" if tensor.dtype else _dtype_list(tensor.dtypes)
+        kernel = f"as {tensor.dtype}" if tensor.dtype else _dtype_list(tensor.dtypes)
         kernel += ", known on the host" if tensor.host_values else ""
         taken = [self._taken(tensor, group) for group in self._groups]
         return [tensor.name, f"optional {kind}" if tensor.optional else kind, *taken, kernel, tensor.description]
 
     def _taken(self, tensor: TensorSpec, group: ProductGroup) -> str:
-        """The dtypes that aclnn functions take."""
+        """Return the dtypes that aclnn functions accept."""
         if tensor.host_values:
             return "list of INT64 on the host"
         accepted = accepted_dtypes(self._spec, tensor)
         if not accepted:
-            return f"that of {tensor.dtype}"
+            return f"as {tensor.dtype}"
         words = [dtype for dtype in accepted if (tensor.name, dtype) not in group.excluded]
         casts = tensor.casts if tensor.dtype is None else {}
         return ", ".join(f"{documented_dtype(word)}{_cast_text(casts, word)}" for word in words)
 
     @property
     def casts(self) -> list[Code]:
-        """How the dtypes of aclnn functions that kernels do not have come about, a sentence each."""
+        """Describe the casts of aclnn functions, one sentence each."""
         sentences = []
         for leader in self._spec.inputs:
             promoted = [tensor.name for tensor in self._spec.promoted(leader.name)]
             if len(promoted) > 1:
                 sentences.append(
-                    f"Where the dtypes of {_listed(promoted)} differ, all of these are cast to or from FLOAT."
+                    f"If the dtypes of {_listed(promoted)} differ, all of these tensors are cast to or from FLOAT."
                 )
             for tensors, direction in ((self._spec.inputs, "to"), (self._spec.outputs, "from")):
                 if alone := [t.name for t in tensors if t.dtype == leader.name and t.mix == "cast"]:
                     verb = "is" if len(alone) == 1 else "are"
-                    sentences.append(f"{_listed(alone)} {verb} cast {direction} the dtype that {leader.name} has then.")
+                    sentences.append(f"{_listed(alone)} {verb} cast {direction} the resulting dtype of {leader.name}.")
         return [markdown(sentence) for sentence in sentences]
 
     @property
     def formats(self) -> Code:
-        """The storage formats that are accepted, or that they are not looked at."""
+        """Describe the accepted storage formats."""
         if not any(constraint.rule == "formats" for constraint in self._spec.constraints):
-            return Code("Storage formats are not checked; elements are read in the order of the dimensions.")
+            return Code("Storage formats are not checked. Elements are read in the order of the dimensions.")
         by_formats: dict[str, list[str]] = {}
         for tensor in self._spec.tensors:
             if not tensor.host_values:
@@ -135,7 +136,7 @@ class PageView:
 
     @property
     def names(self) -> Code:
-        """Each parameter by all its names."""
+        """List all names of each parameter."""
         targets = self._spec.torch.targets
         heads = ["parameter", "graph IR", "ONNX", *(f.function for f in self._spec.aclnn), *(t.target for t in targets)]
         places: list[tuple[str, TensorSpec | AttrSpec]] = [
@@ -157,12 +158,12 @@ class PageView:
 
     @property
     def torch(self) -> Code:
-        """The functions of PyTorch that become the operator."""
+        """List the PyTorch functions that are mapped to the operator."""
         return Code(_listed([markdown_code(target.target) for target in self._spec.torch.targets]))
 
     @property
     def shapes(self) -> Code:
-        """Each tensor and its shape in each case."""
+        """List each tensor with its shape in each case."""
         cases = self._spec.program.cases
         heads = [f"{case.name}: {readable(case.when)}" for case in cases] if len(cases) > 1 else ["shape"]
         rows = [[tensor.name, *(_shape(case, tensor.name) for case in cases)] for tensor in self._spec.tensors]
@@ -170,18 +171,18 @@ class PageView:
 
     @property
     def constraints(self) -> Code:
-        """Label, status and sentence of each constraint."""
+        """List label, status and sentence of each constraint."""
         rows = [[c.label, str(c.status), self._sentence(c)] for c in self._spec.program.constraints]
         return _table([["label", "status", "constraint"], *rows])
 
     def _sentence(self, constraint: Constraint) -> Code:
-        in_case = ", in a case that holds" if len(self._spec.cases) > 1 else ""
+        in_case = ", in a case whose condition is true" if len(self._spec.cases) > 1 else ""
         rules = {
             "required": f"{_listed([t.name for t in self._spec.tensors if not t.optional])} must not be null",
-            "dtypes": "dtypes as in the table of parameters",
-            "formats": "storage formats as listed below the table of parameters",
-            "ranks": f"numbers of dimensions as in the table of shapes{in_case}",
-            "shapes": "dimensions as in the table of shapes",
+            "dtypes": "the dtypes are those of the table of parameters",
+            "formats": "the storage formats are those below the table of parameters",
+            "ranks": f"the numbers of dimensions are those of the table of shapes{in_case}",
+            "shapes": "the dimensions are those of the table of shapes",
         }
         if constraint.rule:
             return markdown(rules[constraint.rule])
@@ -193,11 +194,11 @@ class PageView:
 
     @property
     def statuses(self) -> Code:
-        """Number, name and reasons of each status that a call can end with."""
+        """List number, name and reasons of each status of a call."""
         labels = [(c.status, c.label) for c in self._spec.program.constraints]
         reasons = {status: [label for of, label in labels if of == status] for status in STATUSES}
-        reasons[161001].insert(0, "workspaceSize or executor is null, which is looked at before all else")
-        reasons[561002].append("a size is beyond what the tiling plan can do; the message names the limit")
+        reasons[161001].insert(0, "workspaceSize or executor is null (checked first)")
+        reasons[561002].append("a size exceeds a limit of the tiling plan; the message contains the limit")
         rows = [(0, "ACLNN_SUCCESS", "")]
         rows += [(status, STATUSES[status], ", ".join(reasons[status])) for status in STATUSES]
         rows += [(status, name, reason) for status, (name, reason) in _OTHER_STATUSES.items()]
@@ -206,12 +207,12 @@ class PageView:
 
 def _state(spec: OpSpec, product: str, *, has_kernel: bool) -> str:
     if product not in spec.built_products:
-        return "documented, not built: arguments are checked, then the call ends with 561003"
-    return "kernel" if has_kernel else "no kernel in this version: arguments are checked, then the call fails"
+        return "documented, not built: the call checks the arguments and returns 561003"
+    return "kernel" if has_kernel else "no kernel in this version: the call checks the arguments and fails"
 
 
 def _product_groups(spec: OpSpec) -> list[ProductGroup]:
-    """The products of a spec, those together whose constraints exclude the same dtypes."""
+    """Group the products of a spec by the dtypes that their constraints exclude."""
     groups: dict[frozenset[tuple[str, str]], list[str]] = {}
     for product in spec.products:
         checks = [c.check for c in spec.program.constraints if product in c.products]
@@ -221,7 +222,7 @@ def _product_groups(spec: OpSpec) -> list[ProductGroup]:
 
 
 def _excluded(check: Expr) -> Iterator[tuple[str, str]]:
-    """The tensor and dtype that a condition excludes, if that is what it does."""
+    """Yield the tensor and dtype that a condition excludes, if any."""
     match check:
         case Junction(operator="or", operands=(Not(operand=Present()), condition)):
             yield from _excluded(condition)
@@ -237,7 +238,7 @@ def _parts(spec: OpSpec) -> Iterator[Expr]:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Code:
-    """A table in Markdown; the first row is its head."""
+    """Format a Markdown table; the first row is the header."""
     lines = [
         "|".join(["", *(f" {cell if isinstance(cell, Code) else markdown(cell)} " for cell in row), ""]) for row in rows
     ]
@@ -257,7 +258,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _in_place(parameter: TensorSpec | AttrSpec, fixed: bool | float | str | None) -> str:
-    """What stands for a parameter where it has no name: nothing for a result, else a value."""
+    """Return the value that replaces a parameter without a name."""
     if isinstance(parameter, AttrSpec):
         return f"- ({value_text(parameter.default if fixed is None else fixed)})"
     return "- (null)" if parameter.optional else "-"

@@ -1,8 +1,9 @@
-"""Inputs, outputs and attributes as templates print them."""
+"""Prepare inputs, outputs and attributes for the templates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from opforge.codegen.expr.cpp import int64_literal
 from opforge.codegen.spec.dtypes import DTYPES
@@ -15,13 +16,8 @@ from .escape import Code, cpp_string
 from .facts import dtype_columns
 
 
-def _plan_dtypes(dtypes: Sequence[str]) -> str:
-    return ", ".join(f"DataType::{DTYPES[dtype].plan}" for dtype in dtypes)
-
-
-def _cast_pairs(casts: Mapping[str, str]) -> str:
-    name = "DataType::"
-    return ", ".join(f"{{{name}{DTYPES[a].plan}, {name}{DTYPES[b].plan}}}" for a, b in casts.items())
+def _plan_dtypes(dtypes: Sequence[str]) -> list[str]:
+    return [DTYPES[dtype].plan for dtype in dtypes]
 
 
 class TensorView:
@@ -40,8 +36,12 @@ class TensorView:
         self.description = tensor.description
         self.dtypes = tensor.dtypes
         self.formats = tensor.formats
-        self.takes_any_format = tensor.takes_any_format
         self.host_values = tensor.host_values
+        # Enumerators of opforge::DataType; none: the dtype is that of `leader`.
+        self.kernel_dtypes = _plan_dtypes(kernel_dtypes(spec, tensor))
+        self.accepted_dtypes = _plan_dtypes(accepted_dtypes(spec, tensor))
+        self.format_enumerators = [f"k{name.title().replace('_', '')}" for name in tensor.formats]
+        self.casts = [tuple(_plan_dtypes(pair)) for pair in tensor.casts.items()]
 
     @property
     def presence(self) -> str:
@@ -79,37 +79,12 @@ class TensorView:
         return self.presence.lower()
 
     @property
-    def tensor_type(self) -> Code:
-        """Its dtypes in REG_OP."""
-        return Code(f"TensorType({{{', '.join(self.ge_dtypes)}}})")
-
-    @property
-    def ge_column_list(self) -> Code:
-        """The initializer list of OpDef's DataType."""
-        return Code(", ".join(f"ge::{dtype}" for dtype in self.ge_columns))
-
-    def dtype_check(self, rule: str) -> Code:
-        """The C++ call that checks its dtype."""
-        kernel, accepted = kernel_dtypes(self._spec, self._tensor), accepted_dtypes(self._spec, self._tensor)
-        check = self._dtype_check(rule, kernel)
-        if accepted != kernel:
-            check = f"call.mayCast ? {self._dtype_check(rule, accepted)} : {check}"
-        return Code(check)
-
-    def _dtype_check(self, rule: str, dtypes: Sequence[str]) -> str:
-        if not dtypes:
-            return f"CheckSameDtype({rule}, call.{self.camel}, call.{lower_camel(self._tensor.dtype or '')})"
-        return f"CheckDtype({rule}, call.{self.camel}, {{{_plan_dtypes(dtypes)}}})"
-
-    def format_check(self, rule: str) -> Code:
-        """The C++ call that checks its storage format."""
-        formats = ", ".join(f"Format::k{name.title().replace('_', '')}" for name in self.formats)
-        return Code(f"CheckFormat({rule}, call.{self.camel}, {{{formats}}})")
-
-    @property
-    def value_depend(self) -> Code:
-        """The clause of OpDef that makes its values known to tiling."""
-        return Code(f"\n            .ValueDepend({self.option})" if self.host_values else "")
+    def leader(self) -> Leader | None:
+        """The tensor whose dtype it has."""
+        if self._tensor.dtype is None:
+            return None
+        names = [tensor.name for tensor in self._spec.inputs]
+        return Leader(names.index(self._tensor.dtype), lower_camel(self._tensor.dtype))
 
     @property
     def is_castable(self) -> bool:
@@ -122,30 +97,22 @@ class TensorView:
         return any(tensor.dtype == self.name and tensor.mix == "promote" for tensor in self._spec.tensors)
 
     @property
-    def cast_dtype(self) -> Code:
-        """The C++ expression of the dtype to which an aclnn function casts it."""
-        if self._tensor.dtype is None and not self.decides:
-            return Code(f"CastOf(call.{self.camel}.dtype, {{{_cast_pairs(self._tensor.casts)}}})")
-        leader = self._tensor.dtype or self.name
-        if len(self._spec.promoted(leader)) == 1:
-            return Code(f"call.{lower_camel(leader)}.dtype")
-        arguments = ", ".join(f"&call.{lower_camel(tensor.name)}" for tensor in self._spec.promoted(leader))
-        return Code(f"Promoted({{{arguments}}})")
+    def is_alone(self) -> bool:
+        """Whether no other tensor takes part in the choice of the dtype in which kernels take it."""
+        return self._tensor.dtype is None and not self.decides
 
     @property
-    def inferred_dtype(self) -> Code:
-        """The C++ expression for the dtype of an output at inference."""
-        inputs = [tensor.name for tensor in self._spec.inputs]
-        if self._tensor.dtype is not None:
-            return Code(f"context->GetRequiredInputDataType({inputs.index(self._tensor.dtype)})")
-        return Code(f"ge::{DTYPES[self.dtypes[0]].ge}")
+    def promoted(self) -> list[str]:
+        """The arguments whose dtypes decide together in which one kernels take it."""
+        return [lower_camel(tensor.name) for tensor in self._spec.promoted(self._tensor.dtype or self.name)]
 
-    @property
-    def l0_dtype(self) -> Code:
-        """The C++ expression for the dtype of an output in the level-0 call."""
-        if self._tensor.dtype is not None:
-            return Code(f"{lower_camel(self._tensor.dtype)}->GetDataType()")
-        return Code(f"op::DataType::{DTYPES[self.dtypes[0]].ge}")
+
+@dataclass(frozen=True)
+class Leader:
+    """The tensor whose dtype another one has."""
+
+    index: int
+    camel: str
 
 
 class AttrView:
@@ -182,30 +149,9 @@ class AttrView:
         return "REQUIRED" if self.is_required else "OPTIONAL"
 
     @property
-    def def_value(self) -> Code:
-        """The argument of its setter in OpDef."""
-        return Code("" if self.is_required else self.literal)
-
-    @property
     def reg_op(self) -> str:
         """The REG_OP clause that declares it."""
         return "REQUIRED_ATTR" if self.is_required else "ATTR"
-
-    @property
-    def reg_op_value(self) -> Code:
-        """Its type and default in REG_OP."""
-        return Code(self.ge_type if self.is_required else f"{self.ge_type}, {self.literal}")
-
-    @property
-    def read(self) -> Code:
-        """The C++ expression of its value behind the pointer that its getter gives."""
-        return Code(self.camel if self.type == "string" else f"*{self.camel}")
-
-    def given(self, param: str, c_type: str) -> Code:
-        """The C++ expression of its value in an aclnn function, in the type that checks take."""
-        if self.type == "string" and not self.is_required:
-            return Code(f"{param} != nullptr ? {param} : {self.literal}")
-        return Code(param if c_type == self.c_type else f"static_cast<{self.c_type}>({param})")
 
     @property
     def onnx_type(self) -> Code:
@@ -221,11 +167,6 @@ class AttrView:
     def onnx_getter(self) -> str:
         """Its getter in opforge::OnnxNode."""
         return {"int": "GetInt", "bool": "GetInt", "float": "GetFloat", "string": "GetString"}[self.type]
-
-    @property
-    def onnx_value(self) -> Code:
-        """The C++ expression that gives the read value to ge::Operator."""
-        return Code({"string": f"{self.camel}.c_str()", "bool": f"{self.camel} != 0"}.get(self.type, self.camel))
 
     @property
     def literal(self) -> Code:

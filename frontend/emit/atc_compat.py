@@ -10,9 +10,10 @@ import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.graph import INITIALIZER, INPUT, GraphView, Scope, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
+from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, normal_domain
 from opforge.frontend.state import State
 
 # Attributes of Constant beside `value`, with the element type that they imply.
@@ -69,14 +70,14 @@ def adapt(state: State) -> State:
 
 def _warnings(state: State) -> Iterator[str]:
     for _, _, label in state.vanishing:
-        yield f"{label} depends on constants alone, ATC drops it and what it makes"
+        yield f"{label} depends only on constants; ATC drops it with its outputs"
     for name in _constant_outputs(state):
-        yield f"output {shown(name)} is a constant, ATC drops it"
+        yield f"output {shown(name)} is a constant; ATC drops it"
     for name in _shapeless(state.view):
-        yield f"input {shown(name)} has no shape, ATC takes it for a scalar; give it one"
+        yield f"input {shown(name)} has no shape; ATC assumes a scalar; declare its shape"
     for name, placement in zip(state.names, state.placements, strict=True):
         if unread := _unread(placement.scope):
-            yield f"{shown(name)} lies in {unread}"
+            yield f"{shown(name)} is in {unread}"
 
 
 def _constant_outputs(state: State) -> list[str]:
@@ -104,7 +105,7 @@ def _unread(scope: Scope | None) -> str:
         if scope.parent is None and scope.function is not None:
             return f"the local {scope.place}, which ATC does not expand; inline it first"
         if scope.owner not in ("", "If"):
-            return f"a subgraph of {shown(scope.owner)}, and ATC reads those of 'If' only"
+            return f"a subgraph of {shown(scope.owner)}; ATC reads only subgraphs of 'If'"
         scope = scope.parent
     return ""
 

@@ -12,11 +12,12 @@ from onnx.defs import OpSchema
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute, text_attribute
-from opforge.frontend.ir.graph import GraphView, Scope, key_text, node_name, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.scope import Scope, key_text, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.ir.value_types import ValueTypes
 
@@ -67,7 +68,7 @@ def opset_problem(view: GraphView, types: ValueTypes, target: int) -> str:
     if current is None or current == target:
         return ""
     if others := [function for function in view.model.functions if function.domain != OPFORGE_DOMAIN]:
-        return f"the local function {shown(f'{others[0].domain}::{others[0].name}')} cannot be written out"
+        return f"the local function {shown(f'{others[0].domain}::{others[0].name}')} cannot be inlined"
     step = _Step(current, target, types, FreshNames(()))
     for scope in view.scopes:
         if scope.function is not None:
@@ -153,9 +154,9 @@ class _Step:
         if new is None or new.deprecated:
             raise Unmatched(f"does not exist in opset {self.target}")
         if len(node.input) < old.min_input or not node.output:
-            raise Unmatched(f"has {len(node.input)} inputs and {len(node.output)} outputs, too few for any opset")
+            raise Unmatched(f"has {len(node.input)} inputs and {len(node.output)} outputs, fewer than any opset allows")
         if any(self._crosses(version) for version in _CHANGED.get(node.op_type, ())):
-            raise Unmatched(f"means something else in opset {self.target}")
+            raise Unmatched(f"has another meaning in opset {self.target}")
         if special := _SPECIAL.get(node.op_type):
             special(self, scope, node)
         made = self._moved(scope, node)
@@ -181,7 +182,7 @@ class _Step:
                 known = self.types.of(scope, node.input[0])
                 if known.dtype not in ("float16", "float32", "float64"):
                     raise Unmatched(
-                        f"has the attribute {shown(attribute.name)}, which becomes an input of the type of"
+                        f"has the attribute {shown(attribute.name)}, which becomes an input with the type of"
                         f" {shown(node.input[0])}, and that is {known}"
                     )
                 value = np.array(attribute.f, known.dtype)
@@ -208,23 +209,23 @@ class _Step:
     def _require(self, node: NodeProto, old: OpSchema, new: OpSchema) -> None:
         if not new.min_input <= len(node.input) <= new.max_input:
             raise Unmatched(
-                f"has {len(node.input)} inputs, opset {self.target} takes {new.min_input} to {new.max_input}"
+                f"has {len(node.input)} inputs, expected {new.min_input} to {new.max_input} in opset {self.target}"
             )
         given = {attribute.name for attribute in node.attribute}
         for name in given:
             if name not in new.attributes:
-                raise Unmatched(f"has the attribute {shown(name)}, which opset {self.target} does not know")
+                raise Unmatched(f"has the attribute {shown(name)}, which opset {self.target} does not have")
         for name in set(old.attributes) & set(new.attributes) - given:
             if old.attributes[name].default_value != new.attributes[name].default_value:
-                raise Unmatched(f"relies on the default of {shown(name)}, which is another in opset {self.target}")
+                raise Unmatched(f"uses the default of {shown(name)}, which differs in opset {self.target}")
         if required := [n for n, attribute in new.attributes.items() if attribute.required and n not in given]:
-            raise Unmatched(f"has no attribute {shown(required[0])}, which opset {self.target} needs")
+            raise Unmatched(f"has no attribute {shown(required[0])}, which opset {self.target} requires")
 
     def batch_normalization(self, scope: Scope, node: NodeProto) -> None:
         """Inference means the same everywhere; training got other outputs."""
         del scope
         if self._crosses(14) and len([name for name in node.output if name]) > 1:
-            raise Unmatched(f"is in training mode, which means something else in opset {self.target}")
+            raise Unmatched(f"is in training mode, which has another meaning in opset {self.target}")
 
     def dropout(self, scope: Scope, node: NodeProto) -> None:
         """Without training mode the ratio has no effect."""
@@ -241,8 +242,8 @@ class _Step:
         axis = given if given is not None else 1 if self.current < 13 else -1
         if known.shape is None or axis % max(len(known.shape), 1) != len(known.shape) - 1:
             raise Unmatched(
-                f"works along axis {axis} of {shown(node.input[0])}, which is {known};"
-                f" opset {self.target} means the same for the last axis only"
+                f"uses axis {axis} of {shown(node.input[0])}, which is {known};"
+                f" opset {self.target} has the same meaning only for the last axis"
             )
         _set(node, "axis", len(known.shape) - 1 if self.target < 13 else -1)
 
@@ -253,7 +254,7 @@ class _Step:
             _set(node, "coordinate_transformation_mode", "output_half_pixel")
         elif self._crosses(16):
             if text_attribute(node, "coordinate_transformation_mode") != "output_half_pixel":
-                raise Unmatched(f"shifts coordinates, which opset {self.target} does not know")
+                raise Unmatched(f"shifts coordinates, which opset {self.target} does not have")
             _remove(node, "coordinate_transformation_mode")
 
     def grid_sample(self, scope: Scope, node: NodeProto) -> None:
@@ -262,7 +263,9 @@ class _Step:
             return
         known: ValueType = self.types.of(scope, node.input[0])
         if known.shape is None or len(known.shape) != 4:
-            raise Unmatched(f"samples {shown(node.input[0])}, which is {known}; opset {self.target} takes rank 4")
+            raise Unmatched(
+                f"samples {shown(node.input[0])}, which is {known}; opset {self.target} supports only rank 4"
+            )
         newer = {"bilinear": "linear", "bicubic": "cubic", "": "linear"}
         older = {"linear": "bilinear", "cubic": "bicubic", "": "bilinear"}
         mode = text_attribute(node, "mode")
@@ -273,7 +276,9 @@ class _Step:
         del scope
         mode = text_attribute(node, "coordinate_transformation_mode")
         if mode in _RESIZE_ONLY and self.target not in _RESIZE_ONLY[mode]:
-            raise Unmatched(f"transforms coordinates by {shown(mode)}, unknown in opset {self.target}")
+            raise Unmatched(
+                f"uses the coordinate transformation {shown(mode)}, which opset {self.target} does not have"
+            )
 
     def split(self, scope: Scope, node: NodeProto) -> None:
         """Equal parts have to be asked for since opset 18."""
@@ -286,7 +291,7 @@ class _Step:
         """Wrapping is new."""
         del scope
         if text_attribute(node, "mode") == "wrap" and self.target < 19:
-            raise Unmatched(f"has the mode 'wrap', which opset {self.target} does not know")
+            raise Unmatched(f"has the mode 'wrap', which opset {self.target} does not have")
 
 
 _SPECIAL: Mapping[str, Callable[[_Step, Scope, NodeProto], None]] = {

@@ -13,8 +13,9 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line, shown
 from opforge.frontend.io.external import with_data
 from opforge.frontend.io.tensor_data import BITS, data_problem, element_count
-from opforge.frontend.ir.graph import GraphView, Scope
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.scope import Scope
 from opforge.frontend.state import State
 
 _MAX_BYTES = 64 << 20
@@ -54,7 +55,7 @@ def without_sparse(view: GraphView, folder: Path | None) -> tuple[ModelProto, di
 def dense(state: State) -> State:
     """Make sparse constants dense, and warn of those that stay."""
     model, stays = without_sparse(state.view, state.folder)
-    warnings = (f"sparse constant {shown(name)} stays, and ATC drops it: {reason}" for name, reason in stays.items())
+    warnings = (f"sparse constant {shown(name)} stays sparse; ATC drops it: {reason}" for name, reason in stays.items())
     return replace(state, model=model, warnings=(*state.warnings, *warnings))
 
 
@@ -96,7 +97,7 @@ def _dense(sparse: SparseTensorProto, name: str, folder: Path | None, room: int)
     except (ValueError, TypeError, UserError) as error:
         raise Unmatched(f"is malformed: {first_line(error)}") from error
     if flat.shape != values.shape or (flat.size and not 0 <= flat.min() <= flat.max() < count):
-        raise Unmatched(f"is malformed: has {shown(flat[:9].tolist())} as places of {count} elements")
+        raise Unmatched(f"is malformed: has {shown(flat[:9].tolist())} as indices of {count} elements")
     array = np.zeros(count, values.dtype)
     array[flat] = values
     tensor = numpy_helper.from_array(array, name)

@@ -8,7 +8,8 @@ from onnx import ModelProto, helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.graph import GraphView, node_name, normal_domain
+from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.scope import node_name, normal_domain
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.discovery import rules
 from opforge.frontend.state import State
@@ -25,7 +26,7 @@ def check_opset(opset: int | None) -> None:
         UserError: ATC does not know this version.
     """
     if opset is not None and opset not in ATC_OPSETS:
-        raise UserError(f"--opset: got {opset}, expected {ATC_OPSETS.start} to {NEWEST}, which ATC knows")
+        raise UserError(f"--opset: got {opset}, expected {ATC_OPSETS.start} to {NEWEST}")
 
 
 def requested(state: State) -> State:
@@ -37,16 +38,16 @@ def requested(state: State) -> State:
     options, context = state.options, state.context
     is_lowering = options.lower_training and _has_formula(context)
     if is_lowering and options.opset not in (None, NEWEST):
-        raise UserError(
-            f"--opset: got {options.opset}, expected {NEWEST}, in which --lower-training writes; leave it out"
-        )
+        raise UserError(f"--opset: got {options.opset}, expected {NEWEST} with --lower-training; leave the option out")
     target = NEWEST if is_lowering else options.opset
     current = current_opset(state.model)
     if target is None or current == target or (current is None and not is_lowering):
         return state
     problem = opset_problem(context.view, context.types, target)
     if problem and options.opset is not None:
-        raise UserError(f"{state.where}: cannot be written in opset {target}: {problem}; export it with that opset")
+        raise UserError(
+            f"{state.where}: cannot be converted to opset {target}: {problem}; export the model with that opset"
+        )
     if problem:
         context.opset_problem = problem
         return state
@@ -69,7 +70,7 @@ def newest(state: State) -> State:
         return state
     if problem := opset_problem(context.view, context.types, NEWEST) or _loss(context.view):
         current = current_opset(state.model)
-        warning = f"the model stays in opset {current} and is not written in {NEWEST}: {problem}"
+        warning = f"the model keeps opset {current}, expected {NEWEST}: {problem}"
         return replace(state, warnings=(*state.warnings, warning))
     write_opset(state.model, context.types, NEWEST)
     return replace(state, view=state.view.after_change())
@@ -92,5 +93,5 @@ def _loss(view: GraphView) -> str:
                 continue
             if not is_registered("", node.op_type, NEWEST):
                 name = shown(node_name(node))
-                return f"ATC has a parser for node {name} ({node.op_type}) in that opset only"
+                return f"ATC has a parser for node {name} ({node.op_type}) only in opset {version}"
     return ""

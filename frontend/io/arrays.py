@@ -106,7 +106,7 @@ def check_inputs(arrays: Mapping[str, Array], types: Mapping[str, InputType], wh
             close = difflib.get_close_matches(name, types, 1)
             hint = f"; did you mean {shown(close[0])}?" if close else ""
             expected = ", ".join(map(shown, types)) or "none"
-            problems.append(f"{where}: {shown(name)} is no input of the model, expected {expected}{hint}")
+            problems.append(f"{where}: {shown(name)} is not an input of the model, expected {expected}{hint}")
     checked: dict[str, Array] = {}
     sizes: dict[str, tuple[int, str]] = {}
     for name, expected_type in types.items():
@@ -180,7 +180,7 @@ def _archive(file: BinaryIO) -> BinaryIO:
     if beginning == _NPY:
         raise ValueError("got a single array, expected one array per input in an archive")
     if not beginning.startswith(_ZIP):
-        raise ValueError("it is no archive of arrays")
+        raise ValueError("it is not an archive of arrays")
     file.seek(0)
     return file
 
@@ -191,9 +191,9 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     for member in archive.infolist():
         name = member.filename.removesuffix(_SUFFIX)
         if name == member.filename:
-            raise ValueError(f"member {shown(name)}: got another name than that of an array, which ends with {_SUFFIX}")
+            raise ValueError(f"member {shown(name)}: expected a name that ends with {_SUFFIX}")
         if name in found:
-            raise ValueError(f"member {shown(member.filename)}: is there twice")
+            raise ValueError(f"member {shown(member.filename)}: is in the archive twice")
         found[name] = member
     return found
 
@@ -201,7 +201,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
     place = f"member {shown(member.filename)}"
     if member.flag_bits & _ENCRYPTED:
-        raise ValueError(f"{place}: is encrypted")
+        raise ValueError(f"{place}: is encrypted, expected a plain member")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{place}: got compression {member.compress_type}, expected none or deflate")
     try:
@@ -233,7 +233,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         warnings.simplefilter("ignore")
         shape, is_fortran, dtype = _HEADERS[version](file)
     if dtype.hasobject:
-        raise ValueError("it holds Python objects")
+        raise ValueError("it contains Python objects, expected numbers")
     if dtype.kind not in _KINDS or dtype.fields or dtype.subdtype or not dtype.itemsize:
         raise ValueError(f"got {shown(str(dtype))}, expected an array of numbers")
     if min(shape, default=0) < 0:
@@ -262,5 +262,5 @@ def _plain(name: str, array: Array) -> Array:
     if not array.dtype.hasobject:
         return array
     if not all(isinstance(value, str) for value in array.flat):
-        raise UserError(f"output {shown(name)}: is no tensor, expected numbers or texts; leave --outputs out")
+        raise UserError(f"output {shown(name)}: is not a tensor, expected numbers or strings; leave --outputs out")
     return array.astype(str)

@@ -14,11 +14,12 @@ from pathlib import Path, PurePosixPath
 from shutil import disk_usage
 from typing import BinaryIO
 
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, open_inside, stream, write_files
 from opforge.codegen.printing import path_text, shown
 
-from .onnx_proto import GraphProto, ModelProto, NodeProto, TensorProto
 from .progress import progress
 from .tensor_data import BITS, element_count
 
@@ -125,13 +126,13 @@ def _open(folder: Path, location: str, where: str) -> BinaryIO:
     place = f"{where}: external data {shown(location)}"
     is_plain = not relative.is_absolute() and ".." not in relative.parts and relative.parts
     if not is_plain or "\0" in location or "\\" in location:
-        raise UserError(f"{place} lies outside the model's folder; expected a relative path without '..'")
+        raise UserError(f"{place} is outside the model's folder; expected a relative path without '..'")
     try:
         file = open_inside(folder, location)
     except (OSError, ValueError) as error:
         raise UserError(f"{place} cannot be read from {path_text(folder)}; put the file beside the model") from error
     if file is None:
-        raise UserError(f"{place} is a link or no regular file; expected the file itself in the model's folder")
+        raise UserError(f"{place} is a link or not a regular file; expected a regular file in the model's folder")
     return file
 
 
@@ -172,7 +173,7 @@ def with_data(tensor: TensorProto, folder: Path | None) -> TensorProto:
     if not is_external(tensor):
         return tensor
     if folder is None:
-        raise UserError("model: has external data; load it with onnx.load, or say in which folder it lies")
+        raise UserError("model: has external data; load it with onnx.load, or pass the path of its file")
     return TensorProto(
         name=tensor.name, dims=tensor.dims, data_type=tensor.data_type, raw_data=read_external(tensor, folder)
     )
@@ -208,14 +209,18 @@ def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path
     place = path_text(target)
     # A link in the target folder could lead the copy out of it.
     if target.parent.resolve() != (target_folder.resolve() / location).parent:
-        raise UserError(f"{place}: lies behind a link, the model's external data must go there; choose another folder")
+        raise UserError(
+            f"{place}: is behind a link, expected a plain folder for the model's external data; choose another folder"
+        )
     if target.is_symlink() or (target.exists() and not target.is_file()):
-        raise UserError(f"{place}: is a link or no regular file, the model's external data must go there; remove it")
+        raise UserError(
+            f"{place}: is a link or not a regular file, expected a place for the model's external data; remove it"
+        )
     with _open(source_folder, location, path_text(target)) as reader:
         if target.exists():
             if not _same_bytes(reader, target):
                 raise UserError(
-                    f"{place}: holds other data than {path_text(source_folder / location)}, which must go there; choose"
+                    f"{place}: holds other data than {path_text(source_folder / location)}, which replaces it; choose"
                     " another folder"
                 )
             return []
@@ -223,7 +228,9 @@ def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path
         found = os.fstat(reader.fileno())
         size, free = found.st_size, disk_usage(target.parent).free
         if size > free:
-            raise UserError(f"{place}: needs {size} bytes for the model's external data, {free} are free; make room")
+            raise UserError(
+                f"{place}: needs {size} bytes for the model's external data, {free} are free; free some space"
+            )
         with progress(f"copying {target.name}", size) as advance:
 
             def fill(writer: BinaryIO) -> None:

@@ -63,25 +63,25 @@ class Limits:
         """Why a process with these limits ended early; `status` is its exit code, negative for a signal."""
         if -status == signal.SIGXCPU:
             return (
-                f"takes more than {self.seconds} s of CPU time; if the model is what it should be, set"
-                f" {SECONDS_VARIABLE}={2 * self.seconds}, or more, in the environment"
+                f"needs more than {self.seconds} s of CPU time; if you trust the model, set"
+                f" {SECONDS_VARIABLE}={2 * self.seconds} or more"
             )
         crash = f", or crashes ({signal.Signals(-status).name})" if status < 0 else ""
         return (
-            f"needs more than {self.memory // _MIB} MB of memory{crash}; if the model is what it should be,"
+            f"needs more than {self.memory // _MIB} MB of memory{crash}; if you trust the model,"
             f" {allow_more(self.memory)}"
         )
 
 
 def allow_more(memory: int) -> str:
     """The repair when `memory` bytes were too few."""
-    return f"set {MEMORY_VARIABLE}={2 * memory // _MIB}, or more, in the environment"
+    return f"set {MEMORY_VARIABLE}={2 * memory // _MIB} or more"
 
 
 def failed_allocation(error: MemoryError) -> str:
     """Why an allocation failed in this process, and the repair."""
     memory = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    repair = "" if memory == resource.RLIM_INFINITY else f"; if the model is what it should be, {allow_more(memory)}"
+    repair = "" if memory == resource.RLIM_INFINITY else f"; if you trust the model, {allow_more(memory)}"
     return f"needs more memory: {first_line(error)}{repair}"
 
 

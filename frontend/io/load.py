@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
+from onnx import ModelProto
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import read_regular
@@ -16,7 +17,6 @@ from opforge.frontend.ir.graph import GraphView
 
 from .external import check_external_data
 from .limits import allow_more, parsed_bytes, parsing
-from .onnx_proto import ModelProto
 
 # onnx cannot look up operators of a later one.
 _MAX_VERSION = 2**31 - 1
@@ -70,7 +70,7 @@ def parse_model(data: bytes, where: object) -> ModelProto:
     except (DecodeError, MemoryError) as error:
         if isinstance(error, MemoryError) or "alloc failed" in str(error):
             raise UserError(
-                f"{where}: the messages in its {len(data)} bytes take far more memory than those of exported models; if"
+                f"{where}: the messages in its {len(data)} bytes need far more memory than those of exported models; if"
                 f" the model is what it should be, {allow_more(parsed_bytes(len(data)))}"
             ) from error
         raise UserError(

@@ -62,7 +62,7 @@ def read_attributes(node: NodeProto, spec: OpSpec) -> dict[str, AttrValue]:
 
 def _typed(attribute: AttributeProto, attr: AttrSpec) -> AttrValue:
     if attribute.ref_attr_name:
-        raise Unmatched(f"attribute {attr.name} is a parameter of the function around it, expected a value")
+        raise Unmatched(f"attribute {attr.name} is a parameter of the enclosing function, expected a value")
     expected = ATTRIBUTE_TYPES[attr.type]
     if attribute.type != expected:
         got = AttributeProto.AttributeType.Name(attribute.type)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from opforge.codegen.errors import UserError
 from opforge.codegen.spec.names import nearest
 
-from .graph import normal_domain
+from .scope import normal_domain
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
@@ -82,4 +82,4 @@ def version_problem(key: OnnxKey, opsets: Mapping[str, int]) -> str:
     if version is None or version in key.versions:
         return ""
     expected = f"{key.versions.start}" if len(key.versions) == 1 else f"{key.versions.start} to {key.versions.stop - 1}"
-    return f"the model imports {key.domain or 'ai.onnx'} {version}; {key} exists at version {expected}"
+    return f"the model imports {key.domain or 'ai.onnx'} {version}, expected {expected} for {key}"

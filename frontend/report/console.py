@@ -1,4 +1,4 @@
-"""What the commands print."""
+"""Print the results of `convert` and `run` as tables."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from opforge.frontend.run.step_time import StepTime
     from opforge.frontend.run.verify import Comparison
 
-# Rows of a table, and letters of a reason, that somebody reads on a terminal.
+# Maximum rows of a table and characters of a reason on a terminal.
 _ROWS = 20
 _REASON_LENGTH = 1000
-# Types of nodes that take less of a step are counted only.
+# Node types with a smaller share of the step time are only counted.
 _LEAST_SHARE = 0.01
 
 
 def _text(name: object, length: int = 80) -> Text:
-    """Text of a model: never markup, control characters escaped, cut when it is longer."""
+    """Return text of a model without markup, with control characters escaped, cut to `length`."""
     text = escaped(str(name))
     return Text(text if len(text) <= length else f"{text[: length - 3]}...")
 
@@ -36,7 +36,7 @@ def _text(name: object, length: int = 80) -> Text:
 def _print_cut(console: Console, table: Table, count: int) -> None:
     console.print(table)
     if count > table.row_count:
-        console.print(f"... and {count - table.row_count} more; --json has all of them")
+        console.print(f"... and {count - table.row_count} more; --json lists all")
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -47,36 +47,27 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def print_conversion(conversion: Conversion) -> None:
-    """Which nodes were mapped, which were left and why."""
+    """Print the mapped nodes, the unmapped nodes with reasons, and the warnings."""
     console = Console()
     if conversion.mapped:
-        table = _table("mapped", "node", "operator", "recognised by", "outputs")
+        table = _table("mapped", "node", "operator", "rule", "outputs")
         for entry in conversion.mapped[:_ROWS]:
             table.add_row(_text(entry.node), entry.op, _text(entry.rule), _text(", ".join(entry.outputs)))
         _print_cut(console, table, len(conversion.mapped))
     if conversion.lowered:
-        # Hundreds of nodes of a few types: the types are what somebody reads.
-        table = _table("lowered to standard operators", "nodes", "type", "becomes, for the first one")
+        # A training graph has hundreds of nodes of a few types.
+        table = _table("lowered to standard operators", "nodes", "type", "new nodes (first occurrence)")
         firsts = {entry.key: entry for entry in reversed(conversion.lowered)}
         counts = Counter(entry.key for entry in conversion.lowered)
         for key, count in sorted(counts.items()):
             table.add_row(str(count), _text(key), _text(", ".join(firsts[key].into)))
         console.print(table)
     if conversion.left:
-        table = _table("left alone", "node", "candidate", "reason")
+        table = _table("not mapped", "node", "candidate", "reason")
         for left in conversion.left[:_ROWS]:
             table.add_row(_text(left.node), left.candidate, _text(left.reason, _REASON_LENGTH))
         _print_cut(console, table, len(conversion.left))
-    if conversion.without_body:
-        names = ", ".join(map(shown, conversion.without_body[:_ROWS]))
-        if more := len(conversion.without_body[_ROWS:]):
-            names += f" and {more} more"
-        why = "the operator has none, or none for an opset as old as the model's"
-        console.print(Text(f"without ONNX function body, as {why}: {names}"))
-    for warning in conversion.warnings[:_ROWS]:
-        console.print(Text(escaped(f"warning: {warning}")), soft_wrap=True)
-    if more := len(conversion.warnings[_ROWS:]):
-        console.print(f"... and {more} more warnings")
+    _print_remarks(console, conversion)
     console.print(
         summary(
             len(conversion.mapped),
@@ -89,9 +80,22 @@ def print_conversion(conversion: Conversion) -> None:
     )
 
 
+def _print_remarks(console: Console, conversion: Conversion) -> None:
+    if conversion.without_body:
+        names = ", ".join(map(shown, conversion.without_body[:_ROWS]))
+        if more := len(conversion.without_body[_ROWS:]):
+            names += f" and {more} more"
+        why = "the operator has none for the opset of the model"
+        console.print(Text(f"nodes without an ONNX function body ({why}): {names}"))
+    for warning in conversion.warnings[:_ROWS]:
+        console.print(Text(escaped(f"warning: {warning}")), soft_wrap=True)
+    if more := len(conversion.warnings[_ROWS:]):
+        console.print(f"... and {more} more warnings")
+
+
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:
-    """The largest error of each output."""
-    table = _table("before and after on the same arrays", "output", "largest error", "allowed there", "")
+    """Print the largest error of each output."""
+    table = _table("source model and converted model, same inputs", "output", "largest error", "tolerance", "result")
     for entry in comparisons:
         table.add_row(
             _text(entry.output), f"{entry.error:.3g}", f"{entry.allowed:.3g}", _text(entry.verdict, _REASON_LENGTH)
@@ -100,41 +104,41 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
 
 
 def print_outputs(outputs: Mapping[str, Array]) -> None:
-    """Shape, dtype and range of each output."""
-    table = _table("outputs", "output", "dtype", "shape", "least", "greatest")
+    """Print shape, dtype and range of each output."""
+    table = _table("outputs", "output", "dtype", "shape", "minimum", "maximum")
     for name, array in list(outputs.items())[:_ROWS]:
         table.add_row(_text(name), str(array.dtype), str(list(array.shape)), *_range(array))
     _print_cut(Console(), table, len(outputs))
 
 
 def print_step(step: StepTime) -> None:
-    """What each node of ours takes and moves on the twin, and what the step is made of."""
+    """Print time and traffic of each custom operator on the twin, and the step time by node type."""
     console = Console()
     if step.ours:
         _print_ours(console, step)
     else:
         console.print("no node ran on the twin")
-    table = _table("the whole step by type of node: estimates in us", "type", "nodes", "estimate", "of step", "moved")
+    table = _table("step by node type: estimates in us", "type", "nodes", "estimate", "share", "bytes")
     types = [entry for entry in step.types if step.share(entry.estimate_us) >= _LEAST_SHARE]
     for kind in types:
         share = f"{100 * step.share(kind.estimate_us):.1f} %"
         table.add_row(_text(kind.type), str(kind.nodes), f"{kind.estimate_us:.2f}", share, _bytes(kind.moved_bytes))
     console.print(table)
     if more := len(step.types) - len(types):
-        console.print(f"... and {more} types of less than {100 * _LEAST_SHARE:.0f} % each; --json has all of them")
+        console.print(f"... and {more} types of less than {100 * _LEAST_SHARE:.0f} % each; --json lists all")
     ours, others = (sum(entry.estimate_us for entry in entries) for entries in (step.ours, step.others))
-    parts = [f"{ours:.1f} us on the twin"]
-    if step.others:
-        each = f"{len(step.others)}, each alone and at its best, {step.launches_us:.1f} us of it launches"
-        parts.append(f"{others:.1f} us for other nodes ({each})")
+    parts = [f"{ours:.1f} us in custom operators (twin)"]
+    if count := len(step.others):
+        nodes = f"{count} other node{'s' if count > 1 else ''}"
+        parts.append(f"{others:.1f} us in {nodes} (roofline; {step.launches_us:.1f} us is launch overhead)")
     if step.free:
-        parts.append(f"nothing for {step.free} that move no data")
-    console.print(f"step: an estimate of {step.total_us:.1f} us: {', '.join(parts)}")
+        parts.append(f"0 us in {step.free} nodes that move no data")
+    console.print(f"estimated step time {step.total_us:.1f} us: {', '.join(parts)}")
 
 
 def _print_ours(console: Console, step: StepTime) -> None:
-    columns = ("node", "estimate", "of step", "read", "written", "moved / minimal")
-    table = _table("on the twin: estimates in us, moved bytes", *columns)
+    columns = ("node", "estimate", "share", "read", "written", "moved / minimum")
+    table = _table("custom operators on the twin: estimates in us, bytes", *columns)
     for entry in step.ours[:_ROWS]:
         read, written, minimal = map(entry.total, ("gm_bytes_read", "gm_bytes_written", "minimal_bytes"))
         calls = f" ({len(entry.calls)} calls)" if len(entry.calls) > 1 else ""
@@ -150,7 +154,7 @@ def _print_ours(console: Console, step: StepTime) -> None:
 
 
 def _bytes(count: int) -> str:
-    """A number of bytes, exact up to six digits."""
+    """Format a number of bytes, exact up to six digits."""
     return str(count) if count < 10**6 else f"{count / 10**6:.1f} MB"
 
 

@@ -16,9 +16,10 @@ from opforge.codegen.printing import path_text, shown
 from opforge.frontend.conversion import Conversion, Mapped
 from opforge.frontend.emit.opset import current_opset
 from opforge.frontend.io.load import SourceModel
-from opforge.frontend.ir.graph import GraphView, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import onnx_keys
 from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.scope import normal_domain
 from opforge.frontend.ir.value_types import ValueTypes
 from opforge.frontend.run.verify import Comparison
 
@@ -130,7 +131,7 @@ def _warnings(conversion: Conversion) -> Iterable[Sequence[str]]:
     for text in conversion.warnings:
         yield (text,)
     for name in conversion.without_body:
-        yield (f"{shown(name)} has no ONNX body, or none in this opset",)
+        yield (f"{shown(name)} has no ONNX function body for the opset of the model",)
 
 
 def _facts(source: SourceModel, conversion: Conversion, command: Command) -> list[tuple[str, str]]:
@@ -199,7 +200,7 @@ def _forms(view: GraphView, conversion: Conversion) -> list[_Form]:
 
 def _what(place: RewrittenPlace) -> str:
     words = [
-        f"{entry.op}, recognised by {entry.rule}" if isinstance(entry, Mapped) else f"{entry.key}, lowered"
+        f"{entry.op}, rule {entry.rule}" if isinstance(entry, Mapped) else f"{entry.key}, lowered"
         for entry in place.entries
     ]
     return "; ".join(plain(word, 120) for word in dict.fromkeys(words))

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opforge.frontend.conversion import Conversion, Lowered, Mapped
-from opforge.frontend.ir.graph import GraphView, Scope, node_name, normal_domain
+from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.scope import Scope, node_name, normal_domain
 
 # Nodes of one side that are looked at; nobody reads a picture of more.
 _MOST_NODES = 40

@@ -1,1 +1,1 @@
-"""Rewrite rules: one module for each."""
+"""The rewrite engine, and the rewrite rules in folders by subject: one module for each rule."""

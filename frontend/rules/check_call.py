@@ -8,8 +8,8 @@ from opforge.codegen.expr.evaluate import Environment, evaluate
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import Call, Violation, check, environment_of, infer
-from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.reason import Malformed, Reason, Unmatched
+from opforge.frontend.ir.scope import Scope
 
 from .context import Context, Judgement
 from .rule import Match, OperatorCall, Placement
@@ -42,7 +42,7 @@ def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, ru
         except Unmatched as reason:
             value = f"{shown(names[tensor.name])} {reason}"
             return Reason(
-                f"{spec.op_type}: {tensor.name}: CANN takes this list on the host, so it must be constant; {value}"
+                f"{spec.op_type}: {tensor.name}: CANN reads this list on the host, so it must be constant; {value}"
             )
     inputs = [tensor.name for tensor in spec.inputs if tensor.name in shapes]
     known = Call({name: shapes[name] for name in inputs}, {name: dtypes[name] for name in inputs}, call.attrs, lists)

@@ -13,9 +13,9 @@ from onnx import AttributeProto, NodeProto, helper
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute
-from opforge.frontend.ir.graph import Scope, normal_domain
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.scope import Scope, normal_domain
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS, ELEMENT_TYPES, ValueType
 
 from .context import Context
@@ -210,7 +210,7 @@ class NodeBuilder:
             return value
         word = Value(self, name).type.dtype
         if word is None:
-            raise Unmatched(f"has several float types, and nothing says which of them {shown(name)} has")
+            raise Unmatched(f"has several float types, and the type of {shown(name)} is unknown")
         is_cast = word in FLOATS and word != self.dtype
         return self.op("Cast", value, to=ELEMENT_TYPES[word]) if is_cast else value
 
@@ -289,13 +289,13 @@ class NodeBuilder:
         """The tensors of a sequence."""
         maker = self.maker(value)
         if maker is None or (normal_domain(maker.domain), maker.op_type) != ("", "SequenceConstruct"):
-            raise Unmatched(f"needs a sequence that SequenceConstruct makes; {shown(value.name)} is none")
+            raise Unmatched(f"needs a sequence that SequenceConstruct makes; {shown(value.name)} is not")
         return [self.widened(name) for name in maker.input]
 
     def require_only_reader(self, value: Value) -> None:
         """Refuse to write over a value that another node reads: before or after, nobody knows."""
         if len(self.context.view.uses(self.scope, value.name)) > 1:
-            raise Unmatched(f"writes over {shown(value.name)}, which other nodes read too")
+            raise Unmatched(f"overwrites {shown(value.name)}, which other nodes read too")
 
     def maker(self, value: Value) -> NodeProto | None:
         """The node of this graph that makes a value."""

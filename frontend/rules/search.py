@@ -10,9 +10,10 @@ from itertools import chain
 from opforge.codegen.printing import shown
 from opforge.frontend.conversion import Unmapped
 from opforge.frontend.io.progress import progress
-from opforge.frontend.ir.graph import GraphView, Scope, key_text, node_name, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import NPU_DOMAIN, OPFORGE_DOMAIN, onnx_key, suggestion, version_problem
 from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope, key_text, node_name, normal_domain
 from opforge.frontend.state import Options, State
 from opforge.frontend.targets.atc_types import is_registered
 
@@ -81,7 +82,9 @@ class Search:
             for key, numbers in zip(keys, scope.keys.values(), strict=True):
                 if hint := self._misspelt(scope, key):
                     for number in numbers:
-                        self._refuse("", scope, number, f"no operator is called {key_text(scope.node(number))}; {hint}")
+                        self._refuse(
+                            "", scope, number, f"no operator has the name {key_text(scope.node(number))}; {hint}"
+                        )
         if _LOWERING in self._groups:
             self._refuse_unknown()
         # A larger pattern may have taken a node at which another rule failed.
@@ -113,7 +116,7 @@ class Search:
                     continue
                 for number in numbers:
                     if (scope.number, number) not in seen:
-                        reason = f"no formula is known for {key_text(scope.node(number))}"
+                        reason = f"no formula exists for {key_text(scope.node(number))}"
                         self._refuse(_STANDARD, scope, number, reason)
 
     def _try(self, rule: Rule, scope: Scope, number: int) -> None:
@@ -127,7 +130,7 @@ class Search:
             # Unasked, only what the option would change is worth a line.
             if not isinstance(answer, Reason):
                 option = rule.group.replace("_", "-")
-                self._refuse(rule.operator, scope, number, f"a pattern, rewritten with --{option} only")
+                self._refuse(rule.operator, scope, number, f"a pattern, which only --{option} rewrites")
             return
         if isinstance(answer, Reason):
             self._refuse(rule.operator or _STANDARD, scope, number, answer.text)
@@ -142,18 +145,18 @@ class Search:
         node = scope.node(number)
         key = normal_domain(node.domain), node.op_type
         if key[0] != OPFORGE_DOMAIN and key in self.context.view.functions:
-            text = "the model defines a local function of this name, which decides what the node computes"
+            text = "the model defines a local function of this name"
             return Reason(text) if rule.operator else None
         if parameters := [attribute.name for attribute in node.attribute if attribute.ref_attr_name]:
             return Reason(
-                f"attribute {shown(parameters[0])} is a parameter of the function around it, expected a value"
+                f"attribute {shown(parameters[0])} is a parameter of the enclosing function, expected a value"
             )
         try:
             match = rule.check(self.context, scope, number)
             if match is None or isinstance(match, Reason):
                 return match
             if any((scope.number, claimed) in self.claimed for claimed in match.nodes):
-                return Reason("another rewrite takes one of its nodes")
+                return Reason("another match uses one of its nodes")
             for claimed in match.nodes:
                 self.context.view.require_import(scope, claimed)
             call = rule.rewrite(self.context, match)

@@ -270,7 +270,7 @@ class _Runner:
         if key not in self._bodies:
             function = function_body(spec, case, len(spec.inputs), _BODY_OPSET, {})
             if function is None:
-                raise UserError(f"{node_label(node)}: the operator has no ONNX body")
+                raise UserError(f"{node_label(node)}: the operator has no ONNX function body")
             self._bodies[key] = ReferenceEvaluator(function)
         return self._bodies[key]
 

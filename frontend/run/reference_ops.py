@@ -18,8 +18,8 @@ from onnx.reference.op_run import OpRun
 
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.value_types import ValueTypes
-from opforge.frontend.rules.aten import ATEN_DOMAIN
 from opforge.frontend.rules.discovery import TRAINING, modules
+from opforge.frontend.rules.names.aten import ATEN_DOMAIN
 
 Array = NDArray[Any]
 Function = Callable[..., tuple[Array, ...]]
@@ -131,7 +131,7 @@ _OTHERS: Mapping[tuple[str, str], Function] = {
 
 def _aten(*values: Array | None, operator: str, **_: Any) -> tuple[Array, ...]:
     if operator not in _TORCH:
-        raise ValueError(f"ATen {operator!r} is not known")
+        raise ValueError(f"ATen {operator!r} is not supported")
     return _TORCH[operator](*values)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import path_text, shown
@@ -22,9 +22,10 @@ from opforge.frontend.emit.opset import current_opset, write_opset
 from opforge.frontend.io.arrays import InputType, input_types
 from opforge.frontend.io.limits import LimitError, in_child, limits_for
 from opforge.frontend.io.load import SourceModel
-from opforge.frontend.ir.graph import GraphView, Scope
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.value_types import ValueTypes
 from opforge.twin.samples import valid_values
 
@@ -73,8 +74,8 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """What a table says of it."""
-        word = {True: "same", False: "DIFFERS", None: "not compared"}[self.same]
+        """The result as text of a table."""
+        word = {True: "equal", False: "DIFFERS", None: "not compared"}[self.same]
         return f"{word}: {self.note}" if self.note else word
 
     def report(self) -> dict[str, Any]:
@@ -146,7 +147,9 @@ def verify_within(source: SourceModel, conversion: Conversion) -> list[Compariso
         answer = in_child(work, limits_for(source.size, is_run=True))
     except (LimitError, UserError) as reason:
         text = str(reason).removeprefix("model: cannot be executed: ")
-        raise UserError(f"{path_text(source.path)}: cannot be executed to compare: {text}{_guess(source)}") from reason
+        raise UserError(
+            f"{path_text(source.path)}: cannot be executed for the comparison: {text}{_guess(source)}"
+        ) from reason
     return [Comparison(*entry) for entry in json.loads(answer)]
 
 
@@ -154,7 +157,7 @@ def _guess(source: SourceModel) -> str:
     """What was made up that may be wrong; "" if nothing."""
     dims = [dim for kind in input_types(source.model).values() for dim in kind.dims or () if not isinstance(dim, int)]
     names = ", ".join(shown(dim) if dim else "one without a name" for dim in list(dict.fromkeys(dims))[:3])
-    return f"; the dims that it leaves open ({names}) were taken as {_OPEN_DIM}, give them sizes" if dims else ""
+    return f"; the unknown dims ({names}) were set to {_OPEN_DIM}; declare their sizes" if dims else ""
 
 
 def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
@@ -176,14 +179,8 @@ def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
     after = {value.name: value.type for value in conversion.model.graph.output}
     for node in graph.node:
         if node.op_type == "BatchNormInternal":
-            # Its first output is no flag, and the running mean and variance have names of their own.
-            node.output.extend([""] * (3 - len(node.output)))
-            for place, name in zip((1, 2), node.input[3:5], strict=True):
-                updated = f"{name}_updated"
-                if updated in after and updated not in given:
-                    node.output[place] = node.output[place] or f"{name}_next"
-                    added.append(helper.make_node("Identity", [node.output[place]], [updated]))
-                    graph.output.add(name=updated).type.CopyFrom(after[updated])
+            running = {name: after[name] for name in after if name not in given}
+            added += _running_statistics(graph, node, running)
         if node.op_type not in _OVERWRITTEN or not given.intersection(node.output[:1]):
             continue
         flags.add(node.output[0])
@@ -207,6 +204,20 @@ def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
     return model
 
 
+def _running_statistics(graph: GraphProto, node: NodeProto, wanted: Mapping[str, TypeProto]) -> list[NodeProto]:
+    """Give a batch norm its running mean and variance as outputs; returns the nodes that name them."""
+    added = []
+    # Its first output is no flag, and the running mean and variance have names of their own.
+    node.output.extend([""] * (3 - len(node.output)))
+    for place, name in zip((1, 2), node.input[3:5], strict=True):
+        updated = f"{name}_updated"
+        if updated in wanted:
+            node.output[place] = node.output[place] or f"{name}_next"
+            added.append(helper.make_node("Identity", [node.output[place]], [updated]))
+            graph.output.add(name=updated).type.CopyFrom(wanted[updated])
+    return added
+
+
 def _member(sequence: str, number: int, name: str) -> list[NodeProto]:
     """Nodes that take one tensor out of a sequence."""
     place = f"{name}_place"
@@ -225,9 +236,9 @@ def _compare(name: str, before: Array, after: Array, narrowest: np.dtype[Any] | 
     first, second = before.astype(np.float64), after.astype(np.float64)
     skipped = ~np.isfinite(first) & ((first == second) | (np.isnan(first) & np.isnan(second)))
     count = int(skipped.sum())
-    note = f"{count} of {first.size} are the same and no finite numbers" if count else ""
+    note = f"{count} of {first.size} elements are equal and not finite" if count else ""
     if count == first.size:
-        return Comparison(name, 0.0, 0.0, same=None, note="no finite numbers")
+        return Comparison(name, 0.0, 0.0, same=None, note="no finite elements")
     first, second = first[~skipped], second[~skipped]
     with np.errstate(invalid="ignore"):
         error = np.nan_to_num(np.abs(first - second), nan=np.inf, posinf=np.inf)
@@ -238,7 +249,7 @@ def _compare(name: str, before: Array, after: Array, narrowest: np.dtype[Any] | 
         eps = float(ml_dtypes.finfo(narrowest).eps)  # type: ignore[no-untyped-call]
         allowed = _ROUNDINGS[narrowest.itemsize] * eps * (size + usual)
         if size.max() <= allowed.max():
-            note = "; ".join(filter(None, (note, "no value is larger than what is allowed")))
+            note = "; ".join(filter(None, (note, "no value exceeds the tolerance")))
     worst = int(np.argmax(error - allowed))
     is_same = bool(np.all(error <= allowed))
     return Comparison(name, float(error.max()), float(allowed[worst]), is_same, note)
@@ -289,12 +300,16 @@ def _size(dim: int | str | None, sizes: dict[str, int]) -> int:
 def _plain(name: str, kind: InputType, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
     dtype = kind.dtype if kind.dtype is not None else np.dtype(np.float32)
     if (count := prod(shape)) > _MOST_ELEMENTS:
-        raise UserError(f"input {shown(name)}: got {count} elements, expected at most {_MOST_ELEMENTS} to make up")
+        raise UserError(
+            f"input {shown(name)}: got {count} elements, expected at most {_MOST_ELEMENTS} in a generated input"
+        )
     try:
         # 0 and 1 are valid indices, counts and sizes nearly everywhere.
         numbers = generator.integers(0, 2, shape) if dtype.kind in "biu" else generator.standard_normal(shape)
     except ValueError as error:
-        raise UserError(f"input {shown(name)}: no array can have its shape {shown(shape[:9])}") from error
+        raise UserError(
+            f"input {shown(name)}: got the shape {shown(shape[:9])}, expected one that NumPy supports"
+        ) from error
     return numbers.astype(dtype)
 
 

@@ -21,11 +21,12 @@ from opforge.frontend.io.external import with_data
 from opforge.frontend.io.tensor_data import data_problem
 from opforge.frontend.ir.attributes import read_attributes
 from opforge.frontend.ir.constants import Constant, Constants
-from opforge.frontend.ir.graph import INITIALIZER, INPUT, GraphView, Scope, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import onnx_keys
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, normal_domain
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.ir.value_types import ValueTypes
 
@@ -145,7 +146,9 @@ class _Writer:
             return
         spelled = self._spelled(node) if not key[0] else None
         if spelled is None:
-            raise Unmatched(f"{self._main.label(number)} has no counterpart in the table; write the model as .onnx")
+            raise Unmatched(
+                f"{self._main.label(number)} is not in the table of standard operators; write the model as .onnx"
+            )
         sources = [(port, self._listed(node, port, source)) for port, source in spelled.inputs]
         self._call(node, spelled.om_type, sources, spelled.outputs, spelled.attrs)
 

@@ -1,4 +1,4 @@
-"""`opforge check` and `opforge atc`: from a model to the command that compiles it."""
+"""Implement `opforge check` and `opforge atc`."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from .check import Finding, check_model
 _ONNX, _GE_IR = 5, 1
 # A dim in `--input_shape`.
 _SIZE = re.compile(r"-1|[0-9]+(~(-1|[0-9]+))?", re.ASCII)
-# Findings, and letters of each, that somebody reads on a terminal.
+# Maximum findings, and characters of each, on a terminal.
 _LINES, _LINE_LENGTH = 1000, 1000
 STDERR = 2
 
 
 @dataclass(frozen=True)
 class AtcOptions:
-    """What the model is compiled for.
+    """Options of `opforge atc`.
 
     Attributes:
         soc: `--soc_version`.
         output: Name of the .om without suffix.
-        input_shape: Shapes in atc's form; "" takes what the model says.
-        more: Further options, passed on as they are.
-        json: Where findings, command and its exit code go.
+        input_shape: Shapes in the form of atc; "" uses the shapes of the model.
+        more: Options to pass to atc.
+        json: File for findings, command and exit code.
     """
 
     soc: str
@@ -52,10 +52,10 @@ class AtcOptions:
 
 
 def check_command(model: Path, *, json_out: Path | None) -> int:
-    """Print the findings of a model, one a line; 1 when one is an error, else 0.
+    """Print the findings of a model, one per line; return 1 if one is an error, else 0.
 
     Raises:
-        UserError: The model is unusable.
+        UserError: The model cannot be read.
     """
     with progress(f"reading {path_text(model)}"):
         source = load_model(model)
@@ -79,7 +79,7 @@ def _print(model: Path, findings: Sequence[Finding]) -> None:
         text = escaped(str(finding))
         say(text if len(text) <= _LINE_LENGTH else f"{text[:_LINE_LENGTH]}...")
     if len(findings) > _LINES:
-        say(f"... and {len(findings) - _LINES} more; check --json has all of them")
+        say(f"... and {len(findings) - _LINES} more; check --json lists all")
     errors = sum(finding.level == "error" for finding in findings)
     counts = ((errors, "error"), (len(findings) - errors, "warning"))
     total = ", ".join(f"{count} {word}" if count == 1 else f"{count} {word}s" for count, word in counts)
@@ -87,10 +87,10 @@ def _print(model: Path, findings: Sequence[Finding]) -> None:
 
 
 def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, options: AtcOptions) -> int:
-    """Convert, check, then run atc, or print its command line where there is none; return the exit code.
+    """Convert and check a model, then run atc, or print its command line if atc is missing; return the exit code.
 
     Raises:
-        UserError: The model or an option is unusable, or a dim has no size.
+        UserError: The model or an option is wrong, or a dim is unknown.
     """
     if options.json is not None:
         require_targets(load_model(model), [(converted, "model"), (options.json, "report")], carried=True)
@@ -112,19 +112,19 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
 
 
 def _run(command: Sequence[str], *, is_answer_wanted: bool) -> int | None:
-    """The exit code of atc, None where it is not; what it prints is no part of an answer on stdout."""
+    """Run atc and return its exit code, or None if atc is missing. Its output is not part of JSON on stdout."""
     say(shlex.join(command))
     if shutil.which("atc") is None:
-        say("atc is not on PATH: run this where a toolkit is installed and its set_env.sh is sourced")
+        say("atc is not on PATH: source set_env.sh of a toolkit, and run this command")
         return None
     return subprocess.run(command, stdout=STDERR if is_answer_wanted else None, check=False).returncode
 
 
 def atc_command_line(model: ModelProto, path: Path, options: AtcOptions) -> list[str]:
-    """The command that compiles a model; ND, because a default of NCHW would spread into our operators.
+    """Return the atc command for a model. It sets ND, because the default NCHW would apply to custom operators.
 
     Raises:
-        UserError: The shapes that were given are none of the inputs', or an input has a dim without a size.
+        UserError: A given shape does not fit an input, or an input has an unknown dim.
     """
     shapes = _given_shapes(model, options.input_shape) if options.input_shape else _shapes(model)
     return [
@@ -140,7 +140,7 @@ def atc_command_line(model: ModelProto, path: Path, options: AtcOptions) -> list
 
 
 def _input_dims(model: ModelProto) -> dict[str, list[int] | None]:
-    """Dims of the inputs that have to be fed, -1 for one without a size; None for an input without a shape."""
+    """Return the dims of the inputs, without initializers; -1 for an unknown dim, None for an unknown shape."""
     given = {tensor.name for tensor in model.graph.initializer}
     return {
         value.name: [dim.dim_value if dim.HasField("dim_value") else -1 for dim in value.type.tensor_type.shape.dim]
@@ -152,10 +152,10 @@ def _input_dims(model: ModelProto) -> dict[str, list[int] | None]:
 
 
 def _given_shapes(model: ModelProto, text: str) -> str:
-    """The text itself, when every entry is that of an input and every size one that the model allows.
+    """Check the given shapes against the inputs, and return the text unchanged.
 
     Raises:
-        UserError: It is not; the first entry that is wrong.
+        UserError: An entry names no input, or its shape does not fit.
     """
     inputs = _input_dims(model)
     seen: set[str] = set()
@@ -164,21 +164,21 @@ def _given_shapes(model: ModelProto, text: str) -> str:
         place = f"--input-shape: {shown(entry)}"
         given = sizes.split(",") if sizes else []
         if not colon or not all(map(_SIZE.fullmatch, given)):
-            raise UserError(f"{place}: expected 'name:2,3'; a size is a number, a span such as 1~8, or -1")
+            raise UserError(f"{place}: expected 'name:2,3', where a size is a number, a range such as 1~8, or -1")
         if name not in inputs:
             known = ", ".join(shown(known) for known in list(inputs)[:9])
             raise UserError(f"{place}: the model has no input {shown(name)}, expected one of {known or 'none'}")
         if name in seen:
-            raise UserError(f"{place}: gives {shown(name)} a second shape, expected one")
+            raise UserError(f"{place}: got a second shape of {shown(name)}, expected one; remove it")
         seen.add(name)
         dims = inputs[name]
         if dims is not None and not _fits(given, dims):
             raise UserError(
-                f"{place}: the input has the shape {_text(dims)}; give {len(dims)} sizes that agree with it"
+                f"{place}: got {sizes or 'no sizes'}, expected {len(dims)} sizes that fit the shape {_text(dims)}"
             )
     for name, dims in inputs.items():
         if name not in seen and dims and min(dims) < 0:
-            raise UserError(f"--input-shape: input {shown(name)} has the shape {_text(dims)}; give its sizes too")
+            raise UserError(f"--input-shape: input {shown(name)} has the shape {_text(dims)}; add its sizes")
     return text
 
 
@@ -187,21 +187,21 @@ def _text(dims: Sequence[int]) -> str:
 
 
 def _fits(sizes: Sequence[str], dims: Sequence[int]) -> bool:
-    """Whether sizes are those that a model has, where it has some."""
+    """Report whether the sizes equal the known dims."""
     return len(sizes) == len(dims) and all(dim < 0 or size == str(dim) for size, dim in zip(sizes, dims, strict=True))
 
 
 def _shapes(model: ModelProto) -> str:
-    """`name:1,2;other:3` of the inputs; scalars need none.
+    """Return the shapes of all inputs except scalars, as `name:1,2;other:3`.
 
     Raises:
-        UserError: A dim has no size.
+        UserError: A dim is unknown.
     """
     shapes = {name: dims or [] for name, dims in _input_dims(model).items()}
     for name, dims in shapes.items():
         if min(dims, default=0) < 0:
             raise UserError(
-                f"--input-shape: input {shown(name)} has the shape {_text(dims)}; give its sizes:"
+                f"--input-shape: input {shown(name)} has the shape {_text(dims)}; add its sizes:"
                 f" --input-shape {shown(f'{name}:...')}"
             )
     return ";".join(f"{name}:{','.join(map(str, dims))}" for name, dims in shapes.items() if dims)

@@ -1,4 +1,4 @@
-"""What ATC says of a model late, unclearly or never, said before: one finding per fault, with cause and repair."""
+"""Report errors that ATC reports late, unclearly or not at all: one finding per fault, with cause and fix."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from opforge.frontend.emit.fold import fold
 from opforge.frontend.emit.opset import ATC_OPSETS
 from opforge.frontend.emit.sparse import sparse_constants, without_sparse
 from opforge.frontend.io.load import SourceModel
-from opforge.frontend.ir.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, node_name, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_keys, suggestion
 from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, key_text, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.discovery import rules
 from opforge.frontend.rules.search import Search
-from opforge.package.doctor.cann_environment import CUSTOM_PATH, OPP_PATH, Surroundings, is_visible
+from opforge.package.doctor.cann_environment import CUSTOM_PATH, OPP_PATH, CannEnvironment, is_visible
 
 from .atc_types import is_registered
 
-CONVERT = "convert it with opforge convert"
+CONVERT = "run opforge convert"
 # Element types of ONNX that the parser's table lacks.
 _UNKNOWN_TYPES = {word for word in DTYPE_WORDS.values() if word.endswith("fnuz") or word in {"uint4", "float4e2m1"}}
 _UNKNOWN_TYPES |= {"int2", "uint2", "float8e8m0"}
@@ -39,10 +40,10 @@ class Finding:
 
     Attributes:
         node: The node, input or output.
-        code: What ATC would print, or "silent" where it says nothing.
-        cause: What is wrong.
-        fix: What repairs it.
-        level: "error", or "warning" for what only some versions or options of ATC mind.
+        code: Error code of ATC, or "silent" if ATC reports nothing.
+        cause: The problem.
+        fix: The fix.
+        level: "error", or "warning" for a problem of some versions or options of ATC.
     """
 
     node: str
@@ -57,14 +58,14 @@ class Finding:
 
 
 def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Finding]:
-    """All findings of a model file.
+    """Return all findings of a model file.
 
     Args:
         source: The model.
-        environment: Variables of the shell; where they lead to packages, these are looked at too.
+        environment: Environment variables. Packages that they name are checked too.
 
     Raises:
-        UserError: The model is no graph at all: names twice, a cycle, a value that nobody makes.
+        UserError: The graph is malformed: a duplicate name, a cycle, or an undefined value.
     """
     view = GraphView(source.model, path_text(source.path))
     dense, stays = without_sparse(view, source.path.parent)
@@ -73,7 +74,7 @@ def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Fin
     ours = _ours(context)
     search = Search(context, (), OPFORGE_DOMAIN)
     search.run()
-    # A model in which nothing is rewritten comes out of a conversion as it is.
+    # A conversion changes a model only if a rule matches.
     is_rewritten = bool(search.placements)
     reasons = {(scope.number, number): reason for scope, number, _, reason in search.refusals}
     findings = [*_imports(view, is_rewritten), *_ends(view), *_names(view), *_joined_names(view)]
@@ -96,16 +97,16 @@ def _name(node: NodeProto, number: int) -> str:
 def _imports(view: GraphView, is_rewritten: bool) -> Iterator[Finding]:
     domains = [normal_domain(entry.domain) for entry in view.model.opset_import]
     for domain in sorted(domain for domain, count in Counter(domains).items() if count > 1):
-        cause = f"{domain or 'ai.onnx'} is imported twice, the last version counts"
-        yield Finding("model", "silent", cause, CONVERT if is_rewritten else "remove the other one")
+        cause = f"imports {domain or 'ai.onnx'} twice, expected once; ATC uses the last version"
+        yield Finding("model", "silent", cause, CONVERT if is_rewritten else "remove one of the two")
     version = view.main.opsets.get("")
     if version is not None and version not in ATC_OPSETS:
         span = f"{ATC_OPSETS.start} to {ATC_OPSETS.stop - 1}"
         yield Finding(
             "model",
             "E13010",
-            f"imports ai.onnx {version}; ATC knows the operators of {span}",
-            "export it with opset 18",
+            f"imports ai.onnx {version}, expected {span}",
+            "export the model with opset 18",
         )
     has_plain = any(not node.domain for scope in view.scopes if is_read_by_atc(scope) for node in scope.body.node)
     if len(set(domains)) > 1 and has_plain:
@@ -113,46 +114,45 @@ def _imports(view: GraphView, is_rewritten: bool) -> Iterator[Finding]:
         yield Finding(
             "model",
             "E16005",
-            f"imports {len(set(domains))} domains ({names}), and nodes without a domain do not say which is theirs",
-            "older ATC stops here: convert it with --domain ai.onnx",
+            f"imports {len(set(domains))} domains ({names}), expected 1 by older versions of ATC",
+            "convert the model with --domain ai.onnx",
             "warning",
         )
 
 
 def _ends(view: GraphView) -> Iterator[Finding]:
-    """Inputs and outputs."""
+    """Check inputs and outputs."""
     graph, main = view.model.graph, view.main
     given = [value for value in graph.input if main.makers.get(value.name) != INITIALIZER]
     if not given:
-        yield Finding("model", "E16001", "has no input that is not an initializer", "export a model with an input")
+        yield Finding("model", "E16001", "has no input except initializers", "export a model with an input")
     if not graph.output:
         yield Finding("model", "E16001", "has no output", "export a model with an output")
     for value in given:
         tensor = value.type.tensor_type
         if not value.type.HasField("tensor_type"):
             kind = value.type.WhichOneof("value") or "value without a type"
-            yield Finding(value.name, "E19999", f"the input is no tensor but a {kind}", "export it with tensors alone")
+            cause = f"the input is a {kind}, expected a tensor"
+            yield Finding(value.name, "E19999", cause, "export the model with tensors only")
             continue
         if not tensor.HasField("shape"):
-            yield Finding(value.name, "silent", "the input has no shape, which reads as a scalar", "give it a shape")
+            yield Finding(value.name, "silent", "the input has no shape; ATC assumes a scalar", "declare its shape")
         elif any(not dim.HasField("dim_value") or dim.dim_value < 0 for dim in tensor.shape.dim):
-            yield Finding(
-                value.name, "E10001", "the input has dims without a size", "pass --input_shape to atc", "warning"
-            )
+            yield Finding(value.name, "E10001", "the input has unknown dims", "pass --input_shape to atc", "warning")
         yield from _type(value.name, tensor.elem_type)
     for initializer in graph.initializer:
         yield from _type(initializer.name, initializer.data_type)
     for value in graph.output:
         if main.makers.get(value.name) == INITIALIZER:
-            yield Finding(value.name, "silent", "the output is an initializer, ATC drops it", "remove the output")
+            yield Finding(value.name, "silent", "the output is an initializer; ATC drops it", "remove the output")
 
 
 def _sparse(view: GraphView, stays: Collection[str] | None) -> Iterator[Finding]:
-    """Sparse constants; a conversion writes them dense, except those that stay, and none where it does nothing."""
+    """Check sparse constants. A conversion that rewrites a node also makes them dense, except those in `stays`."""
     for scope, name in sparse_constants(view):
         if is_read_by_atc(scope):
-            fix = "write it as a dense one" if stays is None or name in stays else CONVERT
-            yield Finding(name or "''", "silent", "is a sparse constant, ATC drops what it holds", fix)
+            fix = "make it dense" if stays is None or name in stays else CONVERT
+            yield Finding(name or "''", "silent", "is a sparse constant; ATC drops its values", fix)
 
 
 def _type(name: str, number: int) -> Iterator[Finding]:
@@ -160,7 +160,7 @@ def _type(name: str, number: int) -> Iterator[Finding]:
     if word is None or word in _UNKNOWN_TYPES:
         got = word or f"element type {number}"
         yield Finding(
-            name, "E19999", f"has {got}, which the parser does not know", "use float16, bfloat16, float32 or an integer"
+            name, "E19999", f"has {got}; ATC has no such type", "use float16, bfloat16, float32 or an integer type"
         )
 
 
@@ -183,8 +183,8 @@ def _joined_names(view: GraphView) -> Iterator[Finding]:
         return
     for _, number, node in nodes:
         if "" in node.output:
-            cause = "an output has no name; ATC joins it to inputs without a name"
-            yield Finding(_name(node, number), "silent", cause, "give unused outputs names of their own")
+            cause = "an output has no name; ATC connects it to absent inputs"
+            yield Finding(_name(node, number), "silent", cause, "name all unused outputs")
 
 
 def _node(
@@ -197,60 +197,67 @@ def _node(
     *,
     is_rewritten: bool,
 ) -> Iterator[Finding]:
-    """What is wrong with one node; `left` says why no rule takes it, where one looked at it."""
+    """Check one node; `left` is the reason why no rule matches, or "" if no rule was tried."""
     view, key = context.view, (normal_domain(node.domain), node.op_type)
     name = _name(node, number)
     version = scope.opsets.get(key[0])
     if version is None:
-        fix = "add it to opset_import"
-        yield Finding(name, "E19999", f"the domain {key[0] or 'ai.onnx'} has no version in opset_import", fix)
+        fix = "add the domain to opset_import"
+        yield Finding(name, "E19999", f"the domain {key[0] or 'ai.onnx'} is not in opset_import", fix)
         return
     if is_constant(node):
-        used = [attribute.name for attribute in node.attribute]
-        if used not in (["value"], ["sparse_value"]):
-            cause = f"a Constant with {', '.join(used) or 'no value'} becomes an empty tensor"
-            is_repaired = is_rewritten and set(used) <= set(SPELLINGS)
-            yield Finding(name, "silent", cause, CONVERT if is_repaired else "write it with the attribute value")
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield from _type(name, attribute.t.data_type)
+        yield from _constant(name, node, is_rewritten=is_rewritten)
         return
     if key in ours:
         return
     if key in view.functions:
-        yield Finding(name, "E13010", "is a call of a local function, which ATC does not expand", "inline it")
+        yield Finding(name, "E13010", "calls a local function; ATC does not expand functions", "inline the function")
         return
     if not is_registered(*key, version):
         spelled = f"{key[0] or 'ai.onnx'}::{version}::{key[1]}"
         hint = suggestion(*key, context.specs.values())
-        cause = f"no parser for {spelled} is known" + (f", and it is left alone: {left}" if left and not hint else "")
+        cause = f"ATC has no parser for {spelled}" + (f", and no rule matches: {left}" if left and not hint else "")
         is_formula = scope.parent is None and any(not r.operator and key in r.pattern for r in rules(context.specs))
-        fix = "try opforge convert --lower-training" if is_formula else "express it in operators that ATC has"
+        fix = "run opforge convert --lower-training" if is_formula else "replace it by standard operators"
         yield Finding(name, "E13010", cause, hint or fix)
         return
     if onnx.defs.has(node.op_type, max_inclusive_version=version, domain=key[0]):
-        schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=version, domain=key[0])
-        if len(node.input) > schema.max_input:
-            cause = f"has {len(node.input)} inputs, {key[1]} takes at most {schema.max_input}"
-            yield Finding(name, "E19999", cause, "remove what is too much")
-        for position in range(schema.min_input):
-            if position >= len(node.input) or not node.input[position]:
-                yield Finding(name, "E19999", f"input {position} is required and not linked", "connect it")
+        yield from _inputs(name, node, onnx.defs.get_schema(key[1], max_inclusive_version=version, domain=key[0]))
+
+
+def _constant(name: str, node: NodeProto, *, is_rewritten: bool) -> Iterator[Finding]:
+    used = [attribute.name for attribute in node.attribute]
+    if used not in (["value"], ["sparse_value"]):
+        cause = f"a Constant with {', '.join(used) or 'no value'}; ATC makes it an empty tensor"
+        is_repaired = is_rewritten and set(used) <= set(SPELLINGS)
+        yield Finding(name, "silent", cause, CONVERT if is_repaired else "use the attribute value")
+    for attribute in node.attribute:
+        if attribute.HasField("t"):
+            yield from _type(name, attribute.t.data_type)
+
+
+def _inputs(name: str, node: NodeProto, schema: onnx.defs.OpSchema) -> Iterator[Finding]:
+    if len(node.input) > schema.max_input:
+        cause = f"has {len(node.input)} inputs, expected at most {schema.max_input}"
+        yield Finding(name, "E19999", cause, "remove the extra inputs")
+    for position in range(schema.min_input):
+        if position >= len(node.input) or not node.input[position]:
+            yield Finding(name, "E19999", f"required input {position} is absent", "connect the input")
 
 
 def _vanishing(view: GraphView, folded: Collection[tuple[int, int]]) -> Iterator[Finding]:
     for scope, number in constant_only_nodes(view):
-        cause = "depends on constants alone: ATC drops it and what it makes"
-        fix = CONVERT if (scope.number, number) in folded else "fold it, for instance with onnxsim"
+        cause = "depends only on constants; ATC drops it with its outputs"
+        fix = CONVERT if (scope.number, number) in folded else "fold it, for example with onnxsim"
         yield Finding(_name(scope.node(number), number), "silent", cause, fix)
     for name in view.main.output_names:
         maker = view.main.makers.get(name, INPUT)
         if maker >= 0 and is_constant(view.main.node(maker)):
-            yield Finding(name, "silent", "the output is a constant, ATC drops it", "remove the output")
+            yield Finding(name, "silent", "the output is a constant; ATC drops it", "remove the output")
 
 
 def _ours(context: Context) -> dict[tuple[str, str], str]:
-    """Operator by (domain, op type), for the names that the plugins of the project register."""
+    """Return the operators by (domain, op type), for all names that the plugins of the project register."""
     found = {}
     for spec in context.specs.values():
         for key in onnx_keys(spec):
@@ -260,18 +267,18 @@ def _ours(context: Context) -> dict[tuple[str, str], str]:
 
 
 def _operators(search: Search, ours: Mapping[tuple[str, str], str]) -> Iterator[Finding]:
-    """Nodes of ours that break a rule of their operator, and nodes that could be ours."""
+    """Check custom operators against their constraints, and report nodes that a conversion would map."""
     for scope, number, _, reason in search.refusals:
         node = scope.node(number)
         if (normal_domain(node.domain), node.op_type) in ours and is_read_by_atc(scope):
-            yield Finding(_name(node, number), "E13010", reason, "correct the node; the operator does not take it")
+            yield Finding(_name(node, number), "E13010", reason, "correct the node")
     for placement in search.placements:
         scope, number = placement.scope, placement.nodes[-1]
         node = scope.node(number)
         key = normal_domain(node.domain), node.op_type
         if not is_read_by_atc(scope):
             fix = "move it out of the subgraph" if scope.function is None else "inline the function"
-            yield Finding(_name(node, number), "E13010", f"lies in {scope.place}, which ATC does not read", fix)
+            yield Finding(_name(node, number), "E13010", f"is in {scope.place}; ATC does not read it", fix)
         elif key not in ours:
             yield Finding(_name(node, number), "E13010", f"can become {placement.call.spec.op_type}", CONVERT)
 
@@ -279,10 +286,10 @@ def _operators(search: Search, ours: Mapping[tuple[str, str], str]) -> Iterator[
 def _packages(
     view: GraphView, ours: Mapping[tuple[str, str], str], environment: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Operators of the model that no installed package brings; nothing is said where no variable names one."""
+    """Check that an installed package has each operator, if an environment variable names a package."""
     if not environment.get(CUSTOM_PATH) and not environment.get(OPP_PATH):
         return
-    vendors = Surroundings(environment).vendors
+    vendors = CannEnvironment(environment).vendors
     used = {
         ours[key]: _name(node, number)
         for scope in view.scopes
@@ -297,4 +304,4 @@ def _packages(
             yield Finding(name, "E13010", cause, "install the package, then source its set_env.bash")
         elif not any(is_visible(vendor.libraries["shape inference"]) for vendor in holding):
             cause = f"no package of {CUSTOM_PATH} or {OPP_PATH} registers the IR of {op_type}"
-            yield Finding(name, "E10501", cause, "install the whole package; its op_proto folder is missing")
+            yield Finding(name, "E10501", cause, "install the package again; its op_proto folder is missing")

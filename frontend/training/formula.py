@@ -10,8 +10,8 @@ from onnx import NodeProto, ValueInfoProto, helper
 
 from opforge.codegen.printing import first_line, shown
 from opforge.frontend.emit.opset import NEWEST
-from opforge.frontend.ir.graph import Scope, node_name, normal_domain
 from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 from opforge.frontend.rules.context import Context, Specs
 from opforge.frontend.rules.node_builder import NodeBuilder, Value
@@ -66,9 +66,9 @@ class Formula(Rule):
         if scope.function is not None or is_registered(domain, node.op_type, scope.opsets.get(domain, 0)):
             return None
         if scope is not context.view.main:
-            return Reason(f"lies in {scope.place}, expected the graph of the model")
+            return Reason(f"is in {scope.place}, expected the graph of the model")
         if problem := context.opset_problem:
-            return Reason(f"the model has no opset {NEWEST}: {problem}")
+            return Reason(f"the model cannot be converted to opset {NEWEST}: {problem}")
         builder = NodeBuilder(context, scope, node)
         nodes = self._nodes(builder)
         for position, made in enumerate(nodes):
@@ -110,11 +110,11 @@ class Formula(Rule):
         try:
             bound = form.bind(builder, *builder.inputs)
         except TypeError as error:
-            raise Unmatched(f"has {len(builder.node.input)} inputs, which is not its form") from error
+            raise Unmatched(f"has {len(builder.node.input)} inputs, which the formula does not support") from error
         for name, given in bound.arguments.items():
             values = given if isinstance(given, tuple) else (given,)
             if form.parameters[name].default is Parameter.empty and any(value is None for value in values):
-                raise Unmatched(f"lacks its input {name}")
+                raise Unmatched(f"has no input {name}")
         return bound.args
 
 
@@ -123,7 +123,7 @@ def _output_names(builder: NodeBuilder, results: Sequence[Value | None]) -> dict
     view, scope = builder.context.view, builder.scope
     made = {name for node in builder.nodes for name in node.output}
     if made.intersection(builder.overwritten):
-        raise Unmatched(f"writes over a value that is narrower than {builder.dtype}, in which it would count")
+        raise Unmatched(f"overwrites a value narrower than {builder.dtype}, in which it is computed")
     written = {value.name for value in builder.overwritten.values()}
     renamed: dict[str, str] = {}
     for position, name in enumerate(builder.node.output):
@@ -133,7 +133,7 @@ def _output_names(builder: NodeBuilder, results: Sequence[Value | None]) -> dict
         if value is None:
             is_flag = position == 0 and builder.overwritten and not is_used
             if is_read and not is_flag:
-                raise Unmatched(f"has an output {shown(name)} that its formula does not make")
+                raise Unmatched(f"has an output {shown(name)} that the formula does not compute")
         elif is_read or (name and value.name in written):
             typed = builder.narrowed(value, name)
             made |= {typed.name} - {value.name}

@@ -7,8 +7,8 @@ from math import pi, prod, sqrt
 import numpy as np
 
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.graph import INPUT
 from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.scope import INPUT
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 from opforge.frontend.rules.node_builder import FLOATS, REPAIR, NodeBuilder, Value, whole
 
@@ -138,7 +138,7 @@ def _require_kept_axes(x: Value, *statistics: Value) -> None:
 def _rms_norm(builder: NodeBuilder, x: Value, scale: Value) -> list[Value]:
     """A layer normalisation that takes no mean away, with the inverse root that its gradient reads."""
     if x.type.dtype in ("float16", "bfloat16"):
-        raise Unmatched(f"needs float32 or float64, in which it would count; {shown(x.name)} is {x.type}")
+        raise Unmatched(f"needs float32 or float64; {shown(x.name)} is {x.type}")
     inner = range(builder.attribute("axis", -1) % x.rank, x.rank)
     inv_std = 1.0 / builder.op("Sqrt", (x * x).mean(inner) + builder.attribute("epsilon", 1e-5))
     return [x * inv_std * scale, inv_std]

@@ -55,7 +55,7 @@ class _Windows:
         expected = [batch, w.shape[0], *sizes]
         fits = (got == want or None in (got, want) for got, want in zip(small.dims, expected, strict=False))
         if small.rank != large.rank or not all(fits) or large.dim(1) != group * w.shape[1]:
-            raise Unmatched(f"is no convolution of {large.dims} by {w.dims} to {small.dims}")
+            raise Unmatched(f"has {large.dims}, {w.dims} and {small.dims}, expected the dims of a convolution")
         unread = [left % stride for left, stride in zip(room, strides, strict=True)]
         options = {"kernel_shape": kernel, "pads": pads, "strides": strides, "dilations": dilations, "group": group}
         return _Windows(large, small, sizes, unread, options)
@@ -103,7 +103,7 @@ def _max_pool_grad(builder: NodeBuilder, dy: Value, indices: Value) -> Value:
     """Add each element where its maximum was; the indices count through the whole input."""
     pool = builder.maker(indices)
     if pool is None or pool.op_type != "MaxPool":
-        raise Unmatched(f"needs the indices of a MaxPool; {shown(indices.name)} is not made by one")
+        raise Unmatched(f"needs the indices of a MaxPool; {shown(indices.name)} does not come from one")
     if order := int_attribute(pool, "storage_order"):
         raise Unmatched(f"needs indices that count along rows; {shown(indices.name)} has storage_order {order}")
     pooled = Value(builder, pool.input[0])
@@ -133,10 +133,10 @@ def _average_pool_grad(builder: NodeBuilder, dy: Value) -> Value:
     # How far the last window reaches behind the padding; negative where elements lie behind it.
     beyond = [int(starts[i][-1]) + kernel[i] - size[i] - pads[rank + i] for i in range(rank)]
     if any(c.min() < 1 for c in counts) or any(abs(b) >= s for b, s in zip(beyond, strides, strict=True)):
-        raise Unmatched(f"has a dY of {outs} for windows over {size}, no result of AveragePool")
+        raise Unmatched(f"has a dY of {outs} for windows over {size}, expected that of an AveragePool")
     if builder.attribute("count_include_pad", 0):
         if max(beyond) > 0:
-            raise Unmatched("has windows that reach behind the padding, which runtimes count differently")
+            raise Unmatched("has windows beyond the padding, which runtimes handle differently")
         parts = dy / prod(kernel)
     else:
         parts = dy / builder.numbers(reduce(np.multiply.outer, counts, np.array(1)))

@@ -98,7 +98,9 @@ class Build:
             if all(
                 shutil.which(program, path=environment["PATH"]) is None for program in (wanted, wanted.split(" ")[0])
             ):
-                raise MissingProgramError(f"{wanted!r} is missing, which builds the package; install it")
+                raise MissingProgramError(
+                    f"{wanted!r} is missing, expected it for the build of the package; install it"
+                )
         self._begin(self.package.name)
         stages = self.stages()
         total = sum(len(steps) for steps in stages)
@@ -133,7 +135,7 @@ class Build:
         key = f"{hashlib.sha256(manifest).hexdigest()} {self.toolkit.compiler_version} {self.toolkit.root}\n"
         if not (self.work / "key").is_file() or (self.work / "key").read_text(encoding="utf-8") != key:
             if self.work.is_dir() and any(self.work.iterdir()) and not (self.work / "key").is_file():
-                raise StepError(f"{self.work} is in the way, and no build made it; give it another name")
+                raise StepError(f"{self.work} exists and is not a folder of a build; rename it")
             shutil.rmtree(str(self.work), ignore_errors=True)
             _write(self.work / "key", "")
             try:
@@ -150,7 +152,7 @@ class Build:
         if stamp.is_file():
             kept = _kept(stamp)
             if kept is not None and all(_digest(self.work / "tree" / path) == kept[path] for path in kept):
-                self.say(f"[{place}] {step.name}: done before")
+                self.say(f"[{place}] {step.name}: already done")
                 return dict(kept)
         self.say(f"[{place}] {step.name}")
         cwd = self.work / step.cwd
@@ -277,7 +279,7 @@ class Build:
             missing = sorted(set(operators[soc]) - set(listed))
             if missing:
                 raise StepError(
-                    f"lists: no kernel of {', '.join(missing)} for {soc} was made; see {self.work / 'logs'}"
+                    f"lists: no kernel of {', '.join(missing)} for {soc} was built; see {self.work / 'logs'}"
                 )
         texts["version.info"] = self._version_info()
         logs = sorted((self.work / "logs").glob("*.log"))

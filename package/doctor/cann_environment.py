@@ -169,25 +169,25 @@ class Vendor:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class CannEnvironment:
     """An environment, and what it leads to.
 
     Attributes:
-        environment: Its variables.
+        variables: Its variables.
         usual_toolkits: Folders in which a toolkit may lie that no variable names.
     """
 
-    environment: Mapping[str, str]
+    variables: Mapping[str, str]
     usual_toolkits: Sequence[Path] = USUAL_TOOLKITS
 
     def folder(self, variable: str) -> Path | None:
         """The folder that a variable names; None when it is unset or empty, or no program can use it."""
-        text = self.environment.get(variable, "")
+        text = self.variables.get(variable, "")
         return Path(text) if text and not why_unusable(text) else None
 
     def texts(self, variable: str) -> list[str]:
         """The first 1000 entries of a colon list."""
-        return [text for text in self.environment.get(variable, "").split(":", _MOST_ENTRIES)[:_MOST_ENTRIES] if text]
+        return [text for text in self.variables.get(variable, "").split(":", _MOST_ENTRIES)[:_MOST_ENTRIES] if text]
 
     def entries(self, variable: str) -> list[Path]:
         """The folders of a colon list that programs can use, each once."""

@@ -25,16 +25,17 @@ from .cann_environment import (
     OPP_PATH,
     PARSER,
     REGISTRY,
-    Surroundings,
+    CannEnvironment,
 )
 from .device import find_device
-from .faults import Fault, find_faults
+from .fault import Fault
+from .faults import find_faults
 
 _MOST_ROWS, _MOST_NAME = 1000, 100
 CANN_OWN = "CANN's own"
 NOTHING = "nothing"
 NOT_VISIBLE = (
-    f"no operator package is visible in this shell: {CUSTOM_PATH} names none, nor does {OPP_PATH}; "
+    f"no operator package is visible in this shell: neither {CUSTOM_PATH} nor {OPP_PATH} names one; "
     "source FOLDER/vendors/<vendor>/bin/set_env.bash of the installation"
 )
 PROGRAMS = (REGISTRY, ENGINE, PARSER, FUNCTIONS, KERNELS)
@@ -53,25 +54,25 @@ def doctor_command(soc: str | None) -> tuple[dict[str, Any], int]:
     Raises:
         UserError: The SoC is unknown.
     """
-    surroundings = Surroundings(os.environ)
-    device = None if soc else find_device(os.environ, surroundings.toolkits)
+    environment = CannEnvironment(os.environ)
+    device = None if soc else find_device(os.environ, environment.toolkits)
     directory = soc_directory(soc) if soc else (device.directory if device else "") or None
-    faults = find_faults(surroundings, directory)
-    found = diagnosis(surroundings, directory, faults) | {"device": device._asdict() if device else None}
+    faults = find_faults(environment, directory)
+    found = diagnosis(environment, directory, faults) | {"device": device._asdict() if device else None}
     _print(found, faults)
     return found | {"faults": [asdict(fault) for fault in faults]}, 1 if faults else 0
 
 
-def diagnosis(surroundings: Surroundings, soc: str | None, faults: Sequence[Fault]) -> dict[str, Any]:
+def diagnosis(environment: CannEnvironment, soc: str | None, faults: Sequence[Fault]) -> dict[str, Any]:
     """Toolkits, vendor folders in the order of the search, and what each program takes for each operator."""
-    socs = sorted({name for vendor in surroundings.vendors for name in vendor.ops_info})
-    operators = sorted({name for vendor in surroundings.vendors for name in vendor.operators})
-    hidden, built_in = _hidden(faults), _builtin_op_types(surroundings)
+    socs = sorted({name for vendor in environment.vendors for name in vendor.ops_info})
+    operators = sorted({name for vendor in environment.vendors for name in vendor.operators})
+    hidden, built_in = _hidden(faults), _builtin_op_types(environment)
     return {
         "toolkits": [
-            {"path": str(path), "version": toolkit_version(path) or "unknown"} for path in surroundings.toolkits
+            {"path": str(path), "version": toolkit_version(path) or "unknown"} for path in environment.toolkits
         ],
-        "machine": surroundings.machine,
+        "machine": environment.machine,
         "soc": soc or "any",
         "vendors": [
             {
@@ -81,10 +82,10 @@ def diagnosis(surroundings: Surroundings, soc: str | None, faults: Sequence[Faul
                 "built_with": vendor.built.toolkit if vendor.built else "",
                 "socs": sorted(vendor.ops_info),
             }
-            for vendor in surroundings.vendors
+            for vendor in environment.vendors
         ],
         "operators": {
-            name: _seen_by(surroundings, name, [soc] if soc else socs, hidden, name in built_in) for name in operators
+            name: _seen_by(environment, name, [soc] if soc else socs, hidden, name in built_in) for name in operators
         },
     }
 
@@ -101,16 +102,16 @@ def _hidden(faults: Sequence[Fault]) -> frozenset[tuple[str, str, str]]:
 
 
 def _seen_by(
-    surroundings: Surroundings,
+    environment: CannEnvironment,
     op_type: str,
     socs: Sequence[str],
     hidden: frozenset[tuple[str, str, str]],
     is_built_in: bool,
 ) -> dict[str, str]:
     """Program -> folder whose operator it takes, `CANN's own`, or `nothing`; all search the vendors in one order."""
-    has_own = bool(surroundings.toolkits) and is_built_in
+    has_own = bool(environment.toolkits) and is_built_in
     answers = dict.fromkeys(PROGRAMS, CANN_OWN if has_own else NOTHING)
-    for vendor in reversed(surroundings.vendors):
+    for vendor in reversed(environment.vendors):
         if op_type not in vendor.operators:
             continue
         is_described = any(op_type in vendor.ops_info.get(soc, {}) for soc in socs)
@@ -121,9 +122,9 @@ def _seen_by(
     return answers
 
 
-def _builtin_op_types(surroundings: Surroundings) -> set[str]:
+def _builtin_op_types(environment: CannEnvironment) -> set[str]:
     """Types that CANN also has, as the packages and the specs of the project say."""
-    found = {name for vendor in surroundings.vendors if vendor.manifest for name in vendor.manifest.builtin_op_types}
+    found = {name for vendor in environment.vendors if vendor.manifest for name in vendor.manifest.builtin_op_types}
     with suppress(UserError):
         found |= set(hidden_op_types(load_project(find_project())))
     return found
@@ -132,8 +133,8 @@ def _builtin_op_types(surroundings: Surroundings) -> set[str]:
 def _told(device: dict[str, str] | None) -> str:
     if device is None:
         return ""
-    unknown = "" if device["directory"] else ", whose SoC directory neither the toolkit nor opforge knows"
-    return f" ({device['origin']} says {device['chip']}{unknown})"
+    unknown = "" if device["directory"] else ", whose SoC directory is unknown to the toolkit and to opforge"
+    return f" ({device['origin']} reports {device['chip']}{unknown})"
 
 
 def _print(found: dict[str, Any], faults: list[Fault]) -> None:
@@ -168,4 +169,4 @@ def _print_table(operators: dict[str, dict[str, str]], numbers: dict[str, str]) 
         table.add_row(Text(escaped(name[:_MOST_NAME])), *map(Text, folders))
     Console(soft_wrap=True).print(table)
     if len(operators) > _MOST_ROWS:
-        say(f"{len(operators) - _MOST_ROWS} more operators; --json lists them")
+        say(f"{len(operators) - _MOST_ROWS} more operators; --json lists all")

@@ -11,19 +11,8 @@ from hypothesis import strategies as st
 
 from opforge.codegen.expr.cpp import CppNames, cpp_expression
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
-from opforge.codegen.expr.syntax import (
-    INT_MAX,
-    INT_MIN,
-    ExprError,
-    IntLiteral,
-    Kind,
-    Scope,
-    certainly_present,
-    parse,
-    parse_condition,
-    parse_integer,
-    symbols_of,
-)
+from opforge.codegen.expr.syntax import ExprError, Scope, parse, parse_kind
+from opforge.codegen.expr.tree import INT_MAX, INT_MIN, IntLiteral, Kind, certainly_present, symbols_of
 from opforge.codegen.render import TABLES_HEADER, tables_header
 from opforge.codegen.spec.dtypes import DTYPES
 
@@ -119,9 +108,9 @@ def test_overflow_and_division_by_zero_are_refused(text):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "no expression"),
-        ("1 +", "no expression"),
-        ("A; B", "no expression"),
+        ("", "not an expression"),
+        ("1 +", "not an expression"),
+        ("A; B", "not an expression"),
         ("Q + 1", "unknown name 'Q'"),
         ("presnt(x)", "did you mean 'present'?"),
         ("present(z)", "unknown tensor"),
@@ -134,7 +123,7 @@ def test_overflow_and_division_by_zero_are_refused(text):
         ("~A", "expected 'not'"),
         ("+A", "expected none"),
         ("A is B", "expected '=='"),
-        ("A in (1, 2)", "which is not of the expression language"),
+        ("A in (1, 2)", "which is not part of the expression language"),
         ("x + 1", "tensor 'x' alone"),
         ("ratio > 1", "compares a decimal number with an integer"),
         ("ratio + 1.5", "a decimal number; expected an integer"),
@@ -147,7 +136,7 @@ def test_overflow_and_division_by_zero_are_refused(text):
         ("sum(V for V in v if V > 0)", "expected the form"),
         ("sum(v)", "expected the form"),
         ("all(V for V in v)", "expected a condition"),
-        ("sum(A for A in v)", "stands for something else"),
+        ("sum(A for A in v)", "has another meaning"),
         ("sum(x for x in v)", "a capital"),
         ("V + sum(V for V in v)", "unknown name 'V'"),
         ("flag + 1", "a condition; expected an integer"),
@@ -164,17 +153,17 @@ def test_overflow_and_division_by_zero_are_refused(text):
         ("b'a'", "expected a number, a text"),
         ("9223372036854775808", "does not fit 64 bits"),
         ("-9223372036854775809", "does not fit 64 bits"),
-        ("lambda: 1", "not of the expression language"),
-        ("[1][0]", "not of the expression language"),
-        ("A.real", "not of the expression language"),
+        ("lambda: 1", "not part of the expression language"),
+        ("[1][0]", "not part of the expression language"),
+        ("A.real", "not part of the expression language"),
         ("__import__('os').system('id')", "unknown function"),
-        ("(A := 1)", "not of the expression language"),
+        ("(A := 1)", "not part of the expression language"),
         ("A if n else B", "an integer; expected a condition"),
         ("A if flag else true", "a condition; expected an integer"),
-        ("f'{A}'", "not of the expression language"),
+        ("f'{A}'", "not part of the expression language"),
         ("A\n+ B", "printable ASCII"),
         ("A \u00d7 B", "printable ASCII"),
-        ("(" * 300 + "A" + ")" * 300, "no expression"),
+        ("(" * 300 + "A" + ")" * 300, "not an expression"),
         ("-" * 900 + "A", "nested too deeply"),
         ("A + " * 300 + "A", "at most 1000"),
     ],
@@ -187,10 +176,10 @@ def test_refusals_say_why(text, reason):
 
 def test_kinds_are_checked_at_the_top():
     with pytest.raises(ExprError, match="expected a condition"):
-        parse_condition("A + 1", SCOPE)
+        parse_kind("A + 1", SCOPE, (Kind.BOOL,))
     with pytest.raises(ExprError, match="expected an integer"):
-        parse_integer("A > 1", SCOPE)
-    assert parse_integer("-5", SCOPE) == IntLiteral(-5)
+        parse_kind("A > 1", SCOPE, (Kind.INT,))
+    assert parse_kind("-5", SCOPE, (Kind.INT,)) == IntLiteral(-5)
 
 
 def test_analysis():
@@ -219,18 +208,22 @@ def test_arithmetic_is_exact_or_refused(left, right, operator):
         assert evaluate(expression, environment) == exact
 
 
+def random_atom(rng, kind, *, in_fold):
+    """A random expression of one word or function."""
+    if kind is Kind.INT:
+        atoms = ["A", "B", "C", "n", "len(x)", "prod(x)", "prod(y)", "0", "1", "2", "-1", "7", str(INT_MAX)]
+        return rng.choice([*atoms, "len(S)", "prod(S)", "cores", "V" if in_fold else "B"])
+    return rng.choice(
+        ["flag", "true", "false", "present(x)", "present(y)", "layout == 'TND'", "ratio > 0.5", "ratio != 0.1"]
+    )
+
+
 def random_text(rng, kind, depth, *, in_fold=False):
     """A random expression of a kind; deep enough to mix every operator with every other."""
     if kind is Kind.DTYPE:
         return rng.choice(["dtype(x)", "dtype(y)", "float16", "int32"])
     if depth == 0:
-        if kind is Kind.INT:
-            atoms = ["A", "B", "C", "n", "len(x)", "prod(x)", "prod(y)", "0", "1", "2", "-1", "7", str(INT_MAX)]
-            atoms += ["len(S)", "prod(S)", "cores", "V" if in_fold else "B"]
-            return rng.choice(atoms)
-        return rng.choice(
-            ["flag", "true", "false", "present(x)", "present(y)", "layout == 'TND'", "ratio > 0.5", "ratio != 0.1"]
-        )
+        return random_atom(rng, kind, in_fold=in_fold)
 
     def below(of):
         return f"({random_text(rng, of, depth - 1, in_fold=in_fold)})"
@@ -244,19 +237,26 @@ def random_text(rng, kind, depth, *, in_fold=False):
         return f"{below(kind)} if {below(Kind.BOOL)} else {below(kind)}"
     if not in_fold and rng.random() < 0.15:
         return folded("sum" if kind is Kind.INT else "all", kind)
-    if kind is Kind.INT:
-        form = rng.choice(["+", "-", "*", "//", "%", "min", "max", "neg"])
-        if form == "neg":
-            return f"-{below(Kind.INT)}"
-        left, right = below(Kind.INT), below(Kind.INT)
-        return f"{form}({left}, {right}, {below(Kind.INT)})" if form in {"min", "max"} else f"{left} {form} {right}"
+    return random_number(rng, below) if kind is Kind.INT else random_condition(rng, below)
+
+
+def random_number(rng, below):
+    """A random operation that gives an integer; `below` makes operands."""
+    form = rng.choice(["+", "-", "*", "//", "%", "min", "max", "neg"])
+    if form == "neg":
+        return f"-{below(Kind.INT)}"
+    left, right = below(Kind.INT), below(Kind.INT)
+    return f"{form}({left}, {right}, {below(Kind.INT)})" if form in {"min", "max"} else f"{left} {form} {right}"
+
+
+def random_condition(rng, below):
+    """A random operation that gives a condition; `below` makes operands."""
     form = rng.choice(["and", "or", "not", "compare", "compare", "same", "dtypes"])
     if form == "not":
         return f"not {below(Kind.BOOL)}"
-    if form == "dtypes":
-        return f"{below(Kind.DTYPE)} {rng.choice(['==', '!='])} {below(Kind.DTYPE)}"
-    if form == "same":
-        return f"{below(Kind.BOOL)} {rng.choice(['==', '!='])} {below(Kind.BOOL)}"
+    if form in {"same", "dtypes"}:
+        kind = Kind.BOOL if form == "same" else Kind.DTYPE
+        return f"{below(kind)} {rng.choice(['==', '!='])} {below(kind)}"
     if form == "compare":
         words = rng.choices(["<", "<=", ">", ">=", "==", "!="], k=rng.choice([1, 1, 2]))
         return below(Kind.INT) + "".join(f" {word} {below(Kind.INT)}" for word in words)

@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 from opforge.cli.main import app
 from opforge.codegen.errors import UserError
+from opforge.codegen.expr.compile import compile_spec
 from opforge.codegen.generate import load
+from opforge.codegen.spec.names import snake_case
 from opforge.codegen.writer import MANIFEST
 
 
@@ -36,7 +38,7 @@ def run(*arguments):
 def test_generate_check_and_repair(project):
     result = run()
     assert result.exit_code == 0
-    assert "left out: ScaleRows: tiling and kernel entry, there is no plan op_host/scale_rows_tiling.h" in result.output
+    assert "not generated: ScaleRows: tiling and kernel entry; op_host/scale_rows_tiling.h is missing" in result.output
     gen = project / "build" / "gen"
     assert (gen / "op_kernel" / "grouped_bias_add_grad.cpp").is_file()
     assert (gen / "op_host" / "scale_rows_infershape.cpp").is_file()
@@ -52,6 +54,21 @@ def test_generate_check_and_repair(project):
     assert re.search(r"^1 of \d+ files are stale in build/gen; run: opforge generate$", stale.output, re.MULTILINE)
     assert run().exit_code == 0
     assert run("--check").exit_code == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("--op-suffix", "Custom")])
+def test_each_spec_is_compiled_once(root, tmp_path, monkeypatch, arguments):
+    compiled = []
+
+    def counted(spec):
+        compiled.append(spec.op_type)
+        return compile_spec(spec)
+
+    monkeypatch.setattr("opforge.codegen.spec.model.compile_spec", counted)
+    monkeypatch.chdir(root)
+    assert run("--output", tmp_path / "gen", *arguments).exit_code == 0
+    operators = [path.stem for path in (root / "op_proto").glob("*.yaml")]
+    assert sorted(map(snake_case, compiled)) == sorted(operators)
 
 
 WORLDS = {

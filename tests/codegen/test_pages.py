@@ -14,6 +14,7 @@ from opforge.codegen.project import BUILTIN_ROOT, find_project
 from opforge.codegen.render import render
 from opforge.codegen.spec.field_types import STATUSES
 from opforge.codegen.spec.products import PRODUCTS
+from opforge.codegen.spec.validate import problems_of
 from opforge.frontend.ir.schemas import registered
 from opforge.twin.build import application_flags, build_project
 
@@ -90,8 +91,8 @@ def test_a_page_lacks_nothing(operators, name):
     assert [row[:2] for row in rows_of(text, "devices")] == [
         [PRODUCTS[product].devices, product] for product in spec.products
     ]
-    assert len(code_of(page, "math")) == spec.formula.count(";") + 1
-    for words in (spec.description, f"## Determinism\n\n{spec.determinism}", *spec.notes):
+    assert len(code_of(page, "math")) == spec.formula.count(";") + 1 + bool(spec.forward_formula)
+    for words in (spec.description, f"## Determinism\n\n{spec.determinism}", *spec.notes, *spec.differences):
         assert " ".join(words.split()) in " ".join(text.split())
     assert spec.determinism
     assert ("## PyTorch" in text) == bool(spec.torch.targets)
@@ -115,7 +116,7 @@ def test_terms_in_chinese_change_the_page_alone(operators, name):
 def test_sections_have_the_names_of_documents_in_chinese(grouped):
     page = page_of(grouped)
     headings = re.findall("^## (.+)$", page, re.MULTILINE)
-    assert [row[0] for row in rows_of(page, "here") if row[0] not in headings] == ["Formula"]
+    assert [row[0] for row in rows_of(page, "this page") if row[0] not in headings] == ["Formula"]
 
 
 def test_a_term_that_is_not_given_is_a_dash(grouped):
@@ -130,6 +131,13 @@ def test_every_output_has_a_formula(operators):
         assert made == [output.name for output in spec.outputs], spec.op_type
 
 
+def test_a_forward_formula_is_checked(grouped):
+    page = page_of(grouped.model_copy(update={"forward_formula": "y[i, h] = grad_y[i, h] + b[h]"}))
+    assert r"y[i,\, h] = \mathrm{grad\_y}[i,\, h] + b[h]" in page
+    wrong = grouped.model_copy(update={"forward_formula": "result = grad_y"})
+    assert ("forward_formula",) in dict(problems_of(wrong))
+
+
 def test_products_that_are_not_built_are_named_so(operators):
     for spec in operators.values():
         for row in rows_of(plain(page_of(spec)), "devices"):
@@ -139,7 +147,7 @@ def test_products_that_are_not_built_are_named_so(operators):
 def test_dtypes_are_those_of_the_product(operators):
     rows = {row[0]: row for row in rows_of(plain(page_of(operators["batch_norm_elemt_backward"])), "parameter | kind")}
     assert rows["mean"][2:5] == ["FLOAT, FLOAT16 (as FLOAT)", "FLOAT, FLOAT16 (as FLOAT), BF16 (as FLOAT)", "FLOAT"]
-    assert rows["grad_input"][2:5] == ["FLOAT16, FLOAT", "FLOAT16, BF16, FLOAT", "that of grad_out"]
+    assert rows["grad_input"][2:5] == ["FLOAT16, FLOAT", "FLOAT16, BF16, FLOAT", "as grad_out"]
 
 
 def test_a_limit_can_be_computed_from_the_page(operators):

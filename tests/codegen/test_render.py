@@ -226,6 +226,11 @@ def test_templates_print_only_what_is_escaped():
         environment.from_string("${text}").render(text='"); system("id')
     with pytest.raises(UndefinedError):
         environment.from_string("${missing}").render()
+    macro = "{% macro twice(text) %}${text};${text}{% endmacro %}${twice(text)}"
+    assert environment.from_string(macro).render(text="a") == "a;a"
+    for listed in (macro, "${[text] | commas}", "${text | indent}", "{% set copy %}${text}{% endset %}${copy}"):
+        with pytest.raises(UnescapedTextError):
+            environment.from_string(listed).render(text="a<b; c")
     assert environment.from_string("${text | cpp_string}").render(text='a"b') == '"a\\"b"'
 
 

@@ -15,7 +15,7 @@ from opforge.codegen.render import TABLES_HEADER, render, tables_header
 from opforge.codegen.spec.loader import SpecError, load_spec
 from opforge.twin import run
 from opforge.twin.build import build_project
-from opforge.twin.compiler import WARNINGS, compiler
+from opforge.twin.build.compiler import WARNINGS, compiler
 
 HERE = Path(__file__).parent
 STARTERS = HERE.parent.parent / "codegen" / "starters"
@@ -145,10 +145,10 @@ def test_the_struct_has_the_fields_of_the_plan_then_those_of_the_spec():
         ("value: alpha, ", "", "'value' is missing, a shared plan fills its own fields only"),
         ("type: float32, value", "type: int32, value", "which is a decimal number; expected an integer or a condition"),
         ("name: alpha, type: float32", "name: tile, type: float32", "got the field 'tile' again"),
-        ("when: present(y), template", "template", "'when' is missing, or the keys behind it are never chosen"),
+        ("when: present(y), template", "template", "'when' is missing, otherwise the keys after it are never selected"),
         ("key: 2, template", "key: 2, when: present(y), template", "got a condition on the last key"),
-        ("plan: elementwise", "plan: segmented_rows", "cores meet in segmented_rows"),
-        ("  plan: elementwise\n", "", "stands only beside a shared plan"),
+        ("plan: elementwise", "plan: segmented_rows", "cores synchronize in segmented_rows"),
+        ("  plan: elementwise\n", "", "is allowed only with a shared plan"),
     ],
 )
 def test_mistakes_around_a_shared_plan_are_refused(old, new, expected, tmp_path):

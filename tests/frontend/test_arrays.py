@@ -32,7 +32,7 @@ X, ENDS = np.zeros((6, 3), np.float32), np.array([6])
     ("arrays", "words"),
     [
         ({"x": X}, ["in.npz", "'i' is missing", "int64 [G]"]),
-        ({"x": X, "i": ENDS, "X": X}, ["'X' is no input", "'x'"]),
+        ({"x": X, "i": ENDS, "X": X}, ["'X' is not an input", "'x'"]),
         ({"x": X.astype(np.float64), "i": ENDS}, ["'x' has float64 [6, 3]", "expected float32 [T, 3]"]),
         ({"x": X[0], "i": ENDS}, ["[3]", "expected float32 [T, 3]"]),
         ({"x": X[:, :2], "i": ENDS}, ["[6, 2]", "expected float32 [T, 3]"]),

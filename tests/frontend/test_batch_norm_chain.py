@@ -130,13 +130,13 @@ def test_it_is_not_done_unasked():
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (PLAIN.replace("Mul (sc, sc)", "Mul (mc, mc)"), "no factor"),
+        (PLAIN.replace("Mul (sc, sc)", "Mul (mc, mc)"), "no value is a factor"),
         (PLAIN.replace("Mul (sc, sc)", "Mul (sc, ac)"), "product of 'a', 'b', 's'"),
         (PLAIN.replace("l = Sub (g, ma)", "l = Add (g, ma)"), "-1 times"),
         (PLAIN.replace("d = Sub (x, mc)", "d = Add (x, mc)"), "mean"),
         (PLAIN.replace("Div (bc, n)", "Div (bc, n12)"), "factor"),
         (PLAIN.replace("Mul (d, k)", "Mul (x, k)"), None),
-        (PLAIN.replace("y = Mul (r, f)", "y = Identity (r)"), "no factor"),
+        (PLAIN.replace("y = Mul (r, f)", "y = Identity (r)"), "no value is a factor"),
         (PLAIN.replace("p = Mul (d, k)", "o = Mul (d, d) p = Mul (o, k)"), None),
     ],
 )

@@ -713,7 +713,7 @@ def test_nodes_that_atc_does_not_reach_are_in_the_report():
     conversion = convert(model)
     assert len(conversion.mapped) == 5
     assert conversion.report()["warnings"] == [
-        "'r' lies in a subgraph of 'Loop', and ATC reads those of 'If' only",
+        "'r' is in a subgraph of 'Loop'; ATC reads only subgraphs of 'If'",
     ]
     assert [function.domain for function in conversion.model.functions] == ["opforge"]
 

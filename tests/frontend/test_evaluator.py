@@ -66,5 +66,5 @@ def test_errors_name_the_node(text, message):
 def test_sizes_that_were_made_up_are_said(tmp_path):
     model = parse("(float[N] x, float[3] k) => (z) {z = Add (x, k)}")
     source = SourceModel(tmp_path / "m.onnx", b"", model)
-    with pytest.raises(UserError, match=r"node 'z' \(Add\).*the dims that it leaves open \('N'\) were taken as 4"):
+    with pytest.raises(UserError, match=r"node 'z' \(Add\).*the unknown dims \('N'\) were set to 4"):
         verify_within(source, convert(model))

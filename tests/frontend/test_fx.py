@@ -263,7 +263,7 @@ def test_what_a_view_writes_over_is_not_made_again(written):
     view = graph.add("call_method", "row", "select", next(n for n in graph.nodes if n.name == written), 0, 0)
     graph.add("call_method", "fill", "fill_", view, 1)
     (left,) = from_fx(graph, patterns=True).left
-    assert "over which row may write" in left.reason
+    assert "which row may overwrite" in left.reason
 
 
 @pytest.mark.parametrize(("dims", "mapped"), [([1], 1), ([-2], 1), ([0], 0), ([0, 1], 0)])
@@ -332,8 +332,8 @@ def test_functions_of_torch_and_methods(calls, rng):
     [
         ("index_add", {"sizes": False}, "unknown type of unknown rank"),
         ("index_add", {"base": np.ones((3, 5), np.float32)}, "not known to be zero"),
-        ("index_add", {"written": True}, "over which view may write"),
-        ("index_add_", {}, "writes over its tensor"),
+        ("index_add", {"written": True}, "which view may overwrite"),
+        ("index_add_", {}, "overwrites its input"),
     ],
 )
 def test_why_a_method_is_left(target, options, words):

@@ -277,7 +277,7 @@ def test_external_data_of_training_is_found(external):
 def test_external_pipe_does_not_hang(external):
     (external.parent / "w.bin").unlink()
     os.mkfifo(external.parent / "w.bin")
-    refused(external, "no regular file")
+    refused(external, "not a regular file")
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def view_refused(model, *words):
 
 
 def test_two_nodes_write_one_name():
-    view_refused(model_of([relu(name="a"), relu(name="b")]), "'b'", "'y'", "'a'", "one maker")
+    view_refused(model_of([relu(name="a"), relu(name="b")]), "'b'", "'y'", "'a'", "unique names")
 
 
 def test_a_node_overwrites_an_initializer_or_input():

@@ -91,8 +91,8 @@ def test_nodes_inside_a_branch_are_respelled_too(x):
     ("opset", "node", "words"),
     [
         (20, "[n] w = Gelu (x)", "node 'n' (Gelu) does not exist in opset 18"),
-        (12, "[n] w = Softmax (x)", "node 'n' (Softmax) works along axis 1"),
-        (17, "[n] w = ReduceL1 (x)", "ATC has a parser for node 'n' (ReduceL1) in that opset only"),
+        (12, "[n] w = Softmax (x)", "node 'n' (Softmax) uses axis 1"),
+        (17, "[n] w = ReduceL1 (x)", "ATC has a parser for node 'n' (ReduceL1) only in opset 17"),
     ],
 )
 def test_a_node_that_cannot_follow_keeps_the_model_where_it_is(opset, node, words):
@@ -107,14 +107,14 @@ def test_a_node_that_cannot_follow_keeps_the_model_where_it_is(opset, node, word
     ("opset", "node", "target", "words"),
     [
         (21, "w = Cast <to = 1, saturate = 0> (x)", 18, "'saturate'"),
-        (12, "w = Softmax (x)", 13, "the last axis only"),
+        (12, "w = Softmax (x)", 13, "only for the last axis"),
         (20, "w = Gelu (x)", 17, r"node 'n' \(Gelu\) does not exist"),
         (18, "w = Relu (x)", 30, "expected 8 to 18"),
-        (10, "w = Resize (x, k)", 18, "means something else"),
+        (10, "w = Resize (x, k)", 18, "has another meaning"),
         (9, "w = Upsample (x, k)", 18, "does not exist"),
         (19, 'w = Pad <mode = "wrap"> (x, p)', 18, "'wrap'"),
         (9, "w, v, u, t, s = BatchNormalization (x, k, k, k, k)", 18, "training mode"),
-        (18, "w = ReduceMean <keepdims = 0> (x, p)", 17, "takes 1 to 1"),
+        (18, "w = ReduceMean <keepdims = 0> (x, p)", 17, "expected 1 to 1"),
         (8, "q = npu.Foo (x) w = Clip <min = 0.0> (q)", 18, "unknown type"),
     ],
 )

@@ -156,7 +156,7 @@ def test_a_sparse_constant_that_is_none_stays_with_a_warning(indices, dims, word
     entry.indices.CopyFrom(numpy_helper.from_array(np.array(indices)))
     conversion = convert(model)
     (warning,) = conversion.warnings
-    assert "'s' stays, and ATC drops it" in warning
+    assert "'s' stays sparse; ATC drops it" in warning
     assert words in warning
     assert conversion.model.graph.sparse_initializer == model.graph.sparse_initializer
     with pytest.raises(UserError, match="the sparse constant 's'"):
@@ -178,7 +178,7 @@ def test_an_input_without_a_shape_is_said():
     model = parse(f"{HEAD}, float z) => (float[2, 3] y, w) {{{OURS} w = Relu (z)}}")
     assert not convert(model).warnings
     model.graph.input[1].type.tensor_type.ClearField("shape")
-    assert convert(model).warnings == ["input 'z' has no shape, ATC takes it for a scalar; give it one"]
+    assert convert(model).warnings == ["input 'z' has no shape; ATC assumes a scalar; declare its shape"]
 
 
 def test_what_onnx_can_compute_is_folded_too(rng):
@@ -202,7 +202,7 @@ def test_what_onnx_can_compute_is_folded_too(rng):
     np.testing.assert_array_equal(execute(conversion.model, {"x": x}, operators="function")["w"], expected)
     model.graph.output.append(helper.make_tensor_value_info("s", TensorProto.FLOAT, [300, 400]))
     conversion = convert(model)
-    assert conversion.warnings == ["output 's' is a constant, ATC drops it"]
+    assert conversion.warnings == ["output 's' is a constant; ATC drops it"]
     made = {node.output[0]: node.op_type for node in conversion.model.graph.node}
     assert made["s"] == "Constant"
     assert "t" not in made
@@ -212,7 +212,7 @@ def test_what_onnx_can_compute_is_folded_too(rng):
         rtol=1e-6,
     )
     model.ir_version = 3
-    assert convert(model, domain="npu").warnings == ["output 's' is a constant, ATC drops it"]
+    assert convert(model, domain="npu").warnings == ["output 's' is a constant; ATC drops it"]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_shares_add_up_to_the_step(step):
     nodes = onnx.load(folder / "m.onnx").graph.node
     assert len(nodes) == len(report["nodes"]) + total["others"] + total["free"]
     assert total["free"] >= sum(node.op_type in ("Constant", "Reshape") for node in nodes)
-    assert "an estimate of" in printed
+    assert "estimated step time" in printed
 
 
 def test_the_trace_has_every_node_and_the_cores_of_ours(step):
@@ -155,7 +155,7 @@ def test_every_type_of_node_is_counted(step):
         assert entry["moved_bytes"] >= node["gm_bytes_read"] + node["gm_bytes_written"]
     launches = report["step"]["others_launches_us"]
     assert launches == pytest.approx(5 * report["step"]["others"])
-    assert f"{launches:.1f} us of it launches" in " ".join(printed.split())
+    assert f"{launches:.1f} us is launch overhead" in " ".join(printed.split())
 
 
 def best_us(moved, products=0.0, peak=1024):
@@ -279,7 +279,7 @@ def plain(tmp_path):
         (("--soc", "Ascend1"), "soc: got 'Ascend1', expected a chip, as in Ascend910B1: ascend910b (Ascend910B1, "),
         (("--inputs", "m.onnx"), "m.onnx: cannot read the inputs"),
         (("--inputs", "cut.npz"), "cut.npz: cannot read the inputs"),
-        (("--inputs", "wrong.npz"), "'xx' is no input of the model, expected 'x', 'i'; did you mean 'x'?"),
+        (("--inputs", "wrong.npz"), "'xx' is not an input of the model, expected 'x', 'i'; did you mean 'x'?"),
         (("--inputs", "shape.npz"), "input 'x' has float32 [6, 4], expected float32 [6, 3]"),
         (("--inputs", "missing.npz"), "cannot read the inputs: No such file"),
         (("--trace", "m.onnx"), "cannot write the trace over"),
@@ -326,5 +326,8 @@ def test_a_step_without_nodes_of_ours_has_its_estimate(tmp_path):
     onnx.save(parse("(float[40, 50] x) => (float[40, 50] y) {h = Neg (x) y = Exp (h)}"), tmp_path / "m.onnx")
     printed = opforge("run", tmp_path / "m.onnx").output
     assert "no node ran on the twin" in printed
-    assert re.search(r"step: an estimate of \d+\.\d us: 0\.0 us on the twin, \d+\.\d us for other nodes", printed)
+    words = " ".join(printed.split())
+    assert re.search(
+        r"estimated step time \d+\.\d us: 0\.0 us in custom operators \(twin\), \d+\.\d us in 2 other nodes", words
+    )
     assert re.search(r"Neg\s+│ 1 ", printed)

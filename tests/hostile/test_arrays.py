@@ -78,9 +78,9 @@ def twice():
 GOOD = header() + X.tobytes()
 PLAIN = npz(("x.npy", GOOD))
 DAMAGES = {
-    "empty": (lambda: b"", "no archive"),
-    "text": (lambda: b"no archive", "no archive"),
-    "a pickle": (lambda: b"\x80\x04K\x01.", "no archive"),
+    "empty": (lambda: b"", "not an archive"),
+    "text": (lambda: b"no archive", "not an archive"),
+    "a pickle": (lambda: b"\x80\x04K\x01.", "not an archive"),
     "a single array": (lambda: GOOD, "got a single array"),
     "only the magic": (lambda: b"PK\x03\x04", "not a zip file"),
     "cut in the directory": (lambda: PLAIN[:-30], "not a zip file"),
@@ -114,16 +114,25 @@ DAMAGES = {
     "negative dims": (lambda: npz(("x.npy", header("(-3, -4)") + X.tobytes())), "got dims [-3, -4]"),
     "too little content": (lambda: npz(("x.npy", GOOD[:-4])), "got 44 bytes, expected 48"),
     "too much content": (lambda: npz(("x.npy", GOOD + b"more")), "got 52 bytes, expected 48"),
-    "objects": (lambda: npz(("x.npy", header("(1,)", "'|O'") + b"\x80\x04K\x01.")), "it holds Python objects"),
+    "objects": (lambda: npz(("x.npy", header("(1,)", "'|O'") + b"\x80\x04K\x01.")), "it contains Python objects"),
     "records": (lambda: npz(("x.npy", header("(1,)", "[('a', '<f4')]") + bytes(4))), "expected an array of numbers"),
     "dates": (lambda: npz(("x.npy", header("(1,)", "'<M8[s]'") + bytes(8))), "expected an array of numbers"),
     "no bytes an element": (lambda: npz(("x.npy", header(f"({1 << 40},)", "'|S0'"))), "expected an array of numbers"),
     "unknown type": (lambda: npz(("x.npy", header("(1,)", "'<q99'"))), "member 'x.npy': "),
-    "the same name twice": (twice, "member 'x.npy': is there twice"),
-    "no array": (lambda: npz(("x.npy", GOOD), ("read.me", b"text")), "member 'read.me': got another name"),
-    "raw bytes under the name of an input": (lambda: npz(("x", b"text")), "member 'x': got another name"),
-    "a name that controls the terminal": (lambda: npz(("\x1b[2J", b"")), "member '\\x1b[2J': got another name"),
-    "a folder": (lambda: npz(("x.npy/", b"")), "member 'x.npy/': got another name"),
+    "the same name twice": (twice, "member 'x.npy': is in the archive twice"),
+    "no array": (
+        lambda: npz(("x.npy", GOOD), ("read.me", b"text")),
+        "member 'read.me': expected a name that ends with .npy",
+    ),
+    "raw bytes under the name of an input": (
+        lambda: npz(("x", b"text")),
+        "member 'x': expected a name that ends with .npy",
+    ),
+    "a name that controls the terminal": (
+        lambda: npz(("\x1b[2J", b"")),
+        "member '\\x1b[2J': expected a name that ends with .npy",
+    ),
+    "a folder": (lambda: npz(("x.npy/", b"")), "member 'x.npy/': expected a name that ends with .npy"),
 }
 
 

@@ -14,11 +14,12 @@ import pytest
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.new import new_project
 from opforge.codegen.project import Project
-from opforge.twin import compiler, limited_process
-from opforge.twin.build_folder import locked
-from opforge.twin.compiler import CompileError, Library, Unit
-from opforge.twin.kernel_lint import lint_files, lint_text, require_clean
-from opforge.twin.limited_process import MEMORY, OUTPUT, SECONDS, Limits, run_limited
+from opforge.twin.build import compiler, limited_process
+from opforge.twin.build.compiler import CompileError, Library, Unit
+from opforge.twin.build.folder import locked
+from opforge.twin.build.limited_process import MEMORY, OUTPUT, SECONDS, Limits, run_limited
+from opforge.twin.lint.expansion import require_no_assembly
+from opforge.twin.lint.kernel_lint import lint_files, lint_text, require_clean
 
 OPFORGE = str(Path(sys.executable).with_name("opforge"))
 HANGS = 300  # seconds after which a test is a hang
@@ -211,12 +212,85 @@ REFUSED_LINES = {
     '#pragma GCC dependency "/dev/zero"': "pragma dependency reads a file",
     '_Pragma("GCC dependency \\"/dev/zero\\"")': "pragma dependency reads a file",
     '__asm__(".incbin \\"/dev/zero\\"");': "__asm__",
+    '/* c */ #include "a.h"': "alone on one line",
+    '#inc\\\nlude "a.h"': "alone on one line",
+    '#include /* c */ "a.h"': "alone on one line",
+    '#line 1 "/usr/include/stdio.h"': "directive: '#line 1",
+    '#li\\\nne 1 "/usr/include/stdio.h"': "directive: '#line 1",
+    '# 1 "/usr/include/stdio.h" 1 3 4': "directive: '# 1",
+    '%: 1 "/usr/include/stdio.h" 1 3 4': "directive: '%: 1",
+    '#ident "a"': "directive: '#ident",
+    "#sccs": "directive: '#sccs",
+    "#unassert a": "directive: '#unassert",
 }
 
 
 @pytest.mark.parametrize("line", REFUSED_LINES)
 def test_lint_refuses_lines_that_read_other_files(line):
     assert [found for found in lint_text(f"{line}\n", "k.h") if REFUSED_LINES[line] in f"{found.rule}: {found.message}"]
+
+
+# A kernel that includes headers with inline assembly, and adds none.
+PLAIN = """#include <cstdio>
+#include <cstdint>
+#define NAME(part) section_##part
+#define STRING(x) #x
+#pragma GCC optimize("O3")
+[[nodiscard]] int NAME(asm_)(int alias) { return alias / 1'000; }  // asm
+const char text[] = "asm(\\"nop\\")" R"(asm)" STRING(asm);
+int section(int x) { return x; }
+int y = section(section_asm_(1));
+"""
+PASTE = "#define P(a, b) a##b\n"
+TEXT = '".text\\n.incbin \\"/dev/zero\\"#"'
+# A text that macros hide from lint -> part of the message, which begins with the place.
+ASSEMBLY = {
+    "statement": (PASTE + 'void f() { P(__as, m__) volatile("syscall"); }', "2: asm: "),
+    "keyword": (PASTE + 'void f() { P(a, sm)("nop"); }', "2: asm: "),
+    "other keyword": (PASTE + 'void f() { P(__a, sm) goto("" :::: end); end:; }', "2: asm: "),
+    "in a macro": (PASTE + '#define A P(a, sm)\n\n\n\nvoid f() { A("nop"); }', "6: asm: "),
+    "top level": (PASTE + 'P(a, sm)(".incbin \\"/dev/zero\\"");', "2: asm: "),
+    "label": (PASTE + f'extern "C" int f() P(__as, m__)({TEXT}); int x = f();', "2: asm: "),
+    "label of a system macro": ("#include <cstdio>\nextern int __REDIRECT(f, (), getpid); int x = f();", "2: asm: "),
+    "word on two lines": ('void f() { as\\\nm("nop"); }', "1: asm: "),
+    "digraphs": ('%:define P(a, b) a%:%:b\nvoid f() <% P(a, sm)("nop"); %>', "2: asm: "),
+    "behind a lone apostrophe": (PASTE + "#pragma x '\nvoid f() { P(a, sm)(\"nop'\"); }", "3: asm: "),
+    "behind a raw string": (PASTE + 'auto t = R"(")"; void f() { P(a, sm)("nop"); }', "2: asm: "),
+    "behind a number": (PASTE + "int n = 1'0; void f() { P(a, sm)(\"'\"); }", "2: asm: "),
+    "renamed by #line": (PASTE + '#line 7 "/usr/include/stdio.h"\nvoid f() { P(a, sm)("nop"); }', "7: asm: "),
+    "forged marker": (PASTE + 'auto t = R"(\n# 1 "/usr/include/x.h" 1 3 4\n)"; P(a, sm)("nop");', "2: string: "),
+    "second forged marker": ('auto t = R"()" R"a(\n# 1 "/usr/include/x.h" 1 3 4\n)a";', "1: string: "),
+    "section": (f"__attribute__((section({TEXT}))) void f() {{}}", "1: attribute: section"),
+    "parentheses": (f"__attribute__((section(({TEXT})))) void f() {{}}", "1: attribute: section"),
+    "scoped attribute": (f"[[gnu::section({TEXT})]] void f() {{}}", "1: attribute: section"),
+    "pasted attribute": (PASTE + f"__attribute__((P(__sec, tion__)({TEXT}))) void f() {{}}", "2: attribute: "),
+    "far attribute": ("__attribute__((section" + "\n" * 30 + f"({TEXT}))) void f() {{}}", "1: attribute: section"),
+    "alias": (f"static void f() __attribute__((weakref({TEXT})));", "1: attribute: weakref"),
+    "ident": ('#ident "a\\"\\n.incbin \\"/dev/zero"', "1: directive: "),
+    "pragma": ('#define D(x) _Pragma(x)\nD("GCC pch_preprocess \\"/dev/zero\\"")', "include: pragma pch_preprocess"),
+    "header without extension": ('#include "hidden"', "hidden:1: asm: "),
+}
+
+
+@pytest.mark.parametrize("kind", ASSEMBLY)
+def test_assembly_that_macros_hide_is_refused(place, kind):
+    text, says = ASSEMBLY[kind]
+    (place / "hidden").write_text('void f() { as\\\nm("nop"); }', encoding="utf-8")
+    source = place / "x.cpp"
+    source.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError) as caught:
+        compiled(source, place, check=require_no_assembly)
+    assert says in str(caught.value)
+    assert str(caught.value).startswith(("x.cpp", "/")) or kind == "ident"
+    assert not (place / "out" / "x.o").exists()
+
+
+def test_a_source_that_was_not_checked_is_compiled_again(place):
+    source = place / "x.cpp"
+    source.write_text(PLAIN, encoding="utf-8")
+    assert compiled(source, place) == 1
+    assert compiled(source, place, check=require_no_assembly) == 1
+    assert compiled(source, place, check=require_no_assembly) == 0
 
 
 # Texts that take a lint that is not linear minutes.

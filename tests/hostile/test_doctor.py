@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from opforge.package.doctor.cann_environment import Surroundings, priorities
+from opforge.package.doctor.cann_environment import CannEnvironment, priorities
 from opforge.package.doctor.command import _print, diagnosis
 from opforge.package.doctor.device import directory_of, find_device
 from opforge.package.doctor.faults import find_faults
@@ -44,9 +44,9 @@ class Place:
         return target
 
     def faults(self, soc=SOC):
-        surroundings = Surroundings(self.environment, ())
-        found = find_faults(surroundings, soc)
-        answer = diagnosis(surroundings, soc, found) | {"device": None}
+        environment = CannEnvironment(self.environment, ())
+        found = find_faults(environment, soc)
+        answer = diagnosis(environment, soc, found) | {"device": None}
         json.dumps(answer)
         _print(answer, found)
         return found
@@ -62,10 +62,10 @@ def said(faults):
 
 
 VALUES = [
-    ("/" + "x" * 300, "it is too long for a path"),
-    ("/x" * 3000, "it is too long for a path"),
-    ("/a\0b", "it holds a character that no path has"),
-    ("/\ud800", "it holds a character that no path has"),
+    ("/" + "x" * 300, "the path is too long"),
+    ("/x" * 3000, "the path is too long"),
+    ("/a\0b", "it contains a character that is not allowed in a path"),
+    ("/\ud800", "it contains a character that is not allowed in a path"),
 ]
 
 
@@ -254,7 +254,7 @@ def test_forty_thousand_files_are_compared(place):
     )
     causes = {fault["check"]: fault["cause"] for fault in json.loads(result.stdout)["faults"]}
     assert causes["file-missing"] == "the manifest lists it; 19999 more missing"
-    assert causes["file-changed"] == "differs from what was installed"
+    assert causes["file-changed"] == "differs from the installed file"
 
 
 def test_ten_thousand_operators(place):
@@ -270,7 +270,7 @@ def test_ten_thousand_operators(place):
         check=False,
         timeout=120,
     )
-    assert (result.returncode, "9000 more operators; --json lists them" in result.stdout) == (1, True), result.stderr
+    assert (result.returncode, "9000 more operators; --json lists all" in result.stdout) == (1, True), result.stderr
 
 
 def test_header_without_end_of_its_comments(place):
@@ -296,13 +296,13 @@ def test_hostile_list_of_vendors(place, capsys, line):
     assert "/config.ini: " in said(place.faults())
     assert all(name.isprintable() for name in priorities(config) or ())
     assert all(text.isprintable() for text in capsys.readouterr().out.split("\n"))
-    assert all(vendor.path == place.vendor for vendor in Surroundings(place.environment, ()).vendors)
+    assert all(vendor.path == place.vendor for vendor in CannEnvironment(place.environment, ()).vendors)
 
 
 def test_many_entries_of_one_variable(place):
     place.environment["ASCEND_CUSTOM_OPP_PATH"] = ":".join([str(place.vendor)] * 20_000)
     place.environment["LD_LIBRARY_PATH"] = ":".join(f"/x{number}" for number in range(20_000))
-    assert len(Surroundings(place.environment, ()).vendors) == 1
+    assert len(CannEnvironment(place.environment, ()).vendors) == 1
     place.faults()
 
 
@@ -339,7 +339,7 @@ def test_mutated_vendor_folders(place):
         "op_api/include/aclnn_a.h": "aclnnStatus aclnnA(void); /* x */ // y",
     }
     dice = random.Random("doctor")  # noqa: S311  # the same cases every time
-    surroundings = {"ASCEND_CUSTOM_OPP_PATH": str(place.vendor)}
+    environment = {"ASCEND_CUSTOM_OPP_PATH": str(place.vendor)}
     for _ in range(300):
         for name, text in texts.items():
             data = bytearray(text.encode())
@@ -349,6 +349,6 @@ def test_mutated_vendor_folders(place):
                     (b"\0", b"[", b"{", b"..", b"/", b"\xff", b"1", b"")
                 )
             place.write(f"vendors/acme/{name}", bytes(data))
-        found = find_faults(Surroundings(surroundings, ()), SOC)
+        found = find_faults(CannEnvironment(environment, ()), SOC)
         assert found
         assert len(said(found)) < 20_000

@@ -13,7 +13,7 @@ import pytest
 
 from opforge.codegen.errors import UserError
 from opforge.twin import launch
-from opforge.twin.kernel_lint import lint_text
+from opforge.twin.lint.kernel_lint import lint_text
 
 START = """
 #include "kernel_operator.h"
@@ -230,6 +230,7 @@ HIDDEN = {
         "calls 'fork' of the host",
     "extern \"C\" __aicore__ int32_t getpid() __attribute__((weak));|result = getpid();": "calls 'getpid' of the host",
     "__aicore__ int32_t rest() __asm__(\"sleep\");|result = rest();": "asm",
+    "#define JOIN(a, b) a##b|JOIN(__as, m__)(\"syscall\" : : \"a\"(60), \"D\"(0));": "asm: instructions of the host",
     "#define GLOBAL S s;\nstruct S { __aicore__ S() : i(GetBlockIdx()) {} int64_t i; };\nGLOBAL|":
         "code that runs when it is loaded",
 }  # fmt: skip

@@ -144,10 +144,10 @@ REFUSED_MODELS = {
     "data at an absolute place": (lambda: external("/etc/passwd"), "outside the model's folder"),
     "data behind a link": (lambda: external("link"), "is a link"),
     "data behind a linked folder": (lambda: external("linked/w.bin"), "w.bin"),
-    "data that is a pipe": (lambda: external("pipe"), "no regular file"),
-    "data that is a folder": (lambda: external("sub"), "no regular file"),
-    "data that is a socket": (lambda: external("socket"), "no regular file"),
-    "data with a second name": (lambda: external("hard"), "no regular file"),
+    "data that is a pipe": (lambda: external("pipe"), "not a regular file"),
+    "data that is a folder": (lambda: external("sub"), "not a regular file"),
+    "data that is a socket": (lambda: external("socket"), "not a regular file"),
+    "data with a second name": (lambda: external("hard"), "not a regular file"),
     "data that is missing": (lambda: external("none.bin"), "put the file beside the model"),
     "data without a name": (lambda: external(""), "no location"),
     "data with a null byte": (lambda: external("w.bin\0"), "outside the model's folder"),
@@ -387,7 +387,7 @@ def test_two_files_of_a_command_are_two(good, monkeypatch, command):
     (good.parent / "o.bin").write_bytes(bytes(8))
     before = contents(good.parent)
     text = refused(*command)
-    assert "which is used too; choose another name" in text
+    assert "which the command also reads; choose another name" in text
     assert contents(good.parent) == before
 
 
@@ -451,7 +451,7 @@ def test_a_run_has_a_memory_budget(tmp_path, kind):
     code, text = opforge("run", path, "--outputs", out, OPFORGE_MEMORY_MB="500")
     assert (code, text.count("\n")) == (2, 1), text
     assert "more memory" in text or "more than 500 MB of memory" in text
-    assert "set OPFORGE_MEMORY_MB=1000, or more" in text
+    assert "set OPFORGE_MEMORY_MB=1000 or more" in text
     assert not out.exists()
 
 
@@ -506,7 +506,7 @@ def test_tensors_that_share_their_external_data_count_each(tmp_path):
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     code, text = opforge("run", tmp_path / "m.onnx", OPFORGE_MEMORY_MB="700")
     assert (code, text.count("\n")) == (2, 1), text
-    assert "set OPFORGE_MEMORY_MB=1400, or more" in text
+    assert "set OPFORGE_MEMORY_MB=1400 or more" in text
 
 
 @pytest.mark.parametrize("factor", [2, 7, 900])
@@ -553,7 +553,7 @@ def test_a_model_that_never_ends_is_ended(tmp_path, monkeypatch, command):
     code, text = opforge(command[0], "m.onnx", *command[1:], OPFORGE_CPU_SECONDS="4")
     assert (code, text.count("\n")) == (2, 1), text
     assert "takes more than 4 s of CPU time" in text
-    assert "set OPFORGE_CPU_SECONDS=8, or more" in text
+    assert "set OPFORGE_CPU_SECONDS=8 or more" in text
     assert not (tmp_path / "out.onnx").exists()
 
 
@@ -597,7 +597,7 @@ def test_a_bomb_of_arrays_is_one_line(good):
     for command in (["run", good], ["profile", "EmbeddingDenseBackward"]):
         code, text = opforge(*command, "--inputs", path, OPFORGE_MEMORY_MB="300")
         assert (code, text.count("\n")) == (2, 1), text
-        assert "set OPFORGE_MEMORY_MB=600, or more" in text
+        assert "set OPFORGE_MEMORY_MB=600 or more" in text
 
 
 def test_what_runs_behind_a_claim_has_no_limits():

@@ -32,7 +32,7 @@ from opforge.package.verify import verify
 
 ROOT = Path(__file__).resolve().parents[2]
 TREE = "packages/vendors/opforge/"
-CALM = "every file is as the manifest says"
+CALM = "all files match the manifest"
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ ARCHIVES = {
     "no end": (header(), "ends early"),
     "half a block": (header()[:100], "ends early"),
     "empty": (b"", "ends early"),
-    "data behind": (header() + END + b"x", "data behind the end of the archive"),
+    "data behind": (header() + END + b"x", "data after the end of the archive"),
 }
 
 
@@ -158,8 +158,8 @@ def test_hostile_archive_is_refused(package, tmp_path, name):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda data: data + data, "data behind the end of the compressed data"),
-        (lambda data: data + b"x", "data behind the end of the compressed data"),
+        (lambda data: data + data, "data after the end of the compressed data"),
+        (lambda data: data + b"x", "data after the end of the compressed data"),
         (lambda data: data[:-9], "ends early"),
         (lambda data: data[:-8] + b"\0" * 8, "damaged compressed data"),
         (lambda _: b"x" * 100, "damaged compressed data"),
@@ -187,11 +187,11 @@ def test_too_many_members_are_refused(monkeypatch):
 
 
 NAMED = [
-    (header("a/../../evil"), "leads out of the package"),
-    (header("/etc/evil"), "leads out of the package"),
+    (header("a/../../evil"), "is outside of the package"),
+    (header("/etc/evil"), "is outside of the package"),
     (header("./a//b"), "not the shortest form"),
     (header("a/./b"), "not the shortest form"),
-    (header("a/../b", b"5"), "leads out of the package"),
+    (header("a/../b", b"5"), "is outside of the package"),
     (header("x", b"1", linkname="/etc/passwd"), "a link or device"),
     (header("x", b"2", linkname="/etc/passwd"), "a link or device"),
     (header("x", b"3"), "a link or device"),
@@ -241,6 +241,7 @@ MANIFESTS = [
     (b"\0", "Invalid JSON"),
     (b"", "Invalid JSON"),
     (b"null", "got None"),
+    (b"[1]", "got [1], expected: Input should be an object"),
     (b"1" + b"0" * 5000, "got"),
     (b'{"vendor": 1}', "got 1 at ['vendor']"),
     (b'{"vendor": {}, "files": []}', "got {} at ['vendor']"),
@@ -249,13 +250,15 @@ MANIFESTS = [
 
 
 @pytest.mark.parametrize(("text", "says"), MANIFESTS)
-def test_manifest_of_another_form_is_named(package, tmp_path, text, says):
-    payload = tar_of({TREE + "manifest.json": text})
-    facts, problems = verify(with_payload(package, tmp_path / "x.run", payload))
-    assert (facts, len(problems)) == ({}, 1)
-    assert f"{TREE}manifest.json is no manifest of a package: got " in problems[0]
-    assert says in problems[0]
-    assert len(problems[0]) < 1000
+def test_manifest_of_another_form_is_refused(package, tmp_path, text, says):
+    payload = tar_of({TREE + "manifest.json": text, "../x": b""})
+    with pytest.raises(UserError) as refused:
+        verify(with_payload(package, tmp_path / "x.run", payload))
+    assert refused.value.exit_code == 2
+    assert "x.run: cannot read manifest.json of the package: got " in str(refused.value)
+    assert says in str(refused.value)
+    assert str(refused.value).endswith("; get the file again")
+    assert len(str(refused.value)) < 1000
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_an_output_lands_on_nothing_else(folder, monkeypatch, target):
 def test_two_outputs_are_two_files(folder, first, second):
     before = contents(folder.parent)
     text = refused(OP, *SHAPE, first, folder / "new", second, folder / "sub" / ".." / "new")
-    assert "which is used too; choose another name" in text
+    assert "which the command also reads; choose another name" in text
     assert contents(folder.parent) == before
 
 
@@ -138,7 +138,7 @@ def test_a_spec_is_not_overwritten(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "project")
     spec = Path("op_proto/leaky_clip.yaml")
     before = spec.read_bytes()
-    assert "which is used too" in refused("LeakyClip", "--shape", "x=4x8", "--json", spec)
+    assert "which the command also reads" in refused("LeakyClip", "--shape", "x=4x8", "--json", spec)
     assert spec.read_bytes() == before
 
 

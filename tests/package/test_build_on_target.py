@@ -136,8 +136,8 @@ def test_failed_build_leaves_the_old_state_and_names_the_log(small_package, run,
     (toolkit.root / "opc-fails").unlink()
     resumed = run(small_package, f"--cann={toolkit.root}", place)
     assert resumed.returncode == 0, resumed.stderr
-    assert "[1/8] configure: done before" in resumed.stdout
-    assert "libcust_opapi.so: done before" in resumed.stdout
+    assert "[1/8] configure: already done" in resumed.stdout
+    assert "libcust_opapi.so: already done" in resumed.stdout
     assert names(vendors) == {"opforge", ".opforge.previous"}
 
 
@@ -181,7 +181,10 @@ def test_missing_program_is_named_and_nothing_is_done(small_package, run, toolki
     place = f"--install-path={vendors.parent}"
     missing = run(small_package, f"--cann={toolkit.root}", place, PATH="/usr/bin:/bin")
     assert missing.returncode == 3
-    assert "'opc' is missing, which builds the package; install it\nnothing was installed; --no-build" in missing.stderr
+    assert (
+        "'opc' is missing, expected it for the build of the package; install it\nnothing was installed; --no-build"
+        in missing.stderr
+    )
     assert not vendors.exists()
     run(small_package, place)
     before = content(vendors / "opforge")
@@ -288,7 +291,7 @@ def test_a_signal_ends_the_build_with_its_compilers(small_package, run, begin, t
     real.rename(toolkit.root / "bin/opc")
     resumed = run(small_package, f"--cann={toolkit.root}", place)
     assert resumed.returncode == 0, resumed.stderr
-    assert "libcust_opapi.so: done before" in resumed.stdout
+    assert "libcust_opapi.so: already done" in resumed.stdout
 
 
 def test_a_build_that_is_killed_goes_on_where_it_was(small_package, run, toolkit, vendors, tmp_path):
@@ -327,5 +330,5 @@ def test_a_build_that_is_killed_goes_on_where_it_was(small_package, run, toolkit
     assert kept == sorted(kept)
     assert all(finished >= steps for steps, _, finished in table[:-1])
     assert table[-1][1] == 0
-    assert killed.stdout.count(": done before") == kept[-1]
+    assert killed.stdout.count(": already done") == kept[-1]
     assert {"built.json", "op_api/lib/libcust_opapi.so"} <= content(vendors / "opforge")

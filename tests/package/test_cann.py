@@ -347,7 +347,7 @@ def test_build_with_cann_2026(vendor, tmp_path):
 def test_a_toolkit_that_makes_no_kernels_is_noticed(vendor, tmp_path):
     toolkit = MockToolkit(tmp_path / "cann", "9.1")
     toolkit.write("tools/kernels", '#!/bin/sh\nmkdir -p "$1"\n', executable=True)
-    with pytest.raises(StepError, match="no kernel of GroupedBiasAddGrad for ascend910b was made"):
+    with pytest.raises(StepError, match="no kernel of GroupedBiasAddGrad for ascend910b was built"):
         build(vendor, toolkit, tmp_path / "work")
 
 
@@ -370,7 +370,7 @@ def test_a_failed_step_is_named_and_the_others_are_kept(vendor, tmp_path):
     (toolkit.root / "opc-fails").unlink()
     before = len(toolkit.calls("opc"))
     build(vendor, toolkit, work, said)
-    kept = {line.split("] ")[1].removesuffix(": done before") for line in said if line.endswith("done before")}
+    kept = {line.split("] ")[1].removesuffix(": already done") for line in said if line.endswith("already done")}
     assert kept == done
     assert len(toolkit.calls("opc")) == before + 3 - len([name for name in done if name.startswith("Grouped")])
 
@@ -378,11 +378,11 @@ def test_a_failed_step_is_named_and_the_others_are_kept(vendor, tmp_path):
     (work / "tree/op_api/lib/libcust_opapi.so").write_bytes(b"")
     said.clear()
     build(vendor, toolkit, work, said)
-    assert [line for line in said if not line.endswith("done before")] == ["[4/8] libcust_opapi.so"]
+    assert [line for line in said if not line.endswith("already done")] == ["[4/8] libcust_opapi.so"]
     (vendor / "manifest.json").write_text((vendor / "manifest.json").read_text() + "\n")
     said.clear()
     build(vendor, toolkit, work, said)
-    assert not any(line.endswith("done before") for line in said)
+    assert not any(line.endswith("already done") for line in said)
 
 
 def test_package_with_what_a_toolkit_built(small, tmp_path, run):
@@ -424,7 +424,7 @@ def test_toolkits_that_cannot_build_are_named(small, tmp_path, monkeypatch):
         answer = CliRunner().invoke(app, ["pack", "--out", str(tmp_path), *options])
         assert answer.exception.exit_code == 2
         assert str(answer.exception).startswith(f"{origin}: got '{absent}', expected the folder of a CANN toolkit")
-        assert str(answer.exception).endswith("--no-build packs the sources only")
+        assert str(answer.exception).endswith("use --no-build to pack the sources only")
 
 
 @pytest.mark.all

@@ -16,11 +16,13 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.cli.main import app
-from opforge.package.doctor.cann_environment import Surroundings
+from opforge.package.doctor import kernel_checks, library_checks, search_checks, toolkit_checks, vendor_checks
+from opforge.package.doctor.cann_environment import CannEnvironment
 from opforge.package.doctor.command import diagnosis
 from opforge.package.doctor.device import chip_of, directory_of, find_device
-from opforge.package.doctor.faults import find_faults, is_version_accepted
-from opforge.package.doctor.libraries import OTHER_MACHINE
+from opforge.package.doctor.fault import UNREADABLE, Checks
+from opforge.package.doctor.faults import find_faults
+from opforge.package.doctor.vendor_checks import is_version_accepted
 
 OP_TYPE, SOC = "GroupedBiasAddGrad", "ascend910b"
 TBE = Path("op_impl/ai_core/tbe")
@@ -121,7 +123,7 @@ class Tree:
         self.write(vendor / "manifest.json", json.dumps({"operators": [OP_TYPE], "files": {}}))
 
     def faults(self, soc: str | None = SOC, usual=()) -> list:
-        return find_faults(Surroundings(self.environment, usual), soc)
+        return find_faults(CannEnvironment(self.environment, usual), soc)
 
 
 @pytest.fixture
@@ -159,7 +161,7 @@ def fault(check, says, *follows):
     return add
 
 
-@fault("set-env-not-sourced", "ASCEND_HOME_PATH: not set, but a toolkit lies in")
+@fault("set-env-not-sourced", "ASCEND_HOME_PATH: not set, but a toolkit is in")
 def home_path_unset(tree):
     del tree.environment["ASCEND_HOME_PATH"]
 
@@ -178,17 +180,17 @@ def home_path_unset_and_new_abi(tree):
     new_abi(tree)
 
 
-@fault("relative-entry", "ASCEND_OPP_PATH: got 'opp', which depends on the folder")
+@fault("relative-entry", "ASCEND_OPP_PATH: got 'opp', a relative path")
 def opp_path_relative(tree):
     tree.environment["ASCEND_OPP_PATH"] = "opp"
 
 
-@fault("relative-entry", "ASCEND_HOME_PATH: got '.', which depends on the folder")
+@fault("relative-entry", "ASCEND_HOME_PATH: got '.', a relative path")
 def home_path_relative(tree):
     tree.environment["ASCEND_HOME_PATH"] = "."
 
 
-@fault("library-hidden", "of no vendor in")
+@fault("library-hidden", "with another libcust_opapi.so before")
 def another_library_first(tree):
     tree.library(tree.toolkit.parent / "other/libcust_opapi.so", "plain")
     tree.environment["LD_LIBRARY_PATH"] = f"{tree.toolkit.parent}/other:{tree.environment['LD_LIBRARY_PATH']}"
@@ -199,7 +201,7 @@ def empty_folder_hides_the_tiling(tree):
     (tree.vendor / TBE / f"op_master/lib/{MACHINE}").mkdir(parents=True)
 
 
-@fault("manifest-missing", "cannot be compared, upgraded or removed")
+@fault("manifest-missing", "cannot be verified, upgraded or removed")
 def manifest_gone(tree):
     tree.write(tree.vendor / "scripts/vendor_tree.sh", "")
     (tree.vendor / "manifest.json").unlink()
@@ -211,7 +213,7 @@ def description_misnamed(tree):
     description.rename(description.with_name("aic-ascend910-ops-info.json"))
 
 
-@fault("impl-missing", "is no folder, so FE and ATC ignore the vendor; install the package again")
+@fault("impl-missing", "is not a folder, so FE and ATC ignore the vendor; install the package again")
 def implementation_is_a_file(tree):
     shutil.rmtree(tree.vendor / TBE / "acme_impl")
     (tree.vendor / TBE / "acme_impl").write_text("")
@@ -241,13 +243,13 @@ def kernel_file_empty(tree):
     next((tree.vendor / TBE / "kernel").rglob("*.o")).write_text("")
 
 
-@fault("set-env-not-sourced", "not set, but a toolkit lies in")
+@fault("set-env-not-sourced", "not set, but a toolkit is in")
 def variables_unset(tree):
     for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH"):
         del tree.environment[name]
 
 
-@fault("variable-wrong", "which is no folder")
+@fault("variable-wrong", "which is not a folder")
 def opp_path_wrong(tree):
     tree.environment["ASCEND_OPP_PATH"] += "-old"
 
@@ -257,7 +259,7 @@ def home_path_above(tree):
     tree.environment["ASCEND_HOME_PATH"] = str(tree.toolkit.parent)
 
 
-@fault("no-toolkit", "whose compiler/version.info names no version")
+@fault("no-toolkit", "whose compiler/version.info has no version")
 def home_path_of_something_else(tree):
     tree.environment["ASCEND_HOME_PATH"] = str(tree.vendor)
 
@@ -267,7 +269,7 @@ def opp_path_above(tree):
     tree.environment["ASCEND_OPP_PATH"] = str(tree.toolkit)
 
 
-@fault("mixed-toolkits", "which is not of the toolkit")
+@fault("mixed-toolkits", "which does not belong to the toolkit")
 def two_toolkits(tree):
     other = tree.toolkit.parent / "other"
     shutil.copytree(tree.opp, other / "opp")
@@ -279,12 +281,12 @@ def opp_without_builtin(tree):
     shutil.rmtree(tree.opp / "built-in")
 
 
-@fault("no-scene", "names no arch")
+@fault("no-scene", "has no arch")
 def scene_info_lost(tree):
     (tree.opp / "scene.info").write_text("os=linux\n")
 
 
-@fault("no-vendor", "programs see no custom operator")
+@fault("no-vendor", "programs find no custom operator")
 def custom_path_unset(tree):
     del tree.environment["ASCEND_CUSTOM_OPP_PATH"]
 
@@ -304,17 +306,17 @@ def entry_of_something_else(tree):
     tree.environment["ASCEND_CUSTOM_OPP_PATH"] += f":{tree.vendor}/framework"
 
 
-@fault("entry-missing", "which is no folder")
+@fault("entry-missing", "which is not a folder")
 def entry_gone(tree):
     tree.environment["ASCEND_CUSTOM_OPP_PATH"] += ":/nowhere/vendors/gone"
 
 
-@fault("relative-entry", "depends on the folder")
+@fault("relative-entry", "a relative path")
 def relative_entry(tree):
     tree.environment["ASCEND_CUSTOM_OPP_PATH"] += ":vendors/acme"
 
 
-@fault("library-path", "lacks")
+@fault("library-path", "does not contain")
 def library_path(tree):
     tree.environment["LD_LIBRARY_PATH"] = "/usr/lib"
 
@@ -353,7 +355,7 @@ def kernel_file_gone(tree):
     next((tree.vendor / TBE / "kernel").rglob("*.o")).unlink()
 
 
-@fault("compiler-version", "compiler_version is 7.9, the toolkit takes >=8.0,<=8.3")
+@fault("compiler-version", "compiler_version is 7.9, the toolkit expects >=8.0,<=8.3")
 def built_for_an_older_toolkit(tree):
     (tree.vendor / "version.info").write_text("compiler_version=7.9\n")
 
@@ -373,7 +375,7 @@ def library_kills_the_process_that_opens_it(tree):
     tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "kills")
 
 
-@fault("cannot-load", "needs missing_function, which no library has")
+@fault("cannot-load", "needs missing_function, which no library exports")
 def plugin_cannot_load(tree):
     tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "undefined")
 
@@ -417,21 +419,21 @@ def library_of_another_processor(tree):
     path.write_bytes(content)
 
 
-@fault("library-broken", "is no file")
+@fault("library-broken", "is not a file")
 def library_is_a_folder(tree):
     path = tree.vendor / "op_api/lib/libcust_opapi.so"
     path.unlink()
     path.mkdir()
 
 
-@fault("library-broken", "no link to one")
+@fault("library-broken", "not a link to a file")
 def library_is_a_link_to_nothing(tree):
     path = tree.vendor / "framework/onnx/libcust_onnx_parsers.so"
     path.unlink()
     path.symlink_to("/nowhere/libcust_onnx_parsers.so")
 
 
-@fault("library-misplaced", "lies where no program looks")
+@fault("library-misplaced", "is where no program searches")
 def library_in_another_folder(tree):
     (tree.vendor / "op_api/lib").rename(tree.vendor / "op_api/lib64")
 
@@ -530,7 +532,7 @@ def description_broken(tree):
     (tree.vendor / OPS_INFO).write_text("{")
 
 
-@fault("file-changed", "differs from what was installed")
+@fault("file-changed", "differs from the installed file")
 def file_changed(tree):
     manifest = {"operators": [OP_TYPE], "files": {"version.info": "0" * 64}}
     (tree.vendor / "manifest.json").write_text(json.dumps(manifest))
@@ -559,18 +561,21 @@ def built_with_a_newer_toolkit(tree):
     (tree.vendor / "built.json").write_text(json.dumps({"toolkit": "9.1.0", "files": {}}))
 
 
-@fault("file-changed", "differs from what was installed")
+@fault("file-changed", "differs from the installed file")
 def built_file_changed(tree):
     built = {"toolkit": "8.1.RC1", "files": {"op_api/lib/libcust_opapi.so": "0" * 64}}
     (tree.vendor / "built.json").write_text(json.dumps(built))
 
 
-@fault("build-unfinished", "did not come to its end, so the version before it is in use")
+@fault("build-unfinished", "contains an unfinished build; the previous version is in use")
 def build_was_killed(tree):
     tree.vendor.with_name(".acme.build").mkdir()
 
 
-@fault("vendor-too-large", "got folders more than 64 levels deep, expected fewer levels; remove what is no part")
+@fault(
+    "vendor-too-large",
+    "got folders more than 64 levels deep, expected fewer levels; remove the files that are not part",
+)
 def folder_is_endless(tree):
     (tree.vendor / "docs").joinpath(*["d"] * 70).mkdir(parents=True)
 
@@ -632,16 +637,16 @@ GE, FE, ONNX, ACLNN, KERNELS = "GE registry", "FE and ATC", "ONNX parser", "acln
 )
 def test_what_each_program_sees_follows_from_the_faults(tree, name, blind):
     FAULTS[name][0](tree)
-    surroundings = Surroundings(tree.environment, ())
-    seen = diagnosis(surroundings, SOC, find_faults(surroundings, SOC))["operators"][OP_TYPE]
+    environment = CannEnvironment(tree.environment, ())
+    seen = diagnosis(environment, SOC, find_faults(environment, SOC))["operators"][OP_TYPE]
     assert {program for program, folder in seen.items() if folder != str(tree.vendor)} == blind
 
 
 def test_every_check_has_a_fault_tree():
-    package = Path(__file__).resolve().parents[2] / "package" / "doctor"
-    names = re.findall(r'(?:Fault\(|yield|return)\s*"([a-z-]+)"', (package / "faults.py").read_text())
-    names += re.findall(r'(?:yield path,|return)\s*"([a-z-]+)"', (package / "libraries.py").read_text())
-    assert {*names, OTHER_MACHINE} == {check for _, check, _, _ in FAULTS.values()} | {"unreadable"}
+    modules = (toolkit_checks, search_checks, vendor_checks, library_checks, kernel_checks)
+    tables = [table for module in modules for table in vars(module).values() if isinstance(table, Checks)]
+    names = {name for table in tables for name, _ in table.rows}
+    assert names == {check for _, check, _, _ in FAULTS.values()} | {UNREADABLE}
 
 
 @contextlib.contextmanager
@@ -682,7 +687,7 @@ def another_user():
     ],
 )
 def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypatch, path, mode, command, whole):
-    monkeypatch.setattr("opforge.package.doctor.faults.load", lambda *_: iter(()))
+    monkeypatch.setattr("opforge.package.doctor.library_checks.load", lambda *_: iter(()))
     with tempfile.TemporaryDirectory() as shared:
         root = Path(shared)
         tree = Tree(root, compiled)
@@ -695,7 +700,7 @@ def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypa
         place.chmod(mode)
         with another_user():
             found = tree.faults()
-            seen = diagnosis(Surroundings(tree.environment, ()), SOC, found)
+            seen = diagnosis(CannEnvironment(tree.environment, ()), SOC, found)
         place.chmod(before)
     assert seen["vendors"] or path
     if path.endswith("op_api"):
@@ -712,7 +717,7 @@ def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypa
 
 @pytest.mark.parametrize("link", ["toolkit", VENDOR, "toolkit/opp/built-in", f"{VENDOR}/op_api"])
 def test_link_to_where_this_user_may_not_look(compiled, monkeypatch, link):
-    monkeypatch.setattr("opforge.package.doctor.faults.load", lambda *_: iter(()))
+    monkeypatch.setattr("opforge.package.doctor.library_checks.load", lambda *_: iter(()))
     with tempfile.TemporaryDirectory() as shared:
         root = Path(shared)
         tree = Tree(root, compiled)
@@ -750,7 +755,7 @@ def test_folder_of_another_user_is_called_unreadable(variable, value, folder):
         Path(shared).chmod(0o755)
         closed.chmod(0)
         with another_user():
-            found = find_faults(Surroundings({variable: str(Path(shared) / value)}, ()))
+            found = find_faults(CannEnvironment({variable: str(Path(shared) / value)}, ()))
         closed.chmod(0o700)
     others = [(fault.check, fault.place) for fault in found if fault.check != "set-env-not-sourced"]
     assert others == [("unreadable", str(closed))]
@@ -798,11 +803,11 @@ def test_the_command_answers_for_each_program(tree, monkeypatch):
 def test_shell_that_sees_no_package_is_told_what_to_source(monkeypatch, tmp_path):
     for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Surroundings, "toolkits", [])
+    monkeypatch.setattr(CannEnvironment, "toolkits", [])
     shown = CliRunner().invoke(app, ["doctor"])
     assert shown.exit_code == 0, shown.output
     said = shown.output.splitlines()[-1]
-    assert said.startswith("no operator package is visible in this shell: ASCEND_CUSTOM_OPP_PATH names none")
+    assert said.startswith("no operator package is visible in this shell: neither ASCEND_CUSTOM_OPP_PATH nor")
     assert said.endswith("; source FOLDER/vendors/<vendor>/bin/set_env.bash of the installation")
 
 
@@ -854,4 +859,4 @@ def test_the_driver_is_asked_for_the_soc(tree, monkeypatch, tmp_path):
     found = json.loads(answer.stdout)
     assert found["device"] == {"chip": "Ascend910_9391", "directory": "ascend910_93", "origin": "npu-smi"}
     assert [fault["check"] for fault in found["faults"]] == ["wrong-soc"]
-    assert "SoC ascend910_93 (npu-smi says Ascend910_9391)" in CliRunner().invoke(app, ["doctor"]).output
+    assert "SoC ascend910_93 (npu-smi reports Ascend910_9391)" in CliRunner().invoke(app, ["doctor"]).output

@@ -123,14 +123,13 @@ def test_installer_refuses_a_vendor_name_that_leads_elsewhere(package, run, tmp_
     [
         (lambda f: f | {TREE + "version.info": b"x"}, "version.info: differs from the manifest"),
         (lambda f: f | {TREE + "more": b"x"}, f"{TREE}more: not listed in the manifest"),
-        (lambda f: f | {"../evil": b"x"}, "../evil: leads out of the package"),
-        (lambda f: f | {"/etc/evil": b"x"}, "/etc/evil: leads out of the package"),
+        (lambda f: f | {"../evil": b"x"}, "../evil: is outside of the package"),
+        (lambda f: f | {"/etc/evil": b"x"}, "/etc/evil: is outside of the package"),
         (lambda f: f | {TREE + "version.info": "/etc/passwd"}, "a link or device"),
-        (lambda f: f | {"install.sh": b"rm -rf /"}, "install.sh: not that of this opforge"),
+        (lambda f: f | {"install.sh": b"rm -rf /"}, "install.sh: differs from the one of this opforge"),
         (lambda f: {k: v for k, v in f.items() if not k.endswith("version.info")}, "version.info: missing"),
         (lambda f: {k: v for k, v in f.items() if not k.endswith("manifest.json")}, "got 0 files manifest.json"),
-        (lambda f: f | {TREE + "manifest.json": b"[1]"}, "is no manifest"),
-        (_of_vendor("../../x"), "the manifest names the vendor '../../x', but lies in packages/vendors/opforge/"),
+        (_of_vendor("../../x"), "the manifest names the vendor '../../x', but is in packages/vendors/opforge/"),
     ],
 )
 def test_what_was_changed_is_named(package, tmp_path, change, says):
@@ -152,7 +151,7 @@ def test_changed_head_and_payload_are_named(package, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(None, "No such file"), (b"", "another kind of file"), (b"#!/bin/sh\necho", "another kind of file")],
+    [(None, "No such file"), (b"", "got a file which"), (b"#!/bin/sh\necho", "got a file which")],
 )
 def test_what_is_no_package_is_refused(tmp_path, content, says):
     path = tmp_path / "file.run"
@@ -167,4 +166,4 @@ def test_a_file_of_another_length_is_damaged(package, tmp_path, change):
     other = tmp_path / "other.run"
     other.write_bytes(change(package.read_bytes()))
     result = CliRunner().invoke(app, ["verify", str(other)])
-    assert (result.exit_code, "bytes behind the head, expected" in result.stdout) == (1, True)
+    assert (result.exit_code, "bytes after the head, expected" in result.stdout) == (1, True)

@@ -22,7 +22,7 @@ TESTS = "".join(
     for path in sorted((BUILTIN_ROOT / "tests" / "twin").glob("test_kernel_*.py"))
     if path != Path(__file__)
 )
-README = (BUILTIN_ROOT / "twin" / "README.md").read_text(encoding="utf-8")
+PAGE = (BUILTIN_ROOT / "docs" / "reference" / "twin-checks.md").read_text(encoding="utf-8")
 
 
 def test_the_kinds_are_found():
@@ -33,4 +33,4 @@ def test_the_kinds_are_found():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_is_planted_and_documented(kind):
     assert f'"{kind}"' in TESTS
-    assert f"`{kind}`" in README
+    assert f"\n| `{kind}` | " in PAGE

@@ -144,10 +144,7 @@ def probes() -> Iterator[tuple[str, str]]:
         if kind == "macro":
             yield name, f"#ifndef {name}\n#error missing\n#endif"
         elif kind == "enum":
-            for value in entry["values"]:
-                if "8.1" in value.get("generations", ["8.1"]):
-                    scope = "" if "::" in value["name"] or " " in name else f"{name}::"
-                    yield name, f"static_assert(static_cast<long long>({scope}{value['name']}) == {value['number']});"
+            yield from ((name, text) for text in enumerators(entry))
         elif kind == "function":
             for overload in (entry, *entry.get("overloads", [])):
                 if not overload.get("template"):
@@ -156,6 +153,13 @@ def probes() -> Iterator[tuple[str, str]]:
             for method in entry.get("methods", []):
                 if "8.1" in method["generations"] and not method["template"] and "operator" not in method["name"]:
                     yield f"{name}::{method['name']}", member(name, method)
+
+
+def enumerators(entry: dict[str, Any]) -> Iterator[str]:
+    for value in entry["values"]:
+        if "8.1" in value.get("generations", ["8.1"]):
+            scope = "" if "::" in value["name"] or " " in entry["name"] else f"{entry['name']}::"
+            yield f"static_assert(static_cast<long long>({scope}{value['name']}) == {value['number']});"
 
 
 def pointer(scope: str, signature: dict[str, Any], kind: str, target: str) -> str:

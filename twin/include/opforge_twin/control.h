@@ -18,11 +18,12 @@ int opforgeTwinSetOption(const char* name, const char* value);
    findings: [{kind, block, pipe, where, message}] */
 const char* opforgeTwinTakeReports(void);
 
-/* Runs a kernel of a library on buffers of the host; JSON of its report, without minimal_bytes. */
+/* Runs a kernel of a library on buffers of the host; JSON of its report, without minimal_bytes. workspaceBytes: of the
+   kernel's own part of the workspace. */
 const char* opforgeTwinLaunch(const char* libraryPath, const char* symbol, const char* taskType, const char* soc,
                               uint32_t blocks, uint64_t tilingKey, const void* tiling, uint64_t tilingBytes,
-                              void** buffers, const uint64_t* bytes, uint64_t bufferCount, int passWorkspace,
-                              int passTiling);
+                              void** buffers, const uint64_t* bytes, uint64_t bufferCount, uint64_t workspaceBytes,
+                              int passWorkspace, int passTiling);
 
 /* Loads the host libraries of an installed package, and its parser plugins. 0: done; 2: a library could not be loaded,
    the message is in aclGetRecentErrMsg. */

@@ -2,12 +2,12 @@
 #ifndef OPFORGE_TWIN_KERNEL_DATA_COPY_H
 #define OPFORGE_TWIN_KERNEL_DATA_COPY_H
 
+#include "opforge_twin/arithmetic.h"
 #include "opforge_twin/kernel/params.h"
 #include "opforge_twin/kernel/tensor.h"
 
 namespace opforge::twin::kernel {
 
-inline constexpr int64_t kBlockBytes = 32;
 inline constexpr int64_t kFieldMax8 = 255;
 inline constexpr int64_t kFieldMax16 = 65535;
 inline constexpr int64_t kFieldMax32 = 4294967295;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <new>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/exec/text.h"
 #include "opforge_twin/options.h"
 
@@ -16,11 +17,6 @@ namespace opforge::twin::host {
 namespace {
 
 using kernel::Text;
-
-size_t RoundUp(size_t value, size_t multiple)
-{
-    return (value + multiple - 1) / multiple * multiple;
-}
 
 /// Two halves, one float, part of a double: a NaN in all of them; the free bits differ from run to run.
 uint32_t Poison()

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "opforge_twin/arithmetic.h"
 #include "host/gert/access.h"
 #include "host/acl/device_memory.h"
 #include "host/acl/errors.h"
@@ -189,7 +190,7 @@ uint64_t ExecutorState::Plan()
         if (storage != nullptr && storage->fromWorkspace && storage->bytes != 0 && isNew) {
             placed.push_back(storage);
             storage->workspaceOffset = end;
-            end += (storage->bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment + kSlotAlignment;
+            end += RoundUp(storage->bytes, kSlotAlignment) + kSlotAlignment;
         }
     };
     for (const auto& tensor : tensors) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "opforge_twin/arithmetic.h"
 #include "host/acl/errors.h"
 #include "kernel/exec/text.h"
 #include "opdev/platform.h"
@@ -114,7 +115,7 @@ uint32_t PlatformAscendC::CalcTschBlockDim(uint32_t sliceNum, uint32_t aicCoreNu
         return sliceNum;
     }
     const uint32_t vectorCores = aivCoreNum / aicCoreNum;
-    return (sliceNum + vectorCores - 1) / vectorCores;
+    return opforge::twin::CeilDiv(sliceNum, vectorCores);
 }
 
 uint32_t PlatformAscendC::GetLibApiWorkSpaceSize() const

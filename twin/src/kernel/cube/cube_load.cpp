@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/dma/dma.h"
 #include "kernel/cube/fractal.h"
 #include "kernel/timing/time_model.h"
@@ -10,13 +11,12 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-constexpr int64_t kBlockBytes = 32;
 constexpr int64_t kBiasBlockBytes = 64;
 
 /// Ends the block unless `dst` is L0A or L0B; returns which.
 LocalUnit::Id RequireL0(Block& block, const LocalView& dst, const Call& call)
 {
-    const LocalUnit& unit = block.UnitOf(dst, Pipe::kMte1, "dst", call);
+    const LocalUnit& unit = block.checks.UnitOf(dst, Pipe::kMte1, "dst", call);
     if (unit.id != LocalUnit::Id::kL0A && unit.id != LocalUnit::Id::kL0B) {
         block.Fail("position", Pipe::kMte1, call,
                    Text("dst is in ", unit.name, ", expected L0A (TPosition::A2) or L0B (TPosition::B2)"));
@@ -34,7 +34,7 @@ void ChargeLoad(Block& block, const LocalView& dst, int64_t bytes, const Call& c
 /// Reads of L1 whose contents may be undefined as long as no product uses them.
 void NoteLoad(Block& block, int64_t address, int64_t bytes, const Call& call)
 {
-    block.NoteUse({Pipe::kMte1, Memory::kOnChip, AccessKind::kRead, address, bytes, "src", call});
+    block.checks.TouchOrder({Pipe::kMte1, Memory::kOnChip, AccessKind::kRead, address, bytes, "src", call});
 }
 
 /// Where the columns of fractals of a row of global memory go.
@@ -45,7 +45,7 @@ void ScatterRow(Block& block, const uint8_t* from, uint64_t address, int64_t byt
         uint8_t* block32 = block.local.At(to);
         std::memcpy(block32, from + done, static_cast<size_t>(piece));
         std::memset(block32 + piece, 0, static_cast<size_t>(kBlockBytes - piece));
-        block.SpreadUndefined(address + static_cast<uint64_t>(done), piece, to);
+        block.checks.CopyUndefined(address + static_cast<uint64_t>(done), piece, to);
     }
 }
 
@@ -85,7 +85,7 @@ void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, c
     const int64_t matrixStride = copy.dstMatrixStride * src.size;
     const int64_t extent =
         (copy.matrices - 1) * matrixStride + (columns - 1) * columnStride + (copy.rows - 1) * rowStride + kBlockBytes;
-    block->Use(dst, extent, Pipe::kMte2, AccessKind::kWrite, kBlockBytes, "dst", call);
+    block->checks.Use(dst, extent, Pipe::kMte2, AccessKind::kWrite, kBlockBytes, "dst", call);
     if (matrixStride % kBlockBytes != 0 && copy.matrices > 1) {
         block->Fail("cube_misaligned", Pipe::kMte2, call,
                     Text("dstNzMatrixStride is ", matrixStride, " bytes, which is not a multiple of ", kBlockBytes));
@@ -96,8 +96,8 @@ void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, c
             const bool isDense = copy.dstRowStride == 1;
             const int64_t bytes = isDense ? copy.rows * kBlockBytes : kBlockBytes;
             for (int64_t row = 0; row < (isDense ? 1 : copy.rows); ++row) {
-                block->Touch({Pipe::kMte2, Memory::kOnChip, AccessKind::kWrite,
-                              to + column * columnStride + row * rowStride, bytes, "dst", call});
+                block->checks.Touch({Pipe::kMte2, Memory::kOnChip, AccessKind::kWrite,
+                                     to + column * columnStride + row * rowStride, bytes, "dst", call});
             }
         }
         for (int64_t row = 0; row < copy.rows; ++row) {
@@ -105,14 +105,15 @@ void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, c
                 src.address +
                 static_cast<uint64_t>((matrix * copy.srcMatrixStride + row * copy.srcRowStride) * src.size);
             const auto bytes = static_cast<uint64_t>(rowBytes);
-            const uint8_t* from = block->Resolve(src, address, bytes, Pipe::kMte2, AccessKind::kRead, "src", call);
-            block->Touch({Pipe::kMte2, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address), rowBytes,
-                          "src", call});
+            const uint8_t* from =
+                block->checks.Resolve(src, address, bytes, Pipe::kMte2, AccessKind::kRead, "src", call);
+            block->checks.Touch({Pipe::kMte2, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address),
+                                 rowBytes, "src", call});
             ScatterRow(*block, from, address, rowBytes, to + row * rowStride, columnStride);
-            block->CountDma(src, address, bytes, false);
+            block->accounting.CountRow(src, address, bytes, false);
         }
     }
-    block->EndDma(Pipe::kMte2, call);
+    block->accounting.EndDma(Pipe::kMte2, call);
 }
 
 void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad& load, const Call& call)
@@ -132,17 +133,17 @@ void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad&
     const int64_t last = load.repeats - 1;
     LocalView from = src;
     from.address += load.start * pieceBytes;
-    block->Use(from, last * load.srcStride * pieceBytes + pieceBytes, Pipe::kMte1, AccessKind::kRead, kBlockBytes,
-               "src", call);
-    block->Use(dst, last * dstPitch + (pieces - 1) * fractalPitch + kFractalBytes, Pipe::kMte1, AccessKind::kWrite,
-               kFractalBytes, "dst", call);
+    block->checks.Use(from, last * load.srcStride * pieceBytes + pieceBytes, Pipe::kMte1, AccessKind::kRead,
+                      kBlockBytes, "src", call);
+    block->checks.Use(dst, last * dstPitch + (pieces - 1) * fractalPitch + kFractalBytes, Pipe::kMte1,
+                      AccessKind::kWrite, kFractalBytes, "dst", call);
     for (int64_t repeat = 0; repeat < load.repeats; ++repeat) {
         const int64_t source = from.address + repeat * load.srcStride * pieceBytes;
         const int64_t target = dst.address + repeat * dstPitch;
         NoteLoad(*block, source, pieceBytes, call);
         for (int64_t piece = 0; piece < pieces; ++piece) {
-            block->NoteUse({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, target + piece * fractalPitch,
-                            kFractalBytes, "dst", call});
+            block->checks.TouchOrder({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, target + piece * fractalPitch,
+                                      kFractalBytes, "dst", call});
         }
         block->local.Rearrange([&](uint8_t* bytes) {
             if (!load.isTransposed) {
@@ -193,13 +194,13 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
     LocalView from = src;
     from.address += load.firstColumn / c0 * columnBytes + load.firstRow * kBlockBytes;
     const int64_t columnFractals = load.columnCount / c0;
-    block->Use(from, (columnFractals - 1) * columnBytes + load.rowCount * kBlockBytes, Pipe::kMte1, AccessKind::kRead,
-               kBlockBytes, "src", call);
-    block->Use(dst, bytes, Pipe::kMte1, AccessKind::kWrite, kFractalBytes, "dst", call);
+    block->checks.Use(from, (columnFractals - 1) * columnBytes + load.rowCount * kBlockBytes, Pipe::kMte1,
+                      AccessKind::kRead, kBlockBytes, "src", call);
+    block->checks.Use(dst, bytes, Pipe::kMte1, AccessKind::kWrite, kFractalBytes, "dst", call);
     for (int64_t column = 0; column < columnFractals; ++column) {
         NoteLoad(*block, from.address + column * columnBytes, load.rowCount * kBlockBytes, call);
     }
-    block->NoteUse({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "dst", call});
+    block->checks.TouchOrder({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "dst", call});
     block->local.Poison(dst.address, bytes);
     block->local.Rearrange([&](uint8_t* memory) {
         const int64_t step = isTransposed ? c0 : kFractalRows;
@@ -231,15 +232,15 @@ void FillConstant(const LocalView& dst, const BlockRuns& runs, uint64_t value, c
         block->Warn("no_effect", Pipe::kMte2, call, "repeatTimes or blockNum is 0: the instruction does nothing");
         return;
     }
-    const bool isL1 = block->UnitOf(dst, Pipe::kMte2, "dst", call).id == LocalUnit::Id::kL1;
+    const bool isL1 = block->checks.UnitOf(dst, Pipe::kMte2, "dst", call).id == LocalUnit::Id::kL1;
     const Pipe pipe = isL1 ? Pipe::kMte2 : Pipe::kMte1;
     const int64_t unit = isL1 ? kBlockBytes : kFractalBytes;
     const int64_t bytes = runs.blocks * unit;
     const int64_t pitch = bytes + runs.gap * unit;
-    block->Use(dst, (runs.repeats - 1) * pitch + bytes, pipe, AccessKind::kWrite, unit, "dst", call);
+    block->checks.Use(dst, (runs.repeats - 1) * pitch + bytes, pipe, AccessKind::kWrite, unit, "dst", call);
     for (int64_t repeat = 0; repeat < runs.repeats; ++repeat) {
         const int64_t to = dst.address + repeat * pitch;
-        block->Touch({pipe, Memory::kOnChip, AccessKind::kWrite, to, bytes, "dst", call});
+        block->checks.Touch({pipe, Memory::kOnChip, AccessKind::kWrite, to, bytes, "dst", call});
         for (int64_t offset = 0; offset < bytes; offset += dst.size) {
             std::memcpy(block->local.At(to + offset), &value, static_cast<size_t>(dst.size));
         }
@@ -261,13 +262,15 @@ void CopyToBias(Block& block, const LocalView& dst, const LocalView& src, const 
         block.Fail("cube_misaligned", Pipe::kMte1, call,
                    Text("the bias table takes multiples of ", kBiasBlockBytes, " bytes, got ", bytes));
     }
-    block.Use(src, (rows.count - 1) * srcPitch + bytes, Pipe::kMte1, AccessKind::kRead, kBlockBytes, "src", call);
-    block.Use(dst, (rows.count - 1) * dstPitch + bytes, Pipe::kMte1, AccessKind::kWrite, kBiasBlockBytes, "dst", call);
+    block.checks.Use(src, (rows.count - 1) * srcPitch + bytes, Pipe::kMte1, AccessKind::kRead, kBlockBytes, "src",
+                     call);
+    block.checks.Use(dst, (rows.count - 1) * dstPitch + bytes, Pipe::kMte1, AccessKind::kWrite, kBiasBlockBytes, "dst",
+                     call);
     for (int64_t row = 0; row < rows.count; ++row) {
         const int64_t from = src.address + row * srcPitch;
         const int64_t to = dst.address + row * dstPitch;
         NoteLoad(block, from, bytes, call);
-        block.NoteUse({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, to, bytes, "dst", call});
+        block.checks.TouchOrder({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, to, bytes, "dst", call});
         block.local.Rearrange(
             [&](uint8_t* memory) { std::memcpy(memory + to, memory + from, static_cast<size_t>(bytes)); });
     }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/exec/block.h"
 #include "kernel/cube/fractal.h"
 #include "kernel/cube/product.h"
@@ -18,7 +19,7 @@ constexpr int64_t kOrderedFractals = 10;  // a Mmad of so many waits for the sum
 void RequireUnit(Block& block, const LocalView& view, LocalUnit::Id id, const char* position, const char* operand,
                  const Call& call)
 {
-    const LocalUnit& unit = block.UnitOf(view, Pipe::kCube, operand, call);
+    const LocalUnit& unit = block.checks.UnitOf(view, Pipe::kCube, operand, call);
     if (unit.id != id) {
         block.Fail("position", Pipe::kCube, call,
                    Text(operand, " is in ", unit.name, ", expected TPosition::", position));
@@ -29,7 +30,7 @@ double PeakOf(const Block& block, Dtype dtype)
 {
     return dtype == Dtype::kHalf       ? time_model::kCubeMacsPerCycleFp16
            : dtype == Dtype::kBfloat16 ? time_model::kCubeMacsPerCycleBf16
-           : block.isHf32              ? time_model::kCubeMacsPerCycleHf32
+           : block.registers.hf32.isOn ? time_model::kCubeMacsPerCycleHf32
                                        : time_model::kCubeMacsPerCycleFp32;
 }
 
@@ -75,16 +76,16 @@ int64_t ReadFactor(Block& block, const Factor& factor, const Call& call)
     const int64_t columns = CeilDiv(factor.kBytes, kRowBytes);
     const int64_t begin = factor.view.address;
     const int64_t bytes = (rowFractals - 1) * factor.rowStride + (columns - 1) * factor.columnStride + kFractalBytes;
-    block.Use(factor.view, bytes, Pipe::kCube, AccessKind::kRead, kFractalBytes, factor.name, call);
-    block.NoteUse({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, begin, bytes, factor.name, call});
+    block.checks.Use(factor.view, bytes, Pipe::kCube, AccessKind::kRead, kFractalBytes, factor.name, call);
+    block.checks.TouchOrder({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, begin, bytes, factor.name, call});
     if (block.local.FirstUnwritten(begin, bytes) < 0) {
         return factor.rows;
     }
     const int64_t rows = factor.mayEnd ? DefinedRows(block, factor) : factor.rows;
     for (int64_t row = 0; row < rows; ++row) {
         for (int64_t column = 0; column < columns; ++column) {
-            block.CheckContents({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, factor.AddressOf(row, column),
-                                 std::min(kRowBytes, factor.kBytes - column * kRowBytes), factor.name, call});
+            block.checks.TouchContents({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, factor.AddressOf(row, column),
+                                        std::min(kRowBytes, factor.kBytes - column * kRowBytes), factor.name, call});
         }
     }
     return rows;
@@ -93,8 +94,8 @@ int64_t ReadFactor(Block& block, const Factor& factor, const Call& call)
 /// With one row the left factor is a plain vector.
 void ReadVector(Block& block, const LocalView& view, int64_t kBytes, const Call& call)
 {
-    block.Use(view, kBytes, Pipe::kCube, AccessKind::kRead, kFractalBytes, "fm", call);
-    block.Touch({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, view.address, kBytes, "fm", call});
+    block.checks.Use(view, kBytes, Pipe::kCube, AccessKind::kRead, kFractalBytes, "fm", call);
+    block.checks.Touch({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, view.address, kBytes, "fm", call});
 }
 
 /// The sums a Mmad starts from, and what it leaves: the padding of its fractals is undefined.
@@ -109,7 +110,7 @@ public:
           columnBytes_(RoundUp(product.m, kFractalRows) * kSumRowBytes),
           columns_(CeilDiv(product.n, kFractalRows))
     {
-        block.Use(view, Bytes(), Pipe::kCube, AccessKind::kWrite, kSumFractalBytes, "dst", call);
+        block.checks.Use(view, Bytes(), Pipe::kCube, AccessKind::kWrite, kSumFractalBytes, "dst", call);
     }
 
     int64_t Bytes() const { return columns_ * columnBytes_; }
@@ -118,15 +119,15 @@ public:
     void Order(bool isRead)
     {
         if (isRead) {
-            block_.NoteUse({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, begin_, Bytes(), "dst", call_});
+            block_.checks.TouchOrder({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, begin_, Bytes(), "dst", call_});
         }
-        block_.NoteUse({Pipe::kCube, Memory::kOnChip, AccessKind::kWrite, begin_, Bytes(), "dst", call_});
+        block_.checks.TouchOrder({Pipe::kCube, Memory::kOnChip, AccessKind::kWrite, begin_, Bytes(), "dst", call_});
     }
 
     void CheckStart()
     {
         ForRows([&](int64_t at, int64_t bytes) {
-            block_.CheckContents({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, at, bytes, "dst", call_});
+            block_.checks.TouchContents({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, at, bytes, "dst", call_});
         });
     }
 
@@ -192,8 +193,8 @@ private:
 /// A product of a tile that a Fixpipe with the flag has not stored yet would wait forever.
 void PassUnitFlag(Block& block, const LocalView& dst, int64_t bytes, const Product& product, const Call& call)
 {
-    const auto known = block.unitFlags.find(dst.address);
-    const bool wasFlagged = known != block.unitFlags.end();
+    const auto known = block.ordering.Tiles().find(dst.address);
+    const bool wasFlagged = known != block.ordering.Tiles().end();
     if (wasFlagged && known->second.flag == kUnitFlagLast) {
         block.Fail("unit_flag", Pipe::kCube, call,
                    Text("the tile had its last product (unitFlag 3) at ", Where(known->second.at),
@@ -213,10 +214,10 @@ void PassUnitFlag(Block& block, const LocalView& dst, int64_t bytes, const Produ
     }
     if (wasFlagged && known->second.flag == kUnitFlagOff) {
         // A Fixpipe with the flag has taken the tile: the cube unit waits for it by itself.
-        block.localOrder.Forget(dst.address, bytes);
+        block.checks.ForgetOrder(dst.address, bytes);
         block.timeline.Wait(Pipe::kCube, known->second.done);
     }
-    block.unitFlags[dst.address] = {bytes, product.unitFlag, {}, call.at};
+    block.ordering.Tiles()[dst.address] = {bytes, product.unitFlag, {}, call.at};
 }
 
 }  // namespace
@@ -252,7 +253,7 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
     Sums sums(*block, dst, product, definedRows, call);
     PassUnitFlag(*block, dst, sums.Bytes(), product, call);
     if (CeilDiv(product.m, kFractalRows) * columns >= kOrderedFractals) {
-        block->OrderOwn(Pipe::kCube);
+        block->ordering.OrderOwn(Pipe::kCube);
     }
     const bool accumulates = !product.startsAtZero && bias == nullptr;
     sums.Order(accumulates);
@@ -263,26 +264,25 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
     } else {
         RequireUnit(*block, *bias, LocalUnit::Id::kBias, "C2", "bias", call);
         const int64_t bytes = product.n * static_cast<int64_t>(sizeof(float));
-        block->Use(*bias, bytes, Pipe::kCube, AccessKind::kRead, kBiasAlignment, "bias", call);
-        block->Touch({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, bias->address, bytes, "bias", call});
+        block->checks.Use(*bias, bytes, Pipe::kCube, AccessKind::kRead, kBiasAlignment, "bias", call);
+        block->checks.Touch({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, bias->address, bytes, "bias", call});
         std::vector<float> first(static_cast<size_t>(columns * kFractalRows));
         std::memcpy(first.data(), block->local.At(bias->address), static_cast<size_t>(bytes));
         sums.StartFrom(first.data());
     }
-    const FactorRounding rounding = !block->isHf32           ? FactorRounding::kNone
-                                    : block->truncatesToHf32 ? FactorRounding::kHf32Truncated
-                                                             : FactorRounding::kHf32ToEven;
+    const FactorRounding rounding = !block->registers.hf32.isOn       ? FactorRounding::kNone
+                                    : block->registers.hf32.truncates ? FactorRounding::kHf32Truncated
+                                                                      : FactorRounding::kHf32ToEven;
     AddProduct({product.m, product.n, product.k, a.dtype, rounding, kFractals, product.m == 1},
                block->local.At(a.address), block->local.At(b.address), sums.Data());
     sums.MarkResult();
     const double peak = PeakOf(*block, a.dtype);
     const int64_t padded = RoundUp(product.m, kFractalRows) * columns * kFractalRows * RoundUp(kBytes, kRowBytes);
     block->timeline.RunCube(Pipe::kCube, static_cast<double>(padded / a.size) / peak, call);
-    const uint64_t macs = static_cast<uint64_t>(product.m) * static_cast<uint64_t>(product.n * product.k);
-    block->macs += macs;
-    block->cubeCycles += static_cast<double>(macs) / peak;
+    block->accounting.CountProducts(static_cast<uint64_t>(product.m) * static_cast<uint64_t>(product.n * product.k),
+                                    peak);
     if (product.unitFlag != kUnitFlagOff) {
-        block->unitFlags[dst.address].done = block->timeline.FlagTime(Pipe::kCube);
+        block->ordering.Tiles()[dst.address].done = block->timeline.FlagTime(Pipe::kCube);
     }
 }
 
@@ -290,16 +290,16 @@ void SetHf32(bool isOn, const Call& call)
 {
     const Entry block(call);
     block->Require(CoreKind::kCube, call);
-    block->isHf32 = isOn;
-    block->hf32At = call.at;
+    block->registers.hf32.isOn = isOn;
+    block->registers.hf32.at = call.at;
 }
 
 void SetHf32Truncation(bool isOn, const Call& call)
 {
     const Entry block(call);
     block->Require(CoreKind::kCube, call);
-    block->truncatesToHf32 = isOn;
-    block->hf32At = call.at;
+    block->registers.hf32.truncates = isOn;
+    block->registers.hf32.at = call.at;
 }
 
 void RequireCubeCore(const Call& call)

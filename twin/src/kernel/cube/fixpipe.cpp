@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/dma/dma.h"
 #include "kernel/cube/fractal.h"
 #include "kernel/vector/numbers.h"
@@ -13,7 +14,6 @@ namespace opforge::twin::kernel {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kBlockBytes = 32;
 
 /// The mode of quantisation that stores float sums as `dtype`.
 uint32_t ModeFor(Dtype dtype)
@@ -45,8 +45,8 @@ void NarrowAs(Dtype dtype, const float* from, uint8_t* to, int64_t count, bool r
 /// The flag replaces M_FIX: the tile must have had its last product with it.
 void PassUnitFlag(Block& block, const LocalView& src, const ProductStore& store, const Call& call)
 {
-    const auto known = block.unitFlags.find(src.address);
-    const int64_t flag = known == block.unitFlags.end() ? kUnitFlagOff : known->second.flag;
+    const auto known = block.ordering.Tiles().find(src.address);
+    const int64_t flag = known == block.ordering.Tiles().end() ? kUnitFlagOff : known->second.flag;
     if (store.unitFlag == kUnitFlagOff && flag == kUnitFlagOff) {
         return;
     }
@@ -62,7 +62,7 @@ void PassUnitFlag(Block& block, const LocalView& src, const ProductStore& store,
             Text("the tile has ", known->second.bytes / kSumFractalBytes, " fractals since ", Where(known->second.at),
                  ", mSize and nSize cover ", bytes / kSumFractalBytes, "; with a unit flag both must agree"));
     }
-    block.localOrder.Forget(src.address, bytes);
+    block.checks.ForgetOrder(src.address, bytes);
     block.timeline.Wait(Pipe::kFix, known->second.done);
 }
 
@@ -77,16 +77,17 @@ public:
                        Text("srcStride is ", store.srcStride, ", expected the rows of the tile in L0C, at least mSize ",
                             store.rows));
         }
-        block.Use(src, (Columns() - 1) * columnBytes_ + store.rows * kSumRowBytes, Pipe::kFix, AccessKind::kRead,
-                  kAlignment, "src", call);
+        block.checks.Use(src, (Columns() - 1) * columnBytes_ + store.rows * kSumRowBytes, Pipe::kFix, AccessKind::kRead,
+                         kAlignment, "src", call);
         PassUnitFlag(block, src, store, call);
         for (int64_t column = 0; column < Columns(); ++column) {
             const int64_t at = src.address + column * columnBytes_;
             const int64_t width = std::min(kFractalRows, store.columns - column * kFractalRows);
-            block.NoteUse({Pipe::kFix, Memory::kOnChip, AccessKind::kRead, at, store.rows * kSumRowBytes, "src", call});
+            block.checks.TouchOrder(
+                {Pipe::kFix, Memory::kOnChip, AccessKind::kRead, at, store.rows * kSumRowBytes, "src", call});
             for (int64_t row = 0; row < store.rows; ++row) {
-                block.CheckContents({Pipe::kFix, Memory::kOnChip, AccessKind::kRead, at + row * kSumRowBytes,
-                                     width * static_cast<int64_t>(sizeof(float)), "src", call});
+                block.checks.TouchContents({Pipe::kFix, Memory::kOnChip, AccessKind::kRead, at + row * kSumRowBytes,
+                                            width * static_cast<int64_t>(sizeof(float)), "src", call});
             }
         }
     }
@@ -106,7 +107,7 @@ public:
     void End() const
     {
         if (store_.unitFlag != kUnitFlagOff) {
-            FlaggedTile& tile = block_.unitFlags[src_.address];
+            FlaggedTile& tile = block_.ordering.Tiles()[src_.address];
             tile.flag = kUnitFlagOff;
             tile.done = block_.timeline.FlagTime(Pipe::kFix);
         }
@@ -174,7 +175,7 @@ void StoreProduct(const GlobalView& dst, const LocalView& src, const ProductStor
         StoreRow(*block, dst, dst.address + static_cast<uint64_t>(index * pitch), line.data(), lineBytes, Pipe::kFix,
                  call);
     }
-    block->EndDma(Pipe::kFix, call, tile.Cycles());
+    block->accounting.EndDma(Pipe::kFix, call, tile.Cycles());
     tile.End();
 }
 
@@ -189,11 +190,11 @@ void KeepProduct(const LocalView& dst, const LocalView& src, const ProductStore&
     const Tile tile(*block, src, store, call);
     const int64_t columnBytes = store.rows * kBlockBytes;
     const int64_t pitch = store.dstStride * kBlockBytes;
-    block->Use(dst, (tile.Columns() - 1) * pitch + columnBytes, Pipe::kFix, AccessKind::kWrite, kBlockBytes, "dst",
-               call);
+    block->checks.Use(dst, (tile.Columns() - 1) * pitch + columnBytes, Pipe::kFix, AccessKind::kWrite, kBlockBytes,
+                      "dst", call);
     for (int64_t column = 0; column < tile.Columns(); ++column) {
         const int64_t to = dst.address + column * pitch;
-        block->Touch({Pipe::kFix, Memory::kOnChip, AccessKind::kWrite, to, columnBytes, "dst", call});
+        block->checks.Touch({Pipe::kFix, Memory::kOnChip, AccessKind::kWrite, to, columnBytes, "dst", call});
         Narrow(tile, store, false, column, dst.dtype, dst.size, block->local.At(to));
     }
     block->timeline.RunCube(Pipe::kFix, tile.Cycles(), call);

@@ -11,16 +11,6 @@ inline constexpr int64_t kFractalBytes = 512;
 inline constexpr int64_t kSumRowBytes = 64;        ///< 16 float: a row of a fractal of L0C
 inline constexpr int64_t kSumFractalBytes = 1024;  ///< of L0C
 
-constexpr int64_t CeilDiv(int64_t value, int64_t unit)
-{
-    return (value + unit - 1) / unit;
-}
-
-constexpr int64_t RoundUp(int64_t value, int64_t unit)
-{
-    return CeilDiv(value, unit) * unit;
-}
-
 }  // namespace opforge::twin::kernel
 
 #endif  // OPFORGE_TWIN_KERNEL_CUBE_FRACTAL_H

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/cube/fractal.h"
 #include "kernel/vector/numbers.h"
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernel/dma/dma.h"
+#include "opforge_twin/arithmetic.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/timing/time_model.h"
 
@@ -10,15 +11,8 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-constexpr int64_t kBlockBytes = 32;
-constexpr int64_t kRepeatBytes = 256;
 constexpr int64_t kMaxPaddingBytes = 32;
 constexpr int64_t kFillScratchBytes = 1024;
-
-int64_t RoundUp(int64_t value, int64_t unit)
-{
-    return (value + unit - 1) / unit * unit;
-}
 
 /// Distance of two rows and extent of all of them on one side.
 struct Layout {
@@ -59,7 +53,7 @@ void PadRow(Block& block, int64_t row, int64_t bytes, const Padding& padding, in
     const int64_t right = padding.right * size;
     const int64_t end = left + bytes + right;
     const int64_t whole = RoundUp(end, kBlockBytes);
-    block.Touch({Pipe::kMte2, Memory::kOnChip, AccessKind::kWrite, row, whole, "dst", call});
+    block.checks.Touch({Pipe::kMte2, Memory::kOnChip, AccessKind::kWrite, row, whole, "dst", call});
     if (padding.enabled) {
         FillPadding(block.local.At(row), padding.left, size, padding.value);
         FillPadding(block.local.At(row + left + bytes), padding.right, size, padding.value);
@@ -105,13 +99,14 @@ void AccumulateAs(Dtype dtype, AtomicOp op, uint8_t* to, const uint8_t* from, in
 /// Adds a row to global memory piece by piece: cores that meet on one sector take turns.
 void AtomicRow(Block& block, uint64_t address, uint8_t* to, const uint8_t* from, int64_t bytes)
 {
+    const AtomicMode& mode = block.registers.atomic;
     int64_t done = 0;
     while (done < bytes) {
         const uint64_t at = address + static_cast<uint64_t>(done);
         const auto room = static_cast<int64_t>(GlobalMemory::kSectorBytes - at % GlobalMemory::kSectorBytes);
         const int64_t piece = std::min(room, bytes - done);
         const std::lock_guard<std::mutex> lock(block.launch.memory.SectorLock(at));
-        AccumulateAs(block.atomicDtype, block.atomic, to + done, from + done, piece);
+        AccumulateAs(mode.dtype, mode.op, to + done, from + done, piece);
         done += piece;
     }
 }
@@ -120,25 +115,27 @@ void AtomicRow(Block& block, uint64_t address, uint8_t* to, const uint8_t* from,
 
 void RequireAtomicDtype(Block& block, Dtype dtype, Pipe pipe, const Call& call)
 {
-    if (block.atomic != AtomicOp::kNone && dtype != block.atomicDtype) {
+    const AtomicMode& mode = block.registers.atomic;
+    if (mode.IsOn() && dtype != mode.dtype) {
         block.Fail("atomic_dtype", pipe, call,
-                   Text("the atomic mode set at ", Where(block.atomicAt),
+                   Text("the atomic mode set at ", Where(mode.at),
                         " is for another dtype than the one stored here; call SetAtomicNone() before this store"));
     }
 }
 
 void WatchAtomicMode(Block& block, const GlobalView& dst, Pipe pipe, const Call& call)
 {
-    if (block.atomic == AtomicOp::kNone) {
+    AtomicMode& mode = block.registers.atomic;
+    if (!mode.IsOn()) {
         return;
     }
     const Region* region = block.launch.memory.Find(dst.address);
-    if (block.atomicRegion == nullptr) {
-        block.atomicRegion = region;
-    } else if (region != nullptr && region != block.atomicRegion) {
+    if (mode.region == nullptr) {
+        mode.region = region;
+    } else if (region != nullptr && region != mode.region) {
         block.Warn("atomic_second_tensor", pipe, call,
-                   Text("'", region->name, "' is stored to in the atomic mode set at ", Where(block.atomicAt),
-                        ", which was used for '", block.atomicRegion->name,
+                   Text("'", region->name, "' is stored to in the atomic mode set at ", Where(mode.at),
+                        ", which was used for '", mode.region->name,
                         "'; call SetAtomicNone() between them, and the mode again if it is meant"));
     }
 }
@@ -146,15 +143,15 @@ void WatchAtomicMode(Block& block, const GlobalView& dst, Pipe pipe, const Call&
 void StoreRow(Block& block, const GlobalView& dst, uint64_t address, const uint8_t* from, int64_t bytes, Pipe pipe,
               const Call& call)
 {
-    const AccessKind kind = block.atomic == AtomicOp::kNone ? AccessKind::kWrite : AccessKind::kAtomic;
-    uint8_t* to = block.Resolve(dst, address, static_cast<uint64_t>(bytes), pipe, kind, "dst", call);
-    block.Touch({pipe, Memory::kGlobal, kind, static_cast<int64_t>(address), bytes, "dst", call});
+    const AccessKind kind = block.registers.atomic.IsOn() ? AccessKind::kAtomic : AccessKind::kWrite;
+    uint8_t* to = block.checks.Resolve(dst, address, static_cast<uint64_t>(bytes), pipe, kind, "dst", call);
+    block.checks.Touch({pipe, Memory::kGlobal, kind, static_cast<int64_t>(address), bytes, "dst", call});
     if (kind == AccessKind::kAtomic) {
         AtomicRow(block, address, to, from, bytes);
     } else {
         std::memcpy(to, from, static_cast<size_t>(bytes));
     }
-    block.CountDma(dst, address, static_cast<uint64_t>(bytes), true);
+    block.accounting.CountRow(dst, address, static_cast<uint64_t>(bytes), true);
 }
 
 namespace {
@@ -165,10 +162,10 @@ void StoreRows(Block& block, const GlobalView& dst, int64_t src, const Rows& row
     for (int64_t row = 0; row < rows.count; ++row) {
         const int64_t from = src + row * srcPitch;
         const uint64_t address = dst.address + static_cast<uint64_t>(row * (rows.bytes + rows.dstGap));
-        block.Touch({Pipe::kMte3, Memory::kOnChip, AccessKind::kRead, from, rows.bytes, "src", call});
+        block.checks.Touch({Pipe::kMte3, Memory::kOnChip, AccessKind::kRead, from, rows.bytes, "src", call});
         StoreRow(block, dst, address, block.local.At(from), rows.bytes, Pipe::kMte3, call);
     }
-    block.EndDma(Pipe::kMte3, call);
+    block.accounting.EndDma(Pipe::kMte3, call);
 }
 
 /// Rows that are copied within the unified buffer lie apart from each other: the unit reads while it writes.
@@ -228,24 +225,24 @@ void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const
         rowBytes = RoundUp(left + rows.bytes + padding->right * dst.size, kBlockBytes);
     }
     const Layout layout = LayOut(rows.count, rowBytes, rows.dstGap);
-    block->Use(dst, layout.extent, Pipe::kMte2, AccessKind::kWrite, kBlockBytes, "dst", call);
+    block->checks.Use(dst, layout.extent, Pipe::kMte2, AccessKind::kWrite, kBlockBytes, "dst", call);
     for (int64_t row = 0; row < rows.count; ++row) {
         const int64_t to = dst.address + row * layout.pitch;
         const uint64_t address = src.address + static_cast<uint64_t>(row * (rows.bytes + rows.srcGap));
         const auto bytes = static_cast<uint64_t>(rows.bytes);
-        const uint8_t* from = block->Resolve(src, address, bytes, Pipe::kMte2, AccessKind::kRead, "src", call);
-        block->Touch(
+        const uint8_t* from = block->checks.Resolve(src, address, bytes, Pipe::kMte2, AccessKind::kRead, "src", call);
+        block->checks.Touch(
             {Pipe::kMte2, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address), rows.bytes, "src", call});
         std::memcpy(block->local.At(to + left), from, bytes);
         if (padding != nullptr) {
             PadRow(*block, to, rows.bytes, *padding, dst.size, call);
         } else {
-            block->Touch({Pipe::kMte2, Memory::kOnChip, AccessKind::kWrite, to, rows.bytes, "dst", call});
+            block->checks.Touch({Pipe::kMte2, Memory::kOnChip, AccessKind::kWrite, to, rows.bytes, "dst", call});
         }
-        block->SpreadUndefined(address, rows.bytes, to + left);
-        block->CountDma(src, address, bytes, false);
+        block->checks.CopyUndefined(address, rows.bytes, to + left);
+        block->accounting.CountRow(src, address, bytes, false);
     }
-    block->EndDma(Pipe::kMte2, call);
+    block->accounting.EndDma(Pipe::kMte2, call);
 }
 
 void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool padded, const Call& call)
@@ -258,7 +255,7 @@ void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool
     const Layout layout = LayOut(rows.count, padded ? RoundUp(rows.bytes, kBlockBytes) : rows.bytes, rows.srcGap);
     // The end of the last row is read to the byte, not to the block.
     const int64_t extent = (rows.count - 1) * layout.pitch + rows.bytes;
-    block->Use(src, extent, Pipe::kMte3, AccessKind::kRead, kBlockBytes, "src", call);
+    block->checks.Use(src, extent, Pipe::kMte3, AccessKind::kRead, kBlockBytes, "src", call);
     StoreRows(*block, dst, src.address, rows, layout.pitch, call);
 }
 
@@ -273,17 +270,17 @@ void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, con
     }
     const Layout from = LayOut(rows.count, rows.bytes, rows.srcGap);
     const Layout to = LayOut(rows.count, rows.bytes, rows.dstGap);
-    block->Use(src, from.extent, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
-    block->Use(dst, to.extent, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    block->checks.Use(src, from.extent, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
+    block->checks.Use(dst, to.extent, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
     CheckRowsApart(*block, dst, to, src, from, rows, call);
     for (int64_t row = 0; row < rows.count; ++row) {
         const int64_t source = src.address + row * from.pitch;
         const int64_t target = dst.address + row * to.pitch;
-        block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, source, rows.bytes, "src", call});
+        block->checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, source, rows.bytes, "src", call});
         std::memmove(block->local.At(target), block->local.At(source), static_cast<size_t>(rows.bytes));
-        block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, target, rows.bytes, "dst", call});
+        block->checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, target, rows.bytes, "dst", call});
     }
-    const int64_t repeats = rows.count * ((rows.bytes + kRepeatBytes - 1) / kRepeatBytes);
+    const int64_t repeats = rows.count * CeilDiv(rows.bytes, kRepeatBytes);
     block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
 }
 
@@ -304,10 +301,10 @@ void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call
     }
     const int64_t begin = block->local.UnifiedBuffer().used;
     const int64_t bytes = count * dst.size;
-    const int64_t piece = std::min(room / kBlockBytes * kBlockBytes, bytes);
-    block->localOrder.Forget(begin, piece);
+    const int64_t piece = std::min(RoundDown(room, kBlockBytes), bytes);
+    block->checks.ForgetOrder(begin, piece);
     FillPadding(block->local.At(begin), piece / dst.size, dst.size, value);
-    block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, begin, piece, "scratch", call});
+    block->checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, begin, piece, "scratch", call});
     block->timeline.RunVector(static_cast<double>(piece / kRepeatBytes + 1) * time_model::kVectorCyclesPerRepeat, call);
     block->timeline.Wait(Pipe::kMte3, block->timeline.FlagTime(Pipe::kVector));
     GlobalView part = dst;
@@ -316,22 +313,19 @@ void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call
         StoreRows(*block, part, begin, {1, std::min(piece, bytes - done), 0, 0}, 0, call);
     }
     block->local.Poison(begin, piece);
-    block->localOrder.Forget(begin, piece);  // the API waits for its own stores
+    block->checks.ForgetOrder(begin, piece);  // the API waits for its own stores
 }
 
 void SetAtomic(AtomicOp op, Dtype dtype, const Call& call)
 {
     const Entry block(call);
-    block->atomic = op;
-    block->atomicDtype = dtype;
-    block->atomicAt = call.at;
-    block->atomicRegion = nullptr;
+    block->registers.atomic = {op, dtype, call.at, nullptr};
 }
 
 void CleanCache(const GlobalView& view, bool whole, const Call& call)
 {
     const Entry block(call);
-    block->DropCache(view, whole);
+    block->checks.DropCache(view, whole);
 }
 
 uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
@@ -341,9 +335,10 @@ uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
     const auto size = static_cast<uint64_t>(view.size);
     const uint64_t address = view.address + index * size;
     uint64_t bits = 0;
-    std::memcpy(&bits, block->Resolve(view, address, size, Pipe::kScalar, AccessKind::kRead, "tensor", call), size);
-    block->CheckCachedLoad(view, address, call);
-    block->Touch(
+    std::memcpy(&bits, block->checks.Resolve(view, address, size, Pipe::kScalar, AccessKind::kRead, "tensor", call),
+                size);
+    block->checks.LoadCached(view, address, call);
+    block->checks.Touch(
         {Pipe::kScalar, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address), view.size, "tensor", call});
     return bits;
 }
@@ -354,11 +349,11 @@ void WriteGlobal(const GlobalView& view, uint64_t index, uint64_t value, const C
     block->timeline.RunScalar(time_model::kScalarGmAccessCycles, call);
     const auto size = static_cast<uint64_t>(view.size);
     const uint64_t address = view.address + index * size;
-    std::memcpy(block->Resolve(view, address, size, Pipe::kScalar, AccessKind::kWrite, "tensor", call), &value, size);
-    block->CheckCachedStore(view, address, call);
-    block->Touch(
+    std::memcpy(block->checks.Resolve(view, address, size, Pipe::kScalar, AccessKind::kWrite, "tensor", call), &value,
+                size);
+    block->checks.StoreCached(view, address, call);
+    block->checks.Touch(
         {Pipe::kScalar, Memory::kGlobal, AccessKind::kWrite, static_cast<int64_t>(address), view.size, "tensor", call});
-    block->cache.MarkDirty(address, size, call.at);
 }
 
 uint64_t ReadLocal(const LocalView& view, int64_t index, const Call& call)
@@ -367,8 +362,9 @@ uint64_t ReadLocal(const LocalView& view, int64_t index, const Call& call)
     block->timeline.RunScalar(time_model::kScalarUbAccessCycles, call);
     LocalView element = view;
     element.address += index * view.size;
-    block->Use(element, view.size, Pipe::kScalar, AccessKind::kRead, view.size, "tensor", call);
-    block->Touch({Pipe::kScalar, Memory::kOnChip, AccessKind::kRead, element.address, view.size, "tensor", call});
+    block->checks.Use(element, view.size, Pipe::kScalar, AccessKind::kRead, view.size, "tensor", call);
+    block->checks.Touch(
+        {Pipe::kScalar, Memory::kOnChip, AccessKind::kRead, element.address, view.size, "tensor", call});
     uint64_t bits = 0;
     std::memcpy(&bits, block->local.At(element.address), static_cast<size_t>(view.size));
     return bits;
@@ -380,8 +376,9 @@ void WriteLocal(const LocalView& view, int64_t index, uint64_t value, const Call
     block->timeline.RunScalar(time_model::kScalarUbAccessCycles, call);
     LocalView element = view;
     element.address += index * view.size;
-    block->Use(element, view.size, Pipe::kScalar, AccessKind::kWrite, view.size, "tensor", call);
-    block->Touch({Pipe::kScalar, Memory::kOnChip, AccessKind::kWrite, element.address, view.size, "tensor", call});
+    block->checks.Use(element, view.size, Pipe::kScalar, AccessKind::kWrite, view.size, "tensor", call);
+    block->checks.Touch(
+        {Pipe::kScalar, Memory::kOnChip, AccessKind::kWrite, element.address, view.size, "tensor", call});
     std::memcpy(block->local.At(element.address), &value, static_cast<size_t>(view.size));
 }
 

@@ -30,31 +30,32 @@ uintptr_t LowestStackAddress()
 /// The instruction that was last seen, in words that follow what happened.
 std::string After(const Block& block)
 {
-    return block.lastCall.at.line == 0 ? " before the first instruction of the kernel"
-                                       : Text(" after ", block.lastCall.name, " at this place");
+    const Call& last = block.execution.LastCall();
+    return last.at.line == 0 ? " before the first instruction of the kernel"
+                             : Text(" after ", last.name, " at this place");
 }
 
 void ReportOverrun(Block& block, const char* what)
 {
-    block.Report("stack_overrun", Pipe::kScalar, {"kernel code", block.lastCall.at},
+    block.Report("stack_overrun", Pipe::kScalar, {"kernel code", block.execution.LastCall().at},
                  Text("a function of the kernel ", what, After(block),
                       ": a local array is written behind its end or before its start; check the index"));
 }
 
 void ReportAddress(Block& block)
 {
-    const Call call{"kernel code", block.lastCall.at};
-    const uintptr_t address = block.fault.address;
-    const GlobalMemory& memory = block.launch.memory;
-    if (memory.Contains(address)) {
+    const Call call{"kernel code", block.execution.LastCall().at};
+    const uintptr_t address = block.execution.LastFault().address;
+    const KernelStack& stack = block.execution.stack;
+    if (block.launch.memory.Contains(address)) {
         const Region* region = block.launch.memory.Find(address);
         const std::string name = region == nullptr ? "an absent argument" : Text("'", region->name, "'");
         block.Report("raw_gm_access", Pipe::kScalar, call,
                      Text("a GM pointer into ", name, " was dereferenced", After(block),
                           "; use GlobalTensor::GetValue and SetValue"));
-    } else if (block.stackGuard.Contains(address)) {
+    } else if (stack.guard.Contains(address)) {
         ReportOverrun(block, "wrote or read beyond its own stack frames");
-    } else if (address + 2 * kStackReserve >= block.stackLimit && address < block.stackLimit) {
+    } else if (address + 2 * kStackReserve >= stack.limit && address < stack.limit) {
         block.Report("stack_overflow", Pipe::kScalar, call,
                      Text("the stack ran out", After(block), "; the device has ", kDeviceStackBytes,
                           " bytes of it: no recursion, no big local arrays"));
@@ -69,8 +70,8 @@ void ReportAddress(Block& block)
 
 void ReportFault(Block& block)
 {
-    const Call call{"kernel code", block.lastCall.at};
-    switch (block.fault.signal) {
+    const Call call{"kernel code", block.execution.LastCall().at};
+    switch (block.execution.LastFault().signal) {
         case SIGFPE:
             return block.Report("division_by_zero", Pipe::kScalar, call,
                                 Text("an integer was divided by zero, or the least one by -1,", After(block),
@@ -92,7 +93,7 @@ void ReportFault(Block& block)
 
 void ReportThrow(Block& block, const char* what)
 {
-    block.Report("exception", Pipe::kScalar, {"kernel code", block.lastCall.at},
+    block.Report("exception", Pipe::kScalar, {"kernel code", block.execution.LastCall().at},
                  Text("an exception left the kernel", After(block), what[0] == '\0' ? "" : ": ", what,
                       "; the device has no exceptions"));
 }
@@ -104,33 +105,34 @@ __attribute__((noinline)) void CallBelowGuard(Block& block, const std::function<
         StackGuard& guard;
         ~Lifted() { guard.Lift(); }
     };
+    KernelStack& stack = block.execution.stack;
     void* room = alloca(StackGuard::kBytes);
-    block.stackBase = reinterpret_cast<uintptr_t>(room);
-    block.stackGuard.Raise(room);
-    const Lifted lifted{block.stackGuard};
-    block.SetInKernel(true);
+    stack.base = reinterpret_cast<uintptr_t>(room);
+    stack.guard.Raise(room);
+    const Lifted lifted{stack.guard};
+    block.execution.SetInKernel(true);
     kernel();
-    block.SetInKernel(false);
+    block.execution.SetInKernel(false);
 }
 
 /// Calls the kernel; returns 0, or why it had to be left.
 int Enter(Block& block, const std::function<void()>& kernel)
 {
-    const int left = sigsetjmp(block.escape, 1);
+    const int left = sigsetjmp(block.execution.Escape(), 1);
     if (left != 0) {
-        block.stackGuard.Lift();
+        block.execution.stack.guard.Lift();
     } else {
         try {
             CallBelowGuard(block, kernel);
         } catch (const Stopped&) {
-            block.stopped = true;  // its finding is in the block
+            block.execution.Stop();  // its finding is in the block
         } catch (const std::exception& error) {
-            block.SetInKernel(false);
-            block.stopped = true;
+            block.execution.SetInKernel(false);
+            block.execution.Stop();
             ReportThrow(block, error.what());
         } catch (...) {
-            block.SetInKernel(false);
-            block.stopped = true;
+            block.execution.SetInKernel(false);
+            block.execution.Stop();
             ReportThrow(block, "");
         }
     }
@@ -144,14 +146,14 @@ Block& Left()
     if (block == nullptr) {
         std::abort();  // kernel code outside of a launch
     }
-    block->SetInKernel(false);
+    block->execution.SetInKernel(false);
     return *block;
 }
 
 [[noreturn]] void Leave(Block& block)
 {
-    block.stopped = true;
-    siglongjmp(block.escape, kFaulted);
+    block.execution.Stop();
+    block.execution.Leave(kFaulted);
 }
 
 }  // namespace
@@ -174,14 +176,16 @@ void LoseFrame()
 
 void CallGuarded(Block& block, const std::function<void()>& kernel)
 {
-    block.stackLimit = LowestStackAddress() + kStackReserve;
+    block.execution.stack.limit = LowestStackAddress() + kStackReserve;
     CurrentBlock() = &block;
     const int left = Enter(block, kernel);
     CurrentBlock() = nullptr;
-    const bool isNew = !block.stopped;
-    block.stopped = block.stopped || left != 0;
+    const bool isNew = !block.execution.IsStopped();
+    if (left != 0) {
+        block.execution.Stop();
+    }
     if (left == kTimeIsUp) {
-        block.Report("endless_loop", Pipe::kScalar, {"kernel code", block.lastCall.at},
+        block.Report("endless_loop", Pipe::kScalar, {"kernel code", block.execution.LastCall().at},
                      Text("nothing was issued for a long time", After(block),
                           ": a loop that does not end, or a call that blocks (sleep, a lock); remove it "
                           "(OPFORGE_TWIN_TIMEOUT sets the limit in seconds)"));

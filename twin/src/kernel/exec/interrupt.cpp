@@ -25,7 +25,7 @@ bool IsOurs(const Block* block, const siginfo_t& info)
     }
     // A finding that has to leave a noexcept function of the kernel ends in abort(), one that has to leave frames which
     // the kernel has overwritten may end anyhow.
-    return block->inKernel.load(std::memory_order_relaxed) || block->stopped;
+    return block->execution.IsInKernel() || block->execution.IsStopped();
 }
 
 /// Whoever handled it before does, or the process dies of it as it would have.
@@ -51,18 +51,14 @@ void OnFault(int signal, siginfo_t* info, void* context)
         PassOn(signal, info, context);
         return;
     }
-    block->SetInKernel(false);
-    block->fault = {signal, reinterpret_cast<uintptr_t>(info->si_addr)};
-    siglongjmp(block->escape, kFaulted);
+    block->execution.LeaveAfter({signal, reinterpret_cast<uintptr_t>(info->si_addr)});
 }
 
 void OnInterrupt(int /*signal*/)
 {
     Block* block = CurrentBlock();
-    if (block != nullptr && block->inKernel.load(std::memory_order_relaxed) &&
-        block->interrupted.load(std::memory_order_relaxed)) {
-        block->SetInKernel(false);
-        siglongjmp(block->escape, kTimeIsUp);
+    if (block != nullptr && block->execution.IsInKernel() && block->execution.IsInterrupted()) {
+        block->execution.Leave(kTimeIsUp);
     }
 }
 

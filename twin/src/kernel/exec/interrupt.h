@@ -10,7 +10,7 @@
 
 namespace opforge::twin::kernel {
 
-/// Values of siglongjmp to Block::escape.
+/// Reasons of Execution::Leave.
 inline constexpr int kFaulted = 1;
 inline constexpr int kTimeIsUp = 2;
 
@@ -37,7 +37,8 @@ private:
     stack_t previous_{};
 };
 
-/// Ends the block that runs on `thread`, unless it is inside the runtime, which looks at Block::interrupted itself.
+/// Ends the block that runs on `thread`, unless it is inside the runtime, which looks at Execution::IsInterrupted
+/// itself.
 void Interrupt(pthread_t thread);
 
 }  // namespace opforge::twin::kernel

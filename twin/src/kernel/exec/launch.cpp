@@ -50,7 +50,7 @@ constexpr auto kInvokers = Invokers(std::make_index_sequence<kMaxArguments + 1>{
 void RunBlock(Block& block, const std::vector<GmPointer>& pointers)
 {
     kernel::CallGuarded(block, [&] { kInvokers[pointers.size()](block.launch.request.function, pointers); });
-    if (!block.stopped) {
+    if (!block.execution.IsStopped()) {
         block.Finish();
     }
 }

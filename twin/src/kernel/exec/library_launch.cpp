@@ -1,4 +1,6 @@
 // opforgeTwinLaunch: any kernel library on any buffers, the report as JSON.
+#include "opforge_twin/control.h"
+
 #include <dlfcn.h>
 
 #include <exception>
@@ -29,10 +31,10 @@ LaunchReport Refused(const char* symbol, const std::string& message, const char*
 
 }  // namespace opforge::twin
 
-extern "C" __attribute__((visibility("default"))) const char* opforgeTwinLaunch(
-    const char* libraryPath, const char* symbol, const char* taskType, const char* soc, uint32_t blocks,
-    uint64_t tilingKey, const void* tiling, uint64_t tilingBytes, void** buffers, const uint64_t* bytes,
-    uint64_t bufferCount, uint64_t workspaceBytes, int passWorkspace, int passTiling)
+const char* opforgeTwinLaunch(const char* libraryPath, const char* symbol, const char* taskType, const char* soc,
+                              uint32_t blocks, uint64_t tilingKey, const void* tiling, uint64_t tilingBytes,
+                              void** buffers, const uint64_t* bytes, uint64_t bufferCount, uint64_t workspaceBytes,
+                              int passWorkspace, int passTiling)
 {
     using namespace opforge::twin;
     thread_local std::string answer;

@@ -22,10 +22,6 @@ constexpr double kBlockSeconds = 600.0;
 constexpr size_t kMostPhases = 10000;  // each takes 7 KB; a kernel with so many would do nothing but meet
 constexpr std::chrono::milliseconds kWatchInterval{250};
 
-// What takes part in a SyncAll.
-constexpr size_t kVectors = 0;
-constexpr size_t kAll = 1;
-
 double TimeLimit()
 {
     const char* given = std::getenv("OPFORGE_TWIN_TIMEOUT");
@@ -111,11 +107,11 @@ void Scheduler::Run(LaunchReport& report)
         thread.join();
     }
     ReportLeftFlags();
-    report.gmBytesRead = totals_.gmBytesRead;
-    report.gmBytesWritten = totals_.gmBytesWritten;
+    report.gmBytesRead = totals_.bytesRead;
+    report.gmBytesWritten = totals_.bytesWritten;
     report.dmaCount = totals_.dmaCount;
     report.macs = totals_.macs;
-    const uint64_t moved = totals_.gmBytesRead + totals_.gmBytesWritten;
+    const uint64_t moved = totals_.bytesRead + totals_.bytesWritten;
     if (moved != 0) {
         const auto busiest = static_cast<double>(*std::max_element(coreBytes_.begin(), coreBytes_.end()));
         report.trafficBalance = busiest * static_cast<double>(coreBytes_.size()) / static_cast<double>(moved);
@@ -124,7 +120,7 @@ void Scheduler::Run(LaunchReport& report)
     if (!launch_.tracePath.empty() && !trace_.Write(launch_.tracePath, estimate_, launch_.soc.mhz)) {
         report.findings.push_back({"trace", -1, "", "", Text("cannot write the trace ", launch_.tracePath), false});
     }
-    estimate_.Write(MinimalBytes(launch_.request), cubeCycles_, report);
+    estimate_.Write(MinimalBytes(launch_.request), totals_.cubeCycles, report);
     std::vector<Finding> merged = Merge(std::move(findings_));
     report.findings.insert(report.findings.end(), merged.begin(), merged.end());
 }
@@ -194,18 +190,16 @@ void Scheduler::RunOne(uint32_t index)
 
 void Scheduler::Collect(Block& block)
 {
-    endedAfter_[block.index] = block.syncs;
-    someoneStopped_ = someoneStopped_ || block.stopped;
+    endedAfter_[block.index] = block.ordering.Syncs();
+    someoneStopped_ = someoneStopped_ || block.execution.IsStopped();
     block.timeline.EndPhase();
     trace_.Add(estimate_.CoreOf(block.index), block.timeline.Spans(), estimate_.Spent(block.index));
-    estimate_.Add(block.index, block.timeline.Phases(), block.traffic);
-    findings_.insert(findings_.end(), block.findings.begin(), block.findings.end());
-    totals_.gmBytesRead += block.bytesRead;
-    totals_.gmBytesWritten += block.bytesWritten;
-    totals_.dmaCount += block.dmaCount;
-    totals_.macs += block.macs;
-    cubeCycles_ += block.cubeCycles;
-    coreBytes_[estimate_.CoreOf(block.index)] += block.bytesRead + block.bytesWritten;
+    estimate_.Add(block.index, block.timeline.Phases(), block.accounting.Traffic());
+    const std::vector<Finding>& findings = block.diagnostics.Findings();
+    findings_.insert(findings_.end(), findings.begin(), findings.end());
+    const Totals& sums = block.accounting.Sums();
+    totals_ += sums;
+    coreBytes_[estimate_.CoreOf(block.index)] += sums.bytesRead + sums.bytesWritten;
 }
 
 void Scheduler::ReleaseIfStuck()
@@ -239,22 +233,21 @@ bool Scheduler::WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready
 void Scheduler::GiveUp(Block& block, const Call& call, const std::string& message, bool silent)
 {
     if (silent) {
-        block.stopped = true;
-        throw Stopped{};
+        block.diagnostics.Stop();
     }
     block.Fail("deadlock", Pipe::kScalar, call, message);
 }
 
-std::string Scheduler::Laggards(size_t scope, uint32_t meetings) const
+std::string Scheduler::Laggards(SyncScope scope, uint32_t meetings) const
 {
     std::string names;
     size_t count = 0;
     for (const auto& [core, ended] : endedAfter_) {
-        const bool isExpected = scope == kAll || launch_.layout.At(core).kind == CoreKind::kVector;
-        if (isExpected && ended[scope] < meetings && ++count <= 4) {
+        const bool isExpected = scope == SyncScope::kAll || launch_.layout.At(core).kind == CoreKind::kVector;
+        if (isExpected && ended[static_cast<size_t>(scope)] < meetings && ++count <= 4) {
             const CoreSeat seat = launch_.layout.At(core);
             names += Text(names.empty() ? "" : ", ", launch_.layout.IsMixed() ? Text(Name(seat.kind), " ") : "",
-                          seat.blockIndex, " (after ", ended[scope], ")");
+                          seat.blockIndex, " (after ", ended[static_cast<size_t>(scope)], ")");
         }
     }
     return names.empty() ? "no block has ended" : Text("ended without it: block ", names, count > 4 ? ", ..." : "");
@@ -272,16 +265,16 @@ void Scheduler::BeginPhase(Block& block, const Call& call)
 
 void Scheduler::Meet(Block& block, bool isAivOnly, const Call& call)
 {
-    block.PassBarrier(Pipe::kAll);
-    const Signal own = block.SignalAfter(Pipe::kAll, time_model::kSyncAllCycles, call.at);
+    block.ordering.PassBarrier(Pipe::kAll);
+    const Signal own = block.ordering.Release(Pipe::kAll, time_model::kSyncAllCycles, call.at);
     if (EndsPhase(isAivOnly)) {
         BeginPhase(block, call);
     }
-    const size_t scope = isAivOnly ? kVectors : kAll;
+    const SyncScope scope = isAivOnly ? SyncScope::kVectors : SyncScope::kAll;
     const size_t expected = isAivOnly ? launch_.layout.CoresOf(CoreKind::kVector).size() : order_.size();
     std::unique_lock<std::mutex> lock(mutex_);
-    const uint32_t mine = block.syncs[scope]++;
-    std::vector<Meeting>& meetings = meetings_[scope];
+    const uint32_t mine = block.ordering.CountSync(scope);
+    std::vector<Meeting>& meetings = meetings_[static_cast<size_t>(scope)];
     meetings.resize(std::max<size_t>(meetings.size(), mine + 1));
     ++meetings[mine].blocks;
     Join(meetings[mine].signal, own);
@@ -292,13 +285,13 @@ void Scheduler::Meet(Block& block, bool isAivOnly, const Call& call)
                     ". Every block must call it equally often, idle ones too"),
                isAftermath_);
     }
-    block.Hear(meetings[mine].signal, EndsPhase(isAivOnly));
+    block.ordering.Acquire(meetings[mine].signal, EndsPhase(isAivOnly));
 }
 
 void Scheduler::SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, const Call& call)
 {
     const double delay = mode == 0 ? time_model::kSyncAllCycles : time_model::kDmaLatencyCycles;
-    const Signal own = block.SignalAfter(pipe, delay, call.at);
+    const Signal own = block.ordering.Release(pipe, delay, call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
     if (const auto listener = flags_.Set(block.index, mode, flag, own)) {
         block.Fail(
@@ -321,7 +314,7 @@ void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
                     flags_.DescribeMissing(block.index, flag)),
                isAftermath_);
     }
-    block.Hear(flags_.Take(block.index, flag), EndsPhase(true));
+    block.ordering.Acquire(flags_.Take(block.index, flag), EndsPhase(true));
 }
 
 void Scheduler::ReportLeftFlags()
@@ -352,7 +345,7 @@ void Scheduler::WatchOver()
         before = now;
         for (Watched& watched : watched_) {
             if (IsOverdue(watched, elapsed, limit)) {
-                watched.block->interrupted = true;
+                watched.block->execution.Interrupt();
                 Interrupt(watched.thread);
             }
         }
@@ -362,10 +355,10 @@ void Scheduler::WatchOver()
 bool Scheduler::IsOverdue(Watched& watched, double elapsed, double limit)
 {
     const double cpuSeconds = CpuSeconds(watched.thread);
-    const uint64_t instructions = watched.block->instructions.load(std::memory_order_relaxed);
+    const uint64_t instructions = watched.block->execution.Instructions();
     double spent = cpuSeconds - watched.cpuSeconds;
     // Without any CPU time the thread is blocked: by the twin until other blocks come, else by a call of the kernel.
-    if (spent == 0.0 && watched.block->inKernel.load(std::memory_order_relaxed)) {
+    if (spent == 0.0 && watched.block->execution.IsInKernel()) {
         spent = elapsed;
     }
     watched.cpuSeconds = cpuSeconds;

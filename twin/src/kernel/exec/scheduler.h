@@ -52,7 +52,6 @@ private:
         uint32_t blocks = 0;
         Signal signal;
     };
-    using Meetings = std::array<uint32_t, 2>;  ///< SyncAlls of the vector cores, and of all
 
     /// What parts the times of all cores ends their phase; what some of them do holds up those.
     bool EndsPhase(bool isAivOnly) const { return !isAivOnly || !launch_.layout.IsMixed(); }
@@ -70,7 +69,7 @@ private:
     bool WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready);
     void ReleaseIfStuck();
     [[noreturn]] static void GiveUp(Block& block, const Call& call, const std::string& message, bool silent);
-    std::string Laggards(size_t scope, uint32_t meetings) const;
+    std::string Laggards(SyncScope scope, uint32_t meetings) const;
     void WatchOver();
 
     LaunchState& launch_;
@@ -92,12 +91,11 @@ private:
     std::vector<std::thread> threads_;
     std::array<std::vector<Meeting>, 2> meetings_;  ///< the n-th SyncAll
     CrossCoreFlags flags_;
-    std::map<uint32_t, Meetings> endedAfter_;  ///< SyncAlls of each ended block
+    std::map<uint32_t, SyncCounts> endedAfter_;  ///< SyncAlls of each ended block
 
     std::vector<Finding> findings_;
     std::vector<uint64_t> coreBytes_;
-    LaunchReport totals_;
-    double cubeCycles_ = 0.0;  ///< that one cube core would need for all products
+    Totals totals_;
     Estimate estimate_;
     Trace trace_;
 };

@@ -29,6 +29,8 @@ struct PipeSet {
 
 /// "MTE2 or FIX".
 std::string Names(PipeSet pipes);
+/// "file:line", empty if the place is not known.
+std::string Where(const Location& at);
 
 struct Access {
     Pipe pipe;

@@ -1,6 +1,7 @@
 // TPipe, queues and scratch buffers as a state machine: allocate, enqueue, dequeue, free.
 #include <algorithm>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/exec/block.h"
 #include "opforge_twin/kernel/pipe.h"
 
@@ -10,13 +11,6 @@ namespace {
 
 using AscendC::HardEvent;
 using AscendC::TPosition;
-
-constexpr int64_t kBlockBytes = 32;
-
-int64_t RoundUp(int64_t value, int64_t unit)
-{
-    return (value + unit - 1) / unit * unit;
-}
 
 Pipe ProducerOf(TPosition source)
 {
@@ -117,7 +111,7 @@ std::string Place(const Location& at)
 
 void RequirePipe(Block& block, const Call& call)
 {
-    if (block.pipe == nullptr) {
+    if (block.local.pipe == nullptr) {
         block.Fail("no_pipe", Pipe::kScalar, call, "there is no live TPipe; declare one in the kernel function");
     }
 }
@@ -136,7 +130,7 @@ Queue& QueueOf(Block& block, uint32_t queue, const Call& call)
 
 Buffer& BufferOf(Block& block, uint32_t queue, const LocalView& view, const Call& call)
 {
-    Buffer& buffer = block.LiveBuffer(view, Pipe::kScalar, "the tensor", call);
+    Buffer& buffer = block.checks.LiveBuffer(view, Pipe::kScalar, "the tensor", call);
     if (buffer.queue != queue) {
         block.Fail("queue_order", Pipe::kScalar, call,
                    "the tensor does not come from this queue; give it to the queue whose AllocTensor or DeQue made it");
@@ -147,36 +141,6 @@ Buffer& BufferOf(Block& block, uint32_t queue, const LocalView& view, const Call
 bool HasFlags(const Queue& queue)
 {
     return queue.producer != queue.consumer;
-}
-
-int32_t SetReserved(Block& block, Pipe from, Pipe to, const Call& call)
-{
-    const HardEvent event = EventOf(from, to);
-    const int32_t id = block.FreeEvent(event, call);
-    block.Event(event).reserved[static_cast<size_t>(id)] = true;
-    block.SetEvent(event, id, call);
-    return id;
-}
-
-void WaitReserved(Block& block, Pipe from, Pipe to, int32_t& id, const Call& call)
-{
-    if (id < 0) {
-        return;
-    }
-    const HardEvent event = EventOf(from, to);
-    block.WaitEvent(event, id, call);
-    block.Event(event).reserved[static_cast<size_t>(id)] = false;
-    id = -1;
-}
-
-void ClearReserved(Block& block, Pipe from, Pipe to, int32_t id)
-{
-    if (id >= 0) {
-        EventState& state = block.Event(EventOf(from, to));
-        block.PassEvent(EventOf(from, to), id);
-        state.set[static_cast<size_t>(id)] = false;
-        state.reserved[static_cast<size_t>(id)] = false;
-    }
 }
 
 /// The end of a TPipe waits for the flags of its queues; buffers must be back by then.
@@ -195,8 +159,8 @@ void ReleaseAll(Block& block, const Call& call, bool checked)
                          Text("a tensor of a queue ", Name(queue.producer), " -> ", Name(queue.consumer),
                               " is not given back when its TPipe ends", Place(call.at), "; missing: ", missing));
         }
-        ClearReserved(block, queue.producer, queue.consumer, buffer.filledEvent);
-        ClearReserved(block, queue.consumer, queue.producer, buffer.freedEvent);
+        block.ordering.EndQueueEvent(queue.producer, queue.consumer, buffer.filledEvent);
+        block.ordering.EndQueueEvent(queue.consumer, queue.producer, buffer.freedEvent);
     }
     block.local.FreeAll(call.at);
 }
@@ -206,21 +170,21 @@ void ReleaseAll(Block& block, const Call& call, bool checked)
 void OpenPipe(void* pipe, const Call& call)
 {
     const Entry block(call);
-    if (block->pipe != nullptr && block->pipe != pipe) {
+    if (block->local.pipe != nullptr && block->local.pipe != pipe) {
         block->Fail("two_pipes", Pipe::kScalar, call,
                     "a second TPipe while the first one lives; pass its address instead, or Destroy() it first");
     }
-    block->pipe = pipe;
+    block->local.pipe = pipe;
 }
 
 void ClosePipe(void* pipe, const Call& call)
 {
     Block* current = CurrentBlock();
-    if (current == nullptr || current->pipe != pipe) {
+    if (current == nullptr || current->local.pipe != pipe) {
         return;  // Destroy() was called, or the pipe belongs to a block that was stopped
     }
-    ReleaseAll(*current, call, !current->stopped);
-    current->pipe = nullptr;
+    ReleaseAll(*current, call, !current->execution.IsStopped());
+    current->local.pipe = nullptr;
 }
 
 void ResetPipe(const Call& call)
@@ -233,7 +197,7 @@ void* LivePipe(const Call& call)
 {
     const Entry block(call);
     RequirePipe(*block, call);
-    return block->pipe;
+    return block->local.pipe;
 }
 
 uint32_t AddQueue(TPosition source, TPosition destination, int64_t depth, int64_t buffers, int64_t bytes,
@@ -279,7 +243,7 @@ LocalView AllocateFrom(uint32_t queue, const Call& call)
         if (buffer.state != BufferState::kFree) {
             continue;
         }
-        WaitReserved(*block, from.consumer, from.producer, buffer.freedEvent, call);
+        block->ordering.WaitQueueEvent(from.consumer, from.producer, buffer.freedEvent, call);
         buffer.state = BufferState::kAllocated;
         buffer.generation = ++block->local.generation;
         buffer.changedAt = call.at;
@@ -310,7 +274,7 @@ void Enqueue(uint32_t queue, const LocalView& view, const Call& call)
     buffer.state = BufferState::kQueued;
     buffer.changedAt = call.at;
     if (HasFlags(to)) {
-        buffer.filledEvent = SetReserved(*block, to.producer, to.consumer, call);
+        buffer.filledEvent = block->ordering.SetQueueEvent(to.producer, to.consumer, call);
     }
     to.filled.push_back(view.buffer);
 }
@@ -326,7 +290,7 @@ LocalView Dequeue(uint32_t queue, const Call& call)
     const uint32_t index = from.filled.front();
     from.filled.pop_front();
     Buffer& buffer = block->local.buffers[index];
-    WaitReserved(*block, from.producer, from.consumer, buffer.filledEvent, call);
+    block->ordering.WaitQueueEvent(from.producer, from.consumer, buffer.filledEvent, call);
     buffer.state = BufferState::kDequeued;
     buffer.changedAt = call.at;
     return ViewOf(block->local, index);
@@ -349,7 +313,7 @@ void Release(uint32_t queue, const LocalView& view, const Call& call)
     buffer.state = BufferState::kFree;
     buffer.changedAt = call.at;
     if (HasFlags(to)) {
-        buffer.freedEvent = SetReserved(*block, to.consumer, to.producer, call);
+        buffer.freedEvent = block->ordering.SetQueueEvent(to.consumer, to.producer, call);
     }
 }
 

@@ -6,17 +6,14 @@
 #include <system_error>
 #include <utility>
 
+#include "opforge_twin/arithmetic.h"
+
 namespace opforge::twin::kernel {
 
 namespace {
 
 constexpr uint64_t kWideGuard = uint64_t{1} << 33;
 constexpr uint64_t kNarrowGuard = uint64_t{1} << 26;
-
-uint64_t RoundUp(uint64_t value, uint64_t unit)
-{
-    return (value + unit - 1) / unit * unit;
-}
 
 void* ReserveRange(uint64_t bytes)
 {

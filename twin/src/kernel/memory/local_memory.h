@@ -90,6 +90,7 @@ public:
     /// The TPipe ends at `at`, and its tensors and queues with it.
     void FreeAll(const Location& at);
 
+    void* pipe = nullptr;  ///< the live TPipe
     std::vector<Buffer> buffers;
     std::vector<Queue> queues;
 

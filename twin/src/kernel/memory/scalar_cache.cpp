@@ -61,7 +61,7 @@ bool ScalarCache::Sees(const GlobalOrder::Writer& write, uint64_t address) const
         return true;
     }
     return droppedAt_ != 0 &&
-           (write.core == core_ ? write.time < droppedAt_ : write.time <= dropped_.Heard(write.core, write.pipe));
+           (write.core == core_ ? write.time < droppedAt_ : write.time <= dropped_.Acquired(write.core, write.pipe));
 }
 
 }  // namespace opforge::twin::kernel

@@ -8,7 +8,7 @@ namespace opforge::twin::kernel {
 
 void Join(Signal& into, const Signal& other)
 {
-    Join(into.published, other.published);
+    Join(into.released, other.released);
     if (into.time.moment.at <= other.time.moment.at) {
         into.time = other.time;
     }
@@ -69,8 +69,9 @@ std::string CrossCoreFlags::DescribeMissing(uint32_t core, int64_t flag) const
 {
     std::string found;
     for (const auto& [key, group] : groups_) {
-        const bool isHeard = std::find(group.listeners.begin(), group.listeners.end(), core) != group.listeners.end();
-        if (std::get<0>(key) == flag && isHeard && !group.open.empty()) {
+        const bool isListener =
+            std::find(group.listeners.begin(), group.listeners.end(), core) != group.listeners.end();
+        if (std::get<0>(key) == flag && isListener && !group.open.empty()) {
             found += Text("; in mode ", std::get<1>(key), " it was set by ", group.open.front().cores.size(), " of ",
                           group.members.size(), " blocks on ", Name(std::get<2>(key)), " cores and needs all of them");
         }

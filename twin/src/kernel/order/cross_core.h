@@ -16,9 +16,9 @@
 
 namespace opforge::twin::kernel {
 
-/// What a core tells others.
+/// What a core releases to others.
 struct Signal {
-    CoreClocks published;  ///< what has finished
+    CoreClocks released;  ///< what has finished; empty if nothing is checked
     PhaseMoment time;
     double delay = 0.0;  ///< cycles until others see it
     Location at;

@@ -6,13 +6,13 @@
 #include <cerrno>
 #include <system_error>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/exec/sites.h"
 
 namespace opforge::twin::kernel {
 
 namespace {
 
-constexpr int64_t kBlockBytes = 32;
 static_assert(Sites::kMost < (1U << 12));
 
 /// A lock that is held for the time of a few hundred blocks at most.
@@ -103,7 +103,7 @@ std::optional<Conflict> GlobalOrder::Note(const Access& access, int64_t offset, 
         }
         const auto pipe = static_cast<Pipe>(earlier.pipe);
         if (earlier.core != use.core) {
-            return earlier.time > order.Heard(earlier.core, pipe);
+            return earlier.time > order.Acquired(earlier.core, pipe);
         }
         const bool isSameUnit = pipe == Pipe::kScalar && access.pipe == Pipe::kScalar;
         return earlier.time != now && !isSameUnit && earlier.time > before.Of(pipe);

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "opforge_twin/arithmetic.h"
+
 namespace opforge::twin::kernel {
 
 namespace {
 
-constexpr int64_t kBlockBytes = 32;
 constexpr LocalOrder::UserPipes kVectorPipes{Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3};
 constexpr LocalOrder::UserPipes kCubePipes{Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kFix};
 
@@ -145,7 +146,7 @@ void LocalOrder::Forget(int64_t begin, int64_t bytes)
 {
     RecordPending();
     const int64_t first = begin / kBlockBytes;
-    const int64_t last = (begin + bytes + kBlockBytes - 1) / kBlockBytes;
+    const int64_t last = CeilDiv(begin + bytes, kBlockBytes);
     for (Uses& uses : uses_) {
         if (isOn_) {
             std::fill(uses.time.begin() + first, uses.time.begin() + last, 0U);

@@ -1,15 +1,22 @@
 #include "kernel/order/order.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
-
-#include "kernel/exec/block.h"
 
 namespace opforge::twin::kernel {
 
 namespace {
 
 using AscendC::HardEvent;
+
+constexpr const char* kEventNames[] = {
+    "MTE2_MTE1", "MTE1_MTE2", "MTE1_M",    "M_MTE1",    "MTE2_V",   "V_MTE2",   "MTE3_V",   "V_MTE3",  "M_V",
+    "V_M",       "V_V",       "MTE3_MTE1", "MTE1_MTE3", "MTE1_V",   "MTE2_M",   "M_MTE2",   "V_MTE1",  "M_FIX",
+    "FIX_M",     "MTE3_MTE2", "MTE2_MTE3", "S_V",       "V_S",      "S_MTE2",   "MTE2_S",   "S_MTE3",  "MTE3_S",
+    "MTE2_FIX",  "FIX_MTE2",  "FIX_S",     "M_S",       "FIX_MTE3", "MTE1_FIX", "FIX_MTE1", "FIX_FIX",
+};
+static_assert(std::size(kEventNames) == static_cast<size_t>(HardEvent::MAX));
 
 Pipe PipeNamed(std::string_view name)
 {
@@ -32,6 +39,11 @@ std::array<PipePair, static_cast<size_t>(HardEvent::MAX)> ReadEnds()
 }
 
 }  // namespace
+
+const char* Name(HardEvent event)
+{
+    return kEventNames[static_cast<size_t>(event)];
+}
 
 PipePair EndsOf(HardEvent event)
 {
@@ -96,21 +108,21 @@ void CoreOrder::Barrier(Pipe pipe, uint32_t now)
     }
 }
 
-void CoreOrder::Hear(const CoreClocks& published, uint32_t block, bool byAll)
+void CoreOrder::Acquire(const CoreClocks& released, uint32_t block, bool byAll)
 {
-    Join(heard_, published);
+    Join(acquired_, released);
     if (byAll) {
-        const auto& own = published[block].finished;
+        const auto& own = released[block].finished;
         metAt_ = std::max(metAt_, *std::min_element(own.begin(), own.end()));
     }
 }
 
-CoreClocks CoreOrder::Publish(uint32_t block, uint32_t blocks, const Clock& own) const
+CoreClocks CoreOrder::Release(uint32_t block, uint32_t blocks, const Clock& own) const
 {
-    CoreClocks published = heard_;
-    published.resize(blocks);
-    published[block].Join(own);
-    return published;
+    CoreClocks released = acquired_;
+    released.resize(blocks);
+    released[block].Join(own);
+    return released;
 }
 
 }  // namespace opforge::twin::kernel

@@ -20,6 +20,7 @@ struct PipePair {
     Pipe to;
 };
 
+const char* Name(AscendC::HardEvent event);
 PipePair EndsOf(AscendC::HardEvent event);
 /// The event that orders `to` behind `from`; MAX when there is none.
 AscendC::HardEvent EventOf(Pipe from, Pipe to);
@@ -51,17 +52,20 @@ public:
     /// What has finished before anything that `pipe` is given from here on.
     const Clock& Before(Pipe pipe) const { return known_[static_cast<size_t>(pipe)]; }
 
-    /// What this core publishes when it comes to a meeting: its own clock after `own`, and all it has heard.
-    CoreClocks Publish(uint32_t block, uint32_t blocks, const Clock& own) const;
-    /// What all pipes of this core, `block`, have heard at a meeting, of all cores or some.
-    void Hear(const CoreClocks& published, uint32_t block, bool byAll);
-    /// Nobody can be in conflict any more with what this core did up to here: all have heard that it has finished.
+    /// What this core releases to others: its own clock after `own`, and all that it has acquired.
+    CoreClocks Release(uint32_t block, uint32_t blocks, const Clock& own) const;
+    /// All pipes of this core, `block`, go on after what other cores released; `byAll`: all cores of the launch do.
+    void Acquire(const CoreClocks& released, uint32_t block, bool byAll);
+    /// No core can conflict with what this core did up to here: all have acquired its end.
     uint32_t MetAt() const { return metAt_; }
-    uint32_t Heard(uint32_t block, Pipe pipe) const { return block < heard_.size() ? heard_[block].Of(pipe) : 0; }
+    uint32_t Acquired(uint32_t block, Pipe pipe) const
+    {
+        return block < acquired_.size() ? acquired_[block].Of(pipe) : 0;
+    }
 
 private:
     std::array<Clock, kPipes> known_;
-    CoreClocks heard_;
+    CoreClocks acquired_;
     uint32_t metAt_ = 0;
 };
 

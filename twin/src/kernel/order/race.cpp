@@ -1,6 +1,6 @@
 #include "kernel/order/race.h"
 
-#include "kernel/exec/block.h"
+#include "kernel/exec/text.h"
 
 namespace opforge::twin::kernel {
 

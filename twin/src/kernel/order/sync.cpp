@@ -11,7 +11,6 @@ namespace {
 using AscendC::HardEvent;
 
 constexpr int64_t kSoftSyncBytes = 32;
-constexpr Call kKernelEnd{"end of the kernel", {}};
 
 constexpr const char* kTaskTypes[] = {"AIV_ONLY",    "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1",
                                       "MIX_AIC_1_2", "AICORE",   "VECTORCORE",  "MIX_AICORE",  "MIX_VECTOR_CORE"};
@@ -54,7 +53,7 @@ void RequireCores(Block& block, const Call& call)
 
 void RequireMeeting(Block& block, const Call& call)
 {
-    const TaskType& type = block.taskType == nullptr ? block.launch.layout.Type() : *block.taskType;
+    const TaskType& type = block.Type();
     if (!type.meets) {
         block.Fail("sync_task_type", Pipe::kScalar, call,
                    Text("a kernel of type ", type.name,
@@ -70,44 +69,31 @@ void RequireMeeting(Block& block, const Call& call)
 int32_t FetchEvent(HardEvent event, const Call& call)
 {
     const Entry block(call);
-    return block->FreeEvent(event, call);
+    return block->ordering.FreeEvent(event, call);
 }
 
 int32_t AllocateEvent(HardEvent event, const Call& call)
 {
     const Entry block(call);
-    const int32_t id = block->FreeEvent(event, call);
-    EventState& state = block->Event(event);
-    state.reserved[static_cast<size_t>(id)] = true;
-    state.reservedAt[static_cast<size_t>(id)] = call.at;
-    return id;
+    return block->ordering.ReserveEvent(event, call);
 }
 
 void ReleaseEvent(HardEvent event, int64_t id, const Call& call)
 {
     const Entry block(call);
-    Field("event id", id, 0, EventState::kIds - 1, call);
-    EventState& state = block->Event(event);
-    Location& reservedAt = state.reservedAt[static_cast<size_t>(id)];
-    if (reservedAt.line == 0) {
-        block->Fail("event_ids", Pipe::kScalar, call,
-                    Text("id ", id, " of ", Name(event),
-                         " was not given out by AllocEventID; release what that returned, once"));
-    }
-    state.reserved[static_cast<size_t>(id)] = false;
-    reservedAt = {};
+    block->ordering.ReleaseEvent(event, Field("event id", id, 0, Ordering::kIds - 1, call), call);
 }
 
 void Set(HardEvent event, int64_t id, const Call& call)
 {
     const Entry block(call);
-    block->SetEvent(event, Field("event id", id, 0, EventState::kIds - 1, call), call);
+    block->ordering.SetEvent(event, Field("event id", id, 0, Ordering::kIds - 1, call), call);
 }
 
 void Wait(HardEvent event, int64_t id, const Call& call)
 {
     const Entry block(call);
-    block->WaitEvent(event, Field("event id", id, 0, EventState::kIds - 1, call), call);
+    block->ordering.WaitEvent(event, Field("event id", id, 0, Ordering::kIds - 1, call), call);
 }
 
 void Barrier(pipe_t pipe, const Call& call)
@@ -117,7 +103,7 @@ void Barrier(pipe_t pipe, const Call& call)
         block->Fail("field_range", Pipe::kScalar, call, "a barrier on PIPE_S does not exist");
     }
     block->RequirePipe(PipeOf(pipe), call);
-    block->PassBarrier(PipeOf(pipe));
+    block->ordering.PassBarrier(PipeOf(pipe));
 }
 
 void SyncCores(bool isAivOnly, const Call& call)
@@ -150,13 +136,13 @@ void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, 
     }
     RequireCores(*block, call);
     const int64_t bytes = cores * kSoftSyncBytes;
-    block->Use(ubWorkspace, bytes, Pipe::kVector, AccessKind::kWrite, kSoftSyncBytes, "ubWorkspace", call);
-    const uint8_t* counters = block->Resolve(gmWorkspace, gmWorkspace.address, static_cast<uint64_t>(bytes),
-                                             Pipe::kMte3, AccessKind::kWrite, "gmWorkspace", call);
+    block->checks.Use(ubWorkspace, bytes, Pipe::kVector, AccessKind::kWrite, kSoftSyncBytes, "ubWorkspace", call);
+    const uint8_t* counters = block->checks.Resolve(gmWorkspace, gmWorkspace.address, static_cast<uint64_t>(bytes),
+                                                    Pipe::kMte3, AccessKind::kWrite, "gmWorkspace", call);
     const uint8_t* own = counters + block->index * kSoftSyncBytes;
     uint64_t left = 0;
     std::memcpy(&left, own, sizeof(left));
-    if (block->syncs[0] == 0 && left != 0) {
+    if (block->ordering.Syncs()[0] == 0 && left != 0) {
         block->Fail("sync_workspace", Pipe::kScalar, call,
                     "gmWorkspace is not zero; clear blocks * 32 bytes of it on the host or before another SyncAll");
     }
@@ -246,8 +232,7 @@ uint64_t TilingKey()
 bool TilingKeyIs(uint64_t key)
 {
     const Entry block({"TILING_KEY_IS", {}});
-    block->askedKeys.insert(key);
-    return block->launch.request.tilingKey == key;
+    return block->HasTilingKey(key);
 }
 
 void ReadTiling(void* destination, uint64_t offset, uint64_t bytes, volatile const uint8_t* tiling, const Call& call)
@@ -265,61 +250,6 @@ void ReadTiling(void* destination, uint64_t offset, uint64_t bytes, volatile con
                          "; host and kernel must use the same struct"));
     }
     std::memcpy(destination, blob.data() + offset, bytes);
-}
-
-void Block::Finish()
-{
-    if (!askedKeys.empty() && askedKeys.count(launch.request.tilingKey) == 0) {
-        std::string branches;
-        for (const uint64_t key : askedKeys) {
-            branches += Text(branches.empty() ? "" : ", ", key);
-        }
-        Report("tiling_key", Pipe::kScalar, kKernelEnd,
-               Text("no TILING_KEY_IS branch of the kernel has key ", launch.request.tilingKey, ", expected one of ",
-                    branches, "; make tilingKey in the plan one of the spec's keys"));
-    }
-    for (size_t event = 0; event < events_.size(); ++event) {
-        for (size_t id = 0; id < events_[event].set.size(); ++id) {
-            if (const Location& at = events_[event].reservedAt[id]; at.line != 0) {
-                Report("event_ids", Pipe::kScalar, {kKernelEnd.name, at},
-                       Text("id ", id, " of ", Name(static_cast<HardEvent>(event)),
-                            " from AllocEventID is never given back; call ReleaseEventID behind its last wait, or take "
-                            "FetchEventID"));
-            }
-            if (events_[event].set[id]) {
-                Report("flag_left_set", Pipe::kScalar, {kKernelEnd.name, events_[event].setAt[id]},
-                       Text("flag ", Name(static_cast<HardEvent>(event)), " id ", id,
-                            " is set here and never waited for; it would break the next kernel on this core"));
-            }
-        }
-    }
-    for (const auto& [address, tile] : unitFlags) {
-        if (tile.flag != kUnitFlagOff) {
-            Report("unit_flag", Pipe::kScalar, {kKernelEnd.name, tile.at},
-                   "the tile of this product with a unit flag was not stored by a Fixpipe with unitFlag 3; the next "
-                   "kernel that uses it would hang");
-        }
-    }
-    if (isHf32 || truncatesToHf32) {
-        Report("hf32_left", Pipe::kScalar, {kKernelEnd.name, hf32At},
-               "the mode of HF32 set here is still on; call SetHF32Mode(false) and SetHF32TransMode(false)");
-    }
-    if (atomic != AtomicOp::kNone) {
-        Report("atomic_left_on", Pipe::kScalar, {kKernelEnd.name, atomicAt},
-               "the atomic mode set here is still on; call SetAtomicNone() after the last store that needs it");
-    }
-    if (counterMode || maskChanged) {
-        Report("mask_left", Pipe::kScalar, {kKernelEnd.name, maskChangedAt},
-               counterMode ? "counter mode is still on; call SetMaskNorm() and ResetMask()"
-                           : "the mask set here is still in force; call ResetMask()");
-    }
-    if (cache.DirtyLines() != 0) {
-        Report("cache_not_flushed", Pipe::kScalar, {kKernelEnd.name, cache.DirtyAt()},
-               Text(cache.DirtyLines(),
-                    " cache lines of 64 bytes written by SetValue were not flushed; call "
-                    "DataCacheCleanAndInvalid for each, at or before its first changed element (the line is flushed "
-                    "from there to its end), or write through DataCopyPad"));
-    }
 }
 
 }  // namespace opforge::twin::kernel

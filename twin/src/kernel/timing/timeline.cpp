@@ -93,7 +93,7 @@ void Timeline::Wait(Pipe to, const Moment& moment)
     }
 }
 
-PhaseMoment Timeline::Told(Pipe from) const
+PhaseMoment Timeline::Release(Pipe from) const
 {
     Moment moment = free_[static_cast<size_t>(Pipe::kScalar)];
     for (size_t pipe = 0; pipe < kPipes; ++pipe) {
@@ -105,10 +105,10 @@ PhaseMoment Timeline::Told(Pipe from) const
     return {moment, phases_.size()};
 }
 
-void Timeline::Hear(const PhaseMoment& told, double delay)
+void Timeline::Acquire(const PhaseMoment& released, double delay)
 {
-    if (told.phase == phases_.size()) {
-        Moment moment = told.moment.After(kWaiting, delay);
+    if (released.phase == phases_.size()) {
+        Moment moment = released.moment.After(kWaiting, delay);
         moment.at += phaseBegin_;
         moment.phaseBegin = phaseBegin_;
         Wait(Pipe::kScalar, moment);

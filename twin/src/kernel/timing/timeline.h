@@ -100,9 +100,9 @@ public:
     Moment FlagTime(Pipe from) const;
     void Wait(Pipe to, const Moment& moment);
     /// When all that `from` (or all pipes) was given has finished, for another core.
-    PhaseMoment Told(Pipe from) const;
-    /// The core goes on `delay` cycles after what another one told, at the earliest.
-    void Hear(const PhaseMoment& told, double delay);
+    PhaseMoment Release(Pipe from) const;
+    /// The core goes on `delay` cycles after what another one released, at the earliest.
+    void Acquire(const PhaseMoment& released, double delay);
     void PassBarrier(Pipe pipe);
     /// The core meets others: everything it was given has finished.
     void EndPhase();

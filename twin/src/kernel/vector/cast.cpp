@@ -234,10 +234,10 @@ void Convert(const LocalView& dst, const LocalView& src, RoundMode mode, uint32_
                          " does not exist for this pair of dtypes, expected one of ", NamesOf(allowedModes),
                          "; the device converts nothing"));
     }
-    if (src.dtype == Dtype::kInt32 && dst.dtype == Dtype::kHalf && !block->hasDequantScale) {
+    if (src.dtype == Dtype::kInt32 && dst.dtype == Dtype::kHalf && !block->registers.dequantScale) {
         block->Fail("cast_mode", Pipe::kVector, call, "int32_t to half needs SetDeqScale(half) before");
     }
-    const Conversion how{mode, block->dequantScale};
+    const Conversion how{mode, block->registers.dequantScale.value_or(1.0F)};
     const Shape shape = Resolve(*block, lanes, std::max(dst.size, src.size), call);
     Sweep(*block, shape, {{&dst, "dst", dstStride, false, true}, {&src, "src", srcStride, true, false}},
           BodyFor(dst.dtype, src.dtype), 0, &how, false, call);
@@ -246,8 +246,7 @@ void Convert(const LocalView& dst, const LocalView& src, RoundMode mode, uint32_
 void SetDequantScale(half scale)
 {
     const Entry block({"SetDeqScale", {}});
-    block->hasDequantScale = true;
-    block->dequantScale = static_cast<float>(scale);
+    block->registers.dequantScale = static_cast<float>(scale);
 }
 
 }  // namespace opforge::twin::kernel

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/vector/sweep.h"
 
@@ -368,8 +369,8 @@ void Progression(const LocalView& dst, uint64_t first, uint64_t step, const Lane
     const int64_t bytes = std::min(Extent(shape, dst.size, dstStride), kBlockBytes);
     if (bytes > 0) {
         // The scalar unit writes the first block, and no header waits for it on both sides.
-        block->Use(dst, bytes, Pipe::kScalar, AccessKind::kWrite, kBlockBytes, "dst", call);
-        block->Touch(
+        block->checks.Use(dst, bytes, Pipe::kScalar, AccessKind::kWrite, kBlockBytes, "dst", call);
+        block->checks.Touch(
             {Pipe::kScalar, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "first block of dst", call});
     }
     Sweep(*block, shape, {{&dst, "dst", dstStride, false, true}}, body, 0, &steps, false, call);
@@ -378,10 +379,8 @@ void Progression(const LocalView& dst, uint64_t first, uint64_t step, const Lane
 void SetMaskRegister(uint64_t high, uint64_t low, const Call& call)
 {
     const Entry block(call);
-    block->maskHigh = high;
-    block->maskLow = low;
-    block->maskChanged = true;
-    block->maskChangedAt = call.at;
+    VectorMask& mask = block->registers.mask;
+    mask = {low, high, mask.isCounter, true, call.at};
 }
 
 void SetLeadingMask(int64_t count, int64_t laneCount, bool counter, const Call& call)
@@ -399,16 +398,17 @@ void SetLeadingMask(int64_t count, int64_t laneCount, bool counter, const Call& 
 void SetCounterMode(bool counter, const Call& call)
 {
     const Entry block(call);
-    block->counterMode = counter;
-    block->maskChangedAt = call.at;
+    block->registers.mask.isCounter = counter;
+    block->registers.mask.changedAt = call.at;
 }
 
 void ResetMaskRegister(const Call& call)
 {
     const Entry block(call);
-    block->maskLow = ~uint64_t{0};
-    block->maskHigh = ~uint64_t{0};
-    block->maskChanged = false;
+    VectorMask& mask = block->registers.mask;
+    mask.low = ~uint64_t{0};
+    mask.high = ~uint64_t{0};
+    mask.isChanged = false;
 }
 
 }  // namespace opforge::twin::kernel

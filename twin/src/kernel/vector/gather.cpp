@@ -1,6 +1,7 @@
 // Gathers by byte offset and compaction by pattern or bit mask.
 #include <cstring>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/vector/sweep.h"
 #include "kernel/timing/time_model.h"
 
@@ -9,11 +10,6 @@ namespace opforge::twin::kernel {
 namespace {
 
 constexpr int64_t kOffsetBytes = 4;
-
-void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
-{
-    block.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
-}
 
 /// The offset at `index`, checked against src.
 int64_t OffsetAt(Block& block, const LocalView& offsets, int64_t index, const LocalView& src, int64_t base,
@@ -69,11 +65,11 @@ void GatherElements(const LocalView& dst, const LocalView& src, const LocalView&
         return;
     }
     const Stride dense{1, shape.perRepeat * kOffsetBytes / kBlockBytes, 255, 255};
-    block->Use(byteOffsets, Extent(shape, kOffsetBytes, dense), Pipe::kVector, AccessKind::kRead, kBlockBytes,
-               "srcOffset", call);
+    block->checks.Use(byteOffsets, Extent(shape, kOffsetBytes, dense), Pipe::kVector, AccessKind::kRead, kBlockBytes,
+                      "srcOffset", call);
     const int64_t dstBytes = Extent(shape, dst.size, stride);
-    block->Use(dst, dstBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
-    block->Use(src, src.size, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
+    block->checks.Use(dst, dstBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    block->checks.Use(src, src.size, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
     RequireApart(*block, dst.address, dstBytes, byteOffsets.address, Extent(shape, kOffsetBytes, dense), "srcOffset",
                  call);
     const int64_t elements = shape.contiguous ? shape.total : repeats * shape.leading;
@@ -104,10 +100,10 @@ void GatherBlocks(const LocalView& dst, const LocalView& src, const LocalView& b
         return;
     }
     const int64_t lastBlock = ((repeats - 1) * dstStride.repeat + (perRepeat - 1) * dstStride.block) * kBlockBytes;
-    block->Use(byteOffsets, repeats * perRepeat * kOffsetBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "offset",
-               call);
-    block->Use(dst, lastBlock + kBlockBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
-    block->Use(src, kBlockBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
+    block->checks.Use(byteOffsets, repeats * perRepeat * kOffsetBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes,
+                      "offset", call);
+    block->checks.Use(dst, lastBlock + kBlockBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    block->checks.Use(src, kBlockBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
     RequireApart(*block, dst.address, lastBlock + kBlockBytes, byteOffsets.address, repeats * perRepeat * kOffsetBytes,
                  "offset", call);
     block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
@@ -138,12 +134,12 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
         return 0;
     }
     const int64_t extent = OffsetOf(repeats - 1, count - 1, src.size, stride) + src.size;
-    block->Use(src, extent, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src0", call);
+    block->checks.Use(src, extent, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src0", call);
     const int64_t maskBytes = (repeats - 1) * how.maskRepeatStride * kBlockBytes + (count + 7) / 8;
     if (how.bits != nullptr) {
-        block->Use(*how.bits, maskBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src1Pattern", call);
+        block->checks.Use(*how.bits, maskBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src1Pattern", call);
     }
-    const int64_t passes = repeats * ((count + perRepeat - 1) / perRepeat);
+    const int64_t passes = repeats * CeilDiv(count, perRepeat);
     block->timeline.RunVector(static_cast<double>(passes) * time_model::kVectorCyclesPerRepeat, call);
     uint64_t kept = 0;
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
@@ -161,21 +157,21 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
             if (how.bits != nullptr) {
                 RequireApart(*block, to, dst.size, how.bits->address, maskBytes, "src1Pattern", call);
             }
-            block->Use(dst, static_cast<int64_t>(kept + 1) * dst.size, Pipe::kVector, AccessKind::kWrite, kBlockBytes,
-                       "dst", call);
+            block->checks.Use(dst, static_cast<int64_t>(kept + 1) * dst.size, Pipe::kVector, AccessKind::kWrite,
+                              kBlockBytes, "dst", call);
             std::memcpy(block->local.At(to), block->local.At(from), static_cast<size_t>(src.size));
             Touched(*block, AccessKind::kWrite, to, dst.size, "dst", call);
             ++kept;
         }
     }
-    block->OrderInside(Pipe::kVector, Pipe::kScalar);  // the count comes out of a register of the vector unit
-    block->compactedCount = static_cast<int64_t>(kept);
+    block->ordering.OrderInside(Pipe::kVector, Pipe::kScalar);  // the count comes out of a register of the vector unit
+    block->registers.compactedCount = static_cast<int64_t>(kept);
     return kept;
 }
 
 int64_t CompactedCount(const Call& call)
 {
-    return Entry(call)->compactedCount;
+    return Entry(call)->registers.compactedCount;
 }
 
 }  // namespace opforge::twin::kernel

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/vector/sweep.h"
 #include "kernel/timing/time_model.h"
@@ -29,15 +30,15 @@ void LoadRepeat(Block& block, const Shape& shape, const LocalView& src, int64_t 
     const Stride natural{1, shape.perRepeat * src.size / kBlockBytes, 255, 255};
     const Stride& step = shape.contiguous ? natural : stride;
     if (shape.active.empty() && step.block == 1) {
-        block.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead,
-                     src.address + repeat * step.repeat * kBlockBytes, loaded.count * src.size, "src", call});
+        block.checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead,
+                            src.address + repeat * step.repeat * kBlockBytes, loaded.count * src.size, "src", call});
     }
     for (int64_t index = 0; index < loaded.count; ++index) {
         const int32_t lane =
             shape.active.empty() ? static_cast<int32_t>(index) : shape.active[static_cast<size_t>(index)];
         const int64_t at = src.address + OffsetOf(repeat, lane, src.size, step);
         if (!shape.active.empty() || step.block != 1) {
-            block.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, at, src.size, "src", call});
+            block.checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, at, src.size, "src", call});
         }
         loaded.values[static_cast<size_t>(lane)] = Load<T>(block.local.At(at));
         loaded.lanes[static_cast<size_t>(index)] = lane;
@@ -88,7 +89,7 @@ void StoreIndex(uint8_t* to, int64_t index)
 
 void TouchWrite(Block& block, int64_t address, int64_t bytes, const Call& call)
 {
-    block.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, address, bytes, "dst", call});
+    block.checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, address, bytes, "dst", call});
 }
 
 template <typename T>
@@ -140,7 +141,7 @@ void ReduceAll(Block& block, ReduceOp op, const LocalView& dst, const LocalView&
 int64_t ScratchElements(const Shape& shape, ReduceOp op, bool withIndex, int64_t size)
 {
     const int64_t unit = kBlockBytes / size;
-    const auto roundUp = [&](int64_t count) { return (count + unit - 1) / unit * unit; };
+    const auto roundUp = [&](int64_t count) { return RoundUp(count, unit); };
     const int64_t repeats = shape.Repeats();
     if (op == ReduceOp::kSum) {
         return roundUp(repeats);
@@ -221,7 +222,7 @@ void SumGroups(Block& block, int64_t group, const LocalView& dst, const LocalVie
 void UseSource(Block& block, const LocalView& src, const Shape& shape, const Stride& stride, const Call& call)
 {
     CheckStride(block, {&src, "src", stride, true, false}, call);
-    block.Use(src, Extent(shape, src.size, stride), Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
+    block.checks.Use(src, Extent(shape, src.size, stride), Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
 }
 
 constexpr int64_t kStrideLimit = 65535;
@@ -240,16 +241,16 @@ void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const Local
     UseSource(*block, src, shape, stride, call);
     Charge(*block, shape, call);
     const int64_t scratch = ScratchElements(shape, op, withIndex, src.size) * src.size;
-    block->Use(tmp, scratch, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "sharedTmpBuffer", call);
+    block->checks.Use(tmp, scratch, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "sharedTmpBuffer", call);
     if (op != ReduceOp::kSum || !shape.contiguous) {
         if (tmp.address < src.address + Extent(shape, src.size, stride) && src.address < tmp.address + scratch) {
             block->Fail("overlap", Pipe::kVector, call,
                         "sharedTmpBuffer and src overlap; give the instruction scratch of its own");
         }
-        block->NoteUse(
+        block->checks.TouchOrder(
             {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
     }
-    block->Use(dst, dst.size * (withIndex ? 2 : 1), Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
+    block->checks.Use(dst, dst.size * (withIndex ? 2 : 1), Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
     (src.dtype == Dtype::kHalf ? ReduceAll<half> : ReduceAll<float>)(*block, op, dst, src, shape, stride, withIndex,
                                                                      call);
 }
@@ -267,7 +268,8 @@ void ReduceRepeats(ReduceOp op, const LocalView& dst, const LocalView& src, cons
     Charge(*block, shape, call);
     const int64_t bytes = ResultBytes(order, dst.size);
     const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * bytes;
-    block->Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
+    block->checks.Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite, dst.size, "dst",
+                      call);
     RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
     (src.dtype == Dtype::kHalf ? ReduceEach<half> : ReduceEach<float>)(*block, op, dst, src, shape, stride, dstStride,
                                                                        order, call);
@@ -287,8 +289,8 @@ void ReduceGroups(int64_t group, const LocalView& dst, const LocalView& src, con
     const int64_t bytes = shape.perRepeat / group * dst.size;
     const bool isBlock = group * src.size == kBlockBytes;  // whose results may lie at any element
     const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * bytes;
-    block->Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite,
-               isBlock ? dst.size : kBlockBytes, "dst", call);
+    block->checks.Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite,
+                      isBlock ? dst.size : kBlockBytes, "dst", call);
     RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
     (src.dtype == Dtype::kHalf ? SumGroups<half> : SumGroups<float>)(*block, group, dst, src, shape, stride, dstStride,
                                                                      call);
@@ -305,8 +307,8 @@ void BroadcastBlocks(const LocalView& dst, const LocalView& src, int64_t repeats
         return;
     }
     const int64_t lastBlock = ((repeats - 1) * dstStride.repeat + (perRepeat - 1) * dstStride.block) * kBlockBytes;
-    block->Use(src, repeats * perRepeat * src.size, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
-    block->Use(dst, lastBlock + kBlockBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    block->checks.Use(src, repeats * perRepeat * src.size, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
+    block->checks.Use(dst, lastBlock + kBlockBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
     RequireApart(*block, dst.address, lastBlock + kBlockBytes, src.address, repeats * perRepeat * src.size, "src",
                  call);
     block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
@@ -315,11 +317,11 @@ void BroadcastBlocks(const LocalView& dst, const LocalView& src, int64_t repeats
         const int64_t to =
             dst.address +
             (element / perRepeat * dstStride.repeat + element % perRepeat * dstStride.block) * kBlockBytes;
-        block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, from, src.size, "src", call});
+        block->checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, from, src.size, "src", call});
         for (int64_t offset = 0; offset < kBlockBytes; offset += src.size) {
             std::memcpy(block->local.At(to + offset), block->local.At(from), static_cast<size_t>(src.size));
         }
-        block->Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, to, kBlockBytes, "dst", call});
+        block->checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, to, kBlockBytes, "dst", call});
     }
 }
 

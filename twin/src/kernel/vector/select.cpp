@@ -1,4 +1,5 @@
 // Comparisons to bits, and choices by bits.
+#include "opforge_twin/arithmetic.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/vector/sweep.h"
 
@@ -28,11 +29,6 @@ bool Holds(CMPMODE mode, W a, W b)
         default:
             return !(a == b);
     }
-}
-
-void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
-{
-    block.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
 }
 
 /// All elements of the repeats count: on this architecture comparisons ignore the mask.
@@ -67,7 +63,8 @@ void CompareBits(Block& block, const LocalView* dst, const LocalView& src0, cons
             }
             const bool bit = Holds(mode, Load<T>(block.local.At(at0)), other);
             const int64_t number = repeat * shape.perRepeat + lane;
-            uint8_t& byte = dst == nullptr ? block.compareMask[number / 8] : *block.local.At(dst->address + number / 8);
+            uint8_t& byte = dst == nullptr ? block.registers.compareMask.bits[number / 8]
+                                           : *block.local.At(dst->address + number / 8);
             const auto flag = static_cast<uint8_t>(1U << (number % 8));
             byte = static_cast<uint8_t>(bit ? byte | flag : byte & ~flag);
         }
@@ -90,16 +87,17 @@ void CompareAny(Block& block, const LocalView* dst, const LocalView& src0, const
         return;
     }
     CheckStride(block, {&src0, "src0", stride0, true, false}, call);
-    block.Use(src0, Extent(shape, src0.size, stride0), Pipe::kVector, AccessKind::kRead, kBlockBytes, "src0", call);
+    block.checks.Use(src0, Extent(shape, src0.size, stride0), Pipe::kVector, AccessKind::kRead, kBlockBytes, "src0",
+                     call);
     if (src1 != nullptr) {
         CheckStride(block, {src1, "src1", stride1, true, false}, call);
-        block.Use(*src1, Extent(shape, src1->size, stride1), Pipe::kVector, AccessKind::kRead, kBlockBytes, "src1",
-                  call);
+        block.checks.Use(*src1, Extent(shape, src1->size, stride1), Pipe::kVector, AccessKind::kRead, kBlockBytes,
+                         "src1", call);
     }
-    block.hasCompareMask = block.hasCompareMask || dst == nullptr;
+    block.registers.compareMask.isSet = block.registers.compareMask.isSet || dst == nullptr;
     if (dst != nullptr) {
         const int64_t bytes = shape.repeats * shape.perRepeat / 8;
-        block.Use(*dst, bytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+        block.checks.Use(*dst, bytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
         RequireApart(block, dst->address, bytes, src0.address, Extent(shape, src0.size, stride0), "src0", call);
         if (src1 != nullptr) {
             RequireApart(block, dst->address, bytes, src1->address, Extent(shape, src1->size, stride1), "src1", call);
@@ -129,7 +127,7 @@ void ChooseBody(uint8_t* const* operands, int64_t count, uint64_t scalar, const 
     const Choice& choice = *static_cast<const Choice*>(context);
     for (int64_t index = 0; index < count; ++index, ++choice.done) {
         const int64_t bit = choice.sameForEveryRepeat ? choice.done % choice.perRepeat : choice.done;
-        const uint8_t* bits = choice.block->compareMask.data() + bit / 8;
+        const uint8_t* bits = choice.block->registers.compareMask.bits.data() + bit / 8;
         if (choice.mask != nullptr) {
             const int64_t byte = choice.mask->address + bit / 8;
             Touched(*choice.block, AccessKind::kRead, byte, 1, "selMask", *choice.call);
@@ -173,7 +171,7 @@ void ChooseByRegister(const LocalView& dst, const LocalView& src0, const LocalVi
                       const Stride& dstStride, const Stride& src0Stride, const Stride& src1Stride, const Call& call)
 {
     const Entry block(call);
-    if (!block->hasCompareMask) {
+    if (!block->registers.compareMask.isSet) {
         block->Fail("select_mode", Pipe::kVector, call,
                     "no Compare has filled the CMPMASK register; call Compare(src0, src1, mode, mask, repeatParams) "
                     "before");
@@ -209,7 +207,7 @@ void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, 
         return;
     }
     const int64_t bits = isPerInstruction ? std::min(elements, shape.perRepeat) : elements;
-    block->Use(mask, (bits + 7) / 8, Pipe::kVector, AccessKind::kRead, kBlockBytes, "selMask", call);
+    block->checks.Use(mask, (bits + 7) / 8, Pipe::kVector, AccessKind::kRead, kBlockBytes, "selMask", call);
     RequireApart(*block, dst.address, Extent(shape, dst.size, dstStride), mask.address, (bits + 7) / 8, "selMask",
                  call);
     const Choice choice{&*block, &mask, isPerInstruction, shape.perRepeat, src1 == nullptr, &call, 0};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/vector/sweep.h"
 #include "kernel/timing/time_model.h"
@@ -34,11 +35,6 @@ void RequireNumber(Block& block, float value, const Call& call)
         block.Fail("sort_nan", Pipe::kVector, call,
                    "a value is NaN, for which the order is not defined; replace NaN before, pad with -inf");
     }
-}
-
-void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
-{
-    block.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
 }
 
 /// Entries [first, first + count) of a list.
@@ -102,13 +98,13 @@ size_t CheckMerge(Block& block, const LocalView& dst, const ListMerge& merge, co
     for (size_t list = 0; list < lists && repeats > 0; ++list) {
         const LocalView& source = *merge.lists[list];
         const int64_t bytes = ((repeats - 1) * total + merge.lengths[list]) * kEntryBytes;
-        block.Use(source, bytes, Pipe::kVector, AccessKind::kRead, kEntryBytes, "src", call);
+        block.checks.Use(source, bytes, Pipe::kVector, AccessKind::kRead, kEntryBytes, "src", call);
         if (source.address < dstEnd && dst.address < source.address + bytes) {
             block.Fail("overlap", Pipe::kVector, call,
                        Text("dst and list ", list + 1, " overlap; merge to another buffer"));
         }
     }
-    block.Use(dst, repeats * total * kEntryBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    block.checks.Use(dst, repeats * total * kEntryBytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
     return lists;
 }
 
@@ -124,9 +120,9 @@ void SortRepeats(const LocalView& dst, const LocalView& values, const LocalView&
     }
     const int64_t valueBytes = kPerRepeat * values.size;
     const int64_t indexBytes = kPerRepeat * kIndexAt;
-    block->Use(values, repeats * valueBytes, Pipe::kVector, AccessKind::kRead, valueBytes, "src0", call);
-    block->Use(indices, repeats * indexBytes, Pipe::kVector, AccessKind::kRead, indexBytes, "src1", call);
-    block->Use(dst, repeats * kRepeatBytes, Pipe::kVector, AccessKind::kWrite, kRepeatBytes, "dst", call);
+    block->checks.Use(values, repeats * valueBytes, Pipe::kVector, AccessKind::kRead, valueBytes, "src0", call);
+    block->checks.Use(indices, repeats * indexBytes, Pipe::kVector, AccessKind::kRead, indexBytes, "src1", call);
+    block->checks.Use(dst, repeats * kRepeatBytes, Pipe::kVector, AccessKind::kWrite, kRepeatBytes, "dst", call);
     RequireApart(*block, dst.address, repeats * kRepeatBytes, values.address, repeats * valueBytes, "src0", call);
     RequireApart(*block, dst.address, repeats * kRepeatBytes, indices.address, repeats * indexBytes, "src1", call);
     block->timeline.RunVector(static_cast<double>(repeats) * time_model::kSort32CyclesPerRepeat, call);
@@ -185,7 +181,7 @@ void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call)
             isSuspended = merge.suspends && taken[best] == entries[best].size();
         }
         for (size_t list = 0; list < kLists; ++list) {
-            block->mergedCounts[list] = static_cast<uint16_t>(taken[list]);
+            block->registers.mergedCounts[list] = static_cast<uint16_t>(taken[list]);
         }
     }
     const int64_t written = to - dst.address;
@@ -196,8 +192,8 @@ void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call)
 void MergedCounts(uint16_t* counts, const Call& call)
 {
     const Entry block(call);
-    std::copy(block->mergedCounts.begin(), block->mergedCounts.end(), counts);
-    block->OrderInside(Pipe::kVector, Pipe::kScalar);  // the counts come out of a register of the vector unit
+    std::copy(block->registers.mergedCounts.begin(), block->registers.mergedCounts.end(), counts);
+    block->ordering.OrderInside(Pipe::kVector, Pipe::kScalar);  // the counts come out of a register of the vector unit
 }
 
 void MergeRepeats(const LocalView& dst, const LocalView& scratch, int64_t repeats, const Call& call)
@@ -211,8 +207,8 @@ void MergeRepeats(const LocalView& dst, const LocalView& scratch, int64_t repeat
     if (scratch.address < dst.address + bytes && dst.address < scratch.address + bytes) {
         block->Fail("overlap", Pipe::kVector, call, "dst and tmp overlap; merge by way of another buffer");
     }
-    block->Use(scratch, bytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "tmp", call);
-    block->PassBarrier(Pipe::kVector);  // the API waits for its own instructions
+    block->checks.Use(scratch, bytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "tmp", call);
+    block->ordering.PassBarrier(Pipe::kVector);  // the API waits for its own instructions
     std::vector<SortEntry> entries = ReadEntries(*block, dst, 0, count, call);
     std::stable_sort(entries.begin(), entries.end(),
                      [](const SortEntry& a, const SortEntry& b) { return a.value > b.value; });
@@ -241,9 +237,9 @@ void SplitEntries(const LocalView& values, const LocalView& indices, const Local
     const int64_t count = repeats * kPerRepeat;
     // For half the device also fills the second half of twice as many indices.
     const int64_t indexRoom = count * kIndexAt * (values.dtype == Dtype::kHalf ? 2 : 1);
-    block->Use(sorted, count * kEntryBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "sorted", call);
-    block->Use(values, count * values.size, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dstValue", call);
-    block->Use(indices, indexRoom, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dstIndex", call);
+    block->checks.Use(sorted, count * kEntryBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "sorted", call);
+    block->checks.Use(values, count * values.size, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dstValue", call);
+    block->checks.Use(indices, indexRoom, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dstIndex", call);
     RequireApart(*block, values.address, count * values.size, sorted.address, count * kEntryBytes, "sorted", call);
     RequireApart(*block, indices.address, indexRoom, sorted.address, count * kEntryBytes, "sorted", call);
     block->timeline.RunVector(2.0 * static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);

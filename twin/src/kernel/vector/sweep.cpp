@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/timing/time_model.h"
 
 namespace opforge::twin::kernel {
@@ -13,11 +14,6 @@ namespace {
 constexpr int64_t kMaxOperands = 4;
 constexpr int64_t kMaxPerRepeat = 256;
 constexpr int64_t kMaxCount = 2147483647;
-
-int64_t CeilDiv(int64_t value, int64_t unit)
-{
-    return (value + unit - 1) / unit;
-}
 
 void ResolveCounter(Shape& shape, uint64_t count, Block& block, const Call& call)
 {
@@ -55,8 +51,8 @@ void ResolveBits(Shape& shape, uint64_t low, uint64_t high, Block& block, const 
 
 void SetRegister(Block& block, uint64_t low, uint64_t high)
 {
-    block.maskLow = low;
-    block.maskHigh = high;
+    block.registers.mask.low = low;
+    block.registers.mask.high = high;
 }
 
 bool IsDense(const Operand& operand, const Shape& shape)
@@ -77,7 +73,8 @@ bool IsOneRun(const Shape& shape, const std::vector<Operand>& operands)
 void TouchOperand(Block& block, const Operand& operand, int64_t offset, int64_t bytes, AccessKind kind,
                   const Call& call)
 {
-    block.Touch({Pipe::kVector, Memory::kOnChip, kind, operand.view->address + offset, bytes, operand.name, call});
+    block.checks.Touch(
+        {Pipe::kVector, Memory::kOnChip, kind, operand.view->address + offset, bytes, operand.name, call});
 }
 
 void TouchRun(Block& block, const std::vector<Operand>& operands, const int64_t* offsets, int64_t count,
@@ -261,13 +258,13 @@ Shape Resolve(Block& block, const Lanes& lanes, int64_t widest, const Call& call
         shape.total = Field("count", count, 0, kMaxCount, call);
         shape.leading = shape.total;
         // The count form sets mask and mode for itself and leaves the defaults behind.
-        block.counterMode = false;
+        block.registers.mask.isCounter = false;
         SetRegister(block, ~uint64_t{0}, ~uint64_t{0});
         return shape;
     }
     shape.repeats = Field("repeatTime", lanes.repeats, 0, kMaxRepeats, call);
-    if (block.counterMode) {
-        ResolveCounter(shape, lanes.form == Lanes::Form::kRegister ? block.maskLow : lanes.low, block, call);
+    if (block.registers.mask.isCounter) {
+        ResolveCounter(shape, lanes.form == Lanes::Form::kRegister ? block.registers.mask.low : lanes.low, block, call);
     } else if (lanes.form == Lanes::Form::kLeading) {
         if (lanes.low < 1 || lanes.low > static_cast<uint64_t>(shape.perRepeat)) {
             block.Fail("mask_range", Pipe::kVector, call,
@@ -282,8 +279,8 @@ Shape Resolve(Block& block, const Lanes& lanes, int64_t widest, const Call& call
         ResolveBits(shape, lanes.low, lanes.high, block, call);
         SetRegister(block, lanes.low, lanes.high);
     } else {
-        const uint64_t high = shape.perRepeat > 64 ? block.maskHigh : 0;
-        ResolveBits(shape, block.maskLow, high, block, call);
+        const uint64_t high = shape.perRepeat > 64 ? block.registers.mask.high : 0;
+        ResolveBits(shape, block.registers.mask.low, high, block, call);
     }
     return shape;
 }
@@ -368,10 +365,10 @@ void Sweep(Block& block, const Shape& shape, std::vector<Operand> operands, Body
         }
         const int64_t extent = Extent(shape, operand.view->size, operand.stride);
         if (operand.isRead) {
-            block.Use(*operand.view, extent, Pipe::kVector, AccessKind::kRead, kBlockBytes, operand.name, call);
+            block.checks.Use(*operand.view, extent, Pipe::kVector, AccessKind::kRead, kBlockBytes, operand.name, call);
         }
         if (operand.isWritten) {
-            block.Use(*operand.view, extent, Pipe::kVector, AccessKind::kWrite, kBlockBytes, operand.name, call);
+            block.checks.Use(*operand.view, extent, Pipe::kVector, AccessKind::kWrite, kBlockBytes, operand.name, call);
         }
     }
     if (block.launch.options.strict) {

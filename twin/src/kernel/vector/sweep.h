@@ -5,12 +5,11 @@
 
 #include <vector>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/exec/block.h"
 
 namespace opforge::twin::kernel {
 
-inline constexpr int64_t kBlockBytes = 32;
-inline constexpr int64_t kRepeatBytes = 256;
 inline constexpr int64_t kMaxRepeats = 255;
 
 /// The elements of an instruction after checks.
@@ -26,7 +25,7 @@ struct Shape {
     /// Active elements of one repeat.
     int64_t Count(int64_t repeat) const;
     /// Repeats of all forms.
-    int64_t Repeats() const { return contiguous ? (total + perRepeat - 1) / perRepeat : repeats; }
+    int64_t Repeats() const { return contiguous ? CeilDiv(total, perRepeat) : repeats; }
 };
 
 /// `widest`: bytes of the widest operand's elements, which decide how many make a repeat.
@@ -56,6 +55,13 @@ int64_t Extent(const Shape& shape, int64_t size, const Stride& stride);
 /// Byte offset of an element of a repeat.
 int64_t OffsetOf(int64_t repeat, int64_t element, int64_t size, const Stride& stride);
 void CheckStride(Block& block, const Operand& operand, const Call& call);
+
+/// An access of the vector unit.
+inline void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand,
+                    const Call& call)
+{
+    block.checks.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
+}
 
 /// Ends the block when an instruction that does not work in place writes where it reads: the `dstBytes` from dst on are
 /// to be apart from the `srcBytes` from src on.

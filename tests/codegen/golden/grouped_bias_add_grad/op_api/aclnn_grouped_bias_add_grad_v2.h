@@ -9,12 +9,12 @@ extern "C" {
 #endif
 
 /// First phase of aclnnGroupedBiasAddGradV2: checks the arguments, plans the work and says how much workspace it needs.
-/// Sum the rows of grad_y that belong to each group, the gradient of a bias that was added group by group.
+/// Sum the rows of grad_y in each group. The result is the gradient of a bias that is added to each group.
 ///
 /// @param [in] gradY: Gradient of the output of the forward operator.
-/// @param [in] groupIdxOptional: Ends or lengths of the groups, non-decreasing ends, non-negative lengths. Values are
-/// clamped to the rows of grad_y. May be null.
-/// @param [in] groupIdxType: 0 when group_idx holds ends, 1 when it holds lengths.
+/// @param [in] groupIdxOptional: Non-decreasing ends or non-negative lengths of the groups. Values are clamped to the
+/// rows of grad_y. May be null.
+/// @param [in] groupIdxType: 0 if group_idx contains ends, 1 if it contains lengths.
 /// @param [out] out: Sum of the rows of each group.
 /// @param [out] workspaceSize: bytes of device memory that the second phase needs.
 /// @param [out] executor: the planned work, for the second phase.

@@ -7,15 +7,15 @@
 
 /// What the plan of GroupedBiasAddGrad hands to its kernel; host and kernel see the same bytes.
 struct GroupedBiasAddGradTilingData {
-    // Rows of grad_y, those of all groups together.
+    // Rows of grad_y in all groups.
     int64_t rows = 0;
     // Columns of grad_y.
     int64_t columns = 0;
     // Rows of grad_bias.
     int64_t groups = 0;
-    // Rows of every group without group_idx; 0 with it.
+    // Rows of every group without group_idx; 0 with group_idx.
     int64_t rowsPerGroup = 0;
-    // Rows that a group with an index counts for when rows are shared out.
+    // Additional rows that a group counts for when rows are split.
     int64_t groupRows = 0;
     // Columns of a core; the last slice may have fewer.
     int64_t sliceWidth = 0;
@@ -25,25 +25,25 @@ struct GroupedBiasAddGradTilingData {
     int32_t columnSlices = 0;
     // Row blocks of the grid.
     int32_t rowBlocks = 0;
-    // Columns that a core sums at once.
+    // Columns of a tile.
     int32_t tileWidth = 0;
-    // Rows after which an unpadded row starts on a 32-byte border in UB again; 0: rows are padded.
+    // Unpadded rows that fill whole 32-byte blocks in UB; 0: rows are padded.
     int32_t packedRows = 0;
-    // Small groups of equal size that share a burst; 0: a burst holds rows of one group.
+    // Small groups of equal size in one burst; 0: a burst has rows of one group.
     int32_t batchGroups = 0;
-    // 1 when group_idx holds lengths, 0 when it holds ends.
+    // 1 if group_idx contains lengths, 0 if it contains ends.
     int32_t lengths = 0;
-    // Input buffers in flight.
+    // Number of input buffers.
     int32_t tileBuffers = 0;
     // Bytes of one input buffer.
     int32_t tileBytes = 0;
-    // Bytes of the scratch of reductions and of the index list.
+    // Bytes of the scratch buffer for reductions and for the index list.
     int32_t workBytes = 0;
     // Bytes of the running sum of a segment.
     int32_t sumBytes = 0;
-    // Bytes of the byte offsets that fold packed rows.
+    // Bytes of the offsets for folding packed rows.
     int32_t offsetBytes = 0;
-    // Output buffers in flight.
+    // Number of output buffers.
     int32_t storeBuffers = 0;
     // Bytes of one output buffer.
     int32_t storeBytes = 0;

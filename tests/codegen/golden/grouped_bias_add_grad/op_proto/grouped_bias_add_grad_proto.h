@@ -7,12 +7,12 @@
 
 namespace ge {
 
-/// Sum the rows of grad_y that belong to each group, the gradient of a bias that was added group by group.
+/// Sum the rows of grad_y in each group. The result is the gradient of a bias that is added to each group.
 /// grad_bias[g, h] = sum(grad_y[i, h], start(g) <= i < end(g))
 /// @param grad_y required input: Gradient of the output of the forward operator.
-/// @param group_idx optional input: Ends or lengths of the groups, non-decreasing ends, non-negative lengths. Values
-/// are clamped to the rows of grad_y.
-/// @param group_idx_type attribute, 0: 0 when group_idx holds ends, 1 when it holds lengths.
+/// @param group_idx optional input: Non-decreasing ends or non-negative lengths of the groups. Values are clamped to
+/// the rows of grad_y.
+/// @param group_idx_type attribute, 0: 0 if group_idx contains ends, 1 if it contains lengths.
 /// @param grad_bias output: Sum of the rows of each group.
 REG_OP(GroupedBiasAddGrad)
     .INPUT(grad_y, TensorType({DT_FLOAT16, DT_BF16, DT_FLOAT}))

@@ -1,0 +1,279 @@
+"""Define the typed tree of an expression, and answer questions about it."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal, TypeAlias
+
+INT_MAX = 2**63 - 1
+INT_MIN = -(2**63)
+
+
+class Kind(Enum):
+    """What an expression gives."""
+
+    INT = "an integer"
+    BOOL = "a condition"
+    DTYPE = "a dtype"
+    REAL = "a decimal number"
+    TEXT = "a text"
+
+
+@dataclass(frozen=True)
+class IntLiteral:
+    """A 64-bit integer."""
+
+    value: int
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class BoolLiteral:
+    """`true` or `false`."""
+
+    value: bool
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class DtypeLiteral:
+    """The name of a dtype."""
+
+    name: str
+    kind: Literal[Kind.DTYPE] = field(default=Kind.DTYPE, repr=False)
+
+
+@dataclass(frozen=True)
+class RealLiteral:
+    """A decimal number, of single precision as attributes of type float are."""
+
+    value: float
+    kind: Literal[Kind.REAL] = field(default=Kind.REAL, repr=False)
+
+
+@dataclass(frozen=True)
+class TextLiteral:
+    """A text in quotes."""
+
+    value: str
+    kind: Literal[Kind.TEXT] = field(default=Kind.TEXT, repr=False)
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A dimension."""
+
+    name: str
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of the operator, or `cores`."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Present:
+    """Whether a tensor was given."""
+
+    tensor: str
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class DtypeOf:
+    """The dtype of a tensor; unknown for an absent one."""
+
+    tensor: str
+    kind: Literal[Kind.DTYPE] = field(default=Kind.DTYPE, repr=False)
+
+
+@dataclass(frozen=True)
+class Dims:
+    """`len` (rank) or `prod` (number of elements) of a tensor's shape; unknown for an absent one."""
+
+    function: Literal["len", "prod"]
+    tensor: str
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class StarDims:
+    """`len` or `prod` of the dimensions that a symbol with a star stands for."""
+
+    function: Literal["len", "prod"]
+    symbol: str
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What runs through a list inside a fold."""
+
+    name: str
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """`sum` or `all` over the values of a host list, or over their steps."""
+
+    function: Literal["sum", "all"]
+    variable: str
+    body: Expr
+    tensor: str
+    of_steps: bool
+
+    @property
+    def kind(self) -> Kind:
+        """What the fold gives."""
+        return Kind.INT if self.function == "sum" else Kind.BOOL
+
+
+@dataclass(frozen=True)
+class Negative:
+    """`-x`."""
+
+    operand: Expr
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """`left operator right` of two integers."""
+
+    operator: str
+    left: Expr
+    right: Expr
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """`min` or `max` of integers."""
+
+    function: Literal["min", "max"]
+    operands: tuple[Expr, ...]
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`left operator right` of two operands of one kind."""
+
+    operator: str
+    left: Expr
+    right: Expr
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class Not:
+    """`not x`."""
+
+    operand: Expr
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class Junction:
+    """`and` or `or` of two conditions or more."""
+
+    operator: Literal["and", "or"]
+    operands: tuple[Expr, ...]
+    kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`chosen if condition else other`, two operands of one kind."""
+
+    condition: Expr
+    chosen: Expr
+    other: Expr
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of both operands."""
+        return self.chosen.kind
+
+
+Constant: TypeAlias = IntLiteral | BoolLiteral | DtypeLiteral | RealLiteral | TextLiteral
+Name: TypeAlias = Symbol | Attribute | Variable
+# What is asked of a tensor, a list or the dimensions of a symbol with a star.
+Query: TypeAlias = Present | DtypeOf | Dims | StarDims | Fold
+Operation: TypeAlias = Negative | Arithmetic | Extreme | Comparison | Not | Junction | Choice
+Expr: TypeAlias = Constant | Name | Query | Operation
+CORES = "cores"
+
+
+def single_precision(value: float) -> float:
+    """The value in single precision, as attributes of type float have; infinite beyond its range."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def walk(expression: Expr) -> Iterator[Expr]:
+    """The expression and everything below it."""
+    yield expression
+    match expression:
+        case Negative(operand=operand) | Not(operand=operand):
+            yield from walk(operand)
+        case Arithmetic(left=left, right=right) | Comparison(left=left, right=right):
+            yield from walk(left)
+            yield from walk(right)
+        case Extreme(operands=operands) | Junction(operands=operands):
+            for operand in operands:
+                yield from walk(operand)
+        case Choice(condition=condition, chosen=chosen, other=other):
+            for operand in (condition, chosen, other):
+                yield from walk(operand)
+        case Fold(body=body):
+            yield from walk(body)
+        case _:
+            pass
+
+
+def symbols_of(expression: Expr) -> set[str]:
+    """The dimension symbols that an expression uses, those with a star too."""
+    stars = {node.symbol for node in walk(expression) if isinstance(node, StarDims)}
+    return stars | {node.name for node in walk(expression) if isinstance(node, Symbol)}
+
+
+def reads_shapes(expression: Expr) -> bool:
+    """Whether an expression can only be judged once ranks are known to be right."""
+    return bool(symbols_of(expression))
+
+
+def is_about_dtype(expression: Expr, tensor: str) -> bool:
+    """Whether an expression judges the dtype of a tensor, and no shape."""
+    parts = list(walk(expression))
+    return DtypeOf(tensor) in parts and not any(isinstance(part, Symbol | Dims | StarDims) for part in parts)
+
+
+def reads_attributes_only(expression: Expr) -> bool:
+    """Whether an expression needs nothing but attributes."""
+    return all(
+        isinstance(part, Constant | Attribute | Operation) and part != Attribute(CORES, Kind.INT)
+        for part in walk(expression)
+    )
+
+
+def certainly_present(condition: Expr) -> set[str]:
+    """The tensors that are present whenever the condition holds."""
+    match condition:
+        case Present(tensor=tensor):
+            return {tensor}
+        case Junction(operator="and", operands=operands):
+            return set().union(*map(certainly_present, operands))
+        case _:
+            return set()

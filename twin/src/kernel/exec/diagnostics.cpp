@@ -1,0 +1,77 @@
+#include "kernel/exec/diagnostics.h"
+
+#include <utility>
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr size_t kMaxFindings = 100;  // of one block; a broken loop reports the same mistake again and again
+
+}  // namespace
+
+void Diagnostics::Report(const char* kind, Pipe pipe, const Call& call, const std::string& message)
+{
+    Record(kind, pipe, call, message, false);
+}
+
+void Diagnostics::Warn(const char* kind, Pipe pipe, const Call& call, const std::string& message)
+{
+    Record(kind, pipe, call, message, true);
+}
+
+void Diagnostics::Record(const char* kind, Pipe pipe, const Call& call, const std::string& message, bool isWarning)
+{
+    if (findings_.size() >= kMaxFindings) {
+        return;
+    }
+    std::string where = Where(call.at);
+    for (const Finding& known : findings_) {
+        if (known.kind == kind && known.where == where) {
+            return;
+        }
+    }
+    std::string text =
+        Text(launch_.request.opType, " (tiling key ", launch_.request.tilingKey,
+             launch_.layout.IsMixed() ? Text(", ", Name(seat_.kind)) : std::string(), "): ", call.name, ": ", message);
+    findings_.push_back({kind, static_cast<int64_t>(seat_.blockIndex), Name(pipe), std::move(where), std::move(text),
+                         false, isWarning});
+}
+
+void Diagnostics::Fail(const char* kind, Pipe pipe, const Call& call, const std::string& message)
+{
+    Report(kind, pipe, call, message);
+    if (!findings_.empty()) {
+        findings_.back().fatal = true;
+    }
+    Stop();
+}
+
+void Diagnostics::Stop()
+{
+    execution_.Stop();
+    throw Stopped{};
+}
+
+void Diagnostics::Require(CoreKind kind, const Call& call)
+{
+    if (seat_.kind != kind) {
+        Fail("core_kind", Pipe::kScalar, call,
+             Text("this is for ", Name(kind), " cores, the block runs on an ", Name(seat_.kind),
+                  " core; put it under `if ASCEND_IS_", Name(kind), "`"));
+    }
+}
+
+void Diagnostics::RequirePipe(Pipe wanted, const Call& call)
+{
+    constexpr PipeSet vector = PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3, Pipe::kAll);
+    constexpr PipeSet cube = PipeSet::Of(Pipe::kScalar, Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kFix, Pipe::kAll);
+    if (!(seat_.kind == CoreKind::kCube ? cube : vector).Has(wanted)) {
+        Fail("core_kind", wanted, call,
+             Text(Name(seat_.kind), " cores have no pipe ", Name(wanted),
+                  seat_.kind == CoreKind::kCube ? "; put it under `if ASCEND_IS_AIV`"
+                                                : "; put it under `if ASCEND_IS_AIC`"));
+    }
+}
+
+}  // namespace opforge::twin::kernel

@@ -1,0 +1,51 @@
+// The findings of one block, and the checks that depend on the kind of its core only.
+#ifndef OPFORGE_TWIN_KERNEL_EXEC_DIAGNOSTICS_H
+#define OPFORGE_TWIN_KERNEL_EXEC_DIAGNOSTICS_H
+
+#include <string>
+#include <vector>
+
+#include "kernel/exec/execution.h"
+#include "kernel/exec/launch_state.h"
+#include "kernel/exec/text.h"
+
+namespace opforge::twin::kernel {
+
+/// Name of the call in findings about the state that a kernel leaves.
+inline constexpr const char* kKernelEnd = "end of the kernel";
+
+class Diagnostics {
+public:
+    Diagnostics(const LaunchState& launch, const CoreSeat& seat, Execution& execution)
+        : launch_(launch), seat_(seat), execution_(execution)
+    {
+    }
+
+    /// Records a mistake; the block goes on.
+    void Report(const char* kind, Pipe pipe, const Call& call, const std::string& message);
+    /// Records a warning: no mistake in itself, but rarely intended.
+    void Warn(const char* kind, Pipe pipe, const Call& call, const std::string& message);
+    /// Records a mistake after which no result is defined, and ends the block.
+    [[noreturn]] void Fail(const char* kind, Pipe pipe, const Call& call, const std::string& message);
+    /// Ends the block without a finding.
+    [[noreturn]] void Stop();
+
+    /// Ends the block unless it runs on a core of this kind.
+    void Require(CoreKind kind, const Call& call);
+    /// Ends the block unless its core has this pipe.
+    void RequirePipe(Pipe pipe, const Call& call);
+
+    const std::vector<Finding>& Findings() const { return findings_; }
+
+private:
+    void Record(const char* kind, Pipe pipe, const Call& call, const std::string& message, bool isWarning);
+
+    const LaunchState& launch_;
+    const CoreSeat seat_;
+    Execution& execution_;
+    std::vector<Finding> findings_;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_EXEC_DIAGNOSTICS_H

@@ -1,0 +1,86 @@
+// The thread that runs a block: its progress, its stack, and the ways out of the kernel. The watchdog and the signal
+// handlers read it from outside.
+#ifndef OPFORGE_TWIN_KERNEL_EXEC_EXECUTION_H
+#define OPFORGE_TWIN_KERNEL_EXEC_EXECUTION_H
+
+#include <atomic>
+#include <csetjmp>
+#include <cstdint>
+
+#include "kernel/exec/interrupt.h"
+#include "kernel/exec/stack_guard.h"
+#include "kernel/memory/access.h"
+
+namespace opforge::twin::kernel {
+
+/// Thrown through the kernel's frames to end its block.
+struct Stopped {};
+
+/// The part of the thread's stack that the kernel uses; it grows downwards.
+struct KernelStack {
+    StackGuard guard;     ///< between the twin's frames and the kernel's
+    uintptr_t base = 0;   ///< where the kernel's frames begin
+    uintptr_t limit = 0;  ///< what they must not come below
+};
+
+class Execution {
+public:
+    /// Counts an instruction of the kernel; an instruction without a place keeps that of the one before.
+    void Issue(const Call& call)
+    {
+        instructions_.fetch_add(1, std::memory_order_relaxed);
+        if (call.at.line != 0) {
+            lastCall_ = call;
+        }
+    }
+    uint64_t Instructions() const { return instructions_.load(std::memory_order_relaxed); }
+    /// Number of the instruction that runs, over all pipes of the core.
+    uint32_t Now() const { return static_cast<uint32_t>(Instructions()); }
+    /// The last instruction with a place in the sources; line 0 if there is none.
+    const Call& LastCall() const { return lastCall_; }
+
+    /// Marks whether the thread runs the kernel's own code; signal handlers see it in this order.
+    void SetInKernel(bool isIn)
+    {
+        isInKernel_.store(isIn, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    /// In the kernel's own code, which may be left by a jump.
+    bool IsInKernel() const { return isInKernel_.load(std::memory_order_relaxed); }
+
+    void Stop() { isStopped_ = true; }
+    bool IsStopped() const { return isStopped_; }
+    /// Asks the block to end at its next instruction.
+    void Interrupt() { isInterrupted_ = true; }
+    bool IsInterrupted() const { return isInterrupted_.load(std::memory_order_relaxed); }
+
+    /// Where Leave continues: for sigsetjmp.
+    sigjmp_buf& Escape() { return escape_; }
+    [[noreturn]] void Leave(int reason)
+    {
+        SetInKernel(false);
+        siglongjmp(escape_, reason);
+    }
+    /// Leaves the kernel after a signal.
+    [[noreturn]] void LeaveAfter(const Fault& fault)
+    {
+        fault_ = fault;
+        Leave(kFaulted);
+    }
+    const Fault& LastFault() const { return fault_; }
+
+    KernelStack stack;
+
+private:
+    std::atomic<uint64_t> instructions_{0};
+    std::atomic<bool> isInterrupted_{false};
+    std::atomic<bool> isInKernel_{false};
+    bool isStopped_ = false;
+    sigjmp_buf escape_{};
+    Fault fault_;
+    Call lastCall_{"", {}};
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_EXEC_EXECUTION_H

@@ -1,0 +1,40 @@
+// What the blocks of a launch share.
+#ifndef OPFORGE_TWIN_KERNEL_EXEC_LAUNCH_STATE_H
+#define OPFORGE_TWIN_KERNEL_EXEC_LAUNCH_STATE_H
+
+#include <atomic>
+#include <string>
+
+#include "kernel/exec/core_layout.h"
+#include "kernel/exec/sites.h"
+#include "kernel/exec/soc.h"
+#include "kernel/memory/global_memory.h"
+#include "opforge_twin/launch.h"
+
+namespace opforge::twin::kernel {
+
+class Scheduler;
+
+struct LaunchState {
+    const LaunchRequest& request;
+    const Options& options;
+    const SocFigures& soc;
+    CoreLayout layout;
+    uint64_t seed;
+    GlobalMemory memory{};
+    Sites sites{};
+    uint32_t workspaceRegion = 0;
+    uint32_t tilingRegion = 0;
+    Scheduler* scheduler = nullptr;
+    std::string tracePath{};                         ///< empty: no trace
+    bool isDeclared = false;                         ///< the layout is that of the type which the kernel has declared
+    std::atomic<const TaskType*> declared{nullptr};  ///< with other cores than the layout has: the launch starts anew
+    std::atomic<uint64_t> dmaCount{0};
+
+    /// DMA instructions whose traffic is recorded until the launch has ended: 150 MB of records.
+    static constexpr uint64_t kMostRecords = uint64_t{2} << 20;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_EXEC_LAUNCH_STATE_H

@@ -1,0 +1,60 @@
+// The registers of a core that instructions set and later instructions read.
+#ifndef OPFORGE_TWIN_KERNEL_EXEC_REGISTERS_H
+#define OPFORGE_TWIN_KERNEL_EXEC_REGISTERS_H
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "kernel/exec/diagnostics.h"
+
+namespace opforge::twin::kernel {
+
+/// SetVectorMask, SetMaskCount and SetMaskNorm.
+struct VectorMask {
+    uint64_t low = ~uint64_t{0};
+    uint64_t high = ~uint64_t{0};
+    bool isCounter = false;
+    bool isChanged = false;
+    Location changedAt;
+};
+
+/// SetAtomicAdd and similar functions.
+struct AtomicMode {
+    AtomicOp op = AtomicOp::kNone;
+    Dtype dtype = Dtype::kOther;
+    Location at;
+    const Region* region = nullptr;  ///< the first tensor that was stored to in this mode
+
+    bool IsOn() const { return op != AtomicOp::kNone; }
+};
+
+/// SetHF32Mode and SetHF32TransMode.
+struct Hf32Mode {
+    bool isOn = false;       ///< float factors are rounded to HF32
+    bool truncates = false;  ///< towards zero, else to nearest even
+    Location at;
+};
+
+/// CMPMASK: a bit for each element of a repeat.
+struct CompareMask {
+    bool isSet = false;
+    std::array<uint8_t, 16> bits{};
+};
+
+struct Registers {
+    VectorMask mask;
+    AtomicMode atomic;
+    Hf32Mode hf32;
+    std::optional<float> dequantScale;
+    CompareMask compareMask;
+    int64_t compactedCount = 0;              ///< elements that the last GatherMask kept
+    std::array<uint16_t, 4> mergedCounts{};  ///< entries that the last MrgSort took from each list
+
+    /// Reports modes that are still on at the end of the kernel.
+    void ReportLeft(Diagnostics& diagnostics) const;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_EXEC_REGISTERS_H

@@ -1,0 +1,213 @@
+#include "kernel/memory/access_checks.h"
+
+#include <algorithm>
+
+#include "kernel/order/race.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+const char* NameOf(BufferState state)
+{
+    switch (state) {
+        case BufferState::kFree:
+            return "free";
+        case BufferState::kAllocated:
+            return "allocated and not yet in the queue";
+        case BufferState::kQueued:
+            return "in the queue";
+        case BufferState::kDequeued:
+            return "taken from the queue";
+        case BufferState::kScratch:
+            return "scratch";
+    }
+    return "";
+}
+
+}  // namespace
+
+AccessChecks::AccessChecks(LaunchState& launch, uint32_t core, const Execution& execution, Diagnostics& diagnostics,
+                           LocalMemory& local, const CoreOrder& order)
+    : launch_(launch),
+      core_(core),
+      execution_(execution),
+      diagnostics_(diagnostics),
+      local_(local),
+      order_(order),
+      localOrder_(launch.layout.At(core).kind, local.Bytes(), launch.options.strict),
+      sites_(launch.sites)
+{
+}
+
+/// A queue orders its producer pipe with its consumer pipe and nothing else.
+void AccessChecks::CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, const char* operand, const Call& call)
+{
+    if (buffer.state == BufferState::kScratch) {
+        return;
+    }
+    if (buffer.state == BufferState::kFree) {
+        diagnostics_.Fail("use_after_free", pipe, call,
+                          Text(operand, " was given back by FreeTensor at ", Where(buffer.changedAt),
+                               "; use a tensor between AllocTensor (or DeQue) and FreeTensor only"));
+    }
+    if (buffer.state == BufferState::kQueued) {
+        diagnostics_.Fail(
+            "queue_order", pipe, call,
+            Text(operand, " was put into its queue by EnQue at ", Where(buffer.changedAt), "; use what DeQue returns"));
+    }
+    const Queue& queue = local_.queues[buffer.queue - local_.firstQueue];
+    const bool filling = buffer.state == BufferState::kAllocated;
+    const Pipe owner = filling ? queue.producer : queue.consumer;
+    const bool isScalar = pipe == Pipe::kScalar;  // the compiler orders the accessors of tensors
+    const bool onlyReads = kind == AccessKind::kRead;
+    if (pipe == owner || (isScalar && (onlyReads || owner == Pipe::kVector)) ||
+        (!filling && onlyReads && pipe == Pipe::kVector)) {
+        return;
+    }
+    diagnostics_.Fail("position", pipe, call,
+                      Text(operand, " is ", NameOf(buffer.state), ", where only pipe ", Name(owner), " may ",
+                           onlyReads ? "read" : "write", " it: the queue orders ", Name(queue.producer), " before ",
+                           Name(queue.consumer), " and no other pipe; ",
+                           filling ? "EnQue and DeQue it first, or use a queue of the right position"
+                                   : "use a queue of the right position (TQueBind copies through)"));
+}
+
+void AccessChecks::CheckUnit(const LocalUnit& unit, Pipe pipe, AccessKind kind, const char* operand, const Call& call)
+{
+    diagnostics_.RequirePipe(pipe, call);
+    const bool reads = kind == AccessKind::kRead;
+    if (!(reads ? unit.readers : unit.writers).Has(pipe)) {
+        diagnostics_.Fail(
+            "position", pipe, call,
+            Text(operand, " is in ", unit.name, ", which pipe ", Name(pipe), " does not ", reads ? "read" : "write",
+                 ": it is written by ", Names(unit.writers), " and read by ", Names(unit.readers)));
+    }
+}
+
+Buffer& AccessChecks::LiveBuffer(const LocalView& view, Pipe pipe, const char* operand, const Call& call)
+{
+    if (view.buffer == LocalView::kNoBuffer) {
+        diagnostics_.Fail(
+            "no_buffer", pipe, call,
+            Text(operand, " is a LocalTensor without memory; get it from AllocTensor, DeQue or TBuf::Get"));
+    }
+    if (view.generation < local_.oldestGeneration) {
+        diagnostics_.Fail("use_after_free", pipe, call,
+                          Text(operand, " comes from a TPipe that has ended (Destroy, Reset or the end of its scope)",
+                               local_.endedAt.line == 0 ? "" : " at ", Where(local_.endedAt),
+                               "; get a tensor from a buffer of the live TPipe"));
+    }
+    Buffer& buffer = local_.buffers[view.buffer];
+    if (buffer.generation != view.generation) {
+        diagnostics_.Fail(
+            "use_after_free", pipe, call,
+            Text(operand, " was given back by FreeTensor and its buffer was allocated again at ",
+                 Where(buffer.changedAt), "; use a tensor between AllocTensor (or DeQue) and FreeTensor only"));
+    }
+    return buffer;
+}
+
+const LocalUnit& AccessChecks::UnitOf(const LocalView& view, Pipe pipe, const char* operand, const Call& call)
+{
+    return local_.UnitOf(LiveBuffer(view, pipe, operand, call).begin);
+}
+
+void AccessChecks::Use(const LocalView& view, int64_t bytes, Pipe pipe, AccessKind kind, int64_t alignment,
+                       const char* operand, const Call& call)
+{
+    const Buffer& buffer = LiveBuffer(view, pipe, operand, call);
+    const LocalUnit& unit = local_.UnitOf(buffer.begin);
+    CheckUnit(unit, pipe, kind, operand, call);
+    CheckState(buffer, pipe, kind, operand, call);
+    if (view.address < view.begin || view.address + bytes > view.end) {
+        diagnostics_.Fail(
+            unit.rangeKind, pipe, call,
+            Text(operand, kind == AccessKind::kRead ? " reads" : " writes", " bytes [", view.address - view.begin, ", ",
+                 view.address - view.begin + bytes, ") of a tensor that has ", view.end - view.begin,
+                 " bytes; shorten the instruction or give InitBuffer more"));
+    }
+    if ((view.address - unit.begin) % alignment != 0) {
+        diagnostics_.Fail(unit.alignmentKind, pipe, call,
+                          Text(operand, " starts at byte ", view.address - view.begin, " of its tensor (", unit.name,
+                               " address ", view.address - unit.begin, "), which is not a multiple of ", alignment,
+                               "; round the offset or the row pitch up to it"));
+    }
+}
+
+void AccessChecks::Touch(const Access& access)
+{
+    if (access.bytes == 0) {
+        return;
+    }
+    if (access.memory == Memory::kOnChip) {
+        TouchContents(access);
+    }
+    if (access.memory == Memory::kGlobal && access.pipe != Pipe::kScalar && cache_.DirtyLines() != 0) {
+        CheckUnflushed(access);
+    }
+    if (launch_.options.strict && access.memory == Memory::kGlobal) {
+        CheckGlobalContents(access);
+    }
+    TouchOrder(access);
+}
+
+int64_t AccessChecks::BufferAt(int64_t address) const
+{
+    const auto holds = [&](const Buffer& buffer) { return address >= buffer.begin && address < buffer.end; };
+    const auto found = std::find_if(local_.buffers.begin(), local_.buffers.end(), holds);
+    return found == local_.buffers.end() ? 0 : found->begin;
+}
+
+void AccessChecks::TouchContents(const Access& access)
+{
+    if (access.kind == AccessKind::kWrite) {
+        local_.MarkWritten(access.begin, access.bytes);
+        return;
+    }
+    const int64_t unwritten = local_.FirstUnwritten(access.begin, access.bytes);
+    if (unwritten >= 0) {
+        const LocalUnit& unit = local_.UnitOf(access.begin);
+        local_.MarkWritten(access.begin, access.bytes);
+        diagnostics_.Report(
+            "uninitialised_read", access.pipe, access.call,
+            Text(access.operand, " reads ", access.bytes, " bytes from byte ", access.begin - BufferAt(access.begin),
+                 " of its buffer in the ", unit.name, " on, but byte ", unwritten - access.begin,
+                 " of them was never written since the buffer was allocated (the padding behind a row of "
+                 "DataCopyPad, and what came from global memory that nobody has written, are undefined too); write "
+                 "it, or leave it out by count or mask"));
+    }
+}
+
+void AccessChecks::TouchOrder(const Access& access)
+{
+    if (!launch_.options.strict || access.bytes == 0) {
+        return;
+    }
+    const uint32_t site = sites_.NumberOf({access.call.name, access.call.at, access.operand});
+    if (access.memory == Memory::kOnChip) {
+        if (auto conflict = localOrder_.Note(access, execution_.Now(), site, order_)) {
+            const LocalUnit& unit = local_.UnitOf(access.begin);
+            conflict->block = core_;
+            ReportRace(access, *conflict, Text("the ", unit.name), unit.begin);
+        }
+        return;
+    }
+    const Region* region = launch_.memory.Find(static_cast<uint64_t>(access.begin));
+    if (region->order == nullptr) {
+        return;  // nobody writes there
+    }
+    const auto base = static_cast<int64_t>(region->base);
+    if (const auto conflict = region->order->Note(access, access.begin - base, core_, execution_.Now(), site, order_)) {
+        ReportRace(access, *conflict, Text("'", region->name, "'"), base);
+    }
+}
+
+void AccessChecks::ReportRace(const Access& access, const Conflict& conflict, const std::string& memory, int64_t base)
+{
+    diagnostics_.Report("race", access.pipe, access.call,
+                        DescribeRace(access, conflict, launch_.sites.At(conflict.site), conflict.block == core_,
+                                     launch_.layout.NameOf(conflict.block), memory, conflict.begin - base));
+}
+
+}  // namespace opforge::twin::kernel

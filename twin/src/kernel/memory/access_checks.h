@@ -1,0 +1,71 @@
+// The checks of every access of a block: that it is inside its memory, allowed, initialised, and ordered.
+#ifndef OPFORGE_TWIN_KERNEL_MEMORY_ACCESS_CHECKS_H
+#define OPFORGE_TWIN_KERNEL_MEMORY_ACCESS_CHECKS_H
+
+#include "kernel/exec/diagnostics.h"
+#include "kernel/memory/local_memory.h"
+#include "kernel/memory/scalar_cache.h"
+#include "kernel/order/local_order.h"
+
+namespace opforge::twin::kernel {
+
+class AccessChecks {
+public:
+    /// `order`: the clocks of the core.
+    AccessChecks(LaunchState& launch, uint32_t core, const Execution& execution, Diagnostics& diagnostics,
+                 LocalMemory& local, const CoreOrder& order);
+
+    /// The buffer that `view` was taken from, if it still is that buffer.
+    Buffer& LiveBuffer(const LocalView& view, Pipe pipe, const char* operand, const Call& call);
+    /// The memory of a tensor; ends the block if it has none.
+    const LocalUnit& UnitOf(const LocalView& view, Pipe pipe, const char* operand, const Call& call);
+    /// Checks that `pipe` may use `view` now, and that `bytes` from its address on belong to it.
+    void Use(const LocalView& view, int64_t bytes, Pipe pipe, AccessKind kind, int64_t alignment, const char* operand,
+             const Call& call);
+    /// Checks `bytes` at `address` against the argument that they belong to; returns their place on the host.
+    uint8_t* Resolve(const GlobalView& view, uint64_t address, uint64_t bytes, Pipe pipe, AccessKind kind,
+                     const char* operand, const Call& call);
+
+    /// Checks the contents and the order of an access whose range was checked.
+    void Touch(const Access& access);
+    /// Checks the contents of an access alone, and the order alone.
+    void TouchContents(const Access& access);
+    void TouchOrder(const Access& access);
+    /// Makes the bytes at `to` undefined that were undefined in global memory.
+    void CopyUndefined(uint64_t address, int64_t bytes, int64_t to);
+    /// The API that used these bytes last orders their next use.
+    void ForgetOrder(int64_t begin, int64_t bytes) { localOrder_.Forget(begin, bytes); }
+
+    /// Checks that a load of the scalar unit cannot find an old line in its cache.
+    void LoadCached(const GlobalView& view, uint64_t address, const Call& call);
+    /// Checks that no other core has the line of a store in its cache; the line must be written back.
+    void StoreCached(const GlobalView& view, uint64_t address, const Call& call);
+    /// DataCacheCleanAndInvalid of a line, or of all.
+    void DropCache(const GlobalView& view, bool isWhole);
+    /// Reports lines that are not written back at the end of the kernel.
+    void ReportLeft();
+
+private:
+    void CheckUnit(const LocalUnit& unit, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
+    void CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
+    /// Where the buffer begins that holds `address`.
+    int64_t BufferAt(int64_t address) const;
+    void CheckGlobalContents(const Access& access);
+    void CheckUnflushed(const Access& access);
+    /// `memory` begins at address `base`.
+    void ReportRace(const Access& access, const Conflict& conflict, const std::string& memory, int64_t base);
+
+    LaunchState& launch_;
+    const uint32_t core_;
+    const Execution& execution_;
+    Diagnostics& diagnostics_;
+    LocalMemory& local_;
+    const CoreOrder& order_;
+    LocalOrder localOrder_;
+    ScalarCache cache_;
+    SiteCache sites_;
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_MEMORY_ACCESS_CHECKS_H
