@@ -29,7 +29,7 @@ from opforge.frontend.run.execute import run_model
 from opforge.package.pack import pack
 from opforge.twin.build import build_project
 
-OPERATOR = "GroupedBiasAddGrad"  # the only operator of the sample model
+(OPERATOR,) = sample_model.OPERATORS
 Arrays = dict[str, npt.NDArray[np.generic]]
 console = Console(highlight=False)
 

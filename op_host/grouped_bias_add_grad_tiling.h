@@ -238,7 +238,8 @@ constexpr Plan<GroupedBiasAddGradTilingData> ExamplePlan(int64_t rows, int64_t c
 
 static_assert(ExamplePlan(1, 1, 1).blockNum == 1, "a tiny problem stays on one core");
 static_assert(ExamplePlan(65536, 1024, 8).data.rowBlocks == 48, "many rows: every core has whole rows");
-static_assert(ExamplePlan(65536, 1024, 8).workspaceBytes == 2 * 48 * 1024 * 4, "two partial rows for each row block");
+static_assert(ExamplePlan(65536, 1024, 8).workspaceBytes == int64_t{2} * 48 * 1024 * 4,
+              "two partial rows for each row block");
 static_assert(ExamplePlan(1, 1000000, 1).data.columnSlices == 48, "one wide row: every core has some columns");
 static_assert(ExamplePlan(1, 1000000, 1).workspaceBytes == 0, "one row block: nothing to merge");
 static_assert(ExamplePlan(64, 8192, 4).blockNum == 32, "few wide rows: slices of 256 bytes");

@@ -570,7 +570,7 @@ private:
     __aicore__ inline void CopyOut(const AscendC::GlobalTensor<D>& destination, const AscendC::LocalTensor<D>& source,
                                    int64_t rows, int64_t width, int64_t stride, int64_t pitch = 0)
     {
-        constexpr int64_t perBlock = 32 / static_cast<int64_t>(sizeof(D));
+        constexpr int64_t perBlock = kernel::kUbBlockBytes / static_cast<int64_t>(sizeof(D));
         AscendC::DataCopyExtParams store;
         store.blockCount = static_cast<uint16_t>(rows);
         store.blockLen = static_cast<uint32_t>(width * sizeof(D));

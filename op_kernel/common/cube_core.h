@@ -18,7 +18,7 @@ struct L1Matrix {
     AscendC::LocalTensor<T> data;
     int32_t pitch;
 
-    static constexpr int32_t kUnit = 32 / static_cast<int32_t>(sizeof(T));  // elements of a row of a column
+    static constexpr int32_t kUnit = static_cast<int32_t>(kUbBlockBytes / sizeof(T));  // elements of a row of a column
 
     /// Returns the matrix starting at a row and at a column that is a multiple of kUnit.
     __aicore__ inline L1Matrix From(int64_t row, int64_t column) const

@@ -96,7 +96,8 @@ def _tbe(project: Project) -> Path:
     return _vendor(project) / "op_impl" / "ai_core" / "tbe"
 
 
-def _host_libraries(project: Project, names: Collection[str]) -> list[Library]:
+def host_libraries(project: Project, names: Collection[str]) -> list[Library]:
+    """The libraries with the host code of a project; `names`: its operators."""
     gen = project.gen_dir
     includes = [INCLUDE, gen / "op_proto", gen / "op_host", gen / "op_kernel", gen / "op_api"]
     includes += [
@@ -105,9 +106,9 @@ def _host_libraries(project: Project, names: Collection[str]) -> list[Library]:
         BUILTIN_ROOT / "op_host",
         BUILTIN_ROOT / "op_plugin",
     ]
-    flags = (*WARNINGS, *HOST_FLAGS, "-fvisibility=hidden", *_include_flags(includes))
+    flags = (*WARNINGS, "-fvisibility=hidden", *_include_flags(includes))
 
-    def units(part: str, patterns: Sequence[str], *defines: str) -> tuple[Unit, ...]:
+    def units(part: str, patterns: Sequence[str], *more: str) -> tuple[Unit, ...]:
         """One unit for each operator: its files include the same headers, which take longer than the files."""
 
         def owner(path: Path) -> str:
@@ -121,20 +122,25 @@ def _host_libraries(project: Project, names: Collection[str]) -> list[Library]:
             built = twin_dir(project) / "obj" / part / f"{name}.o"
             label = f"host {part} {name}"
             roots = (project.root, BUILTIN_ROOT)
-            made.append(Unit(last, built, (*flags, *defines), label, folders=roots, before=tuple(before)))
+            made.append(Unit(last, built, (*flags, *more), label, folders=roots, before=tuple(before)))
         return tuple(made)
 
     link = runtime_link()
     exports = gen / "op_api" / "exports.map"
     linux = Path("lib") / "linux" / platform.machine()
     vendor = _vendor(project)
-    proto = units("op_proto", ["op_proto/*.cpp", "op_host/*_infershape.cpp"], "-DOP_PROTO_LIB")
+    proto = units("op_proto", ["op_proto/*.cpp", "op_host/*_infershape.cpp"], "-DOP_PROTO_LIB", *HOST_FLAGS)
     master = units("op_host", ["op_host/*_tiling.cpp", "op_host/*_def.cpp"], "-DOP_TILING_LIB")
-    plugins = units("op_plugin", ["op_plugin/*.cpp"])
+    plugins = units("op_plugin", ["op_plugin/*.cpp"], *HOST_FLAGS)
     return [
         Library(vendor / "op_proto" / linux / "libcust_opsproto_rt2.0.so", proto, link),
         Library(_tbe(project) / "op_tiling" / linux / "libcust_opmaster_rt2.0.so", master, link),
-        Library(vendor / "op_api" / "lib" / "libcust_opapi.so", units("op_api", ["op_api/*.cpp"]), link, exports),
+        Library(
+            vendor / "op_api" / "lib" / "libcust_opapi.so",
+            units("op_api", ["op_api/*.cpp"], *HOST_FLAGS),
+            link,
+            exports,
+        ),
         Library(vendor / "framework" / "onnx" / "libcust_onnx_parsers.so", plugins, link),
     ]
 
@@ -181,7 +187,7 @@ def build_project(
         require_clean(project, [spec.source_name for spec in complete], twin_dir(project))
         _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec)})
         kernels = [library for spec in complete for library in _kernel_units(project, spec, socs)]
-        compiled = build([*_host_libraries(project, [spec.name for spec in specs]), *kernels], scratch, jobs, progress)
+        compiled = build([*host_libraries(project, [spec.name for spec in specs]), *kernels], scratch, jobs, progress)
         for library in kernels:
             require_device_code(library.path, library.units[0].label)
         _publish_headers(project)

@@ -23,30 +23,32 @@ def twin_dir(project: Project) -> Path:
 
 
 def build_runtime(jobs: int = 0, progress: Progress | None = None) -> Path:
-    """Compile the twin's runtime library, under CANN's link names too; returns its path.
-
-    The sources of a folder are one unit: they include the same headers, which take longer than the sources.
-    """
+    """Compile the twin's runtime library, under CANN's link names too; returns its path."""
     home = twin_dir(Project(BUILTIN_ROOT))
     with locked(home) as scratch:
         for name, text in tables().items():
             replace_file(home / "gen" / name, text)
-        flags = (*WARNINGS, f"-I{INCLUDE}", f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
-        sources = sorted((TWIN / "src").rglob("*.cpp"))
-        units = []
-        for folder in sorted({source.parent for source in sources}):
-            name = str(folder.relative_to(TWIN / "src"))
-            *before, last = (path for path in sources if path.parent == folder)
-            made = home / "obj" / "src" / f"{name}.o"
-            own = (*flags, *HOST_FLAGS) if name in _SELDOM else flags
-            units.append(Unit(last, made, own, f"twin: {name}", before=tuple(before)))
         library = home / "lib" / "libopforge_twin.so"
-        build([Library(library, tuple(units), ("-ldl", f"-Wl,-soname,{library.name}"))], scratch, jobs, progress)
+        build([Library(library, runtime_units(home), ("-ldl", f"-Wl,-soname,{library.name}"))], scratch, jobs, progress)
         for name in LINK_NAMES:
             link = library.with_name(f"lib{name}.so")
             if not link.is_symlink():
                 link.symlink_to(library.name)
     return library
+
+
+def runtime_units(home: Path) -> tuple[Unit, ...]:
+    """The sources of the runtime library, by folder: they include the same headers, which take longer than they do."""
+    flags = (*WARNINGS, f"-I{INCLUDE}", f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
+    sources = sorted((TWIN / "src").rglob("*.cpp"))
+    units = []
+    for folder in sorted({source.parent for source in sources}):
+        name = str(folder.relative_to(TWIN / "src"))
+        *before, last = (path for path in sources if path.parent == folder)
+        made = home / "obj" / "src" / f"{name}.o"
+        own = (*flags, *HOST_FLAGS) if name in _SELDOM else flags
+        units.append(Unit(last, made, own, f"twin: {name}", before=tuple(before)))
+    return tuple(units)
 
 
 def runtime_link() -> tuple[str, ...]:

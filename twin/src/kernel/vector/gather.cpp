@@ -135,7 +135,7 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
     }
     const int64_t extent = OffsetOf(repeats - 1, count - 1, src.size, stride) + src.size;
     block->checks.Use(src, extent, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src0", call);
-    const int64_t maskBytes = (repeats - 1) * how.maskRepeatStride * kBlockBytes + (count + 7) / 8;
+    const int64_t maskBytes = (repeats - 1) * how.maskRepeatStride * kBlockBytes + CeilDiv<int64_t>(count, 8);
     if (how.bits != nullptr) {
         block->checks.Use(*how.bits, maskBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src1Pattern", call);
     }

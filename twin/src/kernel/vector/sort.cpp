@@ -185,7 +185,8 @@ void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call)
         }
     }
     const int64_t written = to - dst.address;
-    block->timeline.RunVector(static_cast<double>(written / kEntryBytes) * time_model::kMrgsortCyclesPerElement, call);
+    const int64_t entriesWritten = written / kEntryBytes;
+    block->timeline.RunVector(static_cast<double>(entriesWritten) * time_model::kMrgsortCyclesPerElement, call);
     Touched(*block, AccessKind::kWrite, dst.address, written, "dst", call);
 }
 
