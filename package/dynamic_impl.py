@@ -117,7 +117,7 @@ if importlib.util.find_spec("tbe") is not None:
 
 
 def dynamic_impl_text(spec: OpSpec) -> str:
-    """The Python text for one operator; inert where CANN's `tbe` is not installed."""
+    """Return the Python text for one operator; inert where CANN's `tbe` is not installed."""
     inputs = [f"{tensor.ir_name}_in__" for tensor in spec.inputs]
     outputs = [f"{tensor.ir_name}_out_" for tensor in spec.outputs]
     attrs = [attr.ir_name for attr in spec.attrs]
@@ -144,7 +144,7 @@ def _literal(values: list[str] | list[tuple[str, str]]) -> str:
 
 
 def _parameters(spec: OpSpec, inputs: list[str], outputs: list[str]) -> list[str]:
-    """Parameters in the order of the IR; from the first optional one on, each has a default."""
+    """Return parameters in the order of the IR; from the first optional one on, each has a default."""
     parameters = []
     has_default = False
     for name, tensor in zip([*inputs, *outputs], spec.tensors, strict=True):
@@ -157,7 +157,7 @@ def _parameters(spec: OpSpec, inputs: list[str], outputs: list[str]) -> list[str
 
 
 def _para_kinds(spec: OpSpec) -> list[str]:
-    """Names of the constants with which CANN's parameter checker knows each parameter."""
+    """Return names of the constants with which CANN's parameter checker knows each parameter."""
     kinds = ["OPTION_INPUT" if tensor.optional else "REQUIRED_INPUT" for tensor in spec.inputs]
     kinds += ["OPTION_OUTPUT" if tensor.optional else "REQUIRED_OUTPUT" for tensor in spec.outputs]
     for attr in spec.attrs:

@@ -29,7 +29,7 @@ _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
 def normal_domain(domain: str) -> str:
-    """A domain as lookups use it: "ai.onnx" is the long form of ""."""
+    """Return a domain as lookups use it: "ai.onnx" is the long form of ""."""
     return "" if domain == "ai.onnx" else domain
 
 
@@ -76,11 +76,11 @@ class Scope:
     inputs: list[list[str]] = field(default_factory=list)
 
     def node(self, number: int) -> NodeProto:
-        """The node with this number in the original order."""
+        """Return the node with this number in the original order."""
         return self.body.node[number]
 
     def find(self, name: str) -> tuple[Scope, int] | None:
-        """The scope that makes a value, here or around, and its maker there."""
+        """Return the scope that makes a value, here or around, and its maker there."""
         scope: Scope | None = self
         while scope is not None:
             maker = scope.makers.get(name)
@@ -96,46 +96,46 @@ class Scope:
 
     @cached_property
     def initializers(self) -> dict[str, int]:
-        """Position of each initializer by name."""
+        """Return the position of each initializer by name."""
         if isinstance(self.body, FunctionProto):
             return {}
         return {tensor.name: number for number, tensor in enumerate(self.body.initializer)}
 
     def initializer(self, name: str) -> TensorProto | None:
-        """The initializer of that name in this very scope; None when the caller may feed another value."""
+        """Return the initializer of that name in this very scope; None when the caller may feed another value."""
         if isinstance(self.body, FunctionProto) or name not in self.initializers or name in self.defaulted_inputs:
             return None
         return self.body.initializer[self.initializers[name]]
 
     @cached_property
     def input_names(self) -> frozenset[str]:
-        """Names of the inputs of the graph or function."""
+        """Return names of the inputs of the graph or function."""
         if isinstance(self.body, FunctionProto):
             return frozenset(self.body.input)
         return frozenset(value.name for value in self.body.input)
 
     @property
     def defaulted_inputs(self) -> frozenset[str]:
-        """Inputs whose initializer is a default; before IR 4 every initializer had to be an input and was fixed."""
+        """Return inputs whose initializer is a default; before IR 4, initializers were inputs and constant."""
         return frozenset() if self.lists_initializers else self.input_names
 
     @cached_property
     def output_names(self) -> frozenset[str]:
-        """Names that leave the graph or function."""
+        """Return names that leave the graph or function."""
         if isinstance(self.body, FunctionProto):
             return frozenset(self.body.output)
         return frozenset(value.name for value in self.body.output)
 
     @property
     def function(self) -> tuple[str, str] | None:
-        """(domain, name) of the local function that this is the body of, or lies in."""
+        """Return (domain, name) of the local function that this is the body of, or lies in."""
         scope = self
         while scope.parent is not None:
             scope = scope.parent
         return (normal_domain(scope.body.domain), scope.body.name) if isinstance(scope.body, FunctionProto) else None
 
     def label(self, number: int) -> str:
-        """A node as messages name it."""
+        """Return a node as messages name it."""
         return _label(self.node(number), number, self.place)
 
 
@@ -145,7 +145,7 @@ def _label(node: NodeProto, number: int, place: str) -> str:
 
 
 def node_name(node: NodeProto, otherwise: str = "") -> str:
-    """The name of a node, or that of its first output."""
+    """Return the name of a node, or that of its first output."""
     return node.name or next(filter(None, node.output), otherwise)
 
 
@@ -183,12 +183,12 @@ class GraphView:
 
     @property
     def main(self) -> Scope:
-        """The main graph."""
+        """Return the main graph."""
         return self.scopes[0]
 
     @cached_property
     def functions(self) -> frozenset[tuple[str, str]]:
-        """(domain, name) of the local functions."""
+        """Return (domain, name) of the local functions."""
         return frozenset((normal_domain(f.domain), f.name) for f in self.model.functions)
 
     @cached_property
@@ -212,7 +212,7 @@ class GraphView:
         return uses
 
     def uses(self, scope: Scope, name: str) -> list[Use]:
-        """Every read of a value that `scope` makes, one entry per input position, reads in subgraphs included."""
+        """Return all reads of a value of `scope`, one entry per input position, including subgraphs."""
         return [Use(*reader) for reader in self._uses[scope.number].get(name, ())]
 
     def count_uses(self, scope: Scope, name: str) -> int:
@@ -222,7 +222,7 @@ class GraphView:
         return len(self._uses[scope.number].get(name, ()))
 
     def over(self, model: ModelProto) -> GraphView:
-        """The same index over a model that has the same nodes, such as a copy."""
+        """Return the same index over a model that has the same nodes, such as a copy."""
         view = copy(self)
         # What is derived from the scopes is derived again.
         view.__dict__ = {"model": model, "scopes": [], "_where": self._where}
@@ -235,12 +235,12 @@ class GraphView:
         return view
 
     def after_change(self) -> GraphView:
-        """An index in which the graphs of the changed model are found; its node numbers may be those before."""
+        """Return an index in which the graphs of the changed model are found; its node numbers may be those before."""
         has_subgraphs = any(scope.captures for scope in self.scopes)
         return GraphView(self.model, self._where) if has_subgraphs else self
 
     def bodies(self, model: ModelProto) -> list[GraphProto | FunctionProto]:
-        """The graphs and functions of a model that has the same nodes, by scope number."""
+        """Return the graphs and functions of a model that has the same nodes, by scope number."""
         found: list[GraphProto | FunctionProto] = []
         waiting: list[GraphProto | FunctionProto] = [*reversed(model.functions), model.graph]
         while waiting:
@@ -256,11 +256,11 @@ class GraphView:
         return {(id(maker[0]), name) for maker, name in found if maker}
 
     def leaves(self, scope: Scope, name: str) -> bool:
-        """Whether a value of `scope` is an output of it, or of a graph inside it that passes the value on."""
+        """Return whether a value of `scope` is an output of it, or of a graph inside it that passes the value on."""
         return (id(scope), name) in self._leaving
 
     def only_reader(self, scope: Scope, name: str) -> int | None:
-        """The node of the same graph that alone reads a value of `scope`, once; None if there is more to the value."""
+        """Return the only reader of a value of `scope`, in the same graph; None if the value has other uses."""
         uses = self.uses(scope, name)
         is_alone = len(uses) == 1 and uses[0].scope is scope and not self.leaves(scope, name)
         return uses[0].node if is_alone else None
@@ -376,7 +376,7 @@ class GraphView:
             raise self._fail(f"{reader} reads {shown(name)}, which no input, initializer or node defines")
 
     def _require_order(self, scope: Scope) -> None:
-        """Refuse a cycle; nodes that merely stand in another order are fine."""
+        """Reject a cycle; accept nodes in another order."""
         waiting: dict[int, int] = {}
         readers: dict[int, list[int]] = defaultdict(list)
         for number, node in enumerate(scope.body.node):
@@ -397,7 +397,7 @@ class GraphView:
 
 
 def node_count(view: GraphView) -> int:
-    """Nodes of a model, those of subgraphs included, those of local functions not."""
+    """Return nodes of a model, those of subgraphs included, those of local functions not."""
     return sum(len(scope.body.node) for scope in view.scopes if scope.function is None)
 
 

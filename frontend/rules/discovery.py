@@ -19,7 +19,7 @@ TRAINING = "opforge.frontend.training"
 
 @cache
 def modules(folder: str) -> tuple[ModuleType, ...]:
-    """The modules of a package by name; none if the package is not installed."""
+    """Return the modules of a package by name; none if the package is not installed."""
     found = importlib.util.find_spec(folder)
     places = found.submodule_search_locations if found else None
     return tuple(importlib.import_module(f"{folder}.{module.name}") for module in iter_modules(places or []))
