@@ -132,7 +132,7 @@ def run(
     outputs: Annotated[Path | None, path_option(metavar="OUT.npz", text="Write the outputs as arrays.")] = None,
     soc: Annotated[str, SOC] = DEFAULT_SOC,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Also check kernels for uninitialised reads and races; slower.")
+        bool, typer.Option("--strict", help="Also check kernels for uninitialized reads and races; slower.")
     ] = False,
     trace: Annotated[
         Path | None, path_option(metavar="T.json", text="Write the step as a trace for Chrome or Perfetto.")

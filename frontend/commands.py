@@ -54,7 +54,7 @@ class ConvertOptions:
     optimizer: Path | None = None
 
     def command(self, model: Path, out: Path) -> str:
-        """The command that asks for this."""
+        """Return the command that asks for this."""
         flags = {"--patterns": self.patterns, "--lower-training": self.lower_training, "--verify": self.verify}
         domain = None if self.domain == OPFORGE_DOMAIN else self.domain
         values = {"--opset": self.opset, "--domain": domain, "--report": self.html}
@@ -165,7 +165,7 @@ def _reports(
     size: int | None,
     times: PassTimes,
 ) -> list[NewFile]:
-    """The requested files beside the model, which has `size` bytes; None if it is not written."""
+    """Return the requested files beside the model, which has `size` bytes; None if it is not written."""
     reports = []
     if (target := options.json) is not None:
         compared = {} if comparisons is None else {"verified": [entry.report() for entry in comparisons]}
@@ -192,8 +192,8 @@ class RunOptions:
     Attributes:
         inputs: Arrays by input name; None for generated ones.
         outputs: Where the results go.
-        soc: SoC that the twin plays.
-        strict: Whether the twin looks for uninitialised reads and races.
+        soc: SoC that the twin emulates.
+        strict: Whether the twin looks for uninitialized reads and races.
         trace: Trace to write.
         json: Figures to write.
     """
@@ -265,7 +265,7 @@ def _run(source: SourceModel, options: RunOptions) -> int:
 
 
 def _run_inputs(source: SourceModel, path: Path | None) -> tuple[Mapping[str, Any], str]:
-    """The arrays of a run, and their place in messages."""
+    """Return the arrays of a run, and their place in messages."""
     from opforge.frontend.io.arrays import input_types, load_arrays
 
     if path is not None:

@@ -20,7 +20,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class Mapped(_Entry):
-    """A node of ours in the result.
+    """A custom node in the result.
 
     Attributes:
         node: Its name.
@@ -103,7 +103,7 @@ class PassTimes:
             self._seconds[entry.name] = self._seconds.get(entry.name, 0.0) + entry.seconds
 
     def entries(self) -> list[PassTime]:
-        """The passes so far, one that still runs included, in the order of their first runs."""
+        """Return the passes so far, one that still runs included, in the order of their first runs."""
         now = perf_counter()
         return [PassTime(name, s + now - self._running.get(name, now)) for name, s in self._seconds.items()]
 
@@ -114,12 +114,12 @@ class Conversion:
 
     Attributes:
         model: The result; the given model itself when nothing was rewritten. External data stays where it is.
-        mapped: Nodes of ours.
+        mapped: Custom nodes.
         left: Nodes that were not mapped, and why.
         nodes_before: Nodes of the source, those of subgraphs included, those of local functions not.
         nodes_after: Nodes of the result.
         changed: Whether the model differs from the source at all.
-        without_body: Nodes of ours that carry no function body: the model's opset cannot express what they compute.
+        without_body: Custom nodes that carry no function body: the model's opset cannot express what they compute.
         warnings: What ATC will not reach or drop, and why.
         lowered: Nodes that became standard nodes.
         passes: The passes that ran, in their order.
@@ -137,7 +137,7 @@ class Conversion:
     passes: list[PassTime] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
-        """The report as JSON data."""
+        """Return the report as JSON data."""
         return {
             "mapped": [asdict(entry) for entry in self.mapped],
             "lowered": [asdict(entry) for entry in self.lowered],

@@ -109,7 +109,7 @@ def _loaded(model: ModelProto | SourceModel | str | os.PathLike[str], options: O
 
 
 def _conversion(state: State, times: PassTimes) -> Conversion:
-    """The result of all passes."""
+    """Return the result of all passes."""
     mapped = [
         Mapped(
             name,

@@ -21,7 +21,7 @@ _UNHINTED = "    is_hinted = False\n"
 
 @cache
 def tried_types(*, patterns: bool) -> AbstractSet[str]:
-    """Types of ai.onnx at which rules are tried; `patterns` adds rules that do nothing without this option."""
+    """Return types of ai.onnx at which rules are tried; `patterns` adds rules that do nothing without this option."""
     found: set[str] = set()
     for folder in _FOLDERS:
         for path in (Path(__file__).parent / folder).rglob("*.py"):
@@ -33,7 +33,7 @@ def tried_types(*, patterns: bool) -> AbstractSet[str]:
 
 
 def is_plain(view: GraphView, *, patterns: bool) -> bool:
-    """Whether no rule would be tried at any node: all are of ai.onnx, and of no type that a rule or a spec names."""
+    """Return whether no rule applies: all nodes are of ai.onnx, and no rule or spec names their types."""
     tried = tried_types(patterns=patterns)
     return not any(
         normal_domain(domain) or op_type in tried or op_type.startswith(NPU_PREFIX)

@@ -36,7 +36,7 @@ class Options:
 
     @property
     def groups(self) -> frozenset[str]:
-        """The groups of rules that apply, see `Rule.group`."""
+        """Return the groups of rules that apply, see `Rule.group`."""
         chosen = {"patterns": self.patterns, "lower_training": self.lower_training}
         return frozenset(name for name, is_chosen in chosen.items() if is_chosen)
 
@@ -54,7 +54,7 @@ class State:
         model: The current model; `source` itself as long as nothing was changed.
         view: Index of the current model; after a rewrite, its node numbers are those of `context.view`.
         context: The model in which the rules are tried, which no later pass changes.
-        placements: Matches that become operators of ours.
+        placements: Matches that become custom operators.
         lowering: Matches that become standard nodes in this round.
         left: Nodes without a match.
         lowered: Nodes that became standard nodes.
@@ -64,7 +64,7 @@ class State:
         names: Names of our nodes, in the order of `placements`.
         ours: All nodes of the domain `opforge` in the rewritten model, those that were there before included.
         is_new: Whether the result certainly differs from the source.
-        without_body: Nodes of ours that carry no function body.
+        without_body: Custom nodes that carry no function body.
         warnings: What ATC will not reach or drop.
     """
 

@@ -95,7 +95,7 @@ class _Unpacked:
         self._total = 0
 
     def pieces(self, size: int) -> Iterator[bytes]:
-        """The next bytes, in pieces."""
+        """Yield the next bytes, in pieces."""
         while size:
             if not self._ready:
                 self._fill()
@@ -106,7 +106,7 @@ class _Unpacked:
             yield piece
 
     def read(self, size: int) -> bytes:
-        """The next bytes, of which there may be few."""
+        """Return the next bytes, of which there may be few."""
         return b"".join(self.pieces(size))
 
     def finish(self) -> None:
@@ -137,7 +137,7 @@ class _Unpacked:
 
 
 def _next_header(unpacked: _Unpacked) -> tarfile.TarInfo | None:
-    """The header of the next member; None at the end of the archive, which is read then."""
+    """Return the header of the next member; None at the end of the archive, which is read then."""
     header = _header(unpacked)
     if header is None or header.type != tarfile.GNUTYPE_LONGNAME:
         return header
@@ -153,7 +153,7 @@ def _next_header(unpacked: _Unpacked) -> tarfile.TarInfo | None:
 
 
 def _header(unpacked: _Unpacked) -> tarfile.TarInfo | None:
-    """One block of a header, without what it refers to."""
+    """Return one block of a header, without what it refers to."""
     block = unpacked.read(_BLOCK)
     if not block.strip(b"\0"):
         if unpacked.read(_BLOCK).strip(b"\0"):
@@ -196,7 +196,7 @@ def _name(header: tarfile.TarInfo) -> str:
 
 
 def _problem(name: str, header: tarfile.TarInfo) -> str:
-    """Why a member cannot be part of a package."""
+    """Return the reason why a member cannot be part of a package."""
     parts = name.split("/")
     if name.startswith("/") or ".." in parts:
         return f"{name}: is outside of the package"

@@ -24,7 +24,7 @@ class BuildError(UserError):
 
 
 def built(contents: Contents, toolkit: Path, work: Path, jobs: int, say: Callable[[str], None]) -> Contents:
-    """The same package with its libraries and kernels, built as the installer builds them on its target.
+    """Return the same package with its libraries and kernels, built as the installer builds them on its target.
 
     Args:
         contents: A source release.

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 def hidden_op_types(specs: Iterable[OpSpec]) -> list[str]:
-    """Operator types of `specs` that CANN also has."""
+    """Return operator types of `specs` that CANN also has."""
     return sorted(spec.op_type for spec in specs if spec.op_type in spec.builtin)
 
 
 def hidden_symbols(specs: Iterable[OpSpec]) -> list[str]:
-    """Symbols of `specs` that CANN's libraries also export."""
+    """Return symbols of `specs` that CANN's libraries also export."""
     functions = sorted(api.function for spec in specs for api in spec.aclnn if api.function in spec.builtin)
     return [symbol for function in functions for symbol in (function, f"{function}GetWorkspaceSize")]

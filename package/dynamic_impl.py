@@ -158,7 +158,7 @@ def _literal(values: list[str] | list[tuple[str, str]]) -> str:
 
 
 def _parameters(spec: OpSpec, inputs: list[str], outputs: list[str]) -> list[str]:
-    """Parameters in the order of the IR; from the first optional one on, each has a default."""
+    """Return parameters in the order of the IR; from the first optional one on, each has a default."""
     parameters = []
     has_default = False
     for name, tensor in zip([*inputs, *outputs], spec.tensors, strict=True):
@@ -171,7 +171,7 @@ def _parameters(spec: OpSpec, inputs: list[str], outputs: list[str]) -> list[str
 
 
 def _para_kinds(spec: OpSpec) -> list[str]:
-    """Names of the constants with which CANN's parameter checker knows each parameter."""
+    """Return names of the constants with which CANN's parameter checker knows each parameter."""
     kinds = ["OPTION_INPUT" if tensor.optional else "REQUIRED_INPUT" for tensor in spec.inputs]
     kinds += ["OPTION_OUTPUT" if tensor.optional else "REQUIRED_OUTPUT" for tensor in spec.outputs]
     for attr in spec.attrs:

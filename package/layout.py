@@ -80,19 +80,19 @@ class Contents:
 
     @property
     def note(self) -> str:
-        """What kind of package it is, in a sentence."""
+        """Return the type of the package as a sentence."""
         if not self.toolkit:
             return NOTE
         return f"binary release, built with CANN {self.toolkit} (opforge's own build; {NOT_TRIED} by its authors)"
 
 
 def _is_executable(path: str) -> bool:
-    """Whether a file of the archive may be run by its name; the others are only read."""
+    """Return whether a file of the archive may be run by its name; the others are only read."""
     return path.endswith(("install.sh", "uninstall.sh"))
 
 
 def layout(contents: Contents) -> dict[str, bytes]:
-    """Content by path inside the archive: `install.sh` and `packages/vendors/<vendor>/...` with its lists."""
+    """Return the content by path in the archive: `install.sh` and `packages/vendors/<vendor>/...` with its lists."""
     tree = _vendor_tree(contents)
     tree |= lists(_facts(contents), tree)
     root = f"packages/vendors/{contents.vendor}"
@@ -127,7 +127,7 @@ def _facts(contents: Contents) -> dict[str, object]:
 
 
 def _vendor_tree(contents: Contents) -> dict[str, bytes]:
-    """Content by path below the vendor folder, without the manifest."""
+    """Return the content by path below the vendor folder, without the manifest."""
     dynamic = f"{TBE}/{contents.vendor}_impl/dynamic"
     tree = {_place_generated(path, dynamic): text.encode() for path, text in contents.generated.items()}
     tree |= {_place_source(path, dynamic): data for path, data in contents.sources.items()}
@@ -164,7 +164,7 @@ def _place_source(path: str, dynamic: str) -> str:
 
 
 def _all_prototypes(contents: Contents) -> str:
-    """One header for all operators, as applications that build graphs include it."""
+    """Return one header for all operators, as applications that build graphs include it."""
     includes = "".join(f'#include "{spec.name}_proto.h"\n' for spec in sorted(contents.specs, key=lambda s: s.name))
     guard = f"OPFORGE_{contents.vendor.upper()}_OP_PROTO_H"
     return f"#ifndef {guard}\n#define {guard}\n\n{includes}\n#endif  // {guard}\n"

@@ -21,7 +21,7 @@ _SAFE_PATH = re.compile(SAFE_PATH)
 
 
 def lists(facts: Mapping[str, object], files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The content of the three lists by name.
+    """Return the content of the three lists by name.
 
     Args:
         facts: Texts and lists of words.
@@ -44,7 +44,7 @@ def lists(facts: Mapping[str, object], files: Mapping[str, bytes]) -> dict[str, 
 
 
 def info_text(facts: Mapping[str, object]) -> str:
-    """The facts of a package as lines `key=value`; the words of a list are separated by spaces.
+    """Return the facts of a package as lines `key=value`; the words of a list are separated by spaces.
 
     Raises:
         UserError: A fact is no single line of printable characters.

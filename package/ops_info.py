@@ -27,13 +27,13 @@ FLAGS = {
 
 
 def ops_info_text(specs: Iterable[OpSpec], columns: Mapping[str, Mapping[str, tuple[str, ...]]]) -> str:
-    """The file for the operators of one SoC; `columns[op_type][tensor]` has one dtype word per combination."""
+    """Return the file for the operators of one SoC; `columns[op_type][tensor]` has one dtype word per combination."""
     entries = {spec.op_type: ops_info_entry(spec, columns[spec.op_type]) for spec in specs}
     return json.dumps(entries, indent=4) + "\n"
 
 
 def ops_info_entry(spec: OpSpec, columns: Mapping[str, tuple[str, ...]]) -> dict[str, Fields]:
-    """One operator: key -> field -> value, all values are texts, lists are comma separated columns."""
+    """Return one operator: key -> field -> value, all values are texts, lists are comma separated columns."""
     entry: dict[str, Fields] = {}
     for kind, tensors in (("input", spec.inputs), ("output", spec.outputs)):
         for index, tensor in enumerate(tensors):

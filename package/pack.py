@@ -114,7 +114,7 @@ def make_package(contents: Contents, path: Path) -> Path:
 
 
 def _place(built: Path, path: Path) -> None:
-    """Put the package where it belongs; whoever looks sees the old one or the whole new one."""
+    """Rename the package to its place, so that readers see the old or the complete new file."""
 
     def fill(target: BinaryIO) -> None:
         with built.open("rb") as source:
@@ -174,7 +174,7 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
 
 
 def _builder() -> dict[str, bytes]:
-    """The program that builds the package where it is installed."""
+    """Return the program that builds the package where it is installed."""
     paths = sorted([*BUILDER.glob("*.py"), *BUILDER.glob("cmake/**/*.*")])
     files = {f"cann/{path.relative_to(BUILDER).as_posix()}": path.read_bytes() for path in paths if path.is_file()}
     return files | {CHIPS_FILE: json.dumps(opc_chips(), indent=1).encode()}
@@ -191,7 +191,7 @@ def _choose(specs: Sequence[OpSpec], ops: Sequence[str] | None) -> tuple[OpSpec,
 
 
 def _sources(project: Project, left_out: set[str]) -> dict[str, bytes]:
-    """Hand-written headers, without those of operators that are not packed; what operators share comes with opforge."""
+    """Return hand-written headers, without those of operators that are not packed."""
     sources = {}
     shared = [(BUILTIN_ROOT, folder) for folder in ("op_host/common", "op_kernel/common", "op_plugin")]
     for root, folder in (*shared, *((project.root, folder) for folder in ("op_host", "op_kernel", "op_plugin"))):

@@ -25,7 +25,7 @@ _REFUSED = {errno.ENAMETOOLONG: "the path is too long", errno.ELOOP: "its links 
 
 
 def why_unusable(text: str) -> str:
-    """Why no program can use a path; empty for one that it can, whether something is there or not."""
+    """Return the reason why no program can use a path; empty for one that it can, whether something is there or not."""
     try:
         Path(text).stat()
     except OSError as error:
@@ -36,7 +36,7 @@ def why_unusable(text: str) -> str:
 
 
 def _mode(path: Path) -> int:
-    """Kind and rights, links followed; 0 for what is not there."""
+    """Return kind and rights, links followed; 0 for what is not there."""
     try:
         return path.stat().st_mode
     except PermissionError:
@@ -46,28 +46,28 @@ def _mode(path: Path) -> int:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a path leads to a regular file."""
+    """Return whether a path leads to a regular file."""
     return stat.S_ISREG(_mode(path))
 
 
 def is_dir(path: Path) -> bool:
-    """Whether a path leads to a folder."""
+    """Return whether a path leads to a folder."""
     return stat.S_ISDIR(_mode(path))
 
 
 def exists(path: Path) -> bool:
-    """Whether a path leads to anything."""
+    """Return whether a path leads to anything."""
     return _mode(path) != 0
 
 
 def real(path: Path) -> Path:
-    """The path without links; unchanged when it cannot be used."""
+    """Return the path without links; unchanged when it cannot be used."""
     # `realpath` follows more links than the system does, one call deeper for each.
     return path if why_unusable(str(path)) else Path(os.path.realpath(path))
 
 
 def children(folder: Path, pattern: str = "*", most: int = MOST_CHILDREN) -> list[Path]:
-    """What is in a folder and matches a pattern, sorted, of its first `most` entries; empty if it cannot be read."""
+    """Return the sorted entries of a folder that match, from its first `most` entries; empty if unreadable."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in islice(entries, most)]
@@ -77,7 +77,7 @@ def children(folder: Path, pattern: str = "*", most: int = MOST_CHILDREN) -> lis
 
 
 def first_text(path: Path, most: int = _MOST_TEXT_BYTES) -> str:
-    """The text of the first bytes of a regular file; empty if there is none. A pipe is not opened."""
+    """Return the text of the first bytes of a regular file; empty if there is none. A pipe is not opened."""
     try:
         if not is_file(path):
             return ""

@@ -22,7 +22,7 @@ def soc_directories() -> dict[str, bool]:
 
 
 def soc_directory(name: str) -> str:
-    """The directory of a chip (Ascend910B1) or directory (ascend910b).
+    """Return the directory of a chip (Ascend910B1) or directory (ascend910b).
 
     Raises:
         UserError: The name is unknown, or a chip of the first generation.
@@ -36,7 +36,7 @@ def soc_directory(name: str) -> str:
     known = soc_directories()
     if (directory := chips.get(name, name)) in known:
         return directory
-    # The name of another chip is no slip of the pen: a guess would mislead.
+    # The name of another chip is not a typing error, so a suggestion would mislead.
     raise UserError(f"soc: got {name!r}, expected a directory, as in ascend910b, or a chip of it: {known_socs()}")
 
 
@@ -50,7 +50,7 @@ def opc_chips() -> dict[str, tuple[str, str]]:
 
 
 def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """The SoC directories of a package, sorted.
+    """Return the SoC directories of a package, sorted.
 
     Args:
         specs: The operators of the package.

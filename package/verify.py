@@ -42,7 +42,7 @@ class _Head(NamedTuple):
 
 
 def verify(package: Path) -> tuple[dict[str, Any], list[str]]:
-    """What the manifest says of the package, and what is not as it should be, up to 1000 problems.
+    """Return the facts of the manifest, and up to 1000 problems of the package.
 
     Raises:
         UserError: The file cannot be read, or is no package of `opforge pack`.
@@ -57,7 +57,7 @@ def verify(package: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _problems(source: BufferedReader, package: Path, facts: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with a package; adds to `facts` what it says of itself."""
+    """Return the problems of a package; add the facts of its manifest to `facts`."""
     head = _head(source, package)
     if head.text != _installer_head():
         yield "the head of the file differs from the head that this opforge writes"
@@ -113,7 +113,7 @@ def _content_problems(files: dict[str, Member], facts: dict[str, Any]) -> Iterat
 
 
 def _list_problems(files: dict[str, Member], root: str, manifest: PackedManifest) -> Iterator[str]:
-    """What the lists for the shell say that the manifest does not say."""
+    """Return the differences between the lists for the shell and the manifest."""
     stated = manifest.model_dump(mode="json", exclude={"files"})
     if root + INFO in files and files[root + INFO].content.decode("utf-8", "replace") != _info(stated):
         yield f"{INFO}: differs from the facts in the manifest"
@@ -130,7 +130,7 @@ def _list_problems(files: dict[str, Member], root: str, manifest: PackedManifest
 
 
 def _info(facts: dict[str, Any]) -> str:
-    """The text that `package.info` must have; empty, which it never has, for facts that fit into no line."""
+    """Return the text that `package.info` must have; empty, which it never has, for facts that fit into no line."""
     try:
         return info_text(facts)
     except UserError:
@@ -159,5 +159,5 @@ def _head(source: BufferedReader, package: Path) -> _Head:
 
 
 def _installer_head() -> bytes:
-    """The part of the head that is the same in every package."""
+    """Return the part of the head that is the same in every package."""
     return (SCRIPTS / "header.sh").read_bytes().split(b"<<'EOF'\n")[1].partition(b"EOF\n")[0]

@@ -21,12 +21,12 @@ SPELLINGS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.fl
 
 
 def is_constant(node: NodeProto) -> bool:
-    """Whether a node is the standard `Constant`."""
+    """Return whether a node is the standard `Constant`."""
     return node.op_type == "Constant" and normal_domain(node.domain) == ""
 
 
 def is_read_by_atc(scope: Scope | None) -> bool:
-    """Whether ATC reads a graph: the main one, and those of `If` in it."""
+    """Return whether ATC reads a graph: the main one, and those of `If` in it."""
     while scope is not None and scope.parent is not None:
         if scope.owner != "If":
             return False
@@ -35,7 +35,7 @@ def is_read_by_atc(scope: Scope | None) -> bool:
 
 
 def constant_only_nodes(view: GraphView) -> Iterator[tuple[Scope, int]]:
-    """Nodes that depend on no input of the model, `Constant` left out: ATC drops them, with what they make."""
+    """Yield nodes that depend on no input of the model, `Constant` left out: ATC drops them, with what they make."""
     constant: dict[int, set[str]] = {}
     for scope in view.scopes:
         if not is_read_by_atc(scope):
@@ -57,7 +57,7 @@ def constant_only_nodes(view: GraphView) -> Iterator[tuple[Scope, int]]:
 
 
 def _is_outside(scope: Scope, name: str, constant: Mapping[int, set[str]]) -> bool:
-    """Whether a name is one of the constants of the graphs around a graph."""
+    """Return whether a name is one of the constants of the graphs around a graph."""
     found = scope.parent.find(name) if scope.parent and name not in scope.makers else None
     return found is not None and name in constant[found[0].number]
 
@@ -81,7 +81,7 @@ def _warnings(state: State) -> Iterator[str]:
 
 
 def _constant_outputs(state: State) -> list[str]:
-    """Outputs of the model that are constants."""
+    """Return outputs of the model that are constants."""
     main = state.context.view.main
     folded = {entry.nodes[0] for entry in state.folded if entry.scope is main}
     makers = ((value.name, main.makers.get(value.name, INPUT)) for value in state.model.graph.output)
@@ -93,14 +93,14 @@ def _constant_outputs(state: State) -> list[str]:
 
 
 def _shapeless(view: GraphView) -> list[str]:
-    """Tensors that are inputs of the model and have no shape, as far as they have to be fed."""
+    """Return tensors that are inputs of the model and have no shape, as far as they have to be fed."""
     fed = (value for value in view.model.graph.input if view.main.makers.get(value.name) == INPUT)
     types = ((value.name, value.type) for value in fed)
     return [name for name, t in types if t.HasField("tensor_type") and not t.tensor_type.HasField("shape")]
 
 
 def _unread(scope: Scope | None) -> str:
-    """The function or subgraph because of which ATC does not read a graph; "" if ATC reads it."""
+    """Return the function or subgraph because of which ATC does not read a graph; "" if ATC reads it."""
     while scope is not None:
         if scope.parent is None and scope.function is not None:
             return f"the local {scope.place}, which ATC does not expand; inline it first"
@@ -111,7 +111,7 @@ def _unread(scope: Scope | None) -> str:
 
 
 def make_safe(view: GraphView, value_names: FreshNames) -> list[NodeProto]:
-    """Unique node names, no empty output names, no empty inputs at the end, constants with `value`, no idle imports.
+    """Adapt nodes to ATC: unique names, named outputs, no trailing empty inputs, constants with `value`, used imports.
 
     Args:
         view: The model; its scopes may have other nodes by now than the view has seen.
@@ -126,7 +126,7 @@ def make_safe(view: GraphView, value_names: FreshNames) -> list[NodeProto]:
     # Nodes with a domain, which are few.
     others: list[NodeProto] = []
     for scope in view.scopes:
-        # Nodes of local functions are seen by nobody but runtimes, and get their names from them.
+        # Only runtimes see nodes of local functions, and they name them.
         if scope.function is not None:
             others += [node for node in scope.body.node if node.domain]
             continue

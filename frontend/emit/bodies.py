@@ -79,7 +79,7 @@ def _variant(placement: Placement, opset: int) -> _Variant:
 
 
 def _bodies(calls: Sequence[Call], opset: int, reserved: set[str]) -> list[FunctionProto]:
-    """The functions that nodes of one operator call; empty when the opset cannot express one of them.
+    """Return the functions that nodes of one operator call; empty when the opset cannot express one of them.
 
     Nodes of different cases need different bodies, which have one name and differ in `overload`.
     """
@@ -101,7 +101,7 @@ def _bodies(calls: Sequence[Call], opset: int, reserved: set[str]) -> list[Funct
     for placement, node in calls:
         if overload := variants[_variant(placement, opset)].overload:
             node.overload = overload
-        # onnx's reference evaluator wants as many inputs as the function has, absent ones too.
+        # onnx's reference evaluator needs as many inputs as the function has, absent ones too.
         node.input.extend([""] * (arity - len(node.input)))
     by_case = {case: body for (case, _), body in variants.items()}
     fallback = None

@@ -43,7 +43,7 @@ class ReadCounts:
                 self._dropped.append((owner, name))
 
     def is_read(self, scope: Scope, names: Iterable[str]) -> bool:
-        """Whether one of these values, or a value that the model did not have before, may have a reader."""
+        """Return whether one of these values, or a value that the model did not have before, may have a reader."""
         return any(
             name not in scope.makers
             or self._counts.get((scope.number, name), self._view.count_uses(scope, name)) > 0
@@ -52,7 +52,7 @@ class ReadCounts:
         )
 
     def dead(self, replaced: Collection[tuple[int, int]]) -> Dead:
-        """Initializers and nodes of one output that lost their last reader, and those that only these read.
+        """Return initializers and nodes of one output that lost their last reader, and those that only these read.
 
         Args:
             replaced: (scope number, node number) of replaced nodes, whose reads are counted already.

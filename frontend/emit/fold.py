@@ -1,6 +1,6 @@
 """Compute the nodes that depend on constants alone, because ATC drops them: small ones here, others by onnx.
 
-onnx's evaluator runs in a process of its own, within a budget of time, memory and bytes: a model may ask for anything.
+onnx's evaluator runs in a separate process, within a budget of time, memory and bytes: a model may ask for anything.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def fold(context: Context, skipped: Collection[Place]) -> Folding:
 
 
 def _evaluated(context: Context, nodes: Iterable[tuple[Scope, int]]) -> dict[Place, dict[str, TensorProto]]:
-    """What onnx computes of nodes, in their order; those that it cannot compute, or not within limits, are missing."""
+    """Compute nodes with onnx, in order; return only those that it can compute within the limits."""
     # Loaded here, and once: what a child loads is gone with it.
     from onnx.reference import ReferenceEvaluator
 
@@ -124,7 +124,7 @@ class _Evaluator:
         self._values: dict[tuple[int, str], NDArray[np.generic]] = {}
 
     def run(self, nodes: Iterable[tuple[Scope, int]]) -> GraphProto:
-        """The results as tensors called `scope:node:name`."""
+        """Return the results as tensors called `scope:node:name`."""
         made, room = GraphProto(), _MAX_BYTES
         for scope, number in nodes:
             try:

@@ -25,12 +25,12 @@ _BFLOAT16_OPSET = 13
 
 
 def body_needs_dtypes(opset: int) -> bool:
-    """Whether a body for this opset has element types written into it."""
+    """Return whether a body for this opset has element types written into it."""
     return opset < _BODY_OPSET
 
 
 def function_body(spec: OpSpec, case: str, arity: int, opset: int, dtypes: Mapping[str, str]) -> FunctionProto | None:
-    """The body of one case for a model of this opset; None when there is none, or the opset cannot express it.
+    """Return the body of one case for a model of this opset; None when there is none, or the opset cannot express it.
 
     Args:
         spec: The operator.
@@ -57,7 +57,7 @@ def function_body(spec: OpSpec, case: str, arity: int, opset: int, dtypes: Mappi
 
 
 def body_by_rank(spec: OpSpec, bodies: Mapping[str, FunctionProto]) -> FunctionProto | None:
-    """One body for several cases, which finds its case by the rank of an input; None when no rank tells.
+    """Return one body for several cases, selected by the rank of an input; None if the rank does not select one.
 
     Args:
         spec: The operator.
@@ -76,7 +76,7 @@ def body_by_rank(spec: OpSpec, bodies: Mapping[str, FunctionProto]) -> FunctionP
 
 
 def _by_rank(tensor: str, bodies: Sequence[tuple[int, FunctionProto]], prefix: str) -> list[NodeProto]:
-    """Nodes that compute the body of the right rank; their names, those of the outputs too, begin with `prefix`."""
+    """Return nodes that compute the body of the matching rank; all of their names begin with `prefix`."""
     (rank, body), *others = bodies
     if not others:
         return _prefixed(body, prefix)

@@ -30,7 +30,7 @@ def inline(state: State) -> State:
 
 
 def without_functions(model: ModelProto) -> ModelProto | None:
-    """A copy of a model in which only our own functions are calls; None when there are no others, or onnx fails."""
+    """Return a copy without calls of other functions than ours; None if there are none, or if onnx fails."""
     ours = [(function.domain, function.name) for function in model.functions if function.domain == OPFORGE_DOMAIN]
     if len(ours) == len(model.functions) or expanded_nodes(model) > MAX_EXPANDED_NODES:
         return None

@@ -58,12 +58,12 @@ _RESIZE_ONLY = {"tf_half_pixel_for_nn": range(11, 13), "half_pixel_symmetric": r
 
 
 def current_opset(model: ModelProto) -> int | None:
-    """The version of ai.onnx that a model imports."""
+    """Return the version of ai.onnx that a model imports."""
     return next((entry.version for entry in model.opset_import if normal_domain(entry.domain) == ""), None)
 
 
 def opset_problem(view: GraphView, types: ValueTypes, target: int) -> str:
-    """Why a model cannot be written in opset `target`; "" when it can."""
+    """Return the reason why a model cannot be written in opset `target`; "" when it can."""
     current = current_opset(view.model)
     if current is None or current == target:
         return ""
@@ -248,7 +248,7 @@ class _Step:
         _set(node, "axis", len(known.shape) - 1 if self.target < 13 else -1)
 
     def roi_align(self, scope: Scope, node: NodeProto) -> None:
-        """The old form shifts nothing."""
+        """Reject shifted coordinates, which the old form does not have."""
         del scope
         if self._rises_over(16):
             _set(node, "coordinate_transformation_mode", "output_half_pixel")
@@ -258,7 +258,7 @@ class _Step:
             _remove(node, "coordinate_transformation_mode")
 
     def grid_sample(self, scope: Scope, node: NodeProto) -> None:
-        """The modes got other names, and grids other ranks."""
+        """Rename the modes; grids of other ranks are not supported."""
         if not self._crosses(20):
             return
         known: ValueType = self.types.of(scope, node.input[0])

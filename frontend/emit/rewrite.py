@@ -1,4 +1,4 @@
-"""Replace the matched nodes of a model, and drop the nodes and initializers that nobody reads any more."""
+"""Replace the matched nodes of a model, and drop the nodes and initializers without readers."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Rewriter:
         return chain.from_iterable(scope.names for scope in self.view.scopes)
 
     def apply(self, replacements: Sequence[Replacement]) -> list[str]:
-        """Replace nodes; return the names of the new nodes of ours, in the same order."""
+        """Replace nodes; return the names of the new custom nodes, in the same order."""
         placements = [entry for entry in replacements if isinstance(entry, Placement)]
         last = {placement.scope.names[placement.nodes[-1]] for placement in placements}
         counts = Counter(filter(last.__contains__, self._old_names()))
@@ -121,7 +121,7 @@ class Rewriter:
         return names
 
     def _replace(self, entry: Replacement) -> str:
-        """Replace the nodes of one match; return the name of the node of ours, "" if there is none."""
+        """Replace the nodes of one match; return the name of the custom node, "" if there is none."""
         scope, around, last = self.view.scopes[entry.scope.number], entry.around, entry.nodes[-1]
         for number in entry.nodes:
             self._reads.change(scope, scope.node(number).input, -1)
@@ -144,7 +144,7 @@ class Rewriter:
         return name
 
     def _write_call(self, scope: Scope, node: NodeProto, placement: Placement) -> NodeProto:
-        """Make a node the call of an operator of ours."""
+        """Make a node the call of a custom operator."""
         call = placement.call
         key = onnx_key(call.spec, self._domain)
         self._reads.change(scope, call.inputs, 1)
@@ -190,7 +190,7 @@ class Rewriter:
                 _refine(declared.type, inferred)
 
     def _declared(self, number: int, body: GraphProto) -> dict[str, ValueInfoProto]:
-        """The declarations of a graph by name, of outputs of ours only, looked up when first needed."""
+        """Return the declarations of a graph by name, of outputs of custom nodes only, looked up when first needed."""
         if number not in self._declarations:
             values = chain(body.value_info, body.output)
             self._declarations[number] = {value.name: value for value in values if value.name in self._outputs}
@@ -240,7 +240,7 @@ def _update_outputs(graph: GraphProto, entry: Replacement) -> None:
 
 
 def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names up to the last one that is given."""
+    """Return names up to the last one that is given."""
     count = max((position + 1 for position, name in enumerate(names) if name), default=0)
     return names[:count]
 

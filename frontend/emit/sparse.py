@@ -23,7 +23,7 @@ _CONSTANTS = (("", "Constant"), ("ai.onnx", "Constant"))
 
 
 def without_sparse(view: GraphView, folder: Path | None) -> tuple[ModelProto, dict[str, str]]:
-    """A copy of a model whose sparse constants are dense, itself when it has none; and by name why some stay."""
+    """Return a copy of a model whose sparse constants are dense, itself when it has none; and by name why some stay."""
     if not any(sparse_constants(view)):
         return view.model, {}
     model = ModelProto()
@@ -60,7 +60,7 @@ def dense(state: State) -> State:
 
 
 def sparse_constants(view: GraphView) -> Iterator[tuple[Scope, str]]:
-    """The sparse constants of a model by scope and name."""
+    """Yield the sparse constants of a model by scope and name."""
     for scope in view.scopes:
         yield from ((scope, sparse.values.name) for sparse in _initializers(scope))
         yield from ((scope, node.output[0]) for node in _nodes(scope))
@@ -71,7 +71,7 @@ def _initializers(scope: Scope) -> list[SparseTensorProto]:
 
 
 def _nodes(scope: Scope) -> Iterator[NodeProto]:
-    """Nodes that are a sparse constant."""
+    """Yield nodes that are a sparse constant."""
     for key in _CONSTANTS:
         for number in scope.keys.get(key, ()):
             node = scope.node(number)

@@ -77,7 +77,7 @@ def newest(state: State) -> State:
 
 
 def _has_formula(context: Context) -> bool:
-    """Whether a rule that leads to standard nodes alone has a node that ATC has no parser for."""
+    """Return whether a rule that leads to standard nodes alone has a node that ATC has no parser for."""
     scope = context.view.main
     keys = {key for rule in rules(context.specs) if not rule.operator for key in rule.pattern}
     found = {(normal_domain(domain), op_type) for domain, op_type in scope.keys} & keys
@@ -85,7 +85,7 @@ def _has_formula(context: Context) -> bool:
 
 
 def _loss(view: GraphView) -> str:
-    """The node that ATC has a parser for in the model's opset and not in the newest; "" if there is none."""
+    """Return the node that ATC has a parser for in the model's opset and not in the newest; "" if there is none."""
     for scope in view.scopes:
         version = scope.opsets.get("", NEWEST)
         for node in scope.body.node if is_read_by_atc(scope) else ():

@@ -104,7 +104,7 @@ def _nodes_of(graph_module: Any) -> list[Any]:
 
 
 def _tensors(graph_module: Any, nodes: Iterable[Any]) -> dict[str, np.ndarray[Any, Any]]:
-    """Tensors that a module, or an exported program, holds itself, by name of the node that reads them."""
+    """Return tensors that a module, or an exported program, holds itself, by name of the node that reads them."""
     lifted = getattr(getattr(graph_module, "graph_signature", None), "inputs_to_lifted_tensor_constants", {})
     found = {name: graph_module.constants[target] for name, target in lifted.items()}
     written = {str(_origin(node).target) for node in nodes if writes(node)}
@@ -120,19 +120,19 @@ def _tensors(graph_module: Any, nodes: Iterable[Any]) -> dict[str, np.ndarray[An
 
 
 def _origin(node: Any) -> Any:
-    """What a call reads first, the call before that, and so on, up to the start."""
+    """Return the first input of a call, the first input of that, and so on, up to the start."""
     while node.args and _is_node(node.args[0]):
         node = node.args[0]
     return node
 
 
 def _is_small(value: Any) -> bool:
-    """Whether a tensor can be a list of groups or rows, or what rows are added onto, which numpy knows the type of."""
+    """Return whether a tensor has a NumPy dtype and can be a list of groups or rows, or the base of an addition."""
     return str(value.dtype) in _CONSTANT_TYPES and value.numel() <= _MAX_ELEMENTS
 
 
 def _key(node: Any) -> tuple[str, str]:
-    """(namespace, name) of the function that a node calls; empty for what is no operator of PyTorch."""
+    """Return (namespace, name) of the function that a node calls; empty for what is no operator of PyTorch."""
     match = _TARGET.match(str(node.target)) if node.op == "call_function" else None
     return (match[1], match[2]) if match and match[3] in (None, "default") else ("", "")
 
@@ -147,7 +147,7 @@ class _Bound:
 
 
 def _bind(node: Any, forms: Sequence[TorchForm], spec: OpSpec) -> _Bound | str:
-    """The schema that fits the arguments of a call, or why none does."""
+    """Return the schema that fits the arguments of a call, or why none does."""
     for form in forms:
         values = dict(zip(form.args, node.args, strict=False)) | dict(node.kwargs)
         repeated = len(values) < len(node.args) + len(node.kwargs)
@@ -165,7 +165,7 @@ def _is_node(value: object) -> bool:
 
 
 def _known_int(value: Any) -> int | None:
-    """The number that an argument, a size or the value of a node is; None when only a run tells."""
+    """Return the number that an argument, a size or the value of a node is; None when only a run tells."""
     if _is_node(value):
         return _known_int(value.meta.get("val"))
     if isinstance(value, int):
@@ -176,7 +176,7 @@ def _known_int(value: Any) -> int | None:
 
 
 def _type_of(value: Any) -> ValueType:
-    """Element type and dims of a traced tensor, as far as tracing recorded them."""
+    """Return the element type and dims of a traced tensor, as far as tracing recorded them."""
     dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
     shape = getattr(value, "shape", None)
     dims = None if shape is None else tuple(_known_int(dim) for dim in shape)
@@ -205,7 +205,7 @@ class _Importer:
                 self._add(node, bound)
 
     def model(self) -> ModelProto:
-        """All calls, in the order of the graph."""
+        """Return all calls, in the order of the graph."""
         graph = helper.make_graph(self.nodes, "fx", list(self.inputs.values()), self.outputs)
         domains: Collection[str] = dict.fromkeys(filter(None, (node.domain for node in self.nodes)))
         opsets = [helper.make_opsetid("", _OPSET), *(helper.make_opsetid(domain, 1) for domain in domains)]
@@ -232,7 +232,7 @@ class _Importer:
         )
 
     def _argument(self, node: Any, name: str, value: Any) -> str:
-        """The value that an argument is in the model."""
+        """Return the value that an argument is in the model."""
         if value is None:
             return ""
         number = _known_int(value)
@@ -248,7 +248,7 @@ class _Importer:
         return self._value(value)
 
     def _value(self, node: Any) -> str:
-        """The value that a node of the graph is in the model."""
+        """Return the value that a node of the graph is in the model."""
         return self._values.get(node.name) or self._input(node.name, _type_of(_traced(node)))
 
     def _constant(self, name: str, value: np.ndarray[Any, Any]) -> str:
@@ -261,7 +261,7 @@ class _Importer:
         return name
 
     def _results(self, node: Any, count: int) -> list[str]:
-        """Names of the outputs of a call; "" for one of several that nobody takes."""
+        """Return names of the outputs of a call; "" for one of several that nobody takes."""
         if count == 1:
             self._values[node.name] = node.name
             self._leave(node, node.name, _type_of(_traced(node)))

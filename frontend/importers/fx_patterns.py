@@ -36,7 +36,7 @@ _OVERLOADS = {"sum": "dim_IntList", _REPEAT: "Tensor"}
 
 
 def function_of(node: Any) -> str:
-    """The function of PyTorch that a node calls: aten's, `torch`'s or a tensor's own; "" for any other."""
+    """Return the function of PyTorch that a node calls: aten's, `torch`'s or a tensor's own; "" for any other."""
     if node.op == "call_method":
         return str(node.target)
     if node.op != "call_function":
@@ -47,12 +47,12 @@ def function_of(node: Any) -> str:
 
 
 def writes(node: Any) -> bool:
-    """Whether a call writes over its first argument, which its name says."""
+    """Return whether a call writes over its first argument, which its name says."""
     return function_of(node).endswith("_") and function_of(node) not in ("detach_", "requires_grad_")
 
 
 def is_pattern(node: Any) -> bool:
-    """Whether a node of a graph calls a function that may be one of our operators."""
+    """Return whether a node of a graph calls a function that may be one of our operators."""
     function = function_of(node)
     return function in _IN_PLACE or (function in _SCHEMAS and (function != "sum" or "dim" in _arguments(node)))
 
@@ -68,7 +68,7 @@ def pattern_nodes(
     type_of: Callable[[Any], ValueType],
     constants: Mapping[str, NDArray[Any]],
 ) -> list[NodeProto] | str:
-    """The ONNX nodes that a call stands for; its result has the name of the call.
+    """Return the ONNX nodes that a call stands for; its result has the name of the call.
 
     Args:
         node: The call.
@@ -154,14 +154,14 @@ def _read_refusal(node: Any, table: Any, rows: Any, updates: Any) -> str:
 
 
 def _is_full(shape: Sequence[int | None] | None, wanted: Sequence[int | None]) -> bool:
-    """Whether nothing is repeated to fill a shape; a size that tracing keeps open is not 1."""
+    """Return whether nothing is repeated to fill a shape; a size that tracing keeps open is not 1."""
     return shape is not None and all(
         got == dim or (None in (got, dim) and got != 1) for got, dim in zip_longest(shape, wanted, fillvalue=1)
     )
 
 
 def _other_writer(read: Any, reader: Any) -> str:
-    """A node beside `reader` that may write over what the graph makes for `read`, or look at it by another name."""
+    """Return a node besides `reader` that may overwrite the value of `read`, or alias it."""
     while True:
         for user in read.users:
             if user is not reader and not _only_reads(user):
@@ -185,7 +185,7 @@ def _made(
     type_of: Callable[[Any], ValueType],
     constants: Mapping[str, NDArray[Any]],
 ) -> list[NodeProto]:
-    """Nodes that make a value whose origin matters; none when it does not."""
+    """Return nodes that make a value whose origin matters; none when it does not."""
     while function_of(read) in _PASSING:
         read = read.args[0]
     function, known = function_of(read), type_of(read)

@@ -1,4 +1,4 @@
-"""Functions of PyTorch that our operators compute, and how their arguments become a call of ours."""
+"""Map functions of PyTorch and their arguments to calls of custom operators."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class TorchForm:
         namespace: "aten", "npu".
         name: Name of the function, without overload.
         operator: op type of our operator.
-        args: Parameter of ours by argument of the schema, in its order; "" for an argument that is only checked.
-        attrs: Attributes of ours that the schema has no argument for.
-        demands: Values that arguments must have, because ours knows no others.
-        ones: Parameters of ours that the schema has no argument for and that are [1.0] then.
+        args: Parameter of the custom operator by argument of the schema, in order; "" for an argument only checked.
+        attrs: Attributes of the custom operator that the schema has no argument for.
+        demands: Values that arguments must have, because the custom operator supports no others.
+        ones: Parameters of the custom operator that the schema has no argument for and that are [1.0] then.
     """
 
     namespace: str
@@ -37,7 +37,7 @@ class TorchForm:
     def of(
         cls, spec: OpSpec, target: TorchTarget, demands: Mapping[str, AttrValue] | None = None, ones: Sequence[str] = ()
     ) -> TorchForm:
-        """The schema that a spec describes."""
+        """Return the schema that a spec describes."""
         namespace, name, _overload = target.target.split(".")
         return cls(namespace, name, spec.op_type, target.args, target.attrs, demands or {}, tuple(ones))
 
@@ -53,7 +53,7 @@ class TorchForm:
 
 
 def torch_forms(specs: Iterable[OpSpec]) -> dict[tuple[str, str], list[TorchForm]]:
-    """Forms by namespace and name; those of one name differ in their arguments."""
+    """Return forms by namespace and name; those of one name differ in their arguments."""
     found: dict[tuple[str, str], list[TorchForm]] = {}
     for spec in specs:
         forms = [TorchForm.of(spec, target) for target in spec.torch.targets]
@@ -64,7 +64,7 @@ def torch_forms(specs: Iterable[OpSpec]) -> dict[tuple[str, str], list[TorchForm
 
 
 def chosen_form(forms: Sequence[TorchForm], spec: OpSpec, count: int) -> TorchForm | None:
-    """The form that a call with that many positional arguments has."""
+    """Return the form that a call with that many positional arguments has."""
     return next((form for form in forms if form.least_args(spec) <= count <= len(form.args)), None)
 
 
@@ -72,7 +72,7 @@ def chosen_form(forms: Sequence[TorchForm], spec: OpSpec, count: int) -> TorchFo
 
 
 def scalar(value: object, attr_type: str) -> AttrValue:
-    """A Python scalar as an attribute of ours.
+    """Return a Python scalar as an attribute of a custom operator.
 
     Raises:
         Unmatched: It is of another kind; "got .., expected ..".

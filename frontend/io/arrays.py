@@ -70,7 +70,7 @@ class InputType:
 
 
 def numpy_dtype(word: str) -> np.dtype[np.generic] | None:
-    """The numpy dtype of a dtype word; None for a type that arrays cannot have."""
+    """Return the numpy dtype of a dtype word; None for a type that arrays cannot have."""
     scalar = getattr(ml_dtypes, word, None)
     try:
         return np.dtype(scalar or _OTHER_NAMES.get(word, word))
@@ -79,7 +79,7 @@ def numpy_dtype(word: str) -> np.dtype[np.generic] | None:
 
 
 def input_types(model: ModelProto) -> dict[str, InputType]:
-    """The inputs of a model in order."""
+    """Return the inputs of a model in order."""
     defaults = {tensor.name for tensor in model.graph.initializer}
     found = {}
     for value in model.graph.input:
@@ -175,7 +175,7 @@ def load_within(path: Path, names: Iterable[str]) -> dict[str, Array]:
 
 
 def _archive(file: BinaryIO) -> BinaryIO:
-    """The file itself, which begins like an archive; zipfile also takes one that lies behind something else."""
+    """Return the file itself, which begins like an archive; zipfile also takes one that lies behind something else."""
     beginning = file.read(len(_NPY))
     if beginning == _NPY:
         raise ValueError("got a single array, expected one array per input in an archive")
@@ -186,7 +186,7 @@ def _archive(file: BinaryIO) -> BinaryIO:
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The members of an archive by the names of their arrays."""
+    """Return the members of an archive by the names of their arrays."""
     found: dict[str, zipfile.ZipInfo] = {}
     for member in archive.infolist():
         name = member.filename.removesuffix(_SUFFIX)
@@ -224,7 +224,7 @@ def _reason(error: Exception) -> str:
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and type of an array."""
+    """Return shape, order and type of an array."""
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"got version {version[0]}.{version[1]} of numpy's format, expected 1.0 or 2.0")
@@ -242,7 +242,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def arrays_file(path: Path, arrays: Mapping[str, Array]) -> NewFile:
-    """An npz file with arrays under exactly their names."""
+    """Return an npz file with arrays under exactly their names."""
 
     def fill(file: BinaryIO) -> None:
         # numpy.savez takes names as Python keywords, of which "file" is its own.
@@ -256,7 +256,7 @@ def arrays_file(path: Path, arrays: Mapping[str, Array]) -> NewFile:
 
 
 def _plain(name: str, array: Array) -> Array:
-    """An array of a type that numpy's file format has."""
+    """Return an array of a type that numpy's file format has."""
     if array.dtype == _BFLOAT16:
         return array.view(np.uint16)
     if not array.dtype.hasobject:

@@ -1,4 +1,4 @@
-"""External tensor data: where it may lie, and how it follows a model into another folder.
+"""Read external tensor data, and copy it with a model to another folder.
 
 Only the model's own folder may hold it: a location that leaves the folder, by `..`, an absolute path or a link, is
 refused, as is anything but a regular file. `onnx.load` refuses linked data files too, so a copy is never a link.
@@ -43,7 +43,7 @@ class ExternalData:
 
 
 def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
-    """Every tensor of a model: initializers and attributes, in subgraphs and functions too."""
+    """Yield every tensor of a model: initializers and attributes, in subgraphs and functions too."""
     for graph in (model.graph, *(g for info in model.training_info for g in (info.initialization, info.algorithm))):
         yield from _graph_tensors(graph)
     for function in model.functions:
@@ -71,7 +71,7 @@ def _node_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
 
 
 def is_external(tensor: TensorProto) -> bool:
-    """Whether the data of a tensor lies in a file of its own."""
+    """Return whether the data of a tensor is in a separate file."""
     return tensor.data_location == TensorProto.EXTERNAL
 
 
@@ -151,7 +151,7 @@ def _check_extent(tensor: TensorProto, data: ExternalData, size: int, where: str
 
 
 def read_external(tensor: TensorProto, folder: Path) -> bytes:
-    """The raw bytes of one external tensor, exactly as many as its shape needs.
+    """Return the raw bytes of one external tensor, exactly as many as its shape needs.
 
     Raises:
         UserError: As `check_external_data`.
@@ -165,7 +165,7 @@ def read_external(tensor: TensorProto, folder: Path) -> bytes:
 
 
 def with_data(tensor: TensorProto, folder: Path | None) -> TensorProto:
-    """A tensor that holds its data: itself, or a copy that read it from `folder`.
+    """Return a tensor that holds its data: itself, or a copy that read it from `folder`.
 
     Raises:
         UserError: As `check_external_data`, or there is no folder.
@@ -180,7 +180,7 @@ def with_data(tensor: TensorProto, folder: Path | None) -> TensorProto:
 
 
 def locations(model: ModelProto) -> list[str]:
-    """The external files of a model, each once, in order of appearance."""
+    """Return the external files of a model, each once, in order of appearance."""
     places = (external_data(tensor, shown(tensor.name)).location for tensor in tensors_of(model) if is_external(tensor))
     return list(dict.fromkeys(places))
 

@@ -1,4 +1,4 @@
-"""What a model file may cost: work goes on in a process of its own, which may crash, hang or grow without harm.
+"""Limit memory and CPU time of work on a model file, in a separate process that may crash or hang.
 
 Libraries in C++ crash on some models, and an allocation that fails inside protobuf ends the process or worse. So limits
 are set where a child can die of them, and its parent says in one line what happened.
@@ -60,7 +60,7 @@ class Limits:
     seconds: int
 
     def reason(self, status: int) -> str:
-        """Why a process with these limits ended early; `status` is its exit code, negative for a signal."""
+        """Explain why a process with these limits ended early; `status` is its exit code, negative for a signal."""
         if -status == signal.SIGXCPU:
             return (
                 f"needs more than {self.seconds} s of CPU time; if you trust the model, set"
@@ -74,19 +74,19 @@ class Limits:
 
 
 def allow_more(memory: int) -> str:
-    """The repair when `memory` bytes were too few."""
+    """Return the repair when `memory` bytes were too few."""
     return f"set {MEMORY_VARIABLE}={2 * memory // _MIB} or more"
 
 
 def failed_allocation(error: MemoryError) -> str:
-    """Why an allocation failed in this process, and the repair."""
+    """Return the reason why an allocation failed in this process, and the repair."""
     memory = resource.getrlimit(resource.RLIMIT_DATA)[0]
     repair = "" if memory == resource.RLIM_INFINITY else f"; if you trust the model, {allow_more(memory)}"
     return f"needs more memory: {first_line(error)}{repair}"
 
 
 def limits_for(size: int, *, is_run: bool = False) -> Limits:
-    """The limits for files of `size` bytes in all.
+    """Return the limits for files of `size` bytes in all.
 
     Args:
         size: Bytes of the model, its external data and its inputs, as far as they are read.
@@ -104,7 +104,7 @@ def limits_for(size: int, *, is_run: bool = False) -> Limits:
 
 
 def _granted(variable: str, unit: str) -> int:
-    """The number that the user allows; 0 when the user says nothing."""
+    """Return the number that the user allows; 0 when the user says nothing."""
     text = os.environ.get(variable, "0")
     if not (text.isascii() and text.isdecimal() and len(text) < 9):
         raise UserError(f"{variable}: got {text[:20]!r}, expected a number of {unit}")
@@ -116,7 +116,7 @@ def _granted_bytes() -> int:
 
 
 def _used_bytes() -> int:
-    """Private memory of this process, as the system counts it for its limit."""
+    """Return private memory of this process, as the system counts it for its limit."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[5]) * resource.getpagesize()
 
@@ -162,7 +162,7 @@ def _fork() -> int:
 
 
 def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
-    """What `work` returns, computed in a child process within limits.
+    """Call `work` in a child process within limits, and return its result.
 
     Raises:
         LimitError: The child crashed or reached a limit.
@@ -302,7 +302,7 @@ def claimed(place: str, limits: Limits, held: int = 0) -> Iterator[None]:
 
 
 def _memory_failures() -> tuple[type[Exception], ...]:
-    """The errors of a failed allocation: protobuf has no single one."""
+    """Return the errors of a failed allocation: protobuf has no single one."""
     from google.protobuf.message import DecodeError, EncodeError
 
     return MemoryError, SystemError, DecodeError, EncodeError

@@ -42,22 +42,22 @@ class SourceModel:
 
     @cached_property
     def view(self) -> GraphView:
-        """Its index, for those who do not change the model."""
+        """Return its index, for those who do not change the model."""
         return GraphView(self.model, path_text(self.path))
 
     @property
     def files(self) -> list[Path]:
-        """The file of the model, and those of its external data."""
+        """Return the file of the model, and those of its external data."""
         return [self.path, *(self.path.parent / location for location in self.external)]
 
     @property
     def size(self) -> int:
-        """Bytes of the model and of its external data."""
+        """Return bytes of the model and of its external data."""
         return len(self.data) + sum(self.external.values())
 
 
 def parse_model(data: bytes, where: object) -> ModelProto:
-    """Parse a serialized ONNX model; `where` stands in front of messages.
+    """Parse a serialized ONNX model; `where` is the prefix of messages.
 
     Raises:
         UserError: The bytes are empty, cut off, or something else than an ONNX model.

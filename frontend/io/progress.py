@@ -36,25 +36,25 @@ class _Sign:
         self._memory = mmap(-1, _SIGN_BYTES)
 
     def write(self, stage: str, done: int, total: int) -> None:
-        """Say how much of a stage is done; a total of 0 is one that nobody knows."""
+        """Report the progress of a stage; a total of 0 is unknown."""
         text = stage.encode(errors="replace")[: _SIGN_BYTES - _NUMBERS.size]
         self._memory[: _NUMBERS.size + len(text)] = _NUMBERS.pack(done, total, len(text)) + text
 
     def read(self) -> tuple[str, int, int]:
-        """What was written last."""
+        """Return the last text that was written."""
         done, total, length = _NUMBERS.unpack_from(self._memory)
         text = self._memory[_NUMBERS.size : _NUMBERS.size + length]
         return text.decode(errors="replace"), done, total
 
     def line(self, seconds: float) -> str:
-        """The line for the terminal."""
+        """Return the line for the terminal."""
         stage, done, total = self.read()
         what = f"{self.what}: {stage}" if stage else self.what
         return f"{what} {_bar(done, total, seconds)} {seconds:.0f} s"
 
 
 def _bar(done: int, total: int, seconds: float) -> str:
-    """A bar that fills, or in which something moves while the total is not known."""
+    """Return a bar that fills, or in which something moves while the total is not known."""
     if total > 0:
         full = min(done, total) * _WIDTH // total
         return f"[{'#' * full}{'.' * (_WIDTH - full)}] {100 * min(done, total) // total:3d} %"

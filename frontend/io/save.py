@@ -38,7 +38,7 @@ def require_targets(
 
 
 def serialized(model: ModelProto, where: str) -> bytes:
-    """The bytes of a model; `where` stands in front of messages.
+    """Return the bytes of a model; `where` is the prefix of messages.
 
     Raises:
         UserError: It is larger than protobuf allows.

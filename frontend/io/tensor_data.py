@@ -35,7 +35,7 @@ _FIELDS: Mapping[int, str] = {
 
 
 def element_count(tensor: TensorProto) -> int | None:
-    """Elements that the dims declare; None when a dim is negative or there are more than any file can hold."""
+    """Return elements that the dims declare; None when a dim is negative or there are more than any file can hold."""
     if any(dim < 0 for dim in tensor.dims):
         return None
     if 0 in tensor.dims:

@@ -18,7 +18,7 @@ from .reason import Unmatched
 from .scope import Scope, normal_domain
 from .value_types import ValueTypes
 
-# Longer sums and deeper chains are a symbol of their own.
+# Longer sums and deeper chains become a new symbol.
 _MAX_TERMS = 8
 _MAX_DEPTH = 64
 _POWERS = {"Reciprocal": Fraction(-1), "Sqrt": Fraction(1, 2)}
@@ -74,12 +74,12 @@ class Product:
         return Product(-self.coefficient, self.exponents)
 
     def exponent(self, symbol: Symbol) -> Fraction:
-        """The power of a symbol, 0 when it does not occur."""
+        """Return the power of a symbol, 0 when it does not occur."""
         return dict(self.exponents).get(symbol, Fraction(0))
 
 
 def products(terms: Terms) -> Iterator[Product]:
-    """The summands."""
+    """Return the summands."""
     return (Product(coefficient, exponents) for exponents, coefficient in terms.items())
 
 
@@ -94,7 +94,7 @@ class Algebra:
         self._casts: dict[tuple[int, str, int | None], str] = {}
 
     def terms(self, scope: Scope, name: str, depth: int = 0) -> Terms:
-        """The sum of products that a value is."""
+        """Return the sum of products that a value is."""
         key = scope.number, name
         if key not in self._known:
             terms = self._read(scope, name, depth)
@@ -104,11 +104,11 @@ class Algebra:
         return self._known[key]
 
     def name_of(self, scope: Scope, product: Product) -> str | None:
-        """A value of the graph that is this product, among those that were read; its shape is to be looked at."""
+        """Return a value of the graph that equals this product, among those that were read; check its shape."""
         return self._named.get((scope.number, _plain(product)))
 
     def nodes(self, scope: Scope, name: str) -> set[int]:
-        """Numbers of the nodes that were followed to read a value."""
+        """Return numbers of the nodes that were followed to read a value."""
         found: set[int] = set()
         names = [name]
         while names:
@@ -141,7 +141,7 @@ class Algebra:
         return self._of_node(scope, scope.node(number), depth + 1) or self._symbol(scope, name)
 
     def _exponent(self, scope: Scope, name: str) -> float:
-        """One number, which may be an integer beside a float; 0 when there is none."""
+        """Return one number, which may be an integer beside a float; 0 when there is none."""
         try:
             value = self._constants.value(scope, name)
         except Unmatched:
@@ -181,7 +181,7 @@ class Algebra:
         return _product(first, second)
 
     def _power(self, scope: Scope, name: str, terms: Terms, exponent: Fraction) -> Terms | None:
-        """A power of a value, which becomes a symbol when it is a sum."""
+        """Return a power of a value, which becomes a symbol when it is a sum."""
         if len(terms) != 1:
             terms = self._symbol(scope, name)
         (product,) = products(terms)
@@ -192,7 +192,7 @@ class Algebra:
         return _sum([product**exponent]) if exponent.denominator == 1 or is_plain else None
 
     def _moved(self, scope: Scope, node: NodeProto, terms: Terms) -> Terms | None:
-        """A vector, or one number, in another shape: it varies along another axis then."""
+        """Return a vector, or one number, in another shape: it varies along another axis then."""
         before = _axis(self._types.of(scope, node.input[0]).shape)
         shape = self._types.of(scope, node.output[0]).shape
         after = _axis(shape)
@@ -214,7 +214,7 @@ def _along(exponents: Exponents, axis: int) -> Iterator[tuple[Symbol, Fraction]]
 
 
 def _axis(shape: tuple[int | None, ...] | None) -> int | None:
-    """The axis from the end along which a value of this shape varies; None when the shape does not say."""
+    """Return the axis from the end along which a value of this shape varies; None when the shape does not say."""
     if shape is None:
         return None
     long = [len(shape) - 1 - place for place, dim in enumerate(shape) if dim != 1]
@@ -222,7 +222,7 @@ def _axis(shape: tuple[int | None, ...] | None) -> int | None:
 
 
 def _plain(product: Product) -> Hashable:
-    """What tells a product from others when its axes do not matter."""
+    """Return a key of a product that ignores its axes."""
     return product.coefficient, frozenset((symbol.name, exponent) for symbol, exponent in product.exponents)
 
 

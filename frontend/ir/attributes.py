@@ -23,18 +23,18 @@ ATTRIBUTE_TYPES: dict[str, AttributeProto.AttributeType] = {
 
 
 def default_attributes(spec: OpSpec) -> dict[str, AttrValue]:
-    """The attributes that have a default."""
+    """Return the attributes that have a default."""
     return {attr.name: attr.default for attr in spec.attrs if attr.default is not None}
 
 
 def attribute_value(attribute: AttributeProto) -> AttrValue:
-    """The Python value of an attribute of one of the kinds that our operators have."""
+    """Return the Python value of an attribute of one of the kinds that our operators have."""
     value = helper.get_attribute_value(attribute)
     return value.decode() if isinstance(value, bytes) else value
 
 
 def read_attributes(node: NodeProto, spec: OpSpec) -> dict[str, AttrValue]:
-    """The attributes of a node that is ours by name, defaults filled in; camelCase and IR spellings are accepted.
+    """Return the attributes of a custom node by name, with defaults; accept camelCase and IR names.
 
     An attribute without default that PyTorch's function does not have gets the value that it has for that function.
 
@@ -83,12 +83,12 @@ def _kind(kind: AttributeProto.AttributeType) -> str:
 
 
 def make_attribute(attr: AttrSpec, value: AttrValue) -> AttributeProto:
-    """One attribute for a node of ours."""
+    """Return one attribute for a custom node."""
     return helper.make_attribute(attr.name, value, attr_type=ATTRIBUTE_TYPES[attr.type])
 
 
 def int_attribute(node: NodeProto, name: str) -> int | None:
-    """An integer attribute of a node, None when it is absent or no integer."""
+    """Return an integer attribute of a node, None when it is absent or no integer."""
     for attribute in node.attribute:
         if attribute.name == name and attribute.type == AttributeProto.INT and not attribute.ref_attr_name:
             return attribute.i
@@ -96,7 +96,7 @@ def int_attribute(node: NodeProto, name: str) -> int | None:
 
 
 def text_attribute(node: NodeProto, name: str) -> str:
-    """A text attribute of a node, "" when it is absent or no text."""
+    """Return a text attribute of a node, "" when it is absent or no text."""
     for attribute in node.attribute:
         if attribute.name == name and attribute.type == AttributeProto.STRING:
             return attribute.s.decode(errors="replace")

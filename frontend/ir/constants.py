@@ -24,7 +24,7 @@ from .value_types import ValueTypes
 
 Constant = NDArray[np.generic]
 
-# Shapes, axes and group ends are small; nobody may make the evaluator build large arrays.
+# Shapes, axes and group ends are small; the evaluator must not build large arrays.
 _MAX_ELEMENTS = 1 << 16
 _MAX_BYTES = 32 << 20
 _MAX_CHAIN = 64
@@ -45,7 +45,7 @@ class Constants:
         self._held = 0
 
     def value(self, scope: Scope, name: str, depth: int = 0) -> Constant:
-        """The value of a name that `scope` can see.
+        """Return the value of a name that `scope` can see.
 
         Raises:
             Unmatched: It depends on an input, is too large, or is made by a node that is not evaluated;
@@ -68,14 +68,14 @@ class Constants:
         return known
 
     def find(self, scope: Scope, name: str) -> Constant | None:
-        """The value of a name; None if it is no constant."""
+        """Return the value of a name; None if it is no constant."""
         try:
             return self.value(scope, name)
         except Unmatched:
             return None
 
     def required(self, scope: Scope, name: str, role: str) -> Constant:
-        """The value of a name that has to be constant; the message calls it `role`.
+        """Return the value of a name that has to be constant; the message calls it `role`.
 
         Raises:
             Unmatched: It is not.
@@ -251,7 +251,7 @@ class Constants:
         return np.where(condition.astype(bool), first, second)
 
     def unary(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
-        """A function of one value, element by element."""
+        """Return a function of one value, element by element."""
         return np.asarray(_UNARY[node.op_type](self.value(scope, node.input[0], depth)))
 
     def elementwise(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
@@ -287,7 +287,7 @@ class Constants:
         return [int(number) for number in value.reshape(-1)]
 
     def axes(self, scope: Scope, node: NodeProto, like: Sequence[int] = ()) -> list[int] | None:
-        """The `axes` of a `ReduceSum`, `Squeeze` or `Unsqueeze`; None if absent, `like` if it means the same axes.
+        """Return `axes` of a `ReduceSum`, `Squeeze` or `Unsqueeze`; None if absent, `like` for the same axes.
 
         Raises:
             Unmatched: They are not constant.
@@ -307,7 +307,7 @@ def _from_front(axes: Sequence[int], rank: int) -> Sequence[int]:
 
 
 def _small(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape to which shapes are broadcast.
+    """Return the shape to which shapes are broadcast.
 
     Raises:
         Unmatched: It has too many elements.

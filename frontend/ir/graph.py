@@ -63,12 +63,12 @@ class GraphView:
 
     @property
     def main(self) -> Scope:
-        """The main graph."""
+        """Return the main graph."""
         return self.scopes[0]
 
     @cached_property
     def functions(self) -> frozenset[tuple[str, str]]:
-        """(domain, name) of the local functions."""
+        """Return (domain, name) of the local functions."""
         return frozenset((normal_domain(f.domain), f.name) for f in self.model.functions)
 
     @cached_property
@@ -92,7 +92,7 @@ class GraphView:
         return uses
 
     def uses(self, scope: Scope, name: str) -> list[Use]:
-        """Every read of a value that `scope` makes, one entry per input position, reads in subgraphs included."""
+        """Return all reads of a value of `scope`, one entry per input position, including subgraphs."""
         return [Use(*reader) for reader in self._uses[scope.number].get(name, ())]
 
     def count_uses(self, scope: Scope, name: str) -> int:
@@ -102,7 +102,7 @@ class GraphView:
         return len(self._uses[scope.number].get(name, ()))
 
     def over(self, model: ModelProto) -> GraphView:
-        """The same index over a model that has the same nodes, such as a copy."""
+        """Return the same index over a model that has the same nodes, such as a copy."""
         view = copy(self)
         # What is derived from the scopes is derived again.
         view.__dict__ = {"model": model, "scopes": [], "_where": self._where}
@@ -115,12 +115,12 @@ class GraphView:
         return view
 
     def after_change(self) -> GraphView:
-        """An index in which the graphs of the changed model are found; its node numbers may be those before."""
+        """Return an index in which the graphs of the changed model are found; its node numbers may be those before."""
         has_subgraphs = any(scope.captures for scope in self.scopes)
         return GraphView(self.model, self._where) if has_subgraphs else self
 
     def bodies(self, model: ModelProto) -> list[GraphProto | FunctionProto]:
-        """The graphs and functions of a model that has the same nodes, by scope number."""
+        """Return the graphs and functions of a model that has the same nodes, by scope number."""
         found: list[GraphProto | FunctionProto] = []
         waiting: list[GraphProto | FunctionProto] = [*reversed(model.functions), model.graph]
         while waiting:
@@ -136,11 +136,11 @@ class GraphView:
         return {(id(maker[0]), name) for maker, name in found if maker}
 
     def leaves(self, scope: Scope, name: str) -> bool:
-        """Whether a value of `scope` is an output of it, or of a graph inside it that passes the value on."""
+        """Return whether a value of `scope` is an output of it, or of a graph inside it that passes the value on."""
         return (id(scope), name) in self._leaving
 
     def only_reader(self, scope: Scope, name: str) -> int | None:
-        """The node of the same graph that alone reads a value of `scope`, once; None if there is more to the value."""
+        """Return the only reader of a value of `scope`, in the same graph; None if the value has other uses."""
         uses = self.uses(scope, name)
         is_alone = len(uses) == 1 and uses[0].scope is scope and not self.leaves(scope, name)
         return uses[0].node if is_alone else None
@@ -273,7 +273,7 @@ class GraphView:
 
 
 def node_count(view: GraphView) -> int:
-    """Nodes of a model, those of subgraphs included, those of local functions not."""
+    """Return nodes of a model, those of subgraphs included, those of local functions not."""
     return sum(len(scope.body.node) for scope in view.scopes if scope.function is None)
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 
 class FreshNames:
-    """Gives names that nobody in a model has."""
+    """Gives names that a model does not use."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._given = taken

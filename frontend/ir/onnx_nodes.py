@@ -1,4 +1,4 @@
-"""Standard ONNX nodes that rewrites put around ours, in the spelling of the model's opset."""
+"""Create the standard ONNX nodes around custom nodes, in the opset of the model."""
 
 from __future__ import annotations
 

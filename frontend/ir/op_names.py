@@ -40,7 +40,7 @@ class OnnxKey:
 
 
 def onnx_key(spec: OpSpec, domain: str) -> OnnxKey:
-    """The spelling of an operator in one of `DOMAINS`.
+    """Return the spelling of an operator in one of `DOMAINS`.
 
     Raises:
         UserError: There is no such domain.
@@ -56,18 +56,18 @@ def onnx_key(spec: OpSpec, domain: str) -> OnnxKey:
 
 
 def onnx_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
-    """All spellings of an operator."""
+    """Return all spellings of an operator."""
     return tuple(onnx_key(spec, domain) for domain in DOMAINS)
 
 
 def source_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
-    """The spellings under which models may bring an operator: our own, and names that others gave it."""
+    """Return the spellings under which models may bring an operator: our own, and names that others gave it."""
     others = (alias.split("::") for alias in spec.onnx.aliases)
     return (*onnx_keys(spec), *(OnnxKey(domain, name, range(1, 2)) for domain, name in others))
 
 
 def suggestion(domain: str, op_type: str, specs: Collection[OpSpec]) -> str:
-    """What a node of our domains, or with our prefix, was meant to be; "" for one that is ours, and for all others."""
+    """Return a suggestion for a misspelled custom node; "" for a correct name, and for nodes of other domains."""
     is_meant = domain in {OPFORGE_DOMAIN, NPU_DOMAIN} or (not domain and op_type.startswith(NPU_PREFIX))
     if not is_meant or any((domain, op_type) == (key.domain, key.op_type) for s in specs for key in source_keys(s)):
         return ""
@@ -77,7 +77,7 @@ def suggestion(domain: str, op_type: str, specs: Collection[OpSpec]) -> str:
 
 
 def version_problem(key: OnnxKey, opsets: Mapping[str, int]) -> str:
-    """Why a key cannot stand in a graph with these opset imports; "" when it can. A domain not imported is fine."""
+    """Explain why a key is not allowed with these opset imports; "" if it is allowed, or its domain is not imported."""
     version = opsets.get(key.domain)
     if version is None or version in key.versions:
         return ""

@@ -11,7 +11,7 @@ from opforge.codegen.spec.model import OpSpec
 
 
 def project_specs() -> tuple[OpSpec, ...]:
-    """The specs of the current folder's project, else the built-in ones."""
+    """Return the specs of the current folder's project, else the built-in ones."""
     paths = find_project().spec_paths()
     return _load(tuple((path, path.stat().st_mtime_ns) for path in paths))
 

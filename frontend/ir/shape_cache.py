@@ -40,12 +40,12 @@ _ARITHMETIC = ("Add", "Div", "Mul", "Sub")
 
 
 class ShapeCache:
-    """Types of the values of one graph, found in the order of its nodes as far as somebody asks.
+    """Types of the values of one graph, inferred on request in the order of its nodes.
 
     Args:
         view: The model.
         scope: The graph.
-        specs: Operators of ours.
+        specs: Custom operators.
         declared: What the model says of a value.
     """
 
@@ -77,7 +77,7 @@ class ShapeCache:
         self._stated = {value.name for value in (*values, *scope.body.value_info)}
 
     def of(self, name: str) -> ValueType:
-        """The type of a value that a node of the graph makes, as far as it is plain; unknown for any other name."""
+        """Return the simple type of a value that a node of the graph defines; unknown for any other name."""
         first, end = self._next, max(self._next, self._scope.makers.get(name, -1) + 1)
         self._next = end
         scope, types = self._scope, self._types
@@ -92,7 +92,7 @@ class ShapeCache:
         return types.get(name, _UNKNOWN)
 
     def _read(self, name: str) -> ValueType | None:
-        """What the model says of a value that no rule was tried for, if that is all."""
+        """Return the declared type of a value at which no rule was tried."""
         known = self._declared(name) if name in self._scope.makers else _UNKNOWN
         if not known.complete:
             return None
@@ -101,7 +101,7 @@ class ShapeCache:
 
 
 class _Ours:
-    """The type that an operator of ours makes of those of its inputs; many nodes make the same of the same."""
+    """The type that a custom operator makes of those of its inputs; many nodes make the same of the same."""
 
     def __init__(self, spec: OpSpec) -> None:
         self._spec = spec
@@ -134,7 +134,7 @@ _UNKNOWN = ValueType()
 
 
 def _dims(scope: Scope, name: str) -> tuple[int, ...] | None:
-    """The dims that a constant of a graph holds."""
+    """Return the dims that a constant of a graph holds."""
     tensor = scope.initializer(name)
     if tensor is None or tensor.data_type != TensorProto.INT64 or len(tensor.dims) != 1 or is_external(tensor):
         return None
@@ -145,7 +145,7 @@ def _dims(scope: Scope, name: str) -> tuple[int, ...] | None:
 
 
 def _weights(scope: Scope) -> dict[str, ValueType]:
-    """Types of the initializers that nobody can feed."""
+    """Return types of the initializers that are not inputs."""
     if isinstance(scope.body, FunctionProto):
         return {}
     known: dict[tuple[int, tuple[int, ...]], ValueType] = {}
@@ -221,7 +221,7 @@ def _gather(scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueType
 
 
 def _gather_grad(scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueType | None:
-    """A table of the shape that the first input holds; where that is computed, its rank is known."""
+    """Return a table of the shape that the first input holds; where that is computed, its rank is known."""
     if len(inputs) != 3 or len(inputs[0].shape or ()) != 1:
         return None
     dims = _dims(scope, scope.inputs[number][0])
@@ -238,7 +238,7 @@ def _typed(dtype: str | None, shape: Shape | None) -> ValueType | None:
 
 @lru_cache(_CACHED)
 def _broadcast(first: Shape | None, second: Shape | None) -> Shape | None:
-    """The shape to which two are broadcast; None where they do not fit."""
+    """Return the shape to which two are broadcast; None where they do not fit."""
     dims = []
     for pair in zip_longest(reversed(first or ()), reversed(second or ()), fillvalue=1):
         known = {size for size in pair if size not in (None, 1)}
@@ -251,7 +251,7 @@ def _broadcast(first: Shape | None, second: Shape | None) -> Shape | None:
 
 @lru_cache(_CACHED)
 def _product(first: Shape | None, second: Shape | None) -> Shape | None:
-    """The shape of a product of matrices, or of stacks of them; None where they do not fit."""
+    """Return the shape of a product of matrices, or of stacks of them; None where they do not fit."""
     if first is None or second is None or len(first) < 2 or len(second) < 2:
         return None
     if first[-1] != second[-2] and None not in (first[-1], second[-2]):
@@ -262,7 +262,7 @@ def _product(first: Shape | None, second: Shape | None) -> Shape | None:
 
 @lru_cache(_CACHED)
 def _reshaped(shape: Shape | None, dims: tuple[int, ...]) -> Shape | None:
-    """The shape that `dims` stand for; None where they do not fit, or copy a size."""
+    """Return the shape that `dims` stand for; None where they do not fit, or copy a size."""
     if 0 in dims or min(dims, default=1) < -1 or dims.count(-1) > 1:
         return None
     known = prod(dim for dim in dims if dim > 0)

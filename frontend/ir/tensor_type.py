@@ -28,7 +28,7 @@ class ValueType:
 
     @property
     def complete(self) -> bool:
-        """Whether element type and rank are known."""
+        """Return whether element type and rank are known."""
         return self.dtype is not None and self.shape is not None
 
     def or_else(self, other: ValueType) -> ValueType:
@@ -65,7 +65,7 @@ def value_type(proto: TypeProto) -> ValueType:
 
 
 def type_problem(proto: TypeProto) -> str:
-    """Why a declared type is none that a tensor can have: "got .., expected .."; "" when it may be one."""
+    """Explain why a declared type is not a tensor type: "got .., expected .."; "" if it is one."""
     kind = proto.WhichOneof("value")
     if kind not in (None, "tensor_type"):
         return f"got a {kind.removesuffix('_type').replace('_', ' ')}, expected a tensor"

@@ -40,7 +40,7 @@ class ValueTypes:
 
     Args:
         view: Index of the model.
-        specs: Operators of ours that shape inference can follow.
+        specs: Custom operators that shape inference can follow.
     """
 
     def __init__(self, view: GraphView, specs: Sequence[OpSpec] = ()) -> None:
@@ -50,7 +50,7 @@ class ValueTypes:
         self.inference_error = ""
 
     def over(self, view: GraphView) -> ValueTypes:
-        """The same for a copy of the model in which nodes were respelled and constants added: nothing else changed."""
+        """Return the types of a copy of the model with other node spellings and additional constants."""
         types = ValueTypes(view, self._specs)
         types.inference_error = self.inference_error
         if "_inferred" in self.__dict__:
@@ -58,7 +58,7 @@ class ValueTypes:
         return types
 
     def of(self, scope: Scope, name: str) -> ValueType:
-        """The type of a value that `scope` can see."""
+        """Return the type of a value that `scope` can see."""
         found = scope.find(name) if name else None
         if found is None:
             return ValueType()
@@ -70,12 +70,12 @@ class ValueTypes:
         return near if near.complete else known.or_else(self._inferred.type_of(owner, name))
 
     def symbols(self, scope: Scope, name: str) -> tuple[str, ...]:
-        """Names that the model gives to the sizes of a value, "" for none; equal names are equal sizes."""
+        """Return names that the model gives to the sizes of a value, "" for none; equal names are equal sizes."""
         proto = self._declared.proto(scope, name)
         return () if proto is None else tuple(dim.dim_param for dim in proto.tensor_type.shape.dim)
 
     def problem(self, scope: Scope, name: str) -> str:
-        """Why a value that `scope` can see is no tensor: "got .., expected .."; "" when nothing says so."""
+        """Explain why a value visible in `scope` is not a tensor: "got .., expected .."; "" if unknown."""
         found = scope.find(name) if name else None
         if found is None:
             return ""
@@ -134,7 +134,7 @@ class _InferenceError(Exception):
 
 
 def _infer_shapes(data: bytes, has_subgraphs: bool) -> ModelProto:
-    """What onnx infers, in a process of its own: some models crash it, others keep it busy for hours.
+    """Infer shapes with onnx in a separate process, because some models crash it or take hours.
 
     Nodes come back only where subgraphs are declared in them.
     """
@@ -184,7 +184,7 @@ def _declarations(body: GraphProto | FunctionProto) -> dict[str, TypeProto]:
 
 
 def _skeleton(model: ModelProto) -> ModelProto:
-    """A copy of a model without its weights: large initializers become graph inputs of the same type."""
+    """Return a copy of a model without its weights: large initializers become graph inputs of the same type."""
     graph = model.graph
     copy = ModelProto(ir_version=max(model.ir_version, 4), opset_import=model.opset_import)
     copy.graph.name = graph.name
@@ -222,7 +222,7 @@ def _forget_negative_dims(model: ModelProto) -> None:
 
 
 def expanded_nodes(model: ModelProto) -> int:
-    """Nodes that the calls of local functions stand for, written out; recursion counts as more than the limit."""
+    """Count the nodes after inlining of local functions; recursion counts as more than the limit."""
     calls = {(normal_domain(f.domain), f.name): Counter(_node_keys(f)) for f in model.functions}
     sizes: dict[tuple[str, str], int] = {}
     entered: set[tuple[str, str]] = set()
@@ -246,7 +246,7 @@ def expanded_nodes(model: ModelProto) -> int:
 
 
 def _node_keys(body: FunctionProto | GraphProto) -> list[tuple[str, str]]:
-    """(domain, op type) of all nodes, those of subgraphs included."""
+    """Return (domain, op type) of all nodes, those of subgraphs included."""
     found: list[tuple[str, str]] = []
     bodies = [body]
     while bodies:

@@ -22,7 +22,7 @@ Edge = tuple[int, int]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything lies.
+    """Positions of boxes and curves.
 
     Attributes:
         corners: Upper left corner of each box.
@@ -38,7 +38,7 @@ class Layout:
 
 
 def layers_of(count: int, edges: Sequence[Edge], late: Sequence[int]) -> list[int]:
-    """The layer of each of `count` boxes: below all that it reads; those of `late` just above their first reader."""
+    """Return the layer of each box: below all of its sources; boxes of `late` are above their first reader."""
     makers, readers = _neighbours(edges)
     layer = [0] * count
     for box in TopologicalSorter(makers).static_order():
@@ -55,7 +55,7 @@ def layout(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], late: Se
     Args:
         sizes: Width and height of each box.
         edges: (maker, reader), without cycles, each once.
-        late: Boxes that stand close above their first reader.
+        late: Boxes directly above their first reader.
     """
     layer = layers_of(len(sizes), edges, late)
     widths = [width for width, _ in sizes]

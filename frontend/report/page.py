@@ -55,7 +55,7 @@ class _Form:
 def report_page(
     source: SourceModel, conversion: Conversion, comparisons: Sequence[Comparison] | None, command: Command
 ) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     Args:
         source: The model before.
@@ -120,7 +120,7 @@ def _attributes(entry: Mapped) -> str:
 
 
 def _lowered(conversion: Conversion) -> Iterable[Sequence[str]]:
-    """A row for each type of node."""
+    """Yield a row for each type of node."""
     firsts = {entry.key: entry for entry in reversed(conversion.lowered)}
     for key, count in Counter(entry.key for entry in conversion.lowered).most_common():
         into = [f"{times} {name}" if times > 1 else name for name, times in Counter(firsts[key].into).items()]
@@ -157,7 +157,7 @@ def _domains(model: ModelProto) -> str:
 
 
 def _counts(view: GraphView, conversion: Conversion) -> dict[str, Any]:
-    """Nodes by type before and after, those that changed most first."""
+    """Return nodes by type before and after, those that changed most first."""
     before, after = _types(view), _types(GraphView(conversion.model))
     changed = sorted(
         (key for key in before.keys() | after.keys() if before[key] != after[key]),

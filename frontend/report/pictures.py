@@ -42,7 +42,7 @@ class Box:
 
     @property
     def size(self) -> tuple[float, float]:
-        """Width and height."""
+        """Return width and height."""
         texts = [len(self.title) * _LETTER_WIDTH, *(len(line) * _SMALL_WIDTH for line in self.lines)]
         return round(max(texts) + 2 * _PADDING, 1), (1 + len(self.lines)) * _LINE + _PADDING
 
@@ -70,11 +70,11 @@ class Picture:
 
     @property
     def late(self) -> list[int]:
-        """Boxes that stand where they are needed: the values that come in."""
+        """Return boxes that stand where they are needed: the values that come in."""
         return [number for number, box in enumerate(self.boxes) if box.kind in ("input", "constant")]
 
     def drawn(self) -> dict[str, Any]:
-        """Boxes with corners, curves, width and height."""
+        """Return boxes with corners, curves, width and height."""
         found = layout([box.size for box in self.boxes], self.edges, self.late)
         boxes = [
             {"box": box, "x": x, "y": y, "width": box.size[0], "height": box.size[1], "middle": x + box.size[0] / 2}
@@ -84,7 +84,7 @@ class Picture:
 
 
 def plain(text: str, letters: int) -> str:
-    """A text of a model on a page: no control characters, of a long one the end, which tells names apart."""
+    """Return a text of a model on a page: no control characters, of a long one the end, which tells names apart."""
     if not text.isprintable():
         text = repr(text)[1:-1]
     return text if len(text) <= letters else f"\N{HORIZONTAL ELLIPSIS}{text[1 - letters :]}"
@@ -104,7 +104,7 @@ class Painter:
         self._ours = frozenset(ours)
 
     def picture(self, side: Side) -> Picture:
-        """The picture of one side."""
+        """Return the picture of one side."""
         scope = side.scope
         boxes = [self._node(scope, number) for number in side.nodes]
         place = {number: index for index, number in enumerate(side.nodes)}
@@ -162,7 +162,7 @@ class Painter:
         return Box(kind, plain(name, _LETTERS), lines, plain(name, _TIP_LETTERS))
 
     def _constant(self, scope: Scope, name: str) -> Box | None:
-        """A box for a small constant, which shows its numbers."""
+        """Return a box for a small constant, which shows its numbers."""
         found = scope.find(name)
         if found is None or (found[1] >= 0 and not is_constant(*found)):
             return None
@@ -177,7 +177,7 @@ class Painter:
 
 
 def _condensed(picture: Picture) -> Picture:
-    """The picture with one box in place of many that are alike: of one layer, and of the same kind and type."""
+    """Return the picture with one box in place of many that are alike: of one layer, and of the same kind and type."""
     layer = layers_of(len(picture.boxes), picture.edges, picture.late)
     alike: Mapping[object, list[int]] = defaultdict(list)
     for number, box in enumerate(picture.boxes):

@@ -13,7 +13,7 @@ from opforge.frontend.conversion import Conversion, Lowered, Mapped
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.scope import Scope, node_name, normal_domain
 
-# Nodes of one side that are looked at; nobody reads a picture of more.
+# Maximum nodes of one side; a picture of more is not readable.
 _MOST_NODES = 40
 
 
@@ -50,7 +50,7 @@ class RewrittenPlace:
 
 
 def rewritten_places(source: GraphView, conversion: Conversion, most: int) -> list[RewrittenPlace]:
-    """The places of the first `most` entries of a conversion, nodes of ours first."""
+    """Return the places of the first `most` entries of a conversion, custom nodes first."""
     result = GraphView(conversion.model)
     mapped, lowered = conversion.mapped[:most], conversion.lowered[: max(most - len(conversion.mapped), 0)]
     new = _by_name(result, {entry.node for entry in mapped})
@@ -74,7 +74,7 @@ def rewritten_places(source: GraphView, conversion: Conversion, most: int) -> li
 
 
 def is_constant(scope: Scope, number: int) -> bool:
-    """Whether a node is a `Constant`, which pictures show as a value."""
+    """Return whether a node is a `Constant`, which pictures show as a value."""
     node = scope.node(number)
     return node.op_type == "Constant" and not normal_domain(node.domain)
 
@@ -90,7 +90,7 @@ def _by_name(view: GraphView, names: set[str]) -> dict[str, tuple[Scope, int]]:
 
 
 def _unnamed_too(scope: Scope) -> dict[str, list[int]]:
-    """Numbers of the nodes by what a report calls them."""
+    """Return numbers of the nodes by what a report calls them."""
     found: dict[str, list[int]] = defaultdict(list)
     for number, node in enumerate(scope.body.node):
         found[node_name(node, node.op_type)].append(number)
@@ -98,7 +98,7 @@ def _unnamed_too(scope: Scope) -> dict[str, list[int]]:
 
 
 def _by_prefix(scope: Scope) -> Mapping[str, list[int]]:
-    """Numbers of nodes by the part of their name before the last "/", which is the node that they were lowered from."""
+    """Return node numbers by the name before the last "/", which is the name of the lowered node."""
     found: dict[str, list[int]] = defaultdict(list)
     for number, node in enumerate(scope.body.node):
         found[node.name.rpartition("/")[0]].append(number)
@@ -106,7 +106,7 @@ def _by_prefix(scope: Scope) -> Mapping[str, list[int]]:
 
 
 def _counterpart(view: GraphView, scope: Scope) -> Scope:
-    """The graph of a model that became `scope`."""
+    """Return the graph of a model that became `scope`."""
     return next((known for known in view.scopes if known.place == scope.place), view.main)
 
 
@@ -126,7 +126,7 @@ def _results(side: Side, numbers: Iterable[int]) -> set[str]:
 
 
 def _reached(side: Side, other: Scope, names: set[str]) -> set[str]:
-    """The first values behind `names` that the other model has too."""
+    """Return the first values behind `names` that the other model has too."""
     found: set[str] = set()
     seen, waiting = set(names), list(names)
     while waiting and len(seen) < _MOST_NODES:
@@ -142,7 +142,7 @@ def _reached(side: Side, other: Scope, names: set[str]) -> set[str]:
 
 
 def _made_of(side: Side, other: Side, seeds: set[str], start: Iterable[int]) -> Side:
-    """The nodes that make the seeds from what both models have."""
+    """Return the nodes that make the seeds from what both models have."""
     scope = side.scope
     nodes: dict[int, None] = {}  # those that the results need first come first
     waiting = [*start, *(scope.makers.get(name, -1) for name in sorted(seeds))]

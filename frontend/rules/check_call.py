@@ -31,7 +31,7 @@ def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, ru
     }
     shapes = {parameter: type_.shape for parameter, type_ in types.items()}
     dtypes = {parameter: type_.dtype for parameter, type_ in types.items()}
-    # An output that nobody reads has no type in the model, but the call has it.
+    # An output without readers has no type in the model, but the call has it.
     shapes |= {tensor.name: None for tensor in spec.outputs if tensor.name not in shapes}
     lists: dict[str, list[int]] = {}
     for tensor in spec.host_lists:
@@ -66,7 +66,7 @@ def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, ru
 
 
 def _judged(context: Context, spec: OpSpec, call: Call, inputs: Call) -> Judgement:
-    """What a call breaks, or its case and the types of its outputs; layers of a model often make the same call."""
+    """Return the violation of a call, or its case and output types; cached, because layers often make the same call."""
     lists = tuple((name, tuple(values)) for name, values in call.values.items())
     key = (spec.op_type, *(tuple(part.items()) for part in (call.shapes, call.dtypes, call.attrs)), lists)
     if key not in context.judged:
@@ -82,13 +82,13 @@ def _host_list(context: Context, scope: Scope, call: OperatorCall, name: str) ->
 
 
 def case_of(spec: OpSpec, call: Call) -> str:
-    """The case of the spec into which a legal call falls."""
+    """Return the case of the spec into which a legal call falls."""
     environment = Environment(attributes=call.attrs, shapes=call.shapes, dtypes=call.dtypes)
     return next(case.name for case in spec.program.cases if evaluate(case.when, environment) is True)
 
 
 def _value_problem(context: Context, scope: Scope, call: OperatorCall, known: Call) -> str:
-    """The first input whose constant values are not those that its spec asks for."""
+    """Return the first input whose constant values are not those that its spec asks for."""
     for tensor, name in zip(call.spec.inputs, call.inputs, strict=True):
         of = tensor.values.ends_of
         if of is None or tensor.name not in known.shapes or tensor.host_values:

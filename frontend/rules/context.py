@@ -27,7 +27,7 @@ class Context:
         types: Types of its values.
         constants: Values that never change.
         specs: Operators by op type.
-        judged: Calls of ours that were checked before.
+        judged: Calls of custom operators that were checked before.
         folder: Folder of the model, for external data; None when it is not known.
         opset_problem: Why the model cannot be written in the opset of training formulas; "" if it is in that opset.
     """
@@ -43,10 +43,10 @@ class Context:
 
     @cached_property
     def algebra(self) -> Algebra:
-        """Its arithmetic."""
+        """Return its arithmetic."""
         return Algebra(self.types, self.constants)
 
     @cached_property
     def value_names(self) -> FreshNames:
-        """Names for new values."""
+        """Return names for new values."""
         return FreshNames(name for scope in self.view.scopes for name in scope.makers)

@@ -33,7 +33,7 @@ _ATTRIBUTE_TYPES = {
 
 
 def whole(dims: Iterable[int | None]) -> list[int] | None:
-    """The sizes, if all are known."""
+    """Return the sizes, if all are known."""
     sizes = list(dims)
     known = [dim for dim in sizes if dim is not None]
     return known if len(known) == len(sizes) else None
@@ -75,12 +75,12 @@ class Value:
 
     @property
     def type(self) -> ValueType:
-        """What is known of its type."""
+        """Return its type, as far as it is known."""
         return self.builder.context.types.of(self.builder.scope, self.origin or self.name)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its sizes, as the model says or proves them."""
+        """Return its sizes, as the model says or proves them."""
         sizes = whole(self.dims)
         if sizes is None:
             raise Unmatched(f"needs a known shape; {shown(self.name)} is {self.type}; {REPAIR}")
@@ -88,23 +88,23 @@ class Value:
 
     @property
     def dims(self) -> list[int | None]:
-        """Its sizes as far as they are known."""
+        """Return its sizes as far as they are known."""
         if self.type.shape is None:
             raise Unmatched(f"needs a known rank; {shown(self.name)} is {self.type}")
         return list(self.type.shape)
 
     @property
     def rank(self) -> int:
-        """Number of its axes."""
+        """Return the number of its axes."""
         return len(self.dims)
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """What the model calls its sizes; "" for one without a name."""
+        """Return the names of its dims in the model; "" for a dim without a name."""
         return self.builder.context.types.symbols(self.builder.scope, self.origin or self.name) or ("",) * self.rank
 
     def dim(self, axis: int) -> int:
-        """One of its sizes."""
+        """Return one of its sizes."""
         dim = self.dims[axis]
         if dim is None:
             raise Unmatched(f"needs a known dim {axis}; {shown(self.name)} is {self.type}; {REPAIR}")
@@ -123,7 +123,7 @@ class Value:
         return self.builder.op(op_type, self, self.builder.ints(numbers), keepdims=int(keepdims)) if numbers else self
 
     def reshape(self, *dims: int | None) -> Value:
-        """The same elements in another shape; one dim may be -1 or unknown."""
+        """Return the same elements in another shape; one dim may be -1 or unknown."""
         sizes = [-1 if dim is None else dim for dim in dims]
         if sizes.count(-1) > 1 or {-1, 0} <= set(sizes):
             raise Unmatched(f"needs a known shape; {shown(self.name)} is {self.type}; {REPAIR}")
@@ -132,11 +132,11 @@ class Value:
         return self.builder.op("Reshape", self, self.builder.ints(sizes), **more)
 
     def unsqueeze(self, axis: int) -> Value:
-        """The same elements with one axis more."""
+        """Return the same elements with one axis more."""
         return self.builder.op("Unsqueeze", self, self.builder.ints([axis]))
 
     def transpose(self, *perm: int) -> Value:
-        """Its axes in another order."""
+        """Return its axes in another order."""
         return self if list(perm) == sorted(perm) else self.builder.op("Transpose", self, perm=list(perm))
 
 
@@ -159,7 +159,7 @@ class NodeBuilder:
         self.overwritten: dict[str, Value] = {}
 
     def attribute(self, name: str, default: Any) -> Any:
-        """An attribute of the type of its default, texts decoded; a default of None stands for an absent integer."""
+        """Return an attribute with the type of its default; a default of None means an absent integer."""
         given = next((entry for entry in self.node.attribute if entry.name == name), None)
         if given is None:
             return default
@@ -172,7 +172,7 @@ class NodeBuilder:
 
     @property
     def inputs(self) -> list[Value | None]:
-        """Inputs, in the widest of their float types; None for an absent one."""
+        """Return inputs, in the widest of their float types; None for an absent one."""
         return [self.widened(name) if name else None for name in self.node.input]
 
     @cached_property
@@ -187,7 +187,7 @@ class NodeBuilder:
 
     @property
     def dtype(self) -> str:
-        """Element type of the formula: the widest float type of the inputs, else that of a number or of an output."""
+        """Return the dtype of the formula: the widest float type of the inputs, else that of a number or output."""
         if self.floats:
             return self.floats[0]
         names = (*self.node.input, *self.node.output)
@@ -198,14 +198,14 @@ class NodeBuilder:
         raise Unmatched(f"needs a known float type; {shown(names[0])} has none")
 
     def widened(self, name: str) -> Value:
-        """A value of the model, in the element type of the formula if it is a float of another one."""
+        """Return a value of the model, in the element type of the formula if it is a float of another one."""
         value = Value(self, name)
         if value.type.dtype not in FLOATS or self._is_number(value) or value.type.dtype == self.dtype:
             return value
         return replace(self.op("Cast", value, to=ELEMENT_TYPES[self.dtype]), origin=name)
 
     def narrowed(self, value: Value, name: str) -> Value:
-        """A result in the float type of the output that it becomes, where that may be another one."""
+        """Return a result in the float type of the output that it becomes, where that may be another one."""
         if len(self.floats) < 2:
             return value
         word = Value(self, name).type.dtype
@@ -215,39 +215,39 @@ class NodeBuilder:
         return self.op("Cast", value, to=ELEMENT_TYPES[word]) if is_cast else value
 
     def op(self, op_type: str, *inputs: Value | float | None, **attributes: Any) -> Value:
-        """The result of a standard node."""
+        """Return the result of a standard node."""
         return self.ops(op_type, 1, *inputs, **attributes)[0]
 
     def ops(self, op_type: str, count: int, *inputs: Value | float | None, **attributes: Any) -> list[Value]:
-        """The results of a standard node of several outputs."""
+        """Return the results of a standard node of several outputs."""
         names = [self._name(value) for value in inputs]
         results = [Value(self, self._fresh(op_type)) for _ in range(count)]
         self.nodes.append(helper.make_node(op_type, names, [value.name for value in results], **attributes))
         return results
 
     def ints(self, numbers: Iterable[int]) -> Value:
-        """A list of int64."""
+        """Return a list of int64."""
         return self.array(np.array(list(numbers), np.int64))
 
     def array(self, array: NDArray[Any]) -> Value:
-        """A constant."""
+        """Return a constant."""
         value = Value(self, self._fresh("constant"))
         self.nodes.append(constant(value.name, array))
         return value
 
     def number(self, number: float) -> Value:
-        """A number of the element type of the node."""
+        """Return a number of the element type of the node."""
         return self.numbers(number)
 
     def numbers(self, numbers: ArrayLike) -> Value:
-        """Numbers of the element type of the node."""
+        """Return numbers of the element type of the node."""
         word = self.dtype
         if word != "bfloat16":
             return self.array(np.asarray(numbers, word))
         return self.op("Cast", self.array(np.asarray(numbers, np.float32)), to=ELEMENT_TYPES[word])
 
     def zeros(self, dims: Sequence[int | None], shape: Value | None, live: Value) -> Value:
-        """Zeros of the element type of the node; made from integers that are no constant, where they are many.
+        """Return zeros of the element type of the node; made from integers that are no constant, where they are many.
 
         Args:
             dims: Their sizes as far as they are known.
@@ -263,7 +263,7 @@ class NodeBuilder:
         return self.op("Expand", self.op("Cast", least - least, to=ELEMENT_TYPES[self.dtype]), self.ints(sizes))
 
     def is_known(self, value: Value) -> bool:
-        """Whether a value is the same in every run."""
+        """Return whether a value is the same in every run."""
         try:
             self.known(value)
         except Unmatched:
@@ -271,14 +271,14 @@ class NodeBuilder:
         return True
 
     def known(self, value: Value) -> NDArray[Any]:
-        """What a value is in every run."""
+        """Return the value if it is the same in every run."""
         try:
             return self.context.constants.value(self.scope, value.name)
         except Unmatched as reason:
             raise Unmatched(f"needs a constant; {shown(value.name)} {reason}") from reason
 
     def sizes(self, value: Value) -> list[int | None]:
-        """The sizes that a value lists, as far as they are known."""
+        """Return the sizes that a value lists, as far as they are known."""
         maker = self.maker(value)
         if maker is not None and (normal_domain(maker.domain), maker.op_type) == ("", "Shape"):
             first, end = int_attribute(maker, "start") or 0, int_attribute(maker, "end")
@@ -286,24 +286,24 @@ class NodeBuilder:
         return [int(size) for size in self.known(value)]
 
     def members(self, value: Value) -> list[Value]:
-        """The tensors of a sequence."""
+        """Return the tensors of a sequence."""
         maker = self.maker(value)
         if maker is None or (normal_domain(maker.domain), maker.op_type) != ("", "SequenceConstruct"):
             raise Unmatched(f"needs a sequence that SequenceConstruct makes; {shown(value.name)} is not")
         return [self.widened(name) for name in maker.input]
 
     def require_only_reader(self, value: Value) -> None:
-        """Refuse to write over a value that another node reads: before or after, nobody knows."""
+        """Reject an overwritten value that another node reads, because the order of both is unknown."""
         if len(self.context.view.uses(self.scope, value.name)) > 1:
             raise Unmatched(f"overwrites {shown(value.name)}, which other nodes read too")
 
     def maker(self, value: Value) -> NodeProto | None:
-        """The node of this graph that makes a value."""
+        """Return the node of this graph that makes a value."""
         found = self.scope.makers.get(value.name, -1)
         return self.scope.node(found) if found >= 0 else None
 
     def _is_number(self, value: Value) -> bool:
-        """Whether a value is one number that never changes, which may be of any type."""
+        """Return whether a value is one number that never changes, which may be of any type."""
         return value.type.shape in ((), (1,)) and self.is_known(value)
 
     def _fresh(self, word: str) -> str:

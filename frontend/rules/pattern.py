@@ -64,11 +64,11 @@ class Found:
     _makers: dict[str, tuple[tuple[str, str], NodeProto]] = field(default_factory=dict)
 
     def maker(self, name: str) -> NodeProto:
-        """The node of this graph that makes a value; an empty one if there is none."""
+        """Return the node of this graph that makes a value; an empty one if there is none."""
         return self._made(name)[1]
 
     def kind(self, name: str) -> tuple[str, str]:
-        """Domain and type of the node that makes a value; the type is "" if there is none."""
+        """Return the domain and type of the node that makes a value; the type is "" if there is none."""
         return self._made(name)[0]
 
     def _made(self, name: str) -> tuple[tuple[str, str], NodeProto]:
@@ -80,7 +80,7 @@ class Found:
         return self._makers[name]
 
     def type(self, capture: str) -> ValueType:
-        """The type of a captured value."""
+        """Return the type of a captured value."""
         return self.context.types.of(self.scope, self.names[capture])
 
 
@@ -89,7 +89,7 @@ class Pattern(ABC):
 
     @property
     def kind(self) -> tuple[str, str] | None:
-        """Domain and type of the node that makes it; None if that is open."""
+        """Return the domain and type of the node that makes it; None if that is open."""
         return None
 
     @abstractmethod
@@ -111,14 +111,14 @@ class Pattern(ABC):
         return found
 
     def find(self, context: Context, scope: Scope, value: str | int, **names: str) -> Found | None:
-        """The same, and None if it does not match."""
+        """Return the same, and None if it does not match."""
         try:
             return self.match(context, scope, value, **names)
         except Unmatched:
             return None
 
     def named(self, name: str) -> Pattern:
-        """The same pattern, whose value is captured."""
+        """Return the same pattern, whose value is captured."""
         return _Capture(name, self)
 
     def __or__(self, other: Like) -> Pattern:
@@ -302,7 +302,7 @@ class Through(Pattern):
 
 
 class Each(Pattern):
-    """All further inputs of a node; each one has a match of its own in `Found.parts`."""
+    """All further inputs of a node; each one has a separate match in `Found.parts`."""
 
     def __init__(self, inner: Pattern) -> None:
         self._inner = inner

@@ -20,11 +20,11 @@ from .context import Context, Specs
 
 @dataclass(frozen=True)
 class ExtraNodes:
-    """Standard nodes that replace nodes of the model, alone or around an operator of ours.
+    """Standard nodes that replace nodes of the model, alone or around a custom operator.
 
     Attributes:
-        before: They make inputs of ours that the model does not have; all nodes if there is no operator of ours.
-        after: They make the outputs of the replaced nodes from outputs of ours.
+        before: They make inputs of custom nodes that the model does not have; all nodes if there is no custom operator.
+        after: They make the outputs of the replaced nodes from outputs of custom nodes.
         types: Types of the new values, where known.
         constants: Values of those that are lists on the host.
         flag: Graph output that says whether an input was overwritten; "" for none.
@@ -41,13 +41,13 @@ class ExtraNodes:
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """A node of ours, before it gets its ONNX form.
+    """A custom node, before it gets its ONNX form.
 
     Attributes:
         spec: The operator.
         inputs: Value names in the order of the spec; "" for an absent optional one.
         attrs: Attributes with their values, defaults included.
-        outputs: Value names in the order of the spec; "" for one that nobody reads.
+        outputs: Value names in the order of the spec; "" for one without readers.
         around: Standard nodes that go with it.
     """
 
@@ -98,7 +98,7 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Placement(Replacement):
-    """A replacement with one operator of ours.
+    """A replacement with one custom operator.
 
     Attributes:
         call: The operator.
@@ -133,24 +133,24 @@ class Rule(ABC):
 
     @classmethod
     def instances(cls, specs: Specs) -> Iterable[Rule]:
-        """The rules of this class for a set of operators."""
+        """Return the rules of this class for a set of operators."""
         return [cls()] if cls.operator in specs else []
 
     @property
     @abstractmethod
     def pattern(self) -> tuple[tuple[str, str], ...]:
-        """(domain, op type) of the nodes at which the rule is tried; "" is ai.onnx."""
+        """Return (domain, op type) of the nodes at which the rule is tried; "" is ai.onnx."""
 
     @abstractmethod
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
-        """Decide about one node with such a key; None if nobody would expect a match.
+        """Decide about one node with such a key; None if no match is expected.
 
         Raises:
             Unmatched: As a reason that is returned.
         """
 
     def rewrite(self, context: Context, match: Match) -> OperatorCall | ExtraNodes:
-        """The operator, or the standard nodes alone, that replace a match."""
+        """Return the operator, or the standard nodes alone, that replace a match."""
         if not self.operator:
             return match.around
         spec = context.specs[self.operator]

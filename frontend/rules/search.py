@@ -24,7 +24,7 @@ from .rule import ExtraNodes, Placement, Replacement, Rule
 
 # Nodes between two signs of progress.
 _STEP = 256
-# What a report calls the result of a rule that leads to no operator of ours.
+# What a report calls the result of a rule that leads to no custom operator.
 _STANDARD = "standard operators"
 _LOWERING = "lower_training"
 
@@ -39,7 +39,7 @@ class Search:
 
     Attributes:
         context: The model.
-        placements: Calls of ours.
+        placements: Calls of custom operators.
         lowered: Replacements by standard nodes alone.
         refusals: Scope, node number, operator and reason of nodes without a match.
         claimed: (scope number, node number) of nodes that are replaced.
@@ -50,7 +50,7 @@ class Search:
         self._groups = groups
         self._domain = domain
         self._rules: Mapping[tuple[str, str], list[Rule]] = defaultdict(list)
-        # Training nodes have a domain of their own; those that onnxruntime puts into ai.onnx are rewritten on request.
+        # Training nodes have a separate domain; those that onnxruntime puts into ai.onnx are rewritten on request.
         domains = {normal_domain(domain) for scope in context.view.scopes for domain, _ in scope.keys}
         is_training = _LOWERING in groups or not domains <= {"", OPFORGE_DOMAIN, NPU_DOMAIN}
         for rule in rules(context.specs, training=is_training):
@@ -66,7 +66,7 @@ class Search:
         """Try every rule at every node that has one of its keys."""
         bodies = {(OPFORGE_DOMAIN, op_type) for op_type in self.context.specs}
         for scope in self.context.view.scopes:
-            # The body of an operator of ours must not be rewritten onto the operator.
+            # The body of a custom operator must not be rewritten onto the operator.
             if scope.function in bodies:
                 continue
             keys = [(normal_domain(domain), op_type) for domain, op_type in scope.keys]
@@ -92,7 +92,7 @@ class Search:
         self.refusals = [refusal for refusal in self.refusals if (refusal[0].number, refusal[1]) not in taken]
 
     def left(self) -> list[Unmapped]:
-        """The nodes without a match, as a report has them; those that could become standard nodes come last."""
+        """Return the nodes without a match, as a report has them; those that could become standard nodes come last."""
         entries = [
             Unmapped(node_name(scope.node(number), f"#{number}"), candidate, reason)
             for scope, number, candidate, reason in self.refusals
@@ -100,7 +100,7 @@ class Search:
         return sorted(entries, key=lambda entry: entry.candidate == _STANDARD)
 
     def _misspelt(self, scope: Scope, key: tuple[str, str]) -> str:
-        """The intended type of nodes with an unknown name that looks like ours; "" for all others."""
+        """Return the intended type of nodes with an unknown name that looks like ours; "" for all others."""
         if key in self._rules or key in self.context.view.functions:
             return ""
         hint = suggestion(*key, self.context.specs.values())
@@ -173,7 +173,7 @@ class Search:
 
 
 def candidates(view: GraphView, options: Options) -> list[tuple[Scope, int]]:
-    """The first node of each type in each graph or function at which a chosen rule would be tried."""
+    """Return the first node of each type in each graph or function at which a chosen rule would be tried."""
     found = rules(options.specs, training=options.lower_training)
     chosen = [rule for rule in found if not rule.group or rule.group in options.groups]
     keys = {key for rule in chosen for key in rule.pattern}

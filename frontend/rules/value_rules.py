@@ -7,7 +7,7 @@ from itertools import pairwise
 
 
 def row_range_problem(values: Sequence[int], rows: int | None, rows_of: str, *, are_lengths: bool) -> str:
-    """The problem of a constant that cuts rows into ranges: "got .., expected .."; "" if there is none.
+    """Return the problem of a constant that cuts rows into ranges: "got .., expected .."; "" if there is none.
 
     Args:
         values: The ends of the ranges, or their lengths.

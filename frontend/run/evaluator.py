@@ -41,12 +41,12 @@ class NodeError(RuntimeError):
 
 
 def node_label(node: NodeProto) -> str:
-    """A node in messages, by its name or that of its first output."""
+    """Return a node in messages, by its name or that of its first output."""
     return f"node {shown(node_name(node))} ({key_text(node)})"
 
 
 def evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator]:
-    """An evaluator that knows more operators, in subgraphs and in bodies of local functions too.
+    """Return an evaluator that knows more operators, in subgraphs and in bodies of local functions too.
 
     It raises NodeError, and what the implementations raise of other kinds than built-in ones.
     """
@@ -92,7 +92,7 @@ def _named(node: NodeProto, run: Callable[..., Any], *values: Any, **options: An
 
 
 def failure_text(error: Exception) -> str:
-    """What the evaluator raised, in one line."""
+    """Return the error of the evaluator in one line."""
     if isinstance(error, MemoryError):
         return failed_allocation(error)
     return str(error) if isinstance(error, NodeError) else f"{type(error).__name__}: {first_line(error)}"
@@ -113,7 +113,7 @@ class Loop(ReferenceLoop):
 
 
 class CumSum(ReferenceCumSum):
-    """onnx's `CumSum`, which wants the axis without dims; exporters write it with one."""
+    """onnx's `CumSum`, which needs the axis as a scalar; exporters write one dim."""
 
     op_domain = ""
 
@@ -143,6 +143,6 @@ class MaxPool(ReferenceMaxPool):
     op_domain = ""
 
     def _run(self, *args: Any, **options: Any) -> tuple[Array, ...]:
-        """Take the largest element of each window, and where it lies."""
+        """Return the largest element of each window, and its index."""
         results: tuple[Array, ...] = self._max_pool(*args, **options)  # type: ignore[no-untyped-call]
         return results

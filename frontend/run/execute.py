@@ -48,7 +48,7 @@ class TwinMode:
     """How the twin runs.
 
     Attributes:
-        is_strict: Whether it keeps the state that finds uninitialised reads and races; without it, it is faster.
+        is_strict: Whether it keeps the state that finds uninitialized reads and races; without it, it is faster.
         is_traced: Whether the calls keep their traces.
     """
 
@@ -57,7 +57,7 @@ class TwinMode:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `opforge.twin.run` takes for it."""
+        """Return the arguments of `opforge.twin.run` for it."""
         # One order of the blocks is as fast as another, and the same run gives the same numbers.
         return {} if self.is_strict else {"strict": False, "seed": 1}
 
@@ -67,7 +67,7 @@ STRICT = TwinMode()
 
 @dataclass(frozen=True)
 class TwinCall:
-    """One call of an operator of ours on the twin.
+    """One call of a custom operator on the twin.
 
     Attributes:
         node: Name of the node.
@@ -98,7 +98,7 @@ class Execution:
 
     @property
     def reports(self) -> list[tuple[str, Any]]:
-        """What each call on the twin moved, with the node's name."""
+        """Return the report of each call on the twin, with the name of its node."""
         return [(call.node, call.report) for call in self.calls]
 
 
@@ -115,7 +115,7 @@ def execute(
     Args:
         model: The model; not changed.
         inputs: Arrays by input name.
-        soc: SoC that the twin plays.
+        soc: SoC that the twin emulates.
         operators: "twin" runs our nodes through aclnn on the twin, "function" as standard operators, no kernel.
         folder: Folder of the model, when it has external data.
 
@@ -147,7 +147,7 @@ def run_model(
     Args:
         model: The model; not changed.
         inputs: Arrays by input name.
-        soc: SoC that the twin plays.
+        soc: SoC that the twin emulates.
         operators: "twin" or "function".
         folder: Folder of the model, when it has external data.
         where: Stands before messages about the inputs.
@@ -187,7 +187,7 @@ def run_model(
             values: Any = prepared.run(None, arrays, intermediate=True)
         outputs = {value.name: np.asarray(values[value.name]) for value in model.graph.output}
     except MODEL_ERRORS as error:
-        # The evaluator rewords some exceptions; what our own operators raised is told as it was.
+        # The evaluator rewords some exceptions; errors of custom operators are reported unchanged.
         if runner.failure is not None:
             raise runner.failure from None
         raise UserError(f"model: cannot be executed: {failure_text(error)}") from error
@@ -195,7 +195,7 @@ def run_model(
 
 
 def _with_data(model: ModelProto, folder: Path | None) -> ModelProto:
-    """The model itself, or a copy that holds its external data."""
+    """Return the model itself, or a copy that holds its external data."""
     if not any(is_external(tensor) for tensor in tensors_of(model)):
         return model
     copy = ModelProto()
@@ -224,7 +224,7 @@ class _Runner:
         self.failure: Exception | None = None
 
     def implementation(self, spec: OpSpec, key: OnnxKey) -> type[OpRun]:
-        """The class for one spelling of an operator."""
+        """Return the class for one spelling of an operator."""
 
         def run(self_: OpRun, *values: Array | None, **linked: Any) -> tuple[Array, ...]:
             try:
@@ -265,7 +265,7 @@ class _Runner:
         return tuple(self._body(node, spec, case_of(spec, call)).run(None, feeds, attributes=attrs))
 
     def _body(self, node: NodeProto, spec: OpSpec, case: str) -> ReferenceEvaluator:
-        """The body of a case, ready to run; nodes of a case share it."""
+        """Return the body of a case, ready to run; nodes of a case share it."""
         key = spec.op_type, case
         if key not in self._bodies:
             function = function_body(spec, case, len(spec.inputs), _BODY_OPSET, {})
@@ -284,7 +284,7 @@ class _Runner:
 
 
 def _run_traced(run: Callable[[], Result]) -> tuple[Result, list[Any]]:
-    """What a call on the twin gives, and the trace of its last launch."""
+    """Run a call on the twin; return its result and the trace of its last launch."""
     from opforge.twin.profile import run_traced, trace_events
 
     result, trace = run_traced(run)
@@ -292,7 +292,7 @@ def _run_traced(run: Callable[[], Result]) -> tuple[Result, list[Any]]:
 
 
 def _attributes(node: NodeProto, spec: OpSpec, linked: Mapping[str, Any]) -> dict[str, AttrValue]:
-    """Attributes of a node; inside a local function, some come from the call of the function."""
+    """Return attributes of a node; inside a local function, some come from the call of the function."""
     plain = NodeProto()
     for attribute in node.attribute:
         passed = helper.make_attribute(attribute.name, linked[attribute.name]) if attribute.ref_attr_name else attribute

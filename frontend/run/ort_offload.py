@@ -49,7 +49,7 @@ class LargeNodes:
         return taken
 
     def _results(self, node: OpRun, values: Sequence[Any]) -> tuple[Any, ...] | None:
-        """What onnxruntime gives; None for small inputs, and where it does not know the node."""
+        """Run a node on onnxruntime; return None for small inputs and unsupported nodes."""
         given = [value for value in values if value is not None]
         if not all(isinstance(value, np.ndarray) for value in given) or sum(value.size for value in given) < LARGE:
             return None
@@ -64,7 +64,7 @@ class LargeNodes:
 
 
 def _alone(node: NodeProto, feeds: dict[str, Any], opsets: dict[str, int]) -> ModelProto:
-    """A model of one node, for inputs of any shape."""
+    """Return a model of one node, for inputs of any shape."""
     kinds = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in feeds.items()}
     graph = helper.make_graph(
         [node], "node", [helper.make_tensor_value_info(*kind, None) for kind in kinds.items()], []

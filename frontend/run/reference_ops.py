@@ -26,7 +26,7 @@ Function = Callable[..., tuple[Array, ...]]
 
 
 def as_float64(array: Array) -> NDArray[np.float64]:
-    """The numbers in the type in which everything here is computed."""
+    """Return the numbers in the type in which everything here is computed."""
     return array.astype(np.float64)
 
 
@@ -98,7 +98,7 @@ def _gather_grad(shape: Array, indices: Array, dy: Array, *, axis: int = 0) -> t
 
 
 def _batch_norm_grad(dy: Array, x: Array, scale: Array, mean: Array, invstd: Array, **_: Any) -> tuple[Array, ...]:
-    """Gradients of a batch normalisation in training, by the chain rule on x_hat = (x - mean) * invstd."""
+    """Gradients of a batch normalization in training, by the chain rule on x_hat = (x - mean) * invstd."""
     inner = [1] * (x.ndim - 2)
     axes = (0, *range(2, x.ndim))
     hat = (as_float64(x) - as_float64(mean).reshape(-1, *inner)) * as_float64(invstd).reshape(-1, *inner)
@@ -136,7 +136,7 @@ def _aten(*values: Array | None, operator: str, **_: Any) -> tuple[Array, ...]:
 
 
 def reference_operators(view: GraphView) -> Iterator[type[OpRun]]:
-    """Classes for onnx's reference evaluator, which is to run a model."""
+    """Yield classes for onnx's reference evaluator, which is to run a model."""
     known = {(ATEN_DOMAIN, name): function for name, function in _TORCH.items()} | dict(_OTHERS)
     known[ATEN_DOMAIN, "ATen"] = _aten
     for module in modules(TRAINING):

@@ -48,8 +48,8 @@ class NodeTime:
         key: `domain::Type`, or the op type of a call on the twin.
         start_us: When it starts, if one node runs after the other.
         estimate_us: How long it takes.
-        calls: Its calls on the twin; empty for a node that is not ours.
-        least_bytes: What a node that is not ours must move.
+        calls: Its calls on the twin; empty for another node.
+        least_bytes: What another node must move.
     """
 
     name: str
@@ -61,11 +61,11 @@ class NodeTime:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes read and written in global memory."""
+        """Return bytes read and written in global memory."""
         return self.least_bytes + self.total("gm_bytes_read") + self.total("gm_bytes_written")
 
     def total(self, figure: str) -> int:
-        """The sum of a figure of `opforge.twin.Report` over its calls."""
+        """Return the sum of a figure of `opforge.twin.Report` over its calls."""
         return sum(getattr(call.report, figure) for call in self.calls)
 
 
@@ -91,7 +91,7 @@ class StepTime:
     """The nodes of a run, one after the other.
 
     Attributes:
-        timeline: Calls of ours and other nodes in their order.
+        timeline: Calls of custom operators and other nodes in their order.
         free: How many nodes take nothing.
         total_us: The estimate of the whole step.
     """
@@ -120,17 +120,17 @@ class StepTime:
 
     @property
     def others(self) -> list[NodeTime]:
-        """The other nodes that take time."""
+        """Return the other nodes that take time."""
         return [entry for entry in self.timeline if not entry.calls]
 
     @property
     def launches_us(self) -> float:
-        """What of the other nodes is their launches."""
+        """Return the launch overhead of the other nodes."""
         return len(self.others) * _launch_us()
 
     @property
     def types(self) -> list[TypeTime]:
-        """All types of nodes that take time, the longest first."""
+        """Return all types of nodes that take time, the longest first."""
         types: dict[str, TypeTime] = {}
         for entry in self.timeline:
             known = types.setdefault(entry.key, TypeTime(entry.key))
@@ -140,11 +140,11 @@ class StepTime:
         return sorted(types.values(), key=lambda entry: -entry.estimate_us)
 
     def share(self, us: float) -> float:
-        """A time over that of the step."""
+        """Return a time over that of the step."""
         return us / self.total_us if self.total_us else 0.0
 
     def report(self) -> dict[str, Any]:
-        """All figures as JSON data."""
+        """Return all figures as JSON data."""
         return {
             "step": {
                 "estimate_us": self.total_us,
@@ -159,7 +159,7 @@ class StepTime:
         }
 
     def trace(self) -> dict[str, Any]:
-        """The step for chrome://tracing and Perfetto: all nodes, and the pipes of the cores while ours run."""
+        """Return the step for chrome://tracing and Perfetto: all nodes, and the pipes of the cores while ours run."""
         events: list[dict[str, Any]] = []
         for tid, name in enumerate(("custom operators (twin)", "other nodes (roofline estimates)")):
             events += [_name("process_name", _STEP, tid, "step"), _name("thread_name", _STEP, tid, name)]
@@ -192,7 +192,7 @@ def _name(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 
 
 def _shifted(call: TwinCall, entry: NodeTime, named: set[tuple[object, ...]]) -> Iterator[dict[str, Any]]:
-    """The spans of a call where it lies in the step; the trace of a call begins behind its launch."""
+    """Yield the spans of a call where it lies in the step; the trace of a call begins behind its launch."""
     begin = entry.start_us + entry.estimate_us - _last_us(call)
     for event in call.events:
         if event["ph"] == "X":
@@ -208,7 +208,7 @@ def _last_us(call: TwinCall) -> float:
 
 
 def step_time(model: ModelProto, execution: Execution, soc: str) -> StepTime:
-    """The time of a run that kept its values."""
+    """Return the time of a run that kept its values."""
     view = GraphView(model)
     constant = {number for scope, number in constant_only_nodes(view) if scope is view.main}
     ours = {(key.domain, key.op_type) for spec in project_specs() for key in source_keys(spec)}
@@ -247,7 +247,7 @@ def _launch_us() -> float:
 
 
 def _best(node: NodeProto, values: Mapping[str, Any], soc: str) -> tuple[float, int]:
-    """What a node takes at its best in us, and the bytes that it must move."""
+    """Return the roofline estimate of a node in us, and the bytes that it must move."""
     constants, figures = npu_model()["constants"], npu_model()["soc"][soc]
     arrays = {name: values[name] for name in {*node.input, *node.output} if isinstance(values.get(name), np.ndarray)}
     sizes = {name: array.nbytes for name, array in arrays.items()}
@@ -269,7 +269,7 @@ def _best(node: NodeProto, values: Mapping[str, Any], soc: str) -> tuple[float, 
 
 
 def _short_name(word: str) -> str:
-    """The name of a dtype in the model's figures; "" if it has none."""
+    """Return the name of a dtype in the model's figures; "" if it has none."""
     return next(iter(DTYPES[word].short if word in DTYPES else ()), "")
 
 

@@ -74,12 +74,12 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """The result as text of a table."""
+        """Return the result as text of a table."""
         word = {True: "equal", False: "DIFFERS", None: "not compared"}[self.same]
         return f"{word}: {self.note}" if self.note else word
 
     def report(self) -> dict[str, Any]:
-        """The same as JSON data, which has no infinite numbers: null stands for them."""
+        """Return the same as JSON data, which has no infinite numbers: null stands for them."""
         return {**asdict(self), "error": self.error if isfinite(self.error) else None}
 
 
@@ -100,7 +100,7 @@ def verify(source: ModelProto, conversion: Conversion, folder: Path | None = Non
     complete = _with_updates(source, conversion)
     execution = run_model(complete, arrays, operators="function", folder=folder, keep_values=True, what="before")
     before, narrowest = execution.outputs, _narrowest(complete, execution.values)
-    # All values of a large model are not to lie beside those of the other one.
+    # Do not keep the values of both models in memory.
     del execution
     kept = {value.name for value in conversion.model.graph.input}
     given = {name: array for name, array in arrays.items() if name in kept}
@@ -113,7 +113,7 @@ def verify(source: ModelProto, conversion: Conversion, folder: Path | None = Non
 
 
 def _narrowest(model: ModelProto, values: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
-    """The floating-point type of fewest bytes that each value of the main graph is, or is computed from."""
+    """Return the floating-point type of fewest bytes that each value of the main graph is, or is computed from."""
     found: dict[str, np.dtype[Any]] = {}
     for name, value in values.items():
         parts = value if isinstance(value, list) else [value]
@@ -154,14 +154,14 @@ def verify_within(source: SourceModel, conversion: Conversion) -> list[Compariso
 
 
 def _guess(source: SourceModel) -> str:
-    """What was made up that may be wrong; "" if nothing."""
+    """Return a note on unknown dims that were set to a default; "" if there are none."""
     dims = [dim for kind in input_types(source.model).values() for dim in kind.dims or () if not isinstance(dim, int)]
     names = ", ".join(shown(dim) if dim else "one without a name" for dim in list(dict.fromkeys(dims))[:3])
     return f"; the unknown dims ({names}) were set to {_OPEN_DIM}; declare their sizes" if dims else ""
 
 
 def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
-    """The source, with what it writes over its inputs as outputs, named as after the conversion."""
+    """Return the source, with what it writes over its inputs as outputs, named as after the conversion."""
     if not conversion.lowered:
         return source
     model = ModelProto()
@@ -219,7 +219,7 @@ def _running_statistics(graph: GraphProto, node: NodeProto, wanted: Mapping[str,
 
 
 def _member(sequence: str, number: int, name: str) -> list[NodeProto]:
-    """Nodes that take one tensor out of a sequence."""
+    """Return nodes that take one tensor out of a sequence."""
     place = f"{name}_place"
     return [constant(place, np.array(number)), helper.make_node("SequenceAt", [sequence, place], [name])]
 
@@ -256,7 +256,7 @@ def _compare(name: str, before: Array, after: Array, narrowest: np.dtype[Any] | 
 
 
 def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]:
-    """Seeded arrays for the inputs of a model: rows of tables where indices are meant, ends that ascend, and so on."""
+    """Return seeded arrays for the inputs of a model, valid for its operators: indices, ascending ends, and so on."""
     generator = np.random.default_rng(_SEED)
     sizes: dict[str, int] = {}
     arrays = {
@@ -270,7 +270,7 @@ def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]
         arrays[name] = np.maximum(array, 1) if array.dtype.kind in "iu" else (abs(array) + 0.1).astype(array.dtype)
     for name in _weights(model) & arrays.keys():
         if _is_float((array := arrays[name]).dtype) and array.ndim > 1:
-            # As initialisers do: a product keeps the size of what it multiplies, and a softmax behind some of them is
+            # As initializers do: a product keeps the size of what it multiplies, and a softmax behind some of them is
             # not 0 nearly everywhere.
             fan_in = max(array.shape[-2:]) if array.ndim == _MATRIX else prod(array.shape[1:])
             arrays[name] = (array / sqrt(max(fan_in, 1))).astype(array.dtype)
@@ -308,7 +308,7 @@ def _plain(name: str, kind: InputType, shape: tuple[int, ...], generator: np.ran
         numbers = generator.integers(0, 2, shape) if dtype.kind in "biu" else generator.standard_normal(shape)
     except ValueError as error:
         raise UserError(
-            f"input {shown(name)}: got the shape {shown(shape[:9])}, expected one that NumPy supports"
+            f"input {shown(name)}: got the shape {shown(list(shape[:9]))}, expected one that NumPy supports"
         ) from error
     return numbers.astype(dtype)
 
@@ -327,7 +327,7 @@ def _positive(model: ModelProto) -> set[str]:
 
 
 def _weights(model: ModelProto) -> set[str]:
-    """Inputs that products of matrices and convolutions have as second operand, turned or not."""
+    """Return inputs that products of matrices and convolutions have as second operand, turned or not."""
     main = GraphView(model).main
     return {
         _origin(main, node.input[1])
@@ -337,7 +337,7 @@ def _weights(model: ModelProto) -> set[str]:
 
 
 def _origin(scope: Scope, name: str) -> str:
-    """The input that a value comes from unchanged."""
+    """Return the input that a value comes from unchanged."""
     found = scope.find(name)
     while found is not None and found[1] >= 0:
         node = found[0].node(found[1])

@@ -35,15 +35,15 @@ from .ge_ir import LIST_KINDS, PROTO_TYPES, message
 
 
 def air_model(model: ModelProto, folder: Path | None = None, where: object = "model") -> bytes:
-    """The bytes of an `.air` file for a converted model, external data of the model in `folder` included.
+    """Return the bytes of an `.air` file for a converted model, external data of the model in `folder` included.
 
     Args:
         model: The model.
         folder: Its folder.
-        where: What stands in front of messages.
+        where: Prefix of messages.
 
     Raises:
-        UserError: The model has subgraphs, or a node that is neither ours nor in the table of standard ones.
+        UserError: The model has subgraphs, or a node that is neither a custom node nor in the table of standard ones.
     """
     try:
         return _Writer(model, folder).write()
@@ -153,7 +153,7 @@ class _Writer:
         self._call(node, spelled.om_type, sources, spelled.outputs, spelled.attrs)
 
     def _spelled(self, node: NodeProto) -> Spelled | None:
-        """A standard node as an operator of GE; None when it is not in the table, or more than the table says."""
+        """Convert a standard node to an operator of GE; return None if the table does not support it."""
         spelling = SPELLINGS.get(node.op_type)
         if spelling is None or not node.input or not node.input[0]:
             return None
@@ -169,7 +169,7 @@ class _Writer:
             return None
 
     def _listed(self, node: NodeProto, port: str, source: str | NDArray[np.int64]) -> str:
-        """The value that a port gets; lists that are attributes in ONNX become constants."""
+        """Return the value that a port gets; lists that are attributes in ONNX become constants."""
         if isinstance(source, str):
             return source
         name = self._values.fresh(f"{node.output[0]}_{port}")

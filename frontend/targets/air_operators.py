@@ -53,7 +53,7 @@ class Facts:
     rank: int | None
 
     def axes(self, rank: int | None) -> list[int] | None:
-        """The axes, none of them negative; None when there are none, because GE drops an empty list."""
+        """Return the axes, none of them negative; None when there are none, because GE drops an empty list."""
         axes = self.numbers("axes", 1)
         if not axes:
             return None
@@ -66,7 +66,7 @@ Spelling = Callable[[Facts], Spelled | None]
 
 
 def _ports(om_type: str, *ports: str, outputs: tuple[str, ...] = ("y",)) -> Spelling:
-    """An operator whose inputs are those of the node."""
+    """Return an operator whose inputs are those of the node."""
 
     def spell(facts: Facts) -> Spelled | None:
         if len(facts.node.input) != len(ports) or not all(facts.node.input):

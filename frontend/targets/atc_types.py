@@ -10,13 +10,13 @@ from opforge.frontend.ir.scope import normal_domain
 
 
 def is_registered(domain: str, op_type: str, version: int) -> bool:
-    """Whether a parser for this version of an operator is known; "" is ai.onnx."""
+    """Return whether a parser for this version of an operator is known; "" is ai.onnx."""
     return version in _registered().get((domain, op_type), ())
 
 
 @lru_cache(maxsize=1)
 def _registered() -> dict[tuple[str, str], set[int]]:
-    """Versions by domain and type."""
+    """Return versions by domain and type."""
     found: dict[tuple[str, str], set[int]] = {}
     table: dict[str, dict[str, str]] = json.loads(
         files("opforge.frontend.targets").joinpath("atc_types.json").read_text()

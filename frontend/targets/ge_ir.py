@@ -83,5 +83,5 @@ def _classes() -> dict[str, Any]:
 
 
 def message(kind: str, /, **fields: Any) -> Any:
-    """A new message of one of the kinds of the table."""
+    """Return a new message of one of the kinds of the table."""
     return _classes()[kind](**fields)

@@ -22,7 +22,7 @@ def _fused_matmul(builder: NodeBuilder, a: Value, b: Value) -> Value:
 
 
 def _turned(builder: NodeBuilder, value: Value, side: str) -> Value:
-    """An operand: `transBatch` moves its first axis behind the batch, `trans` then swaps the last two."""
+    """Return an operand: `transBatch` moves its first axis behind the batch, `trans` then swaps the last two."""
     is_batch, is_turned = builder.attribute(f"transBatch{side}", 0), builder.attribute(f"trans{side}", 0)
     if not is_batch and not is_turned:
         return value
@@ -37,7 +37,7 @@ def _turned(builder: NodeBuilder, value: Value, side: str) -> Value:
 
 @formula("Scale")
 def _scale(builder: NodeBuilder, x: Value, scale: Value) -> Value:
-    """One number, which may be of another type than what it scales."""
+    """Return one number, which may be of another type than what it scales."""
     if builder.is_known(scale):
         factor = builder.number(float(builder.known(scale).item()))
     else:

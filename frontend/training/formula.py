@@ -55,7 +55,7 @@ class Formula(Rule):
 
     @classmethod
     def instances(cls, specs: Specs) -> Iterable[Rule]:
-        """All formulas; they need no operator of ours."""
+        """Return all formulas; they need no custom operator."""
         del specs
         return _formulas
 
@@ -80,7 +80,7 @@ class Formula(Rule):
         return Match((number,), around=around)
 
     def _nodes(self, builder: NodeBuilder) -> list[NodeProto]:
-        """The nodes that make the outputs of a node, without those that nobody reads."""
+        """Return the nodes that make the outputs of a node, without those without readers."""
         arguments = self._arguments(builder)
         try:
             answer = self._function(*arguments)
@@ -105,7 +105,7 @@ class Formula(Rule):
         return kept[::-1]
 
     def _arguments(self, builder: NodeBuilder) -> Sequence[Any]:
-        """The arguments of the formula; a parameter without a default must have a value."""
+        """Return the arguments of the formula; a parameter without a default must have a value."""
         form = signature(self._function)
         try:
             bound = form.bind(builder, *builder.inputs)
@@ -119,7 +119,7 @@ class Formula(Rule):
 
 
 def _output_names(builder: NodeBuilder, results: Sequence[Value | None]) -> dict[str, str]:
-    """Names that new values get: those of the outputs of the node; adds the casts and copies that this needs."""
+    """Return names that new values get: those of the outputs of the node; adds the casts and copies that this needs."""
     view, scope = builder.context.view, builder.scope
     made = {name for node in builder.nodes for name in node.output}
     if made.intersection(builder.overwritten):
@@ -148,7 +148,7 @@ def _output_names(builder: NodeBuilder, results: Sequence[Value | None]) -> dict
 
 
 def _updated(context: Context, scope: Scope, name: str, value: Value) -> ValueInfoProto:
-    """The declaration of the new contents of an input."""
+    """Return the declaration of the new contents of an input."""
     known = context.types.of(scope, name)
     kind = ELEMENT_TYPES[known.dtype] if known.dtype else 0
     return helper.make_tensor_value_info(value.name, kind, known.shape)

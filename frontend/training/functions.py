@@ -1,4 +1,4 @@
-"""Formulas of onnxruntime's activations, normalisations and losses, and of their gradients."""
+"""Formulas of onnxruntime's activations, normalizations and losses, and of their gradients."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _bias_fast_gelu_grad(builder: NodeBuilder, dy: Value, x: Value, bias: Value)
 
 
 def _softmax_axes(builder: NodeBuilder, y: Value) -> list[int]:
-    """One axis; before opset 13 that and all behind it."""
+    """Compute along one axis; before opset 13, along that axis and all later ones."""
     if builder.node.op_type.endswith("_13"):
         return [builder.attribute("axis", -1)]
     return list(range(builder.attribute("axis", 1) % max(y.rank, 1), y.rank))
@@ -136,7 +136,7 @@ def _require_kept_axes(x: Value, *statistics: Value) -> None:
 # onnxruntime puts it into the domain of the standard.
 @formula("SimplifiedLayerNormalization", domain="")
 def _rms_norm(builder: NodeBuilder, x: Value, scale: Value) -> list[Value]:
-    """A layer normalisation that takes no mean away, with the inverse root that its gradient reads."""
+    """Return a layer normalization that takes no mean away, with the inverse root that its gradient reads."""
     if x.type.dtype in ("float16", "bfloat16"):
         raise Unmatched(f"needs float32 or float64; {shown(x.name)} is {x.type}")
     inner = range(builder.attribute("axis", -1) % x.rank, x.rank)
@@ -155,7 +155,7 @@ def _rms_norm_grad(builder: NodeBuilder, dy: Value, x: Value, scale: Value, inv_
 
 @formula("BatchNormInternal")
 def _batch_norm(builder: NodeBuilder, x: Value, scale: Value, bias: Value, mean: Value, variance: Value) -> list[Value]:
-    """Batch normalisation in training, with the mean and the inverse standard deviation that its gradient reads."""
+    """Batch normalization in training, with the mean and the inverse standard deviation that its gradient reads."""
     if not builder.attribute("training_mode", 1):
         raise Unmatched("has training_mode 0, expected 1")
     axes, column = [0, *range(2, x.rank)], (-1, *[1] * (x.rank - 2))
@@ -233,7 +233,7 @@ def _count(builder: NodeBuilder, log_prob: Value, labels: Value) -> Value | floa
 
 
 def _like_labels(builder: NodeBuilder, labels: Value, number: int) -> Value:
-    """A number of the type of the labels."""
+    """Return a number of the type of the labels."""
     word = labels.type.dtype
     if word not in ("int32", "int64"):
         raise Unmatched(f"needs labels of int32 or int64; {shown(labels.name)} has {word}")
@@ -244,7 +244,7 @@ def _like_labels(builder: NodeBuilder, labels: Value, number: int) -> Value:
 def _cross_entropy(
     builder: NodeBuilder, scores: Value, labels: Value, weight: Value | None = None, ignored: Value | None = None
 ) -> list[Value]:
-    """The standard loss, its ignored label an attribute."""
+    """Return the standard loss, its ignored label an attribute."""
     more = {} if ignored is None else {"ignore_index": int(builder.known(ignored).item())}
     reduction = builder.attribute("reduction", "mean")
     return builder.ops("SoftmaxCrossEntropyLoss", 2, scores, labels, weight, reduction=reduction, **more)
@@ -270,7 +270,7 @@ def _div_grad(builder: NodeBuilder, dy: Value, a: Value, b: Value) -> list[Value
 
 
 def _unrepeated(value: Value, result: Value, part: Value, other: Value) -> Value:
-    """The sum of a value of the shape of `result` to the shape of `part`, which was combined with `other`."""
+    """Return the sum of a value of the shape of `result` to the shape of `part`, which was combined with `other`."""
     first, offset = result.rank - part.rank, other.rank - part.rank
     for axis, dim in enumerate(part.dims):
         place = axis + offset

@@ -177,7 +177,7 @@ def _maker(scope: Scope, name: str) -> int | None:
 
 
 def _transpose(scope: Scope, number: int | None, perm: list[int]) -> int | None:
-    """The node itself when it is a transpose with that permutation."""
+    """Return the node itself when it is a transpose with that permutation."""
     if number is None:
         return None
     node: NodeProto = scope.node(number)

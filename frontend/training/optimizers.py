@@ -13,7 +13,7 @@ from .formula import formula
 def _accumulate(
     builder: NodeBuilder, buffer: Value, gradient: Value, overwrite: Value | None = None
 ) -> list[Value | None]:
-    """The sum so far, or the gradient alone where a new sum starts."""
+    """Return the sum so far, or the gradient alone where a new sum starts."""
     builder.require_only_reader(buffer)
     total = buffer + gradient
     if overwrite is not None:

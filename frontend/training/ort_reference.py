@@ -15,12 +15,12 @@ Function = Callable[..., tuple[Array, ...]]
 
 
 def as_float64(array: Array) -> NDArray[np.float64]:
-    """The numbers in the type in which everything here is computed."""
+    """Return the numbers in the type in which everything here is computed."""
     return array.astype(np.float64)
 
 
 def _elementwise(function: Callable[..., Array]) -> Function:
-    """A formula over wide numbers whose result has the type of the first one."""
+    """Return a formula over wide numbers whose result has the type of the first one."""
 
     def run(*values: Array, **attributes: Any) -> tuple[Array, ...]:
         result: Array = function(*map(as_float64, values), **attributes)
@@ -30,7 +30,7 @@ def _elementwise(function: Callable[..., Array]) -> Function:
 
 
 def _phi(x: Array) -> Array:
-    """The normal distribution function."""
+    """Return the normal distribution function."""
     return np.asarray(0.5 * (1 + np.vectorize(erf, otypes=[np.float64])(x / sqrt(2))))
 
 
@@ -84,7 +84,7 @@ def _softmax_grad(*, is_log: bool, is_flat: bool) -> Function:
 def _layer_norm_grad(
     dy: Array, x: Array, scale: Array, mean: Array, inv_std: Array, *, axis: int = -1, **_: Any
 ) -> tuple[Array, ...]:
-    """Gradients of a layer normalisation, row by row."""
+    """Gradients of a layer normalization, row by row."""
     place = axis % x.ndim
     width = int(np.prod(x.shape[place:]))
     rows, grads = (as_float64(value).reshape(-1, width) for value in (x, dy))
@@ -98,7 +98,7 @@ def _layer_norm_grad(
 
 
 def _rms_norm(x: Array, scale: Array, *, axis: int = -1, epsilon: float = 1e-5, **_: Any) -> tuple[Array, ...]:
-    """Rows over their root mean square, and its inverse."""
+    """Return rows over their root mean square, and its inverse."""
     axes = tuple(range(axis % x.ndim, x.ndim))
     inv_std = 1 / np.sqrt((as_float64(x) ** 2).mean(axes, keepdims=True) + epsilon)
     return (as_float64(x) * inv_std * scale).astype(x.dtype), inv_std.astype(x.dtype)
@@ -136,7 +136,7 @@ def _trilu(x: Array, k: Array | None = None, *, upper: int = 1) -> tuple[Array, 
 def _batch_norm_internal(
     x: Array, scale: Array, bias: Array, mean: Array, variance: Array, **attributes: Any
 ) -> tuple[Array, ...]:
-    """Batch normalisation in training; the variance is that of the batch, not an estimate."""
+    """Batch normalization in training; the variance is that of the batch, not an estimate."""
     momentum, epsilon = attributes.get("momentum", 0.9), attributes.get("epsilon", 1e-5)
     channels = np.moveaxis(as_float64(x), 1, -1)
     flat = channels.reshape(-1, x.shape[1])
@@ -187,7 +187,7 @@ def _cross_entropy(
     reduction: str = "mean",
     output_type: int = 0,
 ) -> tuple[Array, ...]:
-    """The loss and the logarithms of the probabilities."""
+    """Return the loss and the logarithms of the probabilities."""
     wide = as_float64(scores)
     log_prob = wide - np.log(np.exp(wide).sum(1, keepdims=True))
     loss, factors = np.zeros(labels.shape), np.zeros(labels.shape)
@@ -203,7 +203,7 @@ def _cross_entropy(
 
 
 def _dtype(output_type: int, like: Array) -> np.dtype[Any]:
-    """The type that a node asks for, or that of an array."""
+    """Return the type that a node asks for, or that of an array."""
     return helper.tensor_dtype_to_np_dtype(output_type) if output_type else like.dtype
 
 
@@ -216,7 +216,7 @@ def _dropout_grad(
 
 
 def _fused_matmul(a: Array, b: Array, **attributes: Any) -> tuple[Array, ...]:
-    """A product of operands whose axes are turned first."""
+    """Return a product of operands whose axes are turned first."""
     operands = []
     for side, value in (("A", a), ("B", b)):
         turned = np.moveaxis(as_float64(value), 0, -2) if attributes.get(f"transBatch{side}") else as_float64(value)
@@ -286,7 +286,7 @@ def _adam_step(
     signal: Array | None = None,
     **attributes: Any,
 ) -> tuple[Any, ...]:
-    """A step of AdamW: the flag, weights, first and second moments."""
+    """Return a step of AdamW: the flag, weights, first and second moments."""
     is_done = signal is None or bool(signal.item())
     if not is_done:
         return np.array([False]), list(weights), list(firsts), list(seconds)
@@ -313,7 +313,7 @@ def _adam_step(
 def _descent(
     rate: Array, weights: Sequence[Array], gradients: Sequence[Array], signal: Array | None = None
 ) -> tuple[Any, ...]:
-    """A step of plain gradient descent: the flag and the weights."""
+    """Return a step of plain gradient descent: the flag and the weights."""
     lr = float(rate.item()) if signal is None or signal.item() else 0.0
     pairs = zip(weights, gradients, strict=True)
     return np.array([lr != 0]), [(as_float64(w) - lr * as_float64(g)).astype(w.dtype) for w, g in pairs]

@@ -23,7 +23,7 @@ class _Windows:
     """A convolution of `large` by W to `small`: forward, or backward where it was a transposed one.
 
     Attributes:
-        large: What windows lie in.
+        large: The tensor that the windows cover.
         small: One element for each window.
         sizes: Spatial dims of `small`.
         unread: How many elements of `large` lie behind the last window, by axis.
@@ -61,7 +61,7 @@ class _Windows:
         return _Windows(large, small, sizes, unread, options)
 
     def kernel_grad(self) -> Value:
-        """A convolution of `large` by `small` in which stride and dilation change places."""
+        """Return a convolution of `large` by `small` in which stride and dilation change places."""
         (batch, *_), rank, group = self.large.dims, len(self.sizes), self.options["group"]
         size, channels = self.large.dims[2:], self.large.dim(1) // group
         # Batch and channels change places, within each group.
@@ -84,7 +84,7 @@ class _Windows:
 
 @formula("ConvGrad")
 def _conv_grad(builder: NodeBuilder, dy: Value, x: Value, w: Value) -> list[Value]:
-    """A transposed convolution of dY; the gradient of W; a sum."""
+    """Return a transposed convolution of dY; the gradient of W; a sum."""
     windows = _Windows.of(builder, x, dy, w)
     dx = builder.op("ConvTranspose", dy, w, output_padding=windows.unread, **windows.options)
     return [dx, windows.kernel_grad(), dy.sum([0, *range(2, dy.rank)])]
@@ -92,7 +92,7 @@ def _conv_grad(builder: NodeBuilder, dy: Value, x: Value, w: Value) -> list[Valu
 
 @formula("ConvTransposeGrad")
 def _conv_transpose_grad(builder: NodeBuilder, dy: Value, x: Value, w: Value) -> list[Value]:
-    """A convolution of dY; the gradient of W; a sum."""
+    """Return a convolution of dY; the gradient of W; a sum."""
     windows = _Windows.of(builder, dy, x, w)
     return [builder.op("Conv", dy, w, **windows.options), windows.kernel_grad(), dy.sum([0, *range(2, dy.rank)])]
 

@@ -77,7 +77,7 @@ def _max_pool_grad(
 
 
 def _average_pool_grad(dy: Array, *, size: Sequence[int] | None = None, **attributes: Any) -> tuple[Array, ...]:
-    """The same of an `AveragePool`, one window after the other."""
+    """Return the same of an `AveragePool`, one window after the other."""
     size = _pooled(dy, **attributes) if size is None else size
     kernel, rank = attributes["kernel_shape"], len(size)
     pads, strides = attributes.get("pads", [0] * 2 * rank), attributes.get("strides", [1] * rank)

@@ -23,10 +23,10 @@ _SEQUENCES: dict[str, tuple[int, tuple[str, ...]]] = {
 
 
 def training_step(training: ModelProto, optimizer: ModelProto, where: str) -> ModelProto:
-    """A training graph with the node of an optimizer behind it, on sequences of all its parameters.
+    """Return a training graph with the node of an optimizer behind it, on sequences of all its parameters.
 
     Moments are inputs called `<parameter>.first` and `<parameter>.second`. The gradients are the sums in the buffers
-    after this run, as onnxruntime-training hands them over. `where` stands in front of messages.
+    after this run, as onnxruntime-training hands them over. `where` is the prefix of messages.
 
     Raises:
         UserError: One of them is no such graph, or a name of one is taken in the other.
@@ -74,12 +74,12 @@ def _is(node: NodeProto, op_type: str) -> bool:
 
 
 def _gradient(node: NodeProto) -> str:
-    """What a sum of gradients adds."""
+    """Return the name of the gradient that a sum adds."""
     return node.input[1] if len(node.input) > 1 else ""
 
 
 def _sum(node: NodeProto) -> str:
-    """What a sum of gradients makes; onnxruntime-training leaves it without a name."""
+    """Return the output of a sum of gradients; give it a name, because onnxruntime-training writes none."""
     if not any(node.output[1:]):
         node.output[1:] = [f"{node.input[0]}_updated"]
     return node.output[1]

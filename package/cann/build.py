@@ -123,7 +123,7 @@ class Build:
         return self.work / "tree"
 
     def stages(self) -> Sequence[Sequence[Step]]:
-        """The steps in order; those of one stage can run at once."""
+        """Return the steps in order; those of one stage can run at once."""
         vendor = self.package.name
         folders = commands.Folders(str(self.work / "package" / vendor), vendor, str(self.work))
         of_generation = self._stages_8 if self.toolkit.generation == CANN_8 else self._stages_asc
@@ -147,7 +147,7 @@ class Build:
             (self.work / name).mkdir(parents=True, exist_ok=True)
 
     def _step(self, step: Step, environment: Mapping[str, str], place: str) -> Mapping[str, str]:
-        """Digests of the products, by their path below the vendor folder."""
+        """Return the digests of the products, by their path below the vendor folder."""
         stamp = self.work / "stamps" / step.name
         if stamp.is_file():
             kept = _kept(stamp)
@@ -184,7 +184,7 @@ class Build:
     def _stages_8(
         self, folders: commands.Folders, operators: Mapping[str, Mapping[str, Any]]
     ) -> Sequence[Sequence[Step]]:
-        """Host libraries one after the other, since CMake itself works at several sources at once; then kernels."""
+        """Return steps: host libraries one by one, because CMake compiles in parallel; then kernels."""
 
         def library(target: str, path: str) -> Step:
             built = Path(folders.host) / f"lib{target}.so"
@@ -270,7 +270,7 @@ class Build:
         return path
 
     def _finish(self, digests: Mapping[str, str], operators: Mapping[str, Mapping[str, Any]]) -> None:
-        """The lists of the kernels, the version of the compiler, the log; then `built.json`."""
+        """Return the lists of the kernels, the version of the compiler, the log; then `built.json`."""
         texts = {} if self.toolkit.generation != CANN_8 else self._lists(operators)
         for soc in operators:
             path = f"{TBE}/kernel/config/{soc}/binary_info_config.json"
@@ -327,7 +327,7 @@ def _operators(package: Path) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _kept(stamp: Path) -> Mapping[str, str] | None:
-    """What a step made, as its stamp says; None for a damaged stamp, whose step is done again."""
+    """Return the results of a step from its stamp; None for a damaged stamp, whose step runs again."""
     try:
         return dict(read_json(stamp))
     except TextError:
@@ -335,7 +335,7 @@ def _kept(stamp: Path) -> Mapping[str, str] | None:
 
 
 def _failure(step: Step, cause: str, log: Path) -> str:
-    """The message about a failed step: the last lines of its log that name an error, and the end of the log."""
+    """Return the message about a failed step: the last lines of its log that name an error, and the end of the log."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     errors = [number for number, line in enumerate(lines) if "error" in line.lower()][-MOST_LINES:]
     shown = sorted({*errors, *range(max(len(lines) - MOST_LINES, 0), len(lines))})

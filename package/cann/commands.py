@@ -37,7 +37,7 @@ class Folders(NamedTuple):
 
     @property
     def project(self) -> str:
-        """The CMake projects, of the copy: a next run finds them there, wherever it was unpacked."""
+        """Return the CMake projects, of the copy: a next run finds them there, wherever it was unpacked."""
         return f"{self.package}/scripts/cann/cmake"
 
     @property
@@ -55,7 +55,7 @@ class Folders(NamedTuple):
         return f"{self.work}/kernels/{kernel.name}"
 
     def parameters(self, kernel: Kernel) -> str:
-        """The file that tells opc the dtypes of one kernel."""
+        """Return the file that gives opc the dtypes of one kernel."""
         return f"{self.scratch(kernel)}/{kernel.name}_param.json"
 
 
@@ -86,12 +86,12 @@ def _configure(toolkit: Toolkit, folders: Folders) -> Sequence[str]:
 
 
 def build_target(folders: Folders, target: str, jobs: int) -> Sequence[str]:
-    """One target of a configured project; `all` is what CMake builds unasked."""
+    """Return one target of a configured project; `all` is what CMake builds unasked."""
     return ["cmake", "--build", folders.host, "--target", target, "--parallel", str(jobs)]
 
 
 def install_asc(folders: Folders) -> Sequence[str]:
-    """What a toolkit with find_package(ASC) built, put together below `Folders.installed`."""
+    """Collect the results of a toolkit with find_package(ASC) below `Folders.installed`."""
     return ["cmake", "--install", folders.host]
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-# A kernel is compiled for every value of its attributes; opc wants one of their type.
+# A kernel is compiled for every value of its attributes; opc needs one of their type.
 ANY_VALUE: Mapping[str, Any] = {"int": 0, "float": 0.0, "bool": False, "str": ""}
 CORE_TYPES = {"MIX": 0, "AiCore": 1, "VectorCore": 2, "MIX_AICORE": 3, "MIX_VECTOR_CORE": 4, "MIX_AIV": 4}
 # Of a kernel's own description, what the list of its operator repeats.
@@ -52,14 +52,14 @@ class Kernel(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """The operator, its column of dtypes and the SoC directories, for messages."""
+        """Return the operator, its column of dtypes and the SoC directories, for messages."""
         (node,) = self.parameters["op_list"]
         column = ", ".join(f"{tensor['name']} {tensor['dtype']}" for tensor in [*node["inputs"], *node["outputs"]])
         return f"{self.parameters['op_type']} for {', '.join(self.socs)}, dtype column ({column})"
 
 
 def kernels_of(operators: Mapping[str, Mapping[str, Any]], chips: Mapping[str, Sequence[str]]) -> Sequence[Kernel]:
-    """The binaries of a package; SoCs of one architecture share them.
+    """Return the binaries of a package; SoCs of one architecture share them.
 
     Args:
         operators: SoC directory -> operator type -> entry of aic-<soc>-ops-info.json.
@@ -81,7 +81,7 @@ def kernels_of(operators: Mapping[str, Mapping[str, Any]], chips: Mapping[str, S
 
 
 def parameters_of(op_type: str, entry: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """One text for opc per column of dtypes; columns that differ in an optional tensor only select one binary."""
+    """Return one text for opc per column of dtypes; optional tensors do not select a binary."""
     found, keys = [], set()
     for column in range(len(entry["input0"]["dtype"].split(","))):
         inputs = _tensors(entry, "input", column)
@@ -121,7 +121,7 @@ def _tensors(entry: Mapping[str, Any], kind: str, column: int) -> Sequence[Mappi
 
 
 def described(written: Mapping[str, Any], soc: str, op_file: str) -> Mapping[str, Any]:
-    """The description that opc wrote of a kernel, with its place in the package.
+    """Return the description that opc wrote of a kernel, with its place in the package.
 
     Raises:
         KernelError: It lacks what the lists need.
@@ -182,7 +182,7 @@ def _operator(support: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _parameter(tensor: Any) -> Any:
-    """A tensor of a kernel's description, as the list of the SoC has it; a dynamic one is a list of one."""
+    """Return a tensor of a kernel's description, as the list of the SoC has it; a dynamic one is a list of one."""
     if isinstance(tensor, list):
         return [_parameter(tensor[0])]
     dtype_mode = tensor.get("dtype_match_mode")

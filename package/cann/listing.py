@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 def listing(facts: Mapping[str, object], digests: Mapping[str, str]) -> str:
-    """The text of a list for programs.
+    """Return the text of a list for programs.
 
     Args:
         facts: Texts and lists of texts.
@@ -21,7 +21,7 @@ def listing(facts: Mapping[str, object], digests: Mapping[str, str]) -> str:
 
 
 def sums(digests: Mapping[str, str], last: str) -> str:
-    """The text of a list for `sha256sum -c`.
+    """Return the text of a list for `sha256sum -c`.
 
     Args:
         digests: SHA-256 by path relative to the vendor folder.

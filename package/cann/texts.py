@@ -14,7 +14,7 @@ class TextError(ValueError):
 
 
 def read_json(path: Path) -> Any:
-    """The JSON object in a file.
+    """Return the JSON object in a file.
 
     Raises:
         TextError: The file has more than 64 MiB, or holds something else.
@@ -33,6 +33,6 @@ def read_json(path: Path) -> Any:
 
 
 def printable(text: str) -> str:
-    """Lines as a terminal shows them: control characters and invisible marks are escaped, as in a Python literal."""
+    """Escape control characters and invisible marks in lines, as in a Python literal."""
     lines = text.split("\n")
     return "\n".join("".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in line) for line in lines)

@@ -1,4 +1,4 @@
-"""The CANN toolkit that a package is built with: where it lies, which generation it is, what its programs need.
+"""Find the CANN toolkit for a build: its folder, generation and environment variables.
 
 The folder of this module goes along in every package and runs where opforge is not installed: only the standard
 library, no syntax beyond Python 3.7.
@@ -71,7 +71,7 @@ def read_toolkit(root: Path) -> Toolkit:
 
 
 def toolkit_version(root: Path) -> str:
-    """The first of `version_dir` and `Version` that begins with digits.digits, as 8.1.RC1; empty if neither does."""
+    """Return `version_dir` or `Version`, the first that begins with digits.digits, as 8.1.RC1; else ""."""
     text = _first_text(root / _VERSION)
     return next(filter(None, (_version_of(text, key) for key in _VERSION_KEYS)), "")
 
@@ -93,7 +93,7 @@ def _asc_dir(root: Path) -> str:
 
 
 def _no_toolkit(root: Path) -> str:
-    """Why a folder without a version cannot be used; the installer's `no_toolkit` prints the same text."""
+    """Explain why a folder is not a toolkit; `no_toolkit` of the installer prints the same text."""
     if (root / _VERSION).is_file():
         return (
             f"got '{root}', whose {_VERSION} cannot be read or names no version, expected version_dir= or Version= "
@@ -106,7 +106,7 @@ def _no_toolkit(root: Path) -> str:
 
 
 def _first_text(path: Path) -> str:
-    """The first MiB of a file; empty if it cannot be read. A pipe is not opened."""
+    """Return the first MiB of a file; empty if it cannot be read. A pipe is not opened."""
     try:
         if not path.is_file():
             return ""
@@ -117,7 +117,7 @@ def _first_text(path: Path) -> str:
 
 
 def key_values(path: Path) -> Mapping[str, str]:
-    """The lines `key=value` of the first MiB of a file; empty if it cannot be read."""
+    """Return the lines `key=value` of the first MiB of a file; empty if it cannot be read."""
     pairs = [line.partition("=") for line in _first_text(path).splitlines()]
     return {key.strip(): value.strip().strip('"') for key, separator, value in pairs if separator}
 
@@ -146,7 +146,7 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def tool_environment(toolkit: Toolkit, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Variables for the toolkit's programs: those that its set_env.sh sets, in front of what is there, and its log.
+    """Return environment variables for the toolkit's programs: those of its set_env.sh first, and its log.
 
     Without the variables of the log, the messages of the compilers go to files in the home folder. A level for more
     messages, if the user has set one, stays.

@@ -42,7 +42,7 @@ _MOST_CONFIG_BYTES = 1 << 16
 # A comment without an end takes the rest of the text, or each of many would be searched to its end.
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _FUNCTION = re.compile(r"\baclnnStatus\s+(aclnn\w+)\s*\(")
-# Where installers of CANN put a toolkit unless they are told otherwise.
+# Default folders of CANN's installers.
 USUAL_TOOLKITS = (
     Path("/usr/local/Ascend/ascend-toolkit/latest"),
     Path("/usr/local/Ascend/cann"),
@@ -67,22 +67,22 @@ class Vendor:
 
     @property
     def name(self) -> str:
-        """The last part of the path, which is also the first part of the name of its `_impl` folder."""
+        """Return the last part of the path, which is also the first part of the name of its `_impl` folder."""
         return self.path.name
 
     @cached_property
     def tree(self) -> Tree:
-        """All that is in it, up to the limits."""
+        """Return all that is in it, up to the limits."""
         return walk(self.path)
 
     @cached_property
     def closed(self) -> list[Path]:
-        """What lies in it and cannot be opened by this user: folders, then files."""
+        """Return its entries that this user cannot open: folders, then files."""
         return [*self.tree.closed_folders, *(path for path in self.tree.files if _is_closed(path))]
 
     @cached_property
     def documents(self) -> dict[Path, Document]:
-        """Its JSON files; one that is not there is left out."""
+        """Return its JSON files; one that is not there is left out."""
         forms = {self.path / MANIFEST: MANIFEST_FORM, self.path / BUILT: BUILT_FORM}
         tbe = self.path / TBE
         for soc in children(tbe / "config", most=_MOST_SOCS):
@@ -92,7 +92,7 @@ class Vendor:
         return {path: read_document(path, form) for path, form in forms.items() if os.path.lexists(path)}
 
     def _value(self, path: Path) -> Any:
-        """What a JSON file holds; None when there is none, or it is malformed."""
+        """Return the value of a JSON file; None if it is missing or malformed."""
         return self.documents.get(path, Document(None, "")).value
 
     @cached_property
@@ -104,46 +104,46 @@ class Vendor:
 
     @cached_property
     def functions(self) -> list[str]:
-        """The aclnn functions that its headers declare."""
+        """Return the aclnn functions that its headers declare."""
         headers = children(self.path / "op_api/include", "aclnn*.h")
         return sorted({name for path in headers for name in _functions(path)})
 
     @cached_property
     def operators(self) -> frozenset[str]:
-        """Types of its operators, as its files say."""
+        """Return types of its operators, as its files say."""
         return frozenset(self.manifest.operators if self.manifest else ()).union(*self.ops_info.values())
 
     def binaries(self, soc: str) -> dict[str, Binaries]:
-        """Operator type -> its kernel binaries for a SoC directory; empty without a binary release."""
+        """Return operator type -> its kernel binaries for a SoC directory; empty without a binary release."""
         found: dict[str, Binaries] | None = self._value(self.binary_info(soc))
         return {op_type: entry for op_type, entry in (found or {}).items() if entry.binaryList}
 
     def binary_info(self, soc: str) -> Path:
-        """The file that lists the kernel binaries for a SoC directory."""
+        """Return the file that lists the kernel binaries for a SoC directory."""
         return self.path / TBE / "kernel/config" / soc / "binary_info_config.json"
 
     @property
     def manifest(self) -> Manifest | None:
-        """What opforge packed; None for packages of others."""
+        """Return the manifest of opforge; None for packages of other tools."""
         found: Manifest | None = self._value(self.path / MANIFEST)
         return found
 
     @property
     def built(self) -> Built | None:
-        """What a toolkit built where the package was installed; None when nothing was."""
+        """Return the list of files that a toolkit built during the installation; None if there is none."""
         found: Built | None = self._value(self.path / BUILT)
         return found
 
     @property
     def cann(self) -> tuple[str, str] | None:
-        """First and last version of CANN for which it is made; None when it does not say."""
+        """Return first and last version of CANN for which it is made; None when it does not say."""
         if self.built:
             return self.built.toolkit, self.built.toolkit
         return self.manifest.cann if self.manifest else None
 
     @property
     def libraries(self) -> dict[str, Path]:
-        """What each library of the folder is for -> where it belongs."""
+        """Return the paths of the libraries by purpose."""
         return {
             "shape inference": self.path / "op_proto/lib" / self.machine / "libcust_opsproto_rt2.0.so",
             "tiling": self.path / TBE / "op_tiling/lib" / self.machine / "libcust_opmaster_rt2.0.so",
@@ -153,7 +153,7 @@ class Vendor:
 
     @property
     def needs(self) -> dict[str, list[Path]]:
-        """Program -> what it must find in the folder, whatever the SoC."""
+        """Return program -> what it must find in the folder, whatever the SoC."""
         libraries, tbe = self.libraries, self.path / TBE
         return {
             REGISTRY: [libraries["shape inference"], libraries["tiling"]],
@@ -164,7 +164,7 @@ class Vendor:
         }
 
     def users(self, path: Path) -> tuple[str, ...]:
-        """Programs that need a file or folder."""
+        """Return programs that need a file or folder."""
         return tuple(program for program, paths in self.needs.items() if path in paths)
 
 
@@ -174,35 +174,35 @@ class CannEnvironment:
 
     Attributes:
         variables: Its variables.
-        usual_toolkits: Folders in which a toolkit may lie that no variable names.
+        usual_toolkits: Default folders of toolkits.
     """
 
     variables: Mapping[str, str]
     usual_toolkits: Sequence[Path] = USUAL_TOOLKITS
 
     def folder(self, variable: str) -> Path | None:
-        """The folder that a variable names; None when it is unset or empty, or no program can use it."""
+        """Return the folder that a variable names; None when it is unset or empty, or no program can use it."""
         text = self.variables.get(variable, "")
         return Path(text) if text and not why_unusable(text) else None
 
     def texts(self, variable: str) -> list[str]:
-        """The first 1000 entries of a colon list."""
+        """Return the first 1000 entries of a colon list."""
         return [text for text in self.variables.get(variable, "").split(":", _MOST_ENTRIES)[:_MOST_ENTRIES] if text]
 
     def entries(self, variable: str) -> list[Path]:
-        """The folders of a colon list that programs can use, each once."""
+        """Return the folders of a colon list that programs can use, each once."""
         return list(dict.fromkeys(Path(text) for text in self.texts(variable) if not why_unusable(text)))
 
     @cached_property
     def toolkits(self) -> list[Path]:
-        """Toolkits that this user can read: those that the variables name, then those in their usual places."""
+        """Return toolkits that this user can read: those that the variables name, then those in their usual places."""
         home, opp = self.folder(HOME_PATH), self.folder(OPP_PATH)
         places = [*([home] if home else []), *([opp.parent] if opp else []), *self.usual_toolkits]
         return list(dict.fromkeys(path for path in places if not closed(path) and toolkit_version(path)))
 
     @cached_property
     def version(self) -> str:
-        """Version of the toolkit that programs use: 8.1.RC1; empty when there is none."""
+        """Return the version of the toolkit that programs use: 8.1.RC1; empty when there is none."""
         return toolkit_version(self.toolkits[0]) if self.toolkits else ""
 
     @cached_property
@@ -214,7 +214,7 @@ class CannEnvironment:
 
     @cached_property
     def vendors(self) -> list[Vendor]:
-        """Vendor folders, in the order in which every consumer searches them."""
+        """Return vendor folders, in the order in which every consumer searches them."""
         found = [Vendor(path, CUSTOM_PATH, self.machine) for path in self.entries(CUSTOM_PATH)]
         if opp := self.folder(OPP_PATH):
             names = priorities(opp / "vendors/config.ini") or ()
@@ -224,7 +224,7 @@ class CannEnvironment:
 
 
 def ops_info_name(folder: Path) -> str:
-    """Name of the only file that FE and ATC read in the folder of a SoC."""
+    """Return the name of the only file that FE and ATC read in the folder of a SoC."""
     return f"aic-{folder.name}-ops-info.json"
 
 
@@ -233,7 +233,7 @@ def _functions(header: Path) -> list[str]:
 
 
 def is_vendor(path: Path) -> bool:
-    """Whether a folder holds operators, to tell a vendor folder from its parent."""
+    """Return whether a folder holds operators, to tell a vendor folder from its parent."""
     return not closed(path) and (is_visible(path / "op_impl") or is_visible(path / "op_proto"))
 
 
@@ -248,12 +248,12 @@ def closed(path: Path) -> Path | None:
 
 
 def is_visible(path: Path) -> bool:
-    """Whether this user's programs find a file or folder."""
+    """Return whether this user's programs find a file or folder."""
     return not why_unusable(str(path)) and os.access(path, os.R_OK, effective_ids=True)
 
 
 def _is_closed(path: Path) -> bool:
-    """Whether a file below a folder is there, but not for this user."""
+    """Return whether a file below a folder is there, but not for this user."""
     try:
         path.stat()
     except (OSError, ValueError) as error:
@@ -262,7 +262,7 @@ def _is_closed(path: Path) -> bool:
 
 
 def priorities(config: Path) -> list[str] | None:
-    """Vendors in the first line of a config.ini, as `load_priority=a,b`; None when programs cannot use the file."""
+    """Return the vendors in the first line of a config.ini (`load_priority=a,b`); None if it is unusable."""
     first, end, _ = first_text(config, _MOST_CONFIG_BYTES).partition("\n")
     if not end and len(first) >= _MOST_CONFIG_BYTES:
         return None

@@ -64,7 +64,7 @@ def doctor_command(soc: str | None) -> tuple[dict[str, Any], int]:
 
 
 def diagnosis(environment: CannEnvironment, soc: str | None, faults: Sequence[Fault]) -> dict[str, Any]:
-    """Toolkits, vendor folders in the order of the search, and what each program takes for each operator."""
+    """Return toolkits, vendor folders in the order of the search, and what each program takes for each operator."""
     socs = sorted({name for vendor in environment.vendors for name in vendor.ops_info})
     operators = sorted({name for vendor in environment.vendors for name in vendor.operators})
     hidden, built_in = _hidden(faults), _builtin_op_types(environment)
@@ -91,7 +91,7 @@ def diagnosis(environment: CannEnvironment, soc: str | None, faults: Sequence[Fa
 
 
 def _hidden(faults: Sequence[Fault]) -> frozenset[tuple[str, str, str]]:
-    """Vendor, operator type (empty for all) and program for each operator that a fault hides."""
+    """Return vendor, operator type (empty for all) and program for each operator that a fault hides."""
     return frozenset(
         (vendor, op_type, program)
         for fault in faults
@@ -108,7 +108,7 @@ def _seen_by(
     hidden: frozenset[tuple[str, str, str]],
     is_built_in: bool,
 ) -> dict[str, str]:
-    """Program -> folder whose operator it takes, `CANN's own`, or `nothing`; all search the vendors in one order."""
+    """Return the folder whose operator each program uses, `CANN's own`, or `nothing`."""
     has_own = bool(environment.toolkits) and is_built_in
     answers = dict.fromkeys(PROGRAMS, CANN_OWN if has_own else NOTHING)
     for vendor in reversed(environment.vendors):
@@ -123,7 +123,7 @@ def _seen_by(
 
 
 def _builtin_op_types(environment: CannEnvironment) -> set[str]:
-    """Types that CANN also has, as the packages and the specs of the project say."""
+    """Return types that CANN also has, as the packages and the specs of the project say."""
     found = {name for vendor in environment.vendors if vendor.manifest for name in vendor.manifest.builtin_op_types}
     with suppress(UserError):
         found |= set(hidden_op_types(load_project(find_project())))
@@ -155,7 +155,7 @@ def _print(found: dict[str, Any], faults: list[Fault]) -> None:
 
 
 def _print_table(operators: dict[str, dict[str, str]], numbers: dict[str, str]) -> None:
-    """One row for each of the first 1000 operators."""
+    """Return one row for each of the first 1000 operators."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

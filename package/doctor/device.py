@@ -1,4 +1,4 @@
-"""Which chip this machine has, as the driver's npu-smi or a variable tells it."""
+"""Find the chip of this machine with npu-smi of the driver or a variable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opforge.package.cann.toolkit import key_values
 from opforge.package.places import children
 from opforge.package.socs import soc_directory
 
-# By which builds of operators are told the chip.
+# Variable that selects the chip in builds of operators.
 VARIABLE = "SOC_VERSION"
 # The driver answers at once, or it hangs.
 SECONDS = 10
@@ -29,7 +29,7 @@ class Device(NamedTuple):
     Attributes:
         chip: Its name: Ascend910B3.
         directory: Its SoC directory: ascend910b; empty when neither toolkit nor we know the chip.
-        origin: What told it.
+        origin: Source of the information.
     """
 
     chip: str
@@ -38,7 +38,7 @@ class Device(NamedTuple):
 
 
 def find_device(environment: Mapping[str, str], toolkits: Sequence[Path]) -> Device | None:
-    """The chip that SOC_VERSION names, else the first one of npu-smi; None when nothing tells it."""
+    """Return the chip that SOC_VERSION names, else the first one of npu-smi; None if it is unknown."""
     origin = VARIABLE
     chip = environment.get(VARIABLE, "")
     program = shutil.which("npu-smi", path=environment.get("PATH"))
@@ -49,7 +49,7 @@ def find_device(environment: Mapping[str, str], toolkits: Sequence[Path]) -> Dev
 
 
 def chip_of(table: str, board: Callable[[str], str]) -> str:
-    """The chip in the table of `npu-smi info`; empty when there is none.
+    """Return the chip in the table of `npu-smi info`; empty when there is none.
 
     Args:
         table: What the program printed.
@@ -67,7 +67,7 @@ def chip_of(table: str, board: Callable[[str], str]) -> str:
 
 
 def directory_of(chip: str, toolkits: Sequence[Path]) -> str:
-    """The SoC directory of a chip: what the toolkit's platform configuration says, else what we know."""
+    """Return the SoC directory of a chip: what the toolkit's platform configuration says, else what we know."""
     if not _CHIP.fullmatch(chip):
         return ""
     for toolkit in toolkits:
@@ -88,7 +88,7 @@ def _board(program: str, npu: str, environment: Mapping[str, str]) -> str:
 
 
 def _answer(command: list[str], environment: Mapping[str, str]) -> str:
-    """What a program prints; nothing when it fails, for then this machine has no chip that can be asked."""
+    """Return the output of a program; "" if it fails, because this machine then has no chip."""
     try:
         result = subprocess.run(
             command, env=dict(environment), capture_output=True, errors="replace", timeout=SECONDS, check=False

@@ -63,7 +63,7 @@ class Checks(Generic[Subject]):
         return add
 
     def find(self, subjects: Iterable[Subject]) -> list[Fault]:
-        """All faults of the subjects."""
+        """Return all faults of the subjects."""
         return list(_until_closed(self._faults(subjects)))
 
     def _faults(self, subjects: Iterable[Subject]) -> Iterator[Fault]:
@@ -84,7 +84,7 @@ def _until_closed(faults: Iterator[Fault]) -> Iterator[Fault]:
 
 
 def unreadable(place: Path, whole: Path, others: int = 0) -> Fault:
-    """A folder or file of `whole`, or above it, that is closed to this user, and so many others in it."""
+    """Return a folder or file of `whole`, or above it, that is closed to this user, and so many others in it."""
     place, whole = closed(place) or place, real(whole)
     more = f", nor can {others} more" if others else ""
     cause = f"cannot be read by this user (mode {place.stat().st_mode & 0o777:o}){more}; its programs do not find it"

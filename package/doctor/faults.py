@@ -11,7 +11,7 @@ from .vendor_checks import Installed
 
 
 def find_faults(environment: CannEnvironment, soc: str | None = None) -> list[Fault]:
-    """All faults, those of the environment first.
+    """Return all faults, those of the environment first.
 
     Args:
         environment: The variables, and the folders that they lead to.
@@ -58,5 +58,5 @@ def _vendor_faults(installed: Installed) -> list[Fault]:
 
 
 def _blind(vendor: Vendor) -> tuple[str, ...]:
-    """Programs of this user that miss a file or folder of a vendor."""
+    """Return programs of this user that miss a file or folder of a vendor."""
     return tuple(program for program, paths in vendor.needs.items() if not all(map(is_visible, paths)))

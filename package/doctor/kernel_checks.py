@@ -27,12 +27,12 @@ class Kernels(NamedTuple):
 
 
 def soc_folders(vendor: Vendor) -> list[Path]:
-    """The folders of a vendor that have the name of a SoC directory, or should have."""
+    """Return the folders of a vendor that have the name of a SoC directory, or should have."""
     return [path for path in children(vendor.path / TBE / "config") if is_dir(path)]
 
 
 def described_kernels(installed: Installed) -> list[Kernels]:
-    """The SoC directories to check for which the vendor describes operators."""
+    """Return the SoC directories to check for which the vendor describes operators."""
     socs = [installed.soc] if installed.soc else sorted(installed.vendor.ops_info)
     return [Kernels(installed.vendor, soc) for soc in socs if installed.vendor.ops_info.get(soc)]
 

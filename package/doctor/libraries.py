@@ -1,4 +1,4 @@
-"""Open the libraries of a vendor folder as a program does, each in a process of its own, since that runs their code.
+"""Open the libraries of a vendor folder as a program does, each in a separate process, since that runs their code.
 
 pyelftools cannot replace this: it finds no library whose initialization ends the program, it would need the loader's
 search for other libraries a second time, and it reads 11,000 symbols in 0.84 s (the loader opens that file in 0.2 s).
@@ -66,7 +66,7 @@ class Failure(NamedTuple):
 
     @property
     def undefined(self) -> str:
-        """The symbol that no library has; empty if this is not the failure."""
+        """Return the symbol that no library has; empty if this is not the failure."""
         return self.message.partition("undefined symbol: ")[2]
 
 

@@ -39,7 +39,7 @@ class Opened(NamedTuple):
 
 
 def absent_libraries(vendor: Vendor) -> Iterator[Absent]:
-    """The libraries that are not in their places."""
+    """Yield the libraries that are not in their places."""
     for purpose, path in vendor.libraries.items():
         if not is_file(path):
             others = [found for found in sorted(vendor.tree.files) if found.name == path.name and is_file(found)]
@@ -47,7 +47,7 @@ def absent_libraries(vendor: Vendor) -> Iterator[Absent]:
 
 
 def opened_libraries(installed: Installed) -> Iterator[Opened]:
-    """The libraries in their places that fail when a program opens them as CANN does."""
+    """Yield the libraries in their places that fail when a program opens them as CANN does."""
     wanted: dict[Path, tuple[str, ...]] = {}
     for purpose, path in installed.vendor.libraries.items():
         if is_file(path):

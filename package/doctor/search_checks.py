@@ -26,19 +26,19 @@ class Listed(NamedTuple):
 
     @property
     def folder(self) -> Path | None:
-        """Its folder; None for a name that leads out of the folder of vendors."""
+        """Return its folder; None for a name that leads out of the folder of vendors."""
         return None if "/" in self.name else self.config.parent / self.name
 
 
 def configs(environment: CannEnvironment) -> list[Path]:
-    """The file config.ini of the toolkit, if its folder of vendors is there or closed."""
+    """Return the file config.ini of the toolkit, if its folder of vendors is there or closed."""
     opp = environment.folder(OPP_PATH)
     vendors = opp / "vendors" if opp and not closed(opp) else None
     return [vendors / "config.ini"] if vendors and (closed(vendors) or is_dir(vendors)) else []
 
 
 def listed_vendors(environment: CannEnvironment) -> Iterator[Listed]:
-    """The vendors that config.ini names."""
+    """Yield the vendors that config.ini names."""
     for config in configs(environment):
         yield from (Listed(config, name) for name in priorities(config) or ())
 
@@ -50,7 +50,7 @@ SEARCH: Checks[CannEnvironment] = Checks()
 
 
 def _cut_off(vendor: Path) -> Iterator[Fault]:
-    """Whether an installation that was killed left the version before it under another name, and none in its place."""
+    """Find a vendor folder that a killed installation moved away without a replacement."""
     if not exists(vendor) and is_dir(vendor.parent / f".{vendor.name}.work" / "old"):
         cause = "does not exist, because an installation was interrupted while it replaced the folder"
         yield Fault(str(vendor), cause, "run the installer again, which restores it")
@@ -104,7 +104,7 @@ def _other_entry(text: str) -> Iterator[Fault]:
 
 
 def _present(config: Path) -> list[str]:
-    """Names of the vendors in the folder of a config.ini."""
+    """Return names of the vendors in the folder of a config.ini."""
     return [path.name for path in children(config.parent) if is_vendor(path) and path.name[0] != "."]
 
 

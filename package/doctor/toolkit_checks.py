@@ -27,12 +27,12 @@ class Variable(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """The named folder."""
+        """Return the named folder."""
         return Path(self.text)
 
 
 def variables(environment: CannEnvironment) -> Iterator[Variable]:
-    """The variables of the toolkit that are set."""
+    """Yield the variables of the toolkit that are set."""
     for name, file in ((HOME_PATH, "compiler/version.info"), (OPP_PATH, "scene.info")):
         if text := environment.variables.get(name, ""):
             yield Variable(name, text, file)
@@ -78,7 +78,7 @@ def _no_version(variable: Variable) -> Iterator[Fault]:
 
 
 def _two_levels(folder: Path) -> list[Path]:
-    """Up to 10,000 paths in a folder and in its folders."""
+    """Return up to 10,000 paths in a folder and in its folders."""
     first = children(folder)
     return sorted([*first, *islice((path for inner in first for path in children(inner)), MOST_CHILDREN)])
 

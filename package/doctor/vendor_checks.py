@@ -57,7 +57,7 @@ def _closed(vendor: Vendor) -> Iterator[Fault]:
 
 
 def op_file(op_type: str, entry: Mapping[str, Mapping[str, str]]) -> str:
-    """Stem of the files of an operator's kernel, as its description names it or CANN makes it of the type."""
+    """Return stem of the files of an operator's kernel, as its description names it or CANN makes it of the type."""
     return entry.get("opFile", {}).get("value") or snake_case(op_type)
 
 
@@ -163,7 +163,7 @@ def _compiler_version(installed: Installed) -> Iterator[Fault]:
 
 
 def is_version_accepted(version: str, required: str) -> bool:
-    """Whether a toolkit that requires `>=6.3,<=6.4,7.0` takes a package built with `version`.
+    """Return whether a toolkit that requires `>=6.3,<=6.4,7.0` takes a package built with `version`.
 
     The second part of a version counts as a decimal fraction: 6.21 lies below 6.3. What is no version is refused.
     """

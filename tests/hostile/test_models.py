@@ -126,7 +126,7 @@ REFUSED_MODELS = {
         lambda: model_of(node("If", ["x"], ["y"], then_branch=branch("t", "y"), else_branch=branch("e", "y"))),
         "cycle",
     ),
-    "a value made twice": (lambda: model_of(node("Relu", ["x"], ["y"]), node("Neg", ["x"], ["y"])), "one maker"),
+    "a value made twice": (lambda: model_of(node("Relu", ["x"], ["y"]), node("Neg", ["x"], ["y"])), "unique names"),
     "an input made by a node": (lambda: model_of(node("Relu", ["x"], ["x"])), "'x'"),
     "two initializers of one name": (
         lambda: model_of(initializers=[numpy_helper.from_array(np.zeros(2, np.float32), "w")] * 2),

@@ -1,4 +1,4 @@
-"""The gradient of batch normalisation written out in standard operators."""
+"""The gradient of batch normalization written out in standard operators."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _full(product: Product) -> list[Symbol]:
 
 
 def _could_be(algebra: Algebra, scope: Scope, name: str) -> bool:
-    """Whether a value is a sum of four products, two of which have one factor of full shape each."""
+    """Return whether a value is a sum of four products, two of which have one factor of full shape each."""
     terms = algebra.terms(scope, name)
     if len(terms) != 4:
         return False
@@ -66,7 +66,7 @@ def _could_be(algebra: Algebra, scope: Scope, name: str) -> bool:
 
 
 def _scaled(context: Context, scope: Scope, name: str) -> Iterator[str]:
-    """What the only reader of a value makes of it by a factor."""
+    """Return the result of the only reader of a value, if that multiplies the value by a factor."""
     number = context.view.only_reader(scope, name)
     if number is not None:
         reader = scope.node(number)
@@ -90,7 +90,7 @@ class _Attempt:
 
 @dataclass
 class _Reader:
-    """Finds out who plays which role, and makes what has no value yet.
+    """Assigns values to roles, and creates missing values.
 
     Attributes:
         context: The model.
@@ -129,7 +129,7 @@ class _Reader:
         raise Unmatched(min(reasons, key=lambda entry: entry[0])[1])
 
     def _attempts(self, dy_term: Product, x_term: Product, mean_dy: Product, mean: Product) -> Iterator[_Attempt]:
-        """Every way to give the roles, the likeliest first."""
+        """Yield every way to give the roles, the likeliest first."""
         (dy,), (x,) = ((Product(1.0, frozenset([(s, Fraction(1))])) for s in _full(term)) for term in (dy_term, x_term))
         scale = dy_term / dy
         slope = -(x_term / x) / scale
@@ -150,7 +150,7 @@ class _Reader:
                 yield _Attempt(dy * weight, x, invstd, Product(1.0), means[0], means[1], of_x, doubts + 1)
 
     def _known_shape(self) -> tuple[int, ...]:
-        """The shape of the result, which that of every symbol has to fit."""
+        """Return the shape of the result, which that of every symbol has to fit."""
         known = self.context.types.of(self.scope, self._result)
         shape = tuple(dim for dim in known.shape or () if dim is not None)
         if known.shape is None or len(shape) < max(len(known.shape), 2):
@@ -170,14 +170,14 @@ class _Reader:
         return shape
 
     def _data(self, product: Product, role: str) -> str:
-        """The value of full shape that is a product."""
+        """Return the value of full shape that is a product."""
         name = self.context.algebra.name_of(self.scope, product)
         if name is None or self.context.types.of(self.scope, name).shape != self._shape:
             raise Unmatched(f"no value of the graph is {role}")
         return name
 
     def _vector(self, product: Product, role: str, divisors: Sequence[Symbol] = ()) -> str:
-        """A product as a vector over the channels; nodes are added when the graph has none.
+        """Return a product as a vector over the channels; nodes are added when the graph has none.
 
         Args:
             product: What it is.
@@ -208,14 +208,14 @@ class _Reader:
 
     @property
     def _channels(self) -> list[int]:
-        """The dims of a vector over the channels that are not 1."""
+        """Return the dims of a vector over the channels that are not 1."""
         return [] if self._shape[1] == 1 else [self._shape[1]]
 
     def _known_type(self, name: str) -> ValueType:
         return self.types.get(name) or self.context.types.of(self.scope, name)
 
     def _number(self, value: float) -> str:
-        """A constant counter; whole numbers are kept exactly."""
+        """Return a constant counter; whole numbers are kept exactly."""
         whole = round(value)
         is_whole = _is(value, whole) and 0 < whole < 2**24
         name = self.context.value_names.fresh("counter")
@@ -232,7 +232,7 @@ class _Reader:
         return self._made("Mul", name, factor)
 
     def _flat(self, name: str, role: str) -> str:
-        """A vector over the channels without axes of size 1."""
+        """Return a vector over the channels without axes of size 1."""
         known = self._known_type(name)
         if known.shape is None or _long(known) != self._channels:
             raise Unmatched(f"{role} would be {shown(name)}, which is {known}; expected one value per channel")
@@ -249,7 +249,7 @@ class _Reader:
         return name
 
     def _values(self, attempt: _Attempt) -> dict[str, str]:
-        """Values by parameter of the operator."""
+        """Return values by parameter of the operator."""
         divisors = [symbol for symbol, _ in attempt.invstd.exponents]
         if not _is(attempt.mean.coefficient, abs(attempt.mean.coefficient)):
             raise Unmatched("the mean is added, expected subtracted")
@@ -296,7 +296,7 @@ class _Reader:
 
 
 def _count(mean_dy: Product, mean_dy_xmu: Product) -> Product:
-    """What the sums are divided by: one number or value for both."""
+    """Return the divisor of both sums: one number or value."""
     for symbol, power in mean_dy.exponents:
         if symbol.axis == SCALAR and power == -1 and mean_dy_xmu.exponent(symbol) == -1:
             return Product(1.0, frozenset([(symbol, Fraction(1))]))
@@ -315,5 +315,5 @@ def _is(value: float, expected: float) -> bool:
 
 
 def _long(known: ValueType) -> list[int | None] | None:
-    """The dims that are not 1."""
+    """Return the dims that are not 1."""
     return None if known.shape is None else [dim for dim in known.shape if dim != 1]

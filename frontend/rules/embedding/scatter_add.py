@@ -140,7 +140,7 @@ class _Mask(Pattern):
 
 
 def _masked(value: Like, fill: float) -> Pattern:
-    """A value with another number in the rows that a mask leaves out, or the value itself."""
+    """Return a value with another number in the rows that a mask leaves out, or the value itself."""
     where = op.Where(_Mask(is_negated=True).named("mask"), fill, value)
     return where | op.Where(_Mask(is_negated=False).named("mask"), value, fill) | value
 
@@ -244,7 +244,7 @@ def _read(context: Context, scope: Scope, number: int) -> Scatter:
 
 
 def _row_indices(values: NDArray[np.generic], updates: tuple[int | None, ...] | None) -> NDArray[np.generic]:
-    """One index per row, of constants in the form of `ScatterND`, or of `ScatterElements` of updates of a shape."""
+    """Return one index per row from constant indices of `ScatterND`, or of `ScatterElements`."""
     if updates is None and values.shape[-1:] == (1,):
         return values[..., 0]
     if updates is not None and values.size and values.shape == updates and np.all(values == values[:, :1]):
@@ -271,7 +271,7 @@ def _require_column(found: Found) -> None:
 
 
 def _scaled(found: Found, rows: int, padding: int) -> Found | None:
-    """The division of the rows by how often their indices occur; None if there is none."""
+    """Return the division of the rows by how often their indices occur; None if there is none."""
     same = {name: found.names[name] for name in ("index", "position")}
     count = _SCALED.find(found.context, found.scope, found.names["data"], **same)
     if count is None:

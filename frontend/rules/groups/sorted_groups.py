@@ -78,6 +78,6 @@ def _ends(ids: NDArray[np.generic], rows: int) -> NDArray[np.int64] | None:
 
 
 def _are_groups(found: Found) -> bool:
-    """Whether the repeated values, if the graph has them, are the numbers of the groups."""
+    """Return whether the repeated values, if the graph has them, are the numbers of the groups."""
     groups, count = found.constants.get("groups", np.zeros((0, 1))), found.constants.get("count", np.zeros(1))
     return np.array_equal(groups, np.arange(groups.size)[:, None]) and count.reshape(-1).tolist() == [groups.size]

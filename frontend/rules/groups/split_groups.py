@@ -98,7 +98,7 @@ def _require_row(part: Found, name: str, row: tuple[int | None, ...]) -> None:
 
 
 def _rows(found: Found) -> tuple[str, list[int]]:
-    """The matrix that the parts are all rows of, and where each part ends."""
+    """Return the matrix that the parts are all rows of, and where each part ends."""
     nodes = [part.scope.node(part.nodes[-1]) for part in found.parts]
     if len({part.nodes[-1] for part in found.parts}) == 1 and nodes[0].op_type != "Slice":
         return nodes[0].input[0], _split_ends(found, nodes[0])

@@ -41,12 +41,12 @@ class MapTorch(Rule):
 
     @classmethod
     def instances(cls, specs: Specs) -> Iterable[Rule]:
-        """One rule for each function."""
+        """Return one rule for each function."""
         return [cls(forms) for forms in torch_forms(specs.values()).values()]
 
     @property
     def pattern(self) -> tuple[tuple[str, str], ...]:
-        """The direct node, and for aten the node that names its function in an attribute."""
+        """Return the direct node, and for aten the node that names its function in an attribute."""
         (first, *_) = self._forms
         if first.namespace == "aten":
             return ((ATEN_DOMAIN, first.name), (ATEN_DOMAIN, _ATEN))

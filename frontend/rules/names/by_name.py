@@ -29,12 +29,12 @@ class MapByName(Rule):
 
     @classmethod
     def instances(cls, specs: Specs) -> Iterable[Rule]:
-        """One rule for each name of an operator."""
+        """Return one rule for each name of an operator."""
         return [cls(spec, key) for spec in specs.values() for key in source_keys(spec)]
 
     @property
     def pattern(self) -> tuple[tuple[str, str], ...]:
-        """The one spelling."""
+        """Return the one spelling."""
         return ((self._key.domain, self._key.op_type),)
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason:
