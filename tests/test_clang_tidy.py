@@ -13,9 +13,9 @@ import pytest
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.loader import load_project
 from opforge.twin.build import build_project
-from opforge.twin.build.compiler import Unit
-from opforge.twin.build.operators import host_libraries
-from opforge.twin.build.runtime_library import runtime_units, twin_dir
+from opforge.twin.compiler.operators import host_libraries
+from opforge.twin.compiler.runtime_library import runtime_units, twin_dir
+from opforge.twin.compiler.units import Unit
 
 ROOT = Path(__file__).resolve().parent.parent
 OWN_HEADERS = "/(twin/(src|include)|op_host|op_plugin|gen)/"

@@ -14,8 +14,8 @@ import pytest
 from shown import Fence, fences, follow, shell
 
 from opforge.twin.build import TWIN, build_runtime
-from opforge.twin.build.compiler import KERNEL_FLAGS, WARNINGS, Library, Unit, build
-from opforge.twin.build.folder import locked
+from opforge.twin.compiler.folder import locked
+from opforge.twin.compiler.units import KERNEL_FLAGS, WARNINGS, Library, Unit, build
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.new import new_project
 from opforge.codegen.project import OWNER_FILE, Project
 from opforge.twin.build import build_project
-from opforge.twin.build import operators as twin_build
+from opforge.twin.compiler import operators as twin_build
 
 OPFORGE = str(Path(sys.executable).with_name("opforge"))
 HANGS = 300  # seconds after which a test is a hang

@@ -14,10 +14,11 @@ import pytest
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.new import new_project
 from opforge.codegen.project import Project
-from opforge.twin.build import compiler, limited_process
-from opforge.twin.build.compiler import CompileError, Library, Unit
-from opforge.twin.build.folder import locked
-from opforge.twin.build.limited_process import MEMORY, OUTPUT, SECONDS, Limits, run_limited
+from opforge.twin.compiler import limited_process
+from opforge.twin.compiler import units as compiler
+from opforge.twin.compiler.folder import locked
+from opforge.twin.compiler.limited_process import MEMORY, OUTPUT, SECONDS, Limits, run_limited
+from opforge.twin.compiler.units import CompileError, Library, Unit
 from opforge.twin.lint.expansion import require_no_assembly
 from opforge.twin.lint.kernel_lint import lint_files, lint_text, require_clean
 

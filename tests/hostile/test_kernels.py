@@ -193,7 +193,7 @@ def test_a_kernel_that_ends_its_thread_ends_by_the_time_limit(tmp_path, monkeypa
     )
     assert "STOP" in text
     kernel.write_text(f"#include <unistd.h>\n{text.replace('STOP', 'syscall(60, 0)')}", encoding="utf-8")
-    for module, name in (("lint.kernel_lint", "require_clean"), ("build.kernel_objects", "require_device_code")):
+    for module, name in (("lint.kernel_lint", "require_clean"), ("compiler.kernel_objects", "require_device_code")):
         monkeypatch.setattr(f"opforge.twin.{module}.{name}", lambda *_: None)
     with pytest.raises(FindingsError) as caught:
         run("Clip", {"x": np.zeros(64, np.float32)}, project=Project(folder), isolate=True, timeout=5)

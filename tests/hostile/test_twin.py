@@ -245,7 +245,7 @@ def test_a_build_lock_does_not_stay_with_a_forked_process(tmp_path):
     out = script(
         f"""
 from pathlib import Path
-from opforge.twin.build.folder import locked
+from opforge.twin.compiler.folder import locked
 folder = Path({str(tmp_path)!r})
 read, write = os.pipe()
 with locked(folder):

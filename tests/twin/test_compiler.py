@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from opforge.twin.build import compiler
-from opforge.twin.build.compiler import CompileError, Library, Unit
-from opforge.twin.build.folder import locked
+from opforge.twin.compiler import units as compiler
+from opforge.twin.compiler.folder import locked
+from opforge.twin.compiler.units import CompileError, Library, Unit
 
 
 def build(libraries):

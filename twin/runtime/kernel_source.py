@@ -12,10 +12,10 @@ from opforge.codegen.files import is_file
 from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import INCLUDE, build_runtime
-from opforge.twin.build.compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, preprocessed
-from opforge.twin.build.folder import locked
-from opforge.twin.build.kernel_objects import require_device_code
-from opforge.twin.build.runtime_library import runtime_link
+from opforge.twin.compiler.folder import locked
+from opforge.twin.compiler.kernel_objects import require_device_code
+from opforge.twin.compiler.runtime_library import runtime_link
+from opforge.twin.compiler.units import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, preprocessed
 from opforge.twin.lint.expansion import require_no_assembly
 from opforge.twin.lint.includes import reachable, read_source
 from opforge.twin.lint.kernel_lint import lint_files, roots_of

@@ -16,8 +16,8 @@ import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import INCLUDE, build_runtime
-from opforge.twin.build.compiler import WARNINGS, Library, Unit, build
-from opforge.twin.build.folder import locked
+from opforge.twin.compiler.folder import locked
+from opforge.twin.compiler.units import WARNINGS, Library, Unit, build
 from opforge.twin.runtime.acl import Runtime, runtime
 
 Array = np.ndarray[Any, Any]

@@ -7,9 +7,9 @@ from pathlib import Path
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.writer import replace_file
 
-from .compiler import HOST_FLAGS, WARNINGS, Library, Progress, Unit, build
 from .folder import locked
 from .npu_model import TWIN, tables
+from .units import HOST_FLAGS, WARNINGS, Library, Progress, Unit, build
 
 INCLUDE = TWIN / "include"
 # Folders of sources that run a few times for each call, or once for each process.

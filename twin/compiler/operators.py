@@ -19,10 +19,10 @@ from opforge.codegen.writer import replace_file
 from opforge.twin.lint.expansion import require_no_assembly
 
 from .cache import record_path
-from .compiler import DEVICE_FIELDS, HOST_FLAGS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build
 from .folder import locked
 from .npu_model import soc_properties
 from .runtime_library import INCLUDE, build_runtime, runtime_link, twin_dir
+from .units import DEVICE_FIELDS, HOST_FLAGS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec

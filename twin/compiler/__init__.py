@@ -1,0 +1,1 @@
+"""Compile the twin's runtime library, operators and kernels, with a cache."""
