@@ -1,4 +1,4 @@
-"""onnx's messages without the rest of onnx: importing that package takes longer than looking through a large model.
+"""Import onnx's messages without the rest of onnx, whose import is slow.
 
 The classes are those of the package, whoever loads them first: protobuf keeps one for each message.
 """

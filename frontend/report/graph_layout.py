@@ -1,4 +1,4 @@
-"""Lays a small graph out in layers, what reads below what makes it, as boxes and curves with coordinates in pixels.
+"""Lay out a small graph in layers, readers below their sources, as boxes and curves in pixels.
 
 The steps are those of Sugiyama: layers by longest path, dummies where an edge passes a layer, an order by the mean of
 the neighbours, then places close to them.

@@ -1,1 +1,1 @@
-"""Rewrite rules: one module for each."""
+"""Define the rewrite rules, one module for each."""

@@ -1,4 +1,4 @@
-"""Find the rules in the folders `rules` and `training`: a module there that defines one needs no entry in a list."""
+"""Find all rules in the folders `rules` and `training`, without a list."""
 
 from __future__ import annotations
 
