@@ -98,7 +98,7 @@ wanted="$(python3 --version; cat pyproject.toml; pwd)"
 if [ ! -x .venv/bin/python ] || [ "$(cat .venv/opforge-stamp 2>/dev/null)" != "$wanted" ]; then
     echo "== Python environment in .venv"
     python3 -m venv .venv || { echo "build.sh: python3 -m venv failed; install it with: bash build.sh --install-deps" >&2; exit 3; }
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
     printf '%s' "$wanted" >.venv/opforge-stamp
 fi
 export PATH="$PWD/.venv/bin:$PATH"
@@ -114,7 +114,10 @@ case "$what" in
     -u)
         .venv/bin/opforge build -j "$jobs"
         select=(-m "not all")
-        [ "$all" = 0 ] || select=()
+        if [ "$all" = 1 ]; then
+            select=()
+            .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[tidy]'
+        fi
         [ "$cov" = 0 ] || select+=(--cov --cov-report=term)
         exec .venv/bin/python -m pytest -n "$jobs" --dist worksteal --durations=10 "${select[@]}"
         ;;

@@ -87,7 +87,7 @@ def generate(
         elif not changes.any:
             say(f"{len(generated.tree.files)} files are up to date in {_shown(folder)}")
         else:
-            say(*differences(generated.tree, folder).splitlines())
+            say(*differences(generated.tree, folder, changes).splitlines())
             command = ["opforge", "generate", *(["--output", str(out)] if out else [])]
             command += [*(["--op-suffix", op_suffix] if op_suffix else []), *map(str, specs or [])]
             stale, total = len(changes.written) + len(changes.removed), len(generated.tree.files)
@@ -133,7 +133,7 @@ def lint(
     from dataclasses import asdict
 
     from opforge.codegen.project import find_project
-    from opforge.twin.kernel_lint import kernel_files, lint_files
+    from opforge.twin.lint.kernel_lint import kernel_files, lint_files
 
     findings = lint_files(files or kernel_files(find_project()))
     with answering(json_out) as answer:

@@ -12,6 +12,7 @@ import typer
 
 from opforge.codegen.printing import say
 
+# Compared by identity: a file may have this name too.
 STDOUT = Path("-")
 
 
@@ -29,7 +30,7 @@ def path_argument(text: str) -> Path:
 def _path_or_stdout(text: str) -> Path:
     if not text:
         raise typer.BadParameter("got an empty path, expected the name of a file or folder")
-    return Path(text)
+    return STDOUT if text == "-" else Path(text)
 
 
 def path_option(*names: str, metavar: str, text: str, **more: Any) -> Any:
@@ -100,7 +101,7 @@ def listed(text: str | None) -> list[str] | None:
 @contextmanager
 def answer_file(path: Path | None) -> Iterator[Path | None]:
     """Yield the JSON file of a command that writes it itself; for `-`, redirect all other output to stderr."""
-    if path != STDOUT:
+    if path is not STDOUT:
         yield path
         return
     from contextlib import redirect_stdout

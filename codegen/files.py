@@ -20,7 +20,8 @@ from .printing import first_line, path_text
 
 # Copied between two looks at the clock.
 _STEP_BYTES = 1 << 26
-# Begins the names of temporary folders; the process that makes one removes it.
+# Begins the names of temporary folders. Only the process that makes one removes it: by name alone, a later process
+# cannot tell what is left of a killed one from files of the user.
 TEMPORARY_PREFIX = ".opforge-tmp-"
 # What this process has written, for the message of a command that fails later.
 _written: list[Path] = []
@@ -264,7 +265,7 @@ def current_bytes(path: Path, what: str, most: int) -> bytes | None:
     try:
         if path.stat().st_size > most:
             return None
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return None
     except OSError as error:
         raise UserError(f"{path_text(path)}: cannot read the {what}: {_reason(error)}; choose another name") from error

@@ -70,13 +70,19 @@ class Project:
         """Note in the folder of OPFORGE_BUILD_DIR that it is this project's; others would replace its files.
 
         Raises:
-            UserError: It is another project's, or cannot be written.
+            UserError: It is another project's or inside of such a folder, or cannot be written.
         """
         if not os.environ.get("OPFORGE_BUILD_DIR"):
             return
         folder = self._plain_build_dir
         mine = os.fsencode(self.root.resolve())
         try:
+            for above in folder.parents:
+                if (above / OWNER_FILE).is_file():
+                    self._require_own(above, read_regular(above / OWNER_FILE, "owner", _MOST_PATH_BYTES, "remove it"))
+            for above in (folder, *folder.parents):
+                if above.name == "build" and any((above.parent / "op_proto").glob("*.yaml")):
+                    self._require_own(above, os.fsencode(above.parent))
             folder.mkdir(parents=True, exist_ok=True)
             with lock_file(folder / OWNER_FILE) as lock:
                 owner = os.pread(lock, len(mine) + _MOST_PATH_BYTES, 0)
@@ -87,12 +93,19 @@ class Project:
                 f"{path_text(folder)}: got '{error.strerror}', expected a folder in which opforge can build; "
                 "set OPFORGE_BUILD_DIR to another one, or XDG_CACHE_HOME for an installed opforge"
             ) from error
-        if owner not in {b"", mine}:
-            other = path_text(Path(os.fsdecode(owner)))
-            raise UserError(
-                f"OPFORGE_BUILD_DIR: got {path_text(folder)}, which holds the build of {other}, expected a folder for "
-                f"{path_text(self.root)} only; set it to another folder, or remove {path_text(folder / OWNER_FILE)}"
-            )
+        self._require_own(folder, owner)
+
+    def _require_own(self, folder: Path, owner: bytes) -> None:
+        """Refuse a folder whose owner is another project; one without an owner may be used."""
+        if owner in {b"", os.fsencode(self.root.resolve())}:
+            return
+        got, other = path_text(self._plain_build_dir), path_text(Path(os.fsdecode(owner)))
+        place = "which" if folder == self._plain_build_dir else f"inside of {path_text(folder)}, which"
+        repair = f", or remove {path_text(folder / OWNER_FILE)}" if os.path.lexists(folder / OWNER_FILE) else ""
+        raise UserError(
+            f"OPFORGE_BUILD_DIR: got {got}, {place} holds the build of {other}, expected a folder for "
+            f"{path_text(self.root)} only; set it to another folder{repair}"
+        )
 
     @property
     def gen_dir(self) -> Path:

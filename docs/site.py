@@ -41,6 +41,7 @@ CONTENTS = {
         "docs/how-to/convert-models.md",
         "docs/how-to/install-into-cann.md",
         "docs/how-to/build-with-cann.md",
+        "docs/how-to/build-in-a-container.md",
     ],
     "Operators": [],  # generated from the specs
     "Reference": [

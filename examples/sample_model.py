@@ -7,6 +7,8 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+# Its operators after conversion.
+OPERATORS = ("GroupedBiasAddGrad",)
 ENDS = np.array([400, 600, 1000], np.int64)
 
 

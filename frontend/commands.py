@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnx import ModelProto
+
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, file_size, json_file, write_files
 from opforge.codegen.printing import path_text, say
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.frontend.io.limits import claimed, limits_for
 from opforge.frontend.io.load import MAX_MODEL_BYTES, SourceModel, load_model
-from opforge.frontend.io.onnx_proto import ModelProto
 from opforge.frontend.io.progress import progress
 from opforge.frontend.io.save import require_targets, serialized, write_model
 from opforge.frontend.ir.graph import node_count

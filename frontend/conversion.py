@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import Any
 
-from .io.onnx_proto import ModelProto
+from onnx import ModelProto
 
 
 class _Entry:

@@ -7,8 +7,9 @@ from collections.abc import Set as AbstractSet
 from functools import cache
 from pathlib import Path
 
-from opforge.frontend.ir.graph import GraphView, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import NPU_PREFIX
+from opforge.frontend.ir.scope import normal_domain
 
 _FOLDERS = ("rules", "training")
 # A rule writes its pattern as a constant of its class, which is read from the source: importing all rules takes longer
@@ -23,7 +24,7 @@ def tried_types(*, patterns: bool) -> AbstractSet[str]:
     """Return types of ai.onnx at which rules are tried; `patterns` adds rules that do nothing without this option."""
     found: set[str] = set()
     for folder in _FOLDERS:
-        for path in (Path(__file__).parent / folder).glob("*.py"):
+        for path in (Path(__file__).parent / folder).rglob("*.py"):
             for text in path.read_text(encoding="utf-8").split("\nclass ")[1:]:
                 pattern = _PATTERN.search(text)
                 if pattern and (patterns or _UNHINTED not in text):

@@ -1,4 +1,4 @@
-// Plan of BatchNormElemtBackward: slices of channels times batches, shared out evenly over the vector cores.
+// Plan of BatchNormElemtBackward: slices of channels times batches, split evenly over the vector cores.
 #ifndef OPFORGE_OP_HOST_BATCH_NORM_ELEMT_BACKWARD_TILING_H
 #define OPFORGE_OP_HOST_BATCH_NORM_ELEMT_BACKWARD_TILING_H
 
@@ -23,23 +23,23 @@ inline constexpr int64_t kFloatsPerRepeat = 64;
 inline constexpr int64_t kMaxTileBytes = 16384;
 // Queues of grad_out, input and grad_input, two buffers each.
 inline constexpr int64_t kTileBuffers = 6;
-// From here on a channel of a batch is worth vector instructions of its own.
+// From this size, a channel of a batch has its own vector instructions.
 inline constexpr int64_t kWideInner = 256;
-// mean, invstd, weight, sum_dy and sum_dy_xmu are given, four factors are made of them.
+// Inputs of a channel: mean, invstd, weight, sum_dy and sum_dy_xmu. The kernel computes four factors from them.
 inline constexpr int64_t kGivenPerChannel = 5;
 inline constexpr int64_t kFactors = 4;
-// Channels whose factors are made at once when a tile has few of them.
+// Channels whose factors are computed together if a tile has few channels.
 inline constexpr int64_t kMaxRowChannels = 512;
-inline constexpr int64_t kMaxCounters = 2048;  // that are loaded at once
+inline constexpr int64_t kMaxCounters = 2048;  // of one load
 inline constexpr int64_t kMinWorkFloats = 768;
-// Less than this does not pay for starting another core.
+// Smaller work is not worth another core.
 inline constexpr int64_t kMinCoreBytes = 16384;
-// A try is smaller than the one before by this part of it.
+// Each tried size is smaller than the previous one by this fraction.
 inline constexpr int64_t kTriedPart = 32;
-// What a tile costs beside its bytes, in bytes that the DMA could have moved instead.
+// Cost of a tile in addition to its bytes, as bytes of DMA.
 inline constexpr int64_t kTileOverheadBytes = 2048;
 
-/// Sizes of one problem. A single channel is one long row, however many batches it is in.
+/// Sizes of one problem. A single channel is one long row over all batches.
 struct Shape {
     int64_t batches = 0;
     int64_t channels = 0;
@@ -64,7 +64,7 @@ constexpr Shape ShapeOf(const BatchNormElemtBackwardProblem& problem)
     return shape;
 }
 
-/// What a core handles at once: `batches` times `channels` whole channels, or one of `pieces` pieces of one channel.
+/// A tile: `batches` times `channels` whole channels, or one of `pieces` pieces of one channel.
 struct Tile {
     int64_t batches = 1;
     int64_t channels = 1;
@@ -74,7 +74,7 @@ struct Tile {
     constexpr int64_t Slices(const Shape& shape) const { return CeilDiv(shape.channels, channels) * pieces; }
 };
 
-/// Bytes of every buffer in UB: the only place where they are decided.
+/// Bytes of every buffer in UB; only BudgetOf decides them.
 struct Budget {
     int64_t tileFloats = 0;
     int64_t tileBytes = 0;
@@ -91,7 +91,7 @@ struct Budget {
     }
 };
 
-/// Factors of a contiguous tile: how op_kernel/common/spread.h lays them out on the way to one factor an element.
+/// Layout of the factors of a contiguous tile in op_kernel/common/spread.h.
 struct Spreading {
     int64_t lanes = 0;  // one for each channel of each batch of the tile, and padding
     int64_t pitch = 0;  // elements from one lane to the next
@@ -127,13 +127,13 @@ constexpr Budget BudgetOf(const Shape& shape, const Tile& tile)
         budget.maskBytes =
             spreading.isMasked ? RoundUp(RoundUp(spreading.Elements(), kFloatsPerRepeat) / 8, kUbBlockBytes) : 0;
     }
-    budget.workBytes = RoundUp(workFloats, 2 * kFloatsPerBlock) * kFloatBytes;  // it is halved
+    budget.workBytes = RoundUp(workFloats, 2 * kFloatsPerBlock) * kFloatBytes;  // it is used in halves
     const int64_t counterBytes = RoundUp(std::min(shape.counters, kMaxCounters) * kFloatBytes, kUbBlockBytes);
     budget.loadBytes = std::max(kGivenPerChannel * budget.channelCount * kFloatBytes, counterBytes);
     return budget;
 }
 
-/// The best tile seen so far.
+/// The best tile found.
 struct Choice {
     Tile tile;
     Budget budget;
@@ -159,7 +159,7 @@ constexpr void Consider(const Shape& shape, const Tile& tile, const Platform& pl
     }
 }
 
-/// Rows: several whole channels, or one in any number of pieces that start on sectors.
+/// Finds the best tile of rows: several whole channels, or one channel in pieces that start at sectors.
 constexpr Choice ChooseRows(const Shape& shape, const Platform& platform)
 {
     Choice best;
@@ -175,8 +175,8 @@ constexpr Choice ChooseRows(const Shape& shape, const Platform& platform)
     return best;
 }
 
-/// Contiguous tiles: several whole batches, or so many channels that the next slice starts on a 32-byte border. Of
-/// large numbers only some are tried.
+/// Finds the best contiguous tile: several whole batches, or a number of channels so that the next slice starts at a
+/// multiple of 32 bytes. Of many numbers, only some are tried.
 constexpr Choice ChooseContiguous(const Shape& shape, const Platform& platform)
 {
     Choice best;
@@ -205,7 +205,7 @@ constexpr Plan<BatchNormElemtBackwardTilingData> PlanBatchNormElemtBackward(
                                                                                 : BATCH_NORM_ELEMT_BACKWARD_PLAIN;
     plan.blockNum = 1;
     if (shape.Elements() == 0) {
-        return plan;  // nothing to write: the kernel returns at once
+        return plan;  // nothing to write: the kernel returns immediately
     }
     if (shape.Elements() > self::kMaxElements) {
         plan.refusal = {"elements of grad_input", shape.Elements(), self::kMaxElements};

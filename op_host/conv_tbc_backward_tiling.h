@@ -1,5 +1,5 @@
-// Plan of ConvTbcBackward: two matrix products on the cube cores, whose steps are shared out evenly, and the column
-// sums of self on the vector cores. Rows are (time, batch) pairs, so that a tap of the kernel is a shift by whole rows.
+// Plan of ConvTbcBackward: two matrix products on the cube cores, whose steps are split evenly, and the column sums of
+// self on the vector cores. Rows are (time, batch) pairs, so a tap of the kernel is a shift by whole rows.
 #ifndef OPFORGE_OP_HOST_CONV_TBC_BACKWARD_TILING_H
 #define OPFORGE_OP_HOST_CONV_TBC_BACKWARD_TILING_H
 
@@ -21,14 +21,13 @@ namespace conv_tbc_backward {
 
 using cube::kFloatBytes;
 
-// Buffers of a vector core: bursts of rows, the same as floats, their sum, results on their way out, and elements on
-// the way to their float16 copies.
+// Buffers of a vector core: bursts of rows, these as floats, their sum, results, and elements of the float16 copies.
 inline constexpr int64_t kBurstBytes = 16384;
 inline constexpr int64_t kBurstBuffers = 4;
 inline constexpr int64_t kWorkBytes = 2 * kBurstBytes;
 inline constexpr int64_t kStoreBuffers = 2;
 inline constexpr int64_t kCopyBuffers = 2;
-// One slot of L1 is loaded while the other one is multiplied; with more, all steps of a tile can stay.
+// One slot of L1 is loaded while the other one is multiplied. With more slots, all steps of a tile can stay in L1.
 inline constexpr int64_t kSlots = 2;
 inline constexpr int64_t kAllSlots[] = {2, 3, 4};
 inline constexpr int64_t kMaxPackedElements = 2048;
@@ -36,9 +35,9 @@ inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kCopyAlignment = 512;
 inline constexpr int64_t kSlotAlignment = 512;
 inline constexpr int64_t kMaxSlotBytes = int64_t{1} << 40;  // more than any L1
-// A cycle of a pipe that is not the busiest one delays a step by one of so many.
+// A cycle of a pipe that is not the busiest one delays a step by 1 / kDelay cycles.
 inline constexpr int64_t kDelay = 64;
-// Less than this does not pay for starting another core.
+// Smaller work is not worth another core.
 inline constexpr int64_t kMinCoreCycles = 2048;
 // Sums of cycles stay far below 2^63.
 inline constexpr int64_t kMaxCycles = int64_t{1} << 58;
@@ -81,10 +80,10 @@ constexpr Shape ShapeOf(const ConvTbcBackwardProblem& problem)
     return shape;
 }
 
-/// Cycles of the ways through a cube core, which are busy at the same time.
+/// Cycles of the pipes of a cube core, which work at the same time.
 struct Pipes {
     int64_t loading = 0;
-    int64_t cube = 0;  // feeding it, and multiplying
+    int64_t cube = 0;  // loading of L0 and multiplication
     int64_t storing = 0;
 
     constexpr int64_t Busiest() const { return std::max({loading, cube, storing, int64_t{1}}); }
@@ -92,16 +91,16 @@ struct Pipes {
     {
         return SaturatingAdd(SaturatingAdd(loading, cube), storing) - std::max({loading, cube, storing});
     }
-    /// The busiest one, which the others delay now and then.
+    /// The cycles of the busiest pipe, with the delay by the others.
     constexpr int64_t Cycles() const { return SaturatingAdd(Busiest(), Others() / kDelay); }
 };
 
-/// How one product is cut: cells of `cellRows` x `columns`, several to a tile, and the step by which they grow.
-/// grad_input: cells are below each other, a step has `taps` taps and `depth` columns of self.
-/// grad_weight: cells are of `taps` taps and of row blocks of input channels, a step has `depth` rows of self.
+/// The tiling of one product: cells of `cellRows` x `columns`, several for each tile, and the step that accumulates
+/// into them. grad_input: cells along the rows; a step has `taps` taps and `depth` columns of self. grad_weight: cells
+/// of `taps` taps and of row blocks of input channels; a step has `depth` rows of self.
 struct Tile {
     int64_t cellRows = 0;
-    int64_t cells = 0;  // for grad_weight of each tap
+    int64_t cells = 0;  // for grad_weight: of each tap
     int64_t columns = 0;
     int64_t taps = 0;
     int64_t depth = 0;
@@ -114,7 +113,7 @@ struct Tile {
     int64_t tileFloats = 0;
     Pipes step;           // cycles of one, on average
     int64_t waiting = 0;  // cycles of a tile until L0C is free
-    int64_t parking = 0;  // cycles of a core for parts of tiles
+    int64_t merging = 0;  // cycles of a core for partial sums
     bool fits = false;
 
     constexpr int64_t Steps() const { return SaturatingMul(tiles, tileSteps); }
@@ -124,7 +123,7 @@ struct Tile {
     }
 };
 
-/// Columns or rows of a long side that a step has, at most `most`; whole multiples of `granule` unless it has all.
+/// Returns the columns or rows of a step along a long side, at most `most`: all of them, or a multiple of `granule`.
 constexpr int64_t DepthOf(int64_t total, int64_t most, int64_t granule)
 {
     const int64_t balanced = cube::Balanced(total, most);
@@ -132,13 +131,13 @@ constexpr int64_t DepthOf(int64_t total, int64_t most, int64_t granule)
     return isWhole ? balanced : std::min(RoundUp(balanced, granule), RoundDown(most, granule));
 }
 
-/// Rows that `taps` neighbouring taps of `rows` rows need.
+/// Rows that `taps` neighbouring taps of `rows` rows use.
 constexpr int64_t WindowOf(const Shape& shape, int64_t rows, int64_t taps)
 {
     return SaturatingAdd(rows, SaturatingMul(taps - 1, shape.batch));
 }
 
-/// One side of a product as it lies in L1: `count` matrices whose rows have `width` elements in global memory.
+/// One operand of a product in L1: `count` matrices whose rows have `width` elements in global memory.
 struct Side {
     int64_t count = 0;
     int64_t rows = 0;
@@ -155,25 +154,24 @@ struct Side {
     }
 };
 
-/// What a step loads, and to how many cells it adds how many products.
+/// The work of a step: its loads, and the cells and products.
 struct StepWork {
     Side left;
     Side right;
     int64_t cells = 0;
     int64_t products = 0;
-    int64_t leftUses = 1;  // steps that a side stays in L1 for
+    int64_t leftUses = 1;  // steps that use the left operand in L1
     int64_t rightUses = 1;
-    int64_t firstBytes = 0;  // of global memory that all steps together read first; self is the vector cores'
+    int64_t firstBytes = 0;  // of global memory that all steps load first; the vector cores load self first
 };
 
-/// Bytes of a slot of L1, with what is read beyond it.
+/// Bytes of a slot of L1, including the bytes that a read after its end may use.
 constexpr int64_t SlotBytes(const Side& side, int64_t elementBytes)
 {
     return RoundUp(SaturatingAdd(std::min(side.Bytes(elementBytes), kMaxSlotBytes), cube::kSlackBytes), kSlotAlignment);
 }
 
-/// If every step of a tile has a slot of its own, what the next tile needs too stays there: for so many of `tiles`
-/// neighbouring tiles.
+/// If every step of a tile has a slot, data stays in L1 for the next tile: for this many of `tiles` neighbouring tiles.
 constexpr int64_t UsesOf(const Tile& tile, int64_t slots, int64_t tiles, const Platform& platform)
 {
     return slots % tile.tileSteps != 0 ? 1 : std::clamp<int64_t>(tile.tiles / platform.cubeCoreNum, 1, tiles);
@@ -210,7 +208,7 @@ constexpr bool Fits(const Shape& shape, const Platform& platform, const Tile& ti
            tile.columns * fractalBytes <= platform.l0bBytes / 2;
 }
 
-/// Cycles of a step, without what it stores.
+/// Cycles of a step, without its stores.
 constexpr Pipes CyclesOf(const Shape& shape, const Platform& platform, const Tile& tile, const StepWork& work)
 {
     const int64_t bytes = shape.OperandBytes();
@@ -220,14 +218,14 @@ constexpr Pipes CyclesOf(const Shape& shape, const Platform& platform, const Til
     const int64_t depthBytes = work.products * tile.depth * bytes;
     const int64_t feeding = depthBytes * tile.cellRows / cube::kL0aRate + depthBytes * tile.columns / cube::kL0bRate;
     const int64_t multiplying = work.products * cube::CyclesOf(shape.operand, tile.cellRows, tile.columns, tile.depth);
-    // A half of L0 is fed, multiplied and fed again, with a flag in between, while the other one does the same.
+    // The halves of L0 alternate: one is loaded while the other one is multiplied, with a flag in between.
     const int64_t widest = std::max(tile.cellRows, tile.columns) * bytes;
     const int64_t slices = work.products * CeilDiv(tile.depth * widest, platform.l0aBytes / 2);
     const int64_t alternating = (feeding + multiplying + 2 * cube::kFlagCycles * slices) / 2;
     return {loading, std::max({feeding, multiplying, alternating})};
 }
 
-/// Completes the costs of a tile: `full` and `last` are steps of all its taps and of those that are left at the end.
+/// Completes the cost of a tile: `full` is a step of all its taps, `last` a step of the remaining taps.
 constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, const StepWork& full,
                      const StepWork& last)
 {
@@ -237,7 +235,7 @@ constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, co
     tile.tileFloats = full.cells * tile.cellRows * tile.columns;
     const int64_t groups = std::max<int64_t>(CeilDiv(shape.taps, tile.taps), 1);
     const int64_t storing = cube::StoreCycles(full.cells * tile.cellRows, tile.columns * shape.elementBytes);
-    // The next tile begins in other cells of L0C, if there is room, or waits for the first one to be stored.
+    // The next tile begins in other cells of L0C, if they fit, or waits until the first one is stored.
     const bool isOverlapped =
         2 * full.cells <= cube::kMaxCells && 2 * tile.tileFloats * kFloatBytes <= platform.l0cBytes;
     const Pipes most = CyclesOf(shape, platform, tile, full);
@@ -246,29 +244,29 @@ constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, co
     tile.step.cube = CeilDiv(SaturatingAdd(SaturatingMul(groups - 1, most.cube), rest.cube), groups);
     tile.step.storing = CeilDiv(storing, tile.tileSteps);
     tile.waiting = isOverlapped ? 0 : storing / full.cells;
-    // Each core parks parts of two tiles, unless they are whole steps.
-    tile.parking = tile.tileSteps == 1 ? 0 : 2 * tile.tileFloats * kFloatBytes / cube::kFirstRate;
+    // Each core stores partial sums of two tiles, unless a tile is one step.
+    tile.merging = tile.tileSteps == 1 ? 0 : 2 * tile.tileFloats * kFloatBytes / cube::kFirstRate;
     tile.fits = true;
     return tile;
 }
 
-/// The taps of the last group; all of a group if there are none.
+/// Returns the taps of the last group, or of a full group if no taps remain.
 constexpr int64_t LastTaps(const Shape& shape, int64_t taps)
 {
     const int64_t rest = shape.taps % taps;
     return rest == 0 ? taps : rest;
 }
 
-/// Bytes of L1 for what is loaded.
-constexpr int64_t RoomOf(const Tile& tile, const Platform& platform)
+/// Bytes of L1 for operands.
+constexpr int64_t L1BytesFor(const Tile& tile, const Platform& platform)
 {
     return std::max<int64_t>(platform.l1Bytes - (tile.windows + tile.panels) * (cube::kSlackBytes + kSlotAlignment), 0);
 }
 
-// In place of a part of the deepest step: steps of grad_weight of which all cores have equally many.
+// Instead of a fraction of the deepest step: all cores have an equal number of steps of grad_weight.
 inline constexpr int64_t kEven = 0;
 
-/// The tile with the deepest steps, or a `part`-th of that, that fit, if any does.
+/// The tile with the deepest steps that fit, or with 1 / `part` of their depth.
 constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile, int64_t part)
 {
     if (part == kEven) {
@@ -278,7 +276,7 @@ constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile
     const int64_t rows = tile.cells * tile.cellRows;
     const int64_t window = RoundUp(std::min(WindowOf(shape, rows, tile.taps), 2 * cube::kMaxPitch), cube::kFractal);
     const int64_t depthBytes = (tile.windows * window + tile.panels * tile.taps * tile.columns) * bytes;
-    const int64_t most = RoomOf(tile, platform) / depthBytes / part;
+    const int64_t most = L1BytesFor(tile, platform) / depthBytes / part;
     tile.depth =
         DepthOf(shape.outChannels, std::max(RoundDown(most, cube::kFractal), cube::kFractal), kGmSectorBytes / bytes);
     StepWork full = InputWork(shape, tile, tile.taps);
@@ -295,7 +293,7 @@ constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile
     return Rated(tile, shape, platform, full, last);
 }
 
-/// The most rows of a step that all cores have equally many steps of; 0: there are more tiles than cores.
+/// The maximum rows of a step so that all cores have an equal number of steps; 0: there are more tiles than cores.
 constexpr int64_t EvenDepth(int64_t total, int64_t tiles, int64_t deepest, const Platform& platform)
 {
     if (tiles == 0 || tiles >= platform.cubeCoreNum) {
@@ -310,7 +308,7 @@ constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile til
     const int64_t bytes = shape.OperandBytes();
     const int64_t rows = tile.cells * tile.cellRows;
     const int64_t between = std::min(WindowOf(shape, cube::kFractal, tile.taps), 2 * cube::kMaxPitch);
-    const int64_t left = RoomOf(tile, platform) / bytes - tile.windows * between * rows;
+    const int64_t left = L1BytesFor(tile, platform) / bytes - tile.windows * between * rows;
     const int64_t across = CeilDiv(shape.outChannels, tile.columns);
     tile.tiles = SaturatingMul(SaturatingMul(CeilDiv(shape.taps, tile.taps), CeilDiv(shape.inChannels, rows)), across);
     const int64_t deepest = std::max<int64_t>(left, 0) / (tile.windows * rows + tile.panels * tile.columns);
@@ -332,11 +330,11 @@ inline constexpr int64_t kCells[] = {1, 2, 4};
 inline constexpr int64_t kTaps[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32};
 inline constexpr int64_t kParts[] = {1, 2, 4, kEven};
 
-/// How the cores share the steps: those of both products as one list, by what they cost, or each product by itself, by
-/// their number.
+/// How the steps are split over the cores: those of both products as one list, by cost, or each product separately, by
+/// number.
 enum class Sharing : int32_t { kList, kEach };
 
-/// Cycles of the busiest core for one product, and those of a list by which shares of whole steps differ.
+/// Cycles of the busiest core for one product, and the difference of cores in a list because steps are not split.
 constexpr int64_t SharedCycles(const Tile& tile, const Platform& platform, Sharing sharing)
 {
     return sharing == Sharing::kList ? tile.Cycles() / platform.cubeCoreNum
@@ -350,7 +348,7 @@ constexpr int64_t EndCycles(const Tile& tile, Sharing sharing)
 
 constexpr int64_t CostOf(const Tile& tile, const Platform& platform, Sharing sharing)
 {
-    return SaturatingAdd(SharedCycles(tile, platform, sharing), EndCycles(tile, sharing) + tile.parking);
+    return SaturatingAdd(SharedCycles(tile, platform, sharing), EndCycles(tile, sharing) + tile.merging);
 }
 
 constexpr Tile Cheaper(const Tile& known, const Tile& tile, const Platform& platform, Sharing sharing)
@@ -360,14 +358,14 @@ constexpr Tile Cheaper(const Tile& known, const Tile& tile, const Platform& plat
     return isCheaper ? tile : known;
 }
 
-/// A tile for each way of sharing.
+/// A tile for each kind of split.
 struct Tiles {
     Tile list;
     Tile each;
 };
 
-/// For each way of sharing the cheapest of the tiles of a result of `rows` x `columns` that `rate` finds to fit, if
-/// any. `isWeight`: every tap of a tile has cells of its own, and it is the left operand that can stay in L1.
+/// Returns, for each kind of split, the cheapest tile of a result of `rows` x `columns` that fits according to `rate`.
+/// `isWeight`: every tap of a tile has separate cells, and the left operand can stay in L1.
 template <typename Rate>
 constexpr Tiles Cheapest(const Shape& shape, const Platform& platform, int64_t rows, int64_t columns, bool isWeight,
                          Rate rate)
@@ -416,13 +414,13 @@ constexpr Split SplitOf(const Tile& input, const Tile& weight, const Platform& p
 {
     Split split{input, weight, sharing, 0};
     if (split.Fits()) {
-        // A share of a list begins and ends inside a tile, one of each product inside two.
-        const int64_t parking =
-            sharing == Sharing::kList ? std::max(input.parking, weight.parking) : input.parking + weight.parking;
+        // A core's part of a list begins and ends inside a tile; its parts of the two products do so in two tiles each.
+        const int64_t merging =
+            sharing == Sharing::kList ? std::max(input.merging, weight.merging) : input.merging + weight.merging;
         const int64_t end = std::max(EndCycles(input, sharing), EndCycles(weight, sharing));
         split.cost = SaturatingAdd(
             SaturatingAdd(SharedCycles(input, platform, sharing), SharedCycles(weight, platform, sharing)),
-            end + parking);
+            end + merging);
     }
     return split;
 }
@@ -436,7 +434,7 @@ constexpr Split CheapestSplit(const Shape& shape, const Platform& platform)
     return each.cost < list.cost ? each : list;
 }
 
-/// How a vector core sums columns of self: the buffers of its rows, and whether these stay unpadded.
+/// How a vector core sums columns of self: its grid, tiles and packed rows.
 struct ColumnSums {
     segmented_rows::Grid grid;
     int64_t tileWidth = 0;
@@ -566,8 +564,7 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
         data.weightOffset = data.inputOffset + RoundUp(shape.InputElements() * bytes, self::kCopyAlignment);
         data.partOffset = data.weightOffset + RoundUp(shape.WeightElements() * bytes, self::kCopyAlignment);
     }
-    // A core parks at most four parts of tiles: for each product one of the tile it begins in, and one of where it
-    // ends.
+    // A core stores at most four partial sums of tiles: for each product, of its first and of its last tile.
     data.biasOffset = data.partOffset + 4 * plan.blockNum * data.partFloats * self::kFloatBytes;
     data.biasPitch = RoundUp(shape.outChannels, kGmSectorBytes / self::kFloatBytes);
     plan.workspaceBytes = data.biasOffset + sums.grid.rowBlocks * data.biasPitch * self::kFloatBytes;

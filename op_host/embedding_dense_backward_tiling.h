@@ -1,5 +1,5 @@
-// Plan of EmbeddingDenseBackward: a grid of row blocks times column slices over the vector cores, whatever the indices
-// are, and how the indices are sorted.
+// Plan of EmbeddingDenseBackward: a grid of row blocks times column slices over the vector cores, independent of the
+// indices, and the chunks of the sort.
 #ifndef OPFORGE_OP_HOST_EMBEDDING_DENSE_BACKWARD_TILING_H
 #define OPFORGE_OP_HOST_EMBEDDING_DENSE_BACKWARD_TILING_H
 
@@ -21,34 +21,34 @@ namespace embedding_dense_backward {
 inline constexpr int64_t kMaxRows = std::numeric_limits<int32_t>::max();
 inline constexpr int64_t kFloatBytes = 4;
 
-// A batch of rows shares the flags of a buffer; 16 KiB reach the full rate of the DMA.
+// The rows of a batch use the flags of one buffer. 16 KiB reach the full rate of the DMA.
 inline constexpr int64_t kMaxTileBytes = 32768;
 inline constexpr int64_t kTileBuffers = 3;
 inline constexpr int64_t kStoreBuffers = 3;
-// Neighbouring rows of the output share a DMA.
+// One DMA stores neighbouring rows of the output.
 inline constexpr int64_t kMinStoreBytes = 16384;
 using segmented_rows::Grid;
 using segmented_rows::kMaxTileWidth;
 using segmented_rows::kSliceBytes;
 
-// What the kernel needs besides: parts of the lists in GM, probes of a search, the record of a row block.
+// Other buffers of the kernel: parts of the lists in GM, probes of a search, the record of a row block.
 inline constexpr int64_t kWindowBytes = 4096;
 inline constexpr int64_t kGapBytes = 2048;
 inline constexpr int64_t kProbeBytes = 2048;
 inline constexpr int64_t kRecordBytes = 32;
-// Bytes of an entry of the list of gaps; a share has at most one gap more than it has rows.
+// Bytes of an entry of the list of gaps. A row block has at most one gap more than it has rows.
 inline constexpr int64_t kGapEntryBytes = 8;
 
-// The sort, for each index: bytes of UB, and of the two lists in GM that it reads and writes in turn.
+// Bytes of the sort for each index: in UB, and in the two lists in GM that it reads and writes alternately.
 inline constexpr int64_t kSortBytesPerIndex = 24;
 inline constexpr int64_t kListBytesPerIndex = 16;
 inline constexpr int64_t kMinChunk = 32;
 inline constexpr int64_t kMaxChunk = 4096;
-// Estimated cycles: what a chunk costs besides its passes, and a level of merges with its meeting.
+// Estimated cycles of a chunk without its passes, and of a level of merges with its barrier.
 inline constexpr int64_t kChunkCycles = 1500;
 inline constexpr int64_t kLevelCycles = 5000;
 
-/// Bytes of UB of the sort.
+/// Bytes of the sort in UB.
 constexpr int64_t SortBytes(int64_t chunk)
 {
     return chunk * kSortBytesPerIndex + 2 * kProbeBytes;
@@ -81,7 +81,7 @@ constexpr int64_t ChunkOf(int64_t length, int64_t cores, int64_t ubBytes)
     return best;
 }
 
-/// Bytes of every buffer in UB that the sums use: the only place where they are decided.
+/// Bytes of every buffer in UB for the sums; only BudgetOf decides them.
 struct Budget {
     int64_t tileWidth = 0;  // columns
     int64_t tileBytes = 0;
@@ -97,7 +97,8 @@ struct Budget {
     }
 };
 
-/// With the widest tile that fits, up to the slice of the grid, and as many rows in a batch as fit beside it.
+/// Computes the budget of the widest tile that fits, at most the slice of the grid, and of as many rows of a batch as
+/// fit.
 constexpr Budget BudgetOf(const EmbeddingDenseBackwardProblem& problem, const Grid& grid, const Platform& platform)
 {
     const int64_t elementBytes = SizeOf(problem.gradDtype);
@@ -110,7 +111,7 @@ constexpr Budget BudgetOf(const EmbeddingDenseBackwardProblem& problem, const Gr
         budget.carryBytes = pitch * kFloatBytes;
         budget.storeBytes = std::max(budget.carryBytes, kMinStoreBytes);
         budget.recordBytes = grid.rowBlocks * kRecordBytes;
-        // A parked row must fit into a tile as well.
+        // A row of partial sums must fit into a tile.
         budget.tileBytes = budget.workBytes = budget.carryBytes;
         if (budget.Total() > platform.ubBytes) {
             continue;
@@ -136,7 +137,7 @@ constexpr Plan<EmbeddingDenseBackwardTilingData> PlanEmbeddingDenseBackward(
     plan.tilingKey = EMBEDDING_DENSE_BACKWARD_DEFAULT;
     plan.blockNum = 1;
     if (problem.numWeights == 0 || problem.E == 0) {
-        return plan;  // nothing to write: the kernel returns at once
+        return plan;  // nothing to write: the kernel returns immediately
     }
     const int64_t elements = SaturatingMul(SaturatingAdd(problem.M, problem.numWeights), problem.E);
     if (elements > tile::kMaxElements) {

@@ -1,4 +1,5 @@
-// Plan of GroupedBiasAddGrad: a grid of row blocks times column slices over the vector cores, whatever the groups are.
+// Plan of GroupedBiasAddGrad: a grid of row blocks times column slices over the vector cores, independent of the
+// groups.
 #ifndef OPFORGE_OP_HOST_GROUPED_BIAS_ADD_GRAD_TILING_H
 #define OPFORGE_OP_HOST_GROUPED_BIAS_ADD_GRAD_TILING_H
 
@@ -22,26 +23,26 @@ inline constexpr int64_t kMaxIndexedRows = std::numeric_limits<int32_t>::max();
 inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 
-// A burst of 16 KiB reaches the full rate of the DMA; four of them cover its latency when groups are short.
+// A burst of 16 KiB reaches the full rate of the DMA. Four bursts hide its latency if groups are short.
 inline constexpr int64_t kTileBytes = 16384;
 inline constexpr int64_t kTileBuffers = 4;
 inline constexpr int64_t kStoreBuffers = 2;
 using segmented_rows::kMaxTileWidth;
 static_assert(kMaxTileWidth * kFloatBytes <= kTileBytes, "a tile holds at least one row");
-// Longest stretch of packed rows between two 32-byte borders for which unpadded rows are worth their folding.
+// Maximum elements of packed rows that fill whole 32-byte blocks; for more, folding costs more than padding.
 inline constexpr int64_t kMaxPackedElements = 2048;
 // Limits of one vector instruction (repeats, 32-byte blocks from one repeat to the next) and of one DMA (rows).
 inline constexpr int64_t kMaxRepeats = 255;
 inline constexpr int64_t kMaxGroupElements = 255 * kFloatsPerBlock;
 inline constexpr int64_t kMaxBlockCount = 4095;
-// So many small groups for each core that their number, not their rows, can be shared out evenly.
+// With this many small groups per core, the groups are split evenly instead of the rows.
 inline constexpr int64_t kMinBatchGroups = 16;
-// What a group costs a core beside its rows, in bytes that the DMA could have moved instead.
+// Cost of a group in addition to its rows, as bytes of DMA.
 inline constexpr int64_t kGroupBytes = 4096;
 using segmented_rows::Grid;
 using segmented_rows::kSliceBytes;
 
-/// Sizes of one problem, whichever case it is.
+/// Sizes of one problem, for both cases.
 struct Shape {
     int64_t rows = 0;
     int64_t columns = 0;
@@ -69,11 +70,11 @@ constexpr Shape ShapeOf(const GroupedBiasAddGradProblem& problem)
     return shape;
 }
 
-/// Bytes of every buffer in UB: the only place where they are decided.
+/// Bytes of every buffer in UB; only BudgetOf decides them.
 struct Budget {
     int64_t tileWidth = 0;    // columns
     int64_t packedRows = 0;   // 0: rows are padded to 32 bytes
-    int64_t batchGroups = 0;  // groups that share a burst; 0: a burst holds rows of one group
+    int64_t batchGroups = 0;  // groups in one burst; 0: a burst has rows of one group
     int64_t workBytes = 0;
     int64_t sumBytes = 0;
     int64_t offsetBytes = 0;
@@ -86,22 +87,22 @@ struct Budget {
     }
 };
 
-/// What is needed whatever the width of a tile is.
+/// The buffers that do not depend on the width of a tile.
 constexpr Budget FixedBudget(const Shape& shape)
 {
-    // One 32-byte block in front of the list reads as the start of the first group; five lists are the scratch of
+    // The 32-byte block before the list contains the start of the first group. Five lists are the scratch buffer for
     // clamping, running sum and order test.
     const int64_t listBytes = shape.IsIndexed() ? std::max<int64_t>(RoundUpToPowerOfTwo(shape.groups), 64) * 4 : 0;
     Budget budget;
     budget.listBytes = shape.IsIndexed() ? listBytes + kUbBlockBytes : 0;
-    // Half types are widened to floats there, floats are copied.
+    // Half types are converted to floats there, floats are copied.
     const int64_t widenedBytes = kTileBytes / shape.elementBytes * kFloatBytes;
     budget.workBytes = std::max(widenedBytes, 5 * listBytes);
     return budget;
 }
 
-/// How many small groups of equal size share a burst, `widest` columns at most in all; 0: they are too large, or too
-/// few to keep all cores busy.
+/// Number of small groups of equal size in one burst, with at most `widest` columns in total; 0: the groups are too
+/// large, or too few for all cores.
 constexpr int64_t BatchOf(const Shape& shape, const Grid& grid, int64_t widest)
 {
     if (shape.IsIndexed() || shape.rowsPerGroup == 0 || grid.columnSlices > 1 ||
@@ -119,8 +120,8 @@ constexpr int64_t BatchOf(const Shape& shape, const Grid& grid, int64_t widest)
     return groups < 2 ? 0 : groups;
 }
 
-/// The widest tile that fits, up to the slice of the grid; tileWidth 0: not even the narrowest one, whose bytes it has,
-/// fits.
+/// The widest tile that fits, at most the slice of the grid. tileWidth 0: the narrowest tile does not fit; the budget
+/// is its size.
 constexpr Budget BudgetOf(const Shape& shape, const Grid& grid, const Platform& platform)
 {
     Budget budget = FixedBudget(shape);
@@ -157,8 +158,8 @@ constexpr Budget BudgetOf(const Shape& shape, const Grid& grid, const Platform& 
 
 }  // namespace grouped_bias_add_grad
 
-/// Splits rows and columns over the cores and UB over the buffers of a core. The rows that groups really use are known
-/// on the device only; every core splits them over `rowBlocks` again, in the same way.
+/// Splits rows and columns over the cores and UB over the buffers of a core. The rows of the groups are known on the
+/// device only; every core splits them over `rowBlocks` in the same way.
 constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const GroupedBiasAddGradProblem& problem,
                                                                     const Platform& platform)
 {
@@ -170,7 +171,7 @@ constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const Groupe
                                              : GROUPED_BIAS_ADD_GRAD_INDEX64;
     plan.blockNum = 1;
     if (shape.groups == 0 || shape.columns == 0) {
-        return plan;  // nothing to write: the kernel returns at once
+        return plan;  // nothing to write: the kernel returns immediately
     }
     const int64_t elements = SaturatingMul(SaturatingAdd(shape.rows, shape.groups), shape.columns);
     if (elements > tile::kMaxElements) {
@@ -213,7 +214,7 @@ constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const Groupe
 
     plan.blockNum = grid.rowBlocks * grid.columnSlices;
     if (grid.rowBlocks > 1 && budget.batchGroups == 0) {
-        // A row block leaves at most two partial rows: of the group it begins in and of the group it ends in.
+        // A row block stores at most two rows of partial sums: of its first group and of its last group.
         data.partialPitch = RoundUp(shape.columns, kGmSectorBytes / self::kFloatBytes);
         plan.workspaceBytes = 2 * grid.rowBlocks * data.partialPitch * self::kFloatBytes;
     }
@@ -237,7 +238,8 @@ constexpr Plan<GroupedBiasAddGradTilingData> ExamplePlan(int64_t rows, int64_t c
 
 static_assert(ExamplePlan(1, 1, 1).blockNum == 1, "a tiny problem stays on one core");
 static_assert(ExamplePlan(65536, 1024, 8).data.rowBlocks == 48, "many rows: every core has whole rows");
-static_assert(ExamplePlan(65536, 1024, 8).workspaceBytes == 2 * 48 * 1024 * 4, "two partial rows for each row block");
+static_assert(ExamplePlan(65536, 1024, 8).workspaceBytes == int64_t{2} * 48 * 1024 * 4,
+              "two partial rows for each row block");
 static_assert(ExamplePlan(1, 1000000, 1).data.columnSlices == 48, "one wide row: every core has some columns");
 static_assert(ExamplePlan(1, 1000000, 1).workspaceBytes == 0, "one row block: nothing to merge");
 static_assert(ExamplePlan(64, 8192, 4).blockNum == 32, "few wide rows: slices of 256 bytes");

@@ -1,5 +1,4 @@
-// Plan of NsaCompressGrad: heads times rows are shared out evenly over the vector cores; a core works on tiles of rows
-// of a few heads.
+// Plan of NsaCompressGrad: heads times rows, split evenly over the vector cores. A tile has rows of a few heads.
 #ifndef OPFORGE_OP_HOST_NSA_COMPRESS_GRAD_TILING_H
 #define OPFORGE_OP_HOST_NSA_COMPRESS_GRAD_TILING_H
 
@@ -28,35 +27,35 @@ inline constexpr int64_t kFloatsPerRepeat = 64;
 // Limits of one vector instruction: repeats, 32-byte blocks from one repeat to the next.
 inline constexpr int64_t kMaxTileRows = 240;
 inline constexpr int64_t kMaxTileColumns = 255 * kFloatsPerBlock;
-// Rows of a tile, a multiple of this, begin on windows more often than not.
+// With a multiple of this, tiles usually begin at windows.
 inline constexpr int64_t kRowGranule = 16;
 inline constexpr int64_t kLoadBuffers = 2;
 inline constexpr int64_t kStoreBuffers = 2;
-// Rows of a window whose weights or sums are moved at once: one DMA, one vector instruction.
+// Rows of a window whose weights or sums are copied together: one DMA, one vector instruction.
 inline constexpr int64_t kPieceRows = 128;
 inline constexpr int64_t kMergeBytes = 4096;
 inline constexpr int64_t kMergeSumBytes = 1024;
 inline constexpr int64_t kListBytes = 2048;
 inline constexpr int64_t kListWorkBytes = 512 + 2 * kListBytes;
 
-// Elements that pay for starting another core, and cycles that a meeting of the cores and the merge behind it take.
+// Minimum elements of a core, and cycles of a barrier and the following merge.
 inline constexpr int64_t kMinCoreElements = 8192;
-inline constexpr int64_t kMeetingCycles = 2500;
-// Fractions of a cycle for a row that costs are compared in.
+inline constexpr int64_t kBarrierCycles = 2500;
+// Costs are compared in fractions of a cycle per row.
 inline constexpr int64_t kCostUnit = 65536;
 
-/// What a core works on at once.
+/// The block of rows and heads that a core processes at once.
 struct Tile {
     int64_t heads = 0;
     int64_t partWidth = 0;  // columns of a head
     int64_t headPitch = 0;  // the same, padded
     int64_t rows = 0;       // 0: no tile fits
-    int64_t windows = 0;    // that can reach into the rows
+    int64_t windows = 0;    // maximum that overlap the rows
 
     constexpr int64_t Columns() const { return heads * headPitch; }
 };
 
-/// Bytes of every buffer in UB: the only place where they are decided.
+/// Bytes of every buffer in UB; only BudgetOf decides them.
 struct Budget {
     int64_t weightBlocks = 0;  // 32-byte blocks for a weight
     int64_t rowBytes = 0;
@@ -81,7 +80,7 @@ constexpr Budget BudgetOf(const Tile& tile, int64_t windowRows)
     const int64_t gradArea = tile.windows * tile.Columns();
     const int64_t pieceRows = std::min(windowRows, kPieceRows);
     const int64_t sumArea = pieceRows * RoundUp(tile.heads, kElementsPerBlock);
-    // A weight on its way to its place fills a block, eight heads at a time.
+    // During the copy, a weight fills a 32-byte block, eight heads at a time.
     const int64_t spreadArea = pieceRows * RoundUp(tile.heads, kFloatsPerBlock) * kFloatsPerBlock;
     const bool isOneWeightEnough = tile.heads == 1 || tile.headPitch % kFloatsPerRepeat == 0;
     Budget budget;
@@ -97,7 +96,7 @@ constexpr Budget BudgetOf(const Tile& tile, int64_t windowRows)
     return budget;
 }
 
-/// Cycles of vector instructions and DMA that a tile takes, about.
+/// Approximate cycles of vector instructions and DMA of a tile.
 constexpr int64_t CyclesOf(const Tile& tile, const NsaCompressGradProblem& problem)
 {
     const int64_t repeats = CeilDiv(tile.Columns(), kFloatsPerRepeat);
@@ -123,7 +122,7 @@ constexpr Tile LeastTile(const NsaCompressGradProblem& problem)
     return WithRows({1, std::min(problem.D, kElementsPerBlock), kElementsPerBlock, 0, 0}, kRowGranule, problem);
 }
 
-/// The most rows of some columns that fit; 0 rows: not even the fewest do.
+/// The tile with the maximum rows that fit; 0 rows: no tile fits.
 constexpr Tile TallestOf(int64_t heads, int64_t partWidth, const NsaCompressGradProblem& problem,
                          const Platform& platform)
 {
@@ -136,7 +135,7 @@ constexpr Tile TallestOf(int64_t heads, int64_t partWidth, const NsaCompressGrad
     return tile;
 }
 
-/// The cheapest tile that fits, of whole heads or of a part of one; 0 rows: none does.
+/// The cheapest tile that fits, of whole heads or of a part of one; 0 rows: none fits.
 constexpr Tile TileOf(const NsaCompressGradProblem& problem, const Platform& platform)
 {
     Tile best;
@@ -163,28 +162,28 @@ constexpr Tile TileOf(const NsaCompressGradProblem& problem, const Platform& pla
     return best;
 }
 
-/// How many cores share heads and rows, and whether several of them work on the same heads.
-struct Crew {
+/// The number of cores, and whether several of them have rows of the same heads.
+struct CoreSplit {
     int64_t cores = 1;
-    bool meets = false;
+    bool needsBarrier = false;
 };
 
-constexpr Crew CrewOf(const NsaCompressGradProblem& problem, const Tile& tile, const Platform& platform)
+constexpr CoreSplit CoreSplitOf(const NsaCompressGradProblem& problem, const Tile& tile, const Platform& platform)
 {
     const int64_t tiles = CeilDiv(problem.N, tile.heads);
     const int64_t workers = problem.T * problem.N * problem.D / kMinCoreElements;
-    // Every core has a row at least.
+    // Every core has at least one row.
     const int64_t most =
         std::clamp<int64_t>(std::min(workers, problem.T * problem.N / tile.heads), 1, platform.coreNum);
-    // Cores that have whole tiles of heads, as many each.
+    // Cores with an equal number of whole tiles of heads.
     int64_t apart = problem.N % tile.heads == 0 ? std::min(most, tiles) : 1;
     while (tiles % apart != 0) {
         --apart;
     }
     const int64_t tilesOfAll = SaturatingMul(tiles * CeilDiv(problem.D, tile.partWidth), CeilDiv(problem.T, tile.rows));
     const int64_t cycles = SaturatingMul(tilesOfAll, CyclesOf(tile, problem));
-    const bool meets = cycles / apart - cycles / most > kMeetingCycles;
-    return {meets ? most : apart, meets};
+    const bool needsBarrier = cycles / apart - cycles / most > kBarrierCycles;
+    return {needsBarrier ? most : apart, needsBarrier};
 }
 
 }  // namespace nsa_compress_grad
@@ -246,12 +245,12 @@ constexpr Plan<NsaCompressGradTilingData> PlanNsaCompressGrad(const NsaCompressG
     data.mergeSumBytes = self::kMergeSumBytes;
     data.listBytes = self::kListBytes;
 
-    const self::Crew crew = self::CrewOf(problem, tile, platform);
-    plan.blockNum = crew.cores;
-    if (crew.meets) {
+    const self::CoreSplit split = self::CoreSplitOf(problem, tile, platform);
+    plan.blockNum = split.cores;
+    if (split.needsBarrier) {
         const int64_t sums = problem.compressBlockSize * RoundUp(tile.heads, self::kElementsPerBlock);
         data.slotPitch = RoundUp(sums, kGmSectorBytes / self::kFloatBytes);
-        plan.workspaceBytes = (crew.cores + CeilDiv(problem.N, tile.heads)) * data.slotPitch * self::kFloatBytes;
+        plan.workspaceBytes = (split.cores + CeilDiv(problem.N, tile.heads)) * data.slotPitch * self::kFloatBytes;
     }
     return plan;
 }

@@ -1,5 +1,5 @@
-// BatchNormElemtBackward: one pass over the data. Four factors of each channel are made of what is given per channel,
-// then grad_input = ((grad_out - meanDy) - (input - mean) * slope) * scale, in fp32 and in this order.
+// BatchNormElemtBackward: one pass over the data. Each channel has four factors. The result is grad_input = ((grad_out
+// - meanDy) - (input - mean) * slope) * scale, in float32 and in this order.
 #ifndef OPFORGE_OP_KERNEL_BATCH_NORM_ELEMT_BACKWARD_H
 #define OPFORGE_OP_KERNEL_BATCH_NORM_ELEMT_BACKWARD_H
 
@@ -63,7 +63,7 @@ public:
         while (tile.batches > 0) {
             UseChannels(tile);
             const Tile next = TileAt(tile.unit + tile.batches, share.end);
-            // Making factors stops the scalar unit now and then: the next tile should be on its way by then.
+            // The computation of factors stalls the scalar unit, so the load of the next tile starts before it.
             CopyIn(next);
             Compute(tile);
             CopyOut(tile);
@@ -72,8 +72,8 @@ public:
     }
 
 private:
-    /// `rows` runs of `width` elements from `element` on, the first one of `channel`. Row-wise a run is a channel or a
-    /// piece of one, else it is all that the channels of the slice have in `batches` batches.
+    /// `rows` runs of `width` elements, starting at `element`; the first one is of `channel`. With rows, a run is a
+    /// channel or a piece of one. Otherwise it is all elements of the channels of the slice in `batches` batches.
     struct Tile {
         int64_t unit;
         int64_t batches;
@@ -113,7 +113,8 @@ private:
         }
     }
 
-    /// The tile that starts with a unit: slices follow each other, each in all batches. No batches: `end` is reached.
+    /// Returns the tile that starts at a unit. The units are the slices, each in all batches. A tile without batches
+    /// means that `end` is reached.
     __aicore__ inline Tile TileAt(int64_t unit, int64_t end) const
     {
         const int64_t slice = unit / tiling_.batches;
@@ -156,7 +157,7 @@ private:
         queue.EnQue(local);
     }
 
-    /// Rows without padding in UB are one run.
+    /// Rows without padding in UB form one run.
     __aicore__ inline AscendC::DataCopyExtParams BurstOf(const Tile& tile) const
     {
         const bool isOneRun = PitchOf(tile) == tile.width;
@@ -202,7 +203,7 @@ private:
         return work_;
     }
 
-    /// Makes the factors of the channels of a tile, unless they are there, and of as many of the next ones as fit.
+    /// Computes the factors of the channels of a tile, unless they are available, and of as many next channels as fit.
     __aicore__ inline void UseChannels(const Tile& tile)
     {
         if (tile.ChannelEnd() <= channels_.end) {
@@ -304,7 +305,7 @@ private:
         }
     }
 
-    /// Every element has factors of its own.
+    /// Every element has its own factors.
     __aicore__ inline void ComputeElements(const AscendC::LocalTensor<float>& result,
                                            const AscendC::LocalTensor<float>& gradOut,
                                            const AscendC::LocalTensor<float>& input, const Tile& tile)
@@ -333,7 +334,7 @@ private:
         const int32_t pitch = PitchOf(tile);
         const int32_t rows = static_cast<int32_t>(tile.rows);
         for (int32_t row = 0; row < rows; ++row) {
-            // Adding the negative is the same as subtracting, also for zeros.
+            // The addition of the negated value equals the subtraction, also for zeros.
             AscendC::Adds(right[row * pitch], input[row * pitch], -FactorOf(kMean, tile, row), pitch);
             AscendC::Adds(left[row * pitch], gradOut[row * pitch], -FactorOf(kMeanDy, tile, row), pitch);
         }
@@ -383,10 +384,10 @@ private:
     AscendC::TBuf<AscendC::TPosition::VECCALC> factorBuffer_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> spreadBuffer_;
     AscendC::LocalTensor<float> work_;
-    AscendC::LocalTensor<float> factors_[kFactors];  // an element a channel
-    AscendC::LocalTensor<float> used_[kFactors];     // as tiles need them
+    AscendC::LocalTensor<float> factors_[kFactors];  // one element per channel
+    AscendC::LocalTensor<float> used_[kFactors];     // in the layout of the tiles
     kernel::Spread spread_;
-    kernel::Span channels_;  // whose factors are there
+    kernel::Span channels_;  // channels of the available factors
     int64_t channelEnd_ = 0;
     float total_ = 0.0f;
 };

@@ -1,7 +1,7 @@
-// ConvTbcBackward: rows of input and self are (time, batch) pairs, so that a tap of the kernel is a shift by whole
-// rows. The cube cores make grad_input and grad_weight as two products whose steps are shared out evenly; parts of
-// tiles that straddle the border of two shares are parked as fp32 and added up, in the order of the shares, after the
-// cores have met. Meanwhile the vector cores sum the columns of self.
+// ConvTbcBackward: rows of input and self are (time, batch) pairs, so a tap of the kernel is a shift by whole rows. The
+// cube cores compute grad_input and grad_weight as two products, whose steps are split evenly. If a tile has steps of
+// several cores, each core stores a partial sum as float32. After a barrier, the vector cores merge the partial sums in
+// the order of the cores. Before the barrier, the vector cores sum the columns of self.
 #ifndef OPFORGE_OP_KERNEL_CONV_TBC_BACKWARD_H
 #define OPFORGE_OP_KERNEL_CONV_TBC_BACKWARD_H
 
@@ -16,7 +16,7 @@ namespace opforge {
 
 namespace conv_tbc_backward {
 
-/// What the cube multiplies: the tensors, or float16 copies of them.
+/// The factors of the cube: the tensors, or float16 copies of them.
 template <typename T, bool isHalved>
 struct Operand {
     using Type = T;
@@ -35,7 +35,7 @@ struct Operand<bfloat16_t, true> {
 
 }  // namespace conv_tbc_backward
 
-/// T: dtype of all tensors. kIsHalved: cube_math_type wants products of float16.
+/// T: dtype of all tensors. kIsHalved: cube_math_type selects float16 products.
 template <typename T, bool kIsHalved>
 class ConvTbcBackward {
     using Operand = conv_tbc_backward::Operand<T, kIsHalved>;
@@ -120,7 +120,7 @@ private:
         AscendC::SetHF32Mode(false);
     }
 
-    /// Goes through the steps of one product that this core has.
+    /// Executes the steps of one product that this core has.
     __aicore__ inline void Multiply(const Span& share, int32_t cellRows, int32_t cellColumns)
     {
         if (kernel::Size(share) == 0) {
@@ -129,7 +129,7 @@ private:
         core_.Begin(cellRows, cellColumns);
         Load(share, share.begin);
         for (int64_t index = share.begin; index < share.end; ++index) {
-            // A step is loaded before the one in front of it is multiplied.
+            // A step is loaded before the previous one is multiplied.
             if (index + 1 < share.end) {
                 Load(share, index + 1);
             }
@@ -146,7 +146,7 @@ private:
         core_.End();
     }
 
-    /// The slots of an operand in L1, and the one of a step.
+    /// The slots of an operand in L1, and the slot of a step.
     __aicore__ inline int32_t SlotsOf(kernel::Operand operand, int64_t index) const
     {
         if (operand == kernel::Operand::kLeft) {
@@ -159,7 +159,7 @@ private:
         return static_cast<int32_t>((index - share.begin) % SlotsOf(operand, index));
     }
 
-    /// Whether a step multiplies its operands at all, and whether the step before it in the same slot left one there.
+    /// Whether a step multiplies its operands, and whether the previous step in the same slot loaded an operand.
     __aicore__ inline bool IsUsed(const Span& share, int64_t index) const
     {
         return share.begin <= index && index < share.end && !steps_.At(index, share).isEmpty;
@@ -211,7 +211,7 @@ private:
         }
     }
 
-    /// The operands of a step in L1: the windows of the steps in front of the panels.
+    /// The operands of a step in L1: the windows of the steps are before the panels.
     __aicore__ inline AscendC::LocalTensor<C> WindowIn(const Span& share, int64_t index)
     {
         const int64_t slot = SlotOf(kernel::Operand::kLeft, share, index);
@@ -225,8 +225,8 @@ private:
                    : core_.L1(tiling_.weightWindows * tiling_.weightWindow + slot * tiling_.weightPanel);
     }
 
-    /// The rows that the taps of a step need: of self for grad_input, where padding is zeros, of input for grad_weight,
-    /// where padding is left out of the products.
+    /// The rows that the taps of a step need: rows of self for grad_input, with zeros as padding; rows of input for
+    /// grad_weight, without padding.
     __aicore__ inline void LoadWindow(const Step& step, const AscendC::LocalTensor<C>& slot)
     {
         const Matrix window{slot, PitchOf(step.window)};
@@ -248,7 +248,7 @@ private:
         return static_cast<int32_t>(kernel::RoundUp(kernel::Size(rows), kFractal));
     }
 
-    /// The element of a matrix in GM.
+    /// Returns the element of a matrix in GM.
     __aicore__ inline static uint64_t At(int64_t row, int64_t columns, int64_t column)
     {
         return static_cast<uint64_t>(row * columns + column);
@@ -256,7 +256,7 @@ private:
 
     // grad_input[r] = sum over taps of self[r - shift] x weight[tap] transposed.
 
-    /// The matrix of weight of a tap.
+    /// Returns the matrix of weight of a tap.
     __aicore__ inline Matrix MatrixIn(const AscendC::LocalTensor<C>& panel, const Step& step, int64_t tap) const
     {
         const int64_t elements = tiling_.inputColumns * kernel::RoundUp(tiling_.inputDepth, kFractal);
@@ -292,7 +292,7 @@ private:
             }
             const int32_t m = PaddedRows(inCell);
             for (int64_t tap = step.taps.begin; tap < step.taps.end; ++tap) {
-                if (steps_.IsMet(rows, tap)) {
+                if (steps_.HasProducts(rows, tap)) {
                     const int64_t row = rows.begin + inCell.begin - steps_.ShiftOf(tap) - step.window.begin;
                     core_.template Multiply<kernel::Operands::kDepthInside>(
                         cell, window.From(row, 0), MatrixIn(panel, step, tap), m, n,
@@ -327,7 +327,7 @@ private:
         const Matrix gradRows{panel, PitchOf(step.depth)};
         const int32_t n = PaddedColumns(step.tile);
         for (int64_t tap = step.taps.begin; tap < step.taps.end; ++tap) {
-            const Span met = steps_.Meeting(step, tap);
+            const Span met = steps_.ProductRows(step, tap);
             for (int32_t block = 0; block < tiling_.weightCells; ++block) {
                 const Span inCell = kernel::PieceOf(kernel::Size(step.tile.rows), tiling_.weightCellRows, block);
                 if (kernel::Size(inCell) == 0) {
@@ -350,21 +350,21 @@ private:
         }
     }
 
-    // Results, and parts of tiles that more than one core works on.
+    // Results, and partial sums of tiles that several cores compute.
 
-    /// Columns of a tile as they are multiplied and parked: whole 32-byte blocks.
+    /// Columns of a tile in products and partial sums: whole 32-byte blocks.
     __aicore__ inline int32_t PaddedColumns(const Tile& tile) const
     {
         return static_cast<int32_t>(kernel::RoundUp(kernel::Size(tile.columns), Matrix::kUnit));
     }
 
-    /// Rows of a cell as they are multiplied: a single one would be taken for a vector, which lies elsewhere in L0A.
+    /// Rows of a cell in products: a single row would be a vector, which has another layout in L0A.
     __aicore__ inline static int32_t PaddedRows(const Span& rows)
     {
         return static_cast<int32_t>(kernel::Larger(kernel::Size(rows), 2));
     }
 
-    /// Parked parts: of the tiles that the shares begin in, then of those that they end in, for both products.
+    /// Partial sums: first those of the first tile of each core, then those of the last tile, for both products.
     __aicore__ inline static int64_t HeadPart(bool isInput, int64_t block)
     {
         return (isInput ? 0 : 2) * AscendC::GetBlockNum() + block;
@@ -374,12 +374,12 @@ private:
         return HeadPart(isInput, AscendC::GetBlockNum() + block);
     }
 
-    /// Stores a cell where it belongs, or in the part of this core from `partRow` on.
+    /// Stores a cell in the result, or in the partial sum of this core starting at `partRow`.
     __aicore__ inline void StoreCell(const Step& step, int32_t cell, const Span& rows, int32_t m,
                                      const AscendC::GlobalTensor<T>& destination, int64_t partRow, int64_t stride)
     {
         const int64_t count = kernel::Size(rows);
-        if (step.isAlone) {
+        if (step.hasWholeTile) {
             core_.Store(cell, destination, count, kernel::Size(step.tile.columns), m, stride);
             return;
         }
@@ -403,7 +403,7 @@ private:
         }
     }
 
-    /// Copies this core's share of the elements as float16.
+    /// Copies the elements of this core as float16.
     __aicore__ inline void Copy(const AscendC::GlobalTensor<C>& destination, const AscendC::GlobalTensor<T>& source,
                                 int64_t elements)
     {
@@ -434,7 +434,7 @@ private:
         }
     }
 
-    /// Sums this core's rows and columns of self and parks the sum.
+    /// Sums the rows and columns of self of this core and stores the partial sum.
     __aicore__ inline void SumColumns()
     {
         const int64_t rowBlock = AscendC::GetBlockIdx() / tiling_.biasColumnSlices;
@@ -453,7 +453,7 @@ private:
         }
     }
 
-    /// Adds up the parked sums of this core's columns.
+    /// Adds the partial sums of the columns of this core.
     __aicore__ inline void MergeSums()
     {
         const int64_t piece = kernel::RoundUp(kernel::CeilDiv(tiling_.outChannels, VectorCores()), kMergeColumns);
@@ -466,7 +466,7 @@ private:
         }
     }
 
-    /// Adds up this core's share of the rows of all tiles that were parked in parts.
+    /// Merges the rows of this core in all tiles with partial sums.
     __aicore__ inline void MergeParts()
     {
         for (const bool isInput : {true, false}) {
@@ -475,8 +475,8 @@ private:
         }
     }
 
-    /// Goes over the tiles of a product that a border of two shares is in, and merges the rows that are in `wanted`
-    /// when the rows of all of them are counted through. Returns how many there are.
+    /// Iterates over the tiles of a product with partial sums and merges the rows in `wanted`, where the rows of all
+    /// these tiles are numbered consecutively. Returns the number of rows.
     __aicore__ inline int64_t MergeSplitTiles(bool isInput, const Span& wanted)
     {
         int64_t rows = 0;
@@ -504,7 +504,7 @@ private:
     }
 
     /// Merges rows of a tile, or of one of its taps. `block` is the first core that begins inside the tile, `end` the
-    /// first step behind the tile.
+    /// first step after the tile.
     __aicore__ inline void MergeRows(const Tile& tile, bool isInput, int64_t tap, const Span& rows, int64_t block,
                                      int64_t end)
     {
@@ -530,7 +530,7 @@ private:
         }
     }
 
-    /// How many neighbouring cores, from `block` on, have steps in front of `end`.
+    /// Returns the number of consecutive cores, starting at `block`, with steps before `end`.
     __aicore__ inline int64_t PartsFrom(bool isInput, int64_t block, int64_t end) const
     {
         int64_t next = block;
@@ -546,7 +546,7 @@ private:
         return parts_[static_cast<uint64_t>(part * tiling_.partFloats + offset)];
     }
 
-    /// Stores `rows` rows of `width` elements of the sum, which are `pitch` apart there and `stride` in GM.
+    /// Stores `rows` rows of `width` elements of the sum. Their distance is `pitch` in UB and `stride` in GM.
     template <typename D>
     __aicore__ inline void StoreSum(const AscendC::GlobalTensor<D>& destination, int64_t rows, int64_t width,
                                     int64_t pitch, int64_t stride)
@@ -565,12 +565,12 @@ private:
         stores_.FreeTensor(result);
     }
 
-    /// Rows are `stride` elements apart in GM and `pitch` in UB, where a single one may have any length.
+    /// The distance of rows is `stride` elements in GM and `pitch` in UB. A single row may have any length in UB.
     template <typename D>
     __aicore__ inline void CopyOut(const AscendC::GlobalTensor<D>& destination, const AscendC::LocalTensor<D>& source,
                                    int64_t rows, int64_t width, int64_t stride, int64_t pitch = 0)
     {
-        constexpr int64_t perBlock = 32 / static_cast<int64_t>(sizeof(D));
+        constexpr int64_t perBlock = kernel::kUbBlockBytes / static_cast<int64_t>(sizeof(D));
         AscendC::DataCopyExtParams store;
         store.blockCount = static_cast<uint16_t>(rows);
         store.blockLen = static_cast<uint32_t>(width * sizeof(D));
@@ -592,7 +592,7 @@ private:
     AscendC::GlobalTensor<T> gradInput_;
     AscendC::GlobalTensor<T> gradWeight_;
     AscendC::GlobalTensor<T> gradBias_;
-    AscendC::GlobalTensor<C> grads_;  // self, input and weight as they are multiplied
+    AscendC::GlobalTensor<C> grads_;  // self, input and weight, or their float16 copies
     AscendC::GlobalTensor<C> rows_;
     AscendC::GlobalTensor<C> matrices_;
     AscendC::GlobalTensor<float> parts_;

@@ -1,6 +1,6 @@
-// EmbeddingDenseBackward: the indices are sorted once; every core sums an equal share of the sorted rows, whatever the
-// runs of equal indices are. Runs that straddle the border of two shares are parked as fp32 rows and merged, in the
-// order of the shares, after the cores have met. Rows that no index names are zeroed by all cores together.
+// EmbeddingDenseBackward: the indices are sorted once. Every core sums an equal number of sorted rows. If a run of
+// equal indices has rows of several cores, each core stores a partial sum as float32. After a barrier, the cores merge
+// the partial sums in the order of the cores. All cores zero the rows without an index.
 #ifndef OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_H
 #define OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_H
 
@@ -60,40 +60,40 @@ public:
         }
         SumShare();
         ShareRecords();
-        ZeroUntouchedRows();
+        ZeroGaps();
         for (Tile tile = FirstTile(); tile.width > 0; tile = NextTile(tile)) {
             MergeBorderRuns(tile);
         }
     }
 
 private:
-    /// Columns that are summed at once.
+    /// Columns of a tile.
     struct Tile {
         int64_t column;
         int64_t width;
     };
 
-    /// What the others must know of a row block, in 32 bytes of workspace.
+    /// The record of a row block for the other cores: 32 bytes of workspace.
     enum Field : uint32_t {
-        kGaps,        // entries of its list of gaps
+        kGaps,        // entries of the list of gaps
         kZeros,       // rows without an index in these gaps
-        kHeadLength,  // rows of the run that began in an earlier share; 0: the share begins with a run
-        kTailLength,  // rows of a run that began here and goes on in the next share; 0: there is none
-        kTailKey,     // index of that run
-        kPasses,      // 1 when the run that began earlier goes on in the next share
+        kHeadLength,  // rows of the run that began in an earlier row block; 0: none
+        kTailLength,  // rows of the last run if it continues in the next row block; 0: none
+        kTailKey,     // index of this run
+        kPasses,      // 1 if the run that began earlier continues in the next row block
         kFields = 8,
     };
 
     static constexpr int64_t kElementBytes = static_cast<int64_t>(sizeof(T));
     static constexpr int64_t kMaxGapBytes = 4294967295;
     static constexpr int64_t kMaxBatchRows = 256;
-    // Columns of a parked row are merged in pieces of whole sectors.
+    // The columns of partial sums are merged in pieces of whole sectors.
     static constexpr int64_t kMergeColumns = 64;
 
     __aicore__ inline bool HasOutput() const { return tiling_.weights > 0 && tiling_.columns > 0; }
     __aicore__ inline int64_t SortBlocks() const { return tiling_.chunk < tiling_.rows ? AscendC::GetBlockNum() : 1; }
 
-    /// [parked rows][records][gaps][lists of the sort]; a core that sorts alone has lists of its own.
+    /// Layout: [partial sums][records][gaps][lists of the sort]. A core that sorts alone has separate lists.
     __aicore__ inline void LayOutWorkspace(GM_ADDR userWorkspace, int64_t block)
     {
         const int64_t partialElements = 2 * tiling_.rowBlocks * tiling_.partialPitch;
@@ -147,7 +147,7 @@ private:
     __aicore__ inline int32_t CodeAt(int64_t rank) { return entries_.At(rank).first; }
     __aicore__ inline int64_t KeyOf(int32_t code) const { return tiling_.weights - kernel::SortCode::Decode(code); }
 
-    /// Sums the runs of this core's share and records what others need to know of them.
+    /// Sums the runs of this core and writes the record for the other cores.
     __aicore__ inline void SumShare()
     {
         entries_.Init(sorted_.words, sorted_.length, windowBuffer_.template Get<int32_t>());
@@ -155,10 +155,10 @@ private:
         hasTail_ = !isEmpty && share_.end < usedRows_ && IsOneRun(share_.end - 1);
         const bool hasHead = !isEmpty && share_.begin > 0 && IsOneRun(share_.begin - 1);
         const int64_t firstRow = isEmpty || share_.begin == 0 ? 0 : KeyOf(CodeAt(share_.begin - 1)) + 1;
-        untouched_.Init(GapsOf(rowBlock_), gapBuffer_.template Get<int32_t>(), firstRow);
+        gapWriter_.Init(GapsOf(rowBlock_), gapBuffer_.template Get<int32_t>(), firstRow);
         for (Tile tile = FirstTile(); tile.width > 0; tile = NextTile(tile)) {
             LayOutRows<T>(tile.width);
-            waiting_ = kernel::RowBurst(MaxStride());
+            pending_ = kernel::RowBurst(MaxStride());
             hasHead_ = hasHead;
             isListing_ = slice_ == 0 && tile.column == 0;
             runLength_ = 0;
@@ -168,19 +168,19 @@ private:
                 SumBatch(rank, count, tile);
                 rank += count;
             }
-            StoreWaiting(tile);
+            StorePending(tile);
         }
         if (slice_ == 0) {
             const bool isLast = isEmpty ? usedRows_ == 0 && rowBlock_ == 0 : share_.end == usedRows_;
             if (isLast) {
-                untouched_.Touch(tiling_.weights);
+                gapWriter_.Touch(tiling_.weights);
             }
-            untouched_.Store();
+            gapWriter_.Store();
             StoreRecord();
         }
     }
 
-    /// Whether the entry behind `rank` has the same index.
+    /// Returns whether the entry after `rank` has the same index.
     __aicore__ inline bool IsOneRun(int64_t rank)
     {
         const int32_t code = CodeAt(rank);
@@ -198,7 +198,7 @@ private:
         batchRows_ = kernel::Smaller(rows, kMaxBatchRows);
     }
 
-    /// Starts to load the rows of `count` sorted entries, and keeps their codes.
+    /// Starts the load of the rows of `count` sorted entries, and stores their codes.
     __aicore__ inline void LoadRows(int64_t rank, int64_t count, const Tile& tile)
     {
         AscendC::LocalTensor<T> rows = tiles_.AllocTensor<T>();
@@ -234,14 +234,14 @@ private:
                              padding);
     }
 
-    /// From the end of a row of a burst to the start of the next one in GM.
+    /// Distance in GM from the end of a row of a burst to the start of the next row.
     __aicore__ inline uint32_t GapBytes(const kernel::RowBurst& burst, const Tile& tile) const
     {
         const int64_t gap = (burst.Stride() * tiling_.columns - tile.width) * kElementBytes;
         return burst.Count() > 1 ? static_cast<uint32_t>(gap) : 0;
     }
 
-    /// Moves the next rows to work_, as floats.
+    /// Copies the next rows to work_ as floats.
     template <typename D>
     __aicore__ inline void Widen(int64_t count)
     {
@@ -256,7 +256,7 @@ private:
         tiles_.FreeTensor(rows);
     }
 
-    /// Sums the runs in a batch of sorted rows; the last one may go on in the next batch.
+    /// Sums the runs in a batch of sorted rows. The last run may continue in the next batch.
     __aicore__ inline void SumBatch(int64_t rank, int64_t count, const Tile& tile)
     {
         Widen<T>(count);
@@ -286,7 +286,7 @@ private:
         }
     }
 
-    /// The sum of rows of work_, in place of the first one.
+    /// Sums rows of work_ into the first of them.
     __aicore__ inline AscendC::LocalTensor<float> SumRows(int64_t first, int64_t count)
     {
         const AscendC::LocalTensor<float> rows = work_[static_cast<uint32_t>(first * pitch_)];
@@ -300,12 +300,12 @@ private:
         return rows;
     }
 
-    /// Stores the sum of the part of a run that lies in the share.
+    /// Stores the sum of the rows of a run that this core has.
     __aicore__ inline void FinishRun(const AscendC::LocalTensor<float>& sum, int64_t key, bool isLast, const Tile& tile)
     {
         const bool goesOn = isLast && hasTail_;
         if (isListing_) {
-            untouched_.Touch(key);
+            gapWriter_.Touch(key);
         }
         if (hasHead_) {
             Store(PartialsAt(HeadRow(rowBlock_), tile.column), sum, tile.width);
@@ -324,32 +324,32 @@ private:
         }
     }
 
-    /// Puts the sum of a run to those that wait to be stored by one DMA.
+    /// Adds the sum of a run to the burst of sums that one DMA stores.
     __aicore__ inline void StoreRun(int64_t key, const AscendC::LocalTensor<float>& sum, const Tile& tile)
     {
-        const int64_t room = kernel::Smaller(tiling_.storeBytes / (pitch_ * kElementBytes), kMaxBatchRows);
-        if (waiting_.Count() == room || !waiting_.Take(key)) {
-            StoreWaiting(tile);
-            waiting_.Start(key);
-            waitingRows_ = stores_.AllocTensor<T>();
+        const int64_t capacity = kernel::Smaller(tiling_.storeBytes / (pitch_ * kElementBytes), kMaxBatchRows);
+        if (pending_.Count() == capacity || !pending_.Take(key)) {
+            StorePending(tile);
+            pending_.Start(key);
+            pendingRows_ = stores_.AllocTensor<T>();
         }
-        Narrow(waitingRows_[static_cast<uint32_t>((waiting_.Count() - 1) * pitch_)], sum);
+        Narrow(pendingRows_[static_cast<uint32_t>((pending_.Count() - 1) * pitch_)], sum);
     }
 
-    __aicore__ inline void StoreWaiting(const Tile& tile)
+    __aicore__ inline void StorePending(const Tile& tile)
     {
-        if (waiting_.Count() == 0) {
+        if (pending_.Count() == 0) {
             return;
         }
-        stores_.EnQue(waitingRows_);
-        waitingRows_ = stores_.DeQue<T>();
+        stores_.EnQue(pendingRows_);
+        pendingRows_ = stores_.DeQue<T>();
         AscendC::DataCopyExtParams params;
-        params.blockCount = static_cast<uint16_t>(waiting_.Count());
+        params.blockCount = static_cast<uint16_t>(pending_.Count());
         params.blockLen = static_cast<uint32_t>(tile.width * kElementBytes);
-        params.dstStride = GapBytes(waiting_, tile);
-        AscendC::DataCopyPad(OutputAt(waiting_.First(), tile.column), waitingRows_, params);
-        stores_.FreeTensor(waitingRows_);
-        waiting_ = kernel::RowBurst(MaxStride());
+        params.dstStride = GapBytes(pending_, tile);
+        AscendC::DataCopyPad(OutputAt(pending_.First(), tile.column), pendingRows_, params);
+        stores_.FreeTensor(pendingRows_);
+        pending_ = kernel::RowBurst(MaxStride());
     }
 
     __aicore__ inline int64_t MaxStride() const { return kMaxGapBytes / kElementBytes / tiling_.columns; }
@@ -404,8 +404,8 @@ private:
 
     __aicore__ inline void StoreRecord()
     {
-        Note(kGaps, untouched_.Gaps());
-        Note(kZeros, untouched_.Rows());
+        Note(kGaps, gapWriter_.Gaps());
+        Note(kZeros, gapWriter_.Rows());
         for (uint32_t field = 0; field < kFields; ++field) {
             record_.SetValue(field, noted_[field]);
         }
@@ -413,7 +413,7 @@ private:
         CopyOut(records_[static_cast<uint64_t>(rowBlock_ * kFields)], record_, kFields);
     }
 
-    /// Every core gets the records of all.
+    /// Loads the records of all cores.
     __aicore__ inline void ShareRecords()
     {
         if (AscendC::GetBlockNum() > 1) {
@@ -430,7 +430,7 @@ private:
         return record_.GetValue(static_cast<uint32_t>(rowBlock * kFields) + field);
     }
 
-    /// Merges this core's columns of the runs that its share has a part of.
+    /// Merges columns of the runs that this core shares with other cores.
     __aicore__ inline void MergeBorderRuns(const Tile& tile)
     {
         if (Recorded(rowBlock_, kHeadLength) > 0) {
@@ -445,7 +445,7 @@ private:
         }
     }
 
-    /// The row blocks that hold parts of the run that begins in share `first` merge one piece of the columns each.
+    /// The row blocks with rows of the run that begins in block `first` merge one piece of the columns each.
     __aicore__ inline void Merge(int64_t first, const Tile& tile)
     {
         int64_t length = Recorded(first, kTailLength);
@@ -494,8 +494,8 @@ private:
         tiles_.EnQue(rows);
     }
 
-    /// Zeroes this core's part of the rows without an index, wherever they are.
-    __aicore__ inline void ZeroUntouchedRows()
+    /// Zeroes the rows of this core in the gaps.
+    __aicore__ inline void ZeroGaps()
     {
         int64_t total = 0;
         for (int64_t block = 0; block < tiling_.rowBlocks; ++block) {
@@ -524,7 +524,7 @@ private:
         stores_.FreeTensor(zeros);
     }
 
-    /// An output buffer full of zeros; in bits, 0 is the same in every dtype.
+    /// Returns an output buffer of zeros. Zero is all bits 0 in every dtype.
     __aicore__ inline AscendC::LocalTensor<T> ZeroSource()
     {
         AscendC::LocalTensor<T> zeros = stores_.AllocTensor<T>();
@@ -538,7 +538,7 @@ private:
     {
         const int64_t width = columns_.end - columns_.begin;
         const int64_t longest = tiling_.storeBytes / kElementBytes;
-        // Whole rows lie one behind the other, parts of rows do not.
+        // Whole rows are contiguous, parts of rows are not.
         const int64_t joined = width == tiling_.columns ? rows.end - rows.begin : 1;
         for (int64_t row = rows.begin; row < rows.end; row += joined) {
             const AscendC::GlobalTensor<T> destination = OutputAt(row, columns_.begin);
@@ -561,7 +561,7 @@ private:
     {
         return partials_[static_cast<uint64_t>(row * tiling_.partialPitch + column)];
     }
-    /// Parked rows: of the runs that began in front of the shares, then of the runs that go on behind them.
+    /// Partial sums: first those of the first run of each row block, then those of the last run.
     __aicore__ inline int64_t HeadRow(int64_t rowBlock) const { return rowBlock; }
     __aicore__ inline int64_t TailRow(int64_t rowBlock) const { return tiling_.rowBlocks + rowBlock; }
 
@@ -587,21 +587,21 @@ private:
     AscendC::LocalTensor<int32_t> record_;
     kernel::SortedList sorted_;
     kernel::PairReader entries_;   // of the sorted list
-    kernel::GapWriter untouched_;  // rows in front of the runs of this share
-    kernel::RowBurst waiting_{0};  // finished runs that are not stored yet
-    AscendC::LocalTensor<T> waitingRows_;
+    kernel::GapWriter gapWriter_;  // rows before the runs of this core
+    kernel::RowBurst pending_{0};  // finished runs that are not stored yet
+    AscendC::LocalTensor<T> pendingRows_;
     kernel::Span columns_;  // of this core
-    kernel::Span share_;    // of the sorted rows, of this core
+    kernel::Span share_;    // sorted rows of this core
     int64_t rowBlock_ = 0;
     int64_t slice_ = 0;
     int64_t usedRows_ = 0;
     int64_t pitch_ = 0;  // elements from one row to the next in UB
     int64_t batchRows_ = 0;
-    int64_t runLength_ = 0;  // rows of the current run that are summed already
+    int64_t runLength_ = 0;  // rows of the current run that are already summed
     int32_t noted_[kFields] = {};
     int32_t codes_[kMaxBatchRows];  // of the rows of a batch
     bool hasHead_ = false;          // the current run began in an earlier share
-    bool hasTail_ = false;          // the last run goes on in the next share
+    bool hasTail_ = false;          // the last run continues in the next row block
     bool isListing_ = false;
 };
 

@@ -1,5 +1,5 @@
-// GroupedBiasAddGrad: every core sums the groups within its own even share of rows and groups; groups that straddle the
-// border of two shares are parked as fp32 rows and merged, in the order of the shares, after the cores have met.
+// GroupedBiasAddGrad: every core sums the groups in its rows. If a group has rows of several cores, each core stores a
+// partial sum as float32. After a barrier, the cores merge the partial sums in the order of the cores.
 #ifndef OPFORGE_OP_KERNEL_GROUPED_BIAS_ADD_GRAD_H
 #define OPFORGE_OP_KERNEL_GROUPED_BIAS_ADD_GRAD_H
 
@@ -11,7 +11,7 @@
 
 namespace opforge {
 
-/// T: dtype of grad_y. I: dtype of group_idx, when it is there (`kIsIndexed`).
+/// T: dtype of grad_y. I: dtype of group_idx if it is present (`kIsIndexed`).
 template <typename T, typename I, bool kIsIndexed>
 class GroupedBiasAddGrad {
 public:
@@ -66,14 +66,14 @@ public:
     }
 
 private:
-    /// Columns that are summed at once.
+    /// Columns of a tile.
     struct Tile {
         int64_t column;
         int64_t width;
     };
 
     static constexpr int64_t kFloatsPerBlock = 8;
-    // Columns of a parked row are merged in pieces of whole sectors.
+    // The columns of partial sums are merged in pieces of whole sectors.
     static constexpr int64_t kMergeColumns = 64;
 
     __aicore__ inline bool HasOutput() const { return tiling_.groups > 0 && tiling_.columns > 0; }
@@ -88,7 +88,7 @@ private:
         }
     }
 
-    /// Finds the ends of the groups and this core's share of the rows that groups use.
+    /// Finds the ends of the groups and the rows of this core.
     __aicore__ inline void LoadEnds()
     {
         if constexpr (kIsIndexed) {
@@ -101,8 +101,7 @@ private:
         }
     }
 
-    /// What is shared out over the row blocks: the rows, and `groupRows` in front of those of each group for what a
-    /// group itself costs.
+    /// Units that are split over the row blocks: the rows, and `groupRows` additional units for each group.
     __aicore__ inline int64_t Units() const { return usedRows_ + tiling_.groupRows * tiling_.groups; }
     __aicore__ inline int64_t UnitOf(int64_t group, int64_t row) const { return row + tiling_.groupRows * (group + 1); }
     __aicore__ inline int64_t RowAt(int64_t unit) const
@@ -121,7 +120,7 @@ private:
         return {column, kernel::Smaller(tiling_.tileWidth, columns_.end - column)};
     }
 
-    /// Writes zeros for the groups without rows; the groups, not the rows, are shared out, as all may be empty.
+    /// Writes zeros for the groups without rows. The groups are split over the cores, because all of them may be empty.
     __aicore__ inline void ZeroEmptyGroups(const Tile& tile)
     {
         const kernel::Span share = kernel::PartOf(tiling_.groups, tiling_.rowBlocks, rowBlock_);
@@ -143,7 +142,7 @@ private:
         const int64_t stretches = isContiguous ? 1 : count;
         const int64_t longest = kernel::Smaller(stretch, tiling_.storeBytes / static_cast<int64_t>(sizeof(T)));
         AscendC::LocalTensor<T> zeros = stores_.AllocTensor<T>();
-        // All bits 0 is 0 in every dtype, and int32_t can be filled in every one of them.
+        // Zero is all bits 0 in every dtype, and an int32_t fill is available for every dtype.
         AscendC::Duplicate<int32_t>(zeros.template ReinterpretCast<int32_t>(), 0,
                                     static_cast<int32_t>(kernel::CeilDiv(longest * sizeof(T), sizeof(int32_t))));
         stores_.EnQue(zeros);
@@ -157,7 +156,7 @@ private:
         stores_.FreeTensor(zeros);
     }
 
-    /// Shares out the groups themselves: they are many, small and of equal size.
+    /// Splits the groups over the cores: there are many small groups of equal size.
     __aicore__ inline void SumBatches()
     {
         const kernel::Span share = kernel::PartOf(tiling_.groups, tiling_.rowBlocks, rowBlock_);
@@ -170,7 +169,7 @@ private:
         }
     }
 
-    /// Sums this core's share of the rows, segment by segment: a segment is the part of a group within the share.
+    /// Sums the rows of this core, segment by segment. A segment is the part of a group in these rows.
     __aicore__ inline void SumShare(const Tile& tile)
     {
         int64_t row = rows_.begin;
@@ -191,7 +190,7 @@ private:
         }
     }
 
-    /// Group by group, for lists that are not ascending: their groups may share rows.
+    /// Sums group by group, for lists that do not ascend: their groups may share rows.
     __aicore__ inline void SumOverlappingGroups(const Tile& tile)
     {
         for (int64_t group = rowBlock_; group < tiling_.groups; group += tiling_.rowBlocks) {
@@ -203,7 +202,7 @@ private:
         }
     }
 
-    /// Merges this core's columns of the groups that its share has a border with.
+    /// Merges columns of the first and the last group of this core.
     __aicore__ inline void MergeBorderGroups(const Tile& tile)
     {
         if (!groups_.IsAscending() || rows_.begin == rows_.end) {
@@ -219,7 +218,7 @@ private:
         }
     }
 
-    /// The row blocks that hold parts of `group` merge one piece of the columns each.
+    /// The row blocks with rows of `group` merge one piece of the columns each.
     __aicore__ inline void Merge(int64_t group, const Tile& tile)
     {
         const int64_t firstBlock = BlockOf(group, groups_.Start(group));
@@ -254,7 +253,7 @@ private:
                  tiling_.columns);
     }
 
-    /// Writes the sum of one row, or of a batch of rows, of `width` columns.
+    /// Writes the sums of `width` columns for one row or for a batch of rows.
     template <typename D>
     __aicore__ inline void Store(const AscendC::GlobalTensor<D>& destination, int64_t width, int32_t rows = 1)
     {
@@ -295,7 +294,7 @@ private:
     {
         return kernel::PartIndexOf(Units(), tiling_.rowBlocks, UnitOf(group, row));
     }
-    /// Parked rows: of the groups that the row blocks begin in, then of the groups that they end in.
+    /// Partial sums: first those of the first group of each row block, then those of the last group.
     __aicore__ inline int64_t HeadRow(int64_t rowBlock) const { return rowBlock; }
     __aicore__ inline int64_t TailRow(int64_t rowBlock) const { return tiling_.rowBlocks + rowBlock; }
 

@@ -1,5 +1,5 @@
-// NsaCompressGrad: the cores share out heads times rows. A core gathers the gradient of each of its rows from the
-// windows that the row is in, and from the same rows sums the products of its share of the gradient of the weight.
+// NsaCompressGrad: heads times rows are split over the cores. A core computes the gradient of each of its rows from the
+// windows of the row. From the same rows, it sums the products for the gradient of the weight.
 #ifndef OPFORGE_OP_KERNEL_NSA_COMPRESS_GRAD_H
 #define OPFORGE_OP_KERNEL_NSA_COMPRESS_GRAD_H
 
@@ -35,8 +35,8 @@ public:
                                    static_cast<uint64_t>(tiling.rows * rowPitch_));
         weightGrad_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(weightGrad),
                                     static_cast<uint64_t>(tiling.windowRows * tiling.heads));
-        parked_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(userWorkspace),
-                                static_cast<uint64_t>((blocks + tiles) * tiling.slotPitch));
+        partialSums_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(userWorkspace),
+                                     static_cast<uint64_t>((blocks + tiles) * tiling.slotPitch));
 
         pipe->InitBuffer(rowLoads_, 2, static_cast<uint32_t>(tiling.rowBytes));
         pipe->InitBuffer(gradLoads_, 2, static_cast<uint32_t>(tiling.gradBytes));
@@ -70,7 +70,7 @@ public:
         AscendC::SyncAll();
         for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
             LayOut(tile);
-            if (owners_.begin <= block_ && block_ < owners_.end && !IsAlone()) {
+            if (owners_.begin <= block_ && block_ < owners_.end && !IsOnlyOwner()) {
                 Merge();
             }
         }
@@ -96,13 +96,12 @@ private:
         productPitch_ = heads_ * tiling_.headPitch;
         sumPitch_ = static_cast<int32_t>(kernel::RoundUp(heads_, kElementsPerBlock));
         weightPitch_ = heads_ * tiling_.weightBlocks * kFloatsPerBlock;
-        // From one share to the next either the core or the tile is the next one: parked sums of a tile follow each
-        // other.
+        // From one core to the next, either the core or the tile changes: partial sums of a tile are contiguous.
         firstSlot_ = owners_.begin + tile;
     }
 
-    /// Whether no other core works on the heads.
-    __aicore__ inline bool IsAlone() const { return owners_.end - owners_.begin == 1; }
+    /// Returns whether this core is the only one with these heads.
+    __aicore__ inline bool IsOnlyOwner() const { return owners_.end - owners_.begin == 1; }
 
     __aicore__ inline void StartProducts()
     {
@@ -111,8 +110,8 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// Spreads every weight of the heads over 32-byte blocks: one, which instructions read again and again, or as many
-    /// as the columns of its head need.
+    /// Copies every weight of the heads to 32-byte blocks: one block that instructions read repeatedly, or enough
+    /// blocks for the columns of its head.
     __aicore__ inline void LoadWeight()
     {
         const int32_t width = tiling_.weightBlocks * kFloatsPerBlock;
@@ -145,19 +144,19 @@ private:
         burst.blockLen = static_cast<uint32_t>(heads_ * sizeof(T));
         burst.srcStride = static_cast<uint32_t>((tiling_.heads - heads_) * sizeof(T));
         AscendC::LocalTensor<T> loaded = rowLoads_.template AllocTensor<T>();
-        AscendC::DataCopyPad(loaded, weight_[WeightAt(first)], burst, ZerosBehind(heads_));
+        AscendC::DataCopyPad(loaded, weight_[WeightAt(first)], burst, ZerosAfter(heads_));
         rowLoads_.EnQue(loaded);
         Widen(wide_, rowLoads_, rows * sumPitch_);
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// Place of the first head of the tile in a row of the weight or of its gradient.
+    /// Offset of the first head of the tile in a row of the weight or of its gradient.
     __aicore__ inline uint64_t WeightAt(int64_t row) const
     {
         return static_cast<uint64_t>(row * tiling_.heads + firstHead_);
     }
 
-    /// Rows of the window, from `row` on, whose weights or sums are moved at once.
+    /// Rows of the window, starting at `row`, whose weights or sums are copied together.
     __aicore__ inline int32_t PieceFrom(int32_t row) const
     {
         return static_cast<int32_t>(kernel::Smaller(tiling_.pieceRows, tiling_.windowRows - row));
@@ -168,8 +167,8 @@ private:
         return static_cast<uint64_t>(kernel::Smaller(kFloatsPerRepeat, columns - column));
     }
 
-    /// Fills up the last 32-byte block of a row of `width` elements.
-    __aicore__ inline static AscendC::DataCopyPadExtParams<T> ZerosBehind(int64_t width)
+    /// Fills the last 32-byte block of a row of `width` elements with zeros.
+    __aicore__ inline static AscendC::DataCopyPadExtParams<T> ZerosAfter(int64_t width)
     {
         const int64_t missing = kernel::RoundUp(width, kElementsPerBlock) - width;
         AscendC::DataCopyPadExtParams<T> padding;
@@ -178,7 +177,7 @@ private:
         return padding;
     }
 
-    /// Moves the next tensor of a queue to `wide`, as floats.
+    /// Copies the next tensor of a queue to `wide` as floats.
     template <typename Queue>
     __aicore__ inline void Widen(const AscendC::LocalTensor<float>& wide, Queue& queue, int64_t count)
     {
@@ -200,7 +199,7 @@ private:
         }
     }
 
-    /// The sequence that the first row is in has been gone to; goes on to the one behind the last row.
+    /// The sequence of the first row is the current one; moves to the sequence after the last row.
     __aicore__ inline void SumTile(const kernel::Span& rows)
     {
         const int64_t firstWindow = sequences_.FirstWindow() + sequences_.WindowsOn(rows).begin;
@@ -232,8 +231,8 @@ private:
         StoreInputGrad(rows.begin, rows.end - rows.begin, count);
     }
 
-    /// Adds the products of `count` rows of a window, from row `windowRow` of the window and row `tileRow` of the tile
-    /// on.
+    /// Adds the products of `count` rows of a window, starting at row `windowRow` of the window and row `tileRow` of
+    /// the tile.
     __aicore__ inline void AddWindow(int32_t window, int32_t windowRow, int32_t tileRow, uint8_t count)
     {
         const uint8_t columnBlocks = static_cast<uint8_t>(columns_ / kFloatsPerBlock);
@@ -252,12 +251,12 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// A head whose size fills no whole 32-byte blocks is padded in UB, each one on its own.
+    /// A head that does not fill whole 32-byte blocks is padded in UB.
     __aicore__ inline bool IsPadded() const { return tiling_.headSize % kElementsPerBlock != 0; }
     __aicore__ inline int64_t Pieces() const { return IsPadded() ? heads_ : 1; }
     __aicore__ inline int64_t PieceWidth() const { return IsPadded() ? partWidth_ : partWidth_ * heads_; }
 
-    /// Bytes in GM and 32-byte blocks in UB from the end of a piece in one row to its begin in the next.
+    /// Distance from the end of a piece in one row to the start in the next row: bytes in GM, 32-byte blocks in UB.
     __aicore__ inline uint32_t GmGap() const { return static_cast<uint32_t>((rowPitch_ - PieceWidth()) * sizeof(T)); }
     __aicore__ inline uint32_t UbGap() const
     {
@@ -276,7 +275,7 @@ private:
         for (int64_t piece = 0; piece < Pieces(); ++piece) {
             const int64_t offset = firstRow * rowPitch_ + firstColumn_ + piece * tiling_.headSize;
             AscendC::DataCopyPad(loaded[static_cast<uint32_t>(piece * tiling_.headPitch)],
-                                 source[static_cast<uint64_t>(offset)], burst, ZerosBehind(PieceWidth()));
+                                 source[static_cast<uint64_t>(offset)], burst, ZerosAfter(PieceWidth()));
         }
         queue.EnQue(loaded);
     }
@@ -301,17 +300,17 @@ private:
         stores_.FreeTensor(stored);
     }
 
-    /// Sums the products over the columns of each head; stores the sums, or parks them if other cores have parts of
-    /// them.
+    /// Sums the products over the columns of each head. Stores the results, or the partial sums if other cores have the
+    /// same heads.
     __aicore__ inline void FinishProducts()
     {
         for (int32_t first = 0; first < tiling_.windowRows; first += tiling_.pieceRows) {
             const int32_t rows = PieceFrom(first);
             SumColumns(products_[first * productPitch_], static_cast<uint8_t>(rows));
-            if (IsAlone()) {
+            if (IsOnlyOwner()) {
                 StoreWeightGrad(wide_, first, rows);
             } else {
-                Park(first, rows);
+                StorePartialSums(first, rows);
             }
         }
     }
@@ -351,13 +350,13 @@ private:
         stores_.FreeTensor(stored);
     }
 
-    /// Sums of the heads from a row of the window on that the owner `index` parks.
-    __aicore__ inline AscendC::GlobalTensor<float> ParkedBy(int64_t index, int64_t row) const
+    /// Partial sums of the core `index` for the heads, starting at a row of the window.
+    __aicore__ inline AscendC::GlobalTensor<float> PartialSumsOf(int64_t index, int64_t row) const
     {
-        return parked_[static_cast<uint64_t>((firstSlot_ + index) * tiling_.slotPitch + row * sumPitch_)];
+        return partialSums_[static_cast<uint64_t>((firstSlot_ + index) * tiling_.slotPitch + row * sumPitch_)];
     }
 
-    __aicore__ inline void Park(int64_t firstRow, int64_t rows)
+    __aicore__ inline void StorePartialSums(int64_t firstRow, int64_t rows)
     {
         const uint32_t count = static_cast<uint32_t>(rows * sumPitch_);
         AscendC::LocalTensor<float> stored = stores_.template AllocTensor<float>();
@@ -365,11 +364,11 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
         stores_.EnQue(stored);
         stored = stores_.template DeQue<float>();
-        AscendC::DataCopy(ParkedBy(block_ - owners_.begin, firstRow), stored, count);
+        AscendC::DataCopy(PartialSumsOf(block_ - owners_.begin, firstRow), stored, count);
         stores_.FreeTensor(stored);
     }
 
-    /// Each of the cores that have parked sums of the heads merges some rows of the window.
+    /// Each of the cores with partial sums of the heads merges some rows of the window.
     __aicore__ inline void Merge()
     {
         const int64_t owners = owners_.end - owners_.begin;
@@ -378,7 +377,7 @@ private:
         for (int64_t row = share.begin; row < share.end; row += fitting) {
             const int64_t rows = kernel::Smaller(fitting, share.end - row);
             merged_.template Start<float>(rows * sumPitch_, 0);
-            merged_.Add(ParkedBy(0, row), owners, tiling_.slotPitch);
+            merged_.Add(PartialSumsOf(0, row), owners, tiling_.slotPitch);
             StoreWeightGrad(merged_.Finish(), row, rows);
         }
     }
@@ -389,7 +388,7 @@ private:
     AscendC::GlobalTensor<T> weight_;
     AscendC::GlobalTensor<T> inputGrad_;
     AscendC::GlobalTensor<T> weightGrad_;
-    AscendC::GlobalTensor<float> parked_;
+    AscendC::GlobalTensor<float> partialSums_;
     AscendC::TQue<AscendC::TPosition::VECIN, 1> rowLoads_;
     AscendC::TQue<AscendC::TPosition::VECIN, 1> gradLoads_;
     AscendC::TQue<AscendC::TPosition::VECOUT, 1> stores_;
@@ -401,16 +400,16 @@ private:
     AscendC::LocalTensor<float> wide_;      // rows of input
     AscendC::LocalTensor<float> image_;     // rows of input_grad
     AscendC::LocalTensor<float> wideGrad_;  // rows of output_grad
-    AscendC::LocalTensor<float> products_;  // by row of a window and column
+    AscendC::LocalTensor<float> products_;  // one row for each row of a window
     AscendC::LocalTensor<float> weights_;
     kernel::RowSum merged_;
     kernel::Sequences sequences_;
     kernel::HeadShares shares_;
     int64_t rowPitch_ = 0;  // elements of a row in GM
     int64_t block_ = 0;
-    // Of the tile of heads.
+    // The current tile of heads:
     int64_t firstHead_ = 0;
-    kernel::Span owners_;  // cores that work on it
+    kernel::Span owners_;  // cores with rows of the tile
     int64_t firstSlot_ = 0;
     int64_t firstColumn_ = 0;
     int64_t partWidth_ = 0;

@@ -12,13 +12,13 @@
 
 namespace opforge {
 
-/// One value of a JSON text. Numbers stay as they were written, so that no integer passes through a double.
+/// One value of a JSON text. Numbers are stored as text, so that no integer is converted to double.
 struct JsonValue {
     enum class Kind : int32_t { kNull, kBool, kNumber, kString, kArray, kObject };
 
     Kind kind = Kind::kNull;
     std::string text;                // the characters of a string, or a number, `true`, `false`, `null` as written
-    std::vector<JsonValue> items;    // elements of an array, member values of an object
+    std::vector<JsonValue> items;    // elements of an array, or member values of an object
     std::vector<std::string> names;  // member names of an object, parallel to `items`
 
     /// The member called `name`, or nullptr.
@@ -33,7 +33,7 @@ struct JsonValue {
     }
 };
 
-/// Reads `text`, a whole number in decimal, into `value`; false if it is none or does not fit.
+/// Parses `text`, a decimal integer, into `value`; false if it is not an integer or does not fit.
 inline bool ReadInt64(const std::string& text, int64_t& value)
 {
     const bool negative = !text.empty() && text[0] == '-';
@@ -54,12 +54,13 @@ inline bool ReadInt64(const std::string& text, int64_t& value)
         }
         magnitude = magnitude * 10 + digit;
     }
-    // Negating one less keeps the smallest value out of signed overflow.
+    // Negating one less avoids the signed overflow of the smallest value.
     value = negative && magnitude > 0 ? -static_cast<int64_t>(magnitude - 1) - 1 : static_cast<int64_t>(magnitude);
     return true;
 }
 
-/// Reads `text`, a finite number, into `value` whatever the process's locale is; false if it is none or does not fit.
+/// Parses `text`, a finite number, into `value`, independent of the locale; false if it is not a number or does not
+/// fit.
 inline bool ReadFloat(const std::string& text, float& value)
 {
     std::istringstream stream(text);
@@ -72,12 +73,12 @@ inline bool ReadFloat(const std::string& text, float& value)
     return true;
 }
 
-/// Strict reader of one JSON text (RFC 8259): nothing may follow the value, nesting is limited.
+/// Strict reader of one JSON text (RFC 8259): the value must end the text, and the nesting is limited.
 class JsonReader {
 public:
     explicit JsonReader(const std::string& text) : text_(text) {}
 
-    /// Reads the whole text; on failure `error` says what was expected at which character.
+    /// Reads the whole text; on failure `error` has the expected text and the position.
     bool Read(JsonValue& value, std::string& error)
     {
         const bool isRead = ReadValue(value, 0) && ReadEnd();
@@ -233,7 +234,7 @@ private:
     {
         const size_t first = position_;
         Take('-');
-        // A number has no leading zero, so a zero ends its whole part.
+        // A number has no leading zero, so a zero ends its integer part.
         if (!Take('0') && !ReadDigits()) {
             return false;
         }

@@ -14,15 +14,14 @@
 
 namespace opforge {
 
-/// An ONNX node as the parser hands it to a `ParseParamsByOperatorFn`.
+/// An ONNX node that the parser passes to a `ParseParamsByOperatorFn`.
 ///
-/// The source operator carries the strings `name`, `op_type` (the full key) and `domain`, the lists `input` and
-/// `output` with "" for an omitted position, and all attributes as one JSON text in `attribute`. There a scalar float
-/// is a string, a scalar string is C-escaped, and a value of zero may be missing: an absent attribute is not the same
-/// as one of zero.
+/// The source operator has the strings `name`, `op_type` (the full key) and `domain`, the lists `input` and `output`
+/// with "" for an omitted position, and all attributes as one JSON text in `attribute`. In this text, a scalar float is
+/// a string, a scalar string is C-escaped, and a value of zero may be missing. An absent attribute is not zero.
 ///
-/// Every getter leaves `value` alone when the node has no such attribute. It returns false, with a text that names
-/// node, key, attribute and value, when the attribute has another kind, does not fit or cannot be read. Nothing throws.
+/// A getter does not change `value` if the node has no such attribute. It returns false, with a message that has node,
+/// key, attribute and value, if the attribute has another kind, does not fit or cannot be read. Nothing throws.
 class OnnxNode {
 public:
     explicit OnnxNode(const ge::Operator& source)
@@ -131,7 +130,7 @@ public:
         return true;
     }
 
-    /// False when the attributes cannot be read or one of them is not in `known`: ignoring it would change the result.
+    /// False if the attributes cannot be read or one of them is not in `known`; ignoring it would change the result.
     bool OnlyAttributes(std::initializer_list<const char*> known, std::string& error) const
     {
         if (!malformed_.empty()) {
@@ -233,7 +232,7 @@ private:
         return nullptr;
     }
 
-    /// Points `field` at the value of an attribute of the wanted kind; at nothing when it is absent or zero.
+    /// Sets `field` to the value of an attribute of the expected kind, or to nullptr if it is absent or zero.
     bool Select(const char* attribute, Kind wanted, const JsonValue*& field, std::string& error) const
     {
         if (!malformed_.empty()) {
@@ -295,7 +294,7 @@ private:
         }
     }
 
-    /// A message stays one readable line, however long the text is.
+    /// Limits a text in a message to one readable line.
     static std::string Quote(const std::string& text)
     {
         constexpr size_t kMaxLength = 80;
@@ -306,7 +305,7 @@ private:
         return "'" + line + (text.size() > kMaxLength ? "...'" : "'");
     }
 
-    /// Undoes C escapes: letters, octal and hexadecimal codes of bytes.
+    /// Decodes C escapes: letters, octal and hexadecimal codes of bytes.
     static bool Unescape(const std::string& text, std::string& bytes)
     {
         static const std::string letters = "abfnrtv\\'\"?";
@@ -327,7 +326,8 @@ private:
         return true;
     }
 
-    /// Reads up to three octal digits, or `x` and up to two hexadecimal ones, from `i`; leaves `i` on the last of them.
+    /// Reads up to three octal digits, or `x` and up to two hexadecimal digits, from `i`; leaves `i` at the last of
+    /// them.
     static bool UnescapeCode(const std::string& text, size_t& i, std::string& bytes)
     {
         static const std::string digits = "0123456789abcdef0123456789ABCDEF";

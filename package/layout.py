@@ -21,6 +21,9 @@ TBE = "op_impl/ai_core/tbe"
 _OF_ARCHIVE = ("header.sh", "install.sh")
 # The first and the last CANN with whose public headers the sources compile.
 CANN_VERSIONS = ("8.1", "9.1")
+# The version of the first CANN's compiler. GE skips a vendor whose value is outside of the range of the toolkit.
+# Newer toolkits accept the values of older ones.
+_FIRST_COMPILER = "7.7"
 NOT_TRIED = "not run with a real toolkit"
 NOTE = (
     "source release: a CANN toolkit where it is installed builds its libraries and kernels "
@@ -33,7 +36,7 @@ _BUILT_ON_TARGET = (
     f"{TBE}/kernel/<soc> (kernel binaries)",
     "op_api/lib/libcust_opapi.so (aclnn functions)",
     "framework/onnx/libcust_onnx_parsers.so (ONNX plugin)",
-    "compiler_version and custom_opp_compiler_version in version.info (no CANN compiler was used)",
+    "compiler_version in version.info (no CANN compiler was used)",
 )
 _NEVER = ("upgrade.sh and help.info beside install.sh (use --upgrade and --help of the .run file)",)
 SOURCES_README = f"""\
@@ -134,7 +137,9 @@ def _vendor_tree(contents: Contents) -> dict[str, bytes]:
         tree[f"{TBE}/config/{soc}/aic-{soc}-ops-info.json"] = ops_info_text(supported, contents.columns).encode()
     tree["op_proto/inc/op_proto.h"] = _all_prototypes(contents).encode()
     tree["framework/tensorflow/npu_supported_ops.json"] = _supported_ops(contents).encode()
-    tree["version.info"] = f"package_version={contents.version}\nrelease=source\n".encode()
+    tree["version.info"] = (
+        f"package_version={contents.version}\nrelease=source\ncustom_opp_compiler_version={_FIRST_COMPILER}\n"
+    ).encode()
     tree["src/README"] = SOURCES_README.replace("<vendor>", contents.vendor).encode()
     tree |= {f"scripts/{name}": data for name, data in contents.scripts.items() if name not in _OF_ARCHIVE}
     return tree | dict(contents.products)

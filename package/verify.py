@@ -77,21 +77,25 @@ def _problems(source: BufferedReader, package: Path, facts: dict[str, Any]) -> I
     except OSError as error:
         raise UserError(f"{path_text(package)}: cannot be read: {error.strerror}; get the file again") from error
     yield from (member.problem for member in members if member.problem)
-    yield from _content_problems({member.name: member for member in members}, facts)
+    try:
+        yield from _content_problems({member.name: member for member in members}, facts)
+    except FormError as error:
+        place = f"{path_text(package)}: cannot read {MANIFEST} of the package"
+        raise UserError(f"{place}: {error}; get the file again") from error
 
 
 def _content_problems(files: dict[str, Member], facts: dict[str, Any]) -> Iterator[str]:
-    """Return the differences between the files of a package and its lists."""
+    """What differs between the files of a package and its lists.
+
+    Raises:
+        FormError: The manifest is no manifest of a package.
+    """
     manifests = [name for name in files if name.rpartition("/")[2] == MANIFEST]
     if len(manifests) != 1:
         yield f"got {len(manifests)} files {MANIFEST}, expected one"
         return
     root = manifests[0].removesuffix(MANIFEST)
-    try:
-        manifest: PackedManifest = parse_json(files[manifests[0]].content, PACKED_FORM)
-    except FormError as error:
-        yield f"{manifests[0]} is not the manifest of a package: {error}"
-        return
+    manifest: PackedManifest = parse_json(files[manifests[0]].content, PACKED_FORM)
     stated = manifest.model_dump(mode="json")
     facts |= {key: stated[key] for key in _FACTS} | {"files": len(manifest.files)}
     for path, digest in sorted(manifest.files.items()):

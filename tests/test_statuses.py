@@ -12,8 +12,8 @@ import pytest
 
 from opforge.codegen.project import find_project
 from opforge.twin import AclnnError, run
-from opforge.twin.acl import runtime
 from opforge.twin.build import build_project
+from opforge.twin.runtime.acl import runtime
 
 OP = "GroupedBiasAddGrad"
 ROWS = np.ones((6, 4), np.float32)

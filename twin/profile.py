@@ -22,11 +22,11 @@ from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.dtypes import SHORT_DTYPES
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.spec.semantics import Call
+from opforge.twin.runtime.acl import Array
+from opforge.twin.runtime.operator_run import run
+from opforge.twin.runtime.results import AclnnError, FindingsError, Result
 
-from .acl import Array
-from .operator_run import run
 from .profile_page import render
-from .results import AclnnError, FindingsError, Result
 from .samples import valid_values
 
 if TYPE_CHECKING:

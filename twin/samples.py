@@ -8,8 +8,7 @@ import numpy as np
 
 from opforge.codegen.expr.evaluate import EvaluationError, evaluate
 from opforge.codegen.spec.semantics import Call, environment_of
-
-from .acl import Array
+from opforge.twin.runtime.acl import Array
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec

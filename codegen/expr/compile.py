@@ -168,17 +168,7 @@ class _Compiler:
         check: Expr = TRUE
         if constraint.check is not None:
             check = self._check(path, constraint, cases)
-        compiled = Constraint(
-            constraint.label,
-            constraint.status,
-            constraint.rule,
-            check,
-            constraint.check or "",
-            constraint.case,
-            constraint.products,
-            constraint.subject or "",
-            constraint.expected or "",
-        )
+        compiled = Constraint(check=check, **constraint.model_dump(exclude={"check"}, exclude_none=True))
         if LIMIT in compiled.expected and compiled.limit is None and check is not TRUE:
             message = f"got {LIMIT}, expected it with a check that ends with a comparison of integers, as in 'N <= 8'"
             self._problem((*path, "expected"), message)

@@ -84,7 +84,6 @@ class Constraint:
     status: int
     rule: str | None = None
     check: Expr = TRUE
-    check_text: str = ""
     case: str | None = None
     products: tuple[str, ...] = ()
     subject: str = ""

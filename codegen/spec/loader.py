@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path as FilePath
-from typing import Any, cast, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -196,11 +196,8 @@ def _spec_of(document: Document, value: Any) -> tuple[OpSpec, dict[Path, Path]]:
         return OpSpec.model_validate(value), renamed
     except ValidationError as error:
         wrong = {e["loc"][0] for e in error.errors(include_url=False)}
-    right = {name: field for name, field in OpSpec.model_fields.items() if name in value and name not in wrong}
-    sections = {
-        name: TypeAdapter(cast("type[Any]", field.annotation)).validate_python(value[name])
-        for name, field in right.items()
-    }
+    right: dict[str, Any] = {n: f.annotation for n, f in OpSpec.model_fields.items() if n in value and n not in wrong}
+    sections = {name: TypeAdapter(annotation).validate_python(value[name]) for name, annotation in right.items()}
     spec = PartialSpec.model_construct(**sections)
     for name in wrong:
         spec.__dict__.pop(str(name), None)

@@ -10,9 +10,10 @@ import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.graph import INITIALIZER, INPUT, GraphView, Scope, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
+from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, normal_domain
 from opforge.frontend.state import State
 
 # Attributes of Constant beside `value`, with the element type that they imply.

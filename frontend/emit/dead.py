@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from opforge.frontend.ir.graph import INITIALIZER, GraphView, Scope
+from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.scope import INITIALIZER, Scope
 
 
 @dataclass

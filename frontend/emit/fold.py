@@ -17,8 +17,8 @@ from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 from opforge.frontend.io.external import with_data
 from opforge.frontend.io.limits import LimitError, Limits, in_child
 from opforge.frontend.io.tensor_data import BITS, data_problem, element_count
-from opforge.frontend.ir.graph import Scope, normal_domain
 from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.scope import Scope, normal_domain
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.rule import ExtraNodes, Replacement
 from opforge.frontend.state import State

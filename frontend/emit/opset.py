@@ -12,11 +12,12 @@ from onnx.defs import OpSchema
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute, text_attribute
-from opforge.frontend.ir.graph import GraphView, Scope, key_text, node_name, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.scope import Scope, key_text, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.ir.value_types import ValueTypes
 

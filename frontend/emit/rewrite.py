@@ -11,9 +11,10 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, Va
 
 from opforge.frontend.conversion import Lowered
 from opforge.frontend.ir.attributes import make_attribute
-from opforge.frontend.ir.graph import GraphView, Scope, key_text, node_name, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import onnx_key
+from opforge.frontend.ir.scope import Scope, key_text, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.rule import Placement, Replacement

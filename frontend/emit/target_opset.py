@@ -8,7 +8,8 @@ from onnx import ModelProto, helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.graph import GraphView, node_name, normal_domain
+from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.scope import node_name, normal_domain
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.discovery import rules
 from opforge.frontend.state import State

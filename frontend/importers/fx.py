@@ -25,8 +25,8 @@ from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES, ValueType
 from opforge.frontend.pipeline import convert
-from opforge.frontend.rules.aten import ATEN_DOMAIN
-from opforge.frontend.rules.sorted_groups import FuseSortedGroups
+from opforge.frontend.rules.groups.sorted_groups import FuseSortedGroups
+from opforge.frontend.rules.names.aten import ATEN_DOMAIN
 
 from .fx_patterns import is_pattern, pattern_nodes, writes
 from .torch_forms import TorchForm, torch_forms

@@ -13,7 +13,7 @@ from onnx import NodeProto, helper
 
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES, ValueType
-from opforge.frontend.rules.aten import ATEN_DOMAIN
+from opforge.frontend.rules.names.aten import ATEN_DOMAIN
 
 # Arguments by function.
 _SCHEMAS: Mapping[str, tuple[str, ...]] = {
@@ -86,34 +86,17 @@ def pattern_nodes(
     if missing := [name for name in _SCHEMAS[function][: _REQUIRED[function]] if name not in arguments]:
         return f"has no argument {', '.join(missing)}"
     if function == "sum":
-        if arguments.get("dtype") is not None:
-            return f"sums in {arguments['dtype']}"
-        dims = np.array(arguments["dim"]).reshape(-1)
-        if dims.dtype.kind != "i":
-            return f"sums over {arguments['dim']}, expected dims that are numbers"
-        name = f"{node.name}.axes"
-        axes = constant(name, dims.astype(np.int64))
-        keepdims = int(bool(arguments.get("keepdim")))
-        return [axes, helper.make_node("ReduceSum", [value(arguments["self"]), name], [node.name], keepdims=keepdims)]
+        return _sum(node, arguments, value)
     if function == "index_put":
-        ids, updates = arguments["indices"], arguments["values"]
-        if not isinstance(ids, (list, tuple)) or len(ids) != 1 or ids[0] is None or not arguments.get("accumulate"):
-            return "indexes more than rows, or does not accumulate"
-        rows = ids[0]
-        table, places, added = (getattr(type_of(read), "shape", None) for read in (arguments["self"], rows, updates))
-        if table is None or places is None or not _is_full(added, (*places, *table[1:])):
-            return f"adds {added} at indices {places}, expected one row for each index"
+        if refusal := _put_refusal(arguments, type_of):
+            return refusal
+        rows, updates = arguments["indices"][0], arguments["values"]
     else:
+        if refusal := _add_refusal(arguments):
+            return refusal
         rows, updates = arguments["index"], arguments["source"]
-        if arguments["dim"] != 0 or arguments.get("alpha", 1) != 1:
-            return (
-                f"adds along dim {arguments['dim']} with alpha {arguments.get('alpha', 1)}, expected dim 0 and alpha 1"
-            )
-    if not all(hasattr(read, "target") for read in (arguments["self"], rows, updates)):
-        return "has arguments that are not tensors of the graph"
-    for read in (arguments["self"], rows):
-        if writer := _other_writer(read, node):
-            return f"reads {read.name}, which {writer} may overwrite; trace the model with torch.func.functionalize"
+    if refusal := _read_refusal(node, arguments["self"], rows, updates):
+        return refusal
     nodes, names = [], []
     for role, read in (("self", arguments["self"]), ("index", rows)):
         names.append(f"{node.name}.{role}")
@@ -128,6 +111,46 @@ def pattern_nodes(
         helper.make_node("Unsqueeze", [names[1], last], [column]),
         helper.make_node("ScatterND", [names[0], column, value(updates)], [node.name], reduction="add"),
     ]
+
+
+def _sum(node: Any, arguments: Mapping[str, Any], value: Callable[[Any], str]) -> list[NodeProto] | str:
+    if arguments.get("dtype") is not None:
+        return f"sums in {arguments['dtype']}"
+    dims = np.array(arguments["dim"]).reshape(-1)
+    if dims.dtype.kind != "i":
+        return f"sums over {arguments['dim']}, expected dims that are numbers"
+    name = f"{node.name}.axes"
+    axes = constant(name, dims.astype(np.int64))
+    keepdims = int(bool(arguments.get("keepdim")))
+    return [axes, helper.make_node("ReduceSum", [value(arguments["self"]), name], [node.name], keepdims=keepdims)]
+
+
+def _put_refusal(arguments: Mapping[str, Any], type_of: Callable[[Any], ValueType]) -> str:
+    """Why an index_put does not add one row at each place; "" if it does."""
+    ids = arguments["indices"]
+    if not isinstance(ids, (list, tuple)) or len(ids) != 1 or ids[0] is None or not arguments.get("accumulate"):
+        return "indexes more than rows, or does not accumulate"
+    reads = (arguments["self"], ids[0], arguments["values"])
+    table, places, added = (getattr(type_of(read), "shape", None) for read in reads)
+    if table is None or places is None or not _is_full(added, (*places, *table[1:])):
+        return f"adds {added} at indices {places}, expected one row for each index"
+    return ""
+
+
+def _add_refusal(arguments: Mapping[str, Any]) -> str:
+    """Why an index_add does not add rows as they are; "" if it does."""
+    dim, alpha = arguments["dim"], arguments.get("alpha", 1)
+    return f"adds along dim {dim} with alpha {alpha}, expected dim 0 and alpha 1" if dim != 0 or alpha != 1 else ""
+
+
+def _read_refusal(node: Any, table: Any, rows: Any, updates: Any) -> str:
+    """Why a call cannot be a scatter of what it reads; "" if it can."""
+    if not all(hasattr(read, "target") for read in (table, rows, updates)):
+        return "has arguments that are not tensors of the graph"
+    for read in (table, rows):
+        if writer := _other_writer(read, node):
+            return f"reads {read.name}, which {writer} may overwrite; trace the model with torch.func.functionalize"
+    return ""
 
 
 def _is_full(shape: Sequence[int | None] | None, wanted: Sequence[int | None]) -> bool:

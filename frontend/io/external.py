@@ -14,11 +14,12 @@ from pathlib import Path, PurePosixPath
 from shutil import disk_usage
 from typing import BinaryIO
 
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, open_inside, stream, write_files
 from opforge.codegen.printing import path_text, shown
 
-from .onnx_proto import GraphProto, ModelProto, NodeProto, TensorProto
 from .progress import progress
 from .tensor_data import BITS, element_count
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
+from onnx import ModelProto
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import read_regular
@@ -16,7 +17,6 @@ from opforge.frontend.ir.graph import GraphView
 
 from .external import check_external_data
 from .limits import allow_more, parsed_bytes, parsing
-from .onnx_proto import ModelProto
 
 # onnx cannot look up operators of a later one.
 _MAX_VERSION = 2**31 - 1

@@ -1,4 +1,8 @@
-"""Show a progress bar on the terminal for long operations."""
+"""Show a line with a bar on the terminal for work that takes more than two seconds.
+
+rich.progress would replace 16 lines of drawing. Its console holds a lock, which a process that is forked meanwhile
+would find taken, and stages of forked processes need the shared memory in any case.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from google.protobuf.message import EncodeError
+from onnx import ModelProto
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, require_writable, write_files
@@ -13,7 +14,6 @@ from opforge.codegen.printing import first_line, path_text
 
 from .external import carry_external_data, locations, tensors_of
 from .load import MAX_MODEL_BYTES, SourceModel
-from .onnx_proto import ModelProto
 
 
 def require_targets(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from opforge.codegen.printing import shown
+from onnx import TensorProto
 
-from .onnx_proto import TensorProto
+from opforge.codegen.printing import shown
 
 _MAX_ELEMENTS = 1 << 60
 # Bits of one element, by TensorProto.DataType; strings have no fixed size.

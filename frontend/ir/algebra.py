@@ -14,13 +14,14 @@ from onnx import NodeProto
 
 from .attributes import int_attribute
 from .constants import Constants
-from .graph import Scope, normal_domain
 from .reason import Unmatched
+from .scope import Scope, normal_domain
 from .value_types import ValueTypes
 
 # Longer sums and deeper chains become a new symbol.
 _MAX_TERMS = 8
 _MAX_DEPTH = 64
+_POWERS = {"Reciprocal": Fraction(-1), "Sqrt": Fraction(1, 2)}
 _RESHAPING = ("Expand", "Reshape", "Squeeze", "Unsqueeze")
 _FOLLOWED = {"Add", "Div", "Identity", "Mul", "Neg", "Pow", "Reciprocal", "Sqrt", "Sub", *_RESHAPING}
 
@@ -162,10 +163,8 @@ class Algebra:
             return {powers: -coefficient for powers, coefficient in first.items()}
         if node.op_type in _RESHAPING:
             return self._moved(scope, node, first)
-        if node.op_type == "Reciprocal":
-            return self._power(scope, node.input[0], first, Fraction(-1))
-        if node.op_type == "Sqrt":
-            return self._power(scope, node.input[0], first, Fraction(1, 2))
+        if node.op_type in _POWERS:
+            return self._power(scope, node.input[0], first, _POWERS[node.op_type])
         if len(node.input) != 2:
             return None
         second = self.terms(scope, node.input[1], depth)

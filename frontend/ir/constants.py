@@ -17,13 +17,12 @@ from opforge.frontend.io.external import is_external, with_data
 from opforge.frontend.io.tensor_data import data_problem, element_count
 
 from .attributes import int_attribute
-from .graph import INPUT, Scope, normal_domain
 from .reason import Malformed, Unmatched
+from .scope import INPUT, Scope, normal_domain
 from .tensor_type import DTYPE_WORDS
 from .value_types import ValueTypes
 
 Constant = NDArray[np.generic]
-# Old name, for modules that are still being rewritten.
 
 # Shapes, axes and group ends are small; the evaluator must not build large arrays.
 _MAX_ELEMENTS = 1 << 16
@@ -358,4 +357,3 @@ _EVALUATORS: dict[str, Callable[[Constants, Scope, NodeProto, int], Constant]] =
     "Unsqueeze": Constants.unsqueeze,
     "Where": Constants.where,
 }
-FOLDABLE = frozenset(_EVALUATORS)

@@ -6,20 +6,20 @@ checks what every later step relies on: each name has one maker, every read name
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from graphlib import CycleError, TopologicalSorter
+
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
-from opforge.frontend.io.onnx_proto import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-# Makers that are no node.
-INPUT = -1
-INITIALIZER = -2
+from .scope import INITIALIZER, INPUT, Scope, node_label, normal_domain
+
 # protobuf stops at 100 messages inside each other, three per graph; a model built in memory can hold more.
 _MAX_DEPTH = 31
 # Since then initializers need not be inputs; those that are may be fed.
@@ -28,132 +28,12 @@ _PLACE = 200
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
-def normal_domain(domain: str) -> str:
-    """Return a domain as lookups use it: "ai.onnx" is the long form of ""."""
-    return "" if domain == "ai.onnx" else domain
-
-
 @dataclass(frozen=True)
 class Use:
     """One input position of a node that reads a value; a value read inside a subgraph is used in that subgraph."""
 
     scope: Scope
     node: int
-
-
-@dataclass(eq=False)
-class Scope:
-    """A graph, a subgraph of a node, or the body of a local function.
-
-    Attributes:
-        body: The message itself.
-        parent: The graph around it; None for the main graph and for functions, which see nothing outside.
-        opsets: Version by domain, "" for ai.onnx.
-        number: Position in the view's list of scopes.
-        place: For messages: "graph", "graph > If 'c'.then_branch", "function d::F".
-        makers: Node number by value name, or INPUT or INITIALIZER.
-        owner: op type of the node whose subgraph this is; "" for the main graph and for functions.
-        captures: By number of a node with subgraphs: names that these read from outside.
-        lists_initializers: Whether the inputs have to list the initializers too, as before IR 4.
-        keys: Node numbers by (domain, op type) as the nodes spell them.
-        has_gaps: Whether a node has an empty name among its inputs or outputs.
-        names: Name of each node, before anything was changed.
-        inputs: What each node reads, before anything was changed.
-    """
-
-    body: GraphProto | FunctionProto
-    parent: Scope | None
-    opsets: Mapping[str, int]
-    place: str
-    number: int
-    owner: str = ""
-    makers: dict[str, int] = field(default_factory=dict)
-    captures: dict[int, set[str]] = field(default_factory=dict)
-    lists_initializers: bool = False
-    keys: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    has_gaps: bool = False
-    names: list[str] = field(default_factory=list)
-    inputs: list[list[str]] = field(default_factory=list)
-
-    def node(self, number: int) -> NodeProto:
-        """Return the node with this number in the original order."""
-        return self.body.node[number]
-
-    def find(self, name: str) -> tuple[Scope, int] | None:
-        """Return the scope that makes a value, here or around, and its maker there."""
-        scope: Scope | None = self
-        while scope is not None:
-            maker = scope.makers.get(name)
-            if maker is not None:
-                return scope, maker
-            scope = scope.parent
-        return None
-
-    @cached_property
-    def reads(self) -> Mapping[str, int]:
-        """How often its own nodes read a name."""
-        return Counter(chain.from_iterable(self.inputs))
-
-    @cached_property
-    def initializers(self) -> dict[str, int]:
-        """Return the position of each initializer by name."""
-        if isinstance(self.body, FunctionProto):
-            return {}
-        return {tensor.name: number for number, tensor in enumerate(self.body.initializer)}
-
-    def initializer(self, name: str) -> TensorProto | None:
-        """Return the initializer of that name in this very scope; None when the caller may feed another value."""
-        if isinstance(self.body, FunctionProto) or name not in self.initializers or name in self.defaulted_inputs:
-            return None
-        return self.body.initializer[self.initializers[name]]
-
-    @cached_property
-    def input_names(self) -> frozenset[str]:
-        """Return names of the inputs of the graph or function."""
-        if isinstance(self.body, FunctionProto):
-            return frozenset(self.body.input)
-        return frozenset(value.name for value in self.body.input)
-
-    @property
-    def defaulted_inputs(self) -> frozenset[str]:
-        """Return inputs whose initializer is a default; before IR 4, initializers were inputs and constant."""
-        return frozenset() if self.lists_initializers else self.input_names
-
-    @cached_property
-    def output_names(self) -> frozenset[str]:
-        """Return names that leave the graph or function."""
-        if isinstance(self.body, FunctionProto):
-            return frozenset(self.body.output)
-        return frozenset(value.name for value in self.body.output)
-
-    @property
-    def function(self) -> tuple[str, str] | None:
-        """Return (domain, name) of the local function that this is the body of, or lies in."""
-        scope = self
-        while scope.parent is not None:
-            scope = scope.parent
-        return (normal_domain(scope.body.domain), scope.body.name) if isinstance(scope.body, FunctionProto) else None
-
-    def label(self, number: int) -> str:
-        """Return a node as messages name it."""
-        return _label(self.node(number), number, self.place)
-
-
-def _label(node: NodeProto, number: int, place: str) -> str:
-    name = shown(node.name) if node.name else f"#{number}"
-    return f"{place}: node {name} ({key_text(node)})"
-
-
-def node_name(node: NodeProto, otherwise: str = "") -> str:
-    """Return the name of a node, or that of its first output."""
-    return node.name or next(filter(None, node.output), otherwise)
-
-
-def key_text(node: NodeProto) -> str:
-    """`domain::Type` of a node, only the type for ai.onnx."""
-    domain = normal_domain(node.domain)
-    text = f"{domain}::{node.op_type}" if domain else node.op_type
-    return text if text.isprintable() and len(text) <= 120 else shown(text)
 
 
 class GraphView:
@@ -277,7 +157,7 @@ class GraphView:
     def _fail(self, text: str) -> UserError:
         return UserError(f"{self._where}: {text}")
 
-    def _index(self, scope: Scope, depth: int) -> dict[str, int]:
+    def _index(self, scope: Scope, depth: int) -> dict[str, int]:  # noqa: C901, PLR0912 - calls in its loop are slow
         """Fill a scope and those inside it; return the names it reads from outside, each with a reading node."""
         if depth > _MAX_DEPTH:
             raise self._fail(f"graphs are nested more than {_MAX_DEPTH} deep; expected a model that onnx.load reads")
@@ -363,7 +243,7 @@ class GraphView:
 
     def _duplicate(self, scope: Scope, name: str, number: int) -> UserError:
         maker = scope.makers[name]
-        first = {INPUT: "a graph input", INITIALIZER: "an initializer"}.get(maker) or _label(
+        first = {INPUT: "a graph input", INITIALIZER: "an initializer"}.get(maker) or node_label(
             scope.node(maker), maker, scope.place
         )
         return self._fail(
@@ -376,24 +256,20 @@ class GraphView:
             raise self._fail(f"{reader} reads {shown(name)}, which no input, initializer or node defines")
 
     def _require_order(self, scope: Scope) -> None:
-        """Reject a cycle; accept nodes in another order."""
-        waiting: dict[int, int] = {}
-        readers: dict[int, list[int]] = defaultdict(list)
-        for number, node in enumerate(scope.body.node):
-            reads = {scope.makers.get(name, INPUT) for name in (*node.input, *scope.captures.get(number, ()))}
-            makers = {maker for maker in reads if maker >= 0}
-            waiting[number] = len(makers)
-            for maker in makers:
-                readers[maker].append(number)
-        ready = [number for number, count in waiting.items() if count == 0]
-        while ready:
-            for reader in readers[ready.pop()]:
-                waiting[reader] -= 1
-                if waiting[reader] == 0:
-                    ready.append(reader)
-        stuck = next((number for number, count in waiting.items() if count > 0), None)
-        if stuck is not None:
-            raise self._fail(f"{scope.label(stuck)} is in or after a cycle: its inputs depend on each other's outputs")
+        """Refuse a cycle; nodes that merely stand in another order are fine."""
+        makers = {
+            number: {
+                maker
+                for name in (*node.input, *scope.captures.get(number, ()))
+                if (maker := scope.makers.get(name, INPUT)) >= 0
+            }
+            for number, node in enumerate(scope.body.node)
+        }
+        try:
+            TopologicalSorter(makers).prepare()
+        except CycleError as error:
+            first = scope.label(min(error.args[1]))
+            raise self._fail(f"{first} is in a cycle: its inputs depend on its outputs") from error
 
 
 def node_count(view: GraphView) -> int:
@@ -412,5 +288,5 @@ def _subgraphs(node: NodeProto, scope: Scope, number: int) -> Iterator[tuple[str
 
 def _place(node: NodeProto, number: int, scope: Scope, attribute: AttributeProto) -> str:
     """Where a subgraph is; of many levels the outermost and the innermost."""
-    text = f"{_label(node, number, scope.place)}.{attribute.name}"
+    text = f"{node_label(node, number, scope.place)}.{attribute.name}"
     return text if len(text) <= 2 * _PLACE else f"{text[:_PLACE]}...{text[-_PLACE:]}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from opforge.codegen.errors import UserError
 from opforge.codegen.spec.names import nearest
 
-from .graph import normal_domain
+from .scope import normal_domain
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec

@@ -19,9 +19,10 @@ from opforge.codegen.spec.semantics import Call, ShapeRefusal, infer
 from opforge.frontend.io.external import is_external
 
 from .attributes import AttrValue, int_attribute, read_attributes
-from .graph import GraphView, Scope
+from .graph import GraphView
 from .op_names import onnx_keys
 from .reason import Unmatched
+from .scope import Scope
 from .tensor_type import DTYPE_WORDS, ValueType
 
 Shape = tuple[int | None, ...]

@@ -20,7 +20,8 @@ from opforge.frontend.io.external import is_external
 from opforge.frontend.io.limits import LimitError, in_child, limits_for, parsing
 from opforge.frontend.io.tensor_data import data_problem
 
-from .graph import GraphView, Scope, normal_domain
+from .graph import GraphView
+from .scope import Scope, normal_domain
 from .tensor_type import DTYPE_WORDS, ValueType, type_problem, value_type
 
 if TYPE_CHECKING:

@@ -67,16 +67,7 @@ def print_conversion(conversion: Conversion) -> None:
         for left in conversion.left[:_ROWS]:
             table.add_row(_text(left.node), left.candidate, _text(left.reason, _REASON_LENGTH))
         _print_cut(console, table, len(conversion.left))
-    if conversion.without_body:
-        names = ", ".join(map(shown, conversion.without_body[:_ROWS]))
-        if more := len(conversion.without_body[_ROWS:]):
-            names += f" and {more} more"
-        why = "the operator has none for the opset of the model"
-        console.print(Text(f"nodes without an ONNX function body ({why}): {names}"))
-    for warning in conversion.warnings[:_ROWS]:
-        console.print(Text(escaped(f"warning: {warning}")), soft_wrap=True)
-    if more := len(conversion.warnings[_ROWS:]):
-        console.print(f"... and {more} more warnings")
+    _print_remarks(console, conversion)
     console.print(
         summary(
             len(conversion.mapped),
@@ -87,6 +78,19 @@ def print_conversion(conversion: Conversion) -> None:
             changed=conversion.changed,
         )
     )
+
+
+def _print_remarks(console: Console, conversion: Conversion) -> None:
+    if conversion.without_body:
+        names = ", ".join(map(shown, conversion.without_body[:_ROWS]))
+        if more := len(conversion.without_body[_ROWS:]):
+            names += f" and {more} more"
+        why = "the operator has none for the opset of the model"
+        console.print(Text(f"nodes without an ONNX function body ({why}): {names}"))
+    for warning in conversion.warnings[:_ROWS]:
+        console.print(Text(escaped(f"warning: {warning}")), soft_wrap=True)
+    if more := len(conversion.warnings[_ROWS:]):
+        console.print(f"... and {more} more warnings")
 
 
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:

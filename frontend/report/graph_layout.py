@@ -1,7 +1,8 @@
 """Lay out a small graph in layers, readers below their sources, as boxes and curves in pixels.
 
 The steps are those of Sugiyama: layers by longest path, dummies where an edge passes a layer, an order by the mean of
-the neighbours, then places close to them.
+the neighbours, then places close to them. The libraries that do this are GPL (grandalf, igraph) or need a program that
+is not in a package index (graphviz), and a page without network cannot load mermaid (3 MB).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from itertools import pairwise
 
 _GAP, _LAYER_GAP, _MARGIN = 22.0, 34.0, 6.0
@@ -39,15 +41,8 @@ def layers_of(count: int, edges: Sequence[Edge], late: Sequence[int]) -> list[in
     """Return the layer of each box: below all of its sources; boxes of `late` are above their first reader."""
     makers, readers = _neighbours(edges)
     layer = [0] * count
-    waiting = [len(makers[box]) for box in range(count)]
-    ready = [box for box in range(count) if not waiting[box]]
-    while ready:
-        box = ready.pop()
-        for reader in readers[box]:
-            layer[reader] = max(layer[reader], layer[box] + 1)
-            waiting[reader] -= 1
-            if not waiting[reader]:
-                ready.append(reader)
+    for box in TopologicalSorter(makers).static_order():
+        layer[box] = max((layer[maker] + 1 for maker in makers.get(box, ())), default=0)
     for box in late:
         if readers[box]:
             layer[box] = min(layer[reader] for reader in readers[box]) - 1

@@ -16,9 +16,10 @@ from opforge.codegen.printing import path_text, shown
 from opforge.frontend.conversion import Conversion, Mapped
 from opforge.frontend.emit.opset import current_opset
 from opforge.frontend.io.load import SourceModel
-from opforge.frontend.ir.graph import GraphView, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import onnx_keys
 from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.scope import normal_domain
 from opforge.frontend.ir.value_types import ValueTypes
 from opforge.frontend.run.verify import Comparison
 

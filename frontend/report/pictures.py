@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opforge.frontend.ir.constants import Constants
-from opforge.frontend.ir.graph import Scope, key_text, normal_domain
 from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.scope import Scope, key_text, normal_domain
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.ir.value_types import ValueTypes
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opforge.frontend.conversion import Conversion, Lowered, Mapped
-from opforge.frontend.ir.graph import GraphView, Scope, node_name, normal_domain
+from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.scope import Scope, node_name, normal_domain
 
 # Maximum nodes of one side; a picture of more is not readable.
 _MOST_NODES = 40

@@ -1,1 +1,1 @@
-"""Define the rewrite rules, one module for each."""
+"""Implement the rewrite engine, and define the rewrite rules in folders by subject, one module for each rule."""

@@ -8,8 +8,8 @@ from opforge.codegen.expr.evaluate import Environment, evaluate
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import Call, Violation, check, environment_of, infer
-from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.reason import Malformed, Reason, Unmatched
+from opforge.frontend.ir.scope import Scope
 
 from .context import Context, Judgement
 from .rule import Match, OperatorCall, Placement

@@ -1,4 +1,4 @@
-"""Find all rules in the folders `rules` and `training`, without a list."""
+"""Find all rules in and below the folders `rules` and `training`, without a list."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Sequence
 from functools import cache
 from inspect import isabstract
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import ModuleType
 
 from .context import Specs
@@ -19,10 +19,10 @@ TRAINING = "opforge.frontend.training"
 
 @cache
 def modules(folder: str) -> tuple[ModuleType, ...]:
-    """Return the modules of a package by name; none if the package is not installed."""
+    """The modules of a package and of those in it, by name; none if the package is not installed."""
     found = importlib.util.find_spec(folder)
-    places = found.submodule_search_locations if found else None
-    return tuple(importlib.import_module(f"{folder}.{module.name}") for module in iter_modules(places or []))
+    places = (found.submodule_search_locations if found else None) or []
+    return tuple(importlib.import_module(module.name) for module in walk_packages(places, f"{folder}."))
 
 
 def rules(specs: Specs, *, training: bool = True) -> Sequence[Rule]:

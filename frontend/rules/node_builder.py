@@ -13,9 +13,9 @@ from onnx import AttributeProto, NodeProto, helper
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute
-from opforge.frontend.ir.graph import Scope, normal_domain
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.scope import Scope, normal_domain
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS, ELEMENT_TYPES, ValueType
 
 from .context import Context

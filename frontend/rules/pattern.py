@@ -28,8 +28,8 @@ from onnx import NodeProto
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute, text_attribute
-from opforge.frontend.ir.graph import Scope, key_text, normal_domain
 from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope, key_text, normal_domain
 from opforge.frontend.ir.tensor_type import ValueType
 
 from .context import Context
@@ -40,7 +40,6 @@ _Check = Callable[[Any, Context, Scope, int], Match | Reason | None]
 # Nodes that are passed in front of one value.
 _MAX_STEPS = 8
 _NO_NODE = NodeProto()
-UNMATCHED = Unmatched
 
 
 @dataclass
@@ -115,7 +114,7 @@ class Pattern(ABC):
         """Return the same, and None if it does not match."""
         try:
             return self.match(context, scope, value, **names)
-        except UNMATCHED:
+        except Unmatched:
             return None
 
     def named(self, name: str) -> Pattern:
@@ -275,7 +274,7 @@ class _Either(Pattern):
         for each in fitting:
             try:
                 return each.read(found, name)
-            except UNMATCHED as reason:
+            except Unmatched as reason:
                 reasons.append((len(found.nodes), reason))
                 found.names, found.constants = dict(names), dict(constants)
                 del found.nodes[nodes:], found.parts[parts:]
@@ -320,7 +319,7 @@ def refusing(check: _Check) -> _Check:
     def answer(rule: Any, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         try:
             return check(rule, context, scope, number)
-        except UNMATCHED as reason:
+        except Unmatched as reason:
             return Reason(str(reason))
 
     return answer

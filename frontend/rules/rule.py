@@ -11,8 +11,8 @@ from onnx import NodeProto, ValueInfoProto
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import TensorType
 from opforge.frontend.ir.attributes import AttrValue, default_attributes
-from opforge.frontend.ir.graph import Scope
 from opforge.frontend.ir.reason import Reason
+from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
 
 from .context import Context, Specs

@@ -10,9 +10,10 @@ from itertools import chain
 from opforge.codegen.printing import shown
 from opforge.frontend.conversion import Unmapped
 from opforge.frontend.io.progress import progress
-from opforge.frontend.ir.graph import GraphView, Scope, key_text, node_name, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import NPU_DOMAIN, OPFORGE_DOMAIN, onnx_key, suggestion, version_problem
 from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope, key_text, node_name, normal_domain
 from opforge.frontend.state import Options, State
 from opforge.frontend.targets.atc_types import is_registered
 

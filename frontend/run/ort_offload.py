@@ -11,7 +11,7 @@ import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto, helper
 from onnx.reference.op_run import OpRun
 
-from opforge.frontend.ir.graph import normal_domain
+from opforge.frontend.ir.scope import normal_domain
 
 # Elements of all inputs together; onnx's evaluator is quick with fewer.
 LARGE = 1 << 16

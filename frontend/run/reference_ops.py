@@ -18,8 +18,8 @@ from onnx.reference.op_run import OpRun
 
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.value_types import ValueTypes
-from opforge.frontend.rules.aten import ATEN_DOMAIN
 from opforge.frontend.rules.discovery import TRAINING, modules
+from opforge.frontend.rules.names.aten import ATEN_DOMAIN
 
 Array = NDArray[Any]
 Function = Callable[..., tuple[Array, ...]]

@@ -20,9 +20,10 @@ from onnx import ModelProto, NodeProto
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.frontend.emit.atc_compat import constant_only_nodes
 from opforge.frontend.io.arrays import Array
-from opforge.frontend.ir.graph import GraphView, key_text, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import source_keys
 from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.scope import key_text, normal_domain
 from opforge.twin.build import npu_model
 
 from .execute import MOST_EVENTS, Execution, TwinCall

@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import path_text, shown
@@ -22,9 +22,10 @@ from opforge.frontend.emit.opset import current_opset, write_opset
 from opforge.frontend.io.arrays import InputType, input_types
 from opforge.frontend.io.limits import LimitError, in_child, limits_for
 from opforge.frontend.io.load import SourceModel
-from opforge.frontend.ir.graph import GraphView, Scope
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.value_types import ValueTypes
 from opforge.twin.samples import valid_values
 
@@ -178,14 +179,8 @@ def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
     after = {value.name: value.type for value in conversion.model.graph.output}
     for node in graph.node:
         if node.op_type == "BatchNormInternal":
-            # Its first output is no flag, and the running mean and variance have separate names.
-            node.output.extend([""] * (3 - len(node.output)))
-            for place, name in zip((1, 2), node.input[3:5], strict=True):
-                updated = f"{name}_updated"
-                if updated in after and updated not in given:
-                    node.output[place] = node.output[place] or f"{name}_next"
-                    added.append(helper.make_node("Identity", [node.output[place]], [updated]))
-                    graph.output.add(name=updated).type.CopyFrom(after[updated])
+            running = {name: after[name] for name in after if name not in given}
+            added += _running_statistics(graph, node, running)
         if node.op_type not in _OVERWRITTEN or not given.intersection(node.output[:1]):
             continue
         flags.add(node.output[0])
@@ -207,6 +202,20 @@ def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
     del graph.output[:]
     graph.output.extend(outputs)
     return model
+
+
+def _running_statistics(graph: GraphProto, node: NodeProto, wanted: Mapping[str, TypeProto]) -> list[NodeProto]:
+    """Give a batch norm its running mean and variance as outputs; returns the nodes that name them."""
+    added = []
+    # Its first output is no flag, and the running mean and variance have names of their own.
+    node.output.extend([""] * (3 - len(node.output)))
+    for place, name in zip((1, 2), node.input[3:5], strict=True):
+        updated = f"{name}_updated"
+        if updated in wanted:
+            node.output[place] = node.output[place] or f"{name}_next"
+            added.append(helper.make_node("Identity", [node.output[place]], [updated]))
+            graph.output.add(name=updated).type.CopyFrom(wanted[updated])
+    return added
 
 
 def _member(sequence: str, number: int, name: str) -> list[NodeProto]:

@@ -6,7 +6,7 @@ import json
 from functools import lru_cache
 from importlib.resources import files
 
-from opforge.frontend.ir.graph import normal_domain
+from opforge.frontend.ir.scope import normal_domain
 
 
 def is_registered(domain: str, op_type: str, version: int) -> bool:

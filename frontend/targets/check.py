@@ -16,9 +16,10 @@ from opforge.frontend.emit.fold import fold
 from opforge.frontend.emit.opset import ATC_OPSETS
 from opforge.frontend.emit.sparse import sparse_constants, without_sparse
 from opforge.frontend.io.load import SourceModel
-from opforge.frontend.ir.graph import INITIALIZER, INPUT, GraphView, Scope, key_text, node_name, normal_domain
+from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_keys, suggestion
 from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, key_text, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.discovery import rules
@@ -205,14 +206,7 @@ def _node(
         yield Finding(name, "E19999", f"the domain {key[0] or 'ai.onnx'} is not in opset_import", fix)
         return
     if is_constant(node):
-        used = [attribute.name for attribute in node.attribute]
-        if used not in (["value"], ["sparse_value"]):
-            cause = f"a Constant with {', '.join(used) or 'no value'}; ATC makes it an empty tensor"
-            is_repaired = is_rewritten and set(used) <= set(SPELLINGS)
-            yield Finding(name, "silent", cause, CONVERT if is_repaired else "use the attribute value")
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield from _type(name, attribute.t.data_type)
+        yield from _constant(name, node, is_rewritten=is_rewritten)
         return
     if key in ours:
         return
@@ -228,13 +222,27 @@ def _node(
         yield Finding(name, "E13010", cause, hint or fix)
         return
     if onnx.defs.has(node.op_type, max_inclusive_version=version, domain=key[0]):
-        schema = onnx.defs.get_schema(node.op_type, max_inclusive_version=version, domain=key[0])
-        if len(node.input) > schema.max_input:
-            cause = f"has {len(node.input)} inputs, expected at most {schema.max_input}"
-            yield Finding(name, "E19999", cause, "remove the extra inputs")
-        for position in range(schema.min_input):
-            if position >= len(node.input) or not node.input[position]:
-                yield Finding(name, "E19999", f"required input {position} is absent", "connect the input")
+        yield from _inputs(name, node, onnx.defs.get_schema(key[1], max_inclusive_version=version, domain=key[0]))
+
+
+def _constant(name: str, node: NodeProto, *, is_rewritten: bool) -> Iterator[Finding]:
+    used = [attribute.name for attribute in node.attribute]
+    if used not in (["value"], ["sparse_value"]):
+        cause = f"a Constant with {', '.join(used) or 'no value'}; ATC makes it an empty tensor"
+        is_repaired = is_rewritten and set(used) <= set(SPELLINGS)
+        yield Finding(name, "silent", cause, CONVERT if is_repaired else "use the attribute value")
+    for attribute in node.attribute:
+        if attribute.HasField("t"):
+            yield from _type(name, attribute.t.data_type)
+
+
+def _inputs(name: str, node: NodeProto, schema: onnx.defs.OpSchema) -> Iterator[Finding]:
+    if len(node.input) > schema.max_input:
+        cause = f"has {len(node.input)} inputs, expected at most {schema.max_input}"
+        yield Finding(name, "E19999", cause, "remove the extra inputs")
+    for position in range(schema.min_input):
+        if position >= len(node.input) or not node.input[position]:
+            yield Finding(name, "E19999", f"required input {position} is absent", "connect the input")
 
 
 def _vanishing(view: GraphView, folded: Collection[tuple[int, int]]) -> Iterator[Finding]:

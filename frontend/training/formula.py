@@ -10,8 +10,8 @@ from onnx import NodeProto, ValueInfoProto, helper
 
 from opforge.codegen.printing import first_line, shown
 from opforge.frontend.emit.opset import NEWEST
-from opforge.frontend.ir.graph import Scope, node_name, normal_domain
 from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 from opforge.frontend.rules.context import Context, Specs
 from opforge.frontend.rules.node_builder import NodeBuilder, Value

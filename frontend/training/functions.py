@@ -7,8 +7,8 @@ from math import pi, prod, sqrt
 import numpy as np
 
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.graph import INPUT
 from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.scope import INPUT
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 from opforge.frontend.rules.node_builder import FLOATS, REPAIR, NodeBuilder, Value, whole
 

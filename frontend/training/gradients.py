@@ -9,9 +9,9 @@ from onnx import NodeProto, helper
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import text_attribute
-from opforge.frontend.ir.graph import Scope, normal_domain
 from opforge.frontend.ir.onnx_nodes import constant, with_axes
-from opforge.frontend.ir.reason import Reason
+from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope, normal_domain
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES, ValueType
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.node_builder import REPAIR
@@ -111,18 +111,7 @@ class LowerConvGrad(Rule):
         node = scope.node(number)
         if len(node.input) != 3 or not 1 <= len(node.output) <= 3:
             return Reason(f"has {len(node.input)} inputs and {len(node.output)} outputs, expected dY, X, W")
-        lists = {attribute.name: list(attribute.ints) for attribute in node.attribute if attribute.ints}
-        kernel = lists.get("kernel_shape")
-        if kernel is None or len(kernel) != 1:
-            return Reason(f"kernel_shape is {kernel}, expected one axis")
-        # The standard forbids pads beside it, and onnxruntime's gradient reads them all the same.
-        if (auto := text_attribute(node, "auto_pad")) not in ("", "NOTSET"):
-            return Reason(f"has auto_pad {shown(auto)}, expected NOTSET")
-        group = next((attribute.i for attribute in node.attribute if attribute.name == "group"), 1)
-        pads, strides, dilations = lists.get("pads", [0, 0]), lists.get("strides", [1]), lists.get("dilations", [1])
-        if len(pads) != 2 or pads[0] != pads[1] or strides != [1] or dilations != [1] or group != 1:
-            found = f"pads {pads}, strides {strides}, dilations {dilations}, group {group}"
-            return Reason(f"has {found}, expected equal pads, stride 1, dilation 1, one group")
+        pad = _equal_pad(node)
         sources = []
         absorbed = []
         for name, perm in zip(node.input, (_TO_BCT, _TO_BCT, _KERNEL), strict=True):
@@ -159,10 +148,27 @@ class LowerConvGrad(Rule):
         return Match(
             (*nodes, number),
             values,
-            {"pad": pads[0], "cube_math_type": 0},
+            {"pad": pad, "cube_math_type": 0},
             tuple(absorbed),
             ExtraNodes(before=tuple(spelled), types={bias: ValueType(dtype, (shape[2],))}),
         )
+
+
+def _equal_pad(node: NodeProto) -> int:
+    """The pad at both ends of a convolution along one axis with stride 1, dilation 1 and one group."""
+    lists = {attribute.name: list(attribute.ints) for attribute in node.attribute if attribute.ints}
+    kernel = lists.get("kernel_shape")
+    if kernel is None or len(kernel) != 1:
+        raise Unmatched(f"kernel_shape is {kernel}, expected one axis")
+    # The standard forbids pads beside it, and onnxruntime's gradient reads them all the same.
+    if (auto := text_attribute(node, "auto_pad")) not in ("", "NOTSET"):
+        raise Unmatched(f"has auto_pad {shown(auto)}, expected NOTSET")
+    group = next((attribute.i for attribute in node.attribute if attribute.name == "group"), 1)
+    pads, strides, dilations = lists.get("pads", [0, 0]), lists.get("strides", [1]), lists.get("dilations", [1])
+    if len(pads) != 2 or pads[0] != pads[1] or strides != [1] or dilations != [1] or group != 1:
+        found = f"pads {pads}, strides {strides}, dilations {dilations}, group {group}"
+        raise Unmatched(f"has {found}, expected equal pads, stride 1, dilation 1, one group")
+    return pads[0]
 
 
 def _maker(scope: Scope, name: str) -> int | None:

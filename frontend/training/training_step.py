@@ -9,7 +9,7 @@ from onnx import ModelProto, NodeProto, ValueInfoProto, helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.graph import normal_domain
+from opforge.frontend.ir.scope import normal_domain
 
 from .formula import MICROSOFT
 

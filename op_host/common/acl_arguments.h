@@ -11,7 +11,7 @@
 
 namespace opforge {
 
-/// Reads what checks need of a tensor of an aclnn call; nullptr is an absent argument.
+/// Reads the facts of a tensor that checks need; nullptr is an absent argument.
 inline void ReadTensor(const aclTensor* tensor, Argument& argument)
 {
     argument.isPresent = tensor != nullptr;
@@ -27,7 +27,7 @@ inline void ReadTensor(const aclTensor* tensor, Argument& argument)
     }
 }
 
-/// As ReadTensor, of a list on the host; an empty one counts as absent.
+/// Reads a list on the host like a tensor; an empty list is absent.
 inline void ReadList(const aclIntArray* list, Argument& argument)
 {
     argument.isPresent = list != nullptr && list->Size() != 0;
@@ -44,18 +44,18 @@ inline const aclTensor* TensorOf(const aclIntArray* list, aclOpExecutor* executo
     return executor->ConvertToTensor(list, op::DataType::DT_INT64);
 }
 
-/// The device that a call runs on.
-inline void ReadDevice(Surroundings& surroundings)
+/// Reads the device of the call.
+inline void ReadDevice(CallEnvironment& environment)
 {
     const op::PlatformInfo& device = op::GetCurrentPlatformInfo();
 #define OPFORGE_SET_PRODUCT(version, name)   \
     if (device.GetSocVersion() == version) { \
-        surroundings.product = name;         \
+        environment.product = name;          \
     }
     OPFORGE_PRODUCTS(OPFORGE_SET_PRODUCT)
 #undef OPFORGE_SET_PRODUCT
-    surroundings.cores = Int(static_cast<int64_t>(device.GetVectorCoreNum()));
-    surroundings.mayCast = true;
+    environment.cores = Int(static_cast<int64_t>(device.GetVectorCoreNum()));
+    environment.mayCast = true;
 }
 
 inline op::DataType OpDataType(DataType dtype)

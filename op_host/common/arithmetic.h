@@ -32,7 +32,7 @@ constexpr int64_t RoundUpToPowerOfTwo(int64_t value)
     return power;
 }
 
-/// a * b, or the largest int64_t if that is less: sizes of tensors nobody can allocate stay comparable.
+/// a * b, or the largest int64_t if that is smaller, so that very large sizes stay comparable.
 constexpr int64_t SaturatingMul(int64_t a, int64_t b)
 {
     constexpr int64_t kMax = std::numeric_limits<int64_t>::max();

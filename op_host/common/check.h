@@ -16,7 +16,7 @@
 
 namespace opforge {
 
-/// A tensor argument of a call, and what is known of it. Negative dimensions and a dtype of kNone are unknown.
+/// A tensor argument of a call. Negative dimensions and a dtype of kNone are unknown.
 struct Argument {
     const char* name;
     bool isPresent = false;
@@ -28,45 +28,46 @@ struct Argument {
     std::vector<int64_t> values = {};
 };
 
-/// What a call meets besides its arguments.
-struct Surroundings {
+/// The facts of a call other than its arguments.
+struct CallEnvironment {
     Product product = Product::kUnknown;
     Int cores = Int::Unknown();
-    bool mayCast = false;  // whether tensors are cast to the dtypes of kernels, as an aclnn function does
+    bool mayCast = false;  // whether tensors are cast to the dtypes of kernels, as in an aclnn function
 };
 
-/// A labelled constraint of an operator and the status that its violation gives.
+/// A labelled constraint of an operator and the status of its violation.
 struct Rule {
     const char* opType;
     const char* label;
     int32_t status;
 };
 
-/// The first constraint that a call breaks. The message has operator, parameter, got, expected and label.
+/// The first constraint that a call violates. The message has operator, parameter, actual and expected value, and
+/// label.
 struct Violation {
     const char* label;
     int32_t status;
     std::string message;
 };
 
-using Verdict = std::optional<Violation>;
+using MaybeViolation = std::optional<Violation>;
 
 /// One dimension of a shape: its text in the spec and its value.
 struct Dimension {
     const char* text;
     Int value;
-    bool isOpen = false;  // stands for an unknown number of dimensions
+    bool isOpen = false;  // any number of dimensions
 };
 
 using Dimensions = std::vector<Dimension>;
 
-/// The dimensions that a symbol with a star stands for.
+/// The dimensions of a symbol with a star.
 struct Star {
     bool isKnown = false;
     std::vector<Int> dims = {};
 };
 
-/// The values of a list, or the steps between them.
+/// The values of a list, or their steps.
 struct Values {
     bool areKnown = false;
     std::vector<Int> items = {};
@@ -92,7 +93,7 @@ inline Int RankOf(const Argument& argument)
     return HasShape(argument) ? Int(static_cast<int64_t>(argument.dims.size())) : Int::Unknown();
 }
 
-/// Dimension `axis`; unknown where the argument or its rank is.
+/// Dimension `axis`; unknown if the argument or its rank is unknown.
 inline Int DimOf(const Argument& argument, size_t axis)
 {
     const bool isKnown = HasShape(argument) && axis < argument.dims.size() && argument.dims[axis] >= 0;
@@ -114,7 +115,7 @@ inline Int DimFromEnd(const Argument& argument, size_t distance)
     return distance <= argument.dims.size() ? DimOf(argument, argument.dims.size() - distance) : Int::Unknown();
 }
 
-/// All dimensions but the first `head` and the last `tail`.
+/// All dimensions except the first `head` and the last `tail`.
 inline Star StarOf(const Argument& argument, size_t head, size_t tail)
 {
     Star star{HasShape(argument)};
@@ -197,7 +198,7 @@ Logic AllOf(const Values& values, Body body)
     return all;
 }
 
-/// The dtype of a kernel whose tensors may come with different dtypes: theirs if they are equal, else float32.
+/// The dtype of a kernel whose tensors may have different dtypes: float32 if they differ.
 inline DataType Promoted(std::initializer_list<const Argument*> arguments)
 {
     DataType promoted = DataType::kNone;
@@ -210,7 +211,7 @@ inline DataType Promoted(std::initializer_list<const Argument*> arguments)
     return promoted;
 }
 
-/// The dtype of a kernel for a tensor that comes with another one.
+/// A cast of a tensor to the dtype of a kernel.
 struct CastPair {
     DataType from;
     DataType to;
@@ -301,7 +302,7 @@ inline std::string ValueText(const char* value)
     return value == nullptr ? "null" : value;
 }
 
-/// The values of a host list, the first of a long one.
+/// The values of a host list; only the first values of a long list.
 inline std::string ListText(const Argument& argument)
 {
     constexpr size_t kShown = 8;
@@ -316,37 +317,38 @@ inline std::string ListText(const Argument& argument)
     return text + (isLong ? ", ... " + std::to_string(argument.values.size()) + " values]" : "]");
 }
 
-inline Verdict Broken(const Rule& rule, const char* parameter, const std::string& got, const std::string& expected)
+inline MaybeViolation Broken(const Rule& rule, const char* parameter, const std::string& got,
+                             const std::string& expected)
 {
     return Violation{rule.label, rule.status,
                      std::string(rule.opType) + ": " + parameter + ": got " + got + ", expected " + expected + " [" +
                          rule.label + "]"};
 }
 
-/// The limit that a message names.
+/// The limit in a message.
 inline std::string LimitText(Int limit)
 {
     return limit.IsKnown() ? std::to_string(limit.ValueOr(0)) : "(unknown)";
 }
 
-/// A condition of the spec that does not hold; `got` is the value of the parameter it is about.
-inline Verdict BrokenCondition(const Rule& rule, Logic condition, const char* parameter, const std::string& got,
-                               const std::string& expected)
+/// A violation of a condition of the spec; `got` is the value of its subject.
+inline MaybeViolation BrokenCondition(const Rule& rule, Logic condition, const char* parameter, const std::string& got,
+                                      const std::string& expected)
 {
     return Broken(rule, parameter, condition.IsError() ? got + " (no 64-bit result)" : got, expected);
 }
 
-inline Verdict CheckPresent(const Rule& rule, const Argument& argument)
+inline MaybeViolation CheckPresent(const Rule& rule, const Argument& argument)
 {
-    return argument.isPresent ? Verdict() : Broken(rule, argument.name, "null", "a tensor");
+    return argument.isPresent ? MaybeViolation() : Broken(rule, argument.name, "null", "a tensor");
 }
 
-inline Verdict CheckAbsent(const Rule& rule, const Argument& argument)
+inline MaybeViolation CheckAbsent(const Rule& rule, const Argument& argument)
 {
-    return argument.isPresent ? Broken(rule, argument.name, "a tensor", "null") : Verdict();
+    return argument.isPresent ? Broken(rule, argument.name, "a tensor", "null") : MaybeViolation();
 }
 
-inline Verdict CheckDtype(const Rule& rule, const Argument& argument, const std::vector<DataType>& accepted)
+inline MaybeViolation CheckDtype(const Rule& rule, const Argument& argument, const std::vector<DataType>& accepted)
 {
     if (!argument.isPresent || argument.dtype == DataType::kNone ||
         std::find(accepted.begin(), accepted.end(), argument.dtype) != accepted.end()) {
@@ -359,7 +361,7 @@ inline Verdict CheckDtype(const Rule& rule, const Argument& argument, const std:
     return Broken(rule, argument.name, DtypeText(argument.dtype), Alternatives(expected));
 }
 
-inline Verdict CheckSameDtype(const Rule& rule, const Argument& argument, const Argument& other)
+inline MaybeViolation CheckSameDtype(const Rule& rule, const Argument& argument, const Argument& other)
 {
     const bool isKnown = argument.isPresent && argument.dtype != DataType::kNone && other.dtype != DataType::kNone;
     if (!isKnown || argument.dtype == other.dtype) {
@@ -369,7 +371,7 @@ inline Verdict CheckSameDtype(const Rule& rule, const Argument& argument, const 
                   DtypeText(other.dtype) + ", the dtype of " + other.name);
 }
 
-inline Verdict CheckFormat(const Rule& rule, const Argument& argument, const std::vector<Format>& accepted)
+inline MaybeViolation CheckFormat(const Rule& rule, const Argument& argument, const std::vector<Format>& accepted)
 {
     if (!argument.isPresent || argument.format == Format::kUnknown ||
         std::find(accepted.begin(), accepted.end(), argument.format) != accepted.end()) {
@@ -387,7 +389,7 @@ inline bool IsOneOf(Product product, std::initializer_list<Product> products)
     return std::find(products.begin(), products.end(), product) != products.end();
 }
 
-inline Verdict CheckRank(const Rule& rule, const Argument& argument, size_t rank, const char* shapeText)
+inline MaybeViolation CheckRank(const Rule& rule, const Argument& argument, size_t rank, const char* shapeText)
 {
     if (!HasShape(argument) || argument.dims.size() == rank) {
         return {};
@@ -396,8 +398,8 @@ inline Verdict CheckRank(const Rule& rule, const Argument& argument, size_t rank
     return Broken(rule, argument.name, ShapeText(argument), expected);
 }
 
-/// As CheckRank, for a shape that has any number of dimensions from `least` on.
-inline Verdict CheckRankRange(const Rule& rule, const Argument& argument, size_t least, const char* shapeText)
+/// Checks the rank of a shape with any number of dimensions, at least `least`.
+inline MaybeViolation CheckRankRange(const Rule& rule, const Argument& argument, size_t least, const char* shapeText)
 {
     constexpr size_t kMaxRank = 8;
     if (!HasShape(argument) || (argument.dims.size() >= least && argument.dims.size() <= kMaxRank)) {
@@ -407,9 +409,9 @@ inline Verdict CheckRankRange(const Rule& rule, const Argument& argument, size_t
     return Broken(rule, argument.name, ShapeText(argument), expected);
 }
 
-/// Compares the known dimensions of an input with the spec's.
-inline Verdict CheckInputShape(const Rule& rule, const Argument& argument, const char* shapeText,
-                               const Dimensions& dimensions)
+/// Compares the known dimensions of an input with those of the spec.
+inline MaybeViolation CheckInputShape(const Rule& rule, const Argument& argument, const char* shapeText,
+                                      const Dimensions& dimensions)
 {
     if (!HasShape(argument)) {
         return {};
@@ -432,13 +434,13 @@ inline Verdict CheckInputShape(const Rule& rule, const Argument& argument, const
         wanted.push_back(dimension.value);
     }
     return isEqual || isOpen
-               ? Verdict()
+               ? MaybeViolation()
                : Broken(rule, argument.name, ShapeText(argument), std::string(shapeText) + " = " + DimsText(wanted));
 }
 
-/// As CheckInputShape; the dimensions must exist even if the output is not known yet.
-inline Verdict CheckOutputShape(const Rule& rule, const Argument& argument, const char* shapeText,
-                                const Dimensions& dimensions)
+/// Checks the shape of an output like that of an input; the dimensions must exist even if the output is unknown.
+inline MaybeViolation CheckOutputShape(const Rule& rule, const Argument& argument, const char* shapeText,
+                                       const Dimensions& dimensions)
 {
     Argument known = argument;
     if (!HasShape(argument)) {

@@ -16,8 +16,8 @@
 #include "exe_graph/runtime/tensor.h"
 #include "graph/ge_error_codes.h"
 
-/// Of the acl library, where the process has it: an application finds what is logged here, ATC has stderr only.
-/// Declared without its header, which the compilers of graphs do not have; the level is an enum of its own there.
+/// A function of the acl library, if the process has it. An application reads these messages there; ATC has stderr
+/// only. It is declared without its header, which the graph compilers do not have; the level is an enum there.
 extern "C" __attribute__((weak)) void aclAppLog(int level, const char* function, const char* file, uint32_t line,
                                                 const char* format, ...);
 
@@ -27,7 +27,7 @@ constexpr int kLogLevelError = 3;
 constexpr int64_t kUnknownDim = -1;
 constexpr int64_t kUnknownRank = -2;
 
-/// Reads a shape; nullptr is an absent argument, the one dimension -2 an unknown rank.
+/// Reads a shape; nullptr is an absent argument, and the single dimension -2 is an unknown rank.
 inline void ReadShape(const gert::Shape* shape, Argument& argument)
 {
     argument.isPresent = shape != nullptr;
@@ -53,7 +53,7 @@ inline void ReadDtype(const gert::CompileTimeTensorDesc* description, Argument& 
     }
 }
 
-/// The values of a host list, where the runtime has them.
+/// Reads the values of a host list if the runtime has them.
 inline void ReadValues(const gert::Tensor* tensor, Argument& argument)
 {
     const int64_t* values = tensor == nullptr ? nullptr : tensor->GetData<int64_t>();
@@ -77,7 +77,7 @@ inline void WriteShape(const Dimensions& dimensions, gert::Shape& shape)
     }
 }
 
-/// Says on stderr and in the log of acl why a call is refused: the loaders of this code only report that it was.
+/// Writes the reason of a rejected call to stderr and to the log of acl: the runtime only reports the rejection.
 inline ge::graphStatus Refuse(const gert::ExtendedKernelContext* context, const std::string& message)
 {
     const char* node = context->GetNodeName();

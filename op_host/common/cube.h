@@ -1,4 +1,4 @@
-// What plans of matrix products on the cube cores decide alike: how a tile lies in L1 and L0, and what its steps cost.
+// Sizes and costs of matrix products on the cube cores: tiles in L1 and L0, and cycles of steps.
 #ifndef OPFORGE_OP_HOST_COMMON_CUBE_H
 #define OPFORGE_OP_HOST_COMMON_CUBE_H
 
@@ -14,15 +14,15 @@ namespace cube {
 inline constexpr int64_t kFractal = 16;    // rows and columns of a block of L0C
 inline constexpr int64_t kUnitBytes = 32;  // of a row of a block of L1
 inline constexpr int64_t kFloatBytes = 4;
-// Rows of L1 behind a matrix that a read of whole fractals may touch when it begins in the middle of one.
+// Rows of L1 after a matrix that a read of whole fractals may use if it begins inside a fractal.
 inline constexpr int64_t kSlackBytes = (kFractal - 1) * kUnitBytes;
-// Every cell has an event of its own between the cube and its way out, of which there are eight.
+// Every cell has an event between the cube and its store; there are eight events.
 inline constexpr int64_t kMaxCells = 8;
 // Limits of one instruction: rows of L1, rows or columns of a product.
 inline constexpr int64_t kMaxPitch = 16384;
 inline constexpr int64_t kMaxExtent = 4095;
 
-/// What the cube multiplies.
+/// The dtype of the factors.
 enum class Operand : int32_t { kHalf, kFloat, kHf32 };
 
 constexpr int64_t BytesOf(Operand operand)
@@ -43,8 +43,8 @@ constexpr int64_t BytesInL1(int64_t rows, int64_t columns, int64_t elementBytes)
     return SaturatingMul(RoundUp(rows, kFractal), RoundUp(columns, kFractal) * elementBytes);
 }
 
-// Rates of the ways into and out of a cube core, for the comparison of tiles: cycles of a DMA and of each of its rows,
-// bytes a cycle from L2 to L1, from L1 to L0A and L0B, and of first loads from and stores to global memory.
+// Rates of a cube core for the comparison of tiles: cycles of a DMA and of each of its rows; bytes per cycle from L2 to
+// L1, from L1 to L0A and L0B, and of first transfers from and to global memory.
 inline constexpr int64_t kDmaCycles = 64;
 inline constexpr int64_t kRowCycles = 2;
 inline constexpr int64_t kL2Rate = 110;
@@ -53,26 +53,27 @@ inline constexpr int64_t kL0bRate = 256;
 inline constexpr int64_t kFirstRate = 32;
 inline constexpr int64_t kFlagCycles = 20;
 
-/// Cycles of one DMA of `rows` rows of `rowBytes`, which are part of longer rows.
+/// Cycles of one DMA of `rows` rows of `rowBytes` inside longer rows.
 constexpr int64_t LoadCycles(int64_t rows, int64_t rowBytes)
 {
     return kDmaCycles + kRowCycles * rows + SaturatingMul(rows, RoundUp(rowBytes, kGmSectorBytes)) / kL2Rate;
 }
 
-/// Cycles of storing `rows` rows of `rowBytes` for the first time.
+/// Cycles of the first store of `rows` rows of `rowBytes`.
 constexpr int64_t StoreCycles(int64_t rows, int64_t rowBytes)
 {
-    const int64_t sharedBytes = rowBytes % kGmSectorBytes == 0 ? 0 : kGmSectorBytes;  // with what is stored beside it
+    const int64_t sharedBytes =
+        rowBytes % kGmSectorBytes == 0 ? 0 : kGmSectorBytes;  // sectors with neighbouring stores
     return kDmaCycles + rows * (kRowCycles + rowBytes / kFirstRate + sharedBytes / kL2Rate);
 }
 
-/// Cycles that bytes take longer when they come from global memory, not L2.
+/// Additional cycles of bytes from global memory instead of L2.
 constexpr int64_t FirstTouchCycles(int64_t bytes)
 {
     return bytes / kFirstRate - bytes / kL2Rate;
 }
 
-/// `total` in blocks of equal size, at most `most` each, in whole fractals.
+/// Size of equal blocks of `total`, at most `most` each, in whole fractals.
 constexpr int64_t Balanced(int64_t total, int64_t most)
 {
     return RoundUp(CeilDiv(std::max<int64_t>(total, 1), CeilDiv(std::max<int64_t>(total, 1), most)), kFractal);

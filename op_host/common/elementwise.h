@@ -1,4 +1,4 @@
-// Shared plan of operators that treat every element on its own: `plan: elementwise`.
+// Shared plan of operators with independent elements: `plan: elementwise`.
 #ifndef OPFORGE_OP_HOST_COMMON_ELEMENTWISE_H
 #define OPFORGE_OP_HOST_COMMON_ELEMENTWISE_H
 
@@ -11,15 +11,16 @@
 
 namespace opforge {
 
-/// What has to be split; bytes are those in UB of all buffers together.
+/// The work to split. Bytes are those of all buffers in UB.
 struct ElementwiseWork {
     int64_t elements = 0;
     int64_t bytesPerElement = 0;
     int64_t reservedBytes = 0;
 };
 
-/// Contiguous shares of whole granules: core `b` of the launch has the elements from `b * share` up to the next share
-/// or the end. The busiest core has no granule more than an even split needs. No element: one core with an empty share.
+/// Splits elements into contiguous shares of whole granules: core `b` has the elements from `b * share` to the next
+/// share or to the end. The busiest core has the granules of an even split. Without elements, one core has an empty
+/// share.
 template <typename Data>
 constexpr Plan<Data> PlanElementwise(const ElementwiseWork& work, const Platform& platform)
 {
@@ -29,15 +30,15 @@ constexpr Plan<Data> PlanElementwise(const ElementwiseWork& work, const Platform
         plan.refusal = {"elements", work.elements, tile::kMaxElements};
         return plan;
     }
-    const int64_t room = tile::RoomFor(work.bytesPerElement, work.reservedBytes, platform);
-    if (room < tile::kGranule) {
+    const int64_t capacity = tile::UnitsThatFit(work.bytesPerElement, work.reservedBytes, platform);
+    if (capacity < tile::kGranule) {
         plan.refusal = tile::TooLarge(tile::kGranule, work.bytesPerElement, work.reservedBytes, platform);
         return plan;
     }
     const int64_t granules = std::max<int64_t>(CeilDiv(work.elements, tile::kGranule), 1);
     const int64_t cores = std::min(platform.coreNum, CeilDiv(work.elements, tile::kMinCoreElements));
     const int64_t share = CeilDiv(granules, std::max<int64_t>(cores, 1)) * tile::kGranule;
-    const int64_t whole = RoundDown(room, tile::kGranule);
+    const int64_t whole = RoundDown(capacity, tile::kGranule);
     plan.data.elements = work.elements;
     plan.data.share = share;
     plan.data.tile = static_cast<int32_t>(std::min(whole, tile::InFlight(share, tile::kGranule)));

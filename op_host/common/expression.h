@@ -8,7 +8,8 @@
 
 namespace opforge {
 
-/// Whether a value is there. An error (a result beyond 64 bits, a division by zero) outweighs an unknown value.
+/// Whether a value is known. An error (a result beyond 64 bits, a division by zero) has precedence over an unknown
+/// value.
 enum class ValueState : int32_t { kKnown, kUnknown, kError };
 
 constexpr ValueState Joined(ValueState left, ValueState right)
@@ -70,7 +71,7 @@ private:
     ValueState state_ = ValueState::kKnown;
 };
 
-/// A condition of the expression language. `&&` and `||` are decided by one operand if it suffices, from the left.
+/// A condition of the expression language. `&&` and `||` are known if one operand is sufficient, from the left.
 class Logic {
 public:
     constexpr explicit Logic(bool value) : value_(value) {}
@@ -80,7 +81,7 @@ public:
     constexpr bool IsFalse() const { return state_ == ValueState::kKnown && !value_; }
     constexpr bool IsError() const { return state_ == ValueState::kError; }
 
-    /// Whether a constraint with this condition is broken: what is unknown breaks nothing.
+    /// Whether a constraint with this condition is violated. Unknown conditions are not.
     constexpr bool IsBroken() const { return IsFalse() || IsError(); }
 
     friend constexpr Logic operator!(Logic operand) { return Logic(!operand.value_, operand.state_); }
@@ -198,7 +199,7 @@ constexpr Logic operator!=(Logic left, Logic right)
     return !(left == right);
 }
 
-/// Quotient rounded down and its remainder, which has the sign of the divisor.
+/// Quotient rounded down.
 constexpr Int FloorDiv(Int dividend, Int divisor)
 {
     const ValueState state = Joined(dividend.State(), divisor.State());
@@ -211,7 +212,7 @@ constexpr Int FloorDiv(Int dividend, Int divisor)
     const int64_t a = dividend.ValueOr(0);
     const int64_t b = divisor.ValueOr(1);
     if (b == -1) {
-        return -dividend;  // the one quotient that can overflow
+        return -dividend;  // the only quotient that can overflow
     }
     const bool isRoundedUp = a % b != 0 && (a % b < 0) != (b < 0);
     return Int(a / b - (isRoundedUp ? 1 : 0));
@@ -220,7 +221,7 @@ constexpr Int FloorDiv(Int dividend, Int divisor)
 constexpr Int FloorMod(Int dividend, Int divisor)
 {
     if (dividend.IsKnown() && divisor.ValueOr(0) == -1) {
-        return Int(0);  // the quotient can overflow, the remainder is always there
+        return Int(0);  // the quotient can overflow, the remainder is always 0
     }
     const Int quotient = FloorDiv(dividend, divisor);
     if (!quotient.IsKnown()) {

@@ -1,4 +1,4 @@
-// What every plan takes and gives. Pure C++17: a plan is a function from shapes and a platform to tiling data.
+// The input and the output of every plan. A plan is a C++17 function from shapes and a platform to tiling data.
 #ifndef OPFORGE_OP_HOST_COMMON_PLAN_H
 #define OPFORGE_OP_HOST_COMMON_PLAN_H
 
@@ -19,7 +19,7 @@ constexpr int64_t SizeOf(DataType dtype)
     return 0;
 }
 
-/// What a plan may use: cores that can be launched at once, bytes of on-chip memory of one core.
+/// The resources of a plan: cores that can be launched at once, bytes of on-chip memory of one core.
 struct Platform {
     int64_t coreNum = 0;  // vector cores
     int64_t cubeCoreNum = 0;
@@ -31,7 +31,7 @@ struct Platform {
     int64_t l2Bytes = 0;
 };
 
-/// Why a problem cannot be planned: the limit by name, what the problem needs, what there is.
+/// The limit that a problem exceeds: its name, the required value and the maximum.
 struct Refusal {
     const char* limit = nullptr;  // nullptr: accepted
     int64_t got = 0;
@@ -43,7 +43,7 @@ struct Plan {
     Data data;
     int64_t blockNum = 0;
     uint64_t tilingKey = 0;
-    int64_t workspaceBytes = 0;  // of the kernel itself; the system's part comes on top
+    int64_t workspaceBytes = 0;  // of the kernel; without the workspace of the system
     Refusal refusal;
 };
 

@@ -1,4 +1,4 @@
-// Shared plan of operators that reduce every row on its own: `plan: row_reduction`. A row stays on one core.
+// Shared plan of operators that reduce rows independently: `plan: row_reduction`. One core reduces a row.
 #ifndef OPFORGE_OP_HOST_COMMON_ROW_REDUCTION_H
 #define OPFORGE_OP_HOST_COMMON_ROW_REDUCTION_H
 
@@ -11,7 +11,7 @@
 
 namespace opforge {
 
-/// What has to be split; bytes are those in UB of all buffers together.
+/// The work to split. Bytes are those of all buffers in UB.
 struct RowReductionWork {
     int64_t rows = 0;
     int64_t columns = 0;
@@ -20,8 +20,9 @@ struct RowReductionWork {
     int64_t reservedBytes = 0;
 };
 
-/// Core `b` has the rows `kernel::PartOf(rows, rowBlocks, b)`, in tiles of `tileRows` rows. A tile's rows may be padded
-/// to 32 elements each: its buffers hold `tileRows * RoundUp(tileColumns, 32)` elements and `tileRows` results.
+/// Splits rows: core `b` has the rows `kernel::PartOf(rows, rowBlocks, b)` in tiles of `tileRows` rows. The rows of a
+/// tile may be padded to 32 elements: its buffers have `tileRows * RoundUp(tileColumns, 32)` elements and `tileRows`
+/// results.
 template <typename Data>
 constexpr Plan<Data> PlanRowReduction(const RowReductionWork& work, const Platform& platform)
 {
@@ -35,7 +36,7 @@ constexpr Plan<Data> PlanRowReduction(const RowReductionWork& work, const Platfo
         return plan;
     }
     const int64_t perRow = SaturatingAdd(work.bytesPerRow, work.reservedBytes);
-    const int64_t widest = RoundDown(tile::RoomFor(work.bytesPerElement, perRow, platform), tile::kGranule);
+    const int64_t widest = RoundDown(tile::UnitsThatFit(work.bytesPerElement, perRow, platform), tile::kGranule);
     if (widest < tile::kGranule) {
         plan.refusal = tile::TooLarge(tile::kGranule, work.bytesPerElement, perRow, platform);
         return plan;
@@ -47,7 +48,7 @@ constexpr Plan<Data> PlanRowReduction(const RowReductionWork& work, const Platfo
     int64_t tileRows = 1;
     if (const int64_t pitch = RoundUp(work.columns, kRowPad); pitch <= widest) {
         const int64_t rowBytes = std::max<int64_t>(pitch * work.bytesPerElement + work.bytesPerRow, 1);
-        const int64_t fitting = std::min(tile::RoomFor(rowBytes, work.reservedBytes, platform), kMaxRows);
+        const int64_t fitting = std::min(tile::UnitsThatFit(rowBytes, work.reservedBytes, platform), kMaxRows);
         const int64_t padded = std::max(pitch, kRowPad);
         tileRows = std::min(fitting, CeilDiv(tile::InFlight(SaturatingMul(share, padded), 1), padded));
     } else {

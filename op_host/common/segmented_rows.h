@@ -1,5 +1,5 @@
-// Shared plan of operators that reduce runs of rows: `plan: segmented_rows`. Rows are split over the cores wherever the
-// segments end, so that one long segment or many short ones keep all cores equally busy.
+// Shared plan of operators that reduce runs of rows: `plan: segmented_rows`. Rows are split independent of the ends of
+// segments, so that one long segment or many short ones keep all cores equally busy.
 #ifndef OPFORGE_OP_HOST_COMMON_SEGMENTED_ROWS_H
 #define OPFORGE_OP_HOST_COMMON_SEGMENTED_ROWS_H
 
@@ -15,13 +15,13 @@ namespace opforge {
 namespace segmented_rows {
 
 inline constexpr int64_t kFloatBytes = 4;
-// Wider tiles make no longer bursts, but cost UB.
+// Wider tiles have no longer bursts, but need more UB.
 inline constexpr int64_t kMaxTileWidth = 4096;
-// Slices start on multiples of this; thinner ones waste the DMA.
+// Slices start at multiples of this; narrower slices reduce the rate of the DMA.
 inline constexpr int64_t kSliceBytes = 2 * kGmSectorBytes;
-// Less than this does not pay for starting another core.
+// Smaller work is not worth another core.
 inline constexpr int64_t kMinCoreBytes = 16384;
-// What a meeting of the cores and a row of a strided burst cost, in bytes that the DMA could have moved instead.
+// Cost of a barrier and of a row of a strided burst, as bytes of DMA.
 inline constexpr int64_t kSyncBytes = 36864;
 inline constexpr int64_t kStridedRowBytes = 64;
 
@@ -39,7 +39,7 @@ struct Grid {
     int64_t sliceWidth = 0;
 };
 
-/// Bytes that the busiest core of the grid has to move.
+/// Bytes that the busiest core of the grid transfers.
 constexpr int64_t CostOf(const Extent& extent, const Grid& grid)
 {
     const int64_t lines = CeilDiv(extent.rows, grid.rowBlocks) + CeilDiv(extent.segments, grid.rowBlocks);
@@ -47,12 +47,12 @@ constexpr int64_t CostOf(const Extent& extent, const Grid& grid)
     const int64_t lineBytes = wholeRows ? extent.columns * extent.elementBytes
                                         : RoundUp(grid.sliceWidth * extent.elementBytes, kGmSectorBytes) +
                                               kStridedRowBytes * CeilDiv(grid.sliceWidth, kMaxTileWidth);
-    // Two partial rows are written and about as much is read back.
+    // Two rows of partial sums are written, and about as many are read.
     const int64_t mergeBytes = grid.rowBlocks > 1 ? kSyncBytes + 4 * grid.sliceWidth * kFloatBytes : 0;
     return SaturatingAdd(SaturatingMul(lines, lineBytes), mergeBytes);
 }
 
-/// The cheapest grid; whole rows win ties, they make the longest bursts.
+/// The cheapest grid. Of equal costs, whole rows are preferred because of their bursts.
 constexpr Grid GridOf(const Extent& extent, const Platform& platform)
 {
     const int64_t elements = SaturatingMul(extent.rows + extent.segments, extent.columns);
@@ -77,8 +77,7 @@ constexpr Grid GridOf(const Extent& extent, const Platform& platform)
 
 }  // namespace segmented_rows
 
-/// What has to be split; `elementBytes` are those in global memory, `bytesPerColumn` those in UB of all buffers
-/// together.
+/// The work to split. `elementBytes` are bytes in global memory, `bytesPerColumn` those of all buffers in UB.
 struct SegmentedRowsWork {
     int64_t rows = 0;
     int64_t columns = 0;
@@ -88,9 +87,10 @@ struct SegmentedRowsWork {
     int64_t reservedBytes = 0;
 };
 
-/// Core `b` has the columns of slice `b % columnSlices` and the rows `kernel::PartOf(used, rowBlocks, b /
-/// columnSlices)`, where `used` rows belong to segments. It parks the segments that it shares with other row blocks as
-/// floats in the workspace: room for `2 * rowBlocks` rows of `partialPitch`, which are merged after the cores have met.
+/// Splits rows and columns: core `b` has the columns of slice `b % columnSlices` and the rows `kernel::PartOf(used,
+/// rowBlocks, b / columnSlices)`, where `used` rows belong to segments. It stores partial sums of the segments that
+/// other row blocks also have, as floats in the workspace: `2 * rowBlocks` rows of `partialPitch`. They are merged
+/// after a barrier.
 template <typename Data>
 constexpr Plan<Data> PlanSegmentedRows(const SegmentedRowsWork& work, const Platform& platform)
 {
@@ -108,8 +108,8 @@ constexpr Plan<Data> PlanSegmentedRows(const SegmentedRowsWork& work, const Plat
     const int64_t elementBytes = std::max<int64_t>(work.elementBytes, 1);
     const int64_t granule = self::kSliceBytes / elementBytes;
     const self::Grid grid = self::GridOf({work.rows, work.columns, work.segments, elementBytes}, platform);
-    const int64_t room = tile::RoomFor(work.bytesPerColumn, work.reservedBytes, platform);
-    const int64_t widest = RoundDown(std::min(room, self::kMaxTileWidth), granule);
+    const int64_t capacity = tile::UnitsThatFit(work.bytesPerColumn, work.reservedBytes, platform);
+    const int64_t widest = RoundDown(std::min(capacity, self::kMaxTileWidth), granule);
     if (widest < granule) {
         plan.refusal = tile::TooLarge(granule, work.bytesPerColumn, work.reservedBytes, platform);
         return plan;

@@ -1,4 +1,4 @@
-// What shared plans decide alike: how much fits into UB, and how a core's share becomes tiles.
+// Sizes of tiles in shared plans: units that fit into UB, and tiles of a core.
 #ifndef OPFORGE_OP_HOST_COMMON_TILE_H
 #define OPFORGE_OP_HOST_COMMON_TILE_H
 
@@ -12,31 +12,31 @@ namespace opforge {
 namespace tile {
 
 inline constexpr int64_t kMaxElements = int64_t{1} << 58;  // byte offsets stay far below 2^63
-// Elements that begin on a sector of global memory whatever their dtype is.
+// Elements that start at a sector of global memory for every dtype.
 inline constexpr int64_t kGranule = 128;
-// Less than this does not pay for starting another core.
+// Smaller work is not worth another core.
 inline constexpr int64_t kMinCoreElements = 2048;
-// Tiles of a core, so that its loads, sums and stores overlap; smaller ones than this waste the DMA.
+// Tiles of a core, so that its loads, sums and stores overlap; smaller tiles reduce the rate of the DMA.
 inline constexpr int64_t kTilesInFlight = 4;
 inline constexpr int64_t kMinTileElements = 4096;
-// A tile's elements are counted in 32 bits by vector instructions.
+// Vector instructions count the elements of a tile in 32 bits.
 inline constexpr int64_t kMaxTileElements = int64_t{1} << 20;
 
-/// Units of `unitBytes` that fit into UB beside what is reserved.
-constexpr int64_t RoomFor(int64_t unitBytes, int64_t reservedBytes, const Platform& platform)
+/// Units of `unitBytes` that fit into UB besides the reserved bytes.
+constexpr int64_t UnitsThatFit(int64_t unitBytes, int64_t reservedBytes, const Platform& platform)
 {
     const int64_t left = std::max<int64_t>(platform.ubBytes - reservedBytes, 0);
     return std::min(left / std::max<int64_t>(unitBytes, 1), kMaxTileElements);
 }
 
-/// The refusal of a problem of which not even `units` units of `unitBytes` fit.
+/// The rejection of a problem whose smallest tile of `units` units of `unitBytes` does not fit.
 constexpr Refusal TooLarge(int64_t units, int64_t unitBytes, int64_t reservedBytes, const Platform& platform)
 {
     const int64_t needed = SaturatingAdd(SaturatingMul(units, std::max<int64_t>(unitBytes, 1)), reservedBytes);
     return {"bytes of the unified buffer", needed, platform.ubBytes};
 }
 
-/// The least number of elements of a tile, in multiples of `granule`, that gives a share several tiles.
+/// The minimum elements of a tile, in multiples of `granule`, so that a core has several tiles.
 constexpr int64_t InFlight(int64_t elements, int64_t granule)
 {
     const int64_t several = RoundUp(CeilDiv(elements, kTilesInFlight), granule);

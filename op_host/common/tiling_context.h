@@ -23,7 +23,7 @@ inline int64_t MemoryBytes(const platform_ascendc::PlatformAscendC& platform, pl
     return static_cast<int64_t>(bytes);
 }
 
-/// The figures of the chip that plans decide on.
+/// Reads the figures of the chip for plans.
 inline Platform ReadPlatform(const platform_ascendc::PlatformAscendC& ascendc)
 {
     using platform_ascendc::CoreMemType;
@@ -39,7 +39,7 @@ inline Platform ReadPlatform(const platform_ascendc::PlatformAscendC& ascendc)
     return platform;
 }
 
-/// The runtimes insist on a parse step before tiling; plans ask the platform themselves, so it has nothing to do.
+/// The runtimes require a parse step before tiling. It does nothing, because plans read the platform.
 struct NoCompileInfo {};
 
 template <typename Function>
@@ -50,7 +50,7 @@ struct NoTilingParse<Status (*)(Context*)> {
     static Status Run(Context* /*context*/) { return ge::GRAPH_SUCCESS; }
 };
 
-/// Whether every dimension is a number: a plan cannot be made of anything else.
+/// Whether every dimension is known; a plan needs all dimensions.
 inline bool AreShapesKnown(std::initializer_list<const Argument*> arguments)
 {
     return std::all_of(arguments.begin(), arguments.end(), [](const Argument* argument) {
@@ -59,7 +59,7 @@ inline bool AreShapesKnown(std::initializer_list<const Argument*> arguments)
     });
 }
 
-/// Writes a value of the expression language into a field; false if it is not known or does not fit.
+/// Writes a value of the expression language into a field; false if the value is unknown or does not fit.
 template <typename T>
 constexpr bool Assign(Int value, T& field)
 {
@@ -86,10 +86,10 @@ constexpr bool AssignSize(Int value, int64_t& size)
     return Assign(value, size) && size >= 0;
 }
 
-/// Hands a plan to the runtime; a refused one names its limit.
+/// Writes a plan to the context; a rejected plan reports its limit.
 template <typename Data>
 ge::graphStatus ApplyPlan(gert::TilingContext* context, const platform_ascendc::PlatformAscendC& ascendc,
-                          const char* opType, const Plan<Data>& plan, bool coresMeet)
+                          const char* opType, const Plan<Data>& plan, bool usesBarrier)
 {
     if (plan.refusal.limit != nullptr) {
         return Refuse(context, std::string(opType) + ": " + plan.refusal.limit + ": got " +
@@ -99,15 +99,16 @@ ge::graphStatus ApplyPlan(gert::TilingContext* context, const platform_ascendc::
     Data* data = context->GetTilingData<Data>();
     size_t* workspace = context->GetWorkspaceSizes(1);
     if (data == nullptr || workspace == nullptr) {
-        return Refuse(context, std::string(opType) + ": tiling data: got no room, expected " +
+        return Refuse(context, std::string(opType) + ": tiling data: got no memory, expected " +
                                    std::to_string(sizeof(Data)) + " bytes and one workspace");
     }
     *data = plan.data;
     workspace[0] = static_cast<size_t>(ascendc.GetLibApiWorkSpaceSize()) + static_cast<size_t>(plan.workspaceBytes);
     context->SetTilingKey(plan.tilingKey);
     context->SetBlockDim(static_cast<uint32_t>(plan.blockNum));
-    if (coresMeet) {
-        context->SetScheduleMode(1);  // all cores start together, else a barrier could wait for one that never runs
+    if (usesBarrier) {
+        context->SetScheduleMode(
+            1);  // all cores start together, else a barrier could wait for a core that never starts
     }
     return ge::GRAPH_SUCCESS;
 }

@@ -1,4 +1,4 @@
-// Integer arithmetic and even splits of kernels.
+// Integer arithmetic and even splits for kernels.
 #ifndef OPFORGE_OP_KERNEL_COMMON_ARITHMETIC_H
 #define OPFORGE_OP_KERNEL_COMMON_ARITHMETIC_H
 
@@ -40,20 +40,21 @@ __aicore__ inline constexpr int64_t Size(const Span& span)
     return span.end - span.begin;
 }
 
-/// What two ranges have in common; empty, not negative, if that is nothing.
+/// Returns the intersection of two ranges; empty, not negative, if there is none.
 __aicore__ inline constexpr Span Overlap(const Span& a, const Span& b)
 {
     const int64_t begin = Larger(a.begin, b.begin);
     return {begin, Larger(begin, Smaller(a.end, b.end))};
 }
 
-/// Piece `index` of `total` units in pieces of `size`, of which the last one may be smaller; behind it they are empty.
+/// Returns piece `index` of `total` units in pieces of `size`. The last piece may be smaller; pieces after it are
+/// empty.
 __aicore__ inline constexpr Span PieceOf(int64_t total, int64_t size, int64_t index)
 {
     return Overlap({index * size, (index + 1) * size}, {0, total});
 }
 
-/// Part `index` of `total` units in `parts` parts whose sizes differ by at most one.
+/// Returns part `index` of `total` units in `parts` parts whose sizes differ by at most one.
 __aicore__ inline constexpr Span PartOf(int64_t total, int64_t parts, int64_t index)
 {
     const int64_t base = total / parts;
@@ -62,7 +63,7 @@ __aicore__ inline constexpr Span PartOf(int64_t total, int64_t parts, int64_t in
     return {begin, begin + base + (index < longer ? 1 : 0)};
 }
 
-/// The part that unit `unit` of such a split is in.
+/// Returns the part of unit `unit` in such a split.
 __aicore__ inline constexpr int64_t PartIndexOf(int64_t total, int64_t parts, int64_t unit)
 {
     const int64_t base = total / parts;

@@ -1,4 +1,4 @@
-// Matrix products on one cube core: operands go through halves of L1 and of L0A and L0B, sums grow in cells of L0C.
+// Matrix products on one cube core: operands use halves of L1, L0A and L0B; sums accumulate in cells of L0C.
 #ifndef OPFORGE_OP_KERNEL_COMMON_CUBE_CORE_H
 #define OPFORGE_OP_KERNEL_COMMON_CUBE_CORE_H
 
@@ -8,19 +8,19 @@
 namespace opforge {
 namespace kernel {
 
-/// How the left and the right operand lie in L1, and so in global memory: rows of [m, k] by rows of [n, k], which are
-/// multiplied as they are, or rows of [k, m] by rows of [k, n], which are transposed on their way into L0.
+/// The layout of the left and the right operand in L1 and in global memory: rows of [m, k] and rows of [n, k], which
+/// are multiplied directly; or rows of [k, m] and rows of [k, n], which are transposed in the copy to L0.
 enum class Operands : int32_t { kDepthInside, kDepthOutside };
 
-/// A matrix in L1: columns of 32 bytes, one behind the other, each of `pitch` rows.
+/// A matrix in L1: contiguous columns of 32 bytes with `pitch` rows each.
 template <typename T>
 struct L1Matrix {
     AscendC::LocalTensor<T> data;
     int32_t pitch;
 
-    static constexpr int32_t kUnit = 32 / static_cast<int32_t>(sizeof(T));  // elements of a row of a column
+    static constexpr int32_t kUnit = static_cast<int32_t>(kUbBlockBytes / sizeof(T));  // elements of a row of a column
 
-    /// The matrix from a row on, and from a column that is a multiple of kUnit on.
+    /// Returns the matrix starting at a row and at a column that is a multiple of kUnit.
     __aicore__ inline L1Matrix From(int64_t row, int64_t column) const
     {
         return {data[static_cast<uint32_t>(row * kUnit + column * pitch)], pitch};
@@ -29,9 +29,9 @@ struct L1Matrix {
 
 enum class Operand : int32_t { kLeft, kRight };
 
-/// T: what is multiplied. L1 has slots for each operand; where they are is the caller's business. An operand is loaded
-/// between BeginLoad and EndLoad, into one slot while another one is multiplied; it stays there from BeginUse to
-/// EndUse, for one product or many.
+/// T: dtype of the factors. L1 has slots for each operand; the caller defines their offsets. An operand is loaded
+/// between BeginLoad and EndLoad into one slot while another one is multiplied. It stays there from BeginUse to EndUse,
+/// for one or more products.
 template <typename T>
 class CubeCore {
 public:
@@ -53,7 +53,7 @@ public:
         pipe->InitBuffer(l0c_, static_cast<uint32_t>(sizes.l0cBytes));
     }
 
-    /// Cells have `rows` x `columns` floats, multiples of 16, from here to End().
+    /// Sets the size of cells to `rows` x `columns` floats, multiples of 16, until End().
     __aicore__ inline void Begin(int32_t rows, int32_t columns)
     {
         cellFloats_ = rows * columns;
@@ -103,18 +103,18 @@ public:
         AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(EventOf(operand, slot));
     }
 
-    /// L1 from an element on.
+    /// Returns L1 starting at an element.
     __aicore__ inline AscendC::LocalTensor<T> L1(int64_t element)
     {
         return l1_.Get<T>()[static_cast<uint32_t>(element)];
     }
 
-    /// Loads `rows` x `columns` elements whose rows are `stride` elements apart; the last 32 bytes of a row are filled
-    /// up with zeros.
+    /// Loads `rows` x `columns` elements whose rows are `stride` elements apart. The last 32 bytes of a row are padded
+    /// with zeros.
     __aicore__ inline void LoadRows(const L1Matrix<T>& destination, const AscendC::GlobalTensor<T>& source,
                                     int64_t rows, int64_t columns, int64_t stride)
     {
-        // Rows further apart than the instruction can say are loaded one by one.
+        // Rows with a larger distance than the field of the instruction are loaded one by one.
         const int64_t burst = stride <= kMaxStride ? rows : 1;
         for (int64_t row = 0; row < rows; row += burst) {
             AscendC::Nd2NzParams matrix;
@@ -128,7 +128,7 @@ public:
         }
     }
 
-    /// Fills `rows` rows of `columns` elements, and of the last 32 bytes, with zeros.
+    /// Fills `rows` rows of `columns` elements with zeros, including the last 32 bytes.
     __aicore__ inline void ZeroRows(const L1Matrix<T>& destination, int64_t rows, int64_t columns)
     {
         if (rows > 0) {
@@ -141,7 +141,7 @@ public:
         }
     }
 
-    /// Takes the next `count` cells, which are empty; they are free again when they have been stored.
+    /// Allocates the next `count` cells, which are empty. They are free again after they are stored.
     __aicore__ inline void OpenCells(int32_t count)
     {
         firstCell_ = (firstCell_ + openCells_) % cells_;
@@ -164,7 +164,7 @@ public:
         }
     }
 
-    /// Makes the cell zeros, unless something was added to it.
+    /// Sets the cell to zeros, unless something was added to it.
     __aicore__ inline void FillUp(int32_t cell, int32_t m, int32_t n)
     {
         if (IsFilled(cell)) {
@@ -200,7 +200,7 @@ private:
     static constexpr int32_t kMaxSlots = 4;  // of an operand
     static constexpr int64_t kMaxCells = 8;
     static constexpr int64_t kMaxStride = 65535;
-    // Fewer blocks than these can still be in flight when the next product reads the cell.
+    // Fewer blocks than these may be incomplete when the next product reads the cell.
     static constexpr int32_t kBlocksInFlight = 10;
 
     static __aicore__ inline QuantMode_t Conversion(half) { return QuantMode_t::F322F16; }
@@ -226,7 +226,7 @@ private:
     }
     __aicore__ inline bool IsFilled(int32_t cell) const { return (filled_ >> cell & 1) != 0; }
 
-    /// How much of the depth fits into a half of L0A and of L0B.
+    /// Returns the depth that fits into a half of L0A and of L0B.
     __aicore__ inline int32_t SliceDepth(int32_t m, int32_t n) const
     {
         const int64_t rows = RoundUp(Larger(m, n), kFractal);
@@ -250,7 +250,7 @@ private:
     __aicore__ inline void LoadRight(const L1Matrix<T>& right, int32_t n, int32_t k, int32_t done)
     {
         if constexpr (operands == Operands::kDepthInside) {
-            // What is in L1 is what L0B needs: fractals of 16 rows, column by column.
+            // The layout in L1 is the layout of L0B: fractals of 16 rows, column by column.
             AscendC::LoadData2DParams fractals;
             fractals.repeatTimes = static_cast<uint8_t>(CeilDiv(n, kFractal) * CeilDiv(k, kUnit));
             fractals.srcStride = 1;
@@ -260,8 +260,8 @@ private:
         }
     }
 
-    /// `rows` x `columns` elements of L1 whose columns of 32 bytes have `pitch` rows, as the image of a convolution
-    /// with a single tap.
+    /// Loads `rows` x `columns` elements of L1 whose columns of 32 bytes have `pitch` rows, as the image of a
+    /// convolution with a single tap.
     __aicore__ inline AscendC::LoadData3DParamsV2<T> Block(int32_t pitch, int64_t rows, int64_t columns) const
     {
         AscendC::LoadData3DParamsV2<T> block;
@@ -282,7 +282,7 @@ private:
         AscendC::InitConstValue(destination.template ReinterpretCast<half>(), zeros);
     }
 
-    /// Multiplies what was loaded into L0, and hands its half back.
+    /// Multiplies the operands in L0 and releases their half.
     __aicore__ inline void Add(int32_t cell, int32_t m, int32_t n, int32_t k, bool isPadded)
     {
         const int32_t slot = SlotOf(cell);

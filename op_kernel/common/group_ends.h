@@ -1,4 +1,4 @@
-// Where groups of rows start and end: a list in GM, or groups of equal size.
+// Starts and ends of groups of rows: from a list in GM, or for groups of equal size.
 #ifndef OPFORGE_OP_KERNEL_COMMON_GROUP_ENDS_H
 #define OPFORGE_OP_KERNEL_COMMON_GROUP_ENDS_H
 
@@ -10,7 +10,7 @@
 namespace opforge {
 namespace kernel {
 
-/// The groups of an operator: by a list of `I`, or all of one size.
+/// The groups of an operator: from a list of dtype `I`, or all of one size.
 template <typename I, bool kIsListed>
 class Groups;
 
@@ -35,8 +35,8 @@ private:
     int64_t rowsPerGroup_ = 0;
 };
 
-/// Groups by a list of ends, or of lengths whose running sum is the ends. Ends are clamped to [0, rows]; group g holds
-/// the rows from the end of group g - 1 to its own, none if that is not above.
+/// Groups from a list of ends, or of lengths whose running sum is the ends. Ends are clamped to [0, rows]. Group g has
+/// the rows from the end of group g - 1 to its own end, or none if its end is not larger.
 template <typename I>
 class Groups<I, true> {
 public:
@@ -89,8 +89,8 @@ public:
     }
     __aicore__ inline int64_t End(int64_t group) const { return ends_.GetValue(static_cast<uint32_t>(group)); }
 
-    /// The group that holds `unit`, when every group has `groupUnits` units in front of its rows; the last group for
-    /// what comes after it. Needs ascending ends.
+    /// Returns the group of `unit`, if every group has `groupUnits` units before its rows; the last group for units
+    /// after it. Needs ascending ends.
     __aicore__ inline int64_t GroupOf(int64_t unit, int64_t groupUnits) const
     {
         int64_t low = 0;
@@ -106,7 +106,7 @@ public:
         return low;
     }
 
-    /// The first group without rows in [group, limit), or `limit`.
+    /// Returns the first group without rows in [group, limit), or `limit`.
     __aicore__ inline int64_t NextEmpty(int64_t group, int64_t limit) const
     {
         while (group < limit && End(group) > Start(group)) {
@@ -116,15 +116,15 @@ public:
     }
 
 private:
-    // One block in front of the ends: its last element is the start of the first group.
+    // One block before the ends; its last element is the start of the first group.
     static constexpr int32_t kFront = 8;
-    // Up to here the sum of two clamped lengths is an int32_t.
+    // The sum of two clamped lengths up to this value is an int32_t.
     static constexpr int32_t kMaxSafeRows = (1 << 30) - 1;
     static constexpr int64_t kWord = int64_t{1} << 32;
     static constexpr uint8_t kEvenElements = 1;
     static constexpr uint8_t kOddElements = 2;
 
-    /// ends_ = the values clamped to [0, rows]; sign_ = a negative number where the value is negative, else 0.
+    /// ends_ = the values clamped to [0, rows]; sign_ = a negative number for negative values, else 0.
     __aicore__ inline void Clamp()
     {
         if constexpr (sizeof(I) == sizeof(int32_t)) {
@@ -151,8 +151,8 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// From the words of SplitWords: ends_ = 0 for negative values, at least `rows` for values from 2^31 on. There is
-    /// no 64-bit arithmetic and no 32-bit comparison, so flags of 0 and 1 are made by clamping.
+    /// From the words of SplitWords: ends_ = 0 for negative values, at least `rows` for values from 2^31. There is no
+    /// 64-bit arithmetic and no 32-bit comparison, so the code clamps values to flags of 0 and 1.
     __aicore__ inline void ClampWords()
     {
         const AscendC::LocalTensor<int32_t>& high = other_;
@@ -180,13 +180,14 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// Running sum of lengths that are not negative, by doubling: after the step of `shift`, element g holds the sum of
-    /// the 2 * shift lengths that end with its own, clamped to `rows`.
+    /// Running sum of non-negative lengths by doubling. After the step of `shift`, element g is the sum of 2 * shift
+    /// lengths up to its own, clamped to `rows`.
     __aicore__ inline void SumLengths()
     {
         for (int32_t shift = 1; shift < groups_; shift *= 2) {
             if (shift < kFront) {
-                // Not a multiple of 32 bytes: only Gather reads there. What is in front of the ends is 0.
+                // The offset is not a multiple of 32 bytes, so only Gather can read it. The elements before the ends
+                // are 0.
                 Previous(shift);
                 AscendC::Add(ends_, ends_, other_, groups_);
             } else {
@@ -200,7 +201,8 @@ private:
         }
     }
 
-    /// Running sum of any lengths. 32-bit halves are summed apart: the sum itself may need more than 64 bits.
+    /// Running sum of any lengths. The halves of 32 bits are summed separately, because the sum may need more than 64
+    /// bits.
     __aicore__ inline void SumLengthsExactly()
     {
         const AscendC::LocalTensor<I> lengths = raw_.template ReinterpretCast<I>();
@@ -218,7 +220,7 @@ private:
         Order<AscendC::HardEvent::S_V>();
     }
 
-    /// other_[g] = the element `shift` places before ends_[g].
+    /// other_[g] = the element `shift` positions before ends_[g].
     __aicore__ inline void Previous(int32_t shift)
     {
         AscendC::Gather(other_, list_, offsets_.template ReinterpretCast<uint32_t>(),
@@ -237,7 +239,7 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// The least element of sign_, or 0; destroys sign_.
+    /// Returns the smallest element of sign_, or 0; destroys sign_.
     __aicore__ inline int32_t LeastOfSigns()
     {
         for (int32_t half = capacity_ / 2; half >= kFront; half /= 2) {

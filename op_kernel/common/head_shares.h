@@ -1,4 +1,4 @@
-// Even shares of rows of heads.
+// Even splits of rows of heads.
 #ifndef OPFORGE_OP_KERNEL_COMMON_HEAD_SHARES_H
 #define OPFORGE_OP_KERNEL_COMMON_HEAD_SHARES_H
 
@@ -7,9 +7,9 @@
 namespace opforge {
 namespace kernel {
 
-/// Splits rows of heads evenly over cores. Heads are grouped to tiles of `tileHeads`, the last of which may have fewer.
-/// The work, counted in rows of one head, goes on from the last row of a tile to the first one of the next; a row
-/// belongs to the share that its last head falls in.
+/// Splits rows of heads evenly over cores. Heads are grouped to tiles of `tileHeads`; the last tile may have fewer. The
+/// work is counted in rows of one head, from the last row of a tile to the first row of the next. A row belongs to the
+/// core of its last head.
 class HeadShares {
 public:
     __aicore__ inline constexpr void Init(int64_t heads, int64_t rows, int64_t tileHeads, int64_t shares)
@@ -25,13 +25,13 @@ public:
         return Smaller(tileHeads_, heads_ - tile * tileHeads_);
     }
 
-    /// The tiles that a share may have rows of.
+    /// Returns the tiles that may have rows of a core.
     __aicore__ inline constexpr Span TilesOf(int64_t share) const
     {
         return {PlaceOf(share).tile, Smaller(PlaceOf(share + 1).tile + 1, CeilDiv(heads_, tileHeads_))};
     }
 
-    /// The rows of a tile that a share has.
+    /// Returns the rows of a tile that a core has.
     __aicore__ inline constexpr Span RowsOf(int64_t share, int64_t tile) const
     {
         const Place begin = PlaceOf(share);
@@ -39,7 +39,7 @@ public:
         return {tile == begin.tile ? begin.row : 0, tile == end.tile ? end.row : rows_};
     }
 
-    /// The shares that have rows of a tile.
+    /// Returns the cores with rows of a tile.
     __aicore__ inline constexpr Span OwnersOf(int64_t tile) const
     {
         const int64_t first = tile * tileHeads_ * rows_;
@@ -54,7 +54,7 @@ private:
         int64_t row;
     };
 
-    /// Where a share begins.
+    /// Returns the start of the work of a core.
     __aicore__ inline constexpr Place PlaceOf(int64_t share) const
     {
         const int64_t position = share == shares_ ? heads_ * rows_ : PartOf(heads_ * rows_, shares_, share).begin;

@@ -12,7 +12,7 @@
 namespace opforge {
 namespace kernel {
 
-/// A sorted list in GM: pairs of the code of an index and its place in the unsorted list.
+/// A sorted list in GM: pairs of the code of an index and its position in the unsorted list.
 struct SortedList {
     AscendC::GlobalTensor<int32_t> words;
     int64_t length = 0;
@@ -20,8 +20,8 @@ struct SortedList {
     __aicore__ inline AscendC::GlobalTensor<int32_t> From(int64_t entry) const { return PairsFrom(words, entry); }
 };
 
-/// Holds where an entry of the first list precedes the last entry of the second one that would fit in front of the
-/// position `rank` of both lists merged.
+/// Holds if an entry of the first list precedes the last entry of the second list that would fit before position `rank`
+/// of the merged list.
 class PrecedesTest {
 public:
     __aicore__ inline PrecedesTest(const SortedList& first, const SortedList& second, int64_t rank,
@@ -54,7 +54,7 @@ private:
     int64_t count_ = 0;
 };
 
-/// Holds for the entries of indices that are wanted.
+/// Holds for the entries of valid indices.
 class WantedTest {
 public:
     __aicore__ inline WantedTest(const SortedList& list, const AscendC::LocalTensor<int32_t>& probes) : list_(list)
@@ -72,8 +72,8 @@ private:
     Probes probes_;
 };
 
-/// Sorts indices of dtype I. Chunks are sorted in UB; pairs of sorted lists are then merged, level by level, every core
-/// an equal part of the output. Indices outside of [0, limit) and `unwanted` come last.
+/// Sorts indices of dtype I. Chunks are sorted in UB. Pairs of sorted lists are then merged, level by level; every core
+/// merges an equal part of the output. Indices outside of [0, limit) and `unwanted` are last.
 template <typename I>
 class IndexSort {
 public:
@@ -85,7 +85,8 @@ public:
         int64_t blocks;    // cores that sort together: all of them, or 1
     };
 
-    /// `bytes`: of UB, 24 for each entry of a chunk and two times those of Probes. `workspace`: 4 words an index.
+    /// `bytes`: bytes of UB, 24 for each entry of a chunk and twice those of Probes. `workspace`: 4 words for each
+    /// index.
     __aicore__ inline void Init(AscendC::TPipe* pipe, const Problem& problem, int32_t bytes,
                                 const AscendC::GlobalTensor<I>& indices,
                                 const AscendC::GlobalTensor<int32_t>& workspace)
@@ -105,7 +106,7 @@ public:
         probes_ = all[static_cast<uint32_t>(6 * chunk)];
     }
 
-    /// Sorts; of equal indices the earlier one comes first. All blocks must call it.
+    /// Sorts. Of equal indices, the earlier one is first. All blocks must call it.
     __aicore__ inline SortedList Run()
     {
         const int64_t chunk = problem_.chunk;
@@ -113,17 +114,17 @@ public:
             SortChunk(first, Smaller(chunk, problem_.length - first));
         }
         for (int64_t length = chunk; length < problem_.length; length *= 2) {
-            Meet();
+            Synchronize();
             MergeLevel(length);
             const AscendC::GlobalTensor<int32_t> merged = target_;
             target_ = source_;
             source_ = merged;
         }
-        Meet();
+        Synchronize();
         return {source_, problem_.length};
     }
 
-    /// How many of the sorted entries are wanted.
+    /// Returns the number of valid sorted entries.
     __aicore__ inline int64_t CountWanted(const SortedList& list)
     {
         WantedTest test(list, probes_);
@@ -138,8 +139,8 @@ private:
     static constexpr uint8_t kEvenElements = 1;
     static constexpr uint8_t kOddElements = 2;
 
-    /// What any core has stored so far can be loaded by all that sort together.
-    __aicore__ inline void Meet()
+    /// All cores of the sort can load the data that any core has stored before.
+    __aicore__ inline void Synchronize()
     {
         if (problem_.blocks > 1) {
             AscendC::SyncAll();
@@ -154,7 +155,7 @@ private:
         const AscendC::LocalTensor<I> raw = back_.template ReinterpretCast<I>();
         AscendC::DataCopyExtParams burst;
         burst.blockLen = static_cast<uint32_t>(count * sizeof(I));
-        // A chunk before this one may still be on its way to GM.
+        // The store of an earlier chunk to GM may be incomplete.
         Order<AscendC::HardEvent::MTE3_MTE2>();
         AscendC::DataCopyPad(raw, indices_[static_cast<uint64_t>(first)], burst, AscendC::DataCopyPadExtParams<I>());
         Order<AscendC::HardEvent::V_S>();
@@ -182,7 +183,7 @@ private:
         Store(sorted.template ReinterpretCast<int32_t>(), PairsFrom(source_, first), count);
     }
 
-    /// Merges neighbouring runs of `length` entries, two or four (`ways`) at a time, all over the chunk.
+    /// Merges neighbouring runs of `length` entries, two or four (`ways`) at a time, in the whole chunk.
     __aicore__ inline void MergeRuns(const AscendC::LocalTensor<float>& target,
                                      const AscendC::LocalTensor<float>& source, int64_t length, int64_t ways)
     {
@@ -203,8 +204,8 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// codes_ = the codes of limit - index, so that the least index has the highest code; those of 0 for what is not
-    /// wanted. There is no comparison of integers, so flags of 0 and 1 are made by clamping.
+    /// codes_ = the codes of limit - index, so that the smallest index has the largest code; codes of 0 for invalid
+    /// indices. There is no comparison of integers, so the code clamps values to flags of 0 and 1.
     __aicore__ inline void EncodeIndices(int32_t count)
     {
         AscendC::LocalTensor<int32_t> index = back_;
@@ -237,11 +238,11 @@ private:
             AscendC::Mul(number, number, flag, count);
         }
         AscendC::PipeBarrier<PIPE_V>();
-        // The codes end where the padding of the chunk begins: one vector instruction writes them, the last one.
+        // The padding of the chunk starts at the end of the codes. The last vector instruction writes both.
         SortCode::Encode(codes_, number, flag, count);
     }
 
-    /// index = the low words of 64-bit indices, -1 where the high word is not 0; destroys `high`.
+    /// index = the low words of 64-bit indices, or -1 if the high word is not 0; destroys `high`.
     __aicore__ inline void Narrow(const AscendC::LocalTensor<int32_t>& index, const AscendC::LocalTensor<int32_t>& high,
                                   int32_t count)
     {
@@ -269,7 +270,7 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// Merges neighbouring lists of `length` entries; the last list may be shorter, or alone.
+    /// Merges neighbouring lists of `length` entries. The last list may be shorter, or have no neighbour.
     __aicore__ inline void MergeLevel(int64_t length)
     {
         const Span share = PartOf(problem_.length, problem_.blocks, block_);
@@ -285,7 +286,7 @@ private:
         }
     }
 
-    /// Writes the entries [rank, end) of two lists merged to their places in `target`.
+    /// Merges the entries [rank, end) of two lists and writes them to their positions in `target`.
     __aicore__ inline void MergePair(const SortedList& first, const SortedList& second, int64_t rank, int64_t end,
                                      const AscendC::GlobalTensor<int32_t>& target)
     {
@@ -297,7 +298,7 @@ private:
             const int64_t longest = Smaller(window, end - rank);
             const int64_t ones = Smaller(longest, first.length - fromFirst);
             const int64_t others = Smaller(longest, second.length - fromSecond);
-            // What was merged before has been stored, so the windows have been read.
+            // The previous entries are stored, so the windows have been read.
             Order<AscendC::HardEvent::MTE3_MTE2>();
             Load(front_, first.From(fromFirst), ones);
             Load(front_[static_cast<uint32_t>(window * WordPair::kWords)], second.From(fromSecond), others);
@@ -322,7 +323,7 @@ private:
         int64_t others;
     };
 
-    /// Merges two windows until one of them is used up.
+    /// Merges two windows until one of them is empty.
     __aicore__ inline Taken MergeWindows(int64_t ones, int64_t others, int64_t window)
     {
         const AscendC::LocalTensor<float> source = front_.template ReinterpretCast<float>();

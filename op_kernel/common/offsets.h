@@ -1,4 +1,4 @@
-// Progressions, such as byte offsets for Gather.
+// Arithmetic progressions, for example byte offsets for Gather.
 #ifndef OPFORGE_OP_KERNEL_COMMON_OFFSETS_H
 #define OPFORGE_OP_KERNEL_COMMON_OFFSETS_H
 
@@ -8,7 +8,7 @@
 namespace opforge {
 namespace kernel {
 
-/// values[i] = first + i * step for `count` elements. The scalar unit writes the first block of a progression, and no
+/// values[i] = first + i * step for `count` elements. The scalar unit writes the first block of a progression. No
 /// generation of the headers waits on both sides of it for every count.
 template <typename T>
 __aicore__ inline void FillProgression(const AscendC::LocalTensor<T>& values, T first, T step, int32_t count)

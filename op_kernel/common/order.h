@@ -1,4 +1,4 @@
-// Order between pipes where no queue makes it.
+// Synchronization of two pipes without a queue.
 #ifndef OPFORGE_OP_KERNEL_COMMON_ORDER_H
 #define OPFORGE_OP_KERNEL_COMMON_ORDER_H
 
@@ -7,7 +7,7 @@
 namespace opforge {
 namespace kernel {
 
-/// What the second pipe of `event` is given from here on waits for all that the first one has been given.
+/// The second pipe of `event` waits for all earlier instructions of the first pipe.
 template <AscendC::HardEvent event>
 __aicore__ inline void Order()
 {

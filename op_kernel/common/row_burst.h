@@ -1,4 +1,4 @@
-// Rows of a matrix in GM that one DMA can move.
+// Rows of a matrix in GM that one DMA can copy.
 #ifndef OPFORGE_OP_KERNEL_COMMON_ROW_BURST_H
 #define OPFORGE_OP_KERNEL_COMMON_ROW_BURST_H
 
@@ -7,10 +7,10 @@
 namespace opforge {
 namespace kernel {
 
-/// Rows at equal distances, ascending: any two ascending rows are such a burst, and so are all rows of a sorted list.
+/// Ascending rows at equal distances. Any two ascending rows are such a burst; so are all rows of a sorted list.
 class RowBurst {
 public:
-    /// `maxStride`: rows from one to the next that a DMA can express.
+    /// `maxStride`: largest distance of rows that a DMA supports.
     __aicore__ inline explicit RowBurst(int64_t maxStride) : maxStride_(maxStride) {}
 
     __aicore__ inline int64_t First() const { return first_; }
@@ -24,7 +24,7 @@ public:
         count_ = 1;
     }
 
-    /// Whether `row` could be taken into the burst.
+    /// Returns whether the burst can contain `row`.
     __aicore__ inline bool Take(int64_t row)
     {
         const int64_t stride = row - first_ - (count_ - 1) * stride_;

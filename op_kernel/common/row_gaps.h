@@ -1,4 +1,4 @@
-// Stretches of rows of a table that ascending rows leave out, as a list in GM.
+// Gaps between ascending rows of a table, as a list in GM.
 #ifndef OPFORGE_OP_KERNEL_COMMON_ROW_GAPS_H
 #define OPFORGE_OP_KERNEL_COMMON_ROW_GAPS_H
 
@@ -10,10 +10,10 @@
 namespace opforge {
 namespace kernel {
 
-/// Lists the gaps in front of ascending rows: pairs of the first row of a gap and the rows in all gaps before it.
+/// Lists the gaps before ascending rows: pairs of the first row of a gap and the number of rows in all earlier gaps.
 class GapWriter {
 public:
-    /// Rows before `firstRow` are no gap.
+    /// Rows before `firstRow` are not a gap.
     __aicore__ inline void Init(const AscendC::GlobalTensor<int32_t>& target,
                                 const AscendC::LocalTensor<int32_t>& buffer, int64_t firstRow)
     {
@@ -25,7 +25,7 @@ public:
     /// Rows in all gaps.
     __aicore__ inline int64_t Rows() const { return rows_; }
 
-    /// The row `row` is in no gap; it may be the one before.
+    /// Row `row` is not in a gap. It may equal the previous one.
     __aicore__ inline void Touch(int64_t row)
     {
         if (row > next_) {
@@ -39,14 +39,14 @@ public:
 
 private:
     PairWriter gaps_;
-    int64_t next_ = 0;  // behind the last row that is in no gap
+    int64_t next_ = 0;  // after the last row that is not in a gap
     int64_t rows_ = 0;
 };
 
-/// Goes through the rows in the gaps of a list.
+/// Iterates over the rows in the gaps of a list.
 class GapReader {
 public:
-    /// Begins with the row that has `before` rows of gaps before it. `gaps`: length of the list.
+    /// Starts at the row with `before` earlier rows in gaps. `gaps`: length of the list.
     __aicore__ inline void Init(const AscendC::GlobalTensor<int32_t>& source, int64_t gaps, int64_t before,
                                 const AscendC::LocalTensor<int32_t>& window,
                                 const AscendC::LocalTensor<int32_t>& probes)
@@ -59,7 +59,7 @@ public:
         current_ = list_.At(gap_);
     }
 
-    /// The next `longest` rows, or what the gap still has of them.
+    /// Returns the next `longest` rows, or the remaining rows of the gap.
     __aicore__ inline Span Next(int64_t longest)
     {
         int64_t limit = before_ + longest;
@@ -78,7 +78,7 @@ public:
     }
 
 private:
-    /// Holds for the gaps that have at most `before` rows in gaps before them.
+    /// Holds for the gaps with at most `before` rows in earlier gaps.
     class InFrontTest {
     public:
         __aicore__ inline InFrontTest(const AscendC::GlobalTensor<int32_t>& gaps, int64_t before,

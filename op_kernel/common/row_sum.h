@@ -1,4 +1,4 @@
-// Sums of the rows of a matrix in GM, accumulated in fp32 in UB.
+// Sums of the rows of a matrix in GM, accumulated as float32 in UB.
 #ifndef OPFORGE_OP_KERNEL_COMMON_ROW_SUM_H
 #define OPFORGE_OP_KERNEL_COMMON_ROW_SUM_H
 
@@ -9,11 +9,11 @@
 namespace opforge {
 namespace kernel {
 
-/// Adds rows, burst by burst, to one running row. The order of the additions depends on the numbers of rows and columns
-/// only: big pairwise additions inside a burst, then burst after burst.
+/// Adds rows, burst by burst, to one running row. The order of the additions depends only on the numbers of rows and
+/// columns: pairwise additions inside a burst, then burst after burst.
 class RowSum {
 public:
-    /// Bytes of each buffer; `offsetBytes` may be 0 when no packed rows are summed.
+    /// Bytes of each buffer. `offsetBytes` may be 0 if no packed rows are summed.
     struct Sizes {
         int32_t tileBuffers;
         int32_t tileBytes;
@@ -35,8 +35,8 @@ public:
         }
     }
 
-    /// Starts a sum of rows of `width` elements of type S. `packedRows` contiguous rows, together a multiple of 32
-    /// bytes as floats, are one stretch of the sum; 0: every row starts on a 32-byte border.
+    /// Starts a sum of rows of `width` elements of type S. `packedRows` contiguous rows, a multiple of 32 bytes as
+    /// floats, form one stretch of the sum; 0: every row starts at a multiple of 32 bytes.
     template <typename S>
     __aicore__ inline void Start(int64_t width, int32_t packedRows)
     {
@@ -44,7 +44,7 @@ public:
         isEmpty_ = true;
     }
 
-    /// Adds `count` rows, `stride` elements from the start of one to the start of the next; packed rows are contiguous.
+    /// Adds `count` rows; `stride` is the distance of their starts in elements. Packed rows are contiguous.
     template <typename S>
     __aicore__ inline void Add(const AscendC::GlobalTensor<S>& source, int64_t count, int64_t stride)
     {
@@ -89,13 +89,13 @@ public:
     /// Elements from one row to the next in UB.
     __aicore__ inline int32_t Pitch() const { return pitch_; }
 
-    /// The sum, in its first `width` elements, for vector instructions.
+    /// Returns the sum for vector instructions, in the first `width` elements.
     __aicore__ inline const AscendC::LocalTensor<float>& Finish()
     {
         for (int32_t rows = packedRows_; rows > 1;) {
             rows /= 2;
             const int32_t count = rows * width_;
-            // The upper half need not start on a 32-byte border, which only Gather can read.
+            // The upper half may start at any offset, so only Gather can read it.
             AscendC::Gather(work_, sum_, offsetBuffer_.Get<uint32_t>(),
                             static_cast<uint32_t>(count) * static_cast<uint32_t>(sizeof(float)),
                             static_cast<uint32_t>(count));
@@ -163,7 +163,7 @@ private:
         }
     }
 
-    /// Moves the next tile to work_, as floats.
+    /// Copies the next tile to work_ as floats.
     template <typename S>
     __aicore__ inline void Widen(int32_t count)
     {
@@ -177,9 +177,8 @@ private:
         tiles_.FreeTensor(tile);
     }
 
-    /// Adds the stretches in `terms`, of which the last one may be shorter, to the sum: the upper half onto the lower
-    /// one until a single stretch is left. `terms` are in work_ if
-    /// `isInPlace`.
+    /// Adds the stretches in `terms` to the sum; the last one may be shorter. The upper half is added to the lower half
+    /// until a single stretch is left. `terms` are in work_ if `isInPlace`.
     __aicore__ inline void Reduce(AscendC::LocalTensor<float> terms, int32_t count, bool isInPlace)
     {
         while (count > stretch_) {
@@ -206,7 +205,7 @@ private:
         Accumulate(terms, count);
     }
 
-    /// Copies what has no counterpart to be added: elements [first, last) and up to 7 in front of them.
+    /// Copies the elements without a counterpart: [first, last) and up to 7 elements before them.
     __aicore__ inline void Copy(const AscendC::LocalTensor<float>& destination,
                                 const AscendC::LocalTensor<float>& source, int32_t first, int32_t last)
     {
@@ -238,7 +237,7 @@ private:
     int32_t packedRows_ = 0;
     int32_t pitch_ = 0;    // elements from one row to the next in UB
     int32_t stretch_ = 0;  // elements of the running sum
-    bool isEmpty_ = true;  // nothing was added to it yet
+    bool isEmpty_ = true;  // nothing was added yet
 };
 
 }  // namespace kernel

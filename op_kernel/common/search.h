@@ -1,4 +1,4 @@
-// Search in ordered data in GM, many probes a step: a step costs the latency of one DMA.
+// Search in ordered data in GM with many probes per step. A step costs the latency of one DMA.
 #ifndef OPFORGE_OP_KERNEL_COMMON_SEARCH_H
 #define OPFORGE_OP_KERNEL_COMMON_SEARCH_H
 
@@ -22,7 +22,7 @@ public:
                                 int64_t count)
     {
         for (int64_t done = 0; done < count;) {
-            // A gap that no DMA can express is left out by one DMA for each value.
+            // If a DMA does not support the distance, one DMA loads each value.
             const int64_t batch = (stride - 1) * kValueBytes > kMaxGap ? 1 : count;
             AscendC::DataCopyExtParams burst;
             burst.blockCount = static_cast<uint16_t>(batch);
@@ -48,8 +48,8 @@ private:
     AscendC::LocalTensor<int32_t> buffer_;
 };
 
-/// The first position in [low, high) at which `test` fails, or `high`; up to there it holds everywhere. A test has
-/// Load(first, stride, count), which starts to read what it needs for these positions, and Holds(probe).
+/// Returns the first position in [low, high) at which `test` fails, or `high`. The test holds at all earlier positions.
+/// A test has Load(first, stride, count), which starts to load the data of these positions, and Holds(probe).
 template <typename Test>
 __aicore__ inline int64_t FirstFailure(Test& test, int64_t low, int64_t high)
 {

@@ -1,4 +1,4 @@
-// Sequences of rows and the windows in them.
+// Sequences of rows and their windows.
 #ifndef OPFORGE_OP_KERNEL_COMMON_SEQUENCES_H
 #define OPFORGE_OP_KERNEL_COMMON_SEQUENCES_H
 
@@ -9,9 +9,9 @@
 namespace opforge {
 namespace kernel {
 
-/// Walks along sequences of rows that follow each other. In each there is a window of `window` rows every `stride`
-/// rows, as long as it ends within the sequence; windows are numbered through. A list in GM has the ends of the
-/// sequences or their lengths; rows behind its last value, all of them if there is no list, are a sequence too.
+/// Iterates over consecutive sequences of rows. A sequence has a window of `window` rows every `stride` rows, if the
+/// window ends within the sequence. Windows are numbered over all sequences. A list in GM has the ends or the lengths
+/// of the sequences. The rows after its last value are also a sequence; without a list, these are all rows.
 class Sequences {
 public:
     struct Shape {
@@ -34,7 +34,7 @@ public:
         work_ = work;
     }
 
-    /// Goes to the sequence that `row` is in.
+    /// Moves to the sequence of `row`.
     __aicore__ inline void GoTo(int64_t row)
     {
         index_ = -1;
@@ -70,7 +70,7 @@ public:
     __aicore__ inline int64_t FirstWindow() const { return firstWindow_; }
     __aicore__ inline int64_t Windows() const { return windows_; }
 
-    /// The windows of the sequence that have rows in `rows`, counted from its first one.
+    /// Returns the windows of the sequence that overlap `rows`, counted from its first one.
     __aicore__ inline Span WindowsOn(const Span& rows) const
     {
         const int64_t reach = rows.begin - begin_ - shape_.window + shape_.stride;
@@ -80,9 +80,9 @@ public:
     }
 
 private:
-    // Sequences that are gone over at once: one repeat of a vector instruction.
+    // Sequences that one repeat of a vector instruction processes.
     static constexpr int32_t kBlock = 64;
-    // Up to here numbers of rows are exact as floats, and so are quotients by a stride of 16 rows or more.
+    // Up to this value, row numbers and their quotients by a stride of at least 16 are exact as floats.
     static constexpr int64_t kMaxExactRows = int64_t{1} << 24;
     static constexpr int32_t kStrideUnit = 16;  // divides strides
     static constexpr int32_t kStrideUnitBits = 4;
@@ -104,7 +104,7 @@ private:
         Order<AscendC::HardEvent::MTE2_S>();
     }
 
-    /// Copies as many values of the list as the piece has, from `begin` on.
+    /// Copies values of the list, starting at `begin`, up to the size of the piece.
     __aicore__ inline void Load(const AscendC::LocalTensor<int64_t>& destination, int64_t begin)
     {
         AscendC::DataCopyExtParams burst;
@@ -113,7 +113,7 @@ private:
                              AscendC::DataCopyPadExtParams<int64_t>());
     }
 
-    /// Goes over blocks of sequences that end at `row` or before: the scalar unit would take long for each of them.
+    /// Skips blocks of sequences that end at `row` or before; the scalar unit would be slower.
     __aicore__ inline void SkipBlocks(int64_t row)
     {
         bool isBefore = true;
@@ -140,8 +140,8 @@ private:
         return true;
     }
 
-    /// Loads a piece of the list behind the sequence; counts the rows of each of its blocks, from work_[0] on, and the
-    /// windows, from work_[kBlock] on.
+    /// Loads the piece of the list after the sequence. Counts the rows of each of its blocks, from work_[0], and the
+    /// windows, from work_[kBlock].
     __aicore__ inline int64_t CountWindows()
     {
         LoadPiece(index_ + 1);
@@ -165,7 +165,7 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
         SumBlocks(work_, quotients, blocks);
 
-        // The windows of a sequence are (rows - window + stride) / stride, rounded down, and not less than none.
+        // A sequence has (rows - window + stride) / stride windows, rounded down, and at least 0.
         AscendC::Adds(lengths, lengths, static_cast<int32_t>(shape_.stride - shape_.window), count);
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::Maxs(lengths, lengths, 0, count);
@@ -174,7 +174,7 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::Cast(quotients, lengths, AscendC::RoundMode::CAST_NONE, static_cast<uint32_t>(count));
         AscendC::PipeBarrier<PIPE_V>();
-        // With a half more, no quotient is so close to a whole number that its rounding could pass it.
+        // After adding a half, no quotient rounds to a different integer.
         AscendC::Adds(quotients, quotients, 0.5f, count);
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::Muls(quotients, quotients, static_cast<float>(kStrideUnit) / static_cast<float>(shape_.stride), count);

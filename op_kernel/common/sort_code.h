@@ -1,4 +1,4 @@
-// Order-preserving codes: 32-bit integers as floats, for a sort unit that has float keys only.
+// Order-preserving codes: 32-bit integers as floats, for a sort unit with float keys only.
 #ifndef OPFORGE_OP_KERNEL_COMMON_SORT_CODE_H
 #define OPFORGE_OP_KERNEL_COMMON_SORT_CODE_H
 
@@ -7,15 +7,15 @@
 namespace opforge {
 namespace kernel {
 
-/// A number n in [0, 2^31) is coded as the float whose bits are n - 2^30 in sign and magnitude, the magnitude raised by
-/// `kLeastNormal`: neither a denormal, which the sort unit might take for zero, nor an infinity occurs.
+/// The code of a number n in [0, 2^31) is a float. Its bits are n - 2^30 in sign and magnitude, with the magnitude
+/// increased by `kLeastNormal`. It is never a denormal, which the sort unit might treat as zero, and never infinite.
 class SortCode {
 public:
     static constexpr int32_t kLeastNormal = 0x00800000;
     static constexpr int32_t kMiddle = 1 << 30;
     static constexpr int32_t kSignBit = INT32_MIN;
 
-    /// The bits of the code of 0, the least one.
+    /// The bits of the code of 0, the smallest code.
     static constexpr int32_t kZero = kSignBit + (kMiddle + kLeastNormal);
 
     /// Bits to number.

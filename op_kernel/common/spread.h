@@ -1,4 +1,4 @@
-// One value per channel, spread over the elements that the channels have in a contiguous stretch of memory.
+// One value per channel, repeated for all elements of the channels in a contiguous range of memory.
 #ifndef OPFORGE_OP_KERNEL_COMMON_SPREAD_H
 #define OPFORGE_OP_KERNEL_COMMON_SPREAD_H
 
@@ -10,13 +10,13 @@
 namespace opforge {
 namespace kernel {
 
-/// Repeats each of `values` floats `width` times, and the whole `copies` times. On the way every value is a lane of
-/// `pitch` equal elements and every copy a multiple of 8 lanes, so that each step works on whole 32-byte blocks; a mask
-/// takes the padding out at the end.
+/// Repeats each of `values` floats `width` times, and the result `copies` times. Internally, every value is a lane of
+/// `pitch` equal elements, and every copy is a multiple of 8 lanes, so that each step processes whole 32-byte blocks. A
+/// mask removes the padding at the end.
 class Spread {
 public:
     /// `maskBytes`: one bit for each element of all lanes, in whole repeats. `scratch`: lanes + lanes * pitch elements,
-    /// at least 768; it is free again whenever a function returns.
+    /// at least 768. It is free whenever no function of this class runs.
     __aicore__ inline void Init(AscendC::TPipe* pipe, int32_t maskBytes, const AscendC::LocalTensor<float>& scratch)
     {
         scratch_ = scratch;
@@ -37,8 +37,8 @@ public:
         }
     }
 
-    /// Spreads the first `values` elements of `source`, which are not more than Prepare was told; `source` has whole
-    /// 32-byte blocks. Elements after the last one may be overwritten, up to the end of its lanes.
+    /// Repeats the first `values` elements of `source`, at most the number given to Prepare. `source` has whole 32-byte
+    /// blocks. Elements after the last one may be overwritten, up to the end of its lanes.
     __aicore__ inline void Run(const AscendC::LocalTensor<float>& destination,
                                const AscendC::LocalTensor<float>& source, int32_t values)
     {
@@ -68,8 +68,8 @@ private:
     static constexpr int32_t kBitsPerBlock = 256;
     static constexpr int32_t kMaxRepeats = 255;
 
-    /// Bit i: element i is the value of a channel, neither padding of its lane nor of its copy. i / pitch in floats is
-    /// exact for i below 2^21, as the quotient is half an element away from every integer.
+    /// Bit i is set if element i is the value of a channel and not padding. i / pitch in floats is exact for i below
+    /// 2^21, because the quotient is half an element away from every integer.
     __aicore__ inline void MakeMask(int32_t values)
     {
         const int32_t copyLanes = static_cast<int32_t>(RoundUp(values, kFloatsPerBlock));
@@ -95,7 +95,7 @@ private:
         }
     }
 
-    /// quotient = number / divisor rounded down, number = what is left.
+    /// quotient = number / divisor rounded down, number = the remainder.
     __aicore__ inline void Split(const AscendC::LocalTensor<float>& quotient, const AscendC::LocalTensor<float>& number,
                                  int32_t divisor, int32_t count)
     {
@@ -121,7 +121,7 @@ private:
         return destination;
     }
 
-    /// Every element becomes a lane of pitch_ equal ones.
+    /// Repeats every element as a lane of pitch_ equal elements.
     __aicore__ inline AscendC::LocalTensor<float> Widened(const AscendC::LocalTensor<float>& destination,
                                                           const AscendC::LocalTensor<float>& source, int32_t lanes)
     {

@@ -1,5 +1,5 @@
-// The two products of a convolution over time as steps: where each is, which rows it needs, and which core has it. Rows
-// are (time, batch) pairs, so that a tap of the kernel is a shift by whole rows. Arithmetic alone, for host and device.
+// The steps of both products of a convolution over time: their tiles, rows and cores. Rows are (time, batch) pairs, so
+// a tap of the kernel is a shift by whole rows. Only arithmetic, for host and device.
 #ifndef OPFORGE_OP_KERNEL_COMMON_TBC_STEPS_H
 #define OPFORGE_OP_KERNEL_COMMON_TBC_STEPS_H
 
@@ -9,26 +9,26 @@
 namespace opforge {
 namespace kernel {
 
-/// A block of a result: rows are rows of input for grad_input, input channels of each of the taps for grad_weight.
+/// A block of a result: rows of input for grad_input, input channels of each tap for grad_weight.
 struct TbcTile {
     Span taps;  // of grad_weight; a single one for grad_input
     Span rows;
     Span columns;
 };
 
-/// What a core loads and multiplies at once.
+/// The work between two loads of a core.
 struct TbcStep {
     TbcTile tile;
     Span taps;
     Span depth;    // columns of self for grad_input, rows of self for grad_weight
-    bool isFirst;  // of this core in the tile
+    bool isFirst;  // first step of this core in the tile
     bool isLast;
-    bool isAlone;  // this core has all steps of the tile
-    bool isHead;   // the tile begins in the share of another core
+    bool hasWholeTile;  // this core has all steps of the tile
+    bool isHead;        // the tile begins in another core
     bool isInput;
-    bool isEmpty;  // there is nothing to multiply: all rows are padding
-    Span window;   // rows that all taps together need, of self for grad_input, of input for grad_weight; with padding
-    Span rows;     // those of them that exist
+    bool isEmpty;  // no products: all rows are padding
+    Span window;   // rows of all taps, of self for grad_input, of input for grad_weight; with padding
+    Span rows;     // existing rows of the window
 };
 
 /// Whether two steps of a product multiply the same rows of the window, or the same other operand.
@@ -42,8 +42,8 @@ __aicore__ inline bool HaveSamePanel(const TbcStep& a, const TbcStep& b)
            (!a.isInput || a.taps.begin == b.taps.begin);
 }
 
-/// The steps of grad_input are followed by those of grad_weight. Each core has a part of both, or one of the whole
-/// list, which is shared out by what the steps cost.
+/// The steps of grad_input precede those of grad_weight. Each core has a part of both, or a part of the whole list,
+/// which is split by the cost of the steps.
 class TbcSteps {
 public:
     __aicore__ inline void Init(const ConvTbcBackwardTilingData& tiling, int64_t cores)
@@ -54,7 +54,7 @@ public:
 
     __aicore__ inline bool IsInput(int64_t step) const { return step < tiling_->inputSteps; }
 
-    /// The steps of a product, and those of them that a core has.
+    /// Returns the steps of a product, or those of a core.
     __aicore__ inline Span StepsOf(bool isInput) const
     {
         return isInput ? Span{0, tiling_->inputSteps}
@@ -65,7 +65,7 @@ public:
         return {FirstOf(isInput, core), FirstOf(isInput, core + 1)};
     }
 
-    /// The steps of the tile that a step belongs to.
+    /// Returns the steps of the tile of a step.
     __aicore__ inline Span StepsOfTile(int64_t step) const
     {
         const int64_t base = IsInput(step) ? 0 : tiling_->inputSteps;
@@ -74,7 +74,7 @@ public:
         return {first, first + count};
     }
 
-    /// The tile that a step belongs to.
+    /// Returns the tile of a step.
     __aicore__ inline TbcTile TileOf(int64_t step) const
     {
         if (IsInput(step)) {
@@ -92,7 +92,7 @@ public:
                 PieceOf(tiling_->outChannels, tiling_->weightColumns, tile % across)};
     }
 
-    /// A step as part of a core's share.
+    /// Returns a step of a core.
     __aicore__ inline TbcStep At(int64_t step, const Span& share) const
     {
         const Span all = StepsOfTile(step);
@@ -102,7 +102,7 @@ public:
         at.tile = TileOf(step);
         at.isFirst = step == mine.begin;
         at.isLast = step + 1 == mine.end;
-        at.isAlone = mine.begin == all.begin && mine.end == all.end;
+        at.hasWholeTile = mine.begin == all.begin && mine.end == all.end;
         at.isHead = mine.begin != all.begin;
         if (IsInput(step)) {
             at.taps = PieceOf(tiling_->taps, tiling_->inputTaps, inner % InputTapGroups());
@@ -121,23 +121,24 @@ public:
     __aicore__ inline int64_t InputTileRows() const { return tiling_->inputCells * tiling_->inputCellRows; }
     __aicore__ inline int64_t WeightTileRows() const { return tiling_->weightCells * tiling_->weightCellRows; }
 
-    /// Row r of input and row r - ShiftOf(tap) of self meet in a tap.
+    /// A tap multiplies row r of input and row r - ShiftOf(tap) of self.
     __aicore__ inline int64_t ShiftOf(int64_t tap) const { return (tap - tiling_->pad) * tiling_->batch; }
 
-    /// Whether any of some rows of input meets one of self in a tap.
-    __aicore__ inline bool IsMet(const Span& rows, int64_t tap) const
+    /// Returns whether a tap multiplies any of some rows of input.
+    __aicore__ inline bool HasProducts(const Span& rows, int64_t tap) const
     {
         return Size(Overlap({rows.begin - ShiftOf(tap), rows.end - ShiftOf(tap)}, {0, tiling_->gradRows})) > 0;
     }
 
-    /// Rows of self of a step of grad_weight that meet a row of input in a tap.
-    __aicore__ inline Span Meeting(const TbcStep& step, int64_t tap) const
+    /// Returns the rows of self of a step of grad_weight that a tap multiplies.
+    __aicore__ inline Span ProductRows(const TbcStep& step, int64_t tap) const
     {
         return Overlap(step.depth, {-ShiftOf(tap), tiling_->inputRows - ShiftOf(tap)});
     }
 
 private:
-    /// Rows of self that a step of grad_input needs, padding included; a cell of a single row is multiplied as two.
+    /// Returns the rows of self of a step of grad_input, with padding. A cell of a single row is multiplied as two
+    /// rows.
     __aicore__ inline Span InputWindow(const TbcStep& step) const
     {
         const Span& rows = step.tile.rows;
@@ -145,18 +146,18 @@ private:
         return {rows.begin - ShiftOf(step.taps.end - 1), end - ShiftOf(step.taps.begin)};
     }
 
-    /// Rows of input that a step of grad_weight needs, padding included.
+    /// Returns the rows of input of a step of grad_weight, with padding.
     __aicore__ inline Span WeightWindow(const TbcStep& step) const
     {
         return {step.depth.begin + ShiftOf(step.taps.begin), step.depth.end + ShiftOf(step.taps.end - 1)};
     }
 
-    /// The first step of a product that a core has.
+    /// Returns the first step of a product for a core.
     __aicore__ inline int64_t FirstOf(bool isInput, int64_t core) const
     {
         const Span steps = StepsOf(isInput);
         if (tiling_->hasBoth != 0) {
-            // The longer shares of one product meet the shorter ones of the other.
+            // A core with more steps of one product has fewer steps of the other.
             return isInput ? PartOf(Size(steps), cores_, core).begin
                            : steps.end - PartOf(Size(steps), cores_, cores_ - core).begin;
         }

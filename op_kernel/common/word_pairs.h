@@ -1,4 +1,4 @@
-// Lists of pairs of 32-bit words in GM, for the scalar unit: it reads or writes a pair of words in UB at once.
+// Lists of pairs of 32-bit words in GM for the scalar unit, which reads or writes a pair of words in UB at once.
 #ifndef OPFORGE_OP_KERNEL_COMMON_WORD_PAIRS_H
 #define OPFORGE_OP_KERNEL_COMMON_WORD_PAIRS_H
 
@@ -16,16 +16,16 @@ struct WordPair {
     int32_t second;
 };
 
-/// The pairs of `words` from number `pair` on.
+/// Returns the pairs of `words` starting at number `pair`.
 __aicore__ inline AscendC::GlobalTensor<int32_t> PairsFrom(const AscendC::GlobalTensor<int32_t>& words, int64_t pair)
 {
     return words[static_cast<uint64_t>(pair * WordPair::kWords)];
 }
 
-/// Reads a list; a window of it is in UB, so that reading is cheap in about ascending order.
+/// Reads a list through a window in UB; reads in ascending order are fast.
 class PairReader {
 public:
-    /// `length` in pairs; the window is as large as `buffer`.
+    /// `length` in pairs; the window has the size of `buffer`.
     __aicore__ inline void Init(const AscendC::GlobalTensor<int32_t>& source, int64_t length,
                                 const AscendC::LocalTensor<int32_t>& buffer)
     {
@@ -64,7 +64,7 @@ private:
     int64_t length_ = 0;
 };
 
-/// Writes a list, pair after pair.
+/// Writes a list pair by pair.
 class PairWriter {
 public:
     __aicore__ inline void Init(const AscendC::GlobalTensor<int32_t>& target,
@@ -87,7 +87,7 @@ public:
         ++count_;
     }
 
-    /// Moves the pairs that are still in UB to GM.
+    /// Copies the remaining pairs in UB to GM.
     __aicore__ inline void Store()
     {
         if (count_ > stored_) {

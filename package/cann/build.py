@@ -281,10 +281,7 @@ class Build:
                 raise StepError(
                     f"lists: no kernel of {', '.join(missing)} for {soc} was built; see {self.work / 'logs'}"
                 )
-        version = (self.package / "version.info").read_text(encoding="utf-8").replace("release=source", "release=built")
-        for key in ("compiler_version", "custom_opp_compiler_version"):
-            version += f"{key}={self.toolkit.compiler_version}\n"
-        texts["version.info"] = f"{version}cann_version={self.toolkit.version}\n"
+        texts["version.info"] = self._version_info()
         logs = sorted((self.work / "logs").glob("*.log"))
         texts[LOG] = "".join(f"== {log.stem}\n{log.read_text(encoding='utf-8', errors='replace')}" for log in logs)
         all_digests = dict(digests)
@@ -298,6 +295,14 @@ class Build:
         text = listing({"toolkit": self.toolkit.version}, all_digests)
         _write(self.work / SUMS, sums({**all_digests, BUILT: hashlib.sha256(text.encode("utf-8")).hexdigest()}, BUILT))
         _write(self.work / BUILT, text)
+
+    def _version_info(self) -> str:
+        """The version.info of the package with the compiler of this toolkit; GE reads the first compiler_version."""
+        text = (self.package / "version.info").read_text(encoding="utf-8").replace("release=source", "release=built")
+        lines = [line for line in text.splitlines() if "compiler_version=" not in line]
+        keys = ("compiler_version", "custom_opp_compiler_version")
+        lines += [f"{key}={self.toolkit.compiler_version}" for key in keys]
+        return "\n".join([*lines, f"cann_version={self.toolkit.version}", ""])
 
     def _lists(self, operators: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         texts = {}

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-# Older toolkits come with what a project needs to build; newer ones are found with find_package(ASC).
+# How a package is built: with our own CMake project and opc, or with the toolkit's npu_op_package of find_package(ASC).
 CANN_8, CANN_2026 = "8.x", "2026"
 _VERSION = "compiler/version.info"
 _MOST_BYTES = 1 << 20
@@ -22,6 +22,7 @@ _LOG_LEVELS = ("0", "1", "2", "3")
 # same rule.
 _VERSION_KEYS = ("version_dir", "Version")
 _VERSION_LINE = r'^[ \t]*{}[ \t]*=[ \t]*"?([0-9]{{1,9}}\.[0-9]{{1,9}}[0-9A-Za-z.+_-]{{0,60}})'
+_OP_PACKAGE = re.compile(r"^[ \t]*(?:function|macro)[ \t]*\([ \t]*npu_op_package[ \t)]", re.IGNORECASE | re.MULTILINE)
 
 
 class ToolkitError(Exception):
@@ -57,14 +58,14 @@ def read_toolkit(root: Path) -> Toolkit:
     version = toolkit_version(root)
     if not version:
         raise ToolkitError(_no_toolkit(root))
-    config = next(iter(sorted((root / "lib64" / "cmake").glob("**/asc-config.cmake"))), None)
+    asc_dir = _asc_dir(root)
     scene = key_values(root / "opp" / "scene.info")
     return Toolkit(
         root=str(root),
-        generation=CANN_8 if config is None else CANN_2026,
+        generation=CANN_2026 if asc_dir else CANN_8,
         version=version,
         compiler_version=_version_of(_first_text(root / _VERSION), "Version") or version,
-        asc_dir="" if config is None else str(config.parent),
+        asc_dir=asc_dir,
         machine=scene.get("arch", platform.machine()),
     )
 
@@ -78,6 +79,17 @@ def toolkit_version(root: Path) -> str:
 def _version_of(text: str, key: str) -> str:
     found = re.search(_VERSION_LINE.format(key), text, re.MULTILINE)
     return found.group(1) if found else ""
+
+
+def _asc_dir(root: Path) -> str:
+    """Folder of asc-config.cmake; empty if there is none, or it brings no npu_op_package: 8.x has such a file too."""
+    modules = root / "compiler" / "tikcpp" / "ascendc_kernel_cmake"
+    for library in (root / "lib64", *sorted(root.glob("*-linux/lib64"))):
+        for config in sorted((library / "cmake").glob("**/asc-config.cmake")):
+            sources = [config, *sorted(modules.glob("*.cmake")), *sorted(modules.glob("*/*.cmake"))]
+            if any(_OP_PACKAGE.search(_first_text(path)) for path in sources):
+                return str(config.parent)
+    return ""
 
 
 def _no_toolkit(root: Path) -> str:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from opforge.codegen.render import render
-from opforge.twin.cann_api import api, in_both, known_names
+from opforge.twin.lint.cann_api import api, in_both, known_names
 
 # Part of every toolkit and no API of their own: the base header of aclnn functions.
 BASE_HEADERS = {"aclnn/aclnn_base.h"}

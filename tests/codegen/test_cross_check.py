@@ -71,7 +71,7 @@ int main()
         const int64_t cores = Number();
         call.cores = cores < 0 ? Int::Unknown() : Int(cores);
         READ
-        if (const Verdict broken = CheckTYPE(call, hasOutputs != 0, symbols)) {
+        if (const MaybeViolation broken = CheckTYPE(call, hasOutputs != 0, symbols)) {
             std::cout << broken->status << " " << broken->message << "\\n";
             continue;
         }

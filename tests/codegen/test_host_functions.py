@@ -19,7 +19,7 @@ from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.names import lower_camel
 from opforge.codegen.spec.semantics import Call, check, infer
 from opforge.twin.build import INCLUDE, build_runtime
-from opforge.twin.compiler import WARNINGS, compiler
+from opforge.twin.build.compiler import WARNINGS, compiler
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from opforge.cli.main import app
 from opforge.codegen.spec.names import attribute_refusal, camel_refusal, op_type_refusal
-from opforge.twin.cann_api import api
+from opforge.twin.lint.cann_api import api
 
 NAMESPACES = {"AscendC", "domi", "ge", "gert", "op", "ops", "optiling"}
 TYPES = {"class", "enum", "struct", "typedef"}
@@ -30,7 +30,7 @@ def test_no_attribute_may_be_called_like_a_local_beside_it(root):
     for template in ("_macros.j2", "infershape.cpp.j2", "l0.cpp.j2", "onnx_plugin.cpp.j2"):
         text = (root / "codegen" / "templates" / template).read_text(encoding="utf-8")
         # What the condition of an 'if' declares is used in its block only, where no attribute is.
-        code = re.sub(r"if \(const (Verdict|Logic) [^\n]*", "", text)
+        code = re.sub(r"if \(const (MaybeViolation|Logic) [^\n]*", "", text)
         names |= set(re.findall(r"(?:[A-Z]\w*[*&]?|aclnnStatus|std::string) ([a-z]\w*)(?= =|;|,|\(|\))", code))
     assert names >= {"attrs", "call", "context", "error", "node", "place", "source", "status", "target"}
     assert sorted(name for name in names if attribute_refusal(name) is None) == []
@@ -42,7 +42,7 @@ def test_no_operator_may_be_called_like_a_type_of_cann_or_of_the_shared_headers(
     for header in (*root.glob("op_host/common/*.h"), *root.glob("op_kernel/common/*.h")):
         declared = r"^(?:class|struct|enum class|using) ([A-Z]\w*)\b(?! *;)"
         names |= set(re.findall(declared, header.read_text(encoding="utf-8"), re.MULTILINE))
-    assert names >= {"OpDef", "TPipe", "Tensor", "Operator", "Plan", "Verdict"}
+    assert names >= {"OpDef", "TPipe", "Tensor", "Operator", "Plan", "MaybeViolation"}
     assert sorted(name for name in names if op_type_refusal(name) is None) == []
 
 

@@ -15,7 +15,7 @@ from opforge.codegen.render import TABLES_HEADER, render, tables_header
 from opforge.codegen.spec.loader import SpecError, load_spec
 from opforge.twin import run
 from opforge.twin.build import build_project
-from opforge.twin.compiler import WARNINGS, compiler
+from opforge.twin.build.compiler import WARNINGS, compiler
 
 HERE = Path(__file__).parent
 STARTERS = HERE.parent.parent / "codegen" / "starters"

@@ -7,7 +7,7 @@ from onnx import numpy_helper
 
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.reason import Unmatched
-from opforge.frontend.rules.pattern import UNMATCHED, Constant, Each, Operators, Through
+from opforge.frontend.rules.pattern import Constant, Each, Operators, Through
 from opforge.frontend.rules.rule import Context
 
 op, other = Operators(), Operators("com.microsoft")
@@ -99,7 +99,7 @@ MISMATCHES = [
 
 @pytest.mark.parametrize(("pattern", "body", "words"), MISMATCHES)
 def test_mismatches_name_the_condition(pattern, body, words):
-    with pytest.raises(UNMATCHED) as raised:
+    with pytest.raises(Unmatched) as raised:
         match(pattern, body)
     assert words in str(raised.value)
 

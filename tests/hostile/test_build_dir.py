@@ -12,8 +12,8 @@ import pytest
 from opforge.codegen.errors import UserError
 from opforge.codegen.new import new_project
 from opforge.codegen.project import OWNER_FILE, Project
-from opforge.twin import build as twin_build
 from opforge.twin.build import build_project
+from opforge.twin.build import operators as twin_build
 
 OPFORGE = str(Path(sys.executable).with_name("opforge"))
 HANGS = 300  # seconds after which a test is a hang
@@ -113,6 +113,20 @@ def test_two_projects_have_two_build_folders(project, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="which holds the build of"):
         build_project(other)
     assert not (out / "gen").exists()
+
+
+@pytest.mark.parametrize("place", ["out/sub", "out/gen/op_host", "out/suffix_Custom", "clip/build", "clip/build/gen"])
+def test_a_folder_inside_of_the_build_of_another_project_is_refused(project, tmp_path, monkeypatch, place):
+    monkeypatch.setenv("OPFORGE_BUILD_DIR", str(tmp_path / "out"))
+    project.claim_build_dir()
+    new_project("Other", tmp_path / "other", "elementwise")
+    monkeypatch.setenv("OPFORGE_BUILD_DIR", str(tmp_path / place))
+    with pytest.raises(UserError) as caught:
+        Project(tmp_path / "other").claim_build_dir()
+    assert f"OPFORGE_BUILD_DIR: got {tmp_path / place}, " in str(caught.value)
+    assert f"which holds the build of {project.root}, expected a folder for" in str(caught.value)
+    assert not (tmp_path / place).exists()
+    project.claim_build_dir()
 
 
 @pytest.mark.parametrize("content", [b"/", b"\xff\xfe", b"\0", b"x" * 100_000, b"\x1b[2J\n\n"])

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from opforge.codegen.errors import UserError
-from opforge.twin import build_cache, compiler
-from opforge.twin.build_cache import digest, read_depfile
-from opforge.twin.build_folder import locked
-from opforge.twin.compiler import Library, Unit
+from opforge.twin.build import cache as build_cache
+from opforge.twin.build import compiler
+from opforge.twin.build.cache import digest, read_depfile
+from opforge.twin.build.compiler import Library, Unit
+from opforge.twin.build.folder import locked
 
 HANGS = 120  # seconds after which a test is a hang
 
@@ -214,7 +215,8 @@ def test_the_files_of_a_killed_build_are_removed_by_the_next(library, tmp_path):
     )
     program.chmod(0o755)
     script = (
-        "from pathlib import Path\nfrom opforge.twin.build_folder import locked\nfrom opforge.twin import compiler\n"
+        "from pathlib import Path\nfrom opforge.twin.build import compiler\n"
+        "from opforge.twin.build.folder import locked\n"
         f"out = Path({str(library.path.parent)!r})\nwith locked(out) as scratch:\n"
         f"    unit = compiler.Unit(Path({str(library.units[0].source)!r}), out / 'b.o', (), 'b')\n"
         "    compiler.build([compiler.Library(out / 'b.so', (unit,))], scratch)\n"

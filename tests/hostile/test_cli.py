@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -113,6 +114,16 @@ def test_a_dash_is_no_path(command, option):
     result = CliRunner().invoke(app, with_path(command, option, "-"))
     assert result.exit_code == 2
     assert "got '-', expected a path" in result.output
+
+
+def test_a_file_may_have_the_name_of_a_stream(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    for words in (["--json", "./-"], ["--json=./-"]):
+        result = CliRunner().invoke(app, ["check", "m.onnx", *words])
+        assert (result.exit_code, '"findings"' in result.stdout) == (0, False)
+        assert "findings" in json.loads(Path("./-").read_text(encoding="utf-8"))
+        Path("./-").unlink()
+    assert json.loads(CliRunner().invoke(app, ["check", "m.onnx", "--json", "-"]).stdout)
 
 
 FILES = [

@@ -14,12 +14,12 @@ import pytest
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.new import new_project
 from opforge.codegen.project import Project
-from opforge.twin import compiler, limited_process
-from opforge.twin.build_folder import locked
-from opforge.twin.compiler import CompileError, Library, Unit
-from opforge.twin.kernel_expansion import require_no_assembly
-from opforge.twin.kernel_lint import lint_files, lint_text, require_clean
-from opforge.twin.limited_process import MEMORY, OUTPUT, SECONDS, Limits, run_limited
+from opforge.twin.build import compiler, limited_process
+from opforge.twin.build.compiler import CompileError, Library, Unit
+from opforge.twin.build.folder import locked
+from opforge.twin.build.limited_process import MEMORY, OUTPUT, SECONDS, Limits, run_limited
+from opforge.twin.lint.expansion import require_no_assembly
+from opforge.twin.lint.kernel_lint import lint_files, lint_text, require_clean
 
 OPFORGE = str(Path(sys.executable).with_name("opforge"))
 HANGS = 300  # seconds after which a test is a hang

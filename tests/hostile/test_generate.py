@@ -10,7 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from opforge.cli.main import app
+from opforge.codegen import writer
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, write_files
 from opforge.codegen.new import new_project, project_texts
@@ -120,6 +123,19 @@ def test_an_entry_of_the_manifest_that_leads_elsewhere_removes_nothing(tmp_path,
     assert files_of(tmp_path) == before
 
 
+def test_a_manifest_that_lists_files_of_the_user_removes_none(tmp_path):
+    kept = {"kernel.h": b"int mine;\n", "empty.h": b"", "late.h": b"//" * 4096 + MARK.encode()}
+    for name, data in kept.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "old.h").write_text(MARK)
+    (tmp_path / MANIFEST).write_text(json.dumps(dict.fromkeys([*kept, "old.h"], "foo")))
+    changes = write(Tree({"a.h": MARK}, {"a.h": "foo"}, is_complete=True), tmp_path)
+    assert changes.removed == ("old.h",)
+    found = files_of(tmp_path)
+    assert json.loads(found.pop(MANIFEST)) == {"a.h": "foo"}
+    assert found == kept | {"a.h": MARK.encode()}
+
+
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
 def test_an_entry_that_is_no_file_stays(tmp_path, make):
     make(tmp_path / "d")
@@ -184,12 +200,29 @@ def test_pipes_are_refused(project, arguments, path, message):
     assert message in opforge(*arguments, cwd=project)
 
 
-@pytest.mark.parametrize("command", [["generate"], ["lint"], ["generate", "--out"]])
-@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/full", "/dev"])
+@pytest.mark.parametrize("command", [["generate"], ["lint"], ["generate", "--out"], ["generate", "--check", "--out"]])
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/full", "/dev", "pipe"])
 def test_devices_and_folders_are_refused(project, command, device):
+    pipe(project / "pipe")
     if command[-1] == "--out" and device == "/dev":
         device = "op_proto/foo.yaml"
-    opforge(*command, device, cwd=project)
+    assert opforge(*command, device, cwd=project).count("\n") == 1
+
+
+def test_a_file_in_place_of_a_generated_folder_is_refused(project):
+    (project / "out").mkdir()
+    (project / "out" / "op_host").touch()
+    for more in ([], ["--check"], ["--dry-run"]):
+        assert "Not a directory" in opforge("generate", "--out", "out", *more, cwd=project)
+    assert files_of(project / "out") == {"op_host": b""}
+
+
+def test_a_check_compares_the_folder_once(project, monkeypatch):
+    monkeypatch.chdir(project)
+    compared, calls = writer._compare, []
+    monkeypatch.setattr(writer, "_compare", lambda *given: calls.append(given) or compared(*given))
+    assert CliRunner().invoke(app, ["generate", "--check"], catch_exceptions=False).exit_code == 1
+    assert len(calls) == 1
 
 
 LONG = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,8 +14,11 @@ import numpy as np
 import pytest
 
 from opforge.codegen.errors import UserError
-from opforge.twin import launch
-from opforge.twin.kernel_lint import lint_text
+from opforge.codegen.new import new_project
+from opforge.codegen.project import Project
+from opforge.twin import AclnnError, FindingsError, launch, run
+from opforge.twin.lint.kernel_lint import lint_text
+from opforge.twin.runtime import operator_run
 
 START = """
 #include "kernel_operator.h"
@@ -22,6 +27,7 @@ START = """
 #include <cstdlib>
 #include <mutex>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 using namespace AscendC;
 """
@@ -72,6 +78,7 @@ DEATHS = {
         ["time_limit"],
         "did not end within 3 s",
     ),
+    "ends_its_thread": ("syscall(SYS_exit, 0);", ["time_limit"], "did not end within 3 s"),
     "closes_all": ("for (int fd = 0; fd < 256; ++fd) { close(fd); }", ["process_exit"], "ended the process with exit("),
     "writes_everywhere": ('for (int fd = 3; fd < 64; ++fd) { (void)!write(fd, "{}", 2); }', [], ""),
     "writes_and_exits": (
@@ -101,6 +108,96 @@ def test_a_dying_kernel_is_a_finding_of_its_launch(name):
     assert not kinds or says in findings[0].message
     assert not kinds or findings[0].message.startswith(name)
     assert (y[0] != 0) == (kinds in ([], ["process_left"]))
+
+
+# What the child process of a call does instead -> (kinds of findings, words of the first message)
+CHILDREN = {
+    "os._exit(0)": (["process_exit"], "GroupedBiasAddGrad: the kernel ended the process with exit(0)"),
+    "os.kill(os.getpid(), 9)": (["process_killed"], "killed by SIGKILL"),
+    "os.kill(os.getppid(), 9) or time.sleep(99)": (["process_killed"], "supervises it"),
+    "os.fork() or time.sleep(1000)": (["process_left"], "left 1 child process;"),
+    "threading.Thread(target=lambda: LIBC.syscall(60, 0)).run()": (["time_limit"], "did not end within 5 s"),
+    "[signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64)), time.sleep(1000)]": (["time_limit"], "within 5 s"),
+}
+OTHER_CALL = """
+import ctypes, os, signal, threading, time
+from opforge.twin.runtime.aclnn_call import AclnnCall
+LIBC = ctypes.CDLL(None)
+threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+
+class OtherCall(AclnnCall):
+    def execute(self, *given):
+        WORK
+        return super().execute(*given)
+"""
+ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
+
+
+def grouped(rows=ROWS, **options):
+    inputs = {"grad_y": rows, "group_idx": np.array([2, 6])}
+    return run("GroupedBiasAddGrad", inputs, isolate=True, **{"timeout": 60, **options})
+
+
+@pytest.mark.parametrize("work", CHILDREN)
+def test_a_dying_child_of_a_call_is_an_error(work, tmp_path, monkeypatch):
+    kinds, says = CHILDREN[work]
+    name = f"other_call_{len(work)}"
+    (tmp_path / f"{name}.py").write_text(OTHER_CALL.replace("WORK", work), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(operator_run, "AclnnCall", importlib.import_module(name).OtherCall)
+    out = np.full((2, 4), 7, np.float32)
+    with pytest.raises(FindingsError) as caught:
+        grouped(outputs={"grad_bias": out}, timeout=5 if kinds == ["time_limit"] else 60)
+    assert [finding.kind for finding in caught.value.findings] == kinds
+    assert says in str(caught.value)
+    assert (out == 7).all() == (kinds != ["process_left"])
+
+
+def test_an_isolated_call_gives_what_a_call_gives_here():
+    rows = ROWS.copy()
+    wide = np.zeros((2, 9), np.float32)
+    outputs = [{"grad_bias": rows[:2]}, {"grad_bias": wide[:, ::-2][:, :4]}, {}]
+    for given in (rows, rows[::-1], np.repeat(ROWS, 3, axis=1)[:, ::3]):
+        for output in outputs:
+            expected = np.array([given[:2].sum(0), given[2:].sum(0)])
+            found = grouped(given, outputs=output)
+            np.testing.assert_array_equal(found["grad_bias"], expected)
+            assert not output or found["grad_bias"] is output["grad_bias"]
+            assert found.report == run("GroupedBiasAddGrad", {"grad_y": given, "group_idx": np.array([2, 6])}).report
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"rows": ROWS.astype(np.float64)}, AclnnError, "got float64, expected float16"),
+        ({"rows": ROWS[0]}, AclnnError, "161002"),
+        ({"rows": np.broadcast_to(np.float32(1), (1 << 58, 1))}, AclnnError, "288230376151711744"),
+        ({"rows": np.lib.stride_tricks.as_strided(ROWS, (2, 4), (1 << 37, 4))}, UserError, "expected memory and a "),
+        ({"storage_offset": 1 << 38}, UserError, "68719476736 are free"),
+        ({"timeout": 0}, UserError, "timeout: got 0, expected a positive number of seconds"),
+        ({"timeout": "1"}, UserError, "timeout: got '1', expected"),
+    ],
+)
+def test_an_isolated_call_is_refused_as_a_call_here(options, error, says):
+    with pytest.raises(error, match=re.escape(says)):
+        grouped(**options)
+
+
+@pytest.mark.all
+def test_a_kernel_that_ends_its_thread_ends_by_the_time_limit(tmp_path, monkeypatch):
+    """Without lint, which refuses such a kernel."""
+    folder = new_project("Clip", tmp_path / "clip", "elementwise")
+    kernel = folder / "op_kernel" / "clip.h"
+    text = kernel.read_text(encoding="utf-8").replace(
+        "void Process()\n    {", "void Process()\n    {\n        STOP;", 1
+    )
+    assert "STOP" in text
+    kernel.write_text(f"#include <unistd.h>\n{text.replace('STOP', 'syscall(60, 0)')}", encoding="utf-8")
+    for module, name in (("lint.kernel_lint", "require_clean"), ("build.kernel_objects", "require_device_code")):
+        monkeypatch.setattr(f"opforge.twin.{module}.{name}", lambda *_: None)
+    with pytest.raises(FindingsError) as caught:
+        run("Clip", {"x": np.zeros(64, np.float32)}, project=Project(folder), isolate=True, timeout=5)
+    assert [finding.kind for finding in caught.value.findings] == ["time_limit"]
 
 
 def test_a_child_of_a_kernel_is_ended():

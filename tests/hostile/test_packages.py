@@ -241,6 +241,7 @@ MANIFESTS = [
     (b"\0", "Invalid JSON"),
     (b"", "Invalid JSON"),
     (b"null", "got None"),
+    (b"[1]", "got [1], expected: Input should be an object"),
     (b"1" + b"0" * 5000, "got"),
     (b'{"vendor": 1}', "got 1 at ['vendor']"),
     (b'{"vendor": {}, "files": []}', "got {} at ['vendor']"),
@@ -249,13 +250,15 @@ MANIFESTS = [
 
 
 @pytest.mark.parametrize(("text", "says"), MANIFESTS)
-def test_manifest_of_another_form_is_named(package, tmp_path, text, says):
-    payload = tar_of({TREE + "manifest.json": text})
-    facts, problems = verify(with_payload(package, tmp_path / "x.run", payload))
-    assert (facts, len(problems)) == ({}, 1)
-    assert f"{TREE}manifest.json is no manifest of a package: got " in problems[0]
-    assert says in problems[0]
-    assert len(problems[0]) < 1000
+def test_manifest_of_another_form_is_refused(package, tmp_path, text, says):
+    payload = tar_of({TREE + "manifest.json": text, "../x": b""})
+    with pytest.raises(UserError) as refused:
+        verify(with_payload(package, tmp_path / "x.run", payload))
+    assert refused.value.exit_code == 2
+    assert "x.run: cannot read manifest.json of the package: got " in str(refused.value)
+    assert says in str(refused.value)
+    assert str(refused.value).endswith("; get the file again")
+    assert len(str(refused.value)) < 1000
 
 
 @pytest.mark.parametrize(

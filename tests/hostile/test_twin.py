@@ -162,7 +162,7 @@ import multiprocessing, os, resource, sys, threading
 import numpy as np
 from opforge.codegen.errors import UserError
 from opforge.twin import launch, run
-from opforge.twin.acl import one_at_a_time
+from opforge.twin.runtime.acl import one_at_a_time
 
 def good(_=None):
     rows = np.arange(24, dtype=np.float32).reshape(6, 4)
@@ -245,7 +245,7 @@ def test_a_build_lock_does_not_stay_with_a_forked_process(tmp_path):
     out = script(
         f"""
 from pathlib import Path
-from opforge.twin.build_folder import locked
+from opforge.twin.build.folder import locked
 folder = Path({str(tmp_path)!r})
 read, write = os.pipe()
 with locked(folder):

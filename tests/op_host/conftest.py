@@ -10,7 +10,7 @@ import pytest
 from opforge.codegen.generate import write_project
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.loader import load_specs
-from opforge.twin.compiler import WARNINGS, compiler
+from opforge.twin.build.compiler import WARNINGS, compiler
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -161,7 +161,7 @@ void CheckStep(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const 
             const int64_t first = at.tile.rows.begin - steps.ShiftOf(tap) - window.begin;
             Expect(first >= 0 && first + Size(at.tile.rows) <= Size(window), "a tap is within the window", drawn);
         } else {
-            const Span met = steps.Meeting(at, tap);
+            const Span met = steps.ProductRows(at, tap);
             const int64_t first = met.begin + steps.ShiftOf(tap) - window.begin;
             Expect(Size(met) == 0 || (first >= 0 && first + Size(met) <= Size(window)), "a tap is within the window",
                    drawn);

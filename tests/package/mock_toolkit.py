@@ -49,11 +49,22 @@ text = {
 }
 out.with_suffix(".json").write_text(json.dumps(text))
 """
-# The CMake functions of the newer generation: they record their arguments, compile, and install where CANN's would.
-ASC_CONFIG = r"""
-if(NOT DEFINED ENV{ASCEND_HOME_PATH})
+ASC_MODULES = "compiler/tikcpp/ascendc_kernel_cmake/fwk_modules"
+ASC_CONFIG = rf"""
+if(NOT DEFINED ENV{{ASCEND_HOME_PATH}})
     message(FATAL_ERROR "ASCEND_HOME_PATH is not set")
 endif()
+include("$ENV{{ASCEND_HOME_PATH}}/{ASC_MODULES}/func.cmake")
+"""
+# The file in a toolkit whose CMake package is for single source files only.
+ASC_CONFIG_WITHOUT_PACKAGES = """
+# npu_op_package(name) comes later.
+function(npu_op_packages_list)
+endfunction()
+message(FATAL_ERROR "has no npu_op_package")
+"""
+# The CMake functions of the newer generation: they record their arguments, compile, and install where CANN's would.
+ASC_FUNCTIONS = r"""
 set(ASCEND_AUTOGEN_PATH "${CMAKE_BINARY_DIR}/autogen")
 file(MAKE_DIRECTORY "${ASCEND_AUTOGEN_PATH}")
 function(record)
@@ -87,6 +98,10 @@ function(npu_op_library name type)
     add_library(${name}_so SHARED "$<TARGET_OBJECTS:${name}>")
     set_target_properties(${name}_so PROPERTIES LINKER_LANGUAGE CXX)
     target_link_libraries(${name}_so PRIVATE ${name})
+    if(NOT type STREQUAL "ACLNN")
+        set(registry "$ENV{ASCEND_HOME_PATH}/lib64/librt2_registry.a")
+        target_link_libraries(${name}_so PRIVATE -Wl,--whole-archive "${registry}" -Wl,--no-whole-archive)
+    endif()
     set(GRAPH_place cust_opsproto_rt2.0 op_proto/lib/${machine})
     set(TILING_place cust_opmaster_rt2.0 op_impl/ai_core/tbe/op_tiling/lib/${machine})
     set(ACLNN_place cust_opapi op_api/lib)
@@ -117,32 +132,46 @@ OP_BUILD = """#!/bin/sh
 touch "$2/aic-ascend910b-ops-info.ini"
 for end in h cpp; do echo "OPS_ACLNN_GEN=${OPS_ACLNN_GEN:-}" >"$2/aclnn_grouped_bias_add_grad.$end"; done
 """
-KERNELS = """#!/bin/sh
+KERNELS = r"""#!/bin/sh
 out="$1"; shift
 for soc in "$@"; do
     mkdir -p "$out/$soc/x" "$out/config/$soc"
     echo kernel >"$out/$soc/x/GroupedBiasAddGrad_1.o"
-    echo '{"GroupedBiasAddGrad": {}}' >"$out/config/$soc/binary_info_config.json"
+    echo '{}' >"$out/$soc/x/GroupedBiasAddGrad_1.json"
+    echo '{}' >"$out/config/$soc/grouped_bias_add_grad.json"
+    files="\"binPath\": \"$soc/x/GroupedBiasAddGrad_1.o\", \"jsonPath\": \"$soc/x/GroupedBiasAddGrad_1.json\""
+    echo "{\"GroupedBiasAddGrad\": {\"binaryList\": [{$files}]}}" >"$out/config/$soc/binary_info_config.json"
 done
 """
 
 
 class Generation(NamedTuple):
-    """What differs between the generations of toolkits: `compiler/version.info`, the version, whether it has ASC."""
+    """What differs between the generations of toolkits.
+
+    Attributes:
+        version_info: `compiler/version.info`.
+        version: The version in it.
+        asc_config: `asc-config.cmake`; empty if there is none.
+    """
 
     version_info: str
     version: str
-    has_asc: bool
+    asc_config: str
+
+    @property
+    def has_asc(self) -> bool:
+        """Whether a package is built with the toolkit's npu_op_package."""
+        return self.asc_config == ASC_CONFIG
 
 
 GENERATIONS = {
     "8.1": Generation(
         'Version=7.7.0.1.238\nversion_dir=8.1.RC1\nrequired_opp_abi_version=">=6.3, <=7.7"\n', "8.1.RC1", False
     ),
-    "8.5": Generation("Version=8.5.0.2.220\nversion_dir=8.5.0\n", "8.5.0", False),
-    "9.1": Generation("Version=9.1.0\nversion_dir=cann\n", "9.1.0", True),
-    "9.2": Generation("Version=9.2.0-beta.2\nversion_dir=cann\n", "9.2.0-beta.2", True),
-    "unknown": Generation('timestamp=20290101\n Version = "12.0.1"\nversion_dir=cann\n', "12.0.1", True),
+    "8.5": Generation("Version=8.5.0.2.220\nversion_dir=8.5.0\n", "8.5.0", ASC_CONFIG_WITHOUT_PACKAGES),
+    "9.1": Generation("Version=9.1.0\nversion_dir=cann\n", "9.1.0", ASC_CONFIG),
+    "9.2": Generation("Version=9.2.0-beta.2\nversion_dir=cann\n", "9.2.0-beta.2", ASC_CONFIG),
+    "unknown": Generation('timestamp=20290101\n Version = "12.0.1"\nversion_dir=cann\n', "12.0.1", ASC_CONFIG),
 }
 
 
@@ -163,8 +192,10 @@ class MockToolkit:
         self.write("opp/built-in/x", "")
         self.write("bin/opc", OPC, executable=True)
         (root / "include").mkdir()
+        if self.generation.asc_config:
+            self.write("lib64/cmake/asc-config.cmake", self.generation.asc_config)
         if self.generation.has_asc:
-            self.write("lib64/cmake/asc-config.cmake", ASC_CONFIG)
+            self.write(f"{ASC_MODULES}/func.cmake", ASC_FUNCTIONS)
             self.write("tools/opbuild/op_build", OP_BUILD, executable=True)
             self.write("tools/kernels", KERNELS, executable=True)
         self._libraries()

@@ -37,6 +37,7 @@ LIBRARIES = {
     "op_api/lib/libcust_opapi.so",
     "framework/onnx/libcust_onnx_parsers.so",
 }
+FUNCTIONS = {f"aclnnGroupedBiasAddGrad{end}" for end in ("", "GetWorkspaceSize", "V2", "V2GetWorkspaceSize")}
 PYTHON_TILING = f"{TBE}/op_tiling/liboptiling.so"
 
 
@@ -130,6 +131,11 @@ def test_a_toolkit_says_what_it_is(tmp_path):
     assert (new.generation, new.version, new.compiler_version) == ("2026", "9.1.0", "9.1.0")
     with pytest.raises(ToolkitError, match="expected the folder of a CANN toolkit"):
         read_toolkit(tmp_path)
+    without = read_toolkit(MockToolkit(tmp_path / "c", "8.5").root)
+    assert (without.generation, without.asc_dir) == ("8.x", "")
+    (tmp_path / "b/x86_64-linux").mkdir()
+    (tmp_path / "b/lib64").rename(tmp_path / "b/x86_64-linux/lib64")
+    assert read_toolkit(tmp_path / "b").asc_dir == f"{tmp_path}/b/x86_64-linux/lib64/cmake"
     found = tool_environment(old, {"PATH": f"/usr/bin:{old.root}/bin", "PYTHONPATH": ""})
     assert (
         found["PATH"]
@@ -258,13 +264,17 @@ def test_build_with_cann_8(vendor, tmp_path):
     listed = json.loads((tree / lists / "binary_info_config.json").read_text())
     for binary in listed["GroupedBiasAddGrad"]["binaryList"]:
         assert f"{TBE}/kernel/{binary['binPath']}" in made
-    assert "\ncompiler_version=7.7.0.1.238\n" in (tree / "version.info").read_text()
+    versions = (tree / "version.info").read_text().splitlines()
+    assert [line for line in versions if "compiler_version=" in line] == [
+        "compiler_version=7.7.0.1.238",
+        "custom_opp_compiler_version=7.7.0.1.238",
+    ]
     assert set(json.loads((work / "built.json").read_text())["files"]) == made
 
     # The whole archive of the registry is in both libraries of GE, and only documented functions leave the third.
     assert "GetRegisteredOpNum" in exported(tree / "op_proto/lib/linux/x86_64/libcust_opsproto_rt2.0.so")
     assert "GetRegisteredOpNum" in exported(tree / TBE / "op_tiling/lib/linux/x86_64/libcust_opmaster_rt2.0.so")
-    assert exported(tree / "op_api/lib/libcust_opapi.so") == {"aclnnGroupedBiasAddGrad", "aclnnGroupedBiasAddGradV2"}
+    assert exported(tree / "op_api/lib/libcust_opapi.so") == FUNCTIONS
     compiled = {
         Path(c["file"]).name: c["command"] for c in json.loads((work / "host/compile_commands.json").read_text())
     }
@@ -298,6 +308,8 @@ def test_build_with_cann_2026(vendor, tmp_path):
     assert made == LIBRARIES | {
         PYTHON_TILING,
         f"{TBE}/kernel/ascend910b/x/GroupedBiasAddGrad_1.o",
+        f"{TBE}/kernel/ascend910b/x/GroupedBiasAddGrad_1.json",
+        f"{TBE}/kernel/config/ascend910b/grouped_bias_add_grad.json",
         f"{TBE}/kernel/config/ascend910b/binary_info_config.json",
         "version.info",
         "build.log",
@@ -329,7 +341,7 @@ def test_build_with_cann_2026(vendor, tmp_path):
     # What op_build wrote of aclnn would take the place of the documented functions.
     assert [words[1:] for words in calls if words[0] == "autogen"] == [["aic-ascend910b-ops-info.ini"]]
     assert set(by_name["npu_op_package_add", "opforge"]) == {"LIBRARY", *libraries, "ascendc_kernels"}
-    assert exported(tree / "op_api/lib/libcust_opapi.so") == {"aclnnGroupedBiasAddGrad", "aclnnGroupedBiasAddGradV2"}
+    assert exported(tree / "op_api/lib/libcust_opapi.so") == FUNCTIONS
 
 
 def test_a_toolkit_that_makes_no_kernels_is_noticed(vendor, tmp_path):

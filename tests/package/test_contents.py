@@ -82,40 +82,45 @@ def written(contents, tmp_path):
     return path
 
 
-@pytest.fixture
-def tbe(monkeypatch):
-    """A `tbe` package that records what is handed to it; no real one was ever run with this text."""
-    calls = []
+NEW, OLD = ("asc_op_compile_base.asc_op_compiler", "asc_op_compile_base.common"), ("tbe.tikcpp", "tbe.common")
+
+
+def mock_compiler(monkeypatch, compiler, common, calls):
+    """Install mock modules of an operator compiler that record their calls; not run with a real one."""
     names = {
-        "tbe": {},
-        "tbe.common": {},
-        "tbe.common.buildcfg": {"get_current_build_config": lambda key: int(key == "enable_deterministic_mode")},
-        "tbe.common.register": {
+        common.partition(".")[0]: {},
+        common: {},
+        f"{common}.buildcfg": {"get_current_build_config": lambda key: int(key == "enable_deterministic_mode")},
+        f"{common}.register": {
             "register_operator": lambda op_type, **kw: (
                 lambda function: calls.append(("register", op_type, kw)) or function
             )
         },
-        "tbe.common.utils": {},
-        "tbe.common.utils.para_check": {},
-        "tbe.tikcpp": {
+        f"{common}.utils": {},
+        f"{common}.utils.para_check": {
+            "check_op_params": lambda *kinds: calls.append(("check", *kinds)) or (lambda function: function)
+        },
+        compiler: {
             "OpInfo": lambda **fields: fields,
             "get_code_channel": lambda *_: "channel",
             "compile_op": lambda *arguments: calls.append(("compile", *arguments)),
         },
     }
-    modules = {name: types.ModuleType(name) for name in names}
-    for name, module in modules.items():
+    for name, attributes in names.items():
+        module = types.ModuleType(name)
         module.__path__ = []
         module.__spec__ = importlib.machinery.ModuleSpec(name, None)
-        for key, value in names[name].items():
+        for key, value in attributes.items():
             setattr(module, key, value)
         monkeypatch.setitem(sys.modules, name, module)
-    check = modules["tbe.common.utils.para_check"]
     for kind in ("REQUIRED_INPUT", "OPTION_INPUT", "REQUIRED_OUTPUT", "OPTION_ATTR_INT", "KERNEL_NAME"):
-        setattr(check, kind, kind)
-    check.check_op_params = lambda *kinds: calls.append(("check", *kinds)) or (lambda function: function)
-    modules["tbe.common.utils"].para_check = check
+        setattr(sys.modules[f"{common}.utils.para_check"], kind, kind)
     return calls
+
+
+@pytest.fixture(params=[NEW, OLD], ids=["9.x", "8.x"])
+def compiler(request, monkeypatch):
+    return mock_compiler(monkeypatch, *request.param, [])
 
 
 def test_dynamic_impl_is_inert_without_cann(written):
@@ -124,21 +129,21 @@ def test_dynamic_impl_is_inert_without_cann(written):
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
-def test_dynamic_impl_registers_with_its_parameter_kinds(written, tbe):
+def test_dynamic_impl_registers_with_its_parameter_kinds(written, compiler):
     load(written)
     kinds = ("REQUIRED_INPUT", "OPTION_INPUT", "REQUIRED_OUTPUT", "OPTION_ATTR_INT", "KERNEL_NAME")
-    assert tbe == [("check", *kinds), ("register", "GroupedBiasAddGrad", {"trans_bool_to_s8": False})]
+    assert compiler == [("check", *kinds), ("register", "GroupedBiasAddGrad", {"trans_bool_to_s8": False})]
 
 
 @pytest.mark.parametrize("with_index", [True, False])
-def test_dynamic_impl_hands_dtypes_and_attributes_to_the_compiler(written, tbe, monkeypatch, with_index):
+def test_dynamic_impl_hands_dtypes_and_attributes_to_the_compiler(written, compiler, monkeypatch, with_index):
     monkeypatch.setenv("ASCEND_HOME_PATH", "/toolkit")
     kernel = written.with_suffix(".cpp")
     kernel.write_text("")
     half = {"dtype": "float16", "format": "ND"}
     index = {"dtype": "int64", "format": "ND"} if with_index else None
     load(written).grouped_bias_add_grad(half, index, half, 1, kernel_name="k")
-    (compiled,) = (call for call in tbe if call[0] == "compile")
+    (compiled,) = (call for call in compiler if call[0] == "compile")
     _, source, function, info, options, channel, _ = compiled
     assert (source, function, channel) == (str(kernel), "grouped_bias_add_grad", "channel")
     assert {"-DDTYPE_GRAD_Y=half", "-DORIG_DTYPE_GRAD_Y=DT_FLOAT16", "-DFORMAT_GRAD_Y=FORMAT_ND"} <= set(options)
@@ -151,7 +156,24 @@ def test_dynamic_impl_hands_dtypes_and_attributes_to_the_compiler(written, tbe, 
     assert info["inputs"] == [half, index]
 
 
-def test_dynamic_impl_fails_loudly_without_its_kernel(written, tbe):
+def test_dynamic_impl_prefers_the_compiler_of_the_newer_generation(written, monkeypatch):
+    new, old = mock_compiler(monkeypatch, *NEW, []), mock_compiler(monkeypatch, *OLD, [])
+    load(written)
+    assert (len(new), len(old)) == (2, 0)
+
+
+def test_dynamic_impl_falls_back_to_the_compiler_of_the_older_generation(written, monkeypatch):
+    """A toolkit can have the package of the newer compiler without the compiler."""
+    new, old = mock_compiler(monkeypatch, *NEW, []), mock_compiler(monkeypatch, *OLD, [])
+    monkeypatch.delitem(sys.modules, NEW[0])
+    load(written)
+    assert (len(new), len(old)) == (0, 2)
+    monkeypatch.delitem(sys.modules, OLD[0])
+    with pytest.raises(RuntimeError, match=r"no operator compiler can be imported \(asc_op_.*; tbe\.tikcpp: No module"):
+        load(written)
+
+
+def test_dynamic_impl_fails_loudly_without_its_kernel(written, compiler):
     half = {"dtype": "float16", "format": "ND"}
     with pytest.raises(RuntimeError, match=r"grouped_bias_add_grad\.cpp is missing; install the package again"):
         load(written).grouped_bias_add_grad(half, None, half)

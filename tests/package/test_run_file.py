@@ -150,7 +150,8 @@ def test_vendor_layout_is_complete(members):
         TREE + "scripts/cann/cmake/2026/CMakeLists.txt",
     }
     assert expected - set(data) == set()
-    assert b"compiler_version" not in data[TREE + "version.info"]  # nothing was compiled with any CANN
+    # Nothing was compiled with any CANN: the value is that of the oldest one that the sources are made for.
+    assert data[TREE + "version.info"].splitlines()[1:] == [b"release=source", b"custom_opp_compiler_version=7.7"]
 
 
 def test_packaged_sources_need_only_the_package_and_cann(members, project, tmp_path):

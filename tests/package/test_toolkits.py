@@ -6,13 +6,20 @@ public toolkit, but for the newest, which no toolkit has yet, and the broken one
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+from types import SimpleNamespace
 
 import pytest
-from mock_toolkit import GENERATIONS
+from mock_toolkit import GENERATIONS, MockToolkit
 
+from opforge.package.built import built
 from opforge.package.cann.toolkit import ToolkitError, check_version, read_toolkit, release, toolkit_version
-from opforge.package.pack import SCRIPTS
+from opforge.package.doctor.cann_environment import Surroundings
+from opforge.package.doctor.faults import find_faults
+from opforge.package.layout import layout
+from opforge.package.pack import SCRIPTS, make_package
 
 VERSIONS = {name: (generation.version_info.encode(), generation.version) for name, generation in GENERATIONS.items()}
 OTHER_FORMS = {
@@ -119,3 +126,56 @@ def test_python_and_shell_order_releases_the_same():
     )
     earlier = {f"{version} {other}" for version in versions for other in versions if release(version) < release(other)}
     assert set(in_shell(loop, *versions).splitlines()) == earlier
+
+
+@pytest.fixture(scope="module", params=GENERATIONS)
+def used(request, small, tmp_path_factory):
+    """A toolkit that built one operator twice: for `pack --cann`, and where the source release was installed."""
+    root = tmp_path_factory.mktemp("used")
+    toolkit, vendors, said = MockToolkit(root / "cann", request.param), root / "opp/vendors", []
+    # The installer goes on with what `pack --cann` has built in the same work folder.
+    packed = built(small, toolkit.root, vendors / ".opforge.build", 2, said.append)
+    package = make_package(small, root / "package.run")
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("ASCEND", "LD_LIBRARY"))}
+    command = [str(package), f"--cann={toolkit.root}", f"--install-path={root}/opp"]
+    installed = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
+    return SimpleNamespace(toolkit=toolkit, packed=packed, said=said, installed=installed, vendor=vendors / "opforge")
+
+
+def warning(used):
+    """The warning about the version of the toolkit; empty if it is in the tested range."""
+    version = used.toolkit.generation.version
+    return f"{version} is newer than the tested range 8.1 to 9.1" if version in NEWER else ""
+
+
+def test_a_package_is_built_with_each_generation(used):
+    warnings = [line for line in used.said if line.startswith("warning: ")]
+    assert warnings == ([f"warning: CANN {warning(used)}"] if warning(used) else [])
+    manifest = json.loads(layout(used.packed)["packages/vendors/opforge/manifest.json"])
+    assert manifest["cann"] == [used.toolkit.generation.version] * 2
+    library, tiling = (used.packed.products[f"op_impl/ai_core/tbe/op_tiling/{name}"] for name in TILING)
+    assert library == tiling
+
+
+TILING = ("lib/linux/x86_64/libcust_opmaster_rt2.0.so", "liboptiling.so")
+
+
+def test_a_source_release_is_built_and_installed_with_each_generation(used):
+    assert used.installed.returncode == 0, used.installed.stderr
+    newer = warning(used).replace(" is newer", ", newer")
+    assert used.installed.stderr == (f"warning: the CANN in {used.toolkit.root} is {newer}\n" if newer else "")
+    assert json.loads((used.vendor / "built.json").read_text())["toolkit"] == used.toolkit.generation.version
+    library, tiling = (used.vendor / "op_impl/ai_core/tbe/op_tiling" / name for name in TILING)
+    assert library.samefile(tiling)
+    assert bool(used.toolkit.calls("opc")) != used.toolkit.generation.has_asc
+
+
+def test_doctor_finds_the_operator_with_each_generation(used):
+    root, vendor = used.toolkit.root, used.vendor
+    environment = {
+        "ASCEND_HOME_PATH": str(root),
+        "ASCEND_OPP_PATH": f"{root}/opp",
+        "ASCEND_CUSTOM_OPP_PATH": str(vendor),
+        "LD_LIBRARY_PATH": f"{vendor}/op_api/lib:{root}/lib64",
+    }
+    assert [str(fault) for fault in find_faults(Surroundings(environment, ()), "ascend910b")] == []

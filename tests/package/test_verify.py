@@ -129,7 +129,6 @@ def test_installer_refuses_a_vendor_name_that_leads_elsewhere(package, run, tmp_
         (lambda f: f | {"install.sh": b"rm -rf /"}, "install.sh: differs from the one of this opforge"),
         (lambda f: {k: v for k, v in f.items() if not k.endswith("version.info")}, "version.info: missing"),
         (lambda f: {k: v for k, v in f.items() if not k.endswith("manifest.json")}, "got 0 files manifest.json"),
-        (lambda f: f | {TREE + "manifest.json": b"[1]"}, "is not the manifest"),
         (_of_vendor("../../x"), "the manifest names the vendor '../../x', but is in packages/vendors/opforge/"),
     ],
 )

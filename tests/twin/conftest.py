@@ -15,8 +15,8 @@ import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import INCLUDE, TWIN, build_runtime
-from opforge.twin.build_folder import locked
-from opforge.twin.compiler import KERNEL_FLAGS, WARNINGS, Library, Unit, build
+from opforge.twin.build.compiler import KERNEL_FLAGS, WARNINGS, Library, Unit, build
+from opforge.twin.build.folder import locked
 
 Array = np.ndarray[Any, Any]
 CACHE = Project(BUILTIN_ROOT).build_dir / "twin" / "tests"

@@ -9,7 +9,7 @@ import pytest
 
 from opforge.codegen.errors import UserError
 from opforge.twin import Finding, launch, run
-from opforge.twin.compiler import CompileError
+from opforge.twin.build.compiler import CompileError
 
 OP = "GroupedBiasAddGrad"
 ROWS = {"grad_y": np.ones((6, 4), np.float32), "group_idx": np.array([2, 4])}

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from opforge.twin import compiler
-from opforge.twin.build_folder import locked
-from opforge.twin.compiler import CompileError, Library, Unit
+from opforge.twin.build import compiler
+from opforge.twin.build.compiler import CompileError, Library, Unit
+from opforge.twin.build.folder import locked
 
 
 def build(libraries):

@@ -8,8 +8,8 @@ import pytest
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.twin.cpp_tokens import tokens_of
-from opforge.twin.kernel_lint import kernel_files, lint_files, lint_text, require_clean
+from opforge.twin.lint.cpp_tokens import tokens_of
+from opforge.twin.lint.kernel_lint import kernel_files, lint_files, lint_text, require_clean
 
 # rule -> [(bad line, its accepted neighbour)], in the body of a kernel function
 IN_FUNCTION = {

@@ -8,7 +8,7 @@ import pytest
 from opforge.twin.build import npu_model
 from opforge.twin.profile import summary
 from opforge.twin.profile_page import render
-from opforge.twin.results import Result
+from opforge.twin.runtime.results import Result
 
 SOURCE = """
 #include "kernel_operator.h"

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from opforge.twin.build import INCLUDE
-from opforge.twin.compiler import DEVICE_FIELDS, compiler
+from opforge.twin.build.compiler import DEVICE_FIELDS, compiler
 
 KERNEL = """
 #include "kernel_operator.h"

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.twin.acl import Runtime, runtime
 from opforge.twin.build import INCLUDE, build_runtime
-from opforge.twin.build_folder import locked
-from opforge.twin.compiler import WARNINGS, Library, Unit, build
+from opforge.twin.build.compiler import WARNINGS, Library, Unit, build
+from opforge.twin.build.folder import locked
+from opforge.twin.runtime.acl import Runtime, runtime
 
 Array = np.ndarray[Any, Any]
 SOURCES = Path(__file__).parent / "scaled_add"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opforge.twin.build import INCLUDE, build_runtime
-from opforge.twin.compiler import WARNINGS, compiler
+from opforge.twin.build.compiler import WARNINGS, compiler
 
 WAYS = ("destroyed", "foreign", "in flight", "nulls", "pageable", "sizes", "threads", "workspaces")
 

@@ -10,10 +10,13 @@
 #include "host/aclnn/operator_call.h"
 #include "host/gert/platform.h"
 #include "host/gert/registry.h"
+#include "kernel/exec/report_json.h"
 #include "kernel/exec/text.h"
 #include "opforge_twin/control.h"
 
 using namespace opforge::twin::host;  // NOLINT: definitions of the C API follow
+using opforge::twin::ErrorJson;
+using opforge::twin::Quoted;
 using opforge::twin::kernel::Text;
 
 struct opforgeTwinCall {
@@ -37,11 +40,6 @@ Instances InstancesOf(const int64_t* dims, int64_t rank, int32_t dtype, const vo
     instance.values = values;
     instance.valueBytes = valueBytes;
     return {instance};
-}
-
-std::string Error(const std::string& problem)
-{
-    return Text("{\"error\": ", Quoted(problem), "}");
 }
 
 /// The operator, wherever it is registered: in a package of ASCEND_CUSTOM_OPP_PATH, or in one loaded by hand.
@@ -70,13 +68,13 @@ std::string InferText(const opforgeTwinCall& call)
     std::string problem;
     const std::optional<Registered> operation = Find(call.opType, problem);
     if (!operation) {
-        return Error(problem);
+        return ErrorJson(problem);
     }
     const auto built =
         MakeCall(*operation, call.inputs, OutputsOf(call, *operation), call.attributes, CurrentSoc(), problem);
     if (built == nullptr || !RunInferShape(*operation, *built, problem) ||
         !RunInferDataType(*operation, *built, problem)) {
-        return Error(problem);
+        return ErrorJson(problem);
     }
     std::string list;
     for (const TensorSlot& output : built->outputs) {
@@ -91,18 +89,18 @@ std::string InferRangeText(const opforgeTwinCall& call)
     std::string problem;
     const std::optional<Registered> operation = Find(call.opType, problem);
     if (!operation) {
-        return Error(problem);
+        return ErrorJson(problem);
     }
     const auto built =
         MakeCall(*operation, call.inputs, OutputsOf(call, *operation), call.attributes, CurrentSoc(), problem);
     if (built == nullptr || !RunInferShapeRange(*operation, *built, problem)) {
-        return Error(problem);
+        return ErrorJson(problem);
     }
     std::string list;
     for (const TensorSlot& output : built->outputs) {
         const gert::Range<gert::Shape>& range = output.ranges->shape;
         if (range.GetMin() == nullptr || range.GetMax() == nullptr) {
-            return Error(Text(call.opType, ": the shape range function set an end of a range to null"));
+            return ErrorJson(Text(call.opType, ": the shape range function set an end of a range to null"));
         }
         list += Text(list.empty() ? "" : ", ", "{\"lowest\": ", DimsText(*range.GetMin()),
                      ", \"highest\": ", DimsText(*range.GetMax()), "}");
@@ -115,11 +113,11 @@ std::string TileText(const opforgeTwinCall& call)
     std::string problem;
     const std::optional<Registered> operation = Find(call.opType, problem);
     if (!operation) {
-        return Error(problem);
+        return ErrorJson(problem);
     }
     const auto built = MakeCall(*operation, call.inputs, call.outputs, call.attributes, CurrentSoc(), problem);
     if (built == nullptr || !RunTiling(*operation, *built, problem)) {
-        return Error(problem);
+        return ErrorJson(problem);
     }
     const TilingOutcome& tiling = built->tiling;
     std::string hex;

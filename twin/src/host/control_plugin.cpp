@@ -10,10 +10,13 @@
 #include "host/ge/names.h"
 #include "host/aclnn/operator_node.h"
 #include "host/ge/plugins.h"
+#include "kernel/exec/report_json.h"
 #include "kernel/exec/text.h"
 #include "opforge_twin/control.h"
 
 using namespace opforge::twin::host;  // NOLINT: definitions of the C API follow
+using opforge::twin::ErrorJson;
+using opforge::twin::Quoted;
 using opforge::twin::kernel::Text;
 
 namespace {
@@ -80,11 +83,6 @@ std::string OperatorText(const ge::Operator& parsed)
                 Joined(node.outputs, name), "], \"attributes\": {", Joined(node.attributes, attribute), "}}");
 }
 
-std::string Error(const std::string& problem)
-{
-    return Text("{\"error\": ", Quoted(problem), "}");
-}
-
 std::vector<ge::AscendString> NamesOf(const char* const* names, uint64_t count)
 {
     return std::vector<ge::AscendString>(names, names + count);
@@ -98,11 +96,11 @@ std::string ParseText(const std::string& key, ge::Operator& source)
         }
         ge::Operator target = ge::OperatorFactory::CreateOperator(source.GetName(), plugin->omType);
         if (target.IsEmpty()) {
-            return Error(
+            return ErrorJson(
                 Text("E10501: IR for Op ", source.GetName(), " with optype ", plugin->omType, " is not registered"));
         }
         if (plugin->parseOperator == nullptr) {
-            return Error(Text(key, ": the plugin has no ParseParamsByOperatorFn"));
+            return ErrorJson(Text(key, ": the plugin has no ParseParamsByOperatorFn"));
         }
         const size_t before = ErrorLength();
         const domi::Status status = plugin->parseOperator(source, target);
@@ -110,10 +108,10 @@ std::string ParseText(const std::string& key, ge::Operator& source)
             return OperatorText(target);
         }
         const std::string said = TakeErrorsBehind(before);
-        return Error(Text(key, ": the plugin refused the node (status ", status,
-                          "): ", said.empty() ? "it logged no reason; what it prints is on stderr" : said));
+        return ErrorJson(Text(key, ": the plugin refused the node (status ", status,
+                              "): ", said.empty() ? "it logged no reason; what it prints is on stderr" : said));
     }
-    return Error(Text("E13010: No operator plugin is registered for Op ", source.GetName(), ", optype ", key));
+    return ErrorJson(Text("E13010: No operator plugin is registered for Op ", source.GetName(), ", optype ", key));
 }
 
 }  // namespace

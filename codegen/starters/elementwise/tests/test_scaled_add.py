@@ -1,4 +1,4 @@
-"""ScaledAdd on the CPU twin."""
+"""Test ScaledAdd on the CPU twin."""
 
 import numpy as np
 import pytest

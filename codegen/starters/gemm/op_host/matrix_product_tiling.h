@@ -1,4 +1,4 @@
-// Plan of MatrixProduct: tiles of y are shared out over the cube cores; a tile grows by slices of the depth.
+// Plan of MatrixProduct: tiles of y are split over the cube cores; a tile accumulates slices of the depth.
 #ifndef OP_HOST_MATRIX_PRODUCT_TILING_H
 #define OP_HOST_MATRIX_PRODUCT_TILING_H
 
@@ -17,7 +17,7 @@ constexpr Plan<MatrixProductTilingData> PlanMatrixProduct(const MatrixProductPro
 {
     constexpr int64_t kMaxElements = int64_t{1} << 58;  // byte offsets stay far below 2^63
     constexpr int64_t kMaxSide = 128;                   // of a tile: two of them fit into L0C
-    constexpr int64_t kMaxDepth = 512;                  // longer rows do not move faster
+    constexpr int64_t kMaxDepth = 512;                  // longer rows are not faster
     constexpr int64_t kSlots = 4;                       // in L1: two steps in flight, of x and of weight
 
     Plan<MatrixProductTilingData> plan;
@@ -29,7 +29,7 @@ constexpr Plan<MatrixProductTilingData> PlanMatrixProduct(const MatrixProductPro
         return plan;
     }
     int64_t side = kMaxSide;
-    // Smaller tiles load the operands more often, but larger ones would leave cores without any.
+    // Smaller tiles load the operands more often, but larger tiles would leave cores without work.
     while (side > cube::kFractal &&
            SaturatingMul(CeilDiv(problem.M, side), CeilDiv(problem.N, side)) < platform.cubeCoreNum) {
         side /= 2;

@@ -1,5 +1,6 @@
-// MatrixProduct: a core makes tiles of y one after the other. While a step, a slice of the depth, is multiplied, the
-// next one is loaded into the other slots of L1; while a tile is stored, the next one grows in another cell of L0C.
+// MatrixProduct: a core computes tiles of y one after the other. While one step, a slice of the depth, is multiplied,
+// the next one is loaded into the other slots of L1. While one tile is stored, the next one accumulates in another cell
+// of L0C.
 #ifndef OP_KERNEL_MATRIX_PRODUCT_H
 #define OP_KERNEL_MATRIX_PRODUCT_H
 
@@ -64,7 +65,7 @@ private:
     }
     __aicore__ inline static int32_t SlotOf(int64_t step) { return static_cast<int32_t>(step % 2); }
 
-    /// The operand of a step in L1, which has `rows` rows: those of x in front of those of weight.
+    /// Returns the operand of a step in L1, which has `rows` rows. The operands of x are before those of weight.
     __aicore__ inline Matrix InL1(kernel::Operand operand, int64_t step, const Span& rows)
     {
         const bool isLeft = operand == kernel::Operand::kLeft;
@@ -101,7 +102,7 @@ private:
         const Span rows = RowsOf(step);
         const Span columns = ColumnsOf(step);
         const int32_t n = static_cast<int32_t>(kernel::Size(columns));
-        // A single row would be taken for a vector, which lies elsewhere in L0A.
+        // A single row would be a vector, which has another layout in L0A.
         const int32_t m = static_cast<int32_t>(kernel::Larger(kernel::Size(rows), 2));
         core_.BeginUse(kernel::Operand::kLeft, SlotOf(step));
         core_.BeginUse(kernel::Operand::kRight, SlotOf(step));

@@ -1,4 +1,4 @@
-"""MatrixProduct on the CPU twin."""
+"""Test MatrixProduct on the CPU twin."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from opforge.twin import AclnnError, run
 
 
 def matrices(m, n, k, dtype=np.float32):
-    """Whose products are about 1, however deep they are."""
+    """Make operands whose products are about 1 for every depth."""
     random = np.random.default_rng(0)
     scale = max(k, 1) ** -0.25
     return {name: random.normal(scale=scale, size=(rows, k)).astype(dtype) for name, rows in (("x", m), ("weight", n))}

@@ -1,4 +1,4 @@
-"""How results are compared: with tests/reference/<op>.py, within the tolerance of the spec."""
+"""Compare results with tests/reference/<op>.py within the tolerance of the spec."""
 
 from importlib import import_module
 
@@ -16,7 +16,7 @@ SPECS = {spec.op_type: spec for spec in load_project(find_project())}
 
 
 def compare(op_type, inputs, attrs, outputs):
-    """Hold every output to the reference."""
+    """Compare every output with the reference implementation."""
     spec = SPECS[op_type]
     expected = import_module(f"reference.{spec.name}").reference(inputs, attrs)
     for name, exact in expected.items():
@@ -27,7 +27,7 @@ def compare(op_type, inputs, attrs, outputs):
 
 @pytest.fixture
 def agree():
-    """`agree(op_type, inputs, attrs)`: the kernel on the twin gives what the reference gives."""
+    """Provide `agree(op_type, inputs, attrs)`, which compares the kernel on the CPU twin with the reference."""
 
     def check(op_type, inputs, attrs=None):
         result = run(op_type, inputs, attrs)
@@ -38,7 +38,7 @@ def agree():
 
 @pytest.fixture
 def agree_as_node():
-    """`agree_as_node(op_type, inputs, attrs)`: an ONNX model with one node is converted, runs, and gives the same."""
+    """Provide `agree_as_node(op_type, inputs, attrs)`, which converts and runs an ONNX model with one node."""
 
     def check(op_type, inputs, attrs=None):
         names = [tensor.name for tensor in SPECS[op_type].outputs]

@@ -1,4 +1,4 @@
-"""RowMax on the CPU twin."""
+"""Test RowMax on the CPU twin."""
 
 import numpy as np
 import pytest

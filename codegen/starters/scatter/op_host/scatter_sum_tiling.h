@@ -1,4 +1,4 @@
-// Plan of ScatterSum: the rows of x, and those of y to fill with zeros, are shared out evenly over the cores.
+// Plan of ScatterSum: the rows of x, and the rows of y to fill with zeros, are split evenly over the cores.
 #ifndef OP_HOST_SCATTER_SUM_TILING_H
 #define OP_HOST_SCATTER_SUM_TILING_H
 
@@ -17,9 +17,9 @@ constexpr Plan<ScatterSumTilingData> PlanScatterSum(const ScatterSumProblem& pro
     constexpr int64_t kMaxElements = int64_t{1} << 58;  // byte offsets stay far below 2^63
     constexpr int64_t kElementBytes = 4;
     constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kElementBytes;
-    constexpr int64_t kBuffers = 3;              // two rows in flight, one of zeros
-    constexpr int64_t kMinCoreElements = 2048;   // less does not pay for starting another core
-    constexpr int64_t kMaxTileElements = 16384;  // longer bursts do not move faster
+    constexpr int64_t kBuffers = 3;              // two rows in flight, one row of zeros
+    constexpr int64_t kMinCoreElements = 2048;   // smaller work is not worth another core
+    constexpr int64_t kMaxTileElements = 16384;  // longer bursts are not faster
 
     Plan<ScatterSumTilingData> plan;
     plan.blockNum = 1;
@@ -40,7 +40,7 @@ constexpr Plan<ScatterSumTilingData> PlanScatterSum(const ScatterSumProblem& pro
     return plan;
 }
 
-// 3 rows of 5 for 2 rows: one core, one block of eight elements at a time.
+// 3 rows of 5 elements for 2 rows: one core, one block of eight elements at a time.
 static_assert(
     [] {
         ScatterSumProblem problem;

@@ -1,4 +1,4 @@
-// ScatterSum: all cores fill y with zeros, meet, and add their rows of x by the atomic mode of the DMA.
+// ScatterSum: all cores fill y with zeros. After a barrier, they add their rows of x in the atomic mode of the DMA.
 #ifndef OP_KERNEL_SCATTER_SUM_H
 #define OP_KERNEL_SCATTER_SUM_H
 

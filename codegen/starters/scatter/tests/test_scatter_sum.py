@@ -1,4 +1,4 @@
-"""ScatterSum on the CPU twin."""
+"""Test ScatterSum on the CPU twin."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ def numbers(*shape):
 
 
 def indices(rows, count, dtype=np.int32):
-    """Rows of y, and one on each side that there is not."""
+    """Make row numbers of y, and one invalid number on each side."""
     return np.random.default_rng(1).integers(-1, count + 1, rows).astype(dtype)
 
 

@@ -22,8 +22,8 @@ public:
         x_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(x), static_cast<uint64_t>(tiling.rows * tiling.columns));
         y_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(y), static_cast<uint64_t>(tiling.segments * tiling.columns));
         ends_.SetGlobalBuffer(reinterpret_cast<__gm__ I*>(ends), static_cast<uint64_t>(tiling.segments));
-        parked_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(userWorkspace),
-                                static_cast<uint64_t>(2 * tiling.rowBlocks * tiling.partialPitch));
+        partials_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(userWorkspace),
+                                  static_cast<uint64_t>(2 * tiling.rowBlocks * tiling.partialPitch));
         const uint32_t tileBytes = static_cast<uint32_t>(tiling.tileWidth) * static_cast<uint32_t>(sizeof(T));
         pipe->InitBuffer(rows_, 2, tileBytes);
         pipe->InitBuffer(stores_, 2, tileBytes);
@@ -85,16 +85,16 @@ private:
                 Take(x_[static_cast<uint64_t>(row * tiling_.columns + column)], column);
             }
             if (segments_.Start(segment) < share_.begin) {
-                Store(ParkedAt(rowBlock_, column), column);
+                Store(PartialAt(rowBlock_, column), column);
             } else if (segments_.End(segment) > share_.end) {
-                Store(ParkedAt(tiling_.rowBlocks + rowBlock_, column), column);
+                Store(PartialAt(tiling_.rowBlocks + rowBlock_, column), column);
             } else {
                 Store(OutputAt(segment, column), column);
             }
         }
     }
 
-    /// Merges the segment that begins in this share and ends in another one.
+    /// Merges the segment that begins on this core and ends on another one.
     __aicore__ inline void MergeTail(int64_t column)
     {
         if (share_.begin == share_.end) {
@@ -105,10 +105,10 @@ private:
             return;
         }
         Start(column);
-        Take(ParkedAt(tiling_.rowBlocks + rowBlock_, column), column);
+        Take(PartialAt(tiling_.rowBlocks + rowBlock_, column), column);
         const int64_t last = kernel::PartIndexOf(used_, tiling_.rowBlocks, segments_.End(segment) - 1);
         for (int64_t block = rowBlock_ + 1; block <= last; ++block) {
-            Take(ParkedAt(block, column), column);
+            Take(PartialAt(block, column), column);
         }
         Store(OutputAt(segment, column), column);
     }
@@ -159,17 +159,17 @@ private:
         return y_[static_cast<uint64_t>(segment * tiling_.columns + column)];
     }
 
-    /// Parked rows: of the segments that the row blocks begin in, then of those that they end in.
-    __aicore__ inline AscendC::GlobalTensor<float> ParkedAt(int64_t row, int64_t column) const
+    /// Partial results: first those of the first segment of each row block, then those of the last segment.
+    __aicore__ inline AscendC::GlobalTensor<float> PartialAt(int64_t row, int64_t column) const
     {
-        return parked_[static_cast<uint64_t>(row * tiling_.partialPitch + column)];
+        return partials_[static_cast<uint64_t>(row * tiling_.partialPitch + column)];
     }
 
     SegmentMaxTilingData tiling_;
     AscendC::GlobalTensor<T> x_;
     AscendC::GlobalTensor<T> y_;
     AscendC::GlobalTensor<I> ends_;
-    AscendC::GlobalTensor<float> parked_;
+    AscendC::GlobalTensor<float> partials_;
     AscendC::TQue<AscendC::TPosition::VECIN, 1> rows_;
     AscendC::TQue<AscendC::TPosition::VECOUT, 1> stores_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> maximumBuffer_;

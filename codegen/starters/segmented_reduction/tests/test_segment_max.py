@@ -1,4 +1,4 @@
-"""SegmentMax on the CPU twin."""
+"""Test SegmentMax on the CPU twin."""
 
 import numpy as np
 import pytest

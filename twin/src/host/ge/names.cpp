@@ -101,24 +101,6 @@ std::string SnakeCase(const std::string& opType)
     return name;
 }
 
-std::string Quoted(const std::string& text)
-{
-    std::string quoted = "\"";
-    for (const char letter : text) {
-        if (letter == '"' || letter == '\\') {
-            quoted += '\\';
-        }
-        if (static_cast<unsigned char>(letter) < 0x20) {
-            char escaped[8];
-            std::snprintf(escaped, sizeof(escaped), "\\u%04x", static_cast<unsigned>(letter));
-            quoted += escaped;
-        } else {
-            quoted += letter;
-        }
-    }
-    return quoted + "\"";
-}
-
 const char* NameOf(AttributeType type)
 {
     static const char* const names[] = {

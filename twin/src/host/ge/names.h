@@ -25,9 +25,6 @@ gert::Shape ShapeOf(const int64_t* dims, size_t count);
 /// capital, and after a capital when a small letter follows.
 std::string SnakeCase(const std::string& opType);
 
-/// A JSON string with its quotes.
-std::string Quoted(const std::string& text);
-
 }  // namespace opforge::twin::host
 
 #endif  // OPFORGE_TWIN_HOST_GE_NAMES_H

@@ -4,6 +4,7 @@
 #include "exe_graph/runtime/continuous_vector.h"
 #include "exe_graph/runtime/tensor_data.h"
 #include "exe_graph/runtime/tiling_data.h"
+#include "opforge_twin/arithmetic.h"
 #include "register/tilingdata_base.h"
 
 namespace gert {
@@ -153,7 +154,7 @@ void TilingDef::SaveToBuffer(void* pdata, size_t capacity)
 
 size_t TilingDef::Place(size_t size, size_t alignment, size_t count)
 {
-    const size_t offset = (bytes_.size() + alignment - 1) / alignment * alignment;
+    const size_t offset = opforge::twin::RoundUp(bytes_.size(), alignment);
     bytes_.resize(offset + size * count);
     alignment_ = alignment > alignment_ ? alignment : alignment_;
     return offset;
@@ -169,7 +170,7 @@ size_t TilingDef::Place(TilingDef& inner)
 void TilingDef::Seal(const char* className, size_t alignment)
 {
     className_ = className;
-    bytes_.resize((bytes_.size() + alignment - 1) / alignment * alignment);
+    bytes_.resize(opforge::twin::RoundUp(bytes_.size(), alignment));
     SetDataPtr(nullptr);
 }
 

@@ -277,8 +277,9 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
                block->local.At(a.address), block->local.At(b.address), sums.Data());
     sums.MarkResult();
     const double peak = PeakOf(*block, a.dtype);
-    const int64_t padded = RoundUp(product.m, kFractalRows) * columns * kFractalRows * RoundUp(kBytes, kRowBytes);
-    block->timeline.RunCube(Pipe::kCube, static_cast<double>(padded / a.size) / peak, call);
+    const int64_t paddedDepth = RoundUp(kBytes, kRowBytes) / a.size;
+    const int64_t padded = RoundUp(product.m, kFractalRows) * columns * kFractalRows * paddedDepth;
+    block->timeline.RunCube(Pipe::kCube, static_cast<double>(padded) / peak, call);
     block->accounting.CountProducts(static_cast<uint64_t>(product.m) * static_cast<uint64_t>(product.n * product.k),
                                     peak);
     if (product.unitFlag != kUnitFlagOff) {

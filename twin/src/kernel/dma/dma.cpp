@@ -305,7 +305,8 @@ void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call
     block->checks.ForgetOrder(begin, piece);
     FillPadding(block->local.At(begin), piece / dst.size, dst.size, value);
     block->checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, begin, piece, "scratch", call});
-    block->timeline.RunVector(static_cast<double>(piece / kRepeatBytes + 1) * time_model::kVectorCyclesPerRepeat, call);
+    const int64_t repeats = piece / kRepeatBytes + 1;
+    block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
     block->timeline.Wait(Pipe::kMte3, block->timeline.FlagTime(Pipe::kVector));
     GlobalView part = dst;
     for (int64_t done = 0; done < bytes; done += piece) {

@@ -25,6 +25,11 @@ std::string Quoted(const std::string& text)
     return quoted + "\"";
 }
 
+std::string ErrorJson(const std::string& problem)
+{
+    return kernel::Text("{\"error\": ", Quoted(problem), "}");
+}
+
 namespace {
 
 std::string SharesOf(const std::vector<PipeShare>& shares)

@@ -10,6 +10,8 @@ namespace opforge::twin {
 
 /// A JSON string.
 std::string Quoted(const std::string& text);
+/// {"error": "..."}
+std::string ErrorJson(const std::string& problem);
 std::string ToJson(const LaunchReport& report);
 
 }  // namespace opforge::twin

@@ -8,7 +8,7 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-const Moment& Later(const Moment& a, const Moment& b)
+Moment Later(const Moment& a, const Moment& b)
 {
     return a.at < b.at ? b : a;
 }

@@ -11,11 +11,6 @@ namespace {
 
 constexpr int64_t kOffsetBytes = 4;
 
-void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
-{
-    block.checks.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
-}
-
 /// The offset at `index`, checked against src.
 int64_t OffsetAt(Block& block, const LocalView& offsets, int64_t index, const LocalView& src, int64_t base,
                  int64_t bytes, const Call& call)
@@ -140,7 +135,7 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
     }
     const int64_t extent = OffsetOf(repeats - 1, count - 1, src.size, stride) + src.size;
     block->checks.Use(src, extent, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src0", call);
-    const int64_t maskBytes = (repeats - 1) * how.maskRepeatStride * kBlockBytes + (count + 7) / 8;
+    const int64_t maskBytes = (repeats - 1) * how.maskRepeatStride * kBlockBytes + CeilDiv<int64_t>(count, 8);
     if (how.bits != nullptr) {
         block->checks.Use(*how.bits, maskBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src1Pattern", call);
     }

@@ -149,7 +149,7 @@ int64_t ScratchElements(const Shape& shape, ReduceOp op, bool withIndex, int64_t
     int64_t round = 2 * repeats;
     int64_t elements = roundUp(round);
     while (withIndex && round > shape.perRepeat) {
-        round = 2 * ((round + shape.perRepeat - 1) / shape.perRepeat);
+        round = 2 * CeilDiv(round, shape.perRepeat);
         elements += roundUp(round);
     }
     return elements;
@@ -250,7 +250,8 @@ void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const Local
         block->checks.TouchOrder(
             {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
     }
-    block->checks.Use(dst, dst.size * (withIndex ? 2 : 1), Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
+    block->checks.Use(dst, int64_t{dst.size} * (withIndex ? 2 : 1), Pipe::kVector, AccessKind::kWrite, dst.size, "dst",
+                      call);
     (src.dtype == Dtype::kHalf ? ReduceAll<half> : ReduceAll<float>)(*block, op, dst, src, shape, stride, withIndex,
                                                                      call);
 }

@@ -31,11 +31,6 @@ bool Holds(CMPMODE mode, W a, W b)
     }
 }
 
-void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
-{
-    block.checks.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
-}
-
 /// All elements of the repeats count: on this architecture comparisons ignore the mask.
 Shape WholeRepeats(Block& block, const Lanes& lanes, const LocalView& src, const Call& call)
 {
@@ -212,9 +207,9 @@ void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, 
         return;
     }
     const int64_t bits = isPerInstruction ? std::min(elements, shape.perRepeat) : elements;
-    block->checks.Use(mask, (bits + 7) / 8, Pipe::kVector, AccessKind::kRead, kBlockBytes, "selMask", call);
-    RequireApart(*block, dst.address, Extent(shape, dst.size, dstStride), mask.address, (bits + 7) / 8, "selMask",
-                 call);
+    block->checks.Use(mask, CeilDiv<int64_t>(bits, 8), Pipe::kVector, AccessKind::kRead, kBlockBytes, "selMask", call);
+    RequireApart(*block, dst.address, Extent(shape, dst.size, dstStride), mask.address, CeilDiv<int64_t>(bits, 8),
+                 "selMask", call);
     const Choice choice{&*block, &mask, isPerInstruction, shape.perRepeat, src1 == nullptr, &call, 0};
     std::vector<Operand> operands{{&dst, "dst", dstStride, false, true}, {&src0, "src0", src0Stride, true, false}};
     if (src1 != nullptr) {

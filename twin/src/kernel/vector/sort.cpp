@@ -37,11 +37,6 @@ void RequireNumber(Block& block, float value, const Call& call)
     }
 }
 
-void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand, const Call& call)
-{
-    block.checks.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
-}
-
 /// Entries [first, first + count) of a list.
 std::vector<SortEntry> ReadEntries(Block& block, const LocalView& list, int64_t first, int64_t count, const Call& call)
 {
@@ -190,7 +185,8 @@ void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call)
         }
     }
     const int64_t written = to - dst.address;
-    block->timeline.RunVector(static_cast<double>(written / kEntryBytes) * time_model::kMrgsortCyclesPerElement, call);
+    const int64_t entriesWritten = written / kEntryBytes;
+    block->timeline.RunVector(static_cast<double>(entriesWritten) * time_model::kMrgsortCyclesPerElement, call);
     Touched(*block, AccessKind::kWrite, dst.address, written, "dst", call);
 }
 

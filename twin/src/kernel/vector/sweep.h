@@ -56,6 +56,13 @@ int64_t Extent(const Shape& shape, int64_t size, const Stride& stride);
 int64_t OffsetOf(int64_t repeat, int64_t element, int64_t size, const Stride& stride);
 void CheckStride(Block& block, const Operand& operand, const Call& call);
 
+/// An access of the vector unit.
+inline void Touched(Block& block, AccessKind kind, int64_t address, int64_t bytes, const char* operand,
+                    const Call& call)
+{
+    block.checks.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
+}
+
 /// Ends the block when an instruction that does not work in place writes where it reads: the `dstBytes` from dst on are
 /// to be apart from the `srcBytes` from src on.
 void RequireApart(Block& block, int64_t dst, int64_t dstBytes, int64_t src, int64_t srcBytes, const char* name,

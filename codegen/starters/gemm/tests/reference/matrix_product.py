@@ -1,4 +1,4 @@
-"""What MatrixProduct computes, written from its formula."""
+"""Compute the expected result of MatrixProduct from its formula."""
 
 from __future__ import annotations
 

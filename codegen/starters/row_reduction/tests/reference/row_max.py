@@ -1,4 +1,4 @@
-"""What RowMax computes, written from its formula."""
+"""Compute the expected result of RowMax from its formula."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ Array = np.ndarray[Any, Any]
 
 
 def reference(inputs: Mapping[str, Array], attrs: Mapping[str, Any]) -> dict[str, Array]:
-    """The largest element of each row of `x` [N, D]."""
+    """Return the largest element of each row of `x` [N, D]."""
     return {"y": inputs["x"].astype(np.float64).max(axis=1)}

@@ -1,4 +1,4 @@
-"""What ScatterSum computes, written from its formula."""
+"""Compute the expected result of ScatterSum from its formula."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 def reference(inputs: Mapping[str, Array], attrs: Mapping[str, Any]) -> dict[str, Array]:
-    """Sum the rows of `x` [N, D] in float64 into the rows of `y` [count, D] that `indices` [N] names."""
+    """Sum the rows of `x` [N, D] in float64 into the rows of `y` [count, D] at `indices` [N]."""
     x, indices = inputs["x"].astype(np.float64), inputs["indices"]
     sums = [x[indices == row].sum(axis=0) for row in range(attrs["count"])]
     return {"y": np.array(sums).reshape(len(sums), x.shape[1])}

@@ -31,7 +31,7 @@ aclnnStatus aclnnGroupedBiasAddGradGetWorkspaceSize(
     opforge::ReadTensor(groupIdxOptional, call.groupIdx);
     opforge::ReadTensor(out, call.gradBias);
     opforge::GroupedBiasAddGradSymbols symbols;
-    if (const opforge::Verdict broken = opforge::CheckGroupedBiasAddGrad(call, true, symbols)) {
+    if (const opforge::MaybeViolation broken = opforge::CheckGroupedBiasAddGrad(call, true, symbols)) {
         OP_LOGE(broken->status, "%s", broken->message.c_str());
         return broken->status;
     }

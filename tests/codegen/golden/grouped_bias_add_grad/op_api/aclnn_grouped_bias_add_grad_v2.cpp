@@ -32,7 +32,7 @@ aclnnStatus aclnnGroupedBiasAddGradV2GetWorkspaceSize(
     opforge::ReadTensor(out, call.gradBias);
     call.groupIdxType = groupIdxType;
     opforge::GroupedBiasAddGradSymbols symbols;
-    if (const opforge::Verdict broken = opforge::CheckGroupedBiasAddGrad(call, true, symbols)) {
+    if (const opforge::MaybeViolation broken = opforge::CheckGroupedBiasAddGrad(call, true, symbols)) {
         OP_LOGE(broken->status, "%s", broken->message.c_str());
         return broken->status;
     }

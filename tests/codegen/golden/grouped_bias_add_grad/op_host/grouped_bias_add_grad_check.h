@@ -10,7 +10,7 @@
 namespace opforge {
 
 /// The arguments of a call and what is known of them.
-struct GroupedBiasAddGradCall : Surroundings {
+struct GroupedBiasAddGradCall : CallEnvironment {
     Argument gradY{"grad_y"};
     Argument groupIdx{"group_idx"};
     Argument gradBias{"grad_bias"};
@@ -61,25 +61,25 @@ inline bool BindGroupedBiasAddGrad(const GroupedBiasAddGradCall& call, GroupedBi
 
 /// The first constraint that a call breaks, in the order of the spec; binds the symbols. Outputs that are not known yet
 /// are neither required nor judged.
-inline Verdict CheckGroupedBiasAddGrad(
+inline MaybeViolation CheckGroupedBiasAddGrad(
     const GroupedBiasAddGradCall& call, [[maybe_unused]] bool hasOutputs, GroupedBiasAddGradSymbols& symbols)
 {
     const Rule ruleC1{"GroupedBiasAddGrad", "C1", 161001};
-    if (Verdict broken = CheckPresent(ruleC1, call.gradY)) {
+    if (MaybeViolation broken = CheckPresent(ruleC1, call.gradY)) {
         return broken;
     }
-    if (Verdict broken = hasOutputs ? CheckPresent(ruleC1, call.gradBias) : Verdict()) {
+    if (MaybeViolation broken = hasOutputs ? CheckPresent(ruleC1, call.gradBias) : MaybeViolation()) {
         return broken;
     }
     const Rule ruleC2{"GroupedBiasAddGrad", "C2", 161002};
-    if (Verdict broken = CheckDtype(ruleC2, call.gradY,
-                                    {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32})) {
+    if (MaybeViolation broken = CheckDtype(ruleC2, call.gradY,
+                                           {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32})) {
         return broken;
     }
-    if (Verdict broken = CheckDtype(ruleC2, call.groupIdx, {DataType::kInt32, DataType::kInt64})) {
+    if (MaybeViolation broken = CheckDtype(ruleC2, call.groupIdx, {DataType::kInt32, DataType::kInt64})) {
         return broken;
     }
-    if (Verdict broken = CheckSameDtype(ruleC2, call.gradBias, call.gradY)) {
+    if (MaybeViolation broken = CheckSameDtype(ruleC2, call.gradBias, call.gradY)) {
         return broken;
     }
     const Rule ruleC3{"GroupedBiasAddGrad", "C3", 161002};
@@ -87,24 +87,24 @@ inline Verdict CheckGroupedBiasAddGrad(
         return Broken(ruleC3, "arguments", "none of the cases", "present(group_idx) or not present(group_idx)");
     }
     if (symbols.shapeCase == GroupedBiasAddGradCase::kIndexed) {
-        if (Verdict broken = CheckRank(ruleC3, call.gradY, 2, "[T, H]")) {
+        if (MaybeViolation broken = CheckRank(ruleC3, call.gradY, 2, "[T, H]")) {
             return broken;
         }
-        if (Verdict broken = CheckRank(ruleC3, call.groupIdx, 1, "[G]")) {
+        if (MaybeViolation broken = CheckRank(ruleC3, call.groupIdx, 1, "[G]")) {
             return broken;
         }
-        if (Verdict broken = CheckRank(ruleC3, call.gradBias, 2, "[G, H]")) {
+        if (MaybeViolation broken = CheckRank(ruleC3, call.gradBias, 2, "[G, H]")) {
             return broken;
         }
     }
     if (symbols.shapeCase == GroupedBiasAddGradCase::kEqual) {
-        if (Verdict broken = CheckRank(ruleC3, call.gradY, 3, "[G, C, H]")) {
+        if (MaybeViolation broken = CheckRank(ruleC3, call.gradY, 3, "[G, C, H]")) {
             return broken;
         }
-        if (Verdict broken = CheckAbsent(ruleC3, call.groupIdx)) {
+        if (MaybeViolation broken = CheckAbsent(ruleC3, call.groupIdx)) {
             return broken;
         }
-        if (Verdict broken = CheckRank(ruleC3, call.gradBias, 2, "[G, H]")) {
+        if (MaybeViolation broken = CheckRank(ruleC3, call.gradBias, 2, "[G, H]")) {
             return broken;
         }
     }
@@ -114,12 +114,12 @@ inline Verdict CheckGroupedBiasAddGrad(
     }
     const Rule ruleC5{"GroupedBiasAddGrad", "C5", 161002};
     if (symbols.shapeCase == GroupedBiasAddGradCase::kIndexed) {
-        if (Verdict broken = CheckOutputShape(ruleC5, call.gradBias, "[G, H]", GradBiasShape(call, symbols))) {
+        if (MaybeViolation broken = CheckOutputShape(ruleC5, call.gradBias, "[G, H]", GradBiasShape(call, symbols))) {
             return broken;
         }
     }
     if (symbols.shapeCase == GroupedBiasAddGradCase::kEqual) {
-        if (Verdict broken = CheckOutputShape(ruleC5, call.gradBias, "[G, H]", GradBiasShape(call, symbols))) {
+        if (MaybeViolation broken = CheckOutputShape(ruleC5, call.gradBias, "[G, H]", GradBiasShape(call, symbols))) {
             return broken;
         }
     }

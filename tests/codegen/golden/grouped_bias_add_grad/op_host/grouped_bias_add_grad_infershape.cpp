@@ -26,7 +26,7 @@ ge::graphStatus InferShapeOfGroupedBiasAddGrad(gert::InferShapeContext* context)
         }
     }
     GroupedBiasAddGradSymbols symbols;
-    if (const Verdict broken = CheckGroupedBiasAddGrad(call, false, symbols)) {
+    if (const MaybeViolation broken = CheckGroupedBiasAddGrad(call, false, symbols)) {
         return Refuse(context, broken->message);
     }
     gert::Shape* gradBias = context->GetOutputShape(0);

@@ -31,7 +31,7 @@ ge::graphStatus TilingOfGroupedBiasAddGrad(gert::TilingContext* context)
         }
     }
     GroupedBiasAddGradSymbols symbols;
-    if (const Verdict broken = CheckGroupedBiasAddGrad(call, true, symbols)) {
+    if (const MaybeViolation broken = CheckGroupedBiasAddGrad(call, true, symbols)) {
         return Refuse(context, broken->message);
     }
     if (!AreShapesKnown({&call.gradY, &call.groupIdx, &call.gradBias})) {

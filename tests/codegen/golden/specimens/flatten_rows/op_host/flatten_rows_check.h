@@ -10,7 +10,7 @@
 namespace opforge {
 
 /// The arguments of a call and what is known of them.
-struct FlattenRowsCall : Surroundings {
+struct FlattenRowsCall : CallEnvironment {
     Argument x{"x"};
     Argument mask{"mask"};
     Argument y{"y"};
@@ -50,27 +50,27 @@ inline bool BindFlattenRows(const FlattenRowsCall& call, FlattenRowsSymbols& sym
 
 /// The first constraint that a call breaks, in the order of the spec; binds the symbols. Outputs that are not known yet
 /// are neither required nor judged.
-inline Verdict CheckFlattenRows(
+inline MaybeViolation CheckFlattenRows(
     const FlattenRowsCall& call, [[maybe_unused]] bool hasOutputs, FlattenRowsSymbols& symbols)
 {
     const Rule ruleC1{"FlattenRows", "C1", 161001};
-    if (Verdict broken = CheckPresent(ruleC1, call.x)) {
+    if (MaybeViolation broken = CheckPresent(ruleC1, call.x)) {
         return broken;
     }
-    if (Verdict broken = CheckPresent(ruleC1, call.mask)) {
+    if (MaybeViolation broken = CheckPresent(ruleC1, call.mask)) {
         return broken;
     }
-    if (Verdict broken = hasOutputs ? CheckPresent(ruleC1, call.y) : Verdict()) {
+    if (MaybeViolation broken = hasOutputs ? CheckPresent(ruleC1, call.y) : MaybeViolation()) {
         return broken;
     }
     const Rule ruleC2{"FlattenRows", "C2", 161002};
-    if (Verdict broken = CheckDtype(ruleC2, call.x, {DataType::kFloat32})) {
+    if (MaybeViolation broken = CheckDtype(ruleC2, call.x, {DataType::kFloat32})) {
         return broken;
     }
-    if (Verdict broken = CheckDtype(ruleC2, call.mask, {DataType::kBool})) {
+    if (MaybeViolation broken = CheckDtype(ruleC2, call.mask, {DataType::kBool})) {
         return broken;
     }
-    if (Verdict broken = CheckSameDtype(ruleC2, call.y, call.x)) {
+    if (MaybeViolation broken = CheckSameDtype(ruleC2, call.y, call.x)) {
         return broken;
     }
     const Rule ruleC3{"FlattenRows", "C3", 161002};
@@ -78,13 +78,13 @@ inline Verdict CheckFlattenRows(
         return Broken(ruleC3, "arguments", "none of the cases", "true");
     }
     if (symbols.shapeCase == FlattenRowsCase::kRows) {
-        if (Verdict broken = CheckRankRange(ruleC3, call.x, 1, "[*M, E]")) {
+        if (MaybeViolation broken = CheckRankRange(ruleC3, call.x, 1, "[*M, E]")) {
             return broken;
         }
-        if (Verdict broken = CheckRankRange(ruleC3, call.mask, 0, "[*I]")) {
+        if (MaybeViolation broken = CheckRankRange(ruleC3, call.mask, 0, "[*I]")) {
             return broken;
         }
-        if (Verdict broken = CheckRank(ruleC3, call.y, 2, "[prod(M), E]")) {
+        if (MaybeViolation broken = CheckRank(ruleC3, call.y, 2, "[prod(M), E]")) {
             return broken;
         }
     }
@@ -95,7 +95,7 @@ inline Verdict CheckFlattenRows(
     }
     const Rule ruleC5{"FlattenRows", "C5", 161002};
     if (symbols.shapeCase == FlattenRowsCase::kRows) {
-        if (Verdict broken = CheckOutputShape(ruleC5, call.y, "[prod(M), E]", YShape(call, symbols))) {
+        if (MaybeViolation broken = CheckOutputShape(ruleC5, call.y, "[prod(M), E]", YShape(call, symbols))) {
             return broken;
         }
     }

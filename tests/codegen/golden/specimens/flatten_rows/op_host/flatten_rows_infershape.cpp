@@ -21,7 +21,7 @@ ge::graphStatus InferShapeOfFlattenRows(gert::InferShapeContext* context)
     ReadShape(context->GetRequiredInputShape(0), call.x);
     ReadShape(context->GetRequiredInputShape(1), call.mask);
     FlattenRowsSymbols symbols;
-    if (const Verdict broken = CheckFlattenRows(call, false, symbols)) {
+    if (const MaybeViolation broken = CheckFlattenRows(call, false, symbols)) {
         return Refuse(context, broken->message);
     }
     gert::Shape* y = context->GetOutputShape(0);

@@ -35,7 +35,7 @@ aclnnStatus aclnnMixedProductsGetWorkspaceSize(
     opforge::ReadTensor(y, call.y);
     opforge::ReadTensor(countOut, call.count);
     opforge::MixedProductsSymbols symbols;
-    if (const opforge::Verdict broken = opforge::CheckMixedProducts(call, true, symbols)) {
+    if (const opforge::MaybeViolation broken = opforge::CheckMixedProducts(call, true, symbols)) {
         OP_LOGE(broken->status, "%s", broken->message.c_str());
         return broken->status;
     }

@@ -36,7 +36,7 @@ ge::graphStatus InferShapeOfScaleRows(gert::InferShapeContext* context)
         }
     }
     ScaleRowsSymbols symbols;
-    if (const Verdict broken = CheckScaleRows(call, false, symbols)) {
+    if (const MaybeViolation broken = CheckScaleRows(call, false, symbols)) {
         return Refuse(context, broken->message);
     }
     gert::Shape* y = context->GetOutputShape(0);

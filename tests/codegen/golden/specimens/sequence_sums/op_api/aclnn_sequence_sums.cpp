@@ -30,7 +30,7 @@ aclnnStatus aclnnSequenceSumsGetWorkspaceSize(
     opforge::ReadList(ends, call.ends);
     opforge::ReadTensor(out, call.y);
     opforge::SequenceSumsSymbols symbols;
-    if (const opforge::Verdict broken = opforge::CheckSequenceSums(call, true, symbols)) {
+    if (const opforge::MaybeViolation broken = opforge::CheckSequenceSums(call, true, symbols)) {
         OP_LOGE(broken->status, "%s", broken->message.c_str());
         return broken->status;
     }

@@ -10,7 +10,7 @@
 namespace opforge {
 
 /// The arguments of a call and what is known of them.
-struct SequenceSumsCall : Surroundings {
+struct SequenceSumsCall : CallEnvironment {
     Argument x{"x"};
     Argument ends{"ends"};
     Argument y{"y"};
@@ -50,27 +50,27 @@ inline bool BindSequenceSums(const SequenceSumsCall& call, SequenceSumsSymbols& 
 
 /// The first constraint that a call breaks, in the order of the spec; binds the symbols. Outputs that are not known yet
 /// are neither required nor judged.
-inline Verdict CheckSequenceSums(
+inline MaybeViolation CheckSequenceSums(
     const SequenceSumsCall& call, [[maybe_unused]] bool hasOutputs, SequenceSumsSymbols& symbols)
 {
     const Rule ruleC1{"SequenceSums", "C1", 161001};
-    if (Verdict broken = CheckPresent(ruleC1, call.x)) {
+    if (MaybeViolation broken = CheckPresent(ruleC1, call.x)) {
         return broken;
     }
-    if (Verdict broken = CheckPresent(ruleC1, call.ends)) {
+    if (MaybeViolation broken = CheckPresent(ruleC1, call.ends)) {
         return broken;
     }
-    if (Verdict broken = hasOutputs ? CheckPresent(ruleC1, call.y) : Verdict()) {
+    if (MaybeViolation broken = hasOutputs ? CheckPresent(ruleC1, call.y) : MaybeViolation()) {
         return broken;
     }
     const Rule ruleC2{"SequenceSums", "C2", 161002};
-    if (Verdict broken = CheckDtype(ruleC2, call.x, {DataType::kFloat16, DataType::kFloat32})) {
+    if (MaybeViolation broken = CheckDtype(ruleC2, call.x, {DataType::kFloat16, DataType::kFloat32})) {
         return broken;
     }
-    if (Verdict broken = CheckDtype(ruleC2, call.ends, {DataType::kInt64})) {
+    if (MaybeViolation broken = CheckDtype(ruleC2, call.ends, {DataType::kInt64})) {
         return broken;
     }
-    if (Verdict broken = CheckSameDtype(ruleC2, call.y, call.x)) {
+    if (MaybeViolation broken = CheckSameDtype(ruleC2, call.y, call.x)) {
         return broken;
     }
     const Rule ruleC3{"SequenceSums", "C3", 161002};
@@ -78,19 +78,19 @@ inline Verdict CheckSequenceSums(
         return Broken(ruleC3, "arguments", "none of the cases", "true");
     }
     if (symbols.shapeCase == SequenceSumsCase::kEnds) {
-        if (Verdict broken = CheckRank(ruleC3, call.x, 2, "[T, D]")) {
+        if (MaybeViolation broken = CheckRank(ruleC3, call.x, 2, "[T, D]")) {
             return broken;
         }
-        if (Verdict broken = CheckRank(ruleC3, call.ends, 1, "[B]")) {
+        if (MaybeViolation broken = CheckRank(ruleC3, call.ends, 1, "[B]")) {
             return broken;
         }
-        if (Verdict broken = CheckRank(ruleC3, call.y, 2, "[B, D]")) {
+        if (MaybeViolation broken = CheckRank(ruleC3, call.y, 2, "[B, D]")) {
             return broken;
         }
     }
     const Rule ruleC4{"SequenceSums", "C4", 161002};
     if (symbols.shapeCase == SequenceSumsCase::kEnds) {
-        if (Verdict broken = CheckOutputShape(ruleC4, call.y, "[B, D]", YShape(call, symbols))) {
+        if (MaybeViolation broken = CheckOutputShape(ruleC4, call.y, "[B, D]", YShape(call, symbols))) {
             return broken;
         }
     }

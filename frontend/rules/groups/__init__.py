@@ -1,0 +1,1 @@
+"""Rules for sums over groups of rows."""

@@ -1,0 +1,83 @@
+"""Match sums over groups of rows: a scatter with ascending indices."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opforge.frontend.ir.onnx_nodes import constant
+from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope
+from opforge.frontend.ir.tensor_type import ValueType
+from opforge.frontend.rules.context import Context
+from opforge.frontend.rules.embedding.scatter_add import read_scatter
+from opforge.frontend.rules.names.aten import ATEN_DOMAIN
+from opforge.frontend.rules.pattern import Constant, Found, Operators
+from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
+
+op, aten = Operators(), Operators(ATEN_DOMAIN)
+_EXPANDED = op.Expand("rows", "")
+# The number of a row's group is how many groups end at or before it: all groups, less those that end behind it.
+_ENDS = op.CumSum("lengths", 0, reverse=0, exclusive=0).named("ends")
+_ROWS = op.Range(0, op.Squeeze(op.Gather(_ENDS, -1), ...), 1)
+_BEHIND = op.ReduceSum(op.Cast(op.Less(_ROWS, op.Unsqueeze(_ENDS, axes=[1]))), axes=[0])
+_GROUP = op.Unsqueeze(op.Reshape(op.Sub(Constant("count"), _BEHIND), ""), ...)
+_WRITTEN_OUT = op.Reshape(op.GatherND(Constant("groups"), _GROUP, batch_dims=0), "")
+# The forms with values to repeat have them as a second input.
+_REPEATED = aten.repeat_interleave("lengths") | aten.ATen("lengths", operator="repeat_interleave") | _WRITTEN_OUT
+
+
+class FuseSortedGroups(Rule):
+    """A scatter that adds rows onto zeros, with ids that ascend, -> `GroupedBiasAddGrad`.
+
+    The ids ascend if they are constants that do, or if they are made by `repeat_interleave` of the sizes of the groups,
+    by name or in the nodes that PyTorch's exporter writes for it.
+    """
+
+    name = "FuseSortedGroups"
+    operator = "GroupedBiasAddGrad"
+    group = "patterns"
+    priority = -1
+    pattern = (("", "ScatterND"), ("", "ScatterElements"))
+
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
+        """Match rows of a matrix, one id for each; everything else is left to the rule for any order."""
+        try:
+            found = read_scatter(context, scope, number)
+        except Unmatched:
+            return None
+        grad, seen = found.grad, found.seen
+        known = context.types.of(scope, grad)
+        expanded = _EXPANDED.find(context, scope, grad)
+        if expanded and None not in (known.shape or (None,)) and expanded.type("rows") == known:
+            grad, seen = expanded.names["rows"], (*seen, *expanded.nodes)
+        if known.shape is None or len(known.shape) != 2 or found.padding != -1 or found.is_scaled:
+            return None
+        around = ExtraNodes()
+        if found.values is not None:
+            ends = _ends(found.values, found.rows)
+            if ends is None or known.shape[0] not in (None, found.values.size):
+                return None
+            name = context.value_names.fresh("group_ends")
+            around = ExtraNodes((constant(name, ends),), (), {name: ValueType("int64", ends.shape)})
+        else:
+            repeated = _REPEATED.find(context, scope, found.indices)
+            if repeated is None or not _are_groups(repeated) or repeated.type("lengths").shape != (found.rows,):
+                return None
+            name, seen = repeated.names["lengths"], (*seen, *repeated.nodes)
+        values = {"grad_y": grad, "group_idx": name, "grad_bias": scope.node(number).output[0]}
+        return Match((number,), values, {"group_idx_type": int(found.values is None)}, seen, around)
+
+
+def _ends(ids: NDArray[np.generic], rows: int) -> NDArray[np.int64] | None:
+    """Where each group ends, for ids that ascend; None for others."""
+    numbers = ids.astype(np.int64)
+    if ids.ndim != 1 or np.any((numbers < 0) | (numbers >= rows)) or np.any(np.diff(numbers) < 0):
+        return None
+    return np.searchsorted(ids, np.arange(rows), side="right").astype(np.int64)
+
+
+def _are_groups(found: Found) -> bool:
+    """Return whether the repeated values, if the graph has them, are the numbers of the groups."""
+    groups, count = found.constants.get("groups", np.zeros((0, 1))), found.constants.get("count", np.zeros(1))
+    return np.array_equal(groups, np.arange(groups.size)[:, None]) and count.reshape(-1).tolist() == [groups.size]

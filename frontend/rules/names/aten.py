@@ -1,0 +1,111 @@
+"""Map nodes that are functions of PyTorch to custom operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from onnx import NodeProto
+
+from opforge.codegen.printing import shown
+from opforge.codegen.spec.model import OpSpec
+from opforge.frontend.importers.torch_forms import TorchForm, chosen_form, scalar, torch_forms
+from opforge.frontend.ir.attributes import AttrValue, text_attribute
+from opforge.frontend.ir.onnx_nodes import constant
+from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.scope import Scope
+from opforge.frontend.ir.tensor_type import ValueType
+from opforge.frontend.rules.context import Context, Specs
+from opforge.frontend.rules.pattern import refusing
+from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
+
+ATEN_DOMAIN = "org.pytorch.aten"
+_ATEN = "ATen"
+
+
+class MapTorch(Rule):
+    """A function of PyTorch as a node -> our operator.
+
+    aten functions come as `org.pytorch.aten::name` or as `org.pytorch.aten::ATen {operator = name}`, those of other
+    namespaces under their own domain. Scalars are inputs there.
+
+    Args:
+        forms: The schemas of one function.
+    """
+
+    def __init__(self, forms: Sequence[TorchForm]) -> None:
+        self._forms = forms
+        (first, *_) = forms
+        self.name = first.label
+        self.operator = first.operator
+
+    @classmethod
+    def instances(cls, specs: Specs) -> Iterable[Rule]:
+        """Return one rule for each function."""
+        return [cls(forms) for forms in torch_forms(specs.values()).values()]
+
+    @property
+    def pattern(self) -> tuple[tuple[str, str], ...]:
+        """Return the direct node, and for aten the node that names its function in an attribute."""
+        (first, *_) = self._forms
+        if first.namespace == "aten":
+            return ((ATEN_DOMAIN, first.name), (ATEN_DOMAIN, _ATEN))
+        return ((first.namespace, first.name),)
+
+    @refusing
+    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
+        """Match the function, its arguments and constant scalars."""
+        node = scope.node(number)
+        if node.op_type == _ATEN:
+            if text_attribute(node, "operator") != self._forms[0].name:
+                return None
+            if overload := text_attribute(node, "overload_name"):
+                raise Unmatched(f"has overload_name {shown(overload)}, expected none")
+        spec = context.specs[self.operator]
+        form = chosen_form(self._forms, spec, len(node.input))
+        if form is None:
+            expected = " or ".join(f"{len(form.args)} ({', '.join(form.args)})" for form in self._forms)
+            raise Unmatched(f"has {len(node.input)} inputs, expected {expected}")
+        if len(node.output) > len(spec.outputs) or not any(node.output):
+            raise Unmatched(f"has {len(node.output)} outputs, expected 1 to {len(spec.outputs)}")
+        values, attrs = _arguments(context, scope, node, form, spec)
+        missing = [t.name for t in spec.inputs if not t.optional and t.name not in {*values, *form.ones}]
+        if missing:
+            raise Unmatched(f"required input {', '.join(missing)} is absent")
+        ones = {parameter: context.value_names.fresh(parameter) for parameter in form.ones}
+        around = ExtraNodes(
+            before=tuple(constant(name, np.ones(1, np.float32)) for name in ones.values()),
+            types=dict.fromkeys(ones.values(), ValueType("float32", (1,))),
+        )
+        results = {tensor.name: name for tensor, name in zip(spec.outputs, node.output, strict=False) if name}
+        return Match((number,), values | ones | results, attrs, around=around)
+
+
+def _arguments(
+    context: Context, scope: Scope, node: NodeProto, form: TorchForm, spec: OpSpec
+) -> tuple[dict[str, str], dict[str, AttrValue]]:
+    """Value names of inputs and values of attributes, by parameter."""
+    attrs: dict[str, AttrValue] = dict(form.attrs)
+    values: dict[str, str] = {}
+    types = {attr.name: attr.type for attr in spec.attrs}
+    for (argument, parameter), name in zip(form.args.items(), node.input, strict=False):
+        if argument in form.demands or parameter in types:
+            value = _scalar(context, scope, name, argument, types.get(parameter, "bool"))
+            if value != (demanded := form.demands.get(argument, value)):
+                raise Unmatched(f"{argument} is {value}, expected {demanded}")
+            attrs |= {parameter: value} if parameter else {}
+        elif name and parameter:
+            values[parameter] = name
+    return values, attrs
+
+
+def _scalar(context: Context, scope: Scope, name: str, argument: str, attr_type: str) -> AttrValue:
+    value = context.constants.required(scope, name, argument)
+    if value.size != 1 or value.ndim > 1:
+        raise Unmatched(
+            f"{argument} must be constant; {shown(name)} has shape {list(value.shape)}, expected one number"
+        )
+    try:
+        return scalar(value.item(), attr_type)
+    except Unmatched as problem:
+        raise Unmatched(f"{argument}: {problem}") from problem

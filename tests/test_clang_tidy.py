@@ -1,0 +1,43 @@
+"""clang-tidy on the twin and on generated host code; .clang-tidy has the checks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.codegen.spec.loader import load_project
+from opforge.twin.build import build_project
+from opforge.twin.build.compiler import Unit
+from opforge.twin.build.operators import host_libraries
+from opforge.twin.build.runtime_library import runtime_units, twin_dir
+
+ROOT = Path(__file__).resolve().parent.parent
+OWN_HEADERS = "/(twin/(src|include)|op_host|op_plugin|gen)/"
+
+
+def findings(unit: Unit) -> str:
+    """The diagnostics of one unit."""
+    before = [word for path in unit.before for word in ("-include", str(path))]
+    flags = [flag for flag in unit.flags if flag.startswith(("-I", "-D"))]
+    command = ["clang-tidy", "--quiet", f"--header-filter={OWN_HEADERS}", f"--config-file={ROOT / '.clang-tidy'}"]
+    command += [str(unit.source), "--", "-std=c++17", *flags, *before]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return result.stdout if result.returncode == 0 else result.stdout + result.stderr
+
+
+@pytest.mark.all
+@pytest.mark.skipif(shutil.which("clang-tidy") is None, reason="clang-tidy is not installed: pip install '.[tidy]'")
+def test_clang_tidy_has_no_findings():
+    project = Project(BUILTIN_ROOT)
+    build_project(project)
+    units = [*runtime_units(twin_dir(project))]
+    names = [spec.name for spec in load_project(project)]
+    units += [unit for library in host_libraries(project, names) for unit in library.units]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        assert "".join(pool.map(findings, units)) == ""

@@ -1,0 +1,119 @@
+"""Follow the recipes of CONTRIBUTING.md in a copy of the repository."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from shown import Fence, fences, follow, shell
+
+from opforge.twin.build import TWIN, build_runtime
+from opforge.twin.build.compiler import KERNEL_FLAGS, WARNINGS, Library, Unit, build
+from opforge.twin.build.folder import locked
+
+ROOT = Path(__file__).resolve().parent.parent
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+RECIPES = {section.partition("\n")[0]: section for section in TEXT.split("\n## Recipe: ")[1:]}
+TOOLS = Path(sys.executable).parent
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A copy of the files of the repository, with links as links."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    names = [name for name in listed.split("\0") if name] or pytest.skip("not a clone")
+    for name in names:
+        (tmp_path / "clone" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tmp_path / "clone" / name, follow_symlinks=False)
+    return tmp_path / "clone"
+
+
+def steps(title: str, folder: Path) -> list[Fence]:
+    """The blocks of a recipe."""
+    page = folder / "recipe.md"
+    page.write_text(RECIPES[title].partition("\n## ")[0], encoding="utf-8")
+    return fences(page)
+
+
+def done(title: str, clone: Path, **variables: str) -> int:
+    """Follow a recipe; returns the number of its commands."""
+    environment = os.environ | {"PATH": f"{TOOLS}:{os.environ['PATH']}"} | variables
+    environment.pop("OPFORGE_BUILD_DIR", None)
+    return follow(steps(title, clone), clone, lambda command, folder: shell(command, folder, environment))
+
+
+def test_there_are_three_recipes():
+    assert list(RECIPES) == ["add an operator", "add a rewrite rule", "add an instruction of the CPU twin"]
+
+
+def test_code_of_the_recipes_has_the_style_of_the_project(clone):
+    made = []
+    for title in RECIPES:
+        written = [fence for fence in steps(title, clone) if fence.path and fence.language != "diff"]
+        follow(written, clone, lambda *_: (0, ""))
+        made += [fence.path for fence in written]
+    python = [path for path in made if path.endswith(".py")]
+    cpp = [path for path in made if not path.endswith(".py")]
+    for command in (
+        [TOOLS / "ruff", "check", "--no-cache", *python],
+        [TOOLS / "ruff", "format", "--check", "--no-cache", *python],
+        [TOOLS / "clang-format", "--dry-run", "-Werror", *cpp],
+        [TOOLS / "mypy", "--cache-dir", ROOT / ".mypy_cache"],
+    ):
+        result = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_an_operator_is_four_files(clone):
+    assert done("add an operator", clone) == 7
+
+
+def test_a_rule_is_one_file_and_its_test(clone):
+    # The packages of the copy, not those that are installed.
+    assert done("add a rewrite rule", clone, PYTHONPATH=str(clone / ".ci" / "types")) == 1
+
+
+def test_an_instruction_is_a_header_entry_an_implementation_and_a_test(clone, tmp_path):
+    written = [fence for fence in steps("add an instruction of the CPU twin", clone) if fence.path]
+    follow(written, clone, shell)
+    (implementation,) = (fence.path for fence in written if fence.path.endswith(".cpp"))
+    (test,) = (fence.path for fence in written if fence.path.startswith("tests/"))
+    kernels = loaded(ROOT / "tests" / "twin" / "conftest.py")
+    launcher = ROOT / "tests" / "twin" / "kernel_launcher.cpp"
+    library = ctypes.CDLL(str(kernels.compile_library("kernel_launcher", launcher, f"-I{TWIN / 'src'}")))
+    library.LaunchKernel.restype = ctypes.c_char_p
+
+    def compile_kernels(text):
+        """Compile a kernel with the new instruction; the rest of the twin stays as it is."""
+        source = tmp_path / "kernels.cpp"
+        source.write_text(text, encoding="utf-8")
+        runtime = build_runtime()
+        flags = (*WARNINGS, *(f"-I{folder}" for folder in (clone / "twin/include", clone / "twin/src")))
+        units = (
+            Unit(source, tmp_path / "kernels.o", (*flags, *KERNEL_FLAGS), "kernels"),
+            Unit(clone / implementation, tmp_path / "instruction.o", flags, "instruction"),
+        )
+        links = (f"-L{runtime.parent}", f"-Wl,-rpath,{runtime.parent}", "-lopforge_twin", "-ldl")
+        with locked(tmp_path / "objects") as scratch:
+            build([Library(tmp_path / "kernels.so", units, links)], scratch)
+        return kernels.Kernels(tmp_path / "kernels.so", library)
+
+    checks = [value for name, value in vars(loaded(clone / test)).items() if name.startswith("test_")]
+    assert checks
+    for check in checks:
+        check(compile_kernels)
+
+
+def loaded(path):
+    """A module by its path."""
+    found = importlib.util.spec_from_file_location(f"recipe_{path.stem}", path)
+    module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module  # dataclasses look for it
+    found.loader.exec_module(module)
+    return module

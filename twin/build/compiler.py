@@ -1,0 +1,315 @@
+"""g++ jobs with a content-keyed cache: what has the same source, headers, flags and compiler is not compiled again."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from threading import Event
+
+from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.printing import first_line, path_text
+
+from .cache import is_current, publish, read_depfile
+from .limited_process import Ended, LimitError, Limits, compile_limits, run_limited
+
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+# Kernels check their own arrays and frames (overruns.h); big frames are probed page by page.
+KERNEL_FLAGS = ("-Wcast-qual", "-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
+# They must compile with the types of the device's parameter structures too (params.h).
+DEVICE_FIELDS = ("-DOPFORGE_TWIN_DEVICE_FIELDS",)
+COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")
+# Of host code without loops, which runs once for each call: it compiles in three quarters of the time.
+HOST_FLAGS = ("-O1",)
+Progress = Callable[[str], None]
+# Compilers answer at once which version they are.
+_VERSION_LIMITS = Limits(seconds=10, memory=2048, output=1)
+_MOST_PREPROCESSED = 64 << 20
+# Folders of headers for compilers, such as g++ and clang.
+_INCLUDE_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH")
+
+
+class CompileError(UserError):
+    """The compiler refused a source; the text holds its messages."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One source file and the object it becomes.
+
+    Attributes:
+        source: The file.
+        object: What it is compiled to.
+        flags: Of the compiler.
+        label: Name in messages.
+        also: Flags with which it must compile too.
+        folders: It may include files in them, besides those in its own folder, the `-I` folders and the compiler's.
+        check: Called with the source after macro expansion and the compiler's folders; raises what refuses it.
+        before: Files that are compiled in front of the source, into the same object.
+    """
+
+    source: Path
+    object: Path
+    flags: tuple[str, ...]
+    label: str
+    also: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = ()
+    check: Callable[[str, Sequence[str]], None] | None = None
+    before: tuple[Path, ...] = ()
+
+    @property
+    def recorded(self) -> list[str]:
+        """What the object depends on besides files: the command, more flags, and whether the source was checked."""
+        return [*_compile_command(self), *self.also, *(["checked"] if self.check else [])]
+
+
+@dataclass(frozen=True)
+class Library:
+    """A shared library linked from objects; `version_script` says what it exports."""
+
+    path: Path
+    units: tuple[Unit, ...]
+    link_flags: tuple[str, ...] = ()
+    version_script: Path | None = None
+
+
+@lru_cache(maxsize=1)
+def compiler() -> tuple[str, str]:
+    """The C++ compiler (`$CXX`, default g++), and what tells it from others under whatever name it was started.
+
+    CMake calls the same compiler c++ and sets CXX for what it starts; that is no reason to compile anything again.
+
+    Raises:
+        MissingToolError: There is none, or it does not work.
+    """
+    name = os.environ.get("CXX") or "g++"
+    path = shutil.which(name)
+    if path is None:
+        hint = "; CXX holds a program, without options" if len(name.split()) > 1 else ""
+        raise _no_compiler(f"no program {path_text(Path(name))} on PATH{hint}")
+    ended = _ask(path, "--version")
+    if not ended.text:
+        raise _no_compiler(f"no version from `{path} --version`")
+    version = ended.text.splitlines()[0].partition(" ")[2]
+    return path, f"{Path(path).resolve()} {version}"
+
+
+def _ask(path: str, *question: str) -> Ended:
+    """What the compiler says of itself, without what environment variables add.
+
+    Raises:
+        MissingToolError: It does not work.
+    """
+    command = [path, *question]
+    try:
+        ended = run_limited(command, _VERSION_LIMITS, environment=dict.fromkeys(_INCLUDE_VARIABLES, ""))
+    except (LimitError, OSError) as error:
+        raise _no_compiler(f"'{first_line(error)}' from `{' '.join(command)}`") from error
+    if ended.status:
+        raise _no_compiler(f"exit code {ended.status} from `{' '.join(command)}`")
+    return ended
+
+
+def _no_compiler(got: str) -> MissingToolError:
+    return MissingToolError(
+        f"C++ compiler: got {got}, expected g++ >= 11 or clang++; set CXX to one, "
+        "or install it with `apt-get install g++` or `bash build.sh --install-deps`"
+    )
+
+
+@lru_cache(maxsize=1)
+def _ccache() -> tuple[str, ...]:
+    """What compilers are called through, if it is there; the object is the same with and without it."""
+    return (found,) if (found := shutil.which("ccache")) else ()
+
+
+@lru_cache(maxsize=1)
+def cpu_flags() -> tuple[str, ...]:
+    """Instruction-set flags that this CPU supports; they change speed, never results."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if platform.machine() != "x86_64" or not cpuinfo.is_file():
+        return ()
+    words = set(cpuinfo.read_text(encoding="utf-8").split())
+    return tuple(f"-m{name}" for name in ("avx2", "f16c") if name in words)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What the compilers of one build have in common: a temporary folder, limits, and whether to end early."""
+
+    scratch: Path
+    limits: Limits
+    stop: Event
+
+    def execute(self, command: Sequence[str], folder: Path, label: str) -> None:
+        """Run a compiler; its temporary files go to `folder`.
+
+        Raises:
+            CompileError: It refused its input, or reached a limit.
+            MissingToolError: It cannot be started.
+        """
+        try:
+            ended = run_limited(command, self.limits, environment={"TMPDIR": str(folder)}, stop=self.stop)
+        except LimitError as error:
+            raise CompileError(f"{label}: {error}") from error
+        except OSError as error:
+            raise _no_compiler(f"'{error.strerror}' when starting {command[0]!r}") from error
+        if ended.status:
+            raise CompileError(f"{label}: the compiler refused it\n{ended.text}")
+
+    def folder(self) -> tempfile.TemporaryDirectory[str]:
+        """A folder for the files of one compiler."""
+        return tempfile.TemporaryDirectory(dir=self.scratch)
+
+
+def _require_binary(made: Path, label: str) -> None:
+    """Refuse the output of a program that is no compiler.
+
+    Raises:
+        MissingToolError: It is no ELF file.
+    """
+    start = b""
+    if made.is_file():
+        with made.open("rb") as file:
+            start = file.read(4)
+    if start != b"\x7fELF":
+        raise _no_compiler(f"no object file for {label} from {compiler()[0]!r}, though its exit code is 0")
+
+
+def _compile_command(unit: Unit) -> list[str]:
+    before = (word for path in unit.before for word in ("-include", str(path)))
+    return [compiler()[0], *COMMON, *cpu_flags(), *unit.flags, *before, "-c", str(unit.source)]
+
+
+def _source_bytes(unit: Unit) -> int:
+    return sum(path.stat().st_size for path in (*unit.before, unit.source) if path.is_file())
+
+
+def _compile(unit: Unit, run: _Run) -> Unit:
+    unit.object.parent.mkdir(parents=True, exist_ok=True)
+    started = time.time_ns()
+    command = _compile_command(unit)
+    with run.folder() as folder:
+        made, dependencies = Path(folder, "made.o"), Path(folder, "made.d")
+        if unit.check:
+            expanded = Path(folder, "made.ii")
+            run.execute([*command, "-E", "-o", str(expanded)], Path(folder), unit.label)
+            unit.check(expanded.read_text(encoding="utf-8", errors="surrogateescape"), _own_folders())
+        # ccache would take the target of the list, which is the temporary name else, for a difference.
+        listing = ("-MD", "-MF", str(dependencies), "-MT", unit.object.name)
+        run.execute([*_ccache(), *command, *listing, "-o", str(made)], Path(folder), unit.label)
+        _require_binary(made, unit.label)
+        inputs = _checked_inputs(unit, read_depfile(dependencies))
+        if unit.also:
+            run.execute([*command, *unit.also, "-fsyntax-only"], Path(folder), unit.label)
+        publish(made, unit.object, compiler()[1], unit.recorded, inputs, started)
+    return unit
+
+
+def _checked_inputs(unit: Unit, read: Sequence[str]) -> list[str]:
+    """The files that a source includes, without the compiler's own headers, which belong to its version.
+
+    Raises:
+        CompileError: One of them is no regular file, or in none of the folders that the source may include from.
+    """
+    allowed = [str(unit.source.parent), *map(str, unit.folders)]
+    allowed += [flag.removeprefix("-I") for flag in unit.flags if flag.startswith("-I")]
+    allowed += [folder for name in _INCLUDE_VARIABLES if (paths := os.environ.get(name)) for folder in paths.split(":")]
+    folders = tuple(f"{os.path.realpath(folder)}/" for folder in allowed)
+    inputs = []
+    for path in read:
+        real = os.path.realpath(path)
+        if real.startswith(_own_folders()):
+            continue
+        if not real.startswith(folders) or not Path(real).is_file():
+            raise CompileError(
+                f"{unit.label}: {unit.source.name} includes {path_text(Path(path))}, which is no file of the project, "
+                "the twin or the compiler; copy the header into the project"
+            )
+        inputs.append(path)
+    return inputs
+
+
+@lru_cache(maxsize=1)
+def _own_folders() -> tuple[str, ...]:
+    """The folders in which the compiler looks for `<...>`, each with a slash at its end."""
+    text = _ask(compiler()[0], "-E", "-v", "-x", "c++", os.devnull).text
+    listed = re.search(r"search starts here:\n((?: .*\n|#include <.*\n)+)End of search list", text)
+    lines = listed[1].splitlines() if listed else []
+    return tuple(f"{os.path.realpath(line.strip())}/" for line in lines if line.startswith(" "))
+
+
+def preprocessed(unit: Unit) -> str:
+    """The source of a unit with its macros expanded.
+
+    Raises:
+        CompileError: The compiler refuses it, or reaches a limit.
+    """
+    try:
+        ended = run_limited([*_compile_command(unit), "-E", "-P"], compile_limits(), most_text=_MOST_PREPROCESSED)
+    except LimitError as error:
+        raise CompileError(f"{unit.label}: {error}") from error
+    return ended.text
+
+
+def _link_command(library: Library) -> list[str]:
+    command = [compiler()[0], "-shared", *(str(unit.object) for unit in library.units), *library.link_flags]
+    script = [f"-Wl,--version-script={library.version_script}"] if library.version_script else []
+    return [*command, *script, "-pthread"]
+
+
+def _link(library: Library, run: _Run) -> None:
+    command = _link_command(library)
+    if is_current(library.path, compiler()[1], command):
+        return
+    started = time.time_ns()
+    library.path.parent.mkdir(parents=True, exist_ok=True)
+    inputs = [str(unit.object) for unit in library.units]
+    inputs += [str(library.version_script)] if library.version_script else []
+    with run.folder() as folder:
+        made = Path(folder, "made.so")
+        run.execute([*command, "-o", str(made)], Path(folder), library.path.name)
+        _require_binary(made, library.path.name)
+        publish(made, library.path, compiler()[1], command, inputs, started)
+
+
+def build(libraries: Sequence[Library], scratch: Path, jobs: int = 0, progress: Progress | None = None) -> int:
+    """Compile and link what is out of date.
+
+    Args:
+        libraries: What to build; libraries may share units.
+        scratch: Folder for temporary files, on the file system of the outputs.
+        jobs: Compilers at once; 0 means one per core.
+        progress: Called with one line per compiled file.
+
+    Returns:
+        The number of files that were compiled.
+
+    Raises:
+        CompileError: A source does not compile; the first failing one is named.
+        MissingToolError: There is no compiler.
+    """
+    units = {unit.object: unit for library in libraries for unit in library.units}
+    name = compiler()[1]
+    stale = [unit for unit in units.values() if not is_current(unit.object, name, unit.recorded)]
+    stale.sort(key=_source_bytes, reverse=True)  # the longest first, so that none is left at the end
+    run = _Run(scratch, compile_limits(), Event())
+    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
+        try:
+            for count, unit in enumerate(pool.map(lambda unit: _compile(unit, run), stale), start=1):
+                if progress:
+                    progress(f"[{count}/{len(stale)}] {unit.label}")
+        finally:
+            # Interrupted or refused: what still compiles is of no use. At the end, nothing does.
+            run.stop.set()
+    for library in libraries:
+        _link(library, _Run(scratch, run.limits, Event()))
+    return len(stale)

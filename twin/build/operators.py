@@ -1,0 +1,247 @@
+"""Build operators into a vendor tree that the twin finds as CANN finds an installed package."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import platform
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import path_text
+from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.codegen.writer import replace_file
+from opforge.twin.lint.expansion import require_no_assembly
+
+from .cache import record_path
+from .compiler import DEVICE_FIELDS, HOST_FLAGS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build
+from .folder import locked
+from .npu_model import soc_properties
+from .runtime_library import INCLUDE, build_runtime, runtime_link, twin_dir
+
+if TYPE_CHECKING:
+    from opforge.codegen.spec.model import OpSpec
+
+VENDOR = "opforge"
+
+
+@dataclass(frozen=True)
+class Operators:
+    """Operators built for the twin.
+
+    Attributes:
+        vendor_dir: The folder of the package that they are.
+        compiled: How many files were compiled for it.
+        op_types: The operators that can run.
+        missing: By operator that cannot, the file that somebody has to write.
+    """
+
+    vendor_dir: Path
+    compiled: int
+    op_types: tuple[str, ...]
+    missing: Mapping[str, str]
+
+    @property
+    def opapi(self) -> Path:
+        """The library with the aclnn functions."""
+        return self.vendor_dir / "op_api" / "lib" / "libcust_opapi.so"
+
+
+def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[Library]:
+    from opforge.codegen.views.facts import kernel_columns
+
+    source = project.gen_dir / "op_kernel" / f"{spec.name}.cpp"
+    folders = sorted({soc_properties(soc)["dir"] for soc in socs} & set(spec.products))
+    libraries = []
+    for column in kernel_columns(spec):
+        key = "_".join(column.values())
+        defines = []
+        for parameter, dtype in column.items():
+            # As the op compiler passes them to a kernel.
+            facts = DTYPES[dtype]
+            defines += [f"-DDTYPE_{parameter.upper()}={facts.kernel}", f"-DORIG_DTYPE_{parameter.upper()}={facts.ge}"]
+        folders_of_headers = (INCLUDE, project.root / "op_kernel", BUILTIN_ROOT / "op_kernel", source.parent)
+        includes = _include_flags(folders_of_headers)
+        flags = (*WARNINGS, *KERNEL_FLAGS, "-fvisibility=hidden", *includes, *defines)
+        unit = Unit(
+            source,
+            twin_dir(project) / "obj" / "kernel" / spec.name / f"{key}.o",
+            flags,
+            f"kernel {spec.op_type} {key}",
+            DEVICE_FIELDS,
+            (project.root, BUILTIN_ROOT),
+            require_no_assembly,
+        )
+        for folder in folders:
+            path = _tbe(project) / "kernel" / folder / spec.name / f"{spec.op_type}_{key}.so"
+            libraries.append(Library(path, (unit,), runtime_link()))
+    return libraries
+
+
+def _include_flags(folders: Iterable[Path]) -> list[str]:
+    """One flag for each folder: of the built-in operators, the project's own folders are those of opforge."""
+    return [f"-I{folder}" for folder in dict.fromkeys(folders)]
+
+
+def _vendor(project: Project) -> Path:
+    return twin_dir(project) / "vendors" / VENDOR
+
+
+def _tbe(project: Project) -> Path:
+    return _vendor(project) / "op_impl" / "ai_core" / "tbe"
+
+
+def host_libraries(project: Project, names: Collection[str]) -> list[Library]:
+    """The libraries with the host code of a project; `names`: its operators."""
+    gen = project.gen_dir
+    includes = [INCLUDE, gen / "op_proto", gen / "op_host", gen / "op_kernel", gen / "op_api"]
+    includes += [
+        project.root / "op_host",
+        project.root / "op_plugin",
+        BUILTIN_ROOT / "op_host",
+        BUILTIN_ROOT / "op_plugin",
+    ]
+    flags = (*WARNINGS, "-fvisibility=hidden", *_include_flags(includes))
+
+    def units(part: str, patterns: Sequence[str], *more: str) -> tuple[Unit, ...]:
+        """One unit for each operator: its files include the same headers, which take longer than the files."""
+
+        def owner(path: Path) -> str:
+            return max((name for name in names if name in path.stem), key=len, default=path.stem)
+
+        found = (path for pattern in patterns for path in gen.glob(pattern))
+        sources = sorted(found, key=lambda path: (owner(path), path))
+        made = []
+        for name, group in itertools.groupby(sources, owner):
+            *before, last = group
+            built = twin_dir(project) / "obj" / part / f"{name}.o"
+            label = f"host {part} {name}"
+            roots = (project.root, BUILTIN_ROOT)
+            made.append(Unit(last, built, (*flags, *more), label, folders=roots, before=tuple(before)))
+        return tuple(made)
+
+    link = runtime_link()
+    exports = gen / "op_api" / "exports.map"
+    linux = Path("lib") / "linux" / platform.machine()
+    vendor = _vendor(project)
+    proto = units("op_proto", ["op_proto/*.cpp", "op_host/*_infershape.cpp"], "-DOP_PROTO_LIB", *HOST_FLAGS)
+    master = units("op_host", ["op_host/*_tiling.cpp", "op_host/*_def.cpp"], "-DOP_TILING_LIB")
+    plugins = units("op_plugin", ["op_plugin/*.cpp"], *HOST_FLAGS)
+    return [
+        Library(vendor / "op_proto" / linux / "libcust_opsproto_rt2.0.so", proto, link),
+        Library(_tbe(project) / "op_tiling" / linux / "libcust_opmaster_rt2.0.so", master, link),
+        Library(
+            vendor / "op_api" / "lib" / "libcust_opapi.so",
+            units("op_api", ["op_api/*.cpp"], *HOST_FLAGS),
+            link,
+            exports,
+        ),
+        Library(vendor / "framework" / "onnx" / "libcust_onnx_parsers.so", plugins, link),
+    ]
+
+
+def build_project(
+    project: Project,
+    socs: Sequence[str] = (DEFAULT_SOC,),
+    ops: Sequence[str] | None = None,
+    jobs: int = 0,
+    progress: Progress | None = None,
+) -> Operators:
+    """Generate and compile the operators of a project for the twin.
+
+    Args:
+        project: The project folder.
+        socs: SoC names of twin/npu_model.json; one kernel per dtype column and SoC directory.
+        ops: Operator types whose kernels are compiled; default all. Host code is always complete.
+        jobs: Compilers at once; 0 means one per core.
+        progress: Called with one line per compiled file.
+
+    Raises:
+        UserError: A spec or an argument is wrong, a source does not compile, or the build folder cannot be written.
+        MissingToolError: There is no compiler, or it does not work.
+    """
+    from opforge.codegen.generate import write_project
+    from opforge.codegen.spec.loader import load_project
+    from opforge.twin.lint.kernel_lint import require_clean
+
+    from .kernel_objects import require_device_code
+
+    for soc in socs:
+        soc_properties(soc)
+    _check_paths(project)
+    specs = load_project(project)
+    known = {spec.op_type for spec in specs}
+    if unknown := sorted(set(ops or ()) - known):
+        raise UserError(f"ops: got {', '.join(map(repr, unknown))}, expected some of {', '.join(sorted(known))}")
+    project.claim_build_dir()
+    build_runtime(jobs, progress)
+    with locked(twin_dir(project)) as scratch:
+        write_project(project, specs)
+        chosen = [spec for spec in specs if not ops or spec.op_type in ops]
+        complete = [spec for spec in chosen if not project.missing(spec)]
+        require_clean(project, [spec.source_name for spec in complete], twin_dir(project))
+        _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec)})
+        kernels = [library for spec in complete for library in _kernel_units(project, spec, socs)]
+        compiled = build([*host_libraries(project, [spec.name for spec in specs]), *kernels], scratch, jobs, progress)
+        for library in kernels:
+            require_device_code(library.path, library.units[0].label)
+        _publish_headers(project)
+    missing = {spec.op_type: file for spec in chosen if (file := project.missing(spec))}
+    return Operators(_vendor(project), compiled, tuple(spec.op_type for spec in complete), missing)
+
+
+def _check_paths(project: Project) -> None:
+    """Refuse sources that no compiler may open, and folders in which compilers cannot list files."""
+    from opforge.twin.lint.includes import sources_below
+
+    for folder in ("op_host", "op_kernel", "op_plugin"):
+        collections.deque(sources_below(project.root / folder), maxlen=0)
+    for place in (project.root, project.build_dir):
+        if "\n" in str(place):
+            raise UserError(
+                f"{path_text(place)}: got a path with line breaks, expected a path without line breaks; "
+                "rename the folder, or set OPFORGE_BUILD_DIR to another one"
+            )
+
+
+def _remove_old_kernels(project: Project, names: Collection[str]) -> None:
+    """What was compiled of a source that is no more would be found, and run; other files stay."""
+    for folder in (_tbe(project) / "kernel").glob("*/*"):
+        if folder.name in names or folder.is_symlink():
+            continue
+        for library in folder.glob("*.so"):
+            if record_path(library).is_file() and not library.is_dir():
+                library.unlink()
+                record_path(library).unlink()
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _publish_headers(project: Project) -> None:
+    for header in sorted((project.gen_dir / "op_api").glob("aclnn_*.h")):
+        text = header.read_text(encoding="utf-8")
+        replace_file(_vendor(project) / "op_api" / "include" / header.name, text)
+        replace_file(twin_dir(project) / "include" / "aclnnop" / header.name, text)
+
+
+def application_flags(project: Project) -> list[str]:
+    """Compiler and linker flags for an application that includes acl/acl.h and aclnnop/aclnn_<op>.h."""
+    vendor = _vendor(project)
+    includes = [INCLUDE, vendor / "op_api" / "include", twin_dir(project) / "include"]
+    api = vendor / "op_api" / "lib"
+    home = twin_dir(Project(BUILTIN_ROOT)) / "lib"
+    links = [
+        f"-L{api}",
+        f"-Wl,-rpath,{api}",
+        f"-L{home}",
+        f"-Wl,-rpath,{home}",
+        "-lcust_opapi",
+        "-lascendcl",
+        "-lnnopbase",
+    ]
+    return ["-std=c++17", "-pthread", *(f"-I{folder}" for folder in includes), *links]

@@ -1,0 +1,107 @@
+"""Find code in kernels that the host's compiler accepts and the device's compiler refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import path_text
+from opforge.codegen.project import BUILTIN_ROOT, Project
+
+from .cpp_tokens import Token, tokens_of
+from .includes import check_directive, included, reachable, read_source, sources_below
+from .structure import Structure
+from .tiling_keys import check_key_chains
+from .words import check_words
+
+# The files that decide what is found.
+_OWN_FILES = (*sorted(Path(__file__).parent.glob("*.py")), Path(__file__).parent.parent / "cann_api.json")
+
+
+@dataclass(frozen=True)
+class LintFinding:
+    """A place in a kernel that the device's compiler refuses, or the device gets wrong."""
+
+    file: str
+    line: int
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.rule}: {self.message}"
+
+
+def lint_text(text: str, file: str) -> list[LintFinding]:
+    """The findings in one source, by line."""
+    findings: list[LintFinding] = []
+
+    def report(line: int, rule: str, message: str) -> None:
+        findings.append(LintFinding(file, line, rule, message))
+
+    everything, followed = tokens_of(text), included(text)
+    tokens = [token for token in everything if token.kind != "directive"]
+    for directive in (token for token in everything if token.kind == "directive"):
+        check_directive(directive, followed, report)
+        if body := _macro_body(directive):
+            check_words(body, report)
+    check_words(tokens, report)
+    check_key_chains(tokens, report)
+    Structure(tokens, report).check()
+    return sorted(set(findings), key=lambda found: (found.line, found.rule))
+
+
+def _macro_body(directive: Token) -> list[Token]:
+    found = re.match(r"#\s*define\s+\w+(?:\([^)]*\))?\s", directive.text)
+    return tokens_of(directive.text[found.end() :], directive.line) if found else []
+
+
+def lint_files(paths: Iterable[Path]) -> list[LintFinding]:
+    """The findings in kernel sources.
+
+    Raises:
+        UserError: A file cannot be read.
+    """
+    findings = []
+    for path in paths:
+        findings += lint_text(read_source(path), path_text(path))
+        reachable(path, (), roots_of(path))
+    return findings
+
+
+def roots_of(path: Path) -> tuple[Path, ...]:
+    """The folders that hold all headers of a kernel source: its project, and opforge."""
+    here = path.absolute().parent
+    project = next((folder.parent for folder in (here, *here.parents) if folder.name == "op_kernel"), here)
+    return project, BUILTIN_ROOT
+
+
+def kernel_files(project: Project) -> list[Path]:
+    """All kernel sources of a project.
+
+    Raises:
+        UserError: One of them is a pipe or a device.
+    """
+    return sorted(sources_below(project.root / "op_kernel"))
+
+
+def require_clean(project: Project, op_names: Sequence[str], home: Path) -> None:
+    """Refuse kernels that the device's compiler would refuse; `home` keeps a note of those that were clean.
+
+    Raises:
+        UserError: There are findings; all of them are listed.
+    """
+    folders = (project.root / "op_kernel", BUILTIN_ROOT / "op_kernel")
+    roots = (project.root, BUILTIN_ROOT)
+    files = {path: None for name in op_names for path in reachable(folders[0] / f"{name}.h", folders, roots)}
+    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in (*_OWN_FILES, *sorted(files)))).hexdigest()
+    note = home / "clean_kernels" / digest
+    if note.is_file():
+        return
+    if findings := lint_files(files):
+        raise UserError("\n".join(map(str, findings)))
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.touch()

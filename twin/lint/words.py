@@ -1,0 +1,107 @@
+"""Check the words of a kernel source: names, literals and types that the device lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from .cann_api import api, known_names
+from .cpp_tokens import Token
+from .includes import Report, check_pragma
+
+_KEYWORDS = {
+    "double": ("the device has no double precision", "use float"),
+    "virtual": ("the device has no virtual functions", "use templates"),
+    "new": ("the device has no heap", "take a TBuf, or a member"),
+    "delete": ("the device has no heap", "take a TBuf, or a member"),
+    "throw": ("the device has no exceptions", "check on the host"),
+    "try": ("the device has no exceptions", "check on the host"),
+    "catch": ("the device has no exceptions", "check on the host"),
+    "typeid": ("the device has no type information", "use templates"),
+    "dynamic_cast": ("the device has no type information", "use templates"),
+    "thread_local": ("the device has no static data", "use members"),
+    **dict.fromkeys(("asm", "__asm", "__asm__"), ("instructions of the host are none of the device", "use AscendC")),
+}
+_C_FUNCTIONS = {
+    **dict.fromkeys(("memcpy", "memmove", "memset", "memcmp"), "use DataCopy, Duplicate or a loop"),
+    **dict.fromkeys(("malloc", "calloc", "realloc", "free", "alloca"), "take a TBuf, or a member"),
+    **dict.fromkeys(("abort", "exit", "_exit", "_Exit", "quick_exit", "assert"), "check on the host"),
+    **dict.fromkeys(("sleep", "usleep", "nanosleep", "pthread_mutex_lock", "pthread_create"),
+                    "order pipes and cores by flags and SyncAll"),
+    **dict.fromkeys(("fork", "vfork", "system", "popen", "execv", "kill", "raise", "signal", "sigaction", "syscall",
+                     "dlopen", "setjmp", "longjmp"), "remove it"),
+    **dict.fromkeys(("fprintf", "snprintf", "sprintf", "puts", "strlen", "strcmp", "strcpy", "rand", "time"),
+                    "remove it"),
+    **{name + suffix: "use the vector unit" for suffix in ("", "f") for name in (
+        "sqrt", "exp", "log", "pow", "sin", "cos", "tan", "tanh", "floor", "ceil", "round", "fabs", "fmin", "fmax")},
+}  # fmt: skip
+# Attributes of functions that run when a library is loaded or unloaded.
+_LOAD_ATTRIBUTES = {"constructor", "destructor"}
+# A type, then the name of a pointer to functions or to member functions: `void (*f)(int)`, `int (A::*)()`.
+_FUNCTION_POINTER = re.compile(r"(?:\w|[>*&]) \( (?:\w+ :: )*\* (?:const )?(?:(?!this )\w+ )?(?:\[ \w* \] )?\) \(")
+_NO_TYPE = {"case", "co_return", "else", "for", "if", "return", "sizeof", "switch", "while"}
+_DOUBLE_LITERAL = re.compile(r"(?![0][xX])[\d']*(?:\.[\d']*)?(?:[eE][+-]?\d+)?")
+
+
+@lru_cache(maxsize=1)
+def _names() -> tuple[frozenset[str], frozenset[str]]:
+    """Names of namespace AscendC in both generations of the headers, and in one of them."""
+    entries = [entry for entry in api()["kernel"] if entry["name"].startswith("AscendC::")]
+    both = known_names(entries) | {"AscendC::QuePosition"}  # an alias of TPosition; the list has no aliases
+    bare = [frozenset(name.split("::")[1] for name in names) for names in (both, {e["name"] for e in entries} - both)]
+    return bare[0], bare[1]
+
+
+def _is_double(number: str) -> bool:
+    return _DOUBLE_LITERAL.fullmatch(number) is not None and not number.replace("'", "").isdigit()
+
+
+def check_words(tokens: Sequence[Token], report: Report) -> None:  # noqa: C901, PLR0912 - the first rule reports
+    """Report words that the device's compiler refuses, or that mean something else on the device."""
+    both, one = _names()
+    for index, token in enumerate(tokens):
+        before, after, beyond = (
+            tokens[at].text if 0 <= at < len(tokens) else "" for at in (index - 1, index + 1, index + 2)
+        )
+        if token.kind == "number" and _is_double(token.text):
+            report(token.line, "double", f"{token.text} is a double, which the device has not; write {token.text}f")
+        if token.kind != "name" or before in {".", "->"}:
+            continue
+        if token.text == "std" and (after == "::" or before == "namespace"):
+            report(token.line, "std", "the device has no standard library; write it out, or use AscendC")
+        elif token.text in _KEYWORDS and not (token.text == "delete" and before == "="):
+            cause, repair = _KEYWORDS[token.text]
+            report(token.line, token.text, f"{cause}; {repair}")
+        elif (name := token.text.removeprefix("__builtin_")) in _C_FUNCTIONS and after == "(":
+            if not _is_qualified(tokens, index):
+                report(token.line, "c-function", f"{token.text}() does not exist on the device; {_C_FUNCTIONS[name]}")
+        elif token.text.strip("_") in _LOAD_ATTRIBUTES and before in {"(", ",", "["}:
+            report(token.line, "static", f"the device runs no {token.text.strip('_')} of a library; call the function")
+        elif token.text in {"ASCEND_IS_AIV", "ASCEND_IS_AIC"} and before != "if":
+            report(token.line, "parentheses", f"on the device {token.text} brings its own: write `if {token.text} {{`")
+        elif token.text == "AscendC" and after == "::" and beyond not in both:
+            missing = "is in one generation of CANN's headers only" if beyond in one else "is not on this list"
+            message = f"AscendC::{beyond} {missing}; use names that twin/cann_api.json lists for CANN 8.1 and 2026"
+            report(token.line, "api", message)
+        elif token.text in one and before != "::" and after in {"(", "<"}:
+            report(token.line, "api", f"{token.text} is in one generation of CANN's headers only; use the older name")
+        elif [token.text, after, beyond] == ["opforge", "::", "twin"]:
+            report(token.line, "api", "opforge::twin is the inside of the twin; use AscendC")
+        elif token.text == "_Pragma":
+            check_pragma(beyond, token.line, report)
+        elif token.text not in _NO_TYPE and _points_to_function(tokens[index : index + 12]):
+            report(token.line, "function-pointer", "the device calls no function through a pointer; use templates")
+
+
+def _is_qualified(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a name is that of a class or namespace, not of the global one: `A::free`, but not `::free`."""
+    words = [token.text for token in tokens[max(0, index - 2) : index]]
+    return words[-1:] == ["::"] and (words[0].isidentifier() or words[0] == ">") and words[0] not in _NO_TYPE
+
+
+def _points_to_function(tokens: Sequence[Token]) -> bool:
+    """Whether a type is followed by the declarator of a pointer to functions; the last word of the type comes first."""
+    words = [token.text for token in tokens]
+    start = next((at for at, word in enumerate(words[1:], 1) if word not in {"*", "&", ">"}), 0)
+    return bool(start) and _FUNCTION_POINTER.match(" ".join([words[0][-1:], *words[start:]])) is not None

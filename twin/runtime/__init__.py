@@ -1,0 +1,1 @@
+"""Run operators and kernels on numpy arrays."""

@@ -1,0 +1,268 @@
+"""The twin's C API from Python: device memory, tensors, and the two-phase call of aclnn functions."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_uint64, c_void_p
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes  # noqa: F401
+import numpy as np
+import numpy.typing as npt
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
+from opforge.codegen.spec.dtypes import CANN_DTYPES, DTYPES, FORMATS
+
+Array = npt.NDArray[Any]
+
+# aclDataType numbers by numpy dtype; importing ml_dtypes makes "bfloat16" known to numpy.
+ACL_DTYPES: dict[np.dtype[Any], int] = {
+    np.dtype(dtype.name): dtype.number
+    for dtype in CANN_DTYPES
+    if dtype.name in DTYPES or dtype.name in {"complex64", "complex128"}
+}
+LARGEST_SEED, MOST_THREADS, LARGEST_BYTES = 2**64 - 1, 65535, 1 << 40
+_MEMORY_ALLOCATION = 207001  # ACL_ERROR_RT_MEMORY_ALLOCATION
+# The options of the runtime are process wide: one run at a time.
+_one_at_a_time = threading.RLock()
+_is_forked_in_run = threading.Event()
+FORMAT_ND = FORMATS["ND"]
+HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
+RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "aclInit": (c_int, [c_char_p]),
+    "aclrtSetDevice": (c_int, [c_int32]),
+    "aclrtCreateStream": (c_int, [POINTER(c_void_p)]),
+    "aclrtDestroyStream": (c_int, [c_void_p]),
+    "aclrtSynchronizeStream": (c_int, [c_void_p]),
+    "aclrtMalloc": (c_int, [POINTER(c_void_p), ctypes.c_size_t, c_int]),
+    "aclrtFree": (c_int, [c_void_p]),
+    "aclrtMemcpy": (c_int, [c_void_p, ctypes.c_size_t, c_void_p, ctypes.c_size_t, c_int]),
+    "aclGetRecentErrMsg": (c_char_p, []),
+    "aclCreateTensor": (
+        c_void_p,
+        [POINTER(c_int64), c_uint64, c_int, POINTER(c_int64), c_int64, c_int, POINTER(c_int64), c_uint64, c_void_p],
+    ),
+    "aclDestroyTensor": (c_int32, [c_void_p]),
+    "aclCreateIntArray": (c_void_p, [POINTER(c_int64), c_uint64]),
+    "aclDestroyIntArray": (c_int32, [c_void_p]),
+    "opforgeTwinSetOption": (c_int, [c_char_p, c_char_p]),
+    "opforgeTwinTakeReports": (c_char_p, []),
+}
+
+
+def _examine_fork() -> None:
+    """In a forked process: the thread that holds the lock, if any, does not exist here and will not finish its run."""
+    if _one_at_a_time.acquire(blocking=False):
+        _one_at_a_time.release()
+    else:
+        _is_forked_in_run.set()
+
+
+os.register_at_fork(after_in_child=_examine_fork)
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Let one thread use the runtime.
+
+    Raises:
+        UserError: The process was forked while another thread used it.
+    """
+    if _is_forked_in_run.is_set():
+        raise UserError(
+            f"process {os.getpid()}: it was forked while another thread used the twin, expected a process with a state "
+            'of its own; start it with multiprocessing.get_context("spawn"), or fork when no operator runs'
+        )
+    with _one_at_a_time:
+        yield
+
+
+def require_integers(**given: tuple[Any, int, int]) -> None:
+    """Check numbers of a call by name: each with the least and the greatest that it may be.
+
+    Raises:
+        UserError: A number is out of its range, or is no integer.
+    """
+    for name, (number, least, greatest) in given.items():
+        is_integer = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+        if not is_integer or not least <= number <= greatest:
+            raise UserError(f"{name}: got {shown(number)}, expected an integer from {least} to {greatest}")
+
+
+class RuntimeCallError(Exception):
+    """A call of the acl runtime failed; the text has the function, its code and the runtime's message."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The bytes of the buffer behind a numpy array, and where the array's elements lie in it."""
+
+    data: Array
+    strides: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """Elements in the buffer."""
+        return self.data.size
+
+    def write_back(self, array: Array) -> None:
+        """Give the elements to the array, if it was copied."""
+        if array.size and not np.shares_memory(array, self.data):
+            strides = tuple(stride * array.itemsize for stride in self.strides)
+            array[...] = np.lib.stride_tricks.as_strided(self.data, array.shape, strides)
+
+
+def extent_of(array: Array) -> Extent:
+    """The smallest run of memory that holds all elements of `array`, as a flat array that shares its memory.
+
+    Strides are in elements. An array with negative or odd strides is copied first.
+    """
+    size = array.itemsize
+    if any(stride < 0 or stride % size for stride in array.strides):
+        array = array.copy()
+    if array.size == 0:
+        return Extent(np.empty(0, array.dtype), tuple(stride // size for stride in array.strides))
+    strides = tuple(stride // size for stride in array.strides)
+    elements = 1 + sum((dim - 1) * stride for dim, stride in zip(array.shape, strides, strict=True))
+    return Extent(np.lib.stride_tricks.as_strided(array, (elements,), (size,)), strides)
+
+
+class Runtime:
+    """The runtime library of the twin, initialised once per process."""
+
+    def __init__(self, path: Path) -> None:
+        self.library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        for name, (result, arguments) in RUNTIME_SIGNATURES.items():
+            function = getattr(self.library, name)
+            function.restype, function.argtypes = result, arguments
+        self.call("aclInit", None)
+        atexit.register(self._finalize)
+        self.call("aclrtSetDevice", 0)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function that returns an aclError.
+
+        Raises:
+            RuntimeCallError: It did not return 0.
+            UserError: There is not enough memory.
+        """
+        code = getattr(self.library, name)(*arguments)
+        if code == _MEMORY_ALLOCATION:
+            raise UserError(f"{self.message()}; use smaller tensors, or give the process more memory")
+        if code:
+            raise RuntimeCallError(f"{name} failed with {code}: {self.message()}")
+
+    def _finalize(self) -> None:
+        if not _is_forked_in_run.is_set():  # it would wait for threads that do not exist
+            self.library.aclFinalize()
+
+    def message(self) -> str:
+        """The last error message of this thread."""
+        text: bytes | None = self.library.aclGetRecentErrMsg()
+        return text.decode(errors="replace") if text else ""
+
+    def set_option(self, name: str, value: str) -> None:
+        """Set an option of later launches: soc, strict, threads, seed."""
+        if self.library.opforgeTwinSetOption(name.encode(), value.encode()):
+            raise RuntimeCallError(f"option {name}={value}: {self.message()}")
+
+    def set_options(self, **options: str | int) -> None:
+        """Set several options."""
+        for name, value in options.items():
+            self.set_option(name, str(value))
+
+    def take_reports(self) -> list[dict[str, Any]]:
+        """The reports of all launches since the last call."""
+        reports: list[dict[str, Any]] = json.loads(self.library.opforgeTwinTakeReports())
+        return reports
+
+    @contextmanager
+    def stream(self) -> Iterator[c_void_p]:
+        """A stream that is destroyed at the end."""
+        stream = c_void_p()
+        self.call("aclrtCreateStream", byref(stream))
+        try:
+            yield stream
+        finally:
+            self.call("aclrtDestroyStream", stream)
+
+    @contextmanager
+    def memory(self, size: int) -> Iterator[c_void_p]:
+        """Device memory of `size` bytes (a null pointer for 0) that is freed at the end."""
+        pointer = c_void_p()
+        if size == 0:
+            yield pointer
+            return
+        self.call("aclrtMalloc", byref(pointer), size, 0)
+        try:
+            yield pointer
+        finally:
+            self.call("aclrtFree", pointer)
+
+    @contextmanager
+    def tensor(self, array: Array, lead: int = 0) -> Iterator[tuple[c_void_p, c_void_p, Extent]]:
+        """An aclTensor with the shape, strides and content of `array`: handle, device memory, extent.
+
+        `lead` elements of the same storage lie before it.
+        """
+        extent = extent_of(array)
+        before = lead * array.itemsize if extent.data.nbytes else 0
+        with self.memory(extent.data.nbytes + before) as storage:
+            pointer = c_void_p((storage.value or 0) + before)
+            if extent.data.nbytes:
+                self.upload(pointer, extent.data)
+            rank = array.ndim
+            handle = c_void_p(
+                self.library.aclCreateTensor(
+                    (c_int64 * rank)(*array.shape),
+                    rank,
+                    ACL_DTYPES[array.dtype],
+                    (c_int64 * rank)(*extent.strides),
+                    lead,
+                    FORMAT_ND,
+                    (c_int64 * 1)(extent.elements + lead),
+                    1,
+                    storage,
+                )
+            )
+            if not handle.value:
+                raise UserError(f"shape {shown(list(array.shape))}: {self.message() or 'no aclTensor can have it'}")
+            try:
+                yield handle, pointer, extent
+            finally:
+                self.library.aclDestroyTensor(handle)
+
+    @contextmanager
+    def int_array(self, values: Sequence[int]) -> Iterator[c_void_p]:
+        """An aclIntArray."""
+        handle = c_void_p(self.library.aclCreateIntArray((c_int64 * len(values))(*values), len(values)))
+        try:
+            yield handle
+        finally:
+            self.library.aclDestroyIntArray(handle)
+
+    def upload(self, pointer: c_void_p, data: Array) -> None:
+        """Copy a contiguous array to the device."""
+        self.call("aclrtMemcpy", pointer, data.nbytes, c_void_p(data.ctypes.data), data.nbytes, HOST_TO_DEVICE)
+
+    def download(self, data: Array, pointer: c_void_p) -> None:
+        """Copy from the device into a contiguous array."""
+        self.call("aclrtMemcpy", c_void_p(data.ctypes.data), data.nbytes, pointer, data.nbytes, DEVICE_TO_HOST)
+
+
+@lru_cache(maxsize=1)
+def runtime() -> Runtime:
+    """The twin's runtime, built if necessary."""
+    from opforge.twin.build import build_runtime
+
+    return Runtime(build_runtime())

@@ -1,0 +1,243 @@
+"""One call of an aclnn function with numpy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from ctypes import byref, c_uint64, c_void_p
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
+
+from .acl import ACL_DTYPES, Array, Extent, runtime
+from .results import AclnnError, FindingsError, findings_of
+
+if TYPE_CHECKING:
+    from opforge.codegen.spec.model import OpSpec
+    from opforge.codegen.spec.parts import AttrSpec
+
+C_INTEGERS = {
+    "int8_t": ctypes.c_int8,
+    "int32_t": ctypes.c_int32,
+    "int64_t": ctypes.c_int64,
+    "uint64_t": ctypes.c_uint64,
+}
+
+# What a value of an attribute may be, and how a message calls it.
+ATTRIBUTE_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "int": ((int, np.integer), "an integer"),
+    "float": ((int, float, np.integer, np.floating), "a number"),
+    "bool": ((bool, np.bool_), "True or False"),
+    "string": ((str,), "a string"),
+}
+
+
+def _overlaps(array: Array) -> bool:
+    """Whether elements of a strided array share memory, or may do so."""
+    reach = array.itemsize
+    for stride, dim in sorted(
+        (abs(stride), dim) for stride, dim in zip(array.strides, array.shape, strict=True) if dim > 1
+    ):
+        if stride < reach:
+            return array.size > 0
+        reach = stride * (dim - 1) + reach
+    return False
+
+
+def _undefined(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array as device memory is that nobody cleared: NaN in floats, -1 in integers."""
+    array: Array = np.full(math.prod(shape) * dtype.itemsize, 0xFF, np.uint8).view(dtype).reshape(shape)
+    return array
+
+
+class AclnnCall:
+    """One call of an aclnn function: arguments checked by name, then marshalled in the order of the signature."""
+
+    def __init__(self, spec: OpSpec, inputs: dict[str, Any], attrs: dict[str, Any], function: str | None) -> None:
+        self.spec = spec
+        for kind, given, known in (("input", inputs, spec.inputs), ("attribute", attrs, spec.attrs)):
+            names = [parameter.name for parameter in known]
+            if unknown := sorted(set(given) - set(names)):
+                expected = f"some of {', '.join(names)}" if names else "none"
+                raise UserError(f"{spec.op_type}: got {kind} {', '.join(unknown)}, expected {expected}")
+        self.inputs = {name: self._array(name, value) for name, value in inputs.items() if value is not None}
+        self.attrs = attrs
+        for attr in spec.attrs:
+            self._check_attribute(attr)
+        self.function = self._choose(function)
+        self.host_lists = {of.name: self._host_list(of.name) for of in spec.host_lists if of.name in self.inputs}
+
+    def _host_list(self, name: str) -> list[int]:
+        """The numbers of an aclIntArray; what is no list of 64-bit integers is refused, not rounded."""
+        array = self.inputs[name]
+        fits = array.ndim == 1 and (array.size == 0 or np.issubdtype(array.dtype, np.integer))
+        if not fits or any(value > np.iinfo(np.int64).max for value in array.tolist()):
+            raise UserError(
+                f"{self.spec.op_type}: {name}: got {array.dtype} of shape {array.shape}, "
+                "expected a list of integers of 64 bits"
+            )
+        return [int(value) for value in array]
+
+    def _array(self, name: str, value: Any) -> Array:
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise UserError(f"{self.spec.op_type}: {name}: got {shown(value)}, which is no array: {error}") from error
+        if array.dtype not in ACL_DTYPES:
+            raise UserError(f"{self.spec.op_type}: {name} has dtype {array.dtype}, which no aclTensor can have")
+        return array
+
+    def _check_attribute(self, attr: AttrSpec) -> None:
+        """That a given attribute has the type of the spec; shapes are inferred from it before a function sees it."""
+        value = self.attrs.get(attr.name)
+        types, expected = ATTRIBUTE_TYPES[attr.type]
+        is_bool = isinstance(value, (bool, np.bool_))
+        if value is not None and (not isinstance(value, types) or is_bool != (attr.type == "bool")):
+            raise UserError(f"{self.spec.op_type}: {attr.name}: got {shown(value)}, expected {expected}")
+
+    def _choose(self, wanted: str | None) -> str:
+        names = [candidate.function for candidate in self.spec.aclnn]
+        if wanted is not None and wanted not in names:
+            raise UserError(f"{self.spec.op_type}: got function {shown(wanted)}, expected one of {', '.join(names)}")
+        for candidate in self.spec.aclnn:
+            if wanted in {None, candidate.function} and set(self.attrs) <= set(candidate.params.values()):
+                return candidate.function
+        candidates = wanted or ", ".join(names)
+        raise UserError(f"{self.spec.op_type}: {candidates}: got {', '.join(self.attrs)}, expected attributes it takes")
+
+    def output_arrays(self, dtypes: Mapping[str, Any], given: Mapping[str, Array | None]) -> dict[str, Array | None]:
+        """The output arrays: given ones, else fresh ones of the inferred shape and dtype."""
+        names = [output.name for output in self.spec.outputs]
+        if unknown := sorted((set(dtypes) | set(given)) - set(names)):
+            raise UserError(
+                f"{self.spec.op_type}: got output {', '.join(unknown)}, expected some of {', '.join(names)}"
+            )
+        for name, array in given.items():
+            self._check_output(name, array)
+        inferred = self._infer() if set(names) - set(given) else {}
+        fresh = {name: _undefined(shape, self._dtype(name, dtypes, dtype)) for name, (shape, dtype) in inferred.items()}
+        return {name: given[name] if name in given else fresh[name] for name in names}
+
+    def _check_output(self, name: str, array: Any) -> None:
+        place = f"{self.spec.op_type}: {name}"
+        if array is None:
+            return
+        if not isinstance(array, np.ndarray):
+            raise UserError(f"{place}: got {type(array).__name__}, expected a numpy array to write into, or None")
+        if array.dtype not in ACL_DTYPES:
+            raise UserError(f"{place}: got dtype {array.dtype}, which no aclTensor can have")
+        if not array.flags.writeable:
+            raise UserError(f"{place}: got an array that cannot be written")
+        if _overlaps(array):
+            raise UserError(f"{place}: got strides {array.strides} under which elements share memory")
+
+    def _dtype(self, name: str, wanted: Mapping[str, Any], inferred: np.dtype[Any]) -> np.dtype[Any]:
+        if name not in wanted:
+            return inferred
+        with suppress(TypeError):
+            dtype: np.dtype[Any] = np.dtype(wanted[name])
+            if wanted[name] is not None and dtype in ACL_DTYPES:
+                return dtype
+        raise UserError(f"{self.spec.op_type}: {name}: got dtype {shown(wanted[name])}, which no aclTensor can have")
+
+    def _infer(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        from opforge.codegen.spec.semantics import Call, ShapeRefusal, TensorType, infer
+
+        shapes = {name: tuple(array.shape) for name, array in self.inputs.items()}
+        dtypes = {name: array.dtype.name for name, array in self.inputs.items()}
+        types: dict[str, TensorType] = {}
+        # A call that breaks a rule is for the function to refuse; its outputs are those of a call without attributes,
+        # or else have the right rank and one element.
+        for attrs in (self.attrs, {}):
+            with suppress(ShapeRefusal):
+                types = types or infer(self.spec, Call(shapes, dtypes, attrs), with_checks=False)
+        fallback = next((array.dtype for array in self.inputs.values()), np.dtype("float32"))
+        known: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+        for output in self.spec.outputs:
+            found = types.get(output.name)
+            complete = found is not None and found.shape is not None and all(dim >= 0 for dim in found.shape)
+            one_element = (1,) * len(self.spec.cases[0].shapes[output.name])
+            shape = tuple(found.shape) if found is not None and found.shape is not None and complete else one_element
+            known[output.name] = (shape, np.dtype(found.dtype) if found is not None and found.dtype else fallback)
+        return known
+
+    def execute(self, opapi: ctypes.CDLL, outputs: dict[str, Array | None], lead: int) -> dict[str, Array]:
+        """Marshal, call both phases, wait, copy the outputs back; tensors start `lead` elements into their storage."""
+        from opforge.codegen.views.facts import aclnn_signature
+
+        acl = runtime()
+        written: list[tuple[Array, Extent, c_void_p]] = []
+        with ExitStack() as stack:
+            arguments: list[Any] = []
+            for parameter in aclnn_signature(self.spec, self.function):
+                if parameter.kind == "attr":
+                    arguments.append(self._attribute(parameter.of, parameter.c_type))
+                    continue
+                array = outputs[parameter.of] if parameter.kind == "output" else self.inputs.get(parameter.of)
+                if array is None:
+                    arguments.append(c_void_p())
+                elif parameter.kind == "host_list":
+                    arguments.append(stack.enter_context(acl.int_array(self.host_lists[parameter.of])))
+                else:
+                    handle, pointer, extent = stack.enter_context(acl.tensor(array, lead))
+                    arguments.append(handle)
+                    if parameter.kind == "output":
+                        written.append((array, extent, pointer))
+            stream = stack.enter_context(acl.stream())
+            size, executor = c_uint64(), c_void_p()
+            plan = getattr(opapi, f"{self.function}GetWorkspaceSize")
+            self._checked(f"{self.function}GetWorkspaceSize", plan(*arguments, byref(size), byref(executor)))
+            workspace = stack.enter_context(acl.memory(size.value))
+            launch = getattr(opapi, self.function)
+            self._checked(self.function, launch(workspace, size, executor, stream))
+            self._wait(stream)
+            for array, extent, pointer in written:
+                if array.size:
+                    # The whole extent: what the kernel did to the elements between those of the output is seen too.
+                    acl.download(extent.data, pointer)
+                extent.write_back(array)
+        return {name: array for name, array in outputs.items() if array is not None}
+
+    def _checked(self, function: str, status: int) -> None:
+        if status:
+            raise AclnnError(function, status, runtime().message())
+
+    def _wait(self, stream: c_void_p) -> None:
+        acl = runtime()
+        status = acl.library.aclrtSynchronizeStream(stream)
+        if status == 0:
+            return
+        message = acl.message()
+        if findings := findings_of(acl.take_reports()):
+            raise FindingsError(findings)
+        raise AclnnError("aclrtSynchronizeStream", status, message)
+
+    def _attribute(self, name: str, c_type: str) -> Any:
+        attribute = next(attribute for attribute in self.spec.attrs if attribute.name == name)
+        value = self.attrs.get(name, attribute.default)
+        if value is None:
+            raise UserError(f"{self.spec.op_type}: attribute {name} is missing")
+        if c_type in C_INTEGERS:
+            converted = C_INTEGERS[c_type](int(value))
+            # The two's complement of a negative number is what a uint64_t parameter gets for it.
+            if int(value) != converted.value and int(value) != ctypes.c_int64(converted.value).value:
+                raise UserError(f"{self.spec.op_type}: {name}: got {value}, expected a number that {c_type} can hold")
+            return converted
+        if c_type == "char *":
+            text = value.encode(errors="replace")
+            if "\0" in value or text.decode() != value:
+                raise UserError(f"{self.spec.op_type}: {name}: got {shown(value)}, expected text without a zero byte")
+            return ctypes.c_char_p(text)
+        if c_type == "bool":
+            return ctypes.c_bool(bool(value))
+        try:
+            return ctypes.c_double(float(value))
+        except OverflowError as error:
+            raise UserError(
+                f"{self.spec.op_type}: {name}: got {value}, expected a number that double can hold"
+            ) from error

@@ -1,0 +1,235 @@
+"""Run kernels in a supervised child process, and report the ways in which they can end that process."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import BufferedRandom, BufferedReader
+from pathlib import Path
+from typing import Any, NotRequired
+
+import numpy as np
+from pydantic import ConfigDict, TypeAdapter, with_config
+from typing_extensions import TypedDict
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
+from opforge.codegen.untrusted import FormError, parse_json
+
+from .acl import Array
+from .kernel_process import Job
+from .results import Finding, findings_of
+
+ISOLATED_SECONDS = 600.0
+_SUPERVISOR = Path(__file__).with_name("kernel_process.py")
+_ALIGNMENT = 512  # as device memory
+_GRACE_SECONDS = 20.0  # for the supervisor to start, and to end what the kernel left
+
+
+class _Found(TypedDict):
+    kind: str
+    block: int
+    pipe: str
+    where: str
+    message: str
+    warning: bool
+
+
+@with_config(ConfigDict(extra="allow"))
+class _Launch(TypedDict):
+    findings: list[_Found]
+    gm_bytes_read: int
+    gm_bytes_written: int
+    first_touch_bytes: int
+    minimal_bytes: int
+    dma_count: int
+    blocks: int
+    balance: float
+    traffic_balance: float
+    estimate_us: float
+    launch_us: float
+    bound_us: float
+
+
+@with_config(ConfigDict(extra="allow"))
+class _Report(TypedDict):
+    findings: NotRequired[list[_Found]]
+    launches: NotRequired[list[_Launch]]
+    refused: NotRequired[tuple[str, int, str]]
+    invalid: NotRequired[str]
+    error: NotRequired[str]
+
+
+_REPORT = TypeAdapter(_Report)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a child process ended: the findings, and its report if its work came to an end."""
+
+    findings: list[Finding]
+    report: dict[str, Any] | None
+
+
+def require_seconds(timeout: object) -> None:
+    """Check the time limit of a child process.
+
+    Raises:
+        UserError: It is no positive number.
+    """
+    if not isinstance(timeout, (int, float)) or not (0 < timeout < math.inf):
+        raise UserError(f"timeout: got {shown(timeout)}, expected a positive number of seconds")
+
+
+def run_isolated(job: Job, arrays: Sequence[Array], results: Iterable[int], timeout: float) -> Ended:
+    """Run a job in a child process on copies of arrays.
+
+    Args:
+        job: `symbol`, which names it in messages, and what kernel_process needs.
+        arrays: C-contiguous arrays; those that share memory share it in the child too.
+        results: Indices of the arrays that are written back if the work comes to its end.
+        timeout: Seconds after which the child is ended.
+
+    Raises:
+        UserError: The system has no memory or process for it.
+    """
+    offsets, size = _places(arrays)
+    try:
+        with _shared(size) as shared:
+            for array, offset in zip(arrays, offsets, strict=True):
+                shared.seek(offset)
+                shared.write(_bytes_of(array))
+            shared.flush()
+            verdict = _supervised({**job, "offsets": offsets, "timeout": timeout}, shared.fileno())
+            ended = _judge(verdict, job["symbol"], timeout)
+            for index in results if ended.report else ():
+                shared.seek(offsets[index])
+                shared.readinto(_bytes_of(arrays[index]))
+    except OSError as error:
+        raise UserError(
+            f"{job['symbol']}: got '{error.strerror}' when starting a process with {size} bytes of buffers, expected "
+            "memory and a process for it; use smaller buffers, or isolate=False"
+        ) from error
+    return ended
+
+
+def _bytes_of(array: Array) -> memoryview:
+    """The bytes of a C-contiguous array, which has the same memory."""
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _places(arrays: Sequence[Array]) -> tuple[list[int], int]:
+    """The offset of each array in the shared memory, in which arrays overlap as they do here; and its size."""
+    offsets = [0] * len(arrays)
+    start = end = size = 0
+    for index in sorted(range(len(arrays)), key=lambda index: arrays[index].ctypes.data):
+        address = arrays[index].ctypes.data
+        if address >= end:
+            start, end = address, address
+            base = size = -(-size // _ALIGNMENT) * _ALIGNMENT
+        offsets[index] = base + address - start
+        end = max(end, address + arrays[index].nbytes)
+        size = base + end - start
+    return offsets, max(size, 1)
+
+
+@contextmanager
+def _shared(size: int) -> Iterator[BufferedRandom]:
+    """Memory that a child process can map."""
+    if size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+    with os.fdopen(os.memfd_create("buffers"), "r+b") as stream:
+        stream.truncate(size)
+        yield stream
+
+
+def _supervised(job: Job, buffers: int) -> dict[str, Any]:
+    """The verdict of the supervisor about the job; empty if it was killed itself."""
+    source, target = os.pipe()
+    with os.fdopen(source, "rb") as verdict:
+        try:
+            supervisor = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_SUPERVISOR)],
+                stdin=subprocess.PIPE,
+                pass_fds=(buffers, target),
+                start_new_session=True,
+            )
+        finally:
+            os.close(target)
+        with supervisor:
+            text = {**job, "buffers": buffers, "verdict": target}
+            assert supervisor.stdin is not None  # noqa: S101  # it is a pipe
+            supervisor.stdin.write(json.dumps(text).encode() + b"\n")
+            supervisor.stdin.flush()
+            answer = _read_until(verdict, supervisor, job["timeout"] + _GRACE_SECONDS)
+    found: dict[str, Any] = json.loads(answer) if answer else {}
+    return found
+
+
+def _read_until(stream: BufferedReader, supervisor: subprocess.Popen[bytes], seconds: float) -> bytes:
+    """All that the supervisor writes; nothing if it gives no answer in time, as one that a kernel has stopped."""
+    parts: list[bytes] = []
+    deadline = time.monotonic() + seconds
+    while select.select([stream], [], [], max(deadline - time.monotonic(), 0))[0]:
+        if not (part := os.read(stream.fileno(), 1 << 16)):
+            return b"".join(parts)
+        parts.append(part)
+    with suppress(ProcessLookupError):
+        os.killpg(supervisor.pid, signal.SIGKILL)
+    return b""
+
+
+def _judge(verdict: dict[str, Any], symbol: str, timeout: float) -> Ended:
+    """What a verdict says of the kernel."""
+    if not verdict:
+        message = f"{symbol}: the kernel ended the process that supervises it; remove the call of kill()"
+        return Ended([_finding("process_killed", message)], None)
+    findings, report = [], None
+    status = None if verdict["status"] is None else os.waitstatus_to_exitcode(verdict["status"])
+    if status is None:
+        findings.append(_finding("time_limit", f"{symbol}: the kernel did not end within {timeout:g} s; {_ENDLESS}"))
+    elif status < 0:
+        name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+        findings.append(_finding("process_killed", f"{symbol}: the kernel's process was killed by {name}; {_KILLED}"))
+    elif status != 0 or (report := _report_of(verdict["report"])) is None:
+        findings.append(
+            _finding("process_exit", f"{symbol}: the kernel ended the process with exit({status}); {_EXIT}")
+        )
+    elif "error" in report:
+        raise UserError(f"{symbol}: the kernel's process cannot run it: {report['error']}")
+    else:
+        findings = findings_of([report])
+    if left := verdict["left"]:
+        findings.append(
+            _finding("process_left", f"{symbol}: the kernel left {left} child process{'es' * (left > 1)}; {_LEFT}")
+        )
+    return Ended(findings, report)
+
+
+def _report_of(text: str) -> dict[str, Any] | None:
+    """The report of a launch that came to its end; a kernel that did not may have left other text."""
+    try:
+        report: dict[str, Any] = parse_json(text, _REPORT)
+    except FormError:
+        return None
+    return report if {"findings", "error"} & set(report) else None
+
+
+_ENDLESS = "expected a kernel without endless loops, locks and calls that wait; timeout= sets the limit"
+_KILLED = "expected a kernel that stays within its own memory and sends no signals; its results are lost"
+_EXIT = "expected a kernel that returns; remove the call, its results are lost"
+_LEFT = "opforge ended what ran; expected a kernel that starts no processes; remove the call of fork()"
+
+
+def _finding(kind: str, message: str) -> Finding:
+    return Finding(kind, -1, "", "", message)

@@ -1,0 +1,127 @@
+"""Lint and compile the source of one kernel, and find out which arguments its function takes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import is_file
+from opforge.codegen.printing import shown
+from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.twin.build import INCLUDE, build_runtime
+from opforge.twin.build.compiler import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, preprocessed
+from opforge.twin.build.folder import locked
+from opforge.twin.build.kernel_objects import require_device_code
+from opforge.twin.build.runtime_library import runtime_link
+from opforge.twin.lint.expansion import require_no_assembly
+from opforge.twin.lint.includes import reachable, read_source
+from opforge.twin.lint.kernel_lint import lint_files, roots_of
+
+from .kernel_process import Job
+
+
+def compile_kernel(source: str | os.PathLike[str], symbol: str, buffers: int, arch: int, *, lint: bool) -> Job:
+    """Compile a kernel into a library of its own.
+
+    Args:
+        source: A file, or the text itself.
+        symbol: The kernel function.
+        buffers: How many arrays it is launched with.
+        arch: Architecture that the library is for.
+        lint: Refuse what the device's compiler would refuse.
+
+    Returns:
+        `library`, `runtime`, `pass_workspace` and `pass_tiling` of a launch.
+
+    Raises:
+        CompileError: The source does not compile.
+        UserError: There is no such source or function, or lint refuses the kernel.
+    """
+    path, text = _read(source)
+    runtime_library = build_runtime()
+    library = _build(path, text, arch, lint=lint)
+    parameters = _parameters(text, symbol)
+    if parameters is None:  # declared by a macro, or not at all
+        parameters = _parameters(preprocessed(library.units[0]), symbol)
+    pass_workspace, pass_tiling = _trailing_parameters(parameters, symbol, buffers)
+    return {
+        "library": str(library.path),
+        "runtime": str(runtime_library),
+        "pass_workspace": pass_workspace,
+        "pass_tiling": pass_tiling,
+    }
+
+
+def _read(source: str | os.PathLike[str]) -> tuple[Path | None, str]:
+    """The file of a source, if it is one, and its text."""
+    is_text = isinstance(source, str) and ("\n" in source or "{" in source)
+    path = None if is_text else Path(source)
+    if path is not None and not is_file(path):
+        raise UserError(f"source: got {shown(str(source))}, expected a kernel source file or the text of one")
+    text = read_source(path) if path else str(source)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(f"source: got {error}, expected a text in UTF-8") from error
+    return path, text
+
+
+def _build(path: Path | None, text: str, arch: int, *, lint: bool) -> Library:
+    home = Project(BUILTIN_ROOT).build_dir / "twin" / "launch"
+    name = hashlib.sha256(f"{path.resolve() if path else ''}\0{text}\0{arch}".encode()).hexdigest()[:16]
+    with locked(home) as scratch:
+        if path is None:
+            path = home / f"{name}.cpp"
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                path.write_text(text, encoding="utf-8")
+        if lint and (findings := lint_files(reachable(path, (), roots_of(path)))):
+            raise UserError("\n".join(map(str, findings)))
+        # A kernel may ignore its parameters; a lost address-space qualifier stays an error.
+        flags = (*WARNINGS, "-Wno-unused", "-Wno-unused-parameter", *KERNEL_FLAGS, f"-I{INCLUDE}")
+        unit = Unit(
+            path.resolve(),
+            home / f"{name}.o",
+            flags,
+            str(path),
+            DEVICE_FIELDS,
+            roots_of(path.resolve()),
+            require_no_assembly if lint else None,
+        )
+        library = Library(
+            home / f"{name}.so",
+            (unit,),
+            runtime_link(),
+        )
+        build([library], scratch)
+    if lint:
+        require_device_code(library.path, str(path))
+    return library
+
+
+def _parameters(text: str, symbol: str) -> str | None:
+    """The parameter list of a kernel function, in a source or in what the preprocessor made of it."""
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    is_global = r'(?:__global__|__attribute__\(\(visibility\("default"\)\)\))'
+    found = re.search(rf"{is_global}[^;{{}}()]*\b{re.escape(symbol)}\s*\(([^)]*)\)", code)
+    return found and found[1]
+
+
+def _trailing_parameters(parameters: str | None, symbol: str, buffers: int) -> tuple[bool, bool]:
+    """Whether the kernel takes workspace and tiling behind its buffers."""
+    if parameters is None:
+        raise UserError(f"symbol: got {symbol!r}, expected the name of a __global__ function of the source")
+    names = [parameter.split()[-1].lstrip("*&").lower() for parameter in parameters.split(",") if parameter.strip()]
+    extra = names[buffers:]
+    if len(extra) == 2 and buffers > 0:
+        return True, True
+    has_workspace = bool(extra) and "workspace" in extra[0]
+    has_tiling = len(extra) > has_workspace and "tiling" in extra[-1]
+    if len(names) < buffers or len(extra) != has_workspace + has_tiling:
+        raise UserError(
+            f"buffers: got {buffers}, expected one for each parameter of {symbol} but a last `workspace` and `tiling`: "
+            f"{', '.join(names)}"
+        )
+    return has_workspace, has_tiling

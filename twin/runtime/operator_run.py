@@ -1,0 +1,125 @@
+"""Run operators on the CPU twin with numpy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
+from opforge.codegen.project import Project, find_project
+from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.twin.build import build_project, soc_properties
+
+from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time, require_integers, runtime
+from .aclnn_call import AclnnCall
+from .isolation import ISOLATED_SECONDS, require_seconds
+from .operator_isolation import call_isolated
+from .results import Result
+
+if TYPE_CHECKING:
+    from opforge.codegen.spec.model import OpSpec
+
+
+@dataclass(frozen=True)
+class _Built:
+    spec: OpSpec
+    opapi: Path
+
+
+@lru_cache
+def _specs(project: Project) -> dict[str, OpSpec]:
+    from opforge.codegen.spec.loader import load_project
+
+    return {spec.op_type: spec for spec in load_project(project)}
+
+
+@lru_cache
+def _built(project: Project, soc: str, op_type: str) -> _Built:
+    """One operator of a project; kernels of others are compiled when these are run."""
+    specs = _specs(project)
+    if op_type not in specs:
+        raise UserError(f"operator: got {shown(op_type)}, expected one of {', '.join(sorted(specs))}")
+    operators = build_project(project, [soc], [op_type])
+    if needed := operators.missing.get(op_type):
+        raise UserError(f"{op_type}: {needed} is missing; write it")
+    return _Built(specs[op_type], operators.opapi)
+
+
+@lru_cache
+def _loaded(opapi: Path) -> ctypes.CDLL:
+    runtime()
+    return ctypes.CDLL(str(opapi))
+
+
+def run(
+    op_type: str,
+    inputs: Mapping[str, Array | Sequence[int] | None],
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    soc: str = DEFAULT_SOC,
+    out_dtypes: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Array | None] | None = None,
+    function: str | None = None,
+    strict: bool = True,
+    seed: int = 0,
+    threads: int = 0,
+    storage_offset: int = 0,
+    project: Project | None = None,
+    isolate: bool = False,
+    timeout: float = ISOLATED_SECONDS,
+) -> Result:
+    """Call an operator on the twin through the two phases of its aclnn function.
+
+    Args:
+        op_type: Operator type, as in the spec.
+        inputs: Arrays by parameter name; None or a missing key is a null pointer. Strided arrays stay strided.
+        attrs: Attributes by name; missing ones have their defaults.
+        soc: SoC that the twin plays.
+        out_dtypes: dtypes of outputs that differ from the inferred ones.
+        outputs: Arrays (strided ones too) to write into, instead of fresh ones; None is a null pointer.
+        function: aclnn function; default: the first one that has a parameter for every given attribute.
+        strict: Keep the shadow state that finds uninitialised reads and races; False is faster.
+        seed: Order of the blocks and poison; 0 differs from call to call.
+        threads: Blocks that run at once; 0 means one per core.
+        storage_offset: Elements of each tensor's storage that lie before it: tensors that are parts of others start
+            at any multiple of their element size, not only where device memory is allocated.
+        project: The project of the operator; default: the current folder's, else the built-in operators.
+        isolate: Call the function in a child process, which a kernel may end or block without harm.
+        timeout: Seconds after which an isolated call is ended; the start of the child takes one or two.
+
+    Raises:
+        AclnnError: The function returned a status other than 0.
+        FindingsError: The kernel made a mistake, or ended or blocked its child process.
+        UserError: A name, dtype or SoC is unknown, or the kernel is not written.
+    """
+    soc_properties(soc)
+    require_integers(
+        seed=(seed, 0, LARGEST_SEED),
+        threads=(threads, 0, MOST_THREADS),
+        storage_offset=(storage_offset, 0, LARGEST_BYTES),
+    )
+    for name, mapping in (("inputs", inputs), ("attrs", attrs), ("outputs", outputs), ("out_dtypes", out_dtypes)):
+        is_mapping = isinstance(mapping, Mapping) or (mapping is None and name != "inputs")
+        if not is_mapping or not all(isinstance(key, str) for key in mapping or ()):
+            raise UserError(f"{name}: got {shown(mapping)}, expected a mapping from names to values")
+    if not isinstance(project, Project | None):
+        raise UserError(f"project: got {shown(project)}, expected an opforge.codegen.project.Project")
+    require_seconds(timeout)
+    with one_at_a_time():
+        built = _built(project or find_project(), soc, str(op_type))
+        call = AclnnCall(built.spec, dict(inputs), dict(attrs or {}), function)
+        arrays = call.output_arrays(out_dtypes or {}, outputs or {})
+        options: dict[str, str | int] = {"soc": soc, "strict": int(bool(strict)), "threads": threads, "seed": seed}
+        if not isolate:
+            opapi = _loaded(built.opapi)
+            runtime().call("aclrtSetDevice", 0)  # contexts belong to threads
+            runtime().set_options(**options)
+            runtime().take_reports()
+            results = call.execute(opapi, arrays, storage_offset)
+            return Result(results, runtime().take_reports())
+    return call_isolated(call, built.opapi, arrays, options, storage_offset, timeout)
