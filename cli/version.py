@@ -1,4 +1,4 @@
-"""Tell which opforge runs: its version, and the commit of a clone, read from the files of git."""
+"""Return the version of opforge, and the commit of a clone from the files of git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrite models so that they use our operators."""
+"""Rewrite models so that they use custom operators."""
 
 from __future__ import annotations
 

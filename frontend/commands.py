@@ -1,4 +1,4 @@
-"""`opforge convert` and `opforge run`."""
+"""Implement `opforge convert` and `opforge run`."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConvertOptions:
-    """What `opforge convert` was asked for.
+    """Options of `opforge convert`.
 
     Attributes:
-        patterns: Whether to rewrite groups of standard nodes.
-        lower_training: Whether to rewrite gradient nodes of onnxruntime that do more than one of our operators.
-        opset: Version of ai.onnx for the result; None leaves the choice to the conversion.
-        domain: Domain of our nodes.
-        verify: Whether to run both models and compare.
-        html: Page to write.
-        json: Report to write.
-        optimizer: Graph of an optimizer that goes behind the model.
+        patterns: Whether to match patterns of standard nodes.
+        lower_training: Whether to rewrite training nodes of onnxruntime.
+        opset: Version of ai.onnx for the result; None selects it automatically.
+        domain: Domain of custom nodes.
+        verify: Whether to run both models and compare their outputs.
+        html: File for the HTML report.
+        json: File for the JSON report.
+        optimizer: File of the optimizer graph to join to the model.
     """
 
     patterns: bool = False
@@ -68,7 +68,7 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     """Convert a model file, print the report; return the exit code.
 
     Raises:
-        UserError: The model, an option or a path is unusable; nothing was written.
+        UserError: The model, an option or a path is wrong; nothing was written.
     """
     if options.optimizer is not None and not options.lower_training:
         raise UserError("--optimizer: got no --lower-training, expected both; add --lower-training")
@@ -187,15 +187,15 @@ def _reports(
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What `opforge run` was asked for.
+    """Options of `opforge run`.
 
     Attributes:
         inputs: Arrays by input name; None for generated ones.
-        outputs: Where the results go.
+        outputs: File for the outputs.
         soc: SoC that the twin emulates.
-        strict: Whether the twin looks for uninitialized reads and races.
-        trace: Trace to write.
-        json: Figures to write.
+        strict: Whether the twin checks for uninitialized reads and races.
+        trace: File for the trace.
+        json: File for the JSON report.
     """
 
     inputs: Path | None = None
@@ -207,7 +207,7 @@ class RunOptions:
 
 
 def run_command(model: Path, options: RunOptions) -> int:
-    """Run a model file, print its outputs and what its nodes take on the twin; return the exit code.
+    """Run a model file, print its outputs and the estimated times; return the exit code.
 
     Raises:
         UserError: The model, the arrays, the SoC or a path is unusable; nothing was written.

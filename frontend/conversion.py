@@ -28,7 +28,7 @@ class Mapped(_Entry):
         rule: Name of the rule: a key such as `npu::NPUScaledAdd`, or the name of a pattern.
         outputs: Names of its outputs.
         attrs: Its attributes.
-        inputs: Names of its inputs in the order of the spec; None for an absent optional one.
+        inputs: Names of its inputs in the order of the spec; None for an absent optional input.
     """
 
     node: str
@@ -46,7 +46,7 @@ class Lowered(_Entry):
     Attributes:
         node: Its name, or that of its first output.
         key: `domain::Type`.
-        into: Types of the standard nodes, in order, constants left out.
+        into: Types of the standard nodes, in order, without constants.
     """
 
     node: str
@@ -56,12 +56,12 @@ class Lowered(_Entry):
 
 @dataclass(frozen=True)
 class Unmapped(_Entry):
-    """A node that a rule was tried at without a match, or that has a name like one of ours.
+    """A candidate node without a match, or a node whose name resembles a custom operator.
 
     Attributes:
         node: Its name, or that of its first output.
-        candidate: The operator it could have become; "" if it is called like none.
-        reason: Which condition does not hold, with the values seen.
+        candidate: The operator; "" if the name resembles none.
+        reason: The condition that failed, with the values found.
     """
 
     node: str
@@ -75,7 +75,7 @@ class PassTime(_Entry):
 
     Attributes:
         name: The pass.
-        seconds: Wall-clock time, that of all rounds together.
+        seconds: Wall-clock time of all rounds.
     """
 
     name: str
@@ -113,16 +113,16 @@ class Conversion:
     """A converted model.
 
     Attributes:
-        model: The result; the given model itself when nothing was rewritten. External data stays where it is.
-        mapped: Custom nodes.
-        left: Nodes that were not mapped, and why.
-        nodes_before: Nodes of the source, those of subgraphs included, those of local functions not.
-        nodes_after: Nodes of the result.
-        changed: Whether the model differs from the source at all.
-        without_body: Custom nodes that carry no function body: the model's opset cannot express what they compute.
-        warnings: What ATC will not reach or drop, and why.
+        model: The result, or the given model if nothing was rewritten. External data is not moved.
+        mapped: Custom nodes of the result.
+        left: Candidate nodes that were not mapped, with reasons.
+        nodes_before: Number of nodes of the source, with subgraphs and without local functions.
+        nodes_after: Number of nodes of the result.
+        changed: Whether the result differs from the source.
+        without_body: Custom nodes without a function body, because the opset of the model cannot express it.
+        warnings: Parts of the model that ATC does not read or drops, with reasons.
         lowered: Nodes that became standard nodes.
-        passes: The passes that ran, in their order.
+        passes: The passes that ran, in order, with their times.
     """
 
     model: ModelProto

@@ -52,20 +52,20 @@ def convert(
     domain: str = OPFORGE_DOMAIN,
     specs: Sequence[OpSpec] | None = None,
 ) -> Conversion:
-    """Rewrite the nodes of a model onto our operators.
+    """Rewrite nodes of a model as custom operators.
 
     Args:
-        model: A model, which is not changed, or the path of one.
-        patterns: Also rewrite groups of standard nodes that compute the same as one of our operators.
-        lower_training: Also rewrite training nodes of onnxruntime, onto our operators and standard ones; the new
-            contents of an overwritten input become an output of the graph, in the place of the flag that says so.
-        opset: Version of ai.onnx for the result; None: 18, the newest that ATC knows, when something is rewritten and
-            every node can be written in it; a warning names the node that cannot.
-        domain: Domain of our nodes in the result: "opforge", with function bodies, "npu" or "ai.onnx".
+        model: A model, which is not changed, or the path of a model.
+        patterns: Also match patterns of standard nodes that compute a custom operator.
+        lower_training: Also rewrite training nodes of onnxruntime as custom operators and standard operators. The new
+            value of an overwritten input becomes an output of the graph and replaces the flag of the node.
+        opset: Version of ai.onnx for the result. None selects 18, the newest version in ATC, if a node is rewritten
+            and all nodes exist in it; otherwise, a warning names a node that does not.
+        domain: Domain of custom nodes in the result: "opforge", with function bodies, "npu" or "ai.onnx".
         specs: The operators; default: those of the project.
 
     Raises:
-        UserError: The model, the domain or the opset is unusable.
+        UserError: The model, the domain or the opset is wrong.
     """
     specs = project_specs() if specs is None else specs
     for spec in specs:
@@ -121,7 +121,7 @@ def _conversion(state: State, times: PassTimes) -> Conversion:
         )
         for name, placement in zip(state.names, state.placements, strict=True)
     ]
-    # Comparing large models is slow, and only needed where each node was ours before.
+    # A comparison of large models is slow, and only needed if all nodes were custom nodes before.
     changed = state.is_new or (bool(mapped) and state.model != state.source)
     nodes_after = node_count(state.view) if state.names or state.is_new else state.nodes_before
     return Conversion(

@@ -1,4 +1,4 @@
-"""Decide by the types of its nodes alone that no rule can match a model; import neither rules nor specs for that."""
+"""Decide from the node types that no rule can match a model, without an import of rules and specs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define what the passes of a conversion receive and return."""
+"""Define the state that the passes of a conversion receive and return."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The installable package: the .run, its content and its scripts."""
+"""Pack, verify and diagnose operator packages."""

@@ -1,4 +1,4 @@
-"""Read the compressed archive of a package: the only place where an untrusted archive is opened.
+"""Read the compressed archive of a package. No other module opens an untrusted archive.
 
 The archive is a `tar` file inside one gzip stream. It is read once, in pieces of bounded size; nothing is written.
 Regular files and folders are read. Links and devices are named, but not followed. Everything else that `tar` knows

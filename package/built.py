@@ -1,4 +1,4 @@
-"""`opforge pack --cann`: what a toolkit builds goes into the package. Not run with a real toolkit."""
+"""Implement `opforge pack --cann`: pack the results of a toolkit. Not run with a real toolkit."""
 
 from __future__ import annotations
 

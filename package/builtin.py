@@ -1,4 +1,4 @@
-"""Names that CANN has itself: a package that uses them hides CANN's operators instead of adding new ones."""
+"""List the names of CANN's built-in operators, which a package with these names hides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`<vendor>_impl/dynamic/<op>.py`: the function through which CANN compiles the kernel of a source release."""
+"""Write `<vendor>_impl/dynamic/<op>.py`, with which CANN compiles the kernel of a source release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The content of a package: which file goes where in the tree that CANN expects of a vendor."""
+"""Define the content of a package: the paths of its files in the vendor folder."""
 
 from __future__ import annotations
 

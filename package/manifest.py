@@ -1,4 +1,4 @@
-"""The lists of a package: who it is, what it can do, and the SHA-256 of every file.
+"""Write the lists of a package: vendor, version, operators, and the SHA-256 of each file.
 
 `manifest.json` is for programs. `SHA256SUMS` and `package.info` say the same for a shell, which reads no JSON.
 """

@@ -1,4 +1,4 @@
-"""`aic-<soc>-ops-info.json`: which operators, dtypes and attributes a package supports, for the graph engine."""
+"""Write `aic-<soc>-ops-info.json`: operators, dtypes and attributes of a package, for the graph engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`opforge pack`: the operators of a project as one self-extracting, reproducible `custom_opp_<os>_<arch>.run`."""
+"""Implement `opforge pack`: write a reproducible self-extracting `custom_opp_<os>_<arch>.run`."""
 
 from __future__ import annotations
 

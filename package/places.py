@@ -1,4 +1,4 @@
-"""Look at paths that may be anything: too long, in a loop of links, a pipe, a folder without end.
+"""Examine untrusted paths: too long, loops of links, pipes, very large folders.
 
 Each function answers within a stated limit. A path that the system refuses counts as absent, except for one that this
 user may not open: that raises PermissionError, since a caller has to name it.

@@ -1,4 +1,4 @@
-"""SoC directories: which ones a package is made for."""
+"""Select the SoC directories of a package."""
 
 from __future__ import annotations
 

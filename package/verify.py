@@ -1,4 +1,4 @@
-"""`opforge verify`: whether a .run file is whole and holds what its manifest says. Nothing in it is run."""
+"""Implement `opforge verify`: compare a .run file with its manifest, without running it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Give the nodes of our operators their function bodies, the last pass before a model is written."""
+"""Add function bodies to custom nodes, as the last pass before the model is written."""
 
 from __future__ import annotations
 

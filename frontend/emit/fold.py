@@ -1,4 +1,4 @@
-"""Compute the nodes that depend on constants alone, because ATC drops them: small ones here, others by onnx.
+"""Compute nodes that depend only on constants, because ATC drops them: small ones here, others with onnx.
 
 onnx's evaluator runs in a separate process, within a budget of time, memory and bytes: a model may ask for anything.
 """

@@ -1,4 +1,4 @@
-"""ONNX function bodies of our operators: what a node computes, in standard operators of the model's own opset.
+"""Write ONNX function bodies of custom operators, in standard operators of the opset of the model.
 
 A spec writes one body per case in the operators of opset 15 and later. All functions of a model must use the model's
 opset (onnx.checker and onnxruntime insist), so for older models the body is written in older spellings; what has

@@ -1,4 +1,4 @@
-"""Write the calls of local functions out: ATC does not expand them."""
+"""Inline local functions, because ATC does not expand them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another opset for a model: nodes whose spelling changed are respelled, those whose meaning changed are refused."""
+"""Convert a model to another opset: rewrite nodes whose form changed, reject nodes whose meaning changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write sparse constants as dense ones: ATC drops those of a graph, and takes those of a node for empty ones."""
+"""Make sparse constants dense, because ATC drops those of a graph and empties those of a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choose the opset of the result and write the model in it, before the rewrite if an option asks, else after it."""
+"""Convert the model to the opset of the result: before the rewrite for --opset, otherwise after it."""
 
 from __future__ import annotations
 

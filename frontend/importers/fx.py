@@ -1,9 +1,9 @@
-"""Graphs of torch.fx in: those of AOTAutograd, make_fx, torch.export and symbolic_trace.
+"""Import graphs of torch.fx: those of AOTAutograd, make_fx, torch.export and symbolic_trace.
 
-PyTorch itself is not imported: nodes, targets and symbolic sizes are asked for what they say of themselves. The nodes
-that call a function which could be ours become an ONNX model, in the form in which an exporter would leave them, and go
-the same way as any other model. What surrounds them stays with PyTorch: values that they read from it are inputs of the
-model, values that it reads from them are outputs.
+This module does not import PyTorch; it reads attributes of nodes, targets and symbolic sizes. Calls of functions that
+can be custom operators become an ONNX model, in the form that an exporter writes. The pipeline converts this model like
+any other model. Values that the calls read from other nodes are inputs of the model. Values that other nodes read from
+the calls are outputs.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ def from_fx(
     domain: str = OPFORGE_DOMAIN,
     specs: Sequence[OpSpec] | None = None,
 ) -> Conversion:
-    """Find our operators in a graph of torch.fx.
+    """Find custom operators in a graph of torch.fx.
 
     Args:
         graph_module: A GraphModule, a Graph or an ExportedProgram; not changed.
-        patterns: Also look at sums over dims and at scatters that add.
-        domain: Domain of our nodes in the model: "opforge", with function bodies, "npu" or "ai.onnx".
+        patterns: Also match sums over dims, and scatters that add.
+        domain: Domain of custom nodes in the model: "opforge", with function bodies, "npu" or "ai.onnx".
         specs: The operators; default: those of the project.
 
     Returns:
-        The conversion. Its model holds our nodes alone, under the names of the FX nodes; entries of `mapped` have FX
-        names as inputs, None for what is absent or no node of the graph.
+        The conversion. Its model contains only the custom nodes, with the names of the FX nodes. Entries of `mapped`
+        have FX names as inputs; None for an absent input, or one that is not a node of the graph.
 
     Raises:
         UserError: The argument has no graph.

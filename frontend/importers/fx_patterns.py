@@ -1,4 +1,4 @@
-"""Functions of PyTorch that are our operators in some surroundings: as the nodes that its exporter writes for them."""
+"""Write calls of PyTorch functions that can be custom operators as the nodes of its exporter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of model inputs and outputs: npz files without pickle, bfloat16 included, checked against the model.
+"""Read and write arrays of model inputs and outputs: npz files without pickle, with bfloat16.
 
 numpy's file format has no bfloat16. An output of that type is stored as its bit patterns in uint16; as input, uint16
 and what `numpy.savez` makes of an `ml_dtypes.bfloat16` array (2-byte void) are taken as bit patterns:

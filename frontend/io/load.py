@@ -1,4 +1,4 @@
-"""Reads model files. A file is hostile until proven otherwise: every mistake is one `UserError`, nothing hangs."""
+"""Read model files. A file may be malicious: each error is one `UserError`, and nothing hangs."""
 
 from __future__ import annotations
 

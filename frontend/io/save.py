@@ -1,4 +1,4 @@
-"""Writes models, with the files that hold their external data."""
+"""Write models with their external data."""
 
 from __future__ import annotations
 

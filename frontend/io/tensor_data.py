@@ -1,4 +1,4 @@
-"""How much data a tensor declares, and whether it holds that much."""
+"""Compare the declared and the actual size of the data of a tensor."""
 
 from __future__ import annotations
 

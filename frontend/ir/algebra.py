@@ -1,4 +1,4 @@
-"""Values of a graph as sums of products: what they compute, whatever order their nodes are written in.
+"""Express values of a graph as sums of products, independent of the order of their nodes.
 
 Only elementwise arithmetic is followed; everything else is a symbol. A vector along one axis may be reshaped on its
 way, so each symbol remembers along which axis, counted from the end, it varies where it is used.

@@ -1,4 +1,4 @@
-"""Attributes of our operators: from and to ONNX, of exactly the kind that the spec declares."""
+"""Read and write attributes of custom operators with the types of the spec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small constant evaluator: the values that exporters compute by nodes although they never change."""
+"""Evaluate constant values that exporters compute by nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thin index over the protobuf messages of a model: who makes a value, who reads it, what surrounds a graph.
+"""Index the protobuf messages of a model: definitions and readers of values, and enclosing graphs.
 
 Names and node numbers only, no node objects: the index of 100,000 nodes costs less than parsing them. Building it
 checks what every later step relies on: each name has one maker, every read name exists, nothing reads its own result.

@@ -1,4 +1,4 @@
-"""Give new names that collide with nothing in a model."""
+"""Create new names that a model does not use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under which names our operators appear in ONNX models: the exact keys that the generated plugins register."""
+"""Define the names of custom operators in ONNX models: the keys that the generated plugins register."""
 
 from __future__ import annotations
 

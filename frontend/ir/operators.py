@@ -1,4 +1,4 @@
-"""The operators that a conversion or a run knows: those of the project."""
+"""Load the operators of the project for conversions and runs."""
 
 from __future__ import annotations
 

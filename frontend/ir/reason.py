@@ -1,4 +1,4 @@
-"""Define why a rule, a formula or an evaluation gives no result."""
+"""Define the reason why a rule, a formula or an evaluation has no result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operator schemas of our operators for onnx: its checker and shape inference then know them like standard ones."""
+"""Register schemas of custom operators in onnx, for its checker and shape inference."""
 
 from __future__ import annotations
 

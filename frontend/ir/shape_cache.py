@@ -1,4 +1,4 @@
-"""Types of values that follow from the nodes before them, for the operators that large models mostly consist of.
+"""Infer types of values from earlier nodes, for the operators that are frequent in large models.
 
 A look at each node once is far less than shape inference by onnx, which needs a copy of the model in a process of its
 own. What is not plain here stays unknown, and is left to onnx; the rules are those of ONNX's operator documentation.

@@ -1,4 +1,4 @@
-"""What is known of values before anything runs: element type and dims, declared by the model or inferred once."""
+"""Return declared or inferred types of values: element type and dims."""
 
 from __future__ import annotations
 

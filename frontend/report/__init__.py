@@ -1,1 +1,1 @@
-"""Print and draw what a conversion did."""
+"""Print and draw the results of a conversion."""

@@ -1,4 +1,4 @@
-"""Lay out a small graph in layers, readers below makers, as boxes and curves with coordinates in pixels.
+"""Lay out a small graph in layers, readers below their sources, as boxes and curves in pixels.
 
 The steps are those of Sugiyama: layers by longest path, dummies where an edge passes a layer, an order by the mean of
 the neighbours, then places close to them. The libraries that do this are GPL (grandalf, igraph) or need a program that

@@ -1,4 +1,4 @@
-"""The page of `opforge convert --report`: what became of a model and why, in one file that loads nothing."""
+"""Write the HTML page of `opforge convert --report`, without external resources."""
 
 from __future__ import annotations
 

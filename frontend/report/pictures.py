@@ -1,4 +1,4 @@
-"""Pictures of rewritten places: nodes, the values that come in and go out, and the way between them."""
+"""Draw rewritten places: nodes, their inputs and outputs, and the edges between them."""
 
 from __future__ import annotations
 

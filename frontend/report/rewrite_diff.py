@@ -1,4 +1,4 @@
-"""What a conversion rewrote, found by comparing both models: nodes before and after that make the same values.
+"""Find the rewritten places of a conversion: nodes of both models that define the same values.
 
 A value keeps its name unless what made it is gone, so a rewritten place ends where both models have a name.
 """

@@ -1,1 +1,1 @@
-"""The rewrite engine, and the rewrite rules in folders by subject: one module for each rule."""
+"""Implement the rewrite engine, and define the rewrite rules in folders by subject, one module for each rule."""

@@ -1,4 +1,4 @@
-"""Check a call of one of our operators against its spec, as far as the model declares its inputs."""
+"""Check a call of a custom operator against its spec, as far as the model declares its inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the rules in and below the folders `rules` and `training`; a new module needs no entry in a list."""
+"""Find all rules in and below the folders `rules` and `training`, without a list."""
 
 from __future__ import annotations
 

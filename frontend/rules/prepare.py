@@ -1,4 +1,4 @@
-"""Index the model that the rules are tried in; types of its values are inferred when a rule first asks for one."""
+"""Index the model for the rules; types of values are inferred at the first query."""
 
 from __future__ import annotations
 

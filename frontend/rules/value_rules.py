@@ -1,4 +1,4 @@
-"""Rules on the values of inputs: CANN cannot check them on the host, a model that holds them as constants can."""
+"""Check values of constant inputs, which CANN cannot check on the host."""
 
 from __future__ import annotations
 

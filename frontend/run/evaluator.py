@@ -1,4 +1,4 @@
-"""onnx's reference evaluator, where it goes wrong put right: its errors name the node, random nodes repeat."""
+"""Correct onnx's reference evaluator: errors name the node, and random nodes are reproducible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a model: our operators on the CPU twin, or as their ONNX bodies, all others on onnx's reference evaluator."""
+"""Run a model: custom operators on the CPU twin or as ONNX bodies, others on onnx's evaluator."""
 
 from __future__ import annotations
 

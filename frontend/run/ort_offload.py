@@ -1,4 +1,4 @@
-"""Runs large nodes on onnxruntime, where it is installed: onnx's evaluator takes minutes for a large convolution."""
+"""Run large nodes on onnxruntime if it is installed, because onnx's evaluator is slow for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute source nodes of other domains in numpy, because onnx's evaluator knows standard operators only.
+"""Compute source nodes of other domains in numpy, because onnx's evaluator has only standard operators.
 
 `opforge run` and `opforge convert --verify` use them. They are written from the definitions of the functions, not from
 our operators, so that a wrong mapping shows as a difference. Modules of `training` add theirs as `REFERENCE`.

@@ -1,4 +1,4 @@
-"""What a run would take on the device: our operators by the twin's estimate, each other node by a simpler one.
+"""Estimate the time of a step: custom operators by the CPU twin, other nodes by a roofline model.
 
 The other nodes have no kernel here. Each counts as if it ran alone and at its best: the launch, then its inputs and
 outputs once at the bandwidth of global memory or, if that takes longer, its products at the peak of all cube cores,

@@ -1,4 +1,4 @@
-"""Runs a model before and after its conversion on the same arrays and compares what they give."""
+"""Run a model before and after its conversion on the same inputs, and compare the outputs."""
 
 from __future__ import annotations
 

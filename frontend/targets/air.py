@@ -1,4 +1,4 @@
-"""Writes GE IR files (`.air`) of graphs that consist of our operators and of standard ones with a simple counterpart.
+"""Write GE IR files (`.air`) of graphs with custom operators and standard operators of a table.
 
 ATC reads them with `--framework=1`; no ONNX plugin takes part, so names, types and absent inputs arrive exactly.
 """

@@ -1,4 +1,4 @@
-"""How standard operators are spelled as operators of GE: names of types, ports and attributes are facts of its IR."""
+"""Map standard operators to operators of GE: the names of types, ports and attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operators parsers of CANN are known for."""
+"""List the operators for which CANN has parsers."""
 
 from __future__ import annotations
 

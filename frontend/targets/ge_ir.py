@@ -1,4 +1,4 @@
-"""The part of GE's IR messages that a writer of `.air` files needs, built from a table of field numbers.
+"""Build the messages of GE's IR for `.air` files from a table of field numbers.
 
 GE and ATC read these files with `--framework=1`. The numbers are facts of the interface `ge.proto`; the messages are
 made when they are first used, so that no generated file and no protobuf compiler is needed.

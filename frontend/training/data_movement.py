@@ -1,4 +1,4 @@
-"""Formulas of onnxruntime's matrix products and of gradients that only move or scale elements."""
+"""Define the formulas of onnxruntime's matrix products, and of gradients that only move or scale elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formulas of onnxruntime's activations, normalizations and losses, and of their gradients."""
+"""Define the formulas of onnxruntime's activations, normalizations and losses, and of their gradients."""
 
 from __future__ import annotations
 

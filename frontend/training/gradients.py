@@ -1,4 +1,4 @@
-"""Gradient nodes of onnxruntime's training graphs that do more than one of our operators, or need nodes around it."""
+"""Define rules for gradient nodes of onnxruntime that become a custom operator and standard nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formulas of nodes that write over their inputs: sums of gradients and steps of optimizers."""
+"""Define the formulas of nodes that overwrite their inputs: sums of gradients and steps of optimizers."""
 
 from __future__ import annotations
 

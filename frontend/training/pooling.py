@@ -1,4 +1,4 @@
-"""Formulas of the gradients of convolutions and poolings."""
+"""Define the formulas of the gradients of convolutions and poolings."""
 
 from __future__ import annotations
 

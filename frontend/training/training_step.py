@@ -1,4 +1,4 @@
-"""Joins the two graphs that onnxruntime-training writes: gradients in one, the optimizer's step in the other.
+"""Join the two graphs of onnxruntime-training: the gradients and the step of the optimizer.
 
 The optimizer takes its tensors as sequences that the runtime fills; only the training graph says which they are.
 """

@@ -1,1 +1,1 @@
-"""Builds a package with a CANN toolkit, on the machine that has one. Not run with a real toolkit."""
+"""Build a package with a CANN toolkit. Not run with a real toolkit."""

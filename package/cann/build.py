@@ -1,4 +1,4 @@
-"""The build itself: steps, the stamps that finished ones leave, the log, and what the steps made.
+"""Run the build: steps, stamps of finished steps, logs and results.
 
 Below the work folder: `key` (of what), `stamps/` and `logs/` (one file a step), `package/` (a copy), `tree/` (the
 products, where they belong below the vendor folder), `built.sums` and `built.json` (their SHA-256), written last.

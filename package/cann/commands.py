@@ -1,4 +1,4 @@
-"""The command lines that build a package, as lists of words. Pure."""
+"""Define the command lines that build a package, as lists of words."""
 
 from __future__ import annotations
 

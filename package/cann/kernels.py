@@ -1,4 +1,4 @@
-"""Kernel binaries: what is compiled for an operator, and the lists by which CANN's programs find the results."""
+"""Define the kernel binaries of an operator, and the lists with which CANN's programs find them."""
 
 from __future__ import annotations
 

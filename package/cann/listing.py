@@ -1,4 +1,4 @@
-"""The form of the lists of a package: JSON with one key, and one file, a line; and lines that `sha256sum -c` reads."""
+"""Format the lists of a package: JSON with one key or file per line, and lines for `sha256sum -c`."""
 
 from __future__ import annotations
 

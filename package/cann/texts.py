@@ -1,4 +1,4 @@
-"""Read and print texts from outside. The standard library alone, since it runs where opforge is not installed."""
+"""Read and print external texts, with the standard library only, because opforge may be missing."""
 
 from __future__ import annotations
 

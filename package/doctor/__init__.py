@@ -1,1 +1,1 @@
-"""Find out which operators CANN finds, and why not."""
+"""Diagnose an installation: the operators that CANN finds, and faults."""

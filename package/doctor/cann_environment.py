@@ -1,4 +1,4 @@
-"""What CANN's programs would find with a given environment: toolkit, vendor folders in their order. Only reads."""
+"""Find the toolkit and vendor folders that CANN's programs find in an environment. Read only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`opforge doctor`: which operators each of CANN's programs finds with the variables of this shell, and why not."""
+"""Implement `opforge doctor`: list the operators that each program of CANN finds, and faults."""
 
 from __future__ import annotations
 

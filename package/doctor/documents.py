@@ -1,4 +1,4 @@
-"""The JSON files of a vendor folder: the form of each, and the only place where they are read."""
+"""Read the JSON files of a vendor folder, and check their form."""
 
 from __future__ import annotations
 

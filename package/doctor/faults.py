@@ -1,4 +1,4 @@
-"""Find the faults for which CANN's programs do not see an installed operator, each with its cause and repair."""
+"""Find the faults because of which CANN's programs do not find an operator, with cause and fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open the libraries of a vendor folder as a program does, each in a separate process, since that runs their code.
+"""Open the libraries of a vendor folder as a program does, in separate processes, because this runs their code.
 
 pyelftools cannot replace this: it finds no library whose initialization ends the program, it would need the loader's
 search for other libraries a second time, and it reads 11,000 symbols in 0.84 s (the loader opens that file in 0.2 s).

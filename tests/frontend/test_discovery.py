@@ -45,5 +45,5 @@ def run(folder, program):
 def test_training_can_be_deleted(tmp_path):
     ignored = shutil.ignore_patterns("training", "__pycache__")
     shutil.copytree(ROOT / "frontend", tmp_path / "opforge" / "frontend", ignore=ignored)
-    reason = "no formula is known for com.microsoft::ReluGrad"
+    reason = "no formula exists for com.microsoft::ReluGrad"
     assert run(tmp_path, DELETED) == ["GroupedBiasAddGrad", reason]

@@ -1,4 +1,4 @@
-"""The gradient of batch normalization written out in standard operators."""
+"""Match the gradient of batch normalization in standard operators."""
 
 from __future__ import annotations
 

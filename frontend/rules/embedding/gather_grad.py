@@ -1,4 +1,4 @@
-"""onnxruntime's gradient of `Gather`, which is the gradient of an embedding when rows of a table are gathered."""
+"""Map onnxruntime's gradient of `Gather` to the gradient of an embedding."""
 
 from __future__ import annotations
 

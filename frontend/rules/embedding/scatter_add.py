@@ -1,4 +1,4 @@
-"""Gradients of embeddings that exporters write as a scatter that adds."""
+"""Match gradients of embeddings: a scatter that adds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums over equal groups that exporters write as `ReduceSum`."""
+"""Match sums over equal groups that exporters write as `ReduceSum`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums over groups of rows that are written as a scatter whose indices ascend."""
+"""Match sums over groups of rows: a scatter with ascending indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums over groups of constant size that are written as a split, one sum for each part, and a concatenation."""
+"""Match sums over groups of constant size: a split, one sum for each slice, and a concatenation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""1:1 mappings of functions of PyTorch that an exporter left as nodes."""
+"""Map nodes that are functions of PyTorch to custom operators."""
 
 from __future__ import annotations
 

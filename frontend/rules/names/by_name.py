@@ -1,4 +1,4 @@
-"""Map nodes that have a name of one of our operators."""
+"""Map nodes with the name of a custom operator."""
 
 from __future__ import annotations
 
