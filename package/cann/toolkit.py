@@ -57,7 +57,7 @@ def read_toolkit(root: Path) -> Toolkit:
     """
     version = toolkit_version(root)
     if not version:
-        raise ToolkitError(_no_toolkit(root))
+        raise ToolkitError(no_toolkit(root))
     asc_dir = _asc_dir(root)
     scene = key_values(root / "opp" / "scene.info")
     return Toolkit(
@@ -92,8 +92,8 @@ def _asc_dir(root: Path) -> str:
     return ""
 
 
-def _no_toolkit(root: Path) -> str:
-    """Explain why a folder is not a toolkit; `no_toolkit` of the installer prints the same text."""
+def no_toolkit(root: Path) -> str:
+    """Why a folder without a version cannot be used; the installer's `no_toolkit` prints the same text."""
     if (root / _VERSION).is_file():
         return (
             f"got '{root}', whose {_VERSION} cannot be read or names no version, expected version_dir= or Version= "

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from opforge.package.cann.build import BUILT
+from opforge.package.cann.commands import PYTHON_TILING
 from opforge.package.cann.toolkit import key_values, toolkit_version
 from opforge.package.layout import TBE
 from opforge.package.manifest import NAME as MANIFEST
@@ -147,6 +148,7 @@ class Vendor:
         return {
             "shape inference": self.path / "op_proto/lib" / self.machine / "libcust_opsproto_rt2.0.so",
             "tiling": self.path / TBE / "op_tiling/lib" / self.machine / "libcust_opmaster_rt2.0.so",
+            "tiling for static shapes (E90003)": self.path / PYTHON_TILING,
             "aclnn": self.path / "op_api/lib/libcust_opapi.so",
             "ONNX plugin": self.path / "framework/onnx/libcust_onnx_parsers.so",
         }

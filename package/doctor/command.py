@@ -49,7 +49,7 @@ def doctor_command(soc: str | None) -> tuple[dict[str, Any], int]:
             nothing tells it, every one that a vendor lists.
 
     Returns:
-        All of it as JSON data, and the exit code: 1 if there is a fault, else 0.
+        All of it as JSON data, and the exit code: 1 if there is a fault that is not a warning, else 0.
 
     Raises:
         UserError: The SoC is unknown.
@@ -60,7 +60,8 @@ def doctor_command(soc: str | None) -> tuple[dict[str, Any], int]:
     faults = find_faults(environment, directory)
     found = diagnosis(environment, directory, faults) | {"device": device._asdict() if device else None}
     _print(found, faults)
-    return found | {"faults": [asdict(fault) for fault in faults]}, 1 if faults else 0
+    answer = found | {"faults": [asdict(fault) for fault in faults]}
+    return answer, 1 if any(not fault.is_warning for fault in faults) else 0
 
 
 def diagnosis(environment: CannEnvironment, soc: str | None, faults: Sequence[Fault]) -> dict[str, Any]:
@@ -149,8 +150,8 @@ def _print(found: dict[str, Any], faults: list[Fault]) -> None:
         say(f"vendor {number} {vendor['path']} ({facts}{built})")
     if found["operators"]:
         _print_table(found["operators"], numbers)
-    say(*(f"fault    {fault}" for fault in faults))
-    if not faults:
+    say(*(f"{'warning ' if fault.is_warning else 'fault   '} {fault}" for fault in faults))
+    if all(fault.is_warning for fault in faults):
         say("no fault found" if found["vendors"] else NOT_VISIBLE)
 
 

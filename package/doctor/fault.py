@@ -28,6 +28,7 @@ class Fault:
         operators: Types of these operators; empty for all of a vendor.
         vendors: Folders of these vendors.
         check: Name of the check; its table adds it.
+        is_warning: Whether the programs may work all the same; a warning does not change the exit code.
     """
 
     place: str
@@ -37,6 +38,7 @@ class Fault:
     operators: tuple[str, ...] = ()
     vendors: tuple[str, ...] = ()
     check: str = ""
+    is_warning: bool = False
 
     def __str__(self) -> str:
         return f"{self.place}: {self.cause}; {self.repair} [{self.check}]"

@@ -50,7 +50,8 @@ def opened_libraries(installed: Installed) -> Iterator[Opened]:
     """Yield the libraries in their places that fail when a program opens them as CANN does."""
     wanted: dict[Path, tuple[str, ...]] = {}
     for purpose, path in installed.vendor.libraries.items():
-        if is_file(path):
+        # A link is opened once.
+        if is_file(path) and not any(path.samefile(other) for other in wanted):
             needed = tuple(installed.vendor.functions) if purpose == "aclnn" else ()
             wanted[path] = REGISTRY_SYMBOLS if purpose in {"shape inference", "tiling"} else needed
     if installed.environment.toolkits and wanted:

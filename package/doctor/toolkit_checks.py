@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from opforge.codegen.printing import shown
-from opforge.package.cann.toolkit import key_values, toolkit_version
+from opforge.package.cann.toolkit import key_values, no_toolkit, release, toolkit_version
+from opforge.package.layout import CANN_VERSIONS
 from opforge.package.places import MOST_CHILDREN, children, is_dir, is_file, real, why_unusable
 
 from .cann_environment import CUSTOM_PATH, HOME_PATH, OPP_PATH, PARSER, REGISTRY, CannEnvironment, closed
@@ -73,8 +74,10 @@ def _no_version(variable: Variable) -> Iterator[Fault]:
     home = variable.folder
     if variable.name == HOME_PATH and not toolkit_version(home):
         below = [path for path in _two_levels(home) if toolkit_version(path)]
-        what = f"the folder above the toolkit {below[0]}" if below else "whose compiler/version.info has no version"
-        yield Fault(HOME_PATH, f"got '{home}', {what}", _SOURCE_IT)
+        cause, _, repair = no_toolkit(home).partition("; ")
+        if below:
+            cause, repair = f"got '{home}', the folder above the toolkit {below[0]}", ""
+        yield Fault(HOME_PATH, cause, repair or _SOURCE_IT)
 
 
 def _two_levels(folder: Path) -> list[Path]:
@@ -94,6 +97,15 @@ def _not_sourced(environment: CannEnvironment) -> Iterator[Fault]:
     elif missing == [HOME_PATH]:
         cause = f"not set, and {OPP_PATH} '{environment.folder(OPP_PATH)}' is not in a toolkit"
         yield Fault(HOME_PATH, cause, _SOURCE_IT)
+
+
+@TOOLKIT.row("cann-untested")
+def _newer(environment: CannEnvironment) -> Iterator[Fault]:
+    first, last = CANN_VERSIONS
+    if release(environment.version) > release(last):
+        cause = f"is CANN {environment.version}, newer than the tested range {first} to {last}"
+        repair = "use a tested version if the operators do not work"
+        yield Fault(str(environment.toolkits[0]), cause, repair, is_warning=True)
 
 
 @OPP.row("old-layout")

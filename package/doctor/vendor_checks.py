@@ -12,7 +12,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import open_regular
 from opforge.codegen.spec.names import snake_case
 from opforge.package.cann.toolkit import ToolkitError, check_version, key_values
-from opforge.package.layout import TBE
+from opforge.package.layout import CANN_VERSIONS, TBE
 from opforge.package.manifest import NAME as MANIFEST
 from opforge.package.manifest import SUMS
 from opforge.package.places import children, is_dir, is_file
@@ -151,7 +151,8 @@ def _sha256(path: Path) -> str:
 @VERSIONS.row("compiler-version")
 def _compiler_version(installed: Installed) -> Iterator[Fault]:
     place = installed.vendor.path / "version.info"
-    built = key_values(place).get("compiler_version", "")
+    versions = key_values(place)
+    built = versions.get("compiler_version") or versions.get("custom_opp_compiler_version", "")
     if not installed.environment.toolkits or not built:
         return
     home = installed.environment.toolkits[0]
@@ -190,9 +191,12 @@ def is_version_accepted(version: str, required: str) -> bool:
 def _cann_version(installed: Installed) -> Iterator[Fault]:
     vendor, version = installed.vendor, installed.environment.version
     if vendor.cann and version:
+        first, last = vendor.cann
+        cause = f"is made for CANN {first} to {last}, but the toolkit is {version}"
+        repair = "pack or build it again for this toolkit"
         try:
-            check_version(version, vendor.cann)
+            # The check of the toolkit reports one that is newer than the range of all source packages.
+            if check_version(version, vendor.cann) and vendor.cann != CANN_VERSIONS:
+                yield Fault(str(vendor.path), cause, repair, is_warning=True)
         except ToolkitError:
-            first, last = vendor.cann
-            cause = f"is made for CANN {first} to {last}, but the toolkit is {version}"
-            yield Fault(str(vendor.path), cause, "pack or build it again for this toolkit")
+            yield Fault(str(vendor.path), cause, repair)

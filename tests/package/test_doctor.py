@@ -33,6 +33,7 @@ VENDOR = "Täger's opp/vendors/acme"
 LIBRARIES = {
     f"op_proto/lib/{MACHINE}/libcust_opsproto_rt2.0.so": "registry",
     f"{TBE}/op_tiling/lib/{MACHINE}/libcust_opmaster_rt2.0.so": "registry",
+    f"{TBE}/op_tiling/liboptiling.so": "registry",
     "op_api/lib/libcust_opapi.so": "opapi",
     "framework/onnx/libcust_onnx_parsers.so": "plain",
 }
@@ -259,7 +260,7 @@ def home_path_above(tree):
     tree.environment["ASCEND_HOME_PATH"] = str(tree.toolkit.parent)
 
 
-@fault("no-toolkit", "whose compiler/version.info has no version")
+@fault("no-toolkit", "expected the folder of a CANN toolkit")
 def home_path_of_something_else(tree):
     tree.environment["ASCEND_HOME_PATH"] = str(tree.vendor)
 
@@ -403,6 +404,33 @@ def function_missing(tree):
 @fault("library-missing", "no tiling")
 def tiling_library_missing(tree):
     (tree.vendor / TBE / f"op_tiling/lib/{MACHINE}/libcust_opmaster_rt2.0.so").unlink()
+
+
+@fault("library-missing", "no tiling for static shapes (E90003)")
+def tiling_library_of_python_missing(tree):
+    (tree.vendor / TBE / "op_tiling/liboptiling.so").unlink()
+
+
+@fault("cann-untested", "is CANN 12.0.1, newer than the tested range 8.1 to 9.1")
+def newer_toolkit(tree):
+    (tree.toolkit / "compiler/version.info").write_text("Version=12.0.1\nversion_dir=cann\n")
+
+
+@fault("cann-version", "is made for CANN 8.0.RC1 to 8.0.RC1, but the toolkit is 8.1.RC1")
+def built_with_an_older_toolkit(tree):
+    (tree.vendor / "built.json").write_text(json.dumps({"toolkit": "8.0.RC1", "files": {}}))
+
+
+@fault("compiler-version", "compiler_version is 7.9, the toolkit expects >=8.0,<=8.3")
+def packed_by_another_project_for_an_older_toolkit(tree):
+    (tree.vendor / "version.info").write_text("custom_opp_compiler_version=7.9\n")
+
+
+@fault(
+    "no-toolkit", "names no version, expected version_dir= or Version= with a number such as 8.5.0; install the toolkit"
+)
+def version_of_the_toolkit_is_broken(tree):
+    (tree.toolkit / "compiler/version.info").write_text("Version=\nversion_dir=cann\n")
 
 
 @fault("other-machine", "is for another machine")
@@ -698,6 +726,7 @@ def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypa
         before = place.stat().st_mode
         root.chmod(0o755)
         place.chmod(mode)
+        diagnosis(CannEnvironment({}, ()), SOC, [])  # imports modules that the other user may not read
         with another_user():
             found = tree.faults()
             seen = diagnosis(CannEnvironment(tree.environment, ()), SOC, found)

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from types import SimpleNamespace
 
 import pytest
 from mock_toolkit import GENERATIONS, MockToolkit
+from typer.testing import CliRunner
 
+from opforge.cli.main import app
 from opforge.package.built import built
 from opforge.package.cann.toolkit import ToolkitError, check_version, read_toolkit, release, toolkit_version
-from opforge.package.doctor.cann_environment import Surroundings
+from opforge.package.doctor.cann_environment import CannEnvironment
 from opforge.package.doctor.faults import find_faults
 from opforge.package.layout import layout
 from opforge.package.pack import SCRIPTS, make_package
@@ -145,12 +148,12 @@ def used(request, small, tmp_path_factory):
 def warning(used):
     """The warning about the version of the toolkit; empty if it is in the tested range."""
     version = used.toolkit.generation.version
-    return f"{version} is newer than the tested range 8.1 to 9.1" if version in NEWER else ""
+    return f"{version}, newer than the tested range 8.1 to 9.1" if version in NEWER else ""
 
 
 def test_a_package_is_built_with_each_generation(used):
     warnings = [line for line in used.said if line.startswith("warning: ")]
-    assert warnings == ([f"warning: CANN {warning(used)}"] if warning(used) else [])
+    assert warnings == ([f"warning: CANN {warning(used).replace(',', ' is')}"] if warning(used) else [])
     manifest = json.loads(layout(used.packed)["packages/vendors/opforge/manifest.json"])
     assert manifest["cann"] == [used.toolkit.generation.version] * 2
     library, tiling = (used.packed.products[f"op_impl/ai_core/tbe/op_tiling/{name}"] for name in TILING)
@@ -162,15 +165,15 @@ TILING = ("lib/linux/x86_64/libcust_opmaster_rt2.0.so", "liboptiling.so")
 
 def test_a_source_release_is_built_and_installed_with_each_generation(used):
     assert used.installed.returncode == 0, used.installed.stderr
-    newer = warning(used).replace(" is newer", ", newer")
-    assert used.installed.stderr == (f"warning: the CANN in {used.toolkit.root} is {newer}\n" if newer else "")
+    newer = f"warning: the CANN in {used.toolkit.root} is {warning(used)}\n"
+    assert used.installed.stderr == (newer if warning(used) else "")
     assert json.loads((used.vendor / "built.json").read_text())["toolkit"] == used.toolkit.generation.version
     library, tiling = (used.vendor / "op_impl/ai_core/tbe/op_tiling" / name for name in TILING)
     assert library.samefile(tiling)
     assert bool(used.toolkit.calls("opc")) != used.toolkit.generation.has_asc
 
 
-def test_doctor_finds_the_operator_with_each_generation(used):
+def test_doctor_finds_the_operator_with_each_generation(used, monkeypatch):
     root, vendor = used.toolkit.root, used.vendor
     environment = {
         "ASCEND_HOME_PATH": str(root),
@@ -178,4 +181,22 @@ def test_doctor_finds_the_operator_with_each_generation(used):
         "ASCEND_CUSTOM_OPP_PATH": str(vendor),
         "LD_LIBRARY_PATH": f"{vendor}/op_api/lib:{root}/lib64",
     }
-    assert [str(fault) for fault in find_faults(Surroundings(environment, ()), "ascend910b")] == []
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    answer = CliRunner().invoke(app, ["doctor", "--soc", "Ascend910B1"])
+    assert answer.exit_code == 0, answer.output
+    newer = (
+        f"warning  {root}: is CANN {warning(used)}; use a tested version if the operators do not work [cann-untested]"
+    )
+    rows = [line for line in answer.output.splitlines() if line.startswith(("warning", "fault"))]
+    assert rows == ([newer] if warning(used) else [])
+    assert "no fault found" in answer.output
+
+
+def test_doctor_misses_the_tiling_library_of_the_python_code(used, tmp_path):
+    shutil.copytree(used.vendor, tmp_path / "opforge")
+    (tmp_path / "opforge/op_impl/ai_core/tbe/op_tiling/liboptiling.so").unlink()
+    faults = find_faults(CannEnvironment({"ASCEND_CUSTOM_OPP_PATH": str(tmp_path / "opforge")}, ()))
+    (missing,) = (fault for fault in faults if fault.check == "library-missing")
+    assert missing.place.endswith("/op_tiling/liboptiling.so")
+    assert missing.cause == "does not exist: no tiling for static shapes (E90003)"
