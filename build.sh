@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds, tests, packs and shows opforge. `bash build.sh --help` lists what it does.
+# Build, test and pack opforge, and run the sample. `bash build.sh --help` lists the commands.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -7,21 +7,21 @@ usage() {
     cat <<'TEXT'
 usage: bash build.sh [--install-deps] [what] [options]
 
-  --install-deps         install the tools of the system (apt): g++, cmake, makeself, python3-venv
+  --install-deps         install system packages (apt): g++, cmake, makeself, python3-venv
 what:
-  --run_example          the main job: generate, build for the CPU twin, pack, install, convert and run a model
-  -u [--all] [--cov]     the tests; --all adds the slower ones, --cov measures which lines of Python they run
-  --pkg                  custom_opp_<os>_<arch>.run in build_out/
-  --docs                 the pages as a site with search, in build/site/
-  --lint                 ruff, mypy and clang-format alone
+  --run_example          run the sample: generate, build, pack, install, convert and run a model
+  -u [--all] [--cov]     run the tests; --all adds the slower ones, --cov prints the coverage of Python lines
+  --pkg                  write the package custom_opp_<os>_<arch>.run to build_out/
+  --docs                 build the documentation site in build/site/
+  --lint                 run ruff, mypy and clang-format only
   --make_clean           remove build/, build_out/ and .venv/
 options:
-  --soc=a,b              SoC directories of the package, default: all that the specs name
+  --soc=a,b              SoC directories of the package, default: all SoC directories of the specs
   --vendor_name=v        vendor directory of the package, default: opforge
   --ops=A,B              operator types, default: all
   --cann=DIR             package with libraries and kernels built by the CANN toolkit in DIR, default: $ASCEND_HOME_PATH;
                          not run with a real toolkit
-  -j N                   jobs at once, default: one per core
+  -j N                   parallel jobs, default: one per core
 
 exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool is missing
 TEXT

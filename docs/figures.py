@@ -1,7 +1,4 @@
-"""Recorded figures as tables in Markdown: those of the operators and those of the frontend.
-
-They are read from what the scripts in benchmarks/ wrote, so that a page says nothing that nobody measured.
-"""
+"""Write the recorded results of benchmarks/ as Markdown tables."""
 
 from __future__ import annotations
 
@@ -14,13 +11,15 @@ BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 OPERATORS = BENCHMARKS / "baseline.json"
 FRONTEND = BENCHMARKS / "frontend.json"
 RATIOS = ("bytes", "eff", "bal")
-_MEANING = """bytes is what is moved between global memory and the cores, over what has to be; eff the bound of the
-problem over the time, without launch; bal the busiest core over the mean of all. All are **estimates** by the time
-model of the twin for an Ascend 910B1; nothing was measured on a device."""
+_MEANING = """All values are **estimates** of the time model for an Ascend 910B1. Nothing was measured on a device.
+
+- `bytes`: bytes transferred from and to global memory, divided by the minimum.
+- `eff`: lower bound of the time, divided by the estimated time without launch overhead.
+- `bal`: time of the busiest core, divided by the mean of all cores."""
 
 
 def operator_rows(op_type: str) -> list[tuple[str, str, dict[str, float]]]:
-    """Case, dtype and figures of each recorded row of an operator."""
+    """Return case, dtype and values of each recorded row of an operator."""
     recorded: dict[str, dict[str, float]] = json.loads(OPERATORS.read_text(encoding="utf-8"))
     rows = []
     for key, figures in recorded.items():
@@ -32,7 +31,7 @@ def operator_rows(op_type: str) -> list[tuple[str, str, dict[str, float]]]:
 
 
 def operator_section(op_type: str) -> str:
-    """What the page of an operator says of its speed; nothing if nothing is recorded."""
+    """Return the section of an operator page with the estimates, empty if there is no record."""
     rows = [
         [name, dtype, *(f"{figures[ratio]:.2f}" for ratio in RATIOS), f"{figures['dma_count']:,.0f}"]
         for name, dtype, figures in operator_rows(op_type)
@@ -41,25 +40,25 @@ def operator_section(op_type: str) -> str:
         return ""
     table = _table(["case", "dtype", *RATIOS, "DMAs"], rows)
     command = f"python benchmarks/operators.py --operators {op_type}"
-    return f"\n## Model figures\n\n{_MEANING}\n\n```console\n$ {command}\n```\n\n{table}"
+    return f"\n## Estimated performance\n\n{_MEANING}\n\n```console\n$ {command}\n```\n\n{table}"
 
 
 def page(op_types: Sequence[str]) -> str:
-    """The page of all figures: a row for each operator, and the costs of conversions."""
+    """Return the page with one row per operator and the cost of conversions."""
     operators = _table(["operator", "cases", *(f"{ratio}, best to worst" for ratio in RATIOS)], _summaries(op_types))
     recorded = json.loads(FRONTEND.read_text(encoding="utf-8"))
     conversions = _table(
-        ["command", "model", "CPU s", "of the yardstick", "ratio", "peak MB", "limit"], map(_conversion, recorded)
+        ["command", "model", "CPU s", "baseline CPU s", "ratio", "peak MB", "limit"], map(_conversion, recorded)
     )
-    return f"""# Figures
+    return f"""# Recorded results
 
-Each table is what a command wrote; [benchmarks](../../benchmarks/README.md) says what is judged.
+This page shows the recorded results of the [benchmarks](../../benchmarks/README.md) with their commands.
 
 ## Operators
 
 {_MEANING}
-The pages of the operators have a row for each case; the worst figures are those of small
-problems, where filling pipes is most of the time.
+The pages of the operators have a row for each case. Small problems have the worst values, because filling the pipes
+takes most of their time.
 
 ```console
 $ python benchmarks/operators.py --update
@@ -69,9 +68,8 @@ $ python benchmarks/operators.py --update
 
 ## Conversions
 
-Whole processes, start-up included: user CPU seconds and the largest memory. A command and its yardstick, which is
-behind the stroke (`onnx.load` without one), run by turns; the ratio is the median of the pairs, as a busy machine
-stretches both.
+The table has user CPU seconds and peak memory of whole processes, including their start. Each command is compared with
+a baseline: the command after `/`, or else `onnx.load`. Both run alternately. The ratio is the median of the pairs.
 
 ```console
 $ python benchmarks/frontend.py --json benchmarks/frontend.json
@@ -85,7 +83,7 @@ def _summaries(op_types: Sequence[str]) -> Iterator[list[str]]:
         rows = [figures for _, _, figures in operator_rows(op_type)]
         if rows:
             ranges = [sorted((row[ratio] for row in rows), reverse=ratio == "eff") for ratio in RATIOS]
-            link = f"[{op_type}](../../operators/aclnn{op_type}.md#model-figures)"
+            link = f"[{op_type}](../../operators/aclnn{op_type}.md#estimated-performance)"
             yield [link, str(len(rows)), *(f"{values[0]:.2f} to {values[-1]:.2f}" for values in ranges)]
 
 

@@ -107,8 +107,10 @@ def model(scratch: Path) -> list[Row]:
     before = run_model(source, inputs, operators="function")
     after = run_model(conversion.model, inputs, operators="twin")
     for name, report in after.reports:
-        moved = f"{report.gm_bytes_read:,} bytes read, {report.gm_bytes_written:,} written"
-        rows.append(Row(f"traffic of {name}", f"{moved}, {report.blocks} cores, minimum {report.minimal_bytes:,}"))
+        moved = f"{report.gm_bytes_read:,} bytes read + {report.gm_bytes_written:,} written"
+        rows.append(
+            Row(f"traffic of {name}", f"{moved}, {report.blocks} cores; minimum of both {report.minimal_bytes:,}")
+        )
     return rows + [compare(name, before.outputs[name], after.outputs[name]) for name in before.outputs]
 
 

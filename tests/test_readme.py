@@ -56,7 +56,7 @@ def test_commands_of_the_readme_print_what_it_says(tmp_path):
     assert follow(fences(ROOT / "README.md"), clone, run) >= 9
     assert (tmp_path / "opforge" / "vendors" / "opforge" / "version.info").is_file()
     made = {f"/{path.name}/" if path.is_dir() else f"/{path.name}" for path in clone.iterdir()} - {"/examples/"}
-    assert {"/model.onnx", "/converted.onnx", "/leaky_clip/"} <= made
+    assert {"/model.onnx", "/converted.onnx", "/scaled_sum/"} <= made
     assert made <= set((ROOT / ".gitignore").read_text().splitlines())
 
 

@@ -255,7 +255,7 @@ def _tables(figures: Mapping[str, Any]) -> Iterator[Table]:
     )
     yield table
     for launch in figures["launches"]:
-        phases = Table("phase", "slowest core", "GM", "L2", "meeting before", title=f"{launch['op_type']}: phases, us")
+        phases = Table("phase", "slowest core", "GM", "L2", "barrier before", title=f"{launch['op_type']}: phases, us")
         for number, phase in enumerate(launch["phases"], 1):
             phases.add_row(str(number), *(f"{phase[key]:.2f}" for key in ("core_us", "gm_us", "l2_us", "sync_us")))
         yield phases

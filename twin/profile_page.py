@@ -76,7 +76,7 @@ def _part(label: str, color: str, us: float, total: float) -> dict[str, Any]:
     return {"label": label, "color": color, "us": us, "percent": 100 * us / total if total else 0.0}
 
 
-def _held_by(phase: Mapping[str, Any]) -> str:
+def _limit_of(phase: Mapping[str, Any]) -> str:
     return max(LIMITS, key=lambda key: phase[f"{key}_us"])
 
 
@@ -95,8 +95,8 @@ def _phases(launch: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             **phase,
-            "limit": _held_by(phase),
-            "held_by": LIMITS[_held_by(phase)],
+            "limit": _limit_of(phase),
+            "limited_by": LIMITS[_limit_of(phase)],
             "slowest": launch["cores"][phase["core"]]["name"],
             "path": _path(phase),
         }
@@ -105,21 +105,21 @@ def _phases(launch: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _stretches(launch: Mapping[str, Any], launch_us: float) -> list[dict[str, Any]]:
-    """The time of a launch from left to right: overhead, phases by what holds them, meetings."""
+    """The time of a launch from left to right: overhead, phases by their limit, barriers."""
     found = [("launch", "launch", launch_us)]
     for number, phase in enumerate(launch["phases"], 1):
         if phase["sync_us"]:
-            found.append(("meeting", "meeting", phase["sync_us"]))
-        found.append((f"phase {number}", _held_by(phase), _phase_us(phase)))
+            found.append(("barrier", "barrier", phase["sync_us"]))
+        found.append((f"phase {number}", _limit_of(phase), _phase_us(phase)))
     total = sum(us for _, _, us in found)
     return [_part(label, color, us, total) for label, color, us in found]
 
 
 def _verdict(launch: Mapping[str, Any], launch_us: float) -> str:
     """What most of the running time goes into, in a sentence."""
-    times = {"meetings of all cores": sum(phase["sync_us"] for phase in launch["phases"])}
+    times = {"barriers of all cores": sum(phase["sync_us"] for phase in launch["phases"])}
     for phase in launch["phases"]:
-        name = LIMITS[_held_by(phase)]
+        name = LIMITS[_limit_of(phase)]
         times[name] = times.get(name, 0.0) + _phase_us(phase)
     running = sum(times.values())
     if not running:
@@ -325,7 +325,7 @@ def _launch(
     launch_us = figures["launch_us"] / len(launches)
     running_us = sum(_phase_us(phase) + phase["sync_us"] for phase in launch["phases"])
     shown = _phases(launch)
-    held = {_held_by(phase) for phase in launch["phases"]}
+    limits = {_limit_of(phase) for phase in launch["phases"]}
     used = [name for name in PIPE_WORDS if any(name in phase["path"] for phase in launch["phases"])]
     return {
         "title": f"{launch['op_type']}: " if len(launches) > 1 else "",
@@ -334,8 +334,8 @@ def _launch(
         "timeline": _stretches(launch, launch_us),
         "timeline_legend": [
             ("launch", "launch"),
-            *((limit, f"phase held by {LIMITS[limit]}") for limit in LIMITS if limit in held),
-            *([("meeting", "meeting of all cores")] if len(launch["phases"]) > 1 else []),
+            *((limit, f"phase limited by {LIMITS[limit]}") for limit in LIMITS if limit in limits),
+            *([("barrier", "barrier of all cores")] if len(launch["phases"]) > 1 else []),
         ],
         "phases": shown,
         "hidden_phases": len(launch["phases"]) - len(shown),

@@ -20,26 +20,26 @@ usage() {
 usage: custom_opp_<os>_<arch>.run [options]
 
   (none)                 install into $ASCEND_CUSTOM_OPP_PATH (one folder), else into $ASCEND_OPP_PATH
-  --install-path=FOLDER  install into FOLDER/vendors/<vendor>; FOLDER is absolute; used by processes that source
-                         FOLDER/vendors/<vendor>/bin/set_env.bash, by no others
-  --install-for-all      let every user of the machine read the files; default: owner and group
+  --install-path=FOLDER  install into FOLDER/vendors/<vendor>; FOLDER is absolute; only processes that source
+                         FOLDER/vendors/<vendor>/bin/set_env.bash use it
+  --install-for-all      make the files readable for all users; default: owner and group
   --cann=FOLDER          the toolkit that builds the libraries and kernels of a source release before it is installed;
-                         default: $ASCEND_HOME_PATH, else where toolkits usually lie (not run with a real toolkit)
+                         default: $ASCEND_HOME_PATH, else the usual toolkit folders (not run with a real toolkit)
   --no-build             install the sources only; aclnn calls do not work until they are built
-  --replace-builtin      agree to hide operators that CANN itself has, for all processes that use $ASCEND_OPP_PATH
-  --force                replace an installed package of the same vendor; take a CANN that is too old for the package
-  --upgrade              replace an installed older version of the same vendor that has no operator this package lacks
-  --rollback             put the version back that the last installation replaced; takes --install-path
-  --uninstall            remove the package from the same place, and the version kept for --rollback; takes --install-path
+  --replace-builtin      allow operators that replace CANN's operators for all processes that use $ASCEND_OPP_PATH
+  --force                replace an installed package of the same vendor; accept a CANN version below the tested range
+  --upgrade              replace an older version of the same vendor if this package contains all of its operators
+  --rollback             restore the version that the last installation replaced; use the same --install-path
+  --uninstall            remove the package and the version kept for --rollback; use the same --install-path
   --extract=FOLDER       unpack the package into FOLDER, which must not exist, and install nothing
   --verify               compare the package with its manifest; with --install-path, the installed files
-  --list                 print what the package holds
+  --list                 print the content of the package
   --quiet                print errors only
   --help                 print this text
 
 exit codes: 0 ok; 1 --verify found a difference, or a build failed; 2 bad option or target, or a damaged package;
 3 a tool is missing: nothing was changed;
-129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM: nothing was installed or removed; once that begins, they come too late
+129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM before the installation or removal began; later signals have no effect
 TEXT
 }
 
@@ -533,6 +533,6 @@ say "$vendor $version ($operators) is installed in $installed. $state"
 if [ "$machine_wide" = 1 ]; then
     say "$vendor comes first in $vendors/config.ini."
 else
-    say "To show it to the processes of a shell: source $(in_quotes "$installed/bin/set_env.bash")"
+    say "To use the operators, run in each shell: source $(in_quotes "$installed/bin/set_env.bash")"
 fi
 say "To remove it: sh $(in_quotes "$installed/scripts/uninstall.sh")"

@@ -119,8 +119,8 @@ def test_the_page_stands_alone_and_shows_the_figures(pages):
         for word, phase in zip(("phase 1", "phase 2"), launch["phases"], strict=True)
     }
     assert held == {"phase 1": "gm_us", "phase 2": "core_us"}
-    assert "held by the bandwidth of global memory" in page.text
-    assert "held by the slowest core" in page.text
+    assert "limited by the bandwidth of global memory" in page.text
+    assert "limited by the slowest core" in page.text
 
 
 def test_the_roofline_has_the_point_where_the_definition_puts_it(pages):

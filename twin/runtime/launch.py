@@ -39,8 +39,8 @@ def launch(
 ) -> list[Finding]:
     """Lint a kernel, compile it for the twin and run it.
 
-    A kernel that smashes the memory of the process or ends it, as far as lint lets it, does so to the caller. With
-    `isolate` it runs in a child process, and each of these is a finding.
+    Without `isolate`, a kernel that corrupts memory or exits ends the calling process. With `isolate`, it runs in a
+    child process, and each of these is a finding.
 
     Args:
         source: A kernel source: a file, or the text itself.
@@ -49,10 +49,10 @@ def launch(
         buffers: Arrays, changed in place, in the order of the kernel's parameters.
         tiling: The tiling data.
         tiling_key: Selects the branch of TILING_KEY_IS.
-        soc: SoC that the twin plays.
+        soc: SoC that the twin emulates.
         task_type: Task type of a kernel that declares none: AIV_ONLY, MIX_AIC_1_2, ...
         strict: Keep the shadow state that finds uninitialised reads and races; False is faster.
-        seed: Order of the blocks and poison; 0 differs from call to call.
+        seed: Seed of the order of blocks and of undefined memory; 0 selects a new seed in each call.
         threads: Blocks that run at once; 0 means one per core.
         workspace_bytes: The kernel's own part of the workspace, which begins at GetUserWorkspace.
         lint: Refuse what the device's compiler would refuse, calls of host functions among it.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.printing import shown
+from opforge.codegen.printing import path_text, shown
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.twin.build import build_project, soc_properties
@@ -43,7 +43,9 @@ def _built(project: Project, soc: str, op_type: str) -> _Built:
     """One operator of a project; kernels of others are compiled when these are run."""
     specs = _specs(project)
     if op_type not in specs:
-        raise UserError(f"operator: got {shown(op_type)}, expected one of {', '.join(sorted(specs))}")
+        names = ", ".join(sorted(specs))
+        of_project = f"the operators of {path_text(project.root)}"
+        raise UserError(f"operator: got {shown(op_type)}, expected one of {names}, {of_project}")
     operators = build_project(project, [soc], [op_type])
     if needed := operators.missing.get(op_type):
         raise UserError(f"{op_type}: {needed} is missing; write it")
@@ -79,12 +81,12 @@ def run(
         op_type: Operator type, as in the spec.
         inputs: Arrays by parameter name; None or a missing key is a null pointer. Strided arrays stay strided.
         attrs: Attributes by name; missing ones have their defaults.
-        soc: SoC that the twin plays.
+        soc: SoC that the twin emulates.
         out_dtypes: dtypes of outputs that differ from the inferred ones.
         outputs: Arrays (strided ones too) to write into, instead of fresh ones; None is a null pointer.
         function: aclnn function; default: the first one that has a parameter for every given attribute.
         strict: Keep the shadow state that finds uninitialised reads and races; False is faster.
-        seed: Order of the blocks and poison; 0 differs from call to call.
+        seed: Seed of the order of blocks and of undefined memory; 0 selects a new seed in each call.
         threads: Blocks that run at once; 0 means one per core.
         storage_offset: Elements of each tensor's storage that lie before it: tensors that are parts of others start
             at any multiple of their element size, not only where device memory is allocated.
