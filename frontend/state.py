@@ -24,7 +24,7 @@ class Options:
         patterns: Whether to rewrite groups of standard nodes.
         lower_training: Whether to rewrite training nodes of onnxruntime.
         opset: Version of ai.onnx for the result; None leaves the choice to the conversion.
-        domain: Domain of our nodes.
+        domain: Domain of custom nodes.
         specs: The operators by op type.
     """
 
@@ -61,7 +61,7 @@ class State:
         made: Names of these standard nodes.
         folded: Nodes that become constants.
         vanishing: Nodes that depend on constants alone and that were not folded: scope number, node number, label.
-        names: Names of our nodes, in the order of `placements`.
+        names: Names of custom nodes, in the order of `placements`.
         ours: All nodes of the domain `opforge` in the rewritten model, those that were there before included.
         is_new: Whether the result certainly differs from the source.
         without_body: Custom nodes that carry no function body.

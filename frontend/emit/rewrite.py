@@ -68,7 +68,7 @@ class Rewriter:
 
     Args:
         view: Index of the model, which is changed; the node numbers of the view stay those before.
-        domain: Domain of our nodes.
+        domain: Domain of custom nodes.
         value_names: Gives names to new values.
 
     Attributes:

@@ -52,7 +52,7 @@ def writes(node: Any) -> bool:
 
 
 def is_pattern(node: Any) -> bool:
-    """Return whether a node of a graph calls a function that may be one of our operators."""
+    """Return whether a node of a graph calls a function that may be a custom operator."""
     function = function_of(node)
     return function in _IN_PLACE or (function in _SCHEMAS and (function != "sum" or "dim" in _arguments(node)))
 

@@ -28,7 +28,7 @@ def default_attributes(spec: OpSpec) -> dict[str, AttrValue]:
 
 
 def attribute_value(attribute: AttributeProto) -> AttrValue:
-    """Return the Python value of an attribute of one of the kinds that our operators have."""
+    """Return the Python value of an attribute of one of the kinds that custom operators have."""
     value = helper.get_attribute_value(attribute)
     return value.decode() if isinstance(value, bytes) else value
 

@@ -25,7 +25,7 @@ _TYPE_STRINGS = {"float32": "tensor(float)", "float64": "tensor(double)"}
 
 @contextmanager
 def registered(specs: Iterable[OpSpec]) -> Iterator[None]:
-    """Make onnx know our operators for a while."""
+    """Make onnx know custom operators for a while."""
     new = register(specs)
     try:
         yield
@@ -35,7 +35,7 @@ def registered(specs: Iterable[OpSpec]) -> Iterator[None]:
 
 
 def register(specs: Iterable[OpSpec]) -> list[OnnxKey]:
-    """Make onnx know our operators in this process, in every spelling; return those that it did not know yet."""
+    """Make onnx know custom operators in this process, in every spelling; return those that it did not know yet."""
     # onnx's evaluator indexes all schemas when it is first imported, by name alone: it has to come before ours.
     import onnx.reference.op_run
 

@@ -63,7 +63,7 @@ class Match:
     """Nodes of one scope that a rule recognised.
 
     Attributes:
-        nodes: Their numbers; the new nodes take the place of the last one, and one of ours takes its name.
+        nodes: Their numbers; the new nodes take the place of the last one, and a custom node takes its name.
         values: Value names by parameter name of the operator, inputs and outputs; absent ones are missing.
         attrs: Attributes by name; missing ones have their defaults.
         absorbed: Numbers of further nodes that the pattern covers; each goes unless another node reads its outputs.

@@ -35,7 +35,7 @@ class Search:
     Args:
         context: The model.
         groups: Options under which rules apply, see `Rule.group`.
-        domain: Domain of our nodes.
+        domain: Domain of custom nodes.
 
     Attributes:
         context: The model.

@@ -116,7 +116,7 @@ def execute(
         model: The model; not changed.
         inputs: Arrays by input name.
         soc: SoC that the twin emulates.
-        operators: "twin" runs our nodes through aclnn on the twin, "function" as standard operators, no kernel.
+        operators: "twin" runs custom nodes through aclnn on the twin, "function" as standard operators, no kernel.
         folder: Folder of the model, when it has external data.
 
     Returns:
@@ -207,7 +207,7 @@ def _with_data(model: ModelProto, folder: Path | None) -> ModelProto:
 
 
 class _Runner:
-    """Makes classes for the reference evaluator that run our operators.
+    """Makes classes for the reference evaluator that run custom operators.
 
     Attributes:
         calls: The calls on the twin.

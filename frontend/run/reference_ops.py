@@ -1,7 +1,7 @@
 """Compute source nodes of other domains in numpy, because onnx's evaluator has only standard operators.
 
 `opforge run` and `opforge convert --verify` use them. They are written from the definitions of the functions, not from
-our operators, so that a wrong mapping shows as a difference. Modules of `training` add theirs as `REFERENCE`.
+custom operators, so that a wrong mapping shows as a difference. Modules of `training` add theirs as `REFERENCE`.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Formula(Rule):
 
     group = "lower_training"
     is_hinted = False
-    # A rule that leads to one of our operators takes the node first.
+    # A rule that leads to a custom operator takes the node first.
     priority = 1
     pattern: tuple[tuple[str, str], ...] = ()
 
