@@ -30,6 +30,7 @@ def serve(caller: socket.socket) -> None:
             sys.exit()
         child = os.fork()
         if child == 0:
+            caller.detach()  # closed with the other files
             _enter(json.loads(data), streams)
             return
         for stream in streams:
