@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +12,6 @@ from opforge.codegen.project import OWNER_FILE, Project
 from opforge.twin.build import build_project
 from opforge.twin.compiler import operators as twin_build
 
-OPFORGE = str(Path(sys.executable).with_name("opforge"))
-HANGS = 300  # seconds after which a test is a hang
-
 
 @pytest.fixture
 def project(tmp_path):
@@ -25,21 +19,18 @@ def project(tmp_path):
     return Project(tmp_path / "clip")
 
 
-def refused(project, command, **variables):
+@pytest.fixture
+def refused(opforge):
     """What a command says that ends with exit code 2."""
-    done = subprocess.run(
-        [OPFORGE, *command],
-        cwd=project.root,
-        env=os.environ | {"CXX": "g++"} | variables,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=HANGS,
-    )
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-    assert len(done.stderr) < 1500
-    return done.stderr
+
+    def run(project, *command, **variables):
+        done = opforge(*command, cwd=project.root, **{"CXX": "g++"} | variables)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+        assert len(done.stderr) < 1500
+        return done.stderr
+
+    return run
 
 
 def _file(path):
@@ -71,29 +62,29 @@ NAMES = {
 
 
 @pytest.mark.parametrize("kind", FOLDERS)
-def test_a_place_that_is_no_folder_is_named(project, tmp_path, kind):
+def test_a_place_that_is_no_folder_is_named(refused, project, tmp_path, kind):
     make, says = FOLDERS[kind]
     make(tmp_path / "out")
-    said = refused(project, ["build"], OPFORGE_BUILD_DIR=str(tmp_path / "out"))
+    said = refused(project, "build", OPFORGE_BUILD_DIR=str(tmp_path / "out"))
     assert says in said
     assert "OPFORGE_BUILD_DIR" in said
 
 
 @pytest.mark.parametrize("command", ["flags", "generate"])
 @pytest.mark.parametrize("kind", NAMES)
-def test_a_name_that_cannot_be_used_is_shown_escaped_and_cut(project, command, kind):
-    said = refused(project, [command], OPFORGE_BUILD_DIR=NAMES[kind])
+def test_a_name_that_cannot_be_used_is_shown_escaped_and_cut(refused, project, command, kind):
+    said = refused(project, command, OPFORGE_BUILD_DIR=NAMES[kind])
     assert "OPFORGE_BUILD_DIR" in said
     assert "\x1b" not in said
 
 
-def test_line_breaks_in_paths_are_refused(project, tmp_path):
+def test_line_breaks_in_paths_are_refused(refused, project, tmp_path):
     """Compilers cannot list files in them."""
-    said = refused(project, ["build"], OPFORGE_BUILD_DIR=str(tmp_path / "a\nb"))
+    said = refused(project, "build", OPFORGE_BUILD_DIR=str(tmp_path / "a\nb"))
     assert "expected a path without line breaks" in said
 
 
-def test_two_projects_have_two_build_folders(project, tmp_path, monkeypatch):
+def test_two_projects_have_two_build_folders(refused, project, tmp_path, monkeypatch):
     out = tmp_path / "out"
     project.claim_build_dir()
     assert not (project.root / "build").exists(), "the folder of a project is its own"
@@ -105,7 +96,7 @@ def test_two_projects_have_two_build_folders(project, tmp_path, monkeypatch):
     new_project("Other", tmp_path / "other", "elementwise")
     other = Project(tmp_path / "other")
     for command in ("build", "flags", "generate"):
-        said = refused(other, [command])
+        said = refused(other, command)
         assert said == (
             f"OPFORGE_BUILD_DIR: got {out}, which holds the build of {project.root}, expected a folder for "
             f"{other.root} only; set it to another folder, or remove {out / OWNER_FILE}\n"
@@ -130,18 +121,18 @@ def test_a_folder_inside_of_the_build_of_another_project_is_refused(project, tmp
 
 
 @pytest.mark.parametrize("content", [b"/", b"\xff\xfe", b"\0", b"x" * 100_000, b"\x1b[2J\n\n"])
-def test_a_damaged_owner_is_another_project(project, tmp_path, content):
+def test_a_damaged_owner_is_another_project(refused, project, tmp_path, content):
     out = tmp_path / "out"
     out.mkdir()
     (out / OWNER_FILE).write_bytes(content)
-    said = refused(project, ["build"], OPFORGE_BUILD_DIR=str(out))
+    said = refused(project, "build", OPFORGE_BUILD_DIR=str(out))
     assert "which holds the build of" in said
     assert "\x1b" not in said
     assert (out / OWNER_FILE).read_bytes() == content
 
 
 @pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "folder"])
-def test_an_owner_that_is_no_plain_file_is_refused(project, tmp_path, kind):
+def test_an_owner_that_is_no_plain_file_is_refused(refused, project, tmp_path, kind):
     out, mine = tmp_path / "out", tmp_path / "mine.txt"
     out.mkdir()
     mine.touch()
@@ -153,7 +144,7 @@ def test_an_owner_that_is_no_plain_file_is_refused(project, tmp_path, kind):
         "folder": owner.mkdir,
     }
     makes[kind]()
-    assert f"{owner}: got a link or not a regular file" in refused(project, ["build"], OPFORGE_BUILD_DIR=str(out))
+    assert f"{owner}: got a link or not a regular file" in refused(project, "build", OPFORGE_BUILD_DIR=str(out))
     assert mine.read_bytes() == b""
 
 
@@ -180,7 +171,7 @@ def test_only_recorded_kernels_are_removed(project):
     assert (kernels / "linked").is_symlink()
 
 
-def test_a_full_disk_is_named(project, tmp_path):
+def test_a_full_disk_is_named(opforge, project, tmp_path):
     program = tmp_path / "cxx"
     program.write_text(
         '#!/bin/sh\ncase "$*" in *--version*) exec g++ "$@";; esac\n'
@@ -188,15 +179,7 @@ def test_a_full_disk_is_named(project, tmp_path):
         encoding="utf-8",
     )
     program.chmod(0o755)
-    done = subprocess.run(
-        [OPFORGE, "build"],
-        cwd=project.root,
-        env=os.environ | {"CXX": str(program), "OPFORGE_BUILD_DIR": str(tmp_path / "out")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=HANGS,
-    )
+    done = opforge("build", cwd=project.root, CXX=str(program), OPFORGE_BUILD_DIR=str(tmp_path / "out"))
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import onnx
@@ -17,7 +15,6 @@ from typer.testing import CliRunner
 from opforge.cli.main import app
 from opforge.codegen.new import new_project
 
-OPFORGE = str(Path(sys.executable).with_name("opforge"))
 COMMANDS = typer.main.get_group(app).commands
 # Arguments with which each command gets far enough to look at an option.
 NEEDED = {
@@ -50,25 +47,20 @@ def listing(folder):
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if "build" not in path.parts)
 
 
-def refused(arguments, folder):
+@pytest.fixture
+def refused(opforge, folder):
     """Run a command that must be refused; return its message."""
-    before = listing(folder)
-    done = subprocess.run(
-        [OPFORGE, *arguments],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="backslashreplace",
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode in {2, 3}, done.stdout + done.stderr
-    assert done.stderr.strip()
-    assert "Traceback" not in done.stderr
-    assert done.stderr.replace("\n", "").isprintable()
-    assert listing(folder) == before
-    return done.stderr
+
+    def run(arguments):
+        before = listing(folder)
+        done = opforge(*arguments, cwd=folder)
+        assert done.returncode in {2, 3}, done.stdout + done.stderr
+        assert done.stderr.strip()
+        assert done.stderr.replace("\n", "").isprintable()
+        assert listing(folder) == before
+        return done.stderr
+
+    return run
 
 
 def path_parameters():
@@ -145,11 +137,11 @@ READERS += [["run", "m.onnx", "--inputs", "{}"], ["profile", "Foo", "--inputs", 
 
 @pytest.mark.parametrize("file", FILES, ids=ascii)
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
-def test_files_that_are_none_are_refused(folder, words, file):
+def test_files_that_are_none_are_refused(refused, words, file):
     if file == "empty" and words[:2] == ["generate", "{}"]:
-        assert "got an empty file" in refused(["generate", "empty"], folder)
+        assert "got an empty file" in refused(["generate", "empty"])
         return
-    refused([word.replace("{}", file) for word in words], folder)
+    refused([word.replace("{}", file) for word in words])
 
 
 ARGUMENTS = [
@@ -191,8 +183,8 @@ ARGUMENTS = [
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=ascii)
-def test_arguments_are_refused(folder, arguments):
-    refused(arguments, folder)
+def test_arguments_are_refused(refused, arguments):
+    refused(arguments)
 
 
 @pytest.mark.parametrize("name", ["\x1b[31mred", "a\nb mapped", "\u202egnp", "\x9b2J"])
@@ -201,23 +193,15 @@ def test_arguments_are_refused(folder, arguments):
     [(["convert", "-o", "o.onnx"], 0), (["run"], 0), (["check"], {0, 1})],
     ids=str,
 )
-def test_names_in_models_are_escaped(tmp_path, name, command, code):
+def test_names_in_models_are_escaped(opforge, tmp_path, name, command, code):
     x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3, 4])
     y = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 4])
     node = onnx.helper.make_node("NPUGroupedBiasAddGrad", ["x"], [name], name, domain="npu")
     opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("npu", 1)]
     graph = onnx.helper.make_graph([node], name, [x], [y])
     onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
-    done = subprocess.run(
-        [OPFORGE, command[0], "m.onnx", *command[1:]],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = opforge(command[0], "m.onnx", *command[1:], cwd=tmp_path)
     assert done.returncode in ({code} if isinstance(code, int) else code), done.stdout + done.stderr
     text = done.stdout + done.stderr
-    assert "Traceback" not in text
     assert text.replace("\n", "").isprintable()
     assert "\nb mapped" not in text

@@ -1,0 +1,62 @@
+"""Run the command line often without the time of its imports: this process has them, and forks for each command."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import sys
+from importlib import import_module
+
+# What commands import when they run.
+MODULES = (
+    *("onnx.checker", "onnx.reference", "numpy", "ml_dtypes", "jinja2", "opforge.codegen.generate"),
+    *("opforge.codegen.new", "opforge.codegen.writer", "opforge.twin.build", "opforge.twin.profile"),
+    *("opforge.twin.lint.kernel_lint", "opforge.frontend.commands", "opforge.frontend.run.verify"),
+    *("opforge.frontend.report.console", "opforge.frontend.run.ort_offload", "opforge.frontend.run.execute"),
+    *("opforge.frontend.targets.atc", "opforge.package.pack", "opforge.package.verify"),
+)
+
+
+def serve(caller: socket.socket) -> None:
+    """Return in a child for each command; end when the caller is gone."""
+    for name in MODULES:
+        import_module(name)
+    gc.freeze()
+    while True:
+        data, streams, _, _ = socket.recv_fds(caller, 1 << 20, 3)
+        if not data:
+            sys.exit()
+        child = os.fork()
+        if child == 0:
+            caller.detach()  # closed with the other files
+            _enter(json.loads(data), streams)
+            return
+        for stream in streams:
+            os.close(stream)
+        caller.send(str(child).encode())
+        _, status = os.waitpid(child, 0)
+        caller.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _enter(command: dict, streams: list[int]) -> None:
+    """Take over streams, folder, environment and arguments of a command."""
+    os.setpgid(0, 0)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    os.closerange(3, 64)
+    # What Python found out about the streams of this process is not true of these.
+    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(2, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    os.chdir(command["folder"])
+    os.environ.clear()
+    os.environ.update(command["variables"])
+    sys.argv = ["opforge", *command["arguments"]]
+
+
+if __name__ == "__main__":
+    from opforge.cli.main import main
+
+    serve(socket.socket(fileno=int(sys.argv[1])))
+    main()
