@@ -176,7 +176,7 @@ def _header(unpacked: _Unpacked) -> tarfile.TarInfo | None:
     if not is_posix and (magic != tarfile.GNU_MAGIC or prefix.strip(b"\0")):
         raise ArchiveError(f"got {shown(header.name)} in another format, expected GNU or POSIX tar")
     if header.size and header.type not in (*_FILE_TYPES, tarfile.GNUTYPE_LONGNAME):
-        raise ArchiveError(f"got {shown(header.name)}, not a regular file, with content; expected no content")
+        raise ArchiveError(f"got {shown(header.name)}, not a regular file, with content, expected no content")
     return header
 
 

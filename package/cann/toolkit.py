@@ -93,8 +93,12 @@ def _asc_dir(root: Path) -> str:
 
 
 def no_toolkit(root: Path) -> str:
-    """Why a folder without a version cannot be used; the installer's `no_toolkit` prints the same text."""
-    if (root / _VERSION).is_file():
+    """Explain why a folder without a version cannot be used; the installer's `no_toolkit` prints the same text."""
+    try:
+        is_broken = (root / _VERSION).is_file()
+    except OSError:  # the path is too long
+        is_broken = False
+    if is_broken:
         return (
             f"got '{root}', whose {_VERSION} cannot be read or names no version, expected version_dir= or Version= "
             "with a number such as 8.5.0; install the toolkit again, or name another one"

@@ -356,7 +356,7 @@ def test_the_custom_nsa_node(names):
     ("change", "words"),
     [
         ({"ends": [100, 160, 299]}, ["[100, 160, 299]", "[C14]"]),
-        ({"ends": [100, 90, 300]}, ["do not decrease", "[C12]"]),
+        ({"ends": [100, 90, 300]}, ["non-decreasing ends", "[C12]"]),
         ({"ends": [300]}, ["output_grad", "one row for each window", "[C17]"]),
         ({"stride": 8}, ["compress_stride: got 8", "[C8]"]),
         ({"block": 16}, ["[C4]"]),

@@ -134,11 +134,15 @@ BARE = 'z = ConstantOfShape (dims) j = Unsqueeze (i, last) y = ScatterND <reduct
             {"o": np.ones((4, 3), np.int64)},
             "masks by 'o' and",
         ),
-        (PLAIN.format(grad="g").replace("e = Equal (i, n2) ne = Not (e)", "ne = Equal (i, n2)"), {}, "another form"),
+        (
+            PLAIN.format(grad="g").replace("e = Equal (i, n2) ne = Not (e)", "ne = Equal (i, n2)"),
+            {},
+            "has a mask 'ne', expected",
+        ),
         (PLAIN.format(grad="g").replace("v = Where (k, zero, g)", "v = Neg (g)"), {}, "from None on"),
         (PLAIN.format(grad="g"), {"high": 3}, "clips indices to -7 to 3, expected all rows from 0 to 6"),
         (PLAIN.format(grad="g"), {"low": 1}, "clips indices to 1 to 6"),
-        (PLAIN.format(grad="g").replace("k = Not (u)", "k = Identity (u)"), {}, "another form"),
+        (PLAIN.format(grad="g").replace("k = Not (u)", "k = Identity (u)"), {}, "has a mask 'k', expected"),
     ],
 )
 def test_near_misses_are_left(text, changes, words):
