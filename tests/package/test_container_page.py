@@ -23,7 +23,7 @@ from opforge.package.pack import BUILDER, SCRIPTS
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs/how-to/build-in-a-container.md").read_text()
 BLOCKS = [block.strip() for block in re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)]
-WORK, JOBS = "/work/build", 987
+WORK, JOBS = "/data/build", 987
 
 
 @pytest.fixture(scope="module")
