@@ -93,13 +93,15 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
     exit 3
 }
 
-# The environment is made once and again when the dependencies change.
-wanted="$(python3 --version; cat pyproject.toml; pwd)"
-if [ ! -x .venv/bin/python ] || [ "$(cat .venv/opforge-stamp 2>/dev/null)" != "$wanted" ]; then
+# The environment is created once, and again when the dependencies change. The sample and the package need no extras.
+wanted="$(python3 --version; cat pyproject.toml; pwd)" extras='[dev]'
+case "$what" in --run_example | --pkg) extras='' ;; esac
+found="$(cat .venv/opforge-stamp 2>/dev/null || :)"
+if [ ! -x .venv/bin/python ] || { [ "$found" != "$wanted[dev]" ] && [ "$found" != "$wanted$extras" ]; }; then
     echo "== Python environment in .venv"
     python3 -m venv .venv || { echo "build.sh: python3 -m venv failed; install it with: bash build.sh --install-deps" >&2; exit 3; }
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
-    printf '%s' "$wanted" >.venv/opforge-stamp
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".$extras"
+    printf '%s' "$wanted$extras" >.venv/opforge-stamp
 fi
 export PATH="$PWD/.venv/bin:$PATH"
 

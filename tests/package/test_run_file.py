@@ -108,7 +108,7 @@ def test_manifest_says_what_is_in_and_what_is_not(members):
     assert manifest["operators"] == ["GroupedBiasAddGrad"]
     assert manifest["socs"] == ["ascend910_93", "ascend910b"]
     assert manifest["release"] == "source"
-    assert manifest["note"].startswith("source release: a CANN toolkit where it is installed builds its libraries")
+    assert manifest["note"].startswith("source release: a CANN toolkit compiles its libraries and kernels")
     assert "not run with a real toolkit" in manifest["note"]
     assert manifest["cann"] == ["8.1", "9.1"]
     for missing in ("libcust_opapi.so", "kernel binaries", "upgrade.sh", "help.info", "compiler_version"):
