@@ -93,15 +93,18 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
     exit 3
 }
 
-# The environment is created once, and again when the dependencies change. The sample and the package need no extras.
-wanted="$(python3 --version; cat pyproject.toml; pwd)" extras='[dev]'
-case "$what" in --run_example | --pkg) extras='' ;; esac
+# The environment is created once, and again when the dependencies change or more extras are needed. The last character
+# of the stamp is the level of the installed extras.
+extras=('' '[dev]' '[dev,tidy]') level=1
+case "$what" in --run_example | --pkg) level=0 ;; esac
+[ "$all" = 0 ] || level=2
+wanted="$(python3 --version; cat pyproject.toml; pwd)"
 found="$(cat .venv/opforge-stamp 2>/dev/null || :)"
-if [ ! -x .venv/bin/python ] || { [ "$found" != "$wanted[dev]" ] && [ "$found" != "$wanted$extras" ]; }; then
+if [ ! -x .venv/bin/python ] || [ "${found%?}" != "$wanted" ] || [ "${found: -1}" -lt "$level" ]; then
     echo "== Python environment in .venv"
     python3 -m venv .venv || { echo "build.sh: python3 -m venv failed; install it with: bash build.sh --install-deps" >&2; exit 3; }
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".$extras"
-    printf '%s' "$wanted$extras" >.venv/opforge-stamp
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".${extras[level]}"
+    printf '%s' "$wanted$level" >.venv/opforge-stamp
 fi
 export PATH="$PWD/.venv/bin:$PATH"
 
@@ -116,10 +119,7 @@ case "$what" in
     -u)
         .venv/bin/opforge build -j "$jobs"
         select=(-m "not all")
-        if [ "$all" = 1 ]; then
-            select=()
-            .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[tidy]'
-        fi
+        [ "$all" = 0 ] || select=()
         [ "$cov" = 0 ] || select+=(--cov --cov-report=term)
         exec .venv/bin/python -m pytest -n "$jobs" --dist worksteal --durations=10 "${select[@]}"
         ;;

@@ -156,7 +156,7 @@ int MakeMistakes()
     wrong += Refused("an output of another shape",
                      aclnnGroupedBiasAddGradGetWorkspaceSize(matrix.get(), ends.get(), narrow.get(), &size, &executor),
                      kInvalidParameter);
-    wrong += Refused("a copy of twice the room",
+    wrong += Refused("a copy of twice the size",
                      aclrtMemcpy(memory.get(), bytes, host.data(), 2 * bytes, ACL_MEMCPY_HOST_TO_DEVICE), 0);
     return wrong;
 }

@@ -121,13 +121,13 @@ def test_example_of_streams_views_and_wrong_calls(operators, tmp_path):
         "no gradY": 161001,
         "an output of another dtype": 161002,
         "an output of another shape": 161002,
-        "a copy of twice the room": 100000,
+        "a copy of twice the size": 100000,
     }
     # Every refusal says why.
     assert "grad_y: got null" in refusals["no gradY"]
     assert "got int32, expected float32" in refusals["an output of another dtype"]
     assert "got shape [2, 15], expected [G, H] = [2, 16]" in refusals["an output of another shape"]
-    assert "1024 bytes, dst has room for 512" in refusals["a copy of twice the room"]
+    assert "1024 bytes, dst has room for 512" in refusals["a copy of twice the size"]
 
 
 def test_example_of_cube_math_types(operators, tmp_path):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from shown import fences, follow, shell
+from shown import follow_in_clone
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,33 +32,11 @@ def test_shown_compile_command_takes_a_checkout_whose_path_has_a_space(tmp_path,
     assert got.read_text().splitlines() == [source, "-DX", "-I/a b/include", "-o", "build/example"]
 
 
-# What `build.sh` starts once its environment is there; `-u` is what runs this test.
-THROUGH_BUILD_SH = {
-    "bash build.sh --install-deps --run_example": "python examples/run_example.py",
-    "bash build.sh --pkg": "opforge pack --out build_out",
-}
-
-
 def test_commands_of_the_readme_print_what_it_says(tmp_path):
-    clone = tmp_path / "clone"
-    clone.mkdir()
-    (clone / "examples").symlink_to(ROOT / "examples")
-    removed = ("ASCEND", "COLUMNS")
-    variables = {key: value for key, value in os.environ.items() if not key.startswith(removed)}
-    variables |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
-
-    def run(command, folder):
-        command = THROUGH_BUILD_SH.get(command, command.replace(".venv/bin/", ""))
-        return shell(command, folder, variables)
-
-    assert follow(fences(ROOT / "README.md"), clone, run) >= 9
+    assert follow_in_clone(ROOT / "README.md", tmp_path) >= 9
     assert (tmp_path / "opforge" / "vendors" / "opforge" / "version.info").is_file()
-    made = {f"/{path.name}/" if path.is_dir() else f"/{path.name}" for path in clone.iterdir()} - {"/examples/"}
+    made = {f"/{path.name}/" if path.is_dir() else f"/{path.name}" for path in (tmp_path / "clone").iterdir()} - {
+        "/examples/"
+    }
     assert {"/model.onnx", "/converted.onnx", "/scaled_sum/"} <= made
     assert made <= set((ROOT / ".gitignore").read_text().splitlines())
-
-
-def test_every_script_behind_build_sh_is_the_one_it_starts():
-    text = (ROOT / "build.sh").read_text()
-    for command in THROUGH_BUILD_SH.values():
-        assert command.split(" --")[0].removeprefix("python ") in text

@@ -21,7 +21,7 @@ from opforge.codegen.views.escape import Code
 
 from .operators import ATOM, BY_NODE, COMPARISON, PRODUCT, SUM, UNARY
 
-_LINE = 72  # letters of an equation that a page has room for
+_LINE = 72  # characters of an equation that fit into a line of a page
 _FENCES: Mapping[str, tuple[str, str]] = {
     "floor": (r"\lfloor ", r" \rfloor"),
     "ceil": (r"\lceil ", r" \rceil"),

@@ -55,5 +55,5 @@ SHORT_DTYPES = {short: dtype.name for dtype in CANN_DTYPES for short in dtype.sh
 STORAGE_FORMATS = tuple(StorageFormat(**row) for row in TABLES["formats"])
 FORMATS = {entry.name: entry.number for entry in STORAGE_FORMATS}
 PUBLIC_FORMATS = tuple(entry.name for entry in STORAGE_FORMATS if entry.is_public)
-# In their place: a tensor whose format nobody looks at.
+# Instead of a format: the format of the tensor is not checked.
 ANY_FORMAT = "any"

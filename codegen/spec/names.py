@@ -30,6 +30,7 @@ _PARAMETER_WORDS = _words("reserved", "language") | frozenset(DTYPES)
 _ATTRIBUTE_WORDS = _PARAMETER_WORDS | _words("beside_attributes")
 _OP_WORDS = _words("types", "macros")
 _KERNEL_WORDS = _words("cpp_keywords", "c_functions")
+_ACLNN_WORDS = _words("aclnn")
 _MOST_NAMES = 40
 _SNAKE_EXAMPLE = "lower case words joined by '_', as in 'grad_y'"
 
@@ -130,7 +131,7 @@ def ir_name_refusal(got: str) -> str | None:
 
 def camel_refusal(got: str) -> str | None:
     """Why `got` cannot name a parameter of a C function, or None."""
-    return _refusal(got, _LOWER_CAMEL, "camelCase, as in 'gradY'", _words("aclnn"))
+    return _refusal(got, _LOWER_CAMEL, "camelCase, as in 'gradY'", _ACLNN_WORDS)
 
 
 def symbol_refusal(got: str) -> str | None:

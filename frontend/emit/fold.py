@@ -125,13 +125,13 @@ class _Evaluator:
 
     def run(self, nodes: Iterable[tuple[Scope, int]]) -> GraphProto:
         """Return the results as tensors called `scope:node:name`."""
-        made, room = GraphProto(), _MAX_BYTES
+        made, budget = GraphProto(), _MAX_BYTES
         for scope, number in nodes:
             try:
                 results = self._results(scope, number)
                 # Before the tensors are made, which would be a second copy of too much.
-                room -= sum(array.nbytes for array in results.values())
-                if room < 0 or time.process_time() > _SECONDS:
+                budget -= sum(array.nbytes for array in results.values())
+                if budget < 0 or time.process_time() > _SECONDS:
                     break
                 tensors = [numpy_helper.from_array(a, f"{scope.number}:{number}:{n}") for n, a in results.items()]
             except Exception:  # noqa: BLE001, S112  # whatever its evaluator raises: onnx cannot compute the node

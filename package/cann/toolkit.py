@@ -6,6 +6,7 @@ library, no syntax beyond Python 3.7.
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -94,11 +95,7 @@ def _asc_dir(root: Path) -> str:
 
 def no_toolkit(root: Path) -> str:
     """Explain why a folder without a version cannot be used; the installer's `no_toolkit` prints the same text."""
-    try:
-        is_broken = (root / _VERSION).is_file()
-    except OSError:  # the path is too long
-        is_broken = False
-    if is_broken:
+    if os.path.isfile(str(root / _VERSION)):  # noqa: PTH113  # no error for a path that is too long
         return (
             f"got '{root}', whose {_VERSION} cannot be read or names no version, expected version_dir= or Version= "
             "with a number such as 8.5.0; install the toolkit again, or name another one"

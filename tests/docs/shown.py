@@ -7,8 +7,10 @@ behind `$ ` and what they print, where `...` stands for any text; `exit=N` behin
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,11 @@ _FENCE = re.compile(
     r"(?:^`(?P<path>[\w./-]+)`:\n\n)?^```(?P<language>\w+)(?: exit=(?P<code>\d))?\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+# build.sh starts these programs after it has created the environment.
+THROUGH_BUILD_SH = {
+    "bash build.sh --install-deps --run_example": "python examples/run_example.py",
+    "bash build.sh --pkg": "opforge pack --out build_out",
+}
 _LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -94,6 +101,25 @@ def shell(command: str, folder: Path, variables: Mapping[str, str]) -> tuple[int
         check=False,
     )
     return result.returncode, result.stdout
+
+
+def follow_in_clone(page: Path, home: Path) -> int:
+    """Do what a page says in the folder `home/clone`, in place of a clone whose environment is there; as `follow`.
+
+    Args:
+        page: A page of this repository.
+        home: An empty folder, the home folder of the reader.
+    """
+    clone = home / "clone"
+    clone.mkdir()
+    (clone / "examples").symlink_to(Path(__file__).resolve().parents[2] / "examples")
+    variables = {key: value for key, value in os.environ.items() if not key.startswith(("ASCEND", "COLUMNS"))}
+    variables |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(home)}
+
+    def run(command: str, folder: Path) -> tuple[int, str]:
+        return shell(THROUGH_BUILD_SH.get(command, command.replace(".venv/bin/", "")), folder, variables)
+
+    return follow(fences(page), clone, run)
 
 
 def _change(file: Path, diff: str) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
-from shown import fences, follow, shell
+from shown import THROUGH_BUILD_SH, fences, follow_in_clone
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -16,8 +14,6 @@ TESTED = {"first-operator.md", "run-a-kernel.md", "troubleshooting.md"}
 WITH_COMMANDS = [
     page for page in PAGES if page.name not in TESTED and any(fence.language == "console" for fence in fences(page))
 ]
-# build.sh starts these programs after it has created the environment.
-BUILD_SH = {"bash build.sh --pkg": "opforge pack --out build_out"}
 
 
 def name(page):
@@ -26,18 +22,10 @@ def name(page):
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=name)
 def test_commands_print_the_output_on_the_page(page, tmp_path):
-    clone = tmp_path / "clone"
-    clone.mkdir()
-    (clone / "examples").symlink_to(ROOT / "examples")
-    variables = {key: value for key, value in os.environ.items() if not key.startswith(("ASCEND", "COLUMNS"))}
-    variables |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
-
-    def run(command, folder):
-        return shell(BUILD_SH.get(command, command.replace(".venv/bin/", "")), folder, variables)
-
-    assert follow(fences(page), clone, run) > 0
+    assert follow_in_clone(page, tmp_path) > 0
 
 
 def test_build_sh_starts_the_program_of_each_command():
     text = (ROOT / "build.sh").read_text()
-    assert [command for command in BUILD_SH.values() if command.split(" --")[0] not in text] == []
+    programs = [command.split(" --")[0].removeprefix("python ") for command in THROUGH_BUILD_SH.values()]
+    assert [program for program in programs if program not in text] == []

@@ -21,7 +21,7 @@ from opforge.twin.lint.expansion import require_no_assembly
 from .cache import record_path
 from .folder import locked
 from .npu_model import soc_properties
-from .runtime_library import INCLUDE, build_runtime, runtime_link, twin_dir
+from .runtime_library import INCLUDE, build_runtime, link_flags, runtime_link, twin_dir
 from .units import DEVICE_FIELDS, HOST_FLAGS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build
 
 if TYPE_CHECKING:
@@ -233,15 +233,5 @@ def application_flags(project: Project) -> list[str]:
     """Compiler and linker flags for an application that includes acl/acl.h and aclnnop/aclnn_<op>.h."""
     vendor = _vendor(project)
     includes = [INCLUDE, vendor / "op_api" / "include", twin_dir(project) / "include"]
-    api = vendor / "op_api" / "lib"
-    home = twin_dir(Project(BUILTIN_ROOT)) / "lib"
-    links = [
-        f"-L{api}",
-        f"-Wl,-rpath,{api}",
-        f"-L{home}",
-        f"-Wl,-rpath,{home}",
-        "-lcust_opapi",
-        "-lascendcl",
-        "-lnnopbase",
-    ]
+    links = (*link_flags(vendor / "op_api" / "lib", "cust_opapi"), *runtime_link("ascendcl", "nnopbase"))
     return ["-std=c++17", "-pthread", *(f"-I{folder}" for folder in includes), *links]

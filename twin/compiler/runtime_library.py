@@ -51,7 +51,11 @@ def runtime_units(home: Path) -> tuple[Unit, ...]:
     return tuple(units)
 
 
-def runtime_link() -> tuple[str, ...]:
-    """Linker flags for a library that uses the runtime library."""
-    folder = twin_dir(Project(BUILTIN_ROOT)) / "lib"
-    return (f"-L{folder}", f"-Wl,-rpath,{folder}", "-lopforge_twin")
+def link_flags(folder: Path, *names: str) -> tuple[str, ...]:
+    """Linker flags for libraries in a folder, which programs find there when they run."""
+    return (f"-L{folder}", f"-Wl,-rpath,{folder}", *(f"-l{name}" for name in names))
+
+
+def runtime_link(*names: str) -> tuple[str, ...]:
+    """Linker flags for a library or program that uses the runtime library, under its own name or under `names`."""
+    return link_flags(twin_dir(Project(BUILTIN_ROOT)) / "lib", *(names or ("opforge_twin",)))

@@ -14,11 +14,11 @@ from opforge.codegen.printing import escaped
 
 from .cpp_tokens import tokens_of
 from .includes import check_pragma
+from .words import ASSEMBLY
 
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)$')
 _ENTER, _LEAVE = "1", "2"  # flags of markers
 _RAW_STRING = re.compile(r'R"([^()\\\s"]{0,16})\(')
-_ASSEMBLY = {"asm", "__asm", "__asm__"}
 # Attributes whose text gcc copies into the assembly as it is: a line break in it begins an instruction.
 _COPIED = {"alias", "ifunc", "patchable_function_entry", "section", "symver", "weakref"}
 _TWIN = os.path.realpath(Path(__file__).parents[1] / "include") + "/"
@@ -58,7 +58,7 @@ def require_no_assembly(expanded: str, folders: Sequence[str]) -> None:
             check_pragma(token.text, token.line, report)
         elif token.kind == "directive":
             report(token.line, "directive", "the compiler copies its text; remove it")
-        elif token.text in _ASSEMBLY:
+        elif token.text in ASSEMBLY:
             report(token.line, "asm", "instructions of the host do not exist on the device; use AscendC")
         elif token.text.strip("_") in _COPIED and tokens[index + 1 : index + 2] and tokens[index + 1].text == "(":
             values = [value.kind for value in tokens[index + 2 : index + 6]]

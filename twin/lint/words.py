@@ -10,6 +10,7 @@ from .cann_api import api, known_names
 from .cpp_tokens import Token
 from .includes import Report, check_pragma
 
+ASSEMBLY = ("asm", "__asm", "__asm__")
 _KEYWORDS = {
     "double": ("the device has no double precision", "use float"),
     "virtual": ("the device has no virtual functions", "use templates"),
@@ -21,7 +22,7 @@ _KEYWORDS = {
     "typeid": ("the device has no type information", "use templates"),
     "dynamic_cast": ("the device has no type information", "use templates"),
     "thread_local": ("the device has no static data", "use members"),
-    **dict.fromkeys(("asm", "__asm", "__asm__"), ("instructions of the host are none of the device", "use AscendC")),
+    **dict.fromkeys(ASSEMBLY, ("instructions of the host are none of the device", "use AscendC")),
 }
 _C_FUNCTIONS = {
     **dict.fromkeys(("memcpy", "memmove", "memset", "memcmp"), "use DataCopy, Duplicate or a loop"),

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedRandom, BufferedReader
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Any, NotRequired, get_type_hints
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter, with_config
@@ -28,7 +28,7 @@ from opforge.codegen.untrusted import FormError, parse_json
 
 from .acl import Array
 from .kernel_process import Job
-from .results import Finding, findings_of
+from .results import Finding, Report, findings_of
 
 ISOLATED_SECONDS = 600.0
 _SUPERVISOR = Path(__file__).with_name("kernel_process.py")
@@ -36,29 +36,10 @@ _ALIGNMENT = 512  # as device memory
 _GRACE_SECONDS = 20.0  # for the supervisor to start, and to end what the kernel left
 
 
-class _Found(TypedDict):
-    kind: str
-    block: int
-    pipe: str
-    where: str
-    message: str
-    warning: bool
-
-
-@with_config(ConfigDict(extra="allow"))
-class _Launch(TypedDict):
-    findings: list[_Found]
-    gm_bytes_read: int
-    gm_bytes_written: int
-    first_touch_bytes: int
-    minimal_bytes: int
-    dma_count: int
-    blocks: int
-    balance: float
-    traffic_balance: float
-    estimate_us: float
-    launch_us: float
-    bound_us: float
+# Plain data with the fields of `Finding` and `Report`, all of them required.
+_Found = TypedDict("_Found", get_type_hints(Finding))  # type: ignore[misc]
+_Launch = TypedDict("_Launch", get_type_hints(Report) | {"findings": list[_Found]})  # type: ignore[misc]
+with_config(ConfigDict(extra="allow"))(_Launch)
 
 
 @with_config(ConfigDict(extra="allow"))
