@@ -1,4 +1,4 @@
-"""What a spec must fulfil beyond the types of its fields: names that meet, sizes that fit, words that refer."""
+"""What a spec must fulfil beyond the types of its fields: unique names, sizes that fit, names that exist."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class OpView:
         self.functions = [FunctionView(self, function) for function in spec.aclnn]
         self.onnx_keys = [cpp_string(key) for key in onnx_keys(spec)]
         self.task_type = spec.tiling.task_type
-        # Cores that meet at a barrier must all run at once; batch mode guarantees that.
+        # Cores that wait at a barrier must all run at once; batch mode guarantees that.
         self.cores_meet = Code(str(spec.tiling.task_type.startswith("MIX_")).lower())
         offsets = [offset for _, offset, _ in tiling_layout(spec)]
         self.tiling_fields = [TilingFieldView(f, o) for f, o in zip(spec.tiling.fields, offsets, strict=True)]

@@ -101,11 +101,11 @@ def test_every_number_of_channels(channels, dtype):
     ("time", "batch", "taps", "pad"),
     [
         (1, 1, 1, 0),
-        (1, 1, 3, 1),  # a single row meets one tap
+        (1, 1, 3, 1),  # a single row, one tap
         (1, 40, 9, 4),
         (5, 3, 5, 0),  # a single step of self
         (2, 4, 9, 5),  # a kernel longer than the input
-        (4, 7, 1, 3),  # more padding than kernel: self has rows that meet nothing
+        (4, 7, 1, 3),  # more padding than kernel: self has rows that no tap uses
         (17, 1, 4, 3),
         (33, 1, 2, 0),
         (300, 1, 7, 3),
