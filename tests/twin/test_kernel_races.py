@@ -249,9 +249,13 @@ PLANTED = [
         "",
         3,
     ),
-    Planted("flag_set_too_early", "ORDER(MTE2_MTE3); // read", "DataCopy(", "DataCopy(", (BARRIER, "MTE2", "'1'"), "", 3),
+    Planted(
+        "flag_set_too_early", "ORDER(MTE2_MTE3); // read", "DataCopy(", "DataCopy(", (BARRIER, "MTE2", "'1'"), "", 3
+    ),
     Planted("cores_write_the_same", "SyncAll(); // rewritten", "DataCopy(", "DataCopy(", (BARRIER, "'1'"), "", 3),
-    Planted("read_while_others_add", "SyncAll(); // added", "DataCopy(", "DataCopy(", (BARRIER, "'2'", "on pipe"), "", 3),
+    Planted(
+        "read_while_others_add", "SyncAll(); // added", "DataCopy(", "DataCopy(", (BARRIER, "'2'", "on pipe"), "", 3
+    ),
     Planted("add_without_atomic_mode", "SetAtomicAdd<float>();", "DataCopy(zGm", "DataCopy(zGm", (BARRIER, WAW), "", 3),
 ]
 # The places depend on which block comes first.

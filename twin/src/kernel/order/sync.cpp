@@ -112,11 +112,11 @@ void SyncCores(bool isAivOnly, const Call& call)
     RequireBarrier(*block, call);
     const bool isMixed = block->launch.layout.IsMixed();
     if (isAivOnly ? block->seat.kind == CoreKind::kCube : !isMixed) {
-        block->Fail(
-            "sync_task_type", Pipe::kScalar, call,
-            isAivOnly ? "SyncAll<true>, the default, is a barrier of AIV cores; use SyncAll<false> for all cores of a MIX_AIC "
-                        "launch, and CrossCoreSetFlag of mode 0 for cube cores alone"
-                      : "SyncAll<false> is a barrier of AIC and AIV cores; with one kind of cores it hangs");
+        block->Fail("sync_task_type", Pipe::kScalar, call,
+                    isAivOnly ? "SyncAll<true>, the default, is a barrier of AIV cores; use SyncAll<false> for all "
+                                "cores of a MIX_AIC "
+                                "launch, and CrossCoreSetFlag of mode 0 for cube cores alone"
+                              : "SyncAll<false> is a barrier of AIC and AIV cores; with one kind of cores it hangs");
     }
     block->launch.scheduler->Barrier(*block, isAivOnly, call);
 }
