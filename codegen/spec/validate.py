@@ -248,7 +248,7 @@ def _check_strategy(spec: OpSpec, problems: Problems) -> None:
         return
     _check_work(tiling, strategy, problems)
     _check_shared_keys(tiling, problems)
-    if strategy.cores_meet and not tiling.task_type.startswith("MIX_"):
+    if strategy.needs_barrier and not tiling.task_type.startswith("MIX_"):
         message = (
             f"got {tiling.task_type!r}, expected a MIX type as MIX_AIV_1_0: the cores synchronize in {strategy.name}"
         )

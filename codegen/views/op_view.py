@@ -142,7 +142,7 @@ class OpView:
         self.onnx_keys = [cpp_string(key) for key in onnx_keys(spec)]
         self.task_type = spec.tiling.task_type
         # Cores that wait at a barrier must all run at once; batch mode guarantees that.
-        self.cores_meet = Code(str(spec.tiling.task_type.startswith("MIX_")).lower())
+        self.needs_barrier = Code(str(spec.tiling.task_type.startswith("MIX_")).lower())
         offsets = [offset for _, offset, _ in tiling_layout(spec)]
         self.tiling_fields = [TilingFieldView(f, o) for f, o in zip(spec.tiling.fields, offsets, strict=True)]
         self.tiling_bytes = tiling_bytes(spec)

@@ -176,7 +176,7 @@ def test_float16_operands_overflow_to_infinity_and_results_do_not(dtype):
     assert np.isfinite(result["grad_bias"].astype(np.float32)).all()  # a sum, not a product
 
 
-def test_nan_stays_in_the_rows_and_channels_it_meets():
+def test_nan_stays_in_the_rows_and_channels_of_its_element():
     inputs, attrs = problem(12, 2, (6, 5), 3, 1, draw=positive)
     inputs["self"][4, 1, 2] = np.nan
     inputs["input"][9, 0, 3] = np.inf

@@ -493,7 +493,7 @@ def config_holds_a_zero_byte(tree):
     (tree.opp / "vendors/config.ini").write_text("load_priority=be\0ta\n")
 
 
-@fault("config-names-nobody", "names the vendor 'gone'")
+@fault("config-vendor-missing", "names the vendor 'gone'")
 def config_names_nobody(tree):
     (tree.opp / "vendors").mkdir()
     (tree.opp / "vendors/config.ini").write_text("load_priority=gone\n")

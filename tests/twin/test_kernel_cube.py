@@ -98,7 +98,8 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     SetHF32Mode(false);
 }
 """
-# The cube cores make x = A B in global memory, the two vector cores of each double it, all wait for each other, block 0 adds up.
+# The cube cores make x = A B in global memory, the two vector cores of each double it, then all
+# wait, and block 0 adds up.
 MIX = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_ADDR, GM_ADDR)
 {

@@ -232,7 +232,7 @@ PLANTED = [
         "get_value_of_what_is_stored", "ORDER(MTE3_S); // y", "yGm[block * 256 + 32]", "yGm.GetValue", (RAW, "MTE3_S>")
     ),
     Planted(
-        "cores_do_not_meet",
+        "cores_without_barrier",
         "SyncAll(); // written",
         "DataCopy(yGm[block * 256",
         "DataCopy(a, yGm[next",
@@ -259,7 +259,7 @@ PLANTED = [
     Planted("add_without_atomic_mode", "SetAtomicAdd<float>();", "DataCopy(zGm", "DataCopy(zGm", (BARRIER, WAW), "", 3),
 ]
 # The places depend on which block comes first.
-EITHER_ORDER = {"cores_do_not_meet", *(planted.name for planted in PLANTED if planted.first == "DataCopy(")}
+EITHER_ORDER = {"cores_without_barrier", *(planted.name for planted in PLANTED if planted.first == "DataCopy(")}
 
 SILENT = """
 /// In place, accumulation over repeats, rows that share 32 bytes, disjoint halves, a count that waits for itself.

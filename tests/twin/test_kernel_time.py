@@ -330,7 +330,7 @@ def test_a_launch_of_very_many_copies_keeps_its_memory(kernels, count):
     assert report["phases"][0]["l2_us"] == pytest.approx(expected, rel=0.01)
 
 
-def test_cores_that_meet_for_ever(kernels):
+def test_cores_that_wait_for_ever(kernels):
     report = kernels.launch("waits", np.zeros(8, np.float32), blocks=2)
     assert [found["kind"] for found in report["findings"]] == ["endless_loop"]
     assert "10000 times before" in report["findings"][0]["message"]

@@ -14,6 +14,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import path_text
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.spec.names import suggest
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.writer import replace_file
 from opforge.twin.lint.expansion import require_no_assembly
@@ -177,7 +178,7 @@ def build_project(
     specs = load_project(project)
     known = {spec.op_type for spec in specs}
     if unknown := sorted(set(ops or ()) - known):
-        raise UserError(f"ops: got {', '.join(map(repr, unknown))}, expected some of {', '.join(sorted(known))}")
+        raise UserError(f"ops: got {unknown[0]!r}; {suggest(unknown[0], known)}")
     project.claim_build_dir()
     build_runtime(jobs, progress)
     with locked(twin_dir(project)) as scratch:
