@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -277,8 +278,13 @@ def _check_work(tiling: TilingSpec, strategy: Strategy, problems: Problems) -> N
         if name not in known:
             problems.append((("tiling", "work", name, KEY), f"unknown size {name!r}; {suggest(name, known)}"))
     for quantity in strategy.work:
+        least = 0 if quantity.is_optional else 1
+        given = str(tiling.work.get(quantity.name, least))
         if quantity.name not in tiling.work and not quantity.is_optional:
             problems.append((("tiling",), f"'work: {quantity.name}' is missing, expected {quantity.meaning}"))
+        elif re.fullmatch(r"-?\d{1,18}", given) and int(given) < least:
+            place = ("tiling", "work", quantity.name)
+            problems.append((place, f"got {given}, expected at least {least}: {quantity.meaning}"))
 
 
 def _check_shared_keys(tiling: TilingSpec, problems: Problems) -> None:

@@ -141,6 +141,7 @@ def test_the_struct_has_the_fields_of_the_plan_then_those_of_the_spec():
         ("elements: prod(x)", "element: prod(x)", "unknown size 'element'; did you mean 'elements'?"),
         ("elements: prod(x), ", "", "'work: elements' is missing, expected elements of the whole problem"),
         ("elements: prod(x)", "elements: present(x)", "which is a condition; expected an integer"),
+        ("elements: prod(x)", "elements: 0", "got 0, expected at least 1: elements of the whole problem"),
         ("elements: prod(x)", "elements: N", "unknown name 'N'"),
         ("value: alpha, ", "", "'value' is missing, a shared plan fills its own fields only"),
         ("type: float32, value", "type: int32, value", "which is a decimal number; expected an integer or a condition"),
