@@ -49,7 +49,8 @@ def doctor_command(soc: str | None) -> tuple[dict[str, Any], int]:
             nothing tells it, every one that a vendor lists.
 
     Returns:
-        All of it as JSON data, and the exit code: 1 if no package is visible or there is a fault that is not a warning, else 0.
+        All of it as JSON data, and the exit code: 1 if no package is visible or there is a fault that is not a warning,
+        else 0.
 
     Raises:
         UserError: The SoC is unknown.
