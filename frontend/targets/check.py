@@ -76,7 +76,7 @@ def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Fin
     search.run()
     # A conversion changes a model only if a rule matches.
     is_rewritten = bool(search.placements)
-    reasons = {(scope.number, number): reason for scope, number, _, reason in search.refusals}
+    reasons = {(scope.number, number): reason.text for scope, number, _, reason in search.refusals}
     findings = [*_imports(view, is_rewritten), *_ends(view), *_names(view), *_joined_names(view)]
     findings += _sparse(view, set(stays) if is_rewritten else None)
     for scope in view.scopes:
@@ -271,7 +271,7 @@ def _operators(search: Search, ours: Mapping[tuple[str, str], str]) -> Iterator[
     for scope, number, _, reason in search.refusals:
         node = scope.node(number)
         if (normal_domain(node.domain), node.op_type) in ours and is_read_by_atc(scope):
-            yield Finding(_name(node, number), "E13010", reason, "correct the node")
+            yield Finding(_name(node, number), "E13010", reason.text, "correct the node")
     for placement in search.placements:
         scope, number = placement.scope, placement.nodes[-1]
         node = scope.node(number)
