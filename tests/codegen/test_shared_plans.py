@@ -39,6 +39,7 @@ def numbers(*shape):
 # --- on the twin -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_every_starter_passes_its_own_tests(project):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
     result = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
