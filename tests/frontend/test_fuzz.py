@@ -277,8 +277,8 @@ def test_a_mutated_model_is_converted_or_refused_in_one_line(tmp_path, mutate, s
             raise AssertionError(f"case {count}: {tmp_path / 'found.onnx'}") from error
         assert time.process_time() - began < SECONDS, count
     assert [text for text in refusals if not one_line(text)] == []
-    assert outcomes["mapped"] > 10
-    assert len(refusals) > 10
+    assert outcomes["mapped"] > cases // 50
+    assert len(refusals) > cases // 50
     used = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     assert used << 10 < BYTES_OF_MEMORY
 
