@@ -123,7 +123,8 @@ class OpView:
             PRODUCTS[product].enumerator for product in spec.products if product not in spec.built_products
         ]
         self.required_inputs = [tensor for tensor in self.inputs if not tensor.optional]
-        self.attrs = [AttrView(attr, index) for index, attr in enumerate(spec.attrs)]
+        implied = spec.torch.implied
+        self.attrs = [AttrView(attr, index, implied.get(attr.name)) for index, attr in enumerate(spec.attrs)]
         self.symbols = spec.program.symbols
         self.stars = spec.program.stars
         self.cpp_names = CppNames(
