@@ -60,7 +60,7 @@ def test_the_tables_and_code_of_a_page_are_markdown(operators, name):
     assert kinds.count("html_block") == 1
     assert not [part for token in tokens for part in token.children or () if part.type in {"html_inline", "link_open"}]
     heads = re.findall(r"^\|(?:---\|)+$", page, re.MULTILINE)
-    assert kinds.count("table_open") == len(heads) == 6 + has_terms(operators[name])
+    assert kinds.count("table_open") == len(heads) == 6 + has_terms(operators[name]) + bool(operators[name].document)
     assert kinds.count("th_open") == sum(head.count("---") for head in heads)
     assert kinds.count("fence") == page.count("\n```") // 2
 
@@ -92,7 +92,8 @@ def test_a_page_lacks_nothing(operators, name):
         [PRODUCTS[product].devices, product] for product in spec.products
     ]
     assert len(code_of(page, "math")) == spec.formula.count(";") + 1 + bool(spec.forward_formula)
-    for words in (spec.description, f"## Determinism\n\n{spec.determinism}", *spec.notes, *spec.differences):
+    said = [words for statement in spec.document for words in (statement.says, statement.reason)]
+    for words in (spec.description, f"## Determinism\n\n{spec.determinism}", *spec.notes, *said):
         assert " ".join(words.split()) in " ".join(text.split())
     assert spec.determinism
     assert ("## PyTorch" in text) == bool(spec.torch.targets)
