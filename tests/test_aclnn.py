@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from opforge.codegen.project import find_project
@@ -46,14 +45,13 @@ def test_signatures_are_the_documented_ones(operators):
 def declared(text):
     """Parameter lists by function, as text without white space: types and names in order."""
     text = re.sub(r"\s+", "", text)
-    phases = re.findall(r"(aclnn(?!Status)\w+)GetWorkspaceSize(?:\)?>?,aclnnStatus\(\*\))?\(([^()]*)\)", text)
-    return dict(phases)
+    return dict(re.findall(r"(aclnn(?!Status)\w+)(?:\)?>?,aclnnStatus\(\*\))?\(([^()]*)\)", text))
 
 
 def test_parameters_have_the_documented_names(operators):
     """The compiler compares types; callers with named arguments and readers of the headers need the names."""
     documented = declared((ROOT / "tests" / "aclnn_signatures.cpp").read_text())
-    assert set(documented) == ACLNN_FUNCTIONS
+    assert set(documented) == DOCUMENTED
     headers = find_project(ROOT).gen_dir.glob("op_api/aclnn_*.h")
     assert declared("\n".join(path.read_text() for path in headers)) == documented
 
@@ -99,17 +97,6 @@ def test_headers_are_found_by_both_paths(operators, tmp_path, path):
     subprocess.run(["g++", "-std=c++17", "-fsyntax-only", *flags, str(source)], check=True)
 
 
-def test_example_program_prints_the_sums_of_the_documented_call(operators, tmp_path):
-    output = output_of_example("aclnn_grouped_bias_add_grad", tmp_path)
-    assert output.splitlines()[-1] == "grad_bias has shape (3, 30)"
-    rows, columns = np.arange(1000, dtype=np.float64)[:, None], np.arange(30, dtype=np.float64)
-    values = 0.001 * rows + columns
-    for line, (start, end) in zip(output.splitlines(), [(0, 400), (400, 600), (600, 1000)], strict=False):
-        printed = [float(number) for number in re.findall(r"\d+\.\d{3}", line)]
-        sums = values[start:end].sum(axis=0)
-        np.testing.assert_allclose(printed, sums[[0, 1, 2, 3, 29]], rtol=1e-5, atol=1e-3)
-
-
 def test_example_of_streams_views_and_wrong_calls(operators, tmp_path):
     lines = output_of_example("aclnn_streams", tmp_path).splitlines()
     assert lines[:2] == [
@@ -128,19 +115,6 @@ def test_example_of_streams_views_and_wrong_calls(operators, tmp_path):
     assert "got int32, expected float32" in refusals["an output of another dtype"]
     assert "got shape [2, 15], expected [G, H] = [2, 16]" in refusals["an output of another shape"]
     assert "1024 bytes, dst has room for 512" in refusals["a copy of twice the size"]
-
-
-def test_example_of_cube_math_types(operators, tmp_path):
-    *calls, refusal = output_of_example("aclnn_conv_tbc_backward", tmp_path).splitlines()
-    assert [line.partition(":")[0] for line in calls] == ["KEEP_DTYPE", "USE_HF32"]
-    keep, hf32 = ({of: float(error) for of, error in re.findall(r"(grad\w+) (\d[\d.e-]+)", line)} for line in calls)
-    assert list(keep) == list(hf32) == ["gradInput", "gradWeight", "gradBias"]
-    assert max(keep.values()) < 1e-6
-    # Both operands of a product are off by at most 2**-12; a sum is no product.
-    assert all(1e-5 < hf32[of] < 2**-11 for of in ("gradInput", "gradWeight"))
-    assert hf32["gradBias"] == keep["gradBias"]
-    assert refusal.startswith("cubeMathType 4: refused with 161002: ")
-    assert "cube_math_type: got 4, expected 0, 1, 2 or 3" in refusal
 
 
 def test_flags_command_builds_the_example(tmp_path):

@@ -284,7 +284,7 @@ def _fields_at(path: Path) -> list[str]:
             arguments = get_args(annotation)
             annotation = arguments[-1] if get_origin(annotation) is dict else arguments[0]
     model: type[SpecModel] = annotation
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _with_keys_repaired(value: Any, errors: list[ErrorDetails]) -> tuple[Any, dict[Path, Path]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -28,10 +28,14 @@ from .field_types import (
     RuleName,
     ScalarType,
     Status,
+    Support,
     TaskType,
     Text,
 )
 from .shared_plans import STRATEGIES, Strategy
+
+# The elements of a tensor, or one number for all of them.
+Elements: TypeAlias = Int64 | float | tuple[Int64 | float, ...]
 
 
 class SpecModel(BaseModel):
@@ -104,7 +108,7 @@ class TensorSpec(ParameterSpec):
     @property
     def takes_any_format(self) -> bool:
         """Whether the rule `formats` leaves the tensor alone."""
-        return ANY_FORMAT in self.formats
+        return self.host_values or ANY_FORMAT in self.formats
 
 
 class AttrSpec(ParameterSpec):
@@ -148,11 +152,13 @@ class FunctionSpec(SpecModel):
         function: Its name.
         params: C name -> input, attribute or output. Attributes that are not listed take their default.
         types: C types that differ from the usual ones.
+        const_stream: Whether the document declares the stream of the second phase as const.
     """
 
     function: Annotated[str, StringConstraints(pattern=r"^aclnn[A-Z][A-Za-z0-9]*$", max_length=100)]
     params: dict[CName, str]
     types: dict[str, CType] = {}
+    const_stream: bool = False
 
 
 class OnnxSpec(SpecModel):
@@ -282,6 +288,55 @@ class TestsSpec(SpecModel):
     shapes: tuple[TestShape, ...] = ()
 
 
+class CallSpec(SpecModel):
+    """A call that differs from the first test of its case in what is given here.
+
+    Attributes:
+        case: The case; default: that of the first test.
+        values: The elements of tensors, or one number for all of them. A list on the host has its values.
+        shapes: Shapes that differ from those of the case.
+        dtypes: Dtypes of tensors; a tensor without one has the first of its input.
+        absent: Arguments that are null pointers.
+        function: The function; default: the first one with a parameter for every attribute.
+        product: The product; default: that of the default SoC.
+        status: The status of the call.
+        gives: The elements of outputs, as for `values`; the call runs only if they are given.
+    """
+
+    case: str | None = None
+    symbols: dict[str, Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...]] = {}
+    attrs: dict[str, bool | Int64 | float | str] = {}
+    values: dict[str, Elements] = {}
+    shapes: dict[str, tuple[Annotated[int, Field(ge=0)], ...]] = {}
+    dtypes: dict[str, Dtype] = {}
+    formats: dict[str, FormatName] = {}
+    absent: tuple[str, ...] = ()
+    function: str | None = None
+    product: Product | None = None
+    status: Status = 0
+    gives: dict[str, Elements] = {}
+
+
+class StatementSpec(SpecModel):
+    """A statement of the CANN document, and whether it holds here.
+
+    Attributes:
+        subject: The parameter or the topic of the statement.
+        says: The statement.
+        support: Whether the operator implements it, accepts more, accepts less or differs; the key is `as`.
+        reason: Why the operator differs.
+        at: Calls that succeed: at a limit, or beyond one that does not hold here.
+        past: Calls that are refused.
+    """
+
+    subject: Line
+    says: Line
+    support: Support = Field(alias="as")
+    reason: Text = ""
+    at: tuple[CallSpec, ...] = ()
+    past: tuple[CallSpec, ...] = ()
+
+
 class SpecData(SpecModel):
     """One operator as its spec describes it, without anything derived.
 
@@ -290,7 +345,7 @@ class SpecData(SpecModel):
         forward_formula: Equations of the forward operator in this language; their left sides are single letters.
         determinism: When equal calls give equal bits.
         notes: Further facts for its page.
-        differences: Differences from the CANN document, for its page.
+        document: The statements of the CANN document.
         builtin: The names among op type and functions that CANN has itself; a package hides CANN's.
     """
 
@@ -301,7 +356,7 @@ class SpecData(SpecModel):
     description: Text = ""
     determinism: Text = ""
     notes: tuple[Line, ...] = ()
-    differences: tuple[Line, ...] = ()
+    document: tuple[StatementSpec, ...] = ()
     products: Annotated[tuple[Product, ...], Field(min_length=1)]
     builtin: tuple[Line, ...] = ()
     inputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]

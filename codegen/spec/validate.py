@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from opforge.codegen.expr.formula import FormulaError, formula_names, forward_names, latex_lines
 
+from .document import check_document
 from .dtypes import DTYPES
 from .field_types import LIST_TYPE, RULE_STATUSES, SCALAR_BYTES, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES
 from .model import MissingSectionError, OpSpec
@@ -331,6 +332,7 @@ def _check_expressions(spec: OpSpec, problems: Problems) -> None:
     program, of_expressions = spec.compilation
     if not of_expressions:
         check_tests(spec, program, problems)
+        check_document(spec, program, problems)
     problems += of_expressions
 
 

@@ -122,27 +122,31 @@ def check_values(spec: OpSpec, problems: Problems) -> None:
 
 def check_tests(spec: OpSpec, program: Program, problems: Problems) -> None:
     """The calls of tests: their cases, symbols, attributes and values."""
+    for index, test in enumerate(spec.tests.shapes):
+        check_test(spec, program, test, ("tests", "shapes", index), problems)
+
+
+def check_test(spec: OpSpec, program: Program, test: TestShape, path: Path, problems: Problems) -> None:
+    """One call of a test."""
     cases = {case.name: case for case in program.cases}
     attrs = {attr.name: attr for attr in spec.attrs}
     lists = [tensor.name for tensor in spec.host_lists]
-    for index, shape in enumerate(spec.tests.shapes):
-        found = len(problems)
-        path: Path = ("tests", "shapes", index)
-        if shape.case not in cases:
-            problems.append(((*path, "case"), f"unknown case {shape.case!r}; {suggest(shape.case, cases)}"))
-            continue
-        _check_test_symbols(cases[shape.case], shape, (*path, "symbols"), problems)
-        _check_test_attrs(attrs, shape, path, problems)
-        problems += [
-            ((*path, "values", name, KEY), f"unknown host list {name!r}; {suggest(name, lists)}")
-            for name in shape.values
-            if name not in lists
-        ]
-        if len(problems) == found:
-            try:
-                shapes_of_test(program, shape, attrs)
-            except EvaluationError as error:
-                problems.append(((*path, "symbols"), f"got {error}, expected dimensions of at least 0"))
+    found = len(problems)
+    if test.case not in cases:
+        problems.append(((*path, "case"), f"unknown case {test.case!r}; {suggest(test.case, cases)}"))
+        return
+    _check_test_symbols(cases[test.case], test, (*path, "symbols"), problems)
+    _check_test_attrs(attrs, test, path, problems)
+    problems += [
+        ((*path, "values", name, KEY), f"unknown host list {name!r}; {suggest(name, lists)}")
+        for name in test.values
+        if name not in lists
+    ]
+    if len(problems) == found:
+        try:
+            shapes_of_test(program, test, attrs)
+        except EvaluationError as error:
+            problems.append(((*path, "symbols"), f"got {error}, expected dimensions of at least 0"))
 
 
 def _check_test_symbols(case: Case, shape: TestShape, path: Path, problems: Problems) -> None:

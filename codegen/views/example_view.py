@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr.expr_text import documented_dtype
+from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import TensorSpec, TestShape
-from opforge.codegen.spec.semantics import shapes_of_test
+from opforge.codegen.spec.semantics import Call, environment_of, shapes_of_test
 
 from .escape import Code, cpp_string
 
@@ -20,11 +26,21 @@ Value = bool | int | float | str
 
 @dataclass(frozen=True)
 class Given:
-    """A tensor of the call: its dimensions, its dtype, and its values if it is a list on the host."""
+    """A tensor of the call.
+
+    Attributes:
+        dims: Its dimensions.
+        dtype: Its dtype.
+        values: Its elements, if they are a list; None: they ascend from `first` and start again after `period`.
+        first: The first element.
+        period: The number of different elements.
+    """
 
     dims: tuple[int, ...]
     dtype: str
     values: tuple[int, ...] | None
+    first: int = 1
+    period: int = 7
 
     @property
     def python(self) -> Code:
@@ -35,6 +51,19 @@ class Given:
     def acl_dtype(self) -> str:
         """The enumerator of aclDataType."""
         return f"ACL_{documented_dtype(self.dtype)}"
+
+    @property
+    def c_type(self) -> Code:
+        """The C++ type of an element."""
+        kernel = DTYPES[self.dtype].kernel
+        return Code({"half": "aclFloat16", "bool": "uint8_t"}.get(kernel, kernel))
+
+    @property
+    def elements(self) -> Code:
+        """The C++ expression of its elements."""
+        if self.values is not None:
+            return Code(f"std::vector<{self.c_type}>{{{', '.join(map(str, self.values))}}}")
+        return Code(f"Elements<{self.c_type}>({math.prod(self.dims)}, {self.first}, {self.period})")
 
 
 @dataclass(frozen=True)
@@ -58,17 +87,19 @@ class ExampleView:
 
     def __init__(self, op: OpView, test: TestShape) -> None:
         spec = op.spec
-        self._attrs: dict[str, Value] = {a.name: a.default for a in spec.attrs if a.default is not None} | test.attrs
+        self.all_attrs: dict[str, Value] = {a.name: a.default for a in spec.attrs if a.default is not None} | test.attrs
         shapes = shapes_of_test(spec.program, test, {attr.name: attr for attr in spec.attrs})
-        self._tensors = {
-            tensor.name: Given(shapes[tensor.name], _dtype_of(spec, tensor), test.values.get(tensor.name))
+        environment = environment_of(spec, Call(shapes, attrs=self.all_attrs))
+        self.given = {
+            tensor.name: _given(spec, tensor, shapes, test.values.get(tensor.name), environment)
             for tensor in spec.tensors
             if tensor.name in shapes and (tensor.name in test.values or not tensor.host_values)
         }
-        self.inputs = [(t.name, self._tensors[t.name].python) for t in spec.inputs if t.name in self._tensors]
+        self.has_halves = any(given.dtype == "float16" for given in self.given.values())
+        self.inputs = [(t.name, self.given[t.name].python) for t in spec.inputs if t.name in self.given]
         self.outputs = [output.name for output in spec.outputs]
         self.attrs = [(name, Code(repr(value))) for name, value in sorted(test.attrs.items())]
-        names = [tensor.name if tensor.name in self._tensors else "" for tensor in spec.inputs]
+        names = [tensor.name if tensor.name in self.given else "" for tensor in spec.inputs]
         while names and not names[-1]:
             names.pop()
         self.onnx_inputs = names
@@ -79,25 +110,28 @@ class ExampleView:
         self.header = Code(f"aclnnop/{function.stem}.h")
         self.function = function.name
         given = [
-            (param.kind, ParameterView(param.name, self._tensors[param.of]))
+            (param.kind, ParameterView(param.name, self.given[param.of]))
             for param in function.params
-            if param.of in self._tensors
+            if param.of in self.given
         ]
         self.tensors = [parameter for kind, parameter in given if kind != "host_list"]
         self.lists = [parameter for kind, parameter in given if kind == "host_list"]
+        self.results = [parameter for kind, parameter in given if kind == "output"]
         self.texts = [
-            (param.name, cpp_string(str(self._attrs[param.of])))
+            (param.name, cpp_string(str(self.all_attrs[param.of])))
             for param in function.params
             if param.c_type == "char *" and param.of in set_attrs
         ]
         self.arguments = [self._argument(param) for param in function.params]
 
     def _argument(self, param: ParamView) -> ArgumentText:
-        if param.of in self._tensors or param.name in dict(self.texts):
+        if param.of in self.given:
+            return ArgumentText(Code(param.name if param.kind == "host_list" else f"{param.name}.view"))
+        if param.name in dict(self.texts):
             return ArgumentText(Code(param.name))
         if param.kind != "attr" or param.c_type == "char *":
             return ArgumentText(Code("nullptr"))
-        text = str(self._attrs[param.of]).lower()
+        text = str(self.all_attrs[param.of]).lower()
         return ArgumentText(Code(text), text.startswith("-") and param.c_type == "uint64_t")
 
 
@@ -110,6 +144,34 @@ def example_of(op: OpView) -> ExampleView | None:
 
 
 def _dtype_of(spec: OpSpec, tensor: TensorSpec) -> str:
-    """The first dtype of a tensor that NumPy has too."""
-    own = spec.tensor(tensor.dtype) if tensor.dtype else tensor
-    return next((dtype for dtype in own.dtypes if dtype != "bfloat16"), "float32")
+    """The dtype of a tensor: float32 if it has it, else the first one that NumPy has too."""
+    own = (spec.tensor(tensor.dtype) if tensor.dtype else tensor).dtypes
+    return "float32" if "float32" in own else next((dtype for dtype in own if dtype != "bfloat16"), "float32")
+
+
+def _given(
+    spec: OpSpec,
+    tensor: TensorSpec,
+    shapes: Mapping[str, tuple[int, ...]],
+    values: tuple[int, ...] | None,
+    environment: Environment,
+) -> Given:
+    """A tensor with valid elements; those of an output are zeros."""
+    dims, dtype = shapes[tensor.name], _dtype_of(spec, tensor)
+    if tensor in spec.outputs:
+        return Given(dims, dtype, None, 0, 1)
+    valid = spec.program.values.get(tensor.name)
+    if values is not None or valid is None:
+        return Given(dims, dtype, values)
+    if valid.ends_of:
+        rows, count = shapes[valid.ends_of][0], math.prod(dims)
+        ends = [rows * (index + 1) // count for index in range(count)]
+        is_lengths = evaluate(valid.lengths, environment) is True
+        return Given(
+            dims, dtype, tuple(end - start for start, end in pairwise([0, *ends])) if is_lengths else tuple(ends)
+        )
+    with suppress(EvaluationError):
+        match [evaluate(bound, environment) for bound in valid.bounds or ()]:
+            case [int(low), int(high)] if high > low:
+                return Given(dims, dtype, None, low, high - low)
+    return Given(dims, dtype, None)

@@ -112,9 +112,7 @@ class OpView:
         self.outputs = [TensorView(spec, tensor, i, is_output=True) for i, tensor in enumerate(spec.outputs)]
         self.tensors = [*self.inputs, *self.outputs]
         self.tensors_with_formats = [
-            view
-            for view, tensor in zip(self.tensors, spec.tensors, strict=True)
-            if not (tensor.host_values or tensor.takes_any_format)
+            view for view, tensor in zip(self.tensors, spec.tensors, strict=True) if not tensor.takes_any_format
         ]
         self.cast_inputs = [tensor for tensor in self.inputs if tensor.is_castable]
         self.host_lists = [tensor for tensor in self.inputs if tensor.host_values]
@@ -213,6 +211,7 @@ class FunctionView:
 
     def __init__(self, op: OpView, function: FunctionSpec) -> None:
         self.name = function.function
+        self.const_stream = function.const_stream
         self.stem = f"aclnn_{snake_case(function.function.removeprefix('aclnn'))}"
         self.guard = f"OPFORGE_GEN_OP_API_{self.stem.upper()}_H"
         self.params = [ParamView(op, param) for param in aclnn_signature(op.spec, function.function)]

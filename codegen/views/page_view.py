@@ -193,6 +193,22 @@ class PageView:
         return Code(f"{sentence}, {markdown_code(readable(constraint.check))}")
 
     @property
+    def differences(self) -> Code:
+        """List the statements of the CANN document that do not hold here."""
+        here = {"wider": "accepts more", "narrower": "accepts less", "different": "differs"}
+        rows = [[s.subject, s.says, here[s.support], s.reason] for s in self._spec.document if s.support in here]
+        return _table([["subject", "CANN document", "this operator", "reason"], *rows])
+
+    @property
+    def implemented(self) -> list[Code]:
+        """List the implemented statements of the CANN document, by subject."""
+        by_subject: dict[str, list[str]] = {}
+        for statement in self._spec.document:
+            if statement.support == "implemented":
+                by_subject.setdefault(statement.subject, []).append(statement.says)
+        return [markdown(f"{subject}: {' '.join(says)}") for subject, says in by_subject.items()]
+
+    @property
     def statuses(self) -> Code:
         """List number, name and reasons of each status of a call."""
         labels = [(c.status, c.label) for c in self._spec.program.constraints]

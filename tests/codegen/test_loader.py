@@ -122,6 +122,66 @@ REFUSALS = [
         "torch:\n  variants: [{target: aten.add.default, args: {self: x}, ones: [^x]}]\ntiling:",
         "torch.variants[0].ones[0]: got 'x'; expected one of y",
     ),
+    (
+        "products:",
+        "document:\n  - {subject: x, says: Any., as: ^more}\nproducts:",
+        "document[0].as: unknown support 'more'; expected one of",
+    ),
+    (
+        "products:",
+        "document:\n  - {subject: x, says: Any., as: wider, ^resson: R}\nproducts:",
+        "document[0].resson: unknown key 'resson'; did you mean 'reason'?",
+    ),
+    (
+        "products:",
+        "document:\n  - ^{subject: q, says: Any., as: wider}\nproducts:",
+        "document[0]: 'reason' is missing, expected it with 'as: wider'",
+    ),
+    (
+        "products:",
+        "document:\n  - ^{subject: x, says: Any., as: narrower, reason: R}\nproducts:",
+        "document[0]: has no call, expected 'past' with 'as: narrower'",
+    ),
+    (
+        "products:",
+        "document:\n  - ^{subject: x, says: Any., as: implemented, past: [{status: 161002}]}\nproducts:",
+        "document[0]: 'at' is missing, expected a call",
+    ),
+    (
+        "products:",
+        "document:\n  - {subject: x, says: Any., as: implemented, at: [{status: ^161002}]}\nproducts:",
+        "document[0].at[0].status: got status 161002, expected 0",
+    ),
+    (
+        "products:",
+        "document:\n  - {subject: x, says: Any., as: implemented, at: [{}], past: [^{}]}\nproducts:",
+        "document[0].past[0]: got status 0, expected the status",
+    ),
+    (
+        "products:",
+        "document:\n  - {subject: x, says: Any., as: implemented, at: [{symbols: {^Q: 1}}]}\nproducts:",
+        "document[0].at[0].symbols.Q: unknown symbol 'Q'",
+    ),
+    (
+        "products:",
+        "document:\n  - {subject: x, says: Any., as: implemented, at: [{case: ^onli}]}\nproducts:",
+        "document[0].at[0].case: unknown case 'onli'",
+    ),
+    (
+        "products:",
+        "document:\n  - {subject: x, says: Any., as: implemented, at: [{absent: [^w]}]}\nproducts:",
+        "document[0].at[0].absent[0]: unknown tensor 'w'",
+    ),
+    (
+        "products:",
+        "document:\n  - {subject: x, says: Any., as: implemented, at: [{gives: {^x: 1}}]}\nproducts:",
+        "document[0].at[0].gives.x: unknown tensor 'x'",
+    ),
+    (
+        "products:",
+        "document:\n  - {subject: x, says: Any., as: implemented, at: [{function: ^aclnnAdd}]}\nproducts:",
+        "document[0].at[0].function: got 'aclnnAdd'",
+    ),
     ("summary:", "^sumary:", "sumary: unknown key 'sumary'; did you mean 'summary'?"),
     ("summary: Add two matrices.\n", "", "1:1: summary: is missing; expected this key"),
     ("dtypes: [float16", "^dtyps: [float16", "inputs[0].dtyps: unknown key 'dtyps'; did you mean 'dtypes'?"),

@@ -8,6 +8,7 @@ import subprocess
 import numpy as np
 import onnx
 import pytest
+from golden import load_reference
 from markdown_it import MarkdownIt  # comes with rich
 
 from opforge.codegen.project import BUILTIN_ROOT, find_project
@@ -15,6 +16,8 @@ from opforge.codegen.render import render
 from opforge.codegen.spec.field_types import STATUSES
 from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.validate import problems_of
+from opforge.codegen.views.example_view import example_of
+from opforge.codegen.views.op_view import OpView
 from opforge.frontend.ir.schemas import registered
 from opforge.twin.build import application_flags, build_project
 
@@ -60,7 +63,7 @@ def test_the_tables_and_code_of_a_page_are_markdown(operators, name):
     assert kinds.count("html_block") == 1
     assert not [part for token in tokens for part in token.children or () if part.type in {"html_inline", "link_open"}]
     heads = re.findall(r"^\|(?:---\|)+$", page, re.MULTILINE)
-    assert kinds.count("table_open") == len(heads) == 6 + has_terms(operators[name])
+    assert kinds.count("table_open") == len(heads) == 6 + has_terms(operators[name]) + bool(operators[name].document)
     assert kinds.count("th_open") == sum(head.count("---") for head in heads)
     assert kinds.count("fence") == page.count("\n```") // 2
 
@@ -92,7 +95,8 @@ def test_a_page_lacks_nothing(operators, name):
         [PRODUCTS[product].devices, product] for product in spec.products
     ]
     assert len(code_of(page, "math")) == spec.formula.count(";") + 1 + bool(spec.forward_formula)
-    for words in (spec.description, f"## Determinism\n\n{spec.determinism}", *spec.notes, *spec.differences):
+    said = [words for statement in spec.document for words in (statement.says, statement.reason)]
+    for words in (spec.description, f"## Determinism\n\n{spec.determinism}", *spec.notes, *said):
         assert " ".join(words.split()) in " ".join(text.split())
     assert spec.determinism
     assert ("## PyTorch" in text) == bool(spec.torch.targets)
@@ -174,66 +178,50 @@ def test_a_page_says_that_there_is_no_kernel(grouped):
     assert "opforge.twin" not in page
 
 
-TENSOR = re.compile(r"aclTensor \*(\w+) = DenseTensor\({([\d, ]*)}, ACL_(\w+),")
-NUMPY_NAMES = {"FLOAT": "float32"}
-MAIN = """
-#include <cstring>
-#include <vector>
+TENSOR = re.compile(r"(\w+)\.Create\(\{([\d, ]*)\}, ACL_(\w+),")
 
-static void *Filled(size_t bytes, int byte)
-{
-    void *memory = nullptr;
-    const std::vector<char> values(bytes, static_cast<char>(byte));
-    aclrtMalloc(&memory, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
-    aclrtMemcpy(memory, bytes, values.data(), bytes, ACL_MEMCPY_HOST_TO_DEVICE);
-    return memory;
-}
 
-static bool IsWritten(void *memory, size_t bytes)
-{
-    std::vector<char> values(bytes);
-    aclrtMemcpy(values.data(), bytes, memory, bytes, ACL_MEMCPY_DEVICE_TO_HOST);
-    return std::memchr(values.data(), 0x55, bytes) == nullptr;
-}
-
-int main()
-{
-    aclrtStream stream = nullptr;
-    aclInit(nullptr);
-    aclrtSetDevice(0);
-    aclrtCreateStream(&stream);
-    MEMORIES
-    if (Run(NAMES, stream) != ACL_SUCCESS) {
-        return 1;
-    }
-    return WRITTEN ? 0 : 2;
-}
-"""
+def example_arrays(given):
+    """The inputs of an example as arrays."""
+    dtype = np.dtype(given.dtype)
+    if given.values is not None:
+        return np.array(given.values, dtype).reshape(given.dims)
+    return (given.first + np.arange(math.prod(given.dims)) % given.period).astype(dtype).reshape(given.dims)
 
 
 @pytest.mark.parametrize("name", with_kernel)
-def test_the_cpp_example_compiles_runs_and_writes_its_results(operators, root, name, tmp_path):
+def test_the_cpp_example_prints_the_results_of_the_reference(operators, root, name, tmp_path):
     spec = operators[name]
-    (example,) = code_of(page_of(spec), "cpp")
-    assert max(map(len, example.split("\n"))) <= 120
-    outputs = {spelling for spelling, of in spec.aclnn[0].params.items() if of in {o.name for o in spec.outputs}}
-    sizes = {
-        spelling: math.prod(map(int, dims.split(", "))) * np.dtype(NUMPY_NAMES.get(dtype, dtype.lower())).itemsize
-        for spelling, dims, dtype in TENSOR.findall(example)
-    }
-    assert outputs <= set(sizes)
-    memories = [f"void *{name} = Filled({size}, {0x55 * (name in outputs)});" for name, size in sizes.items()]
-    main = MAIN.replace("MEMORIES", " ".join(memories)).replace("NAMES", ", ".join(sizes))
-    main = main.replace("WRITTEN", " && ".join(f"IsWritten({name}, {sizes[name]})" for name in sorted(outputs)))
+    files = dict(render(spec))
+    text = files[f"docs/aclnn{spec.op_type}.cpp"]
+    (shown,) = code_of(page_of(spec), "cpp")
+    assert text.endswith(shown)
+    assert max(map(len, text.split("\n"))) <= 120
     source = tmp_path / f"{name}.cpp"
-    source.write_text(example + main)
+    source.write_text(text)
     project = find_project(root)
     build_project(project)
-    command = [os.environ.get("CXX", "g++"), "-Wall", "-Wextra", "-Werror", str(source), *application_flags(project)]
     program = tmp_path / name
+    command = [os.environ.get("CXX", "g++"), "-Wall", "-Wextra", "-Werror", str(source), *application_flags(project)]
     for step in ([*command, "-o", str(program)], [str(program)]):
         result = subprocess.run(step, check=False, capture_output=True, text=True)
         assert result.returncode == 0, result.stdout + result.stderr
+    printed = [line.split(": ") for line in result.stdout.splitlines()]
+
+    example = example_of(OpView(spec))
+    inputs = {
+        tensor.name: example_arrays(example.given[tensor.name])
+        for tensor in spec.inputs
+        if tensor.name in example.given
+    }
+    exact = load_reference(name)(inputs, example.all_attrs)
+    spellings = {spelling: of for spelling, of in spec.aclnn[0].params.items() if of in exact}
+    assert [spelling for spelling, _ in printed] == list(spellings)
+    for spelling, numbers in printed:
+        wanted = exact[spellings[spelling]].astype(np.float64).ravel()
+        tolerance = spec.tests.tolerance[example.given[spellings[spelling]].dtype]
+        got = np.array(numbers.split(), np.float64)
+        np.testing.assert_allclose(got, wanted[[0, 1, 2, 3, -1]], tolerance.rtol + 1e-5, tolerance.atol)
 
 
 @pytest.mark.parametrize("name", with_kernel)

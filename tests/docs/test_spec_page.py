@@ -29,7 +29,7 @@ def test_yaml_examples_are_valid(page, text):
 
 def test_page_has_every_key():
     page = (REFERENCE / "spec.md").read_text(encoding="utf-8")
-    keys = {key for model in _models(SpecData) for key in model.model_fields}
+    keys = {field.alias or key for model in _models(SpecData) for key, field in model.model_fields.items()}
     assert len(keys) > 50
     assert [
         key for key in sorted(keys) if not re.search(rf"`{key}`|^## .*\b{key}\b|\b{key}:", page, re.MULTILINE)

@@ -127,6 +127,22 @@ inline MaybeViolation CheckGroupedBiasAddGrad(
     if (const Logic holds = Int(call.groupIdxType) == Int(0) || Int(call.groupIdxType) == Int(1); holds.IsBroken()) {
         return BrokenCondition(ruleC6, holds, "group_idx_type", ValueText(call.groupIdxType), "0 or 1");
     }
+    const Rule ruleC7{"GroupedBiasAddGrad", "C7", 161002};
+    if (MaybeViolation broken = CheckFormat(ruleC7, call.gradY,
+                                            {Format::kNd, Format::kNchw, Format::kNhwc, Format::kHwcn, Format::kNcdhw,
+                                             Format::kNdhwc, Format::kNcl})) {
+        return broken;
+    }
+    if (MaybeViolation broken = CheckFormat(ruleC7, call.groupIdx,
+                                            {Format::kNd, Format::kNchw, Format::kNhwc, Format::kHwcn, Format::kNcdhw,
+                                             Format::kNdhwc, Format::kNcl})) {
+        return broken;
+    }
+    if (MaybeViolation broken = CheckFormat(ruleC7, call.gradBias,
+                                            {Format::kNd, Format::kNchw, Format::kNhwc, Format::kHwcn, Format::kNcdhw,
+                                             Format::kNdhwc, Format::kNcl})) {
+        return broken;
+    }
     return {};
 }
 
