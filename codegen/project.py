@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,18 +54,12 @@ class Project:
 
     @property
     def _plain_build_dir(self) -> Path:
-        variable = "OPFORGE_BUILD_DIR" if os.environ.get("OPFORGE_BUILD_DIR") else "XDG_CACHE_HOME"
-        try:
-            if override := os.environ.get("OPFORGE_BUILD_DIR"):
-                return Path(override).resolve()
-            if not self.is_installed:
-                return self.root / "build"
-            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute()
-        except (OSError, RuntimeError) as error:  # a ring of links, or no home
-            raise UserError(
-                f"{variable}: got '{first_line(error)}', expected a folder; set it to another one"
-            ) from error
-        return cache / "opforge" / hashlib.sha256(str(self.root).encode()).hexdigest()[:12]
+        override = os.environ.get("OPFORGE_BUILD_DIR")
+        if override:
+            return _resolved("OPFORGE_BUILD_DIR", lambda: Path(override).resolve())
+        if not self.is_installed:
+            return self.root / "build"
+        return user_cache() / hashlib.sha256(str(self.root).encode()).hexdigest()[:12]
 
     def claim_build_dir(self) -> None:
         """Note in the folder of OPFORGE_BUILD_DIR that it is this project's; others would replace its files.
@@ -161,6 +156,26 @@ class Project:
     def missing(self, spec: OpSpec) -> str:
         """The first of the hand-written files of an operator that does not exist; empty if it is complete."""
         return next((path for path in (spec.own_plan, spec.kernel) if path and not is_file(self.root / path)), "")
+
+
+def user_cache() -> Path:
+    """Return the cache folder of this user: `opforge` in XDG_CACHE_HOME, by default in `~/.cache`.
+
+    Raises:
+        UserError: There is no home folder.
+    """
+    get = os.environ.get
+    return (
+        _resolved("XDG_CACHE_HOME", lambda: Path(get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute())
+        / "opforge"
+    )
+
+
+def _resolved(variable: str, find: Callable[[], Path]) -> Path:
+    try:
+        return find()
+    except (OSError, RuntimeError) as error:  # a ring of links, or no home
+        raise UserError(f"{variable}: got '{first_line(error)}', expected a folder; set it to another one") from error
 
 
 def check_vendor(name: object, place: str) -> str:

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from shown import commands, fences
 
+from opforge.twin.build import build_runtime
+
 ROOT = Path(__file__).resolve().parent.parent
 # What a checkout holds besides its files.
 MADE = (".git", ".venv", ".*_cache", ".hypothesis", "build", "build_out", "*.egg-info", "__pycache__")
@@ -69,5 +71,10 @@ def _install(folder: Path) -> None:
     install = fences(ROOT / "docs" / "tutorials" / "first-operator.md")[0]
     script = "\n".join(["set -e", *(command.text for command in commands(install))])
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    # What a clone with the same sources leaves in the cache of its user.
+    kept = folder / "cache" / "opforge" / "twin"
+    kept.mkdir(parents=True)
+    for path in build_runtime().parent.glob("libopforge_twin.so*"):
+        shutil.copy(path, kept)
     variables = os.environ | {"HOME": str(folder), "PATH": path, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     subprocess.run(["bash", "-c", script], cwd=sources, env=variables, check=True)

@@ -221,7 +221,8 @@ def test_the_files_of_a_killed_build_are_removed_by_the_next(library, tmp_path):
         f"    unit = compiler.Unit(Path({str(library.units[0].source)!r}), out / 'b.o', (), 'b')\n"
         "    compiler.build([compiler.Library(out / 'b.so', (unit,))], scratch)\n"
     )
-    environment = os.environ | {"CXX": str(program)}
+    # ccache would be the parent of the compiler.
+    environment = os.environ | {"CXX": str(program), "CCACHE_DISABLE": "1"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, check=False, timeout=HANGS)
     assert done.returncode == -9
     assert list(library.path.parent.glob("build-*/*"))

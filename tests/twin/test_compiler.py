@@ -13,6 +13,7 @@ import pytest
 
 from opforge.twin.compiler import units as compiler
 from opforge.twin.compiler.folder import locked
+from opforge.twin.compiler.runtime_library import _cached, _keep
 from opforge.twin.compiler.units import CompileError, Library, Unit
 
 
@@ -126,3 +127,23 @@ def test_a_source_must_compile_with_other_flags_too(library):
                 build([dataclasses.replace(library, units=units)])
         else:
             assert build([dataclasses.replace(library, units=units)]) == 1
+
+
+def test_the_cached_library_is_taken_only_with_its_bytes_and_its_sources(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made, scratch, kept = (
+        tmp_path / "twin.so",
+        tmp_path / "scratch",
+        tmp_path / "cache" / "opforge" / "twin" / "twin.so",
+    )
+    scratch.mkdir()
+    made.write_bytes(b"the bytes")
+    assert _cached(made.name, scratch, ["twin", "sources"]) is None
+    _keep(made, ["twin", "sources"])
+    assert _cached(made.name, scratch, ["twin", "sources"]).read_bytes() == b"the bytes"
+    assert _cached(made.name, scratch, ["twin", "other sources"]) is None
+    kept.write_bytes(b"THE bytes")
+    assert _cached(made.name, scratch, ["twin", "sources"]) is None
+    kept.unlink()
+    os.mkfifo(kept)
+    assert _cached(made.name, scratch, ["twin", "sources"]) is None
