@@ -69,7 +69,9 @@ def require_seconds(timeout: object) -> None:
         UserError: It is no positive number, or longer than the system waits.
     """
     if not isinstance(timeout, (int, float)) or not (0 < timeout <= _MOST_SECONDS):
-        raise UserError(f"timeout: got {shown(timeout)}, expected a positive number of seconds, at most {_MOST_SECONDS}")
+        raise UserError(
+            f"timeout: got {shown(timeout)}, expected a positive number of seconds, at most {_MOST_SECONDS}"
+        )
 
 
 def run_isolated(job: Job, arrays: Sequence[Array], results: Iterable[int], timeout: float) -> Ended:

@@ -116,7 +116,9 @@ def _parameters(text: str, symbol: str) -> str | None:
     """The parameter list of a kernel function, in a source or in what the preprocessor made of it; in linear time."""
     code = _NO_CODE.sub(lambda found: " " if found[0][0] == "/" else found[0], text)
     is_global = False
-    for found in re.finditer(rf'__global__|visibility\("default"\)|[;{{}}]|\b{re.escape(symbol)}\s*\(([^)]*)(\)?)', code):
+    for found in re.finditer(
+        rf'__global__|visibility\("default"\)|[;{{}}]|\b{re.escape(symbol)}\s*\(([^)]*)(\)?)', code
+    ):
         if found[1] is None:
             is_global = found[0] not in {";", "{", "}"}
         elif is_global and found[2]:

@@ -99,7 +99,9 @@ def launch(
 
 def _check(symbol: object, task_type: object, tiling: object) -> None:
     if not isinstance(symbol, str):
-        raise UserError(f"symbol: got {type(symbol).__name__}, expected the name of a __global__ function of the source")
+        raise UserError(
+            f"symbol: got {type(symbol).__name__}, expected the name of a __global__ function of the source"
+        )
     if not isinstance(task_type, str) or task_type not in TASK_TYPES:
         raise UserError(f"task_type: got {shown(task_type)}, expected one of {', '.join(TASK_TYPES)}")
     if not isinstance(tiling, (bytes, bytearray)):
