@@ -40,8 +40,8 @@ def body_problems(spec: OpSpec, case: str) -> Iterator[str]:
         return
     except (DecodeError, IndexError, RuntimeError, ValueError) as error:
         # The parser in C++ passes on what it did not expect: numbers that are too large, too many levels.
-        problem = f"got text that the ONNX parser cannot read ({first_line(error)})"
-        yield f"{problem}, expected smaller numbers and fewer levels"
+        reason = first_line(error)
+        yield f"got text that the ONNX parser cannot read ({reason}), expected smaller numbers and fewer levels"
         return
     known = {*inputs, ""}
     for node in function.node:

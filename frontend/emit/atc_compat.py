@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 import numpy as np
-from onnx import ModelProto, NodeProto, helper, numpy_helper
+from onnx import AttributeProto, ModelProto, NodeProto, helper, numpy_helper
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute
@@ -202,7 +202,8 @@ def _spell_as_tensor(node: NodeProto) -> None:
         return
     (attribute,) = node.attribute
     dtype = SPELLINGS.get(attribute.name)
-    if dtype is None or attribute.ref_attr_name:
+    kind = attribute.name.removeprefix("value_").upper()
+    if dtype is None or attribute.ref_attr_name or attribute.type != AttributeProto.AttributeType.Value(kind):
         return
     values = np.array(helper.get_attribute_value(attribute), dtype)
     attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(values)))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.new import new_project
-from opforge.codegen.project import OWNER_FILE, Project
+from opforge.codegen.project import BUILTIN_ROOT, OWNER_FILE, Project
 from opforge.twin.build import build_project
 from opforge.twin.compiler import operators as twin_build
 
@@ -183,3 +185,34 @@ def test_a_full_disk_is_named(opforge, project, tmp_path):
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("script", ["build.sh", "codegen/starters/project/build.sh"])
+def test_a_script_cleans_its_own_folder_only(tmp_path, script):
+    for name in ("mine", "other"):
+        (tmp_path / name / "project" / "build").mkdir(parents=True)
+    (tmp_path / "mine/project/build.sh").write_bytes((BUILTIN_ROOT / script).read_bytes())
+    command = ["bash", "project/build.sh", "--make_clean"]
+    variables = os.environ | {"CDPATH": str(tmp_path / "other")}
+    subprocess.run(command, cwd=tmp_path / "mine", env=variables, check=True, capture_output=True)
+    assert (tmp_path / "other/project/build").is_dir()
+    assert not (tmp_path / "mine/project/build").exists()
+
+
+STRAY = {
+    "pipe": os.mkfifo,
+    "bytes": lambda path: path.write_bytes(b"\xff\xfe"),
+    "folder": Path.mkdir,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+}
+
+
+@pytest.mark.parametrize("kind", STRAY)
+def test_other_files_among_the_generated_ones_are_not_opened(opforge, project, kind):
+    for path in ("op_api/aclnn_other.h", "op_proto/other.cpp", "op_plugin/other.cpp"):
+        place = project.gen_dir / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        STRAY[kind](place)
+    done = opforge("build", cwd=project.root, CXX="g++")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1 operator, " in done.stdout

@@ -7,10 +7,13 @@ import os
 import random
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from opforge.package.doctor import device, libraries
 from opforge.package.doctor.cann_environment import CannEnvironment, priorities
 from opforge.package.doctor.command import _print, diagnosis
 from opforge.package.doctor.device import directory_of, find_device
@@ -317,6 +320,48 @@ def test_output_of_the_driver_may_be_anything(tmp_path):
     program.write_bytes(b"#!/bin/sh\nprintf '\\377\\0\\033[2J| 3  910B3 | OK'\n")
     program.chmod(0o755)
     assert find_device({"PATH": f"{tmp_path}:/usr/bin:/bin"}, []) is None
+
+
+@pytest.mark.parametrize("ending", ["sleep 300 &", "yes 910B3", "trap '' TERM; sleep 300"])
+def test_a_driver_without_an_end_is_ended_with_its_children(tmp_path, monkeypatch, ending):
+    monkeypatch.setattr(device, "SECONDS", 1)
+    program = tmp_path / "npu-smi"
+    program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/group\n{ending}\n", encoding="utf-8")
+    program.chmod(0o755)
+    assert find_device({"PATH": f"{tmp_path}:/usr/bin:/bin"}, []) is None
+    group = int((tmp_path / "group").read_text(encoding="utf-8"))
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended
+            state, _, its_group, *_ = place.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            assert state == "Z" or int(its_group) != group
+
+
+CONSTRUCTORS = {
+    "leaves a process": ("if (!fork()) { for (;;) sleep(9); }", "does not export x"),
+    "leaves a session": ("if (!fork()) { setsid(); for (;;) sleep(9); }", "does not export x"),
+    "ignores signals": ("for (int n = 1; n < 64; n++) signal(n, SIG_IGN); for (;;) sleep(9);", "not loaded after 1 s"),
+    "writes everywhere": ("for (int n = 0; n < 9000; n++) { if (write(n % 9, text, 65536)) {} }", "does not export x"),
+    "ends": ("_exit(0);", "ends the program that loads it (exit code 0)"),
+    "kills its parent": ("kill(getppid(), 9); for (;;) sleep(9);", ""),
+}
+
+
+@pytest.mark.parametrize("kind", CONSTRUCTORS)
+def test_a_library_that_does_something_when_it_is_loaded(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(libraries, "SECONDS", 1)
+    code, says = CONSTRUCTORS[kind]
+    head = "#include <signal.h>\n#include <unistd.h>\nstatic char text[65536];\n"
+    source = tmp_path / "a.c"
+    source.write_text(f"{head}__attribute__((constructor)) static void begin(void) {{ {code} }}\n", encoding="utf-8")
+    library = tmp_path / f"lib{os.getpid()}.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    started = time.monotonic()
+    ((path, failure),) = libraries.load({library: ("x",)}, dict(os.environ))
+    assert (path, time.monotonic() - started < 20) == (library, True)
+    assert says in failure.message or (says == "does not export x" and failure.lacks == ("x",))
+    for place in Path("/proc").glob("[0-9]*/maps"):
+        with suppress(OSError):  # of another user, or it ended
+            assert str(library) not in place.read_text(encoding="utf-8", errors="replace")
 
 
 def test_places_answer_for_anything(tmp_path):

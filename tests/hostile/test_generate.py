@@ -15,6 +15,7 @@ from opforge.codegen import writer
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, write_files
 from opforge.codegen.new import new_project, project_texts
+from opforge.codegen.project import BUILTIN_ROOT
 from opforge.codegen.spec.loader import SpecError, load_specs
 from opforge.codegen.writer import MANIFEST, Tree, write
 from opforge.twin.compiler import operators
@@ -358,3 +359,21 @@ def test_new_leaves_nothing_beside_a_folder_that_it_cannot_make(tmp_path):
     with pytest.raises(UserError, match="File name too long"):
         new_project("Bar", tmp_path / ("x" * 300), "elementwise")
     assert files_of(tmp_path) == before
+
+
+BODIES = {
+    "integer": "z = Cast <to = " + "9" * 100 + "> (group_idx)",
+    "float": "z = Cast <to = 1e999> (group_idx)",
+    "size": "z = Constant <value = float[" + "9" * 50 + "] {1}> ()",
+    "levels": "z = If (c) <a = g () => () {" * 200 + "}>" * 200,
+}
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_a_body_that_the_parser_of_onnx_does_not_expect_is_a_problem_of_the_spec(tmp_path, kind):
+    lines = (BUILTIN_ROOT / "op_proto/grouped_bias_add_grad.yaml").read_text().split("\n")
+    number = next(number for number, line in enumerate(lines) if "= Cast <to" in line)
+    lines[number] = f"      {BODIES[kind]}"
+    (tmp_path / "a.yaml").write_text("\n".join(lines))
+    with pytest.raises(SpecError, match=r"got text that the ONNX parser cannot read .*, expected smaller numbers"):
+        load_specs([tmp_path / "a.yaml"])

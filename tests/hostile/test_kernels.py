@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import ml_dtypes
 import numpy as np
@@ -15,10 +18,10 @@ import pytest
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.new import new_project
-from opforge.codegen.project import Project
+from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin import AclnnError, FindingsError, launch, run
 from opforge.twin.lint.kernel_lint import lint_text
-from opforge.twin.runtime import operator_run
+from opforge.twin.runtime import kernel_source, operator_run
 
 START = """
 #include "kernel_operator.h"
@@ -401,3 +404,63 @@ def test_a_source_that_cannot_be_read_is_a_user_error(source, tmp_path, monkeypa
     (tmp_path / "latin.cpp").write_bytes(b"\xff{")
     with pytest.raises(UserError, match=r"File name too long|expected a (text|kernel source) in UTF-8"):
         launch(source, "k", 1, [np.zeros(4, np.float32)])
+
+
+NOTHING = """#include "kernel_operator.h"
+extern "C" __global__ __aicore__ void nothing(GM_ADDR x /* in ) */) { AscendC::TPipe pipe; }
+"""
+PLACES = {
+    "other bytes": lambda path, _: path.write_bytes(b"\xff\xfe"),
+    "pipe": lambda path, _: os.mkfifo(path),
+    "folder": lambda path, _: path.mkdir(),
+    "ring": lambda path, _: path.symlink_to(path.name),
+    "device": lambda path, _: path.symlink_to("/dev/zero"),
+    "link to a file of the user": lambda path, mine: path.symlink_to(mine),
+}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_something_else_in_the_place_of_a_kept_source_is_replaced(tmp_path, kind):
+    source, mine = f"// {kind}\n{NOTHING}", tmp_path / "mine"
+    mine.write_text("mine", encoding="utf-8")
+    home = Project(BUILTIN_ROOT).build_dir / "twin" / "launch"
+    name = hashlib.sha256(f"\0{source}\0{2201}".encode()).hexdigest()[:16]
+    for path in home.glob(f"{name}*"):
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    home.mkdir(parents=True, exist_ok=True)
+    PLACES[kind](home / f"{name}.cpp", mine)
+    assert launch(source, "nothing", 1, [np.zeros(8, np.float32)]) == []
+    assert (home / f"{name}.cpp").read_text(encoding="utf-8") == source
+    assert mine.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("name", ["kernel", "kernel.txt", "kernel.h", "kernel.o", "kernel.ii", "-kernel.cpp"])
+def test_a_source_may_have_any_name(tmp_path, name):
+    (tmp_path / name).write_text(NOTHING, encoding="utf-8")
+    assert launch(tmp_path / name, "nothing", 1, [np.zeros(8, np.float32)]) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"source": value} for value in (None, 5, b"x", [], {})),
+        *({"symbol": value} for value in (None, 5, b"x", [], "absent")),
+        *({"buffers": value} for value in (None, 5, 1.5)),
+        *({"task_type": value} for value in (None, [], np.zeros(2))),
+        *({"timeout": value, "isolate": True} for value in (1e300, float("inf"), float("nan"), None)),
+    ],
+    ids=str,
+)
+def test_arguments_of_another_type_are_user_errors(options):
+    call = {"source": NOTHING, "symbol": "nothing", "blocks": 1, "buffers": [np.zeros(8, np.float32)], **options}
+    with pytest.raises(UserError, match=f"^{next(iter(options))}: got "):
+        launch(**call)
+
+
+@pytest.mark.parametrize("repeated", ["/*,", "__global__ ", "__global__ k(", "k(", "k ", '"', "//\n"])
+def test_parameters_are_found_in_linear_time(repeated):
+    started = time.monotonic()
+    for text in (f'"{repeated * 40_000}"', repeated * 40_000):
+        kernel_source._parameters(text, "k")
+    assert kernel_source._parameters(f'"/*" {NOTHING}', "nothing") == "GM_ADDR x  "
+    assert time.monotonic() - started < 2

@@ -244,7 +244,16 @@ def empty_optional():
     return model.SerializeToString()
 
 
+def constant_without_type():
+    model = parse(
+        f"g (float[6, 3] x, int64[2] i) => (float[2, 3] y, int64 z) {{{OURS} z = Constant <value_int = 3> ()}}"
+    )
+    model.graph.node[1].attribute[0].ClearField("type")
+    return model.SerializeToString()
+
+
 ODD_MODELS = {
+    "a Constant of no type": constant_without_type,
     "an attribute that is no number": lambda: with_attribute("LeakyRelu", alpha=float("nan")),
     "an infinite attribute": lambda: with_attribute("Elu", alpha=float("inf")),
     "an attribute of another kind": lambda: with_attribute("LeakyRelu", alpha="1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -145,3 +146,41 @@ def test_names_that_the_encoding_does_not_have_are_escaped(tmp_path, encoding):
     code, _, err = run("check 算子.onnx", "", tmp_path, PYTHONIOENCODING=encoding, PYTHONUTF8="0")
     assert code == 2
     assert ("算子.onnx" if encoding == "utf-8" else r"\u7b97\u5b50.onnx") in err
+
+
+@pytest.mark.parametrize("command", ["generate --out made4", "check m.onnx", "run m.onnx", "lint op_kernel/foo.h"])
+def test_a_process_without_memory_is_one_message(folder, command):
+    """The limit is reached while modules are imported."""
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -d 20000; '{OPFORGE}' {command}"],
+        cwd=folder,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "expected more memory; raise the limit of the process" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_command_that_is_ended_leaves_no_temporary_file(folder, tmp_path, number):
+    """A pipe in the place of makeself says when the package is half made."""
+    tools, work, told = tmp_path / "tools", tmp_path / "work", tmp_path / "told"
+    tools.mkdir()
+    work.mkdir()
+    os.mkfifo(told)
+    (tools / "makeself").write_text(f"#!/bin/sh\necho > {told}\nexec sleep 300\n", encoding="utf-8")
+    (tools / "makeself").chmod(0o755)
+    command = [OPFORGE, "pack", "--no-build", "--out", str(tmp_path / "out")]
+    variables = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(work)}
+    with subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.PIPE, text=True) as process:
+        told.read_bytes()
+        assert list(work.iterdir())
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "Traceback" not in err
+    assert list(work.iterdir()) == []
