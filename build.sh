@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build, test and pack opforge, and run the sample. `bash build.sh --help` lists the commands.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")"
+CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 
 usage() {
     cat <<'TEXT'

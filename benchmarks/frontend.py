@@ -225,7 +225,7 @@ def measured(folder: Path, nodes: int, megabytes: int, repeat: int, *, peers: bo
     ]
     pairs = [(run(CONVERT, paths["matches"], out), run(CONVERT, paths["fifth"], out)) for _ in range(repeat)]
     rows.append(_row("convert / convert of a fifth", paths["matches"], pairs, "ratio", 6))
-    rows.append(compare("convert", CONVERT, LOAD, paths["small"], out, repeat, "cpu_s", 0.7))
+    rows.append(compare("convert", CONVERT, LOAD, paths["small"], out, repeat, "cpu_s", 0.9))
     rows.append(compare("--help", HELP, LOAD, paths["small"], out, repeat, "cpu_s", 0.3))
     rows.append(compare("convert", CONVERT, LOAD, paths["weights"], elsewhere / "out.onnx", 1, "peak_mb", 150))
     _require_same_weights(folder, elsewhere)

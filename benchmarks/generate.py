@@ -32,7 +32,7 @@ from opforge.codegen.writer import replace_file
 
 DTYPES = ("float16", "bfloat16", "float32")
 # CPU seconds for 1,000 specs, and of the command that reads none.
-GENERATE_LIMIT, AGAIN_LIMIT, HELP_LIMIT = 30.0, 3.0, 0.3
+GENERATE_LIMIT, AGAIN_LIMIT, HELP_LIMIT = 30.0, 20.0, 0.3
 COMMAND = (sys.executable, "-c", "from opforge.cli.main import main; main()")
 
 

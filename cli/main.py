@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -68,14 +69,30 @@ def main() -> None:
         _stop(f"{error}{written_text()}", error.exit_code)
     except UserError as error:
         _stop(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _stop("interrupted", 128 + signal.SIGINT)
+    except ModuleNotFoundError:
+        raise
+    except (ImportError, MemoryError, SystemError) as error:  # of a library that is not loaded completely, too
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        _stop(f"opforge: got '{reason}', expected more memory; raise the limit of the process", UserError.exit_code)
     except OSError as error:
         place = f"{path_text(Path(os.fsdecode(error.filename)))}: " if isinstance(error.filename, str | bytes) else ""
         _stop(f"{place}the operating system reports: {error.strerror or first_line(error)}", UserError.exit_code)
 
 
+def _exit_on_signals() -> None:
+    """Let SIGTERM and SIGHUP end Python code like an error, which removes temporary files and ends child processes."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda received, _frame: sys.exit(128 + received))
+
+
 def _run() -> None:
     """Run the command, and flush its output. A command that reads a model runs in a separate process."""
     command, *options = sys.argv[1:] or [""]
+    if command not in {"run", "profile"}:  # a kernel runs in their process, and returns to Python at its end only
+        _exit_on_signals()
     readers = {entry.callback.__name__ for entry in model.app.registered_commands if entry.callback}
     if any(word.startswith("--inputs") for word in options):
         readers.add("profile")

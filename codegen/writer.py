@@ -54,6 +54,11 @@ class Changes:
         """Whether something would change."""
         return bool(self.written or self.removed)
 
+    @property
+    def present(self) -> list[str]:
+        """The generated files, once the changes are made."""
+        return sorted((*self.written, *self.unchanged))
+
 
 def compare(tree: Tree, out: Path) -> Changes:
     """What `write` would do.

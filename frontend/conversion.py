@@ -62,11 +62,13 @@ class Unmapped(_Entry):
         node: Its name, or that of its first output.
         candidate: The operator; "" if the name resembles none.
         reason: The condition that failed, with the values found.
+        nodes: Other nodes that the reason is about.
     """
 
     node: str
     candidate: str
     reason: str
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ def _choose(specs: Sequence[OpSpec], ops: Sequence[str] | None) -> tuple[OpSpec,
         raise UserError("no operator: got no op_proto/*.yaml here, expected at least one; go to the project's folder")
     for op_type in ops or ():
         if op_type not in by_type:
-            raise UserError(f"operator: got {op_type!r}, {suggest(op_type, by_type)}")
+            raise UserError(f"operator: got {op_type!r}; {suggest(op_type, by_type)}")
     return tuple(spec for spec in specs if ops is None or spec.op_type in ops)
 
 

@@ -18,6 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 MADE = (".git", ".venv", ".*_cache", ".hypothesis", "build", "build_out", "*.egg-info", "__pycache__")
 
 
+def pytest_collection_modifyitems(items):
+    """Start the longest tests first: a run does not end with one of them and an idle worker."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @dataclass(frozen=True)
 class Installed:
     """A virtual environment that holds nothing but the wheel and its dependencies, and a cache of its own."""

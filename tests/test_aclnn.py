@@ -1,4 +1,4 @@
-"""The aclnn surface as applications meet it: signatures, exported symbols, the example program."""
+"""The aclnn surface as applications use it: signatures, exported symbols, the example program."""
 
 from __future__ import annotations
 

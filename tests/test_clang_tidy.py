@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from opforge.codegen.generate import write_project
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.loader import load_project
 from opforge.twin.build import build_project
@@ -37,7 +38,9 @@ def test_clang_tidy_has_no_findings():
     project = Project(BUILTIN_ROOT)
     build_project(project)
     units = [*runtime_units(twin_dir(project))]
-    names = [spec.name for spec in load_project(project)]
-    units += [unit for library in host_libraries(project, names) for unit in library.units]
+    specs = load_project(project)
+    generated = write_project(project, specs).present
+    libraries = host_libraries(project, [spec.name for spec in specs], generated)
+    units += [unit for library in libraries for unit in library.units]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         assert "".join(pool.map(findings, units)) == ""

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from opforge.codegen.project import find_project
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,6 +23,7 @@ def test_folder_that_is_no_toolkit_is_refused(tmp_path):
     assert f"(or ASCEND_HOME_PATH): got '{tmp_path}'," in " ".join(result.stderr.split())
 
 
+@pytest.mark.long
 def test_host_libraries_build(tmp_path):
     settings = {
         "OPFORGE_EXECUTABLE": Path(sys.executable).with_name("opforge"),

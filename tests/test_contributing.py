@@ -70,6 +70,7 @@ def test_code_of_the_recipes_has_the_style_of_the_project(clone):
         assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.long
 def test_an_operator_is_four_files(clone):
     assert done("add an operator", clone) == 7
 

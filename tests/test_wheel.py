@@ -16,6 +16,7 @@ from opforge.codegen.new import starters
 ROOT = Path(__file__).resolve().parent.parent
 
 
+@pytest.mark.long
 def test_conversion_and_run_outside_the_repository(installed, tmp_path):
     node = helper.make_node("NPUGroupedBiasAddGrad", ["dy", "ends"], ["db"], domain="npu", name="bias_grad")
     graph = helper.make_graph(

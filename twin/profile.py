@@ -20,6 +20,7 @@ from opforge.codegen.files import NewFile, json_file, require_writable, write_fi
 from opforge.codegen.printing import first_line, path_text, shown
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.dtypes import SHORT_DTYPES
+from opforge.codegen.spec.names import suggest
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.spec.semantics import Call
 from opforge.twin.runtime.acl import Array
@@ -107,9 +108,7 @@ def make_inputs(
     known = [tensor.name for tensor in spec.inputs]
     for option, names in (("--shape", shapes), ("--inputs", given)):
         if unknown := sorted(set(names) - set(known)):
-            raise UserError(
-                f"{option}: got {', '.join(map(shown, unknown[:9]))}, {spec.op_type} has {', '.join(known)}"
-            )
+            raise UserError(f"{option}: got {shown(unknown[0])}; {suggest(unknown[0], known)}")
     if twice := sorted(set(shapes) & set(given)):
         raise UserError(f"--shape: got {', '.join(twice)}, whose array --inputs brings; leave one of them out")
     shapes = {**shapes, **{name: array.shape for name, array in given.items()}}
@@ -183,7 +182,7 @@ def _find(op_type: str) -> tuple[Project, OpSpec]:
     project = find_project()
     specs = {spec.op_type: spec for spec in load_specs(project.spec_paths())}
     if op_type not in specs:
-        raise UserError(f"operator: got {shown(op_type)}, expected one of {', '.join(sorted(specs))}")
+        raise UserError(f"operator: got {shown(op_type)}; {suggest(op_type, specs)}")
     return project, specs[op_type]
 
 

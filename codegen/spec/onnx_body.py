@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from opforge.codegen.printing import first_line
+
 from .model import OpSpec
 from .names import nearest
 
@@ -24,6 +26,7 @@ def body_problems(spec: OpSpec, case: str) -> Iterator[str]:
     """What is wrong with the body of one case: its syntax, operators, attributes, arities and names."""
     import onnx.defs
     import onnx.parser
+    from google.protobuf.message import DecodeError
 
     attrs = f"<{', '.join(attr.name for attr in spec.attrs)}>" if spec.attrs else ""
     inputs, outputs = ([tensor.name for tensor in tensors] for tensors in (spec.inputs, spec.outputs))
@@ -34,6 +37,11 @@ def body_problems(spec: OpSpec, case: str) -> Iterator[str]:
         told = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
         # The first line is a position in the text with our head; the context below it is what helps.
         yield f"got text that is not an ONNX function body: {' '.join(told.partition(']')[2].split())[:300]}"
+        return
+    except (DecodeError, IndexError, RuntimeError, ValueError) as error:
+        # The parser in C++ passes on what it did not expect: numbers that are too large, too many levels.
+        problem = f"got text that the ONNX parser cannot read ({first_line(error)})"
+        yield f"{problem}, expected smaller numbers and fewer levels"
         return
     known = {*inputs, ""}
     for node in function.node:

@@ -205,6 +205,11 @@ class TorchSpec(SpecModel):
     targets: tuple[TorchTarget, ...] = ()
     variants: tuple[TorchVariant, ...] = ()
 
+    @property
+    def implied(self) -> dict[str, bool | int | float | str]:
+        """Attributes that the functions do not have, with their values; a node of a graph may omit them too."""
+        return {name: value for target in self.targets for name, value in target.attrs.items()}
+
 
 class TilingField(SpecModel):
     """One field of the tiling data; with `count` an array. Beside a shared plan `value` is what fills it."""

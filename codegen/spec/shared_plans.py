@@ -34,13 +34,13 @@ class Strategy:
         name: What `tiling.plan` calls it.
         work: The sizes it plans for.
         fields: The first fields of the tiling data; those of the spec follow.
-        cores_meet: Whether kernels need a barrier of all cores.
+        needs_barrier: Whether kernels need a barrier of all cores.
     """
 
     name: str
     work: tuple[Quantity, ...]
     fields: tuple[Filled, ...]
-    cores_meet: bool = False
+    needs_barrier: bool = False
 
 
 _RESERVED = Quantity("reserved_bytes", "bytes of UB that a core needs besides", is_optional=True)
@@ -103,7 +103,7 @@ _ALL = (
             Filled("row_blocks", "int32", "Row blocks of the grid; each may park two rows in the workspace."),
             Filled("tile_width", "int32", "Columns that fit into the buffers at once."),
         ),
-        cores_meet=True,
+        needs_barrier=True,
     ),
 )
 STRATEGIES = {strategy.name: strategy for strategy in _ALL}

@@ -1,7 +1,8 @@
-"""What a spec must fulfil beyond the types of its fields: names that meet, sizes that fit, words that refer."""
+"""What a spec must fulfil beyond the types of its fields: unique names, sizes that fit, names that exist."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -249,7 +250,7 @@ def _check_strategy(spec: OpSpec, problems: Problems) -> None:
         return
     _check_work(tiling, strategy, problems)
     _check_shared_keys(tiling, problems)
-    if strategy.cores_meet and not tiling.task_type.startswith("MIX_"):
+    if strategy.needs_barrier and not tiling.task_type.startswith("MIX_"):
         message = (
             f"got {tiling.task_type!r}, expected a MIX type as MIX_AIV_1_0: the cores synchronize in {strategy.name}"
         )
@@ -278,8 +279,13 @@ def _check_work(tiling: TilingSpec, strategy: Strategy, problems: Problems) -> N
         if name not in known:
             problems.append((("tiling", "work", name, KEY), f"unknown size {name!r}; {suggest(name, known)}"))
     for quantity in strategy.work:
+        least = 0 if quantity.is_optional else 1
+        given = str(tiling.work.get(quantity.name, least))
         if quantity.name not in tiling.work and not quantity.is_optional:
             problems.append((("tiling",), f"'work: {quantity.name}' is missing, expected {quantity.meaning}"))
+        elif re.fullmatch(r"-?\d{1,18}", given) and int(given) < least:
+            place = ("tiling", "work", quantity.name)
+            problems.append((place, f"got {given}, expected at least {least}: {quantity.meaning}"))
 
 
 def _check_shared_keys(tiling: TilingSpec, problems: Problems) -> None:

@@ -121,7 +121,8 @@ class OpView:
             PRODUCTS[product].enumerator for product in spec.products if product not in spec.built_products
         ]
         self.required_inputs = [tensor for tensor in self.inputs if not tensor.optional]
-        self.attrs = [AttrView(attr, index) for index, attr in enumerate(spec.attrs)]
+        implied = spec.torch.implied
+        self.attrs = [AttrView(attr, index, implied.get(attr.name)) for index, attr in enumerate(spec.attrs)]
         self.symbols = spec.program.symbols
         self.stars = spec.program.stars
         self.cpp_names = CppNames(
@@ -139,8 +140,8 @@ class OpView:
         self.functions = [FunctionView(self, function) for function in spec.aclnn]
         self.onnx_keys = [cpp_string(key) for key in onnx_keys(spec)]
         self.task_type = spec.tiling.task_type
-        # Cores that meet at a barrier must all run at once; batch mode guarantees that.
-        self.cores_meet = Code(str(spec.tiling.task_type.startswith("MIX_")).lower())
+        # Cores that wait at a barrier must all run at once; batch mode guarantees that.
+        self.needs_barrier = Code(str(spec.tiling.task_type.startswith("MIX_")).lower())
         offsets = [offset for _, offset, _ in tiling_layout(spec)]
         self.tiling_fields = [TilingFieldView(f, o) for f, o in zip(spec.tiling.fields, offsets, strict=True)]
         self.tiling_bytes = tiling_bytes(spec)

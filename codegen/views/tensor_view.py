@@ -116,10 +116,17 @@ class Leader:
 
 
 class AttrView:
-    """An attribute."""
+    """An attribute.
 
-    def __init__(self, attr: AttrSpec, index: int) -> None:
+    Args:
+        attr: The spec of the attribute.
+        index: Its position.
+        implied: The value that PyTorch's function has instead of the attribute; None if there is no such function.
+    """
+
+    def __init__(self, attr: AttrSpec, index: int, implied: float | str | None = None) -> None:
         self._attr = attr
+        self._onnx_default = attr.default if implied is None else implied
         self.index = index
         self.name = attr.name
         self.ir_name = attr.ir_name
@@ -161,7 +168,12 @@ class AttrView:
     @property
     def onnx_default(self) -> Code:
         """The value that the ONNX plugin starts from."""
-        return Code(str(int(self.literal == "true"))) if self.type == "bool" else self.literal
+        return Code(str(int(bool(self._onnx_default)))) if self.type == "bool" else self._literal(self._onnx_default)
+
+    @property
+    def is_required_in_onnx(self) -> bool:
+        """Whether the ONNX plugin refuses a node without it."""
+        return self._onnx_default is None
 
     @property
     def onnx_getter(self) -> str:
@@ -171,7 +183,9 @@ class AttrView:
     @property
     def literal(self) -> Code:
         """The default as a C++ literal; zero for a required attribute."""
-        default = self._attr.default
+        return self._literal(self._attr.default)
+
+    def _literal(self, default: float | str | None) -> Code:
         if self.type == "string":
             return cpp_string(str(default or ""))
         if self.type == "bool":

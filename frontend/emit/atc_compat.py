@@ -10,12 +10,15 @@ import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from opforge.codegen.printing import shown
+from opforge.frontend.ir.attributes import int_attribute
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, normal_domain
 from opforge.frontend.state import State
+from opforge.frontend.targets.atc_limits import limits
 
+_SQUARES = "ReduceSumSquare"
 # Attributes of Constant beside `value`, with the element type that they imply.
 SPELLINGS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
 
@@ -32,6 +35,11 @@ def is_read_by_atc(scope: Scope | None) -> bool:
             return False
         scope = scope.parent
     return scope is not None and scope.function is None
+
+
+def drops_constant_nodes(view: GraphView) -> bool:
+    """Return whether ATC drops nodes that depend only on constants: it starts from constants if there is no input."""
+    return any(view.main.makers.get(value.name) != INITIALIZER for value in view.model.graph.input)
 
 
 def constant_only_nodes(view: GraphView) -> Iterator[tuple[Scope, int]]:
@@ -69,27 +77,13 @@ def adapt(state: State) -> State:
 
 
 def _warnings(state: State) -> Iterator[str]:
-    for _, _, label in state.vanishing:
+    for _, _, label in state.vanishing if drops_constant_nodes(state.view) else ():
         yield f"{label} depends only on constants; ATC drops it with its outputs"
-    for name in _constant_outputs(state):
-        yield f"output {shown(name)} is a constant; ATC drops it"
     for name in _shapeless(state.view):
         yield f"input {shown(name)} has no shape; ATC assumes a scalar; declare its shape"
     for name, placement in zip(state.names, state.placements, strict=True):
         if unread := _unread(placement.scope):
             yield f"{shown(name)} is in {unread}"
-
-
-def _constant_outputs(state: State) -> list[str]:
-    """Return outputs of the model that are constants."""
-    main = state.context.view.main
-    folded = {entry.nodes[0] for entry in state.folded if entry.scope is main}
-    makers = ((value.name, main.makers.get(value.name, INPUT)) for value in state.model.graph.output)
-    return [
-        name
-        for name, maker in makers
-        if maker == INITIALIZER or maker in folded or (maker >= 0 and is_constant(main.node(maker)))
-    ]
 
 
 def _shapeless(view: GraphView) -> list[str]:
@@ -142,8 +136,42 @@ def make_safe(view: GraphView, value_names: FreshNames) -> list[NodeProto]:
                 _close_gaps(node, value_names)
             if has_constants and is_constant(node):
                 _spell_as_tensor(node)
+    _fit_parsers(view, names, value_names)
     _drop_imports(view.model, {normal_domain(node.domain) for node in others})
     return [node for node in others if node.domain == OPFORGE_DOMAIN]
+
+
+def _fit_parsers(view: GraphView, names: FreshNames, value_names: FreshNames) -> None:
+    """Change standard nodes that ATC's parsers refuse, if another form means the same."""
+    read: set[str] | None = None
+    for scope in view.scopes:
+        version = scope.opsets.get("", 0)
+        for node in list(scope.body.node) if scope.function is None else ():
+            if node.domain:
+                continue
+            if node.op_type == _SQUARES and len(node.input) == 2:
+                _sum_products(scope, node, names, value_names)
+            counts = [limit.outputs for limit in limits(node.op_type, version) if limit.outputs is not None]
+            if counts and len(node.output) > min(counts):
+                read = _read_names(view) if read is None else read
+                while len(node.output) > min(counts) and node.output[-1] not in read:
+                    del node.output[-1]
+
+
+def _read_names(view: GraphView) -> set[str]:
+    bodies = [scope.body for scope in view.scopes]
+    read = {name for body in bodies for node in body.node for name in node.input}
+    return read | {value if isinstance(value, str) else value.name for body in bodies for value in body.output}
+
+
+def _sum_products(scope: Scope, node: NodeProto, names: FreshNames, value_names: FreshNames) -> None:
+    """Write `ReduceSumSquare` with an input for axes as `Mul` and `ReduceSum`: ATC's parser knows axes as attribute."""
+    if int_attribute(node, "noop_with_empty_axes"):
+        return
+    square = value_names.fresh(f"{node.output[0]}_square")
+    product = helper.make_node("Mul", [node.input[0], node.input[0]], [square], names.fresh(f"{node.name}_square"))
+    node.op_type, node.input[0] = "ReduceSum", square
+    scope.body.node.insert(list(scope.body.node).index(node), product)
 
 
 def _drop_imports(model: ModelProto, used: set[str]) -> None:

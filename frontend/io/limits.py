@@ -241,7 +241,7 @@ def supervise() -> None:
         *released, active = stream.read().decode(errors="replace").split("\n")
         memory, seconds, place = [*(active or [*released, ""][-1]).split(" ", 2), "", ""][:3]
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    is_asked = -status in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    is_asked = (status - 128 if status > 128 else -status) in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # A library that has no memory may also end the process as if all was well.
     if place and (status not in range(4) or active) and not is_asked:
         reason = Limits(int(memory), int(seconds)).reason(status)

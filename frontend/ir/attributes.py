@@ -53,8 +53,7 @@ def read_attributes(node: NodeProto, spec: OpSpec) -> dict[str, AttrValue]:
         if attr.name in values:
             raise Unmatched(f"attribute {attr.name} is given twice")
         values[attr.name] = _typed(attribute, attr)
-    implied = {name: value for target in spec.torch.targets for name, value in target.attrs.items()}
-    values = default_attributes(spec) | implied | values
+    values = default_attributes(spec) | spec.torch.implied | values
     if missing := [attr.name for attr in spec.attrs if attr.name not in values]:
         raise Unmatched(f"required attribute {', '.join(missing)} is missing")
     return values

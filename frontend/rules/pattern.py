@@ -18,7 +18,6 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import wraps
 from types import EllipsisType
 from typing import Any, TypeAlias
 
@@ -33,10 +32,8 @@ from opforge.frontend.ir.scope import Scope, key_text, normal_domain
 from opforge.frontend.ir.tensor_type import ValueType
 
 from .context import Context
-from .rule import Match
 
 Like: TypeAlias = "Pattern | str | float"
-_Check = Callable[[Any, Context, Scope, int], Match | Reason | None]
 # Nodes that are passed in front of one value.
 _MAX_STEPS = 8
 _NO_NODE = NodeProto()
@@ -189,6 +186,14 @@ class _Node(Pattern):
         return self.domain, self.op_type
 
     def read(self, found: Found, name: str) -> None:
+        try:
+            self._read(found, name)
+        except Unmatched as unmatched:
+            if (maker := found.scope.makers.get(name, -1)) >= 0 and not unmatched.reason.nodes:
+                unmatched.reason = Reason(unmatched.reason.text, (maker,))
+            raise
+
+    def _read(self, found: Found, name: str) -> None:
         node = found.maker(name)
         if found.kind(name) != self.kind or not (self.any_output or node.output[:] == [name]):
             raise Unmatched(f"{_text(found, name)}, expected {self}")
@@ -310,19 +315,6 @@ class Each(Pattern):
     def read(self, found: Found, name: str) -> None:
         """Match one input."""
         found.parts.append(self._inner.match(found.context, found.scope, name))
-
-
-def refusing(check: _Check) -> _Check:
-    """Let the `check` of a rule raise why a node does not match."""
-
-    @wraps(check)
-    def answer(rule: Any, context: Context, scope: Scope, number: int) -> Match | Reason | None:
-        try:
-            return check(rule, context, scope, number)
-        except Unmatched as reason:
-            return Reason(str(reason))
-
-    return answer
 
 
 def require_type(context: Context, scope: Scope, name: str, operator: str, rank: int | None = None) -> ValueType:

@@ -60,7 +60,7 @@ class Search:
         self.claimed: set[tuple[int, int]] = set()
         self.placements: list[Placement] = []
         self.lowered: list[Replacement] = []
-        self.refusals: list[tuple[Scope, int, str, str]] = []
+        self.refusals: list[tuple[Scope, int, str, Reason]] = []
 
     def run(self) -> None:
         """Try every rule at every node that has one of its keys."""
@@ -82,9 +82,8 @@ class Search:
             for key, numbers in zip(keys, scope.keys.values(), strict=True):
                 if hint := self._misspelt(scope, key):
                     for number in numbers:
-                        self._refuse(
-                            "", scope, number, f"no operator has the name {key_text(scope.node(number))}; {hint}"
-                        )
+                        text = f"no operator has the name {key_text(scope.node(number))}; {hint}"
+                        self._refuse("", scope, number, Reason(text))
         if _LOWERING in self._groups:
             self._refuse_unknown()
         # A larger pattern may have taken a node at which another rule failed.
@@ -94,7 +93,12 @@ class Search:
     def left(self) -> list[Unmapped]:
         """Return the nodes without a match, as a report has them; those that could become standard nodes come last."""
         entries = [
-            Unmapped(node_name(scope.node(number), f"#{number}"), candidate, reason)
+            Unmapped(
+                node_name(scope.node(number), f"#{number}"),
+                candidate,
+                reason.text,
+                tuple(node_name(scope.node(other), f"#{other}") for other in reason.nodes),
+            )
             for scope, number, candidate, reason in self.refusals
         ]
         return sorted(entries, key=lambda entry: entry.candidate == _STANDARD)
@@ -116,8 +120,8 @@ class Search:
                     continue
                 for number in numbers:
                     if (scope.number, number) not in seen:
-                        reason = f"no formula exists for {key_text(scope.node(number))}"
-                        self._refuse(_STANDARD, scope, number, reason)
+                        text = f"no formula exists for {key_text(scope.node(number))}"
+                        self._refuse(_STANDARD, scope, number, Reason(text))
 
     def _try(self, rule: Rule, scope: Scope, number: int) -> None:
         is_asked = not rule.group or rule.group in self._groups
@@ -130,10 +134,11 @@ class Search:
             # Unasked, only what the option would change is worth a line.
             if not isinstance(answer, Reason):
                 option = rule.group.replace("_", "-")
-                self._refuse(rule.operator, scope, number, f"a pattern, which only --{option} rewrites")
+                text = f"a pattern, which only --{option} rewrites"
+                self._refuse(rule.operator, scope, number, Reason(text))
             return
         if isinstance(answer, Reason):
-            self._refuse(rule.operator or _STANDARD, scope, number, answer.text)
+            self._refuse(rule.operator or _STANDARD, scope, number, answer)
             return
         self.claimed.update((scope.number, claimed) for claimed in answer.nodes)
         if isinstance(answer, Placement):
@@ -168,7 +173,7 @@ class Search:
             return Reason(f"{problem}; choose another --domain")
         return checked(self.context, scope, match, call, rule.name)
 
-    def _refuse(self, operator: str, scope: Scope, number: int, reason: str) -> None:
+    def _refuse(self, operator: str, scope: Scope, number: int, reason: Reason) -> None:
         self.refusals.append((scope, number, operator, reason))
 
 

@@ -22,7 +22,8 @@ from opforge.frontend.io.load import load_model
 from opforge.frontend.io.progress import progress
 from opforge.frontend.io.save import require_targets
 
-from .check import Finding, check_model
+from .check import check_model
+from .finding import Finding
 
 _ONNX, _GE_IR = 5, 1
 # A dim in `--input_shape`.

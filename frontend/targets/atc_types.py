@@ -23,10 +23,15 @@ def _registered() -> dict[tuple[str, str], set[int]]:
     )
     for domain, spans in table.items():
         for text, names in spans.items():
-            versions: set[int] = set()
-            for span in text.split(","):
-                first, _, last = span.partition("-")
-                versions.update(range(int(first), int(last or first) + 1))
             for name in names.split():
-                found[normal_domain(domain), name] = versions
+                found[normal_domain(domain), name] = opset_versions(text)
     return found
+
+
+def opset_versions(text: str) -> set[int]:
+    """Return the versions of a text such as `1,8-18`."""
+    versions: set[int] = set()
+    for span in text.split(","):
+        first, _, last = span.partition("-")
+        versions.update(range(int(first), int(last or first) + 1))
+    return versions

@@ -4,57 +4,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
 
 import onnx.defs
 from onnx import NodeProto
 
 from opforge.codegen.printing import path_text
-from opforge.frontend.emit.atc_compat import SPELLINGS, constant_only_nodes, is_constant, is_read_by_atc
+from opforge.frontend.emit.atc_compat import (
+    SPELLINGS,
+    constant_only_nodes,
+    drops_constant_nodes,
+    is_constant,
+    is_read_by_atc,
+)
 from opforge.frontend.emit.fold import fold
 from opforge.frontend.emit.opset import ATC_OPSETS
 from opforge.frontend.emit.sparse import sparse_constants, without_sparse
 from opforge.frontend.io.load import SourceModel
 from opforge.frontend.ir.graph import GraphView
-from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_keys, suggestion
+from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, suggestion
 from opforge.frontend.ir.operators import project_specs
-from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, key_text, node_name, normal_domain
+from opforge.frontend.ir.scope import INITIALIZER, Scope, normal_domain
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.discovery import rules
 from opforge.frontend.rules.search import Search
-from opforge.package.doctor.cann_environment import CUSTOM_PATH, OPP_PATH, CannEnvironment, is_visible
 
+from .atc_limits import limit_problems
 from .atc_types import is_registered
+from .finding import CONVERT, Finding, label
+from .own_nodes import operator_findings, own_keys, package_findings, plain_types
 
-CONVERT = "run opforge convert"
 # Element types of ONNX that the parser's table lacks.
 _UNKNOWN_TYPES = {word for word in DTYPE_WORDS.values() if word.endswith("fnuz") or word in {"uint4", "float4e2m1"}}
 _UNKNOWN_TYPES |= {"int2", "uint2", "float8e8m0"}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One fault.
-
-    Attributes:
-        node: The node, input or output.
-        code: Error code of ATC, or "silent" if ATC reports nothing.
-        cause: The problem.
-        fix: The fix.
-        level: "error", or "warning" for a problem of some versions or options of ATC.
-    """
-
-    node: str
-    code: str
-    cause: str
-    fix: str
-    level: Literal["error", "warning"] = "error"
-
-    def __str__(self) -> str:
-        level = "" if self.level == "error" else "warning: "
-        return f"{self.node}: {level}{self.code}: {self.cause}; {self.fix}"
 
 
 def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Finding]:
@@ -71,13 +53,18 @@ def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Fin
     dense, stays = without_sparse(view, source.path.parent)
     searched = view if dense is source.model else GraphView(dense, path_text(source.path))
     context = Context(searched, {spec.op_type: spec for spec in project_specs()}, source.path.parent)
-    ours = _ours(context)
+    ours = own_keys(context)
     search = Search(context, (), OPFORGE_DOMAIN)
     search.run()
     # A conversion changes a model only if a rule matches.
     is_rewritten = bool(search.placements)
-    reasons = {(scope.number, number): reason for scope, number, _, reason in search.refusals}
-    findings = [*_imports(view, is_rewritten), *_ends(view), *_names(view), *_joined_names(view)]
+    reasons = {(scope.number, number): reason.text for scope, number, _, reason in search.refusals}
+    findings = [
+        *_imports(view, plain_types(context), is_rewritten=is_rewritten),
+        *_ends(view),
+        *_names(view),
+        *_joined_names(view),
+    ]
     findings += _sparse(view, set(stays) if is_rewritten else None)
     for scope in view.scopes:
         if is_read_by_atc(scope):
@@ -86,21 +73,28 @@ def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Fin
                     reason = reasons.get((scope.number, number), "")
                     findings += _node(context, scope, number, node, ours, reason, is_rewritten=is_rewritten)
     findings += _vanishing(view, fold(context, search.claimed).values if is_rewritten else ())
-    findings += _operators(search, ours)
-    return [*findings, *_packages(view, ours, environment)]
+    findings += operator_findings(search, ours)
+    return [*findings, *package_findings(view, ours, environment)]
 
 
-def _name(node: NodeProto, number: int) -> str:
-    return f"{node_name(node, f'#{number}')} ({key_text(node)})"
-
-
-def _imports(view: GraphView, is_rewritten: bool) -> Iterator[Finding]:
+def _imports(view: GraphView, ours: Collection[str], *, is_rewritten: bool) -> Iterator[Finding]:
+    """Check the operator sets; `ours` are types of ai.onnx that the plugins of the project register for its version."""
     domains = [normal_domain(entry.domain) for entry in view.model.opset_import]
     for domain in sorted(domain for domain, count in Counter(domains).items() if count > 1):
         cause = f"imports {domain or 'ai.onnx'} twice, expected once; ATC uses the last version"
         yield Finding("model", "silent", cause, CONVERT if is_rewritten else "remove one of the two")
     version = view.main.opsets.get("")
-    if version is not None and version not in ATC_OPSETS:
+    plain = [
+        node
+        for scope in view.scopes
+        if is_read_by_atc(scope)
+        for node in scope.body.node
+        if not normal_domain(node.domain)
+    ]
+    is_known = all(
+        is_constant(node) or node.op_type in ours or is_registered("", node.op_type, version or 0) for node in plain
+    )
+    if version is not None and version not in ATC_OPSETS and not is_known:
         span = f"{ATC_OPSETS.start} to {ATC_OPSETS.stop - 1}"
         yield Finding(
             "model",
@@ -108,8 +102,7 @@ def _imports(view: GraphView, is_rewritten: bool) -> Iterator[Finding]:
             f"imports ai.onnx {version}, expected {span}",
             "export the model with opset 18",
         )
-    has_plain = any(not node.domain for scope in view.scopes if is_read_by_atc(scope) for node in scope.body.node)
-    if len(set(domains)) > 1 and has_plain:
+    if len(set(domains)) > 1 and plain:
         names = ", ".join(sorted(domain or "ai.onnx" for domain in set(domains)))
         yield Finding(
             "model",
@@ -124,8 +117,8 @@ def _ends(view: GraphView) -> Iterator[Finding]:
     """Check inputs and outputs."""
     graph, main = view.model.graph, view.main
     given = [value for value in graph.input if main.makers.get(value.name) != INITIALIZER]
-    if not given:
-        yield Finding("model", "E16001", "has no input except initializers", "export a model with an input")
+    if not graph.input:
+        yield Finding("model", "E16001", "has no input", "export a model with an input")
     if not graph.output:
         yield Finding("model", "E16001", "has no output", "export a model with an output")
     for value in given:
@@ -142,9 +135,6 @@ def _ends(view: GraphView) -> Iterator[Finding]:
         yield from _type(value.name, tensor.elem_type)
     for initializer in graph.initializer:
         yield from _type(initializer.name, initializer.data_type)
-    for value in graph.output:
-        if main.makers.get(value.name) == INITIALIZER:
-            yield Finding(value.name, "silent", "the output is an initializer; ATC drops it", "remove the output")
 
 
 def _sparse(view: GraphView, stays: Collection[str] | None) -> Iterator[Finding]:
@@ -165,15 +155,15 @@ def _type(name: str, number: int) -> Iterator[Finding]:
 
 
 def _names(view: GraphView) -> Iterator[Finding]:
-    inputs = {value.name for value in view.model.graph.input}
-    seen: set[str] = set()
     for scope in view.scopes:
         if not is_read_by_atc(scope):
             continue
+        # ATC parses a subgraph with names of its own.
+        inputs, seen = set(scope.input_names), set[str]()
         for number, node in enumerate(scope.body.node):
             if node.name and (node.name in seen or node.name in inputs):
                 other = "an input" if node.name in inputs else "another node"
-                yield Finding(_name(node, number), "E13009", f"{other} has the same name", "rename the node")
+                yield Finding(label(node, number), "E13009", f"{other} has the same name", "rename the node")
             seen.add(node.name)
 
 
@@ -184,7 +174,7 @@ def _joined_names(view: GraphView) -> Iterator[Finding]:
     for _, number, node in nodes:
         if "" in node.output:
             cause = "an output has no name; ATC connects it to absent inputs"
-            yield Finding(_name(node, number), "silent", cause, "name all unused outputs")
+            yield Finding(label(node, number), "silent", cause, "name all unused outputs")
 
 
 def _node(
@@ -199,7 +189,7 @@ def _node(
 ) -> Iterator[Finding]:
     """Check one node; `left` is the reason why no rule matches, or "" if no rule was tried."""
     view, key = context.view, (normal_domain(node.domain), node.op_type)
-    name = _name(node, number)
+    name = label(node, number)
     version = scope.opsets.get(key[0])
     if version is None:
         fix = "add the domain to opset_import"
@@ -223,6 +213,8 @@ def _node(
         return
     if onnx.defs.has(node.op_type, max_inclusive_version=version, domain=key[0]):
         yield from _inputs(name, node, onnx.defs.get_schema(key[1], max_inclusive_version=version, domain=key[0]))
+    if not key[0]:
+        yield from _limits(view, scope, name, node, version)
 
 
 def _constant(name: str, node: NodeProto, *, is_rewritten: bool) -> Iterator[Finding]:
@@ -245,63 +237,19 @@ def _inputs(name: str, node: NodeProto, schema: onnx.defs.OpSchema) -> Iterator[
             yield Finding(name, "E19999", f"required input {position} is absent", "connect the input")
 
 
+def _limits(view: GraphView, scope: Scope, name: str, node: NodeProto, version: int) -> Iterator[Finding]:
+    """Compare a node with the parser of its type."""
+
+    def is_read(position: int) -> bool:
+        output = node.output[position]
+        return bool(output) and bool(view.count_uses(scope, output) or view.leaves(scope, output))
+
+    for problem in limit_problems(node, version, is_read):
+        yield Finding(name, "E19999", f"{problem} by ATC's parser of {node.op_type}", "write the node in another form")
+
+
 def _vanishing(view: GraphView, folded: Collection[tuple[int, int]]) -> Iterator[Finding]:
-    for scope, number in constant_only_nodes(view):
+    for scope, number in constant_only_nodes(view) if drops_constant_nodes(view) else ():
         cause = "depends only on constants; ATC drops it with its outputs"
         fix = CONVERT if (scope.number, number) in folded else "fold it, for example with onnxsim"
-        yield Finding(_name(scope.node(number), number), "silent", cause, fix)
-    for name in view.main.output_names:
-        maker = view.main.makers.get(name, INPUT)
-        if maker >= 0 and is_constant(view.main.node(maker)):
-            yield Finding(name, "silent", "the output is a constant; ATC drops it", "remove the output")
-
-
-def _ours(context: Context) -> dict[tuple[str, str], str]:
-    """Return the operators by (domain, op type), for all names that the plugins of the project register."""
-    found = {}
-    for spec in context.specs.values():
-        for key in onnx_keys(spec):
-            if (key.domain, key.op_type) not in context.view.functions or key.domain == OPFORGE_DOMAIN:
-                found[key.domain, key.op_type] = spec.op_type
-    return found
-
-
-def _operators(search: Search, ours: Mapping[tuple[str, str], str]) -> Iterator[Finding]:
-    """Check custom operators against their constraints, and report nodes that a conversion would map."""
-    for scope, number, _, reason in search.refusals:
-        node = scope.node(number)
-        if (normal_domain(node.domain), node.op_type) in ours and is_read_by_atc(scope):
-            yield Finding(_name(node, number), "E13010", reason, "correct the node")
-    for placement in search.placements:
-        scope, number = placement.scope, placement.nodes[-1]
-        node = scope.node(number)
-        key = normal_domain(node.domain), node.op_type
-        if not is_read_by_atc(scope):
-            fix = "move it out of the subgraph" if scope.function is None else "inline the function"
-            yield Finding(_name(node, number), "E13010", f"is in {scope.place}; ATC does not read it", fix)
-        elif key not in ours:
-            yield Finding(_name(node, number), "E13010", f"can become {placement.call.spec.op_type}", CONVERT)
-
-
-def _packages(
-    view: GraphView, ours: Mapping[tuple[str, str], str], environment: Mapping[str, str]
-) -> Iterator[Finding]:
-    """Check that an installed package has each operator, if an environment variable names a package."""
-    if not environment.get(CUSTOM_PATH) and not environment.get(OPP_PATH):
-        return
-    vendors = CannEnvironment(environment).vendors
-    used = {
-        ours[key]: _name(node, number)
-        for scope in view.scopes
-        if is_read_by_atc(scope)
-        for number, node in enumerate(scope.body.node)
-        if (key := (normal_domain(node.domain), node.op_type)) in ours
-    }
-    for op_type, name in used.items():
-        holding = [vendor for vendor in vendors if op_type in vendor.operators]
-        if not any(is_visible(vendor.libraries["ONNX plugin"]) for vendor in holding):
-            cause = f"no package of {CUSTOM_PATH} or {OPP_PATH} has a plugin for {op_type}"
-            yield Finding(name, "E13010", cause, "install the package, then source its set_env.bash")
-        elif not any(is_visible(vendor.libraries["shape inference"]) for vendor in holding):
-            cause = f"no package of {CUSTOM_PATH} or {OPP_PATH} registers the IR of {op_type}"
-            yield Finding(name, "E10501", cause, "install the package again; its op_proto folder is missing")
+        yield Finding(label(scope.node(number), number), "silent", cause, fix)

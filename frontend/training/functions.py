@@ -284,17 +284,18 @@ def _unrepeated(value: Value, result: Value, part: Value, other: Value) -> Value
 # ATC has no parser for the norms of opset 18, in which formulas are written.
 @formula("ReduceL1", domain="")
 def _reduce_l1(builder: NodeBuilder, x: Value, axes: Value | None = None) -> Value:
-    return _norm(builder, "ReduceSum", builder.op("Abs", x), axes)
+    return _norm(builder, builder.op("Abs", x), axes)
 
 
 @formula("ReduceL2", domain="")
 def _reduce_l2(builder: NodeBuilder, x: Value, axes: Value | None = None) -> Value:
     if x.type.dtype not in FLOATS:
         raise Unmatched(f"needs a known float type; {shown(x.name)} is {x.type}")
-    return builder.op("Sqrt", _norm(builder, "ReduceSumSquare", x, axes))
+    # ATC's ReduceSumSquare has no input for axes.
+    return builder.op("Sqrt", _norm(builder, x * x, axes))
 
 
-def _norm(builder: NodeBuilder, op_type: str, x: Value, axes: Value | None) -> Value:
+def _norm(builder: NodeBuilder, x: Value, axes: Value | None) -> Value:
     if builder.attribute("noop_with_empty_axes", 0):
         raise Unmatched("has noop_with_empty_axes 1, expected 0")
-    return builder.op(op_type, x, axes, keepdims=builder.attribute("keepdims", 1))
+    return builder.op("ReduceSum", x, axes, keepdims=builder.attribute("keepdims", 1))

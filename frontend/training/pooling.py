@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute
@@ -97,20 +98,68 @@ def _conv_transpose_grad(builder: NodeBuilder, dy: Value, x: Value, w: Value) ->
     return [builder.op("Conv", dy, w, **windows.options), windows.kernel_grad(), dy.sum([0, *range(2, dy.rank)])]
 
 
+# Limits the tables of a MaxPoolGrad to 128 MiB.
+_MAX_POSITIONS = 1 << 24
+
+
+def _window_positions(pool: NodeBuilder, size: Sequence[int], outs: Sequence[int]) -> NDArray[np.int64]:
+    """Return the positions that each window of a pooling reads, in a flattened map: one row for each window.
+
+    A tap in the padding repeats the first tap of its window inside the map, so that the first maximum stays the same.
+
+    Args:
+        pool: The node with the attributes.
+        size: Spatial dims of the input.
+        outs: Spatial dims of the output.
+    """
+    rank = len(size)
+    kernel = pool.attribute("kernel_shape", [1] * rank)
+    strides, dilations = (pool.attribute(name, [1] * rank) for name in ("strides", "dilations"))
+    pads, auto = pool.attribute("pads", [0] * 2 * rank), pool.attribute("auto_pad", "NOTSET")
+    if max(prod(size), prod(outs) * prod(kernel)) > _MAX_POSITIONS:
+        raise Unmatched(f"has windows {kernel} at {list(outs)} places of {list(size)}, more than the lowering supports")
+    result = np.zeros([1] * 2 * rank, np.int64)
+    for i, (n, out, k, step, gap) in enumerate(zip(size, outs, kernel, strides, dilations, strict=True)):
+        reach = gap * (k - 1) + 1
+        both = max((out - 1) * step + reach - n, 0) if auto.startswith("SAME_") else 0
+        first, last = {"SAME_UPPER": (both // 2, both - both // 2), "SAME_LOWER": (both - both // 2, both // 2)}.get(
+            auto, (0, 0) if auto == "VALID" else (pads[i], pads[rank + i])
+        )
+        room = n + first + last - reach
+        taps = (np.arange(out) * step - first)[:, None] + gap * np.arange(k)
+        is_inside = (taps >= 0) & (taps < n)
+        if out not in (room // step + 1, -(-room // step) + 1) or not is_inside.any(axis=1).all():
+            raise Unmatched(f"has a dY of {list(outs)} for windows over {list(size)}, expected that of a MaxPool")
+        taps = np.where(is_inside, taps, np.take_along_axis(taps, is_inside.argmax(axis=1)[:, None], axis=1))
+        shape = [1] * 2 * rank
+        shape[i], shape[rank + i] = out, k
+        result = result + taps.reshape(shape) * prod(size[i + 1 :])
+    return result.reshape(prod(outs), prod(kernel))
+
+
 # onnxruntime puts it into the domain of the standard.
 @formula("MaxPoolGrad", domain="")
 def _max_pool_grad(builder: NodeBuilder, dy: Value, indices: Value) -> Value:
-    """Add each element where its maximum was; the indices count through the whole input."""
+    """Add each element at the first maximum of its window, found again: ATC's MaxPool has no indices."""
     pool = builder.maker(indices)
     if pool is None or pool.op_type != "MaxPool":
         raise Unmatched(f"needs the indices of a MaxPool; {shown(indices.name)} does not come from one")
     if order := int_attribute(pool, "storage_order"):
         raise Unmatched(f"needs indices that count along rows; {shown(indices.name)} has storage_order {order}")
-    pooled = Value(builder, pool.input[0])
-    sizes = whole(pooled.dims)
-    zeros = builder.zeros([None if sizes is None else prod(sizes)], builder.op("Size", pooled).reshape(1), indices)
-    sums = builder.op("ScatterElements", zeros, indices.reshape(-1), dy.reshape(-1), axis=0, reduction="add")
-    return sums.reshape(*pooled.dims)
+    x = Value(builder, pool.input[0])
+    size, outs = ([value.dim(axis) for axis in range(2, x.rank)] for value in (x, dy))
+    positions = _window_positions(NodeBuilder(builder.context, builder.scope, pool), size, outs)
+    windows, taps = positions.shape
+    table = builder.ints(positions.ravel().tolist())
+    maps = x.reshape(-1, prod(size))
+    read = builder.op("Gather", maps, table, axis=1).reshape(-1, windows, taps)
+    first = builder.op("ArgMax", read, axis=2, keepdims=0) + builder.ints(range(0, windows * taps, taps))
+    places = builder.op("Gather", table, first)
+    batch = whole(x.dims[:2])
+    shape = builder.op("Shape", maps)
+    zeros = builder.zeros([None if batch is None else prod(batch), prod(size)], shape, places)
+    sums = builder.op("ScatterElements", zeros, places, dy.reshape(-1, windows), axis=1, reduction="add")
+    return sums.reshape(*x.dims)
 
 
 @formula("AveragePoolGrad", domain="")

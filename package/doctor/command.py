@@ -49,7 +49,8 @@ def doctor_command(soc: str | None) -> tuple[dict[str, Any], int]:
             nothing tells it, every one that a vendor lists.
 
     Returns:
-        All of it as JSON data, and the exit code: 1 if there is a fault that is not a warning, else 0.
+        All of it as JSON data, and the exit code: 1 if no package is visible or there is a fault that is not a warning,
+        else 0.
 
     Raises:
         UserError: The SoC is unknown.
@@ -61,7 +62,7 @@ def doctor_command(soc: str | None) -> tuple[dict[str, Any], int]:
     found = diagnosis(environment, directory, faults) | {"device": device._asdict() if device else None}
     _print(found, faults)
     answer = found | {"faults": [asdict(fault) for fault in faults]}
-    return answer, 1 if any(not fault.is_warning for fault in faults) else 0
+    return answer, int(not found["vendors"] or any(not fault.is_warning for fault in faults))
 
 
 def diagnosis(environment: CannEnvironment, soc: str | None, faults: Sequence[Fault]) -> dict[str, Any]:

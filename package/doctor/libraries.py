@@ -7,8 +7,6 @@ search for other libraries a second time, and it reads 11,000 symbols in 0.84 s 
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,35 +19,51 @@ from opforge.codegen.untrusted import FormError, parse_json
 # A library that does not come to an end of its loading is faulty too.
 SECONDS = 60
 _ANSWERS: TypeAdapter[Any] = TypeAdapter(list[list[Any]])
+# Bytes of an answer of one library: a name for each of its functions.
+_MOST_ANSWER_BYTES = 16 << 20
 # One process for each library, none of which finds what another one brought; they come of one that has Python ready.
+# A library may start processes, which keep the pipe open: the end of its own process counts, or the time.
 _SCRIPT = """
-import ctypes, json, os, signal, sys
-out = os.dup(1)
-os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+import ctypes, json, os, select, signal, sys, time
+seconds, most, place = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
+for number in (1, 2):
+    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+with open(place["buffers"], "rb") as stream:
+    stream.seek(0)
+    wanted = json.load(stream)
 answers = []
-for path, names in json.load(sys.stdin):
-    read, write = os.pipe()
+for path, names in wanted:
+    made = os.memfd_create("answer")
     child = os.fork()
     if child == 0:
-        os.close(out)
-        signal.alarm(int(sys.argv[1]))
+        os.setpgid(0, 0)
+        os.close(place["answer"])
         try:
             library = ctypes.CDLL(path, os.RTLD_NOW | os.RTLD_LOCAL)
         except OSError as error:
             answer = ["load", str(error)]
         else:
             answer = ["lacks", *[name for name in names if not hasattr(library, name)]]
-        os.write(write, b"\\n" + json.dumps(answer).encode())
+        os.ftruncate(made, 0)  # a library may write into every file that is open
+        os.pwrite(made, json.dumps(answer).encode(), 0)
         os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as stream:
-        answer = stream.read().rpartition(b"\\n")[2]  # a library may write into every stream that is open
+    poller = select.poll()
+    poller.register(os.pidfd_open(child), select.POLLIN)
+    is_late = not poller.poll(seconds * 1000)
+    os.kill(child, signal.SIGKILL)
     status = os.waitpid(child, 0)[1]
     try:
-        answers.append(json.loads(answer))
+        os.killpg(child, signal.SIGKILL)
+    except OSError:
+        pass  # nothing is left of it
+    answer = os.pread(made, most, 0)
+    os.close(made)
+    try:
+        answers.append(["late"] if is_late else json.loads(answer))
     except ValueError:
         answers.append(["ends", -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)])
-os.write(out, json.dumps(answers).encode())
+os.ftruncate(place["answer"], 0)
+os.pwrite(place["answer"], json.dumps(answers).encode(), 0)
 """
 
 
@@ -80,7 +94,7 @@ def load(wanted: Mapping[Path, Sequence[str]], environment: Mapping[str, str]) -
     for path, (kind, *texts) in zip(wanted, _answers(wanted, environment), strict=True):
         if kind == "load":
             yield path, Failure(texts[0].removeprefix(f"{path}: "))
-        elif kind == "ends" and texts[0] == -signal.SIGALRM:
+        elif kind == "late":
             yield path, Failure(f"was not loaded after {SECONDS} s")
         elif kind == "ends":
             yield path, Failure(f"ends the program that loads it (exit code {texts[0]})")
@@ -89,19 +103,16 @@ def load(wanted: Mapping[Path, Sequence[str]], environment: Mapping[str, str]) -
 
 
 def _answers(wanted: Mapping[Path, Sequence[str]], environment: Mapping[str, str]) -> list[list[Any]]:
-    result = subprocess.run(
-        [sys.executable, "-I", "-c", _SCRIPT, str(SECONDS)],
-        input=json.dumps([[str(path), list(names)] for path, names in wanted.items()]),
-        env=dict(environment),
-        capture_output=True,
-        errors="replace",
-        check=False,
-    )
+    from opforge.twin.runtime.isolation import run_command
+
+    command = [sys.executable, "-I", "-c", _SCRIPT, str(SECONDS), str(_MOST_ANSWER_BYTES)]
+    data = json.dumps([[str(path), list(names)] for path, names in wanted.items()]).encode()
+    status, text = run_command(command, data, environment, (SECONDS + 1) * len(wanted))
     try:
-        if result.returncode == 0:
-            answers: list[list[Any]] = parse_json(result.stdout, _ANSWERS)
+        if status == 0:
+            answers: list[list[Any]] = parse_json(text, _ANSWERS)
             return answers
-        failure: list[Any] = ["ends", result.returncode]
+        failure: list[Any] = ["late"] if status is None else ["ends", status]
     except FormError as error:
         failure = ["load", f"changes the answer of its loader ({error})"]
     # One of them ended the process that opens all.

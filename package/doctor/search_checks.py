@@ -143,7 +143,7 @@ def _cut_off_vendor(listed: Listed) -> Iterator[Fault]:
         yield from _cut_off(listed.folder)
 
 
-@LISTED.row("config-names-nobody")
+@LISTED.row("config-vendor-missing")
 def _absent_vendor(listed: Listed) -> Iterator[Fault]:
     if listed.folder is None or listed.name[0] == "." or not is_vendor(listed.folder):
         cause = f"names the vendor '{listed.name}', whose folder has no operators"

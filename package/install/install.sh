@@ -321,7 +321,7 @@ if [ -z "$cann" ] && [ -n "$home" ] && [ -z "$(toolkit_version "$home")" ]; then
     say "$wrong; so it was not asked whether the package is made for it"
 fi
 
-# The toolkit that the operators will meet: the one that builds them, or for which they were built.
+# The toolkit on which the operators will run: the one that builds them, or for which they were built.
 toolkit="$cann" toolkit_is=
 for folder in "$home" "${ASCEND_OPP_PATH:+${ASCEND_OPP_PATH%/}/..}" \
     /usr/local/Ascend/ascend-toolkit/latest /usr/local/Ascend/cann /usr/local/Ascend/latest; do

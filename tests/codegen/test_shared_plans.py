@@ -39,6 +39,7 @@ def numbers(*shape):
 # --- on the twin -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_every_starter_passes_its_own_tests(project):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
     result = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False)
@@ -141,6 +142,7 @@ def test_the_struct_has_the_fields_of_the_plan_then_those_of_the_spec():
         ("elements: prod(x)", "element: prod(x)", "unknown size 'element'; did you mean 'elements'?"),
         ("elements: prod(x), ", "", "'work: elements' is missing, expected elements of the whole problem"),
         ("elements: prod(x)", "elements: present(x)", "which is a condition; expected an integer"),
+        ("elements: prod(x)", "elements: 0", "got 0, expected at least 1: elements of the whole problem"),
         ("elements: prod(x)", "elements: N", "unknown name 'N'"),
         ("value: alpha, ", "", "'value' is missing, a shared plan fills its own fields only"),
         ("type: float32, value", "type: int32, value", "which is a decimal number; expected an integer or a condition"),

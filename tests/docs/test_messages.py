@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from onnx import TensorProto, helper, save
+from onnx import TensorProto, helper, parser, save
 from shown import fences, follow, shell
 
 from opforge.package.pack import pack
@@ -40,6 +40,8 @@ def folder(tmp_path):
     model(tmp_path / "new.onnx", "NPUGroupedBiasAddGrad", "", opset=23)
     model(tmp_path / "float.onnx", "NPUGroupedBiasAddGrad", ends=TensorProto.FLOAT)
     model(tmp_path / "shape.onnx", "NPUGroupedBiasAddGrad", shape=(10, 6, 2))
+    text = "pool (float[1, 2, 4] x) => (y, i) {[pool] y, i = MaxPool <kernel_shape = [2]> (x)}"
+    save(parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {text}'), tmp_path / "pool.onnx")
     spec = (ROOT / "codegen" / "starters" / "row_reduction" / "op_proto" / "row_max.yaml").read_text()
     (tmp_path / "wrong.yaml").write_text(spec.replace("inputs:", "input:").replace("D > 0", "DD > 0"))
     skeleton = tmp_path / "skeleton" / "op_proto"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from shown import fences, follow
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "first-operator.md"
 
 
+@pytest.mark.long
 def test_tutorial_does_what_it_says(installed, tmp_path):
     _, *steps = fences(TUTORIAL)  # the first is how `installed` was made
 

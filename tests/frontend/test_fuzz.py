@@ -245,7 +245,8 @@ def one_line(text):
     return "\n" not in text and text.isprintable() and len(text) < 2000
 
 
-@pytest.mark.parametrize("cases", [500, pytest.param(5_000, marks=pytest.mark.all)])
+@pytest.mark.long
+@pytest.mark.parametrize("cases", [150, pytest.param(5_000, marks=pytest.mark.all)])
 @pytest.mark.parametrize(
     ("mutate", "start"), [(mutate_structure, 11), (mutate_bytes, 12), (mutate_meaning, 13), (mutate_meaning, 14)]
 )
@@ -276,8 +277,8 @@ def test_a_mutated_model_is_converted_or_refused_in_one_line(tmp_path, mutate, s
             raise AssertionError(f"case {count}: {tmp_path / 'found.onnx'}") from error
         assert time.process_time() - began < SECONDS, count
     assert [text for text in refusals if not one_line(text)] == []
-    assert outcomes["mapped"] > 10
-    assert len(refusals) > 10
+    assert outcomes["mapped"] > cases // 50
+    assert len(refusals) > cases // 50
     used = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     assert used << 10 < BYTES_OF_MEMORY
 

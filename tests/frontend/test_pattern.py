@@ -104,6 +104,12 @@ def test_mismatches_name_the_condition(pattern, body, words):
     assert words in str(raised.value)
 
 
+def test_a_reason_is_about_the_node_that_differs():
+    with pytest.raises(Unmatched) as raised:
+        match(op.Add(op.Mul("x", 2), "z"), "s = Neg (a) t = Mul (b, half) y = Add (t, s)")
+    assert raised.value.reason.nodes == (1,)
+
+
 def test_axes_as_an_attribute_and_of_an_unknown_rank():
     pattern = op.ReduceSum("x", axes=[1])
     assert match(pattern, "y = ReduceSum <axes = [-1]> (a)", opset=11).nodes == [0]

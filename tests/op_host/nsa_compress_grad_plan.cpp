@@ -153,7 +153,7 @@ void CheckShares(const Drawn& drawn, const NsaCompressGradTilingData& data, int6
             size += (rows.end - rows.begin) * shares.HeadsOf(index);
             tile = rows.end == data.rows ? index + 1 : index;
             row = rows.end == data.rows ? 0 : rows.end;
-            Expect(data.slotPitch > 0 || owners.end - owners.begin == 1, "who does not meet works alone", drawn);
+            Expect(data.slotPitch > 0 || owners.end - owners.begin == 1, "a core without a barrier works alone", drawn);
         }
         Expect(size > 0 && std::abs(size - mean) <= data.tileHeads, "shares are even", drawn);
     }

@@ -101,11 +101,11 @@ def test_every_number_of_channels(channels, dtype):
     ("time", "batch", "taps", "pad"),
     [
         (1, 1, 1, 0),
-        (1, 1, 3, 1),  # a single row meets one tap
+        (1, 1, 3, 1),  # a single row, one tap
         (1, 40, 9, 4),
         (5, 3, 5, 0),  # a single step of self
         (2, 4, 9, 5),  # a kernel longer than the input
-        (4, 7, 1, 3),  # more padding than kernel: self has rows that meet nothing
+        (4, 7, 1, 3),  # more padding than kernel: self has rows that no tap uses
         (17, 1, 4, 3),
         (33, 1, 2, 0),
         (300, 1, 7, 3),
@@ -176,7 +176,7 @@ def test_float16_operands_overflow_to_infinity_and_results_do_not(dtype):
     assert np.isfinite(result["grad_bias"].astype(np.float32)).all()  # a sum, not a product
 
 
-def test_nan_stays_in_the_rows_and_channels_it_meets():
+def test_nan_stays_in_the_rows_and_channels_of_its_element():
     inputs, attrs = problem(12, 2, (6, 5), 3, 1, draw=positive)
     inputs["self"][4, 1, 2] = np.nan
     inputs["input"][9, 0, 3] = np.inf

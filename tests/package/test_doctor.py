@@ -493,7 +493,7 @@ def config_holds_a_zero_byte(tree):
     (tree.opp / "vendors/config.ini").write_text("load_priority=be\0ta\n")
 
 
-@fault("config-names-nobody", "names the vendor 'gone'")
+@fault("config-vendor-missing", "names the vendor 'gone'")
 def config_names_nobody(tree):
     (tree.opp / "vendors").mkdir()
     (tree.opp / "vendors/config.ini").write_text("load_priority=gone\n")
@@ -834,7 +834,7 @@ def test_shell_that_sees_no_package_is_told_what_to_source(monkeypatch, tmp_path
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(CannEnvironment, "toolkits", [])
     shown = CliRunner().invoke(app, ["doctor"])
-    assert shown.exit_code == 0, shown.output
+    assert shown.exit_code == 1, shown.output
     said = shown.output.splitlines()[-1]
     assert said.startswith("no operator package is visible in this shell: neither ASCEND_CUSTOM_OPP_PATH nor")
     assert said.endswith("; source FOLDER/vendors/<vendor>/bin/set_env.bash of the installation")

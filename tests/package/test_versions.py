@@ -244,6 +244,7 @@ exit $status
     return result.returncode == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("moment", "can_exchange", "following"),
     [("before", True, "--upgrade"), ("before", True, "--rollback"), ("after", False, "--rollback")],

@@ -37,7 +37,7 @@ def products(grad: Array, rows: Array, weight: Array, pad: int) -> tuple[Array, 
     """
     grad_input, grad_weight = np.zeros_like(rows), np.zeros_like(weight)
     for tap in range(len(weight)):
-        first, end = max(0, pad - tap), min(len(grad), len(rows) + pad - tap)  # steps of grad that meet the input
+        first, end = max(0, pad - tap), min(len(grad), len(rows) + pad - tap)  # steps of grad that overlap the input
         if first < end:
             met = slice(first + tap - pad, end + tap - pad)
             grad_input[met] += grad[first:end] @ weight[tap].T

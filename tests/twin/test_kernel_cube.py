@@ -98,7 +98,8 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     SetHF32Mode(false);
 }
 """
-# The cube cores make x = A B in global memory, the two vector cores of each double it, all meet, block 0 adds up.
+# The cube cores make x = A B in global memory, the two vector cores of each double it, then all
+# wait, and block 0 adds up.
 MIX = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_ADDR, GM_ADDR)
 {
@@ -415,13 +416,13 @@ MIX_PLANTED = [
         "for AIV cores",
     ),
     Planted(
-        "cube_in_vector_meeting",
+        "cube_in_vector_barrier",
         "CrossCoreWaitFlag(2);",
         "CrossCoreWaitFlag(2); SyncAll();",
         "sync_task_type",
         "SyncAll<false>",
     ),
-    left_out("no_meeting", "SyncAll<false>();", "SyncAll number 1", "deadlock"),
+    left_out("no_barrier", "SyncAll<false>();", "SyncAll number 1", "deadlock"),
     Planted("too_many_groups", "SyncAll<false>();", "SyncAll<false>();", "sync_block_num", "24 cube cores", 25),
     Planted("no_scheduler", "KERNEL_TYPE_MIX_AIC_1_2", "KERNEL_TYPE_AIC_ONLY", "sync_task_type", "MIX_AIC_1_2"),
     Planted(

@@ -1,4 +1,4 @@
-"""Blocks of a launch: order, meetings, atomics, counters, workspace, task types, and kernels that do not come back."""
+"""Blocks of a launch: order, barriers, atomics, counters, workspace, task types, and kernels that do not come back."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ extern "C" __global__ __aicore__ void atomics(GM_ADDR y, GM_ADDR workspace, GM_A
     SetAtomicNone();
 }
 
-/// The soft meeting and the flags between cores.
-extern "C" __global__ __aicore__ void meetings(GM_ADDR y, GM_ADDR sync, GM_ADDR workspace, GM_ADDR tiling)
+/// The soft barrier and the flags between cores.
+extern "C" __global__ __aicore__ void barriers(GM_ADDR y, GM_ADDR sync, GM_ADDR workspace, GM_ADDR tiling)
 {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
     (void)workspace;
@@ -210,12 +210,12 @@ def test_task_type_of_another_key_does_not_count(kernels):
 @pytest.mark.parametrize("blocks", [1, 5, 48])
 def test_soft_sync_and_flags_between_cores(kernels, blocks):
     y = np.zeros(48 * 16, np.int32)
-    kernels.run("meetings", y, np.zeros(48 * 8, np.int32), blocks=blocks, threads=2)
+    kernels.run("barriers", y, np.zeros(48 * 8, np.int32), blocks=blocks, threads=2)
     np.testing.assert_array_equal(y[::16], np.where(np.arange(48) < blocks, blocks, 0))
 
 
 def test_soft_sync_needs_a_cleared_workspace(kernels):
-    report = kernels.launch("meetings", np.zeros(48 * 16, np.int32), np.ones(48 * 8, np.int32), blocks=2)
+    report = kernels.launch("barriers", np.zeros(48 * 16, np.int32), np.ones(48 * 8, np.int32), blocks=2)
     assert report["findings"][0]["kind"] == "sync_workspace"
 
 

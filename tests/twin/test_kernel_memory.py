@@ -1,4 +1,4 @@
-"""Planted mistakes about what memory holds: contents of global memory, caches, atomic mode, meetings, bases."""
+"""Planted mistakes about what memory holds: contents of global memory, caches, atomic mode, barriers, bases."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
     syncGm.SetGlobalBuffer((__gm__ int32_t*)sync);
     userGm.SetGlobalBuffer((__gm__ float*)GetUserWorkspace(workspace));
     TPipe pipe;
-    TBuf<TPosition::VECCALC> scratch, meeting;
+    TBuf<TPosition::VECCALC> scratch, counts;
     pipe.InitBuffer(scratch, 4096);
-    pipe.InitBuffer(meeting, 48 * 32);
+    pipe.InitBuffer(counts, 48 * 32);
     LocalTensor<float> a = scratch.Get<float>();
     const int64_t block = GetBlockIdx();
     const int64_t next = (block + 1) % GetBlockNum();
@@ -42,7 +42,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
     ORDER(MTE3_S);
     CLEAN_LINE(yGm[block * 64]);
     float value = yGm.GetValue(block * 64);
-    SyncAll(syncGm, meeting.Get<int32_t>());
+    SyncAll(syncGm, counts.Get<int32_t>());
     CLEAN_LINE(yGm[next * 64]); // of the next
     value += yGm.GetValue(next * 64);
     zGm.SetValue(block * 16, value);
@@ -60,7 +60,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
 BACK = "DataCopyPad(a[64], userGm[block * 64], row, noPadding);"
 OWN = "CLEAN_LINE(yGm[block * 64]);"
 STORE = "DataCopyPad(yGm[block * 64], a[128], row);"
-SOFT = "SyncAll(syncGm, meeting.Get<int32_t>());"
+SOFT = "SyncAll(syncGm, counts.Get<int32_t>());"
 LAST = "CrossCoreWaitFlag(3);"
 ADDS = "Adds(a[128], a[64], 1.0f, 64);"
 PLANTED = [
@@ -112,7 +112,7 @@ PLANTED = [
     *(
         Planted(f"{name}_repeat_0", ADDS, ADDS + f" {more};", "no_effect", "repeat count is 0")
         for name, more in {
-            "select": "Select(a[192], meeting.Get<uint8_t>(), a[64], 1.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64, block,"
+            "select": "Select(a[192], counts.Get<uint8_t>(), a[64], 1.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, 64, block,"
                       " {1, 1, 1, 8, 8, 8})",
             "sum": "ReduceSum(a[192], a[64], a[256], 64, static_cast<int32_t>(block), 8)",
             "merge": "uint16_t lengths[4] = {8, 8, 0, 0}; MrgSort(a[192], MrgSortSrcList<float>(a, a[32], a, a),"
@@ -123,12 +123,12 @@ PLANTED = [
             "no_effect", "blockCount is 0"),
     Planted("rows_of_nothing", ADDS, ADDS + " DataCopyPad(yGm, a, DataCopyExtParams(1, block, 0, 0, 0));",
             "no_effect", "blockLen is 0"),
-    # meetings
+    # barriers
     Planted("soft_sync_skipped", LAST, LAST + " if (block != 1) { " + SOFT + " }", "deadlock", "ended without it", 3),
     Planted("soft_sync_once_more", LAST, LAST + " if (block == 1) { " + SOFT + " }", "deadlock", "SyncAll number 2", 3),
-    Planted("soft_sync_of_a_few", SOFT, "SyncAll(syncGm, meeting.Get<int32_t>(), 2);", "field_range",
+    Planted("soft_sync_of_a_few", SOFT, "SyncAll(syncGm, counts.Get<int32_t>(), 2);", "field_range",
             "usedCores is 2", 3),
-    Planted("soft_sync_without_room", SOFT, "SyncAll(syncGm, meeting.Get<int32_t>(8));", "ub_out_of_range",
+    Planted("soft_sync_without_room", SOFT, "SyncAll(syncGm, counts.Get<int32_t>(8));", "ub_out_of_range",
             "[0, 96)", 3),
     Planted("soft_sync_not_cleared", SOFT, "syncGm.SetValue(block * 8, 1);" + SOFT, "sync_workspace", "not zero"),
     Planted("hard_sync_once_more", LAST, LAST + " if (block == 0) { SyncAll(); }", "deadlock",

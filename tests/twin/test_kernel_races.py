@@ -129,7 +129,7 @@ class Planted:
 
 
 RAW, WAR, WAW = "(read after write)", "(write after read)", "(write after write)"
-MEET = "SyncAll or flag between cores"
+BARRIER = "SyncAll or flag between cores"
 PLANTED = [
     Planted("load_then_compute", "ORDER(MTE2_V);", "DataCopy(a, xGm, 256);", "Adds(b, a", (RAW, "MTE2_V>(id)", "src")),
     Planted(
@@ -232,11 +232,11 @@ PLANTED = [
         "get_value_of_what_is_stored", "ORDER(MTE3_S); // y", "yGm[block * 256 + 32]", "yGm.GetValue", (RAW, "MTE3_S>")
     ),
     Planted(
-        "cores_do_not_meet",
+        "cores_without_barrier",
         "SyncAll(); // written",
         "DataCopy(yGm[block * 256",
         "DataCopy(a, yGm[next",
-        (MEET, "of block "),
+        (BARRIER, "of block "),
         "",
         3,
     ),
@@ -245,17 +245,21 @@ PLANTED = [
         "CrossCoreSetFlag<0, PIPE_MTE3>(1);\n    CrossCoreWaitFlag(1);\n",
         "DataCopy(",
         "DataCopy(",
-        (MEET, "'1'"),
+        (BARRIER, "'1'"),
         "",
         3,
     ),
-    Planted("flag_set_too_early", "ORDER(MTE2_MTE3); // read", "DataCopy(", "DataCopy(", (MEET, "MTE2", "'1'"), "", 3),
-    Planted("cores_write_the_same", "SyncAll(); // rewritten", "DataCopy(", "DataCopy(", (MEET, "'1'"), "", 3),
-    Planted("read_while_others_add", "SyncAll(); // added", "DataCopy(", "DataCopy(", (MEET, "'2'", "on pipe"), "", 3),
-    Planted("add_without_atomic_mode", "SetAtomicAdd<float>();", "DataCopy(zGm", "DataCopy(zGm", (MEET, WAW), "", 3),
+    Planted(
+        "flag_set_too_early", "ORDER(MTE2_MTE3); // read", "DataCopy(", "DataCopy(", (BARRIER, "MTE2", "'1'"), "", 3
+    ),
+    Planted("cores_write_the_same", "SyncAll(); // rewritten", "DataCopy(", "DataCopy(", (BARRIER, "'1'"), "", 3),
+    Planted(
+        "read_while_others_add", "SyncAll(); // added", "DataCopy(", "DataCopy(", (BARRIER, "'2'", "on pipe"), "", 3
+    ),
+    Planted("add_without_atomic_mode", "SetAtomicAdd<float>();", "DataCopy(zGm", "DataCopy(zGm", (BARRIER, WAW), "", 3),
 ]
 # The places depend on which block comes first.
-EITHER_ORDER = {"cores_do_not_meet", *(planted.name for planted in PLANTED if planted.first == "DataCopy(")}
+EITHER_ORDER = {"cores_without_barrier", *(planted.name for planted in PLANTED if planted.first == "DataCopy(")}
 
 SILENT = """
 /// In place, accumulation over repeats, rows that share 32 bytes, disjoint halves, a count that waits for itself.

@@ -93,7 +93,7 @@ extern "C" __global__ __aicore__ void reread(GM_ADDR x, GM_ADDR, GM_ADDR, GM_ADD
     }
 }
 
-/// Scalar accesses, and a meeting of the cores.
+/// Scalar accesses, and a barrier of the cores.
 extern "C" __global__ __aicore__ void scalars(GM_ADDR x, GM_ADDR, GM_ADDR, GM_ADDR)
 {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
@@ -108,7 +108,7 @@ extern "C" __global__ __aicore__ void scalars(GM_ADDR x, GM_ADDR, GM_ADDR, GM_AD
     part.SetValue(1, part.GetValue(0));
 }
 
-extern "C" __global__ __aicore__ void meets(GM_ADDR, GM_ADDR, GM_ADDR)
+extern "C" __global__ __aicore__ void waits(GM_ADDR, GM_ADDR, GM_ADDR)
 {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
     while (GetBlockIdx() >= 0) {
@@ -286,7 +286,7 @@ def test_all_cores_together_are_held_by_global_memory(kernels):
     assert report["estimate_us"] == pytest.approx(MODEL["launch_seconds"] * 1e6 + bound, rel=1e-4)
 
 
-def test_scalar_accesses_and_meetings(kernels):
+def test_scalar_accesses_and_barriers(kernels):
     report = _run(kernels, "scalars", 256, blocks=2)
     first, second = report["phases"]
     assert _cycles(first["core_us"]) == pytest.approx(
@@ -330,7 +330,7 @@ def test_a_launch_of_very_many_copies_keeps_its_memory(kernels, count):
     assert report["phases"][0]["l2_us"] == pytest.approx(expected, rel=0.01)
 
 
-def test_cores_that_meet_for_ever(kernels):
-    report = kernels.launch("meets", np.zeros(8, np.float32), blocks=2)
+def test_cores_that_wait_for_ever(kernels):
+    report = kernels.launch("waits", np.zeros(8, np.float32), blocks=2)
     assert [found["kind"] for found in report["findings"]] == ["endless_loop"]
     assert "10000 times before" in report["findings"][0]["message"]

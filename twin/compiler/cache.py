@@ -119,10 +119,10 @@ def publish(made: Path, output: Path, compiler: str, command: Sequence[str], inp
     # Without a record nothing is current: a build that is killed between two steps leaves none that is wrong.
     if record.exists() and not record.is_dir():
         record.unlink()
-    _replace(made, output)
+    replace_output(made, output)
     # After the digests were taken: the compiler may have read other bytes than they are of.
     if found is not None and all(_is_older(path, started) for path in inputs):
-        _replace(record_file, record)
+        replace_output(record_file, record)
 
 
 def _is_older(path: str, started: int) -> bool:
@@ -132,7 +132,7 @@ def _is_older(path: str, started: int) -> bool:
         return False
 
 
-def _replace(made: Path, target: Path) -> None:
+def replace_output(made: Path, target: Path) -> None:
     """Rename a file; a folder that has its name is moved aside, since it is not ours to remove."""
     if target.is_dir() and not target.is_symlink():
         aside = tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent)

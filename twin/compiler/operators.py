@@ -14,6 +14,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import path_text
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.spec.names import suggest
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.writer import replace_file
 from opforge.twin.lint.expansion import require_no_assembly
@@ -96,8 +97,14 @@ def _tbe(project: Project) -> Path:
     return _vendor(project) / "op_impl" / "ai_core" / "tbe"
 
 
-def host_libraries(project: Project, names: Collection[str]) -> list[Library]:
-    """The libraries with the host code of a project; `names`: its operators."""
+def host_libraries(project: Project, names: Collection[str], generated: Sequence[str]) -> list[Library]:
+    """The libraries with the host code of a project.
+
+    Args:
+        project: The project.
+        names: Its operators.
+        generated: The files that belong to `build/gen`. Other files there are not opened.
+    """
     gen = project.gen_dir
     includes = [INCLUDE, gen / "op_proto", gen / "op_host", gen / "op_kernel", gen / "op_api"]
     includes += [
@@ -114,8 +121,8 @@ def host_libraries(project: Project, names: Collection[str]) -> list[Library]:
         def owner(path: Path) -> str:
             return max((name for name in names if name in path.stem), key=len, default=path.stem)
 
-        found = (path for pattern in patterns for path in gen.glob(pattern))
-        sources = sorted(found, key=lambda path: (owner(path), path))
+        found = {path for path in generated for pattern in patterns if Path(path).match(pattern)}
+        sources = sorted((gen / path for path in found), key=lambda path: (owner(path), path))
         made = []
         for name, group in itertools.groupby(sources, owner):
             *before, last = group
@@ -177,20 +184,21 @@ def build_project(
     specs = load_project(project)
     known = {spec.op_type for spec in specs}
     if unknown := sorted(set(ops or ()) - known):
-        raise UserError(f"ops: got {', '.join(map(repr, unknown))}, expected some of {', '.join(sorted(known))}")
+        raise UserError(f"ops: got {unknown[0]!r}; {suggest(unknown[0], known)}")
     project.claim_build_dir()
     build_runtime(jobs, progress)
     with locked(twin_dir(project)) as scratch:
-        write_project(project, specs)
+        generated = write_project(project, specs).present
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
         complete = [spec for spec in chosen if not project.missing(spec)]
         require_clean(project, [spec.source_name for spec in complete], twin_dir(project))
         _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec)})
         kernels = [library for spec in complete for library in _kernel_units(project, spec, socs)]
-        compiled = build([*host_libraries(project, [spec.name for spec in specs]), *kernels], scratch, jobs, progress)
+        host = host_libraries(project, [spec.name for spec in specs], generated)
+        compiled = build([*host, *kernels], scratch, jobs, progress)
         for library in kernels:
             require_device_code(library.path, library.units[0].label)
-        _publish_headers(project)
+        _publish_headers(project, generated)
     missing = {spec.op_type: file for spec in chosen if (file := project.missing(spec))}
     return Operators(_vendor(project), compiled, tuple(spec.op_type for spec in complete), missing)
 
@@ -222,8 +230,8 @@ def _remove_old_kernels(project: Project, names: Collection[str]) -> None:
             folder.rmdir()
 
 
-def _publish_headers(project: Project) -> None:
-    for header in sorted((project.gen_dir / "op_api").glob("aclnn_*.h")):
+def _publish_headers(project: Project, generated: Sequence[str]) -> None:
+    for header in (project.gen_dir / path for path in generated if Path(path).match("op_api/aclnn_*.h")):
         text = header.read_text(encoding="utf-8")
         replace_file(_vendor(project) / "op_api" / "include" / header.name, text)
         replace_file(twin_dir(project) / "include" / "aclnnop" / header.name, text)

@@ -13,6 +13,7 @@ import numpy as np
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
+from opforge.codegen.spec.names import suggest
 
 from .acl import ACL_DTYPES, Array, Extent, runtime
 from .results import AclnnError, FindingsError, findings_of
@@ -63,8 +64,7 @@ class AclnnCall:
         for kind, given, known in (("input", inputs, spec.inputs), ("attribute", attrs, spec.attrs)):
             names = [parameter.name for parameter in known]
             if unknown := sorted(set(given) - set(names)):
-                expected = f"some of {', '.join(names)}" if names else "none"
-                raise UserError(f"{spec.op_type}: got {kind} {', '.join(unknown)}, expected {expected}")
+                raise UserError(f"{spec.op_type}: got {kind} {unknown[0]!r}; {suggest(unknown[0], names)}")
         self.inputs = {name: self._array(name, value) for name, value in inputs.items() if value is not None}
         self.attrs = attrs
         for attr in spec.attrs:
@@ -103,7 +103,7 @@ class AclnnCall:
     def _choose(self, wanted: str | None) -> str:
         names = [candidate.function for candidate in self.spec.aclnn]
         if wanted is not None and wanted not in names:
-            raise UserError(f"{self.spec.op_type}: got function {shown(wanted)}, expected one of {', '.join(names)}")
+            raise UserError(f"{self.spec.op_type}: got function {shown(wanted)}; {suggest(str(wanted), names)}")
         for candidate in self.spec.aclnn:
             if wanted in {None, candidate.function} and set(self.attrs) <= set(candidate.params.values()):
                 return candidate.function
@@ -114,9 +114,7 @@ class AclnnCall:
         """The output arrays: given ones, else fresh ones of the inferred shape and dtype."""
         names = [output.name for output in self.spec.outputs]
         if unknown := sorted((set(dtypes) | set(given)) - set(names)):
-            raise UserError(
-                f"{self.spec.op_type}: got output {', '.join(unknown)}, expected some of {', '.join(names)}"
-            )
+            raise UserError(f"{self.spec.op_type}: got output {unknown[0]!r}; {suggest(unknown[0], names)}")
         for name, array in given.items():
             self._check_output(name, array)
         inferred = self._infer() if set(names) - set(given) else {}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedRandom, BufferedReader
@@ -31,6 +30,7 @@ from .kernel_process import Job
 from .results import Finding, Report, findings_of
 
 ISOLATED_SECONDS = 600.0
+_MOST_SECONDS = 10**6
 _SUPERVISOR = Path(__file__).with_name("kernel_process.py")
 _ALIGNMENT = 512  # as device memory
 _GRACE_SECONDS = 20.0  # for the supervisor to start, and to end what the kernel left
@@ -66,10 +66,12 @@ def require_seconds(timeout: object) -> None:
     """Check the time limit of a child process.
 
     Raises:
-        UserError: It is no positive number.
+        UserError: It is no positive number, or longer than the system waits.
     """
-    if not isinstance(timeout, (int, float)) or not (0 < timeout < math.inf):
-        raise UserError(f"timeout: got {shown(timeout)}, expected a positive number of seconds")
+    if not isinstance(timeout, (int, float)) or not (0 < timeout <= _MOST_SECONDS):
+        raise UserError(
+            f"timeout: got {shown(timeout)}, expected a positive number of seconds, at most {_MOST_SECONDS}"
+        )
 
 
 def run_isolated(job: Job, arrays: Sequence[Array], results: Iterable[int], timeout: float) -> Ended:
@@ -102,6 +104,30 @@ def run_isolated(job: Job, arrays: Sequence[Array], results: Iterable[int], time
             "memory and a process for it; use smaller buffers, or isolate=False"
         ) from error
     return ended
+
+
+def run_command(
+    command: Sequence[str], data: bytes, environment: Mapping[str, str], timeout: float
+) -> tuple[int | None, str]:
+    """Run a program that may do anything in a supervised process, which is ended with all that it started.
+
+    Args:
+        command: Program and arguments. One more is added, JSON with the descriptors `buffers`, a file with `data`, and
+            `answer`, a file to write into.
+        data: What the program reads.
+        environment: Its variables.
+        timeout: Seconds after which it is ended.
+
+    Returns:
+        Its exit code, negative for a signal, None if it was ended; and its answer.
+    """
+    with _shared(len(data)) as shared:
+        shared.write(data)
+        shared.flush()
+        job = {"command": list(command), "environment": dict(environment), "offsets": [], "timeout": timeout}
+        verdict = _supervised(job, shared.fileno())
+    status = verdict.get("status")
+    return (None if status is None else os.waitstatus_to_exitcode(status)), verdict.get("report", "")
 
 
 def _bytes_of(array: Array) -> memoryview:

@@ -101,7 +101,8 @@ def _enter(job: Job, supervisor: int, answer: int) -> NoReturn:
         if "command" in job:
             os.set_inheritable(answer, True)
             place = {"buffers": job["buffers"], "answer": answer, "offsets": job["offsets"]}
-            os.execv(job["command"][0], [*job["command"], json.dumps(place)])  # noqa: S606  # the caller's own program
+            variables = job.get("environment", os.environ)
+            os.execve(job["command"][0], [*job["command"], json.dumps(place)], variables)  # noqa: S606  # the caller's own
         report = _run_kernel(job)
     except (OSError, MemoryError) as error:
         report = {"error": str(error) or type(error).__name__}

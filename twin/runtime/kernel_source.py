@@ -12,6 +12,7 @@ from opforge.codegen.files import is_file
 from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import INCLUDE, build_runtime
+from opforge.twin.compiler.cache import digest, replace_output
 from opforge.twin.compiler.folder import locked
 from opforge.twin.compiler.kernel_objects import require_device_code
 from opforge.twin.compiler.runtime_library import runtime_link
@@ -21,6 +22,9 @@ from opforge.twin.lint.includes import reachable, read_source
 from opforge.twin.lint.kernel_lint import lint_files, roots_of
 
 from .kernel_process import Job
+
+# Strings, which may contain the beginning of a comment, and comments.
+_NO_CODE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 
 
 def compile_kernel(source: str | os.PathLike[str], symbol: str, buffers: int, arch: int, *, lint: bool) -> Job:
@@ -58,8 +62,8 @@ def compile_kernel(source: str | os.PathLike[str], symbol: str, buffers: int, ar
 def _read(source: str | os.PathLike[str]) -> tuple[Path | None, str]:
     """The file of a source, if it is one, and its text."""
     is_text = isinstance(source, str) and ("\n" in source or "{" in source)
-    path = None if is_text else Path(source)
-    if path is not None and not is_file(path):
+    path = None if is_text or not isinstance(source, (str, os.PathLike)) else Path(source)
+    if not is_text and (path is None or not is_file(path)):
         raise UserError(f"source: got {shown(str(source))}, expected a kernel source file or the text of one")
     text = read_source(path) if path else str(source)
     try:
@@ -75,12 +79,11 @@ def _build(path: Path | None, text: str, arch: int, *, lint: bool) -> Library:
     with locked(home) as scratch:
         if path is None:
             path = home / f"{name}.cpp"
-            if not path.is_file() or path.read_text(encoding="utf-8") != text:
-                path.write_text(text, encoding="utf-8")
+            _keep(text.encode(), path, scratch)
         if lint and (findings := lint_files(reachable(path, (), roots_of(path)))):
             raise UserError("\n".join(map(str, findings)))
-        # A kernel may ignore its parameters; a lost address-space qualifier stays an error.
-        flags = (*WARNINGS, "-Wno-unused", "-Wno-unused-parameter", *KERNEL_FLAGS, f"-I{INCLUDE}")
+        # A kernel may ignore its parameters; a lost address-space qualifier stays an error. The file may have any name.
+        flags = ("-x", "c++", *WARNINGS, "-Wno-unused", "-Wno-unused-parameter", *KERNEL_FLAGS, f"-I{INCLUDE}")
         unit = Unit(
             path.resolve(),
             home / f"{name}.o",
@@ -101,12 +104,26 @@ def _build(path: Path | None, text: str, arch: int, *, lint: bool) -> Library:
     return library
 
 
+def _keep(data: bytes, path: Path, scratch: Path) -> None:
+    """Write a source in the build folder, in place of whatever else has its name."""
+    if path.is_symlink() or digest(path) != hashlib.sha256(data).hexdigest():
+        made = scratch / path.name
+        made.write_bytes(data)
+        replace_output(made, path)
+
+
 def _parameters(text: str, symbol: str) -> str | None:
-    """The parameter list of a kernel function, in a source or in what the preprocessor made of it."""
-    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
-    is_global = r'(?:__global__|__attribute__\(\(visibility\("default"\)\)\))'
-    found = re.search(rf"{is_global}[^;{{}}()]*\b{re.escape(symbol)}\s*\(([^)]*)\)", code)
-    return found and found[1]
+    """The parameter list of a kernel function, in a source or in what the preprocessor made of it; in linear time."""
+    code = _NO_CODE.sub(lambda found: " " if found[0][0] == "/" else found[0], text)
+    is_global = False
+    for found in re.finditer(
+        rf'__global__|visibility\("default"\)|[;{{}}]|\b{re.escape(symbol)}\s*\(([^)]*)(\)?)', code
+    ):
+        if found[1] is None:
+            is_global = found[0] not in {";", "{", "}"}
+        elif is_global and found[2]:
+            return found[1]
+    return None
 
 
 def _trailing_parameters(parameters: str | None, symbol: str, buffers: int) -> tuple[bool, bool]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
 from opforge.codegen.spec.field_types import TASK_TYPES
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.twin.build import soc_properties
@@ -67,7 +68,7 @@ def launch(
         UserError: An argument is wrong, or lint refuses the kernel.
     """
     arrays = _checked_arrays(buffers)
-    _check(task_type, tiling)
+    _check(symbol, task_type, tiling)
     require_integers(
         blocks=(blocks, 1, 65535),
         tiling_key=(tiling_key, 0, 2**64 - 1),
@@ -96,15 +97,21 @@ def launch(
         return findings_of([call_launch(runtime().library, job, [array.ctypes.data for array in arrays])])
 
 
-def _check(task_type: str, tiling: bytes) -> None:
-    if task_type not in TASK_TYPES:
-        raise UserError(f"task_type: got {task_type!r}, expected one of {', '.join(TASK_TYPES)}")
+def _check(symbol: object, task_type: object, tiling: object) -> None:
+    if not isinstance(symbol, str):
+        raise UserError(
+            f"symbol: got {type(symbol).__name__}, expected the name of a __global__ function of the source"
+        )
+    if not isinstance(task_type, str) or task_type not in TASK_TYPES:
+        raise UserError(f"task_type: got {shown(task_type)}, expected one of {', '.join(TASK_TYPES)}")
     if not isinstance(tiling, (bytes, bytearray)):
         raise UserError(f"tiling: got {type(tiling).__name__}, expected bytes")
 
 
 def _checked_arrays(buffers: Sequence[Array] | Mapping[str, Array]) -> list[Array]:
     """The buffers of a kernel as arrays that it can change in place."""
+    if not isinstance(buffers, Iterable):
+        raise UserError(f"buffers: got {type(buffers).__name__}, expected numpy arrays")
     arrays = list(buffers.values()) if isinstance(buffers, Mapping) else list(buffers)
     for index, array in enumerate(arrays):
         if not isinstance(array, np.ndarray) or array.dtype.hasobject:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import path_text, shown
 from opforge.codegen.project import Project, find_project
+from opforge.codegen.spec.names import suggest
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.twin.build import build_project, soc_properties
 
@@ -43,9 +44,8 @@ def _built(project: Project, soc: str, op_type: str) -> _Built:
     """One operator of a project; kernels of others are compiled when these are run."""
     specs = _specs(project)
     if op_type not in specs:
-        names = ", ".join(sorted(specs))
-        of_project = f"the operators of {path_text(project.root)}"
-        raise UserError(f"operator: got {shown(op_type)}, expected one of {names}, {of_project}")
+        place = f"not in the project {path_text(project.root)}"
+        raise UserError(f"operator: got {shown(op_type)}, {place}; {suggest(str(op_type), specs)}")
     operators = build_project(project, [soc], [op_type])
     if needed := operators.missing.get(op_type):
         raise UserError(f"{op_type}: {needed} is missing; write it")

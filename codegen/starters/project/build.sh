@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds, tests and packs the operators of this folder. `bash build.sh --help` lists what it does.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")"
+CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 
 usage() {
     cat <<'TEXT'

@@ -8,7 +8,7 @@ from opforge.frontend.ir.reason import Reason, Unmatched
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.rules.context import Context
-from opforge.frontend.rules.pattern import Operators, refusing, require_rows
+from opforge.frontend.rules.pattern import Operators, require_rows
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 _GRADIENT = Operators("com.microsoft").GatherGrad("shape", "indices", "grad")
@@ -22,7 +22,6 @@ class MapGatherGrad(Rule):
     operator = "EmbeddingDenseBackward"
     pattern = (("com.microsoft", "GatherGrad"),)
 
-    @refusing
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match a constant shape of two dims, axis 0, a float type, and no constant index that wraps around."""
         node = scope.node(number)

@@ -24,7 +24,6 @@ from opforge.frontend.rules.pattern import (
     Operators,
     Pattern,
     Through,
-    refusing,
     require_rows,
     require_type,
 )
@@ -55,7 +54,6 @@ class FuseScatterAdd(Rule):
     group = "patterns"
     pattern = (("", "ScatterND"), ("", "ScatterElements"))
 
-    @refusing
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match a zero table, one index per row, reduction add, and a mask of known conditions."""
         found = read_scatter(context, scope, number)

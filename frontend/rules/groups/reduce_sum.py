@@ -8,7 +8,7 @@ from opforge.frontend.ir.onnx_nodes import with_axes
 from opforge.frontend.ir.reason import Reason, Unmatched
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.rules.context import Context
-from opforge.frontend.rules.pattern import Operators, refusing, require_type
+from opforge.frontend.rules.pattern import Operators, require_type
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 op = Operators()
@@ -28,7 +28,6 @@ class FuseEqualGroups(Rule):
     group = "patterns"
     pattern = (("", "ReduceSum"),)
 
-    @refusing
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match rank 3, more than one group, float data and axis 1 alone."""
         node = scope.node(number)

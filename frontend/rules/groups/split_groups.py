@@ -14,7 +14,7 @@ from opforge.frontend.ir.reason import Reason, Unmatched
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.rules.context import Context
-from opforge.frontend.rules.pattern import Each, Found, Operators, Through, refusing
+from opforge.frontend.rules.pattern import Each, Found, Operators, Through
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 op, microsoft = Operators(), Operators("com.microsoft")
@@ -36,7 +36,6 @@ class FuseSplitGroups(Rule):
     group = "patterns"
     pattern = (("", "Concat"),)
 
-    @refusing
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match parts that are all rows of one matrix in order, each summed to one row; every value has one reader."""
         node = scope.node(number)

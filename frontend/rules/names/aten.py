@@ -16,7 +16,6 @@ from opforge.frontend.ir.reason import Reason, Unmatched
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.rules.context import Context, Specs
-from opforge.frontend.rules.pattern import refusing
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 ATEN_DOMAIN = "org.pytorch.aten"
@@ -52,7 +51,6 @@ class MapTorch(Rule):
             return ((ATEN_DOMAIN, first.name), (ATEN_DOMAIN, _ATEN))
         return ((first.namespace, first.name),)
 
-    @refusing
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match the function, its arguments and constant scalars."""
         node = scope.node(number)

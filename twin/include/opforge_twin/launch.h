@@ -62,7 +62,7 @@ struct PhaseTime {
     std::vector<PipeShare> path;  ///< its critical path: what `coreUs` went into
     double gmUs = 0.0;            ///< sectors touched for the first time, at the bandwidth of global memory
     double l2Us = 0.0;            ///< sectors touched again, at the bandwidth of L2
-    double syncUs = 0.0;          ///< of the meeting before the phase
+    double syncUs = 0.0;          ///< of the barrier before the phase
 
     double Us() const { return coreUs > gmUs ? (coreUs > l2Us ? coreUs : l2Us) : (gmUs > l2Us ? gmUs : l2Us); }
 };

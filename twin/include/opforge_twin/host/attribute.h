@@ -1,4 +1,4 @@
-// Attribute types of operators and their values, as host code of operators meets them.
+// Attribute types of operators and their values, as host code of operators reads them.
 #ifndef OPFORGE_TWIN_HOST_ATTRIBUTE_H
 #define OPFORGE_TWIN_HOST_ATTRIBUTE_H
 

@@ -1,4 +1,4 @@
-// Masks, flags, barriers, meetings of cores, and what a core knows about itself.
+// Masks, flags, barriers, barriers between cores, and what a core knows about itself.
 #ifndef OPFORGE_TWIN_KERNEL_SYNC_H
 #define OPFORGE_TWIN_KERNEL_SYNC_H
 

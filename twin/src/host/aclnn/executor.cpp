@@ -24,7 +24,7 @@ namespace {
 
 using kernel::Text;
 
-/// Slots start on this boundary, and as many bytes stay free behind each: an overrun meets no neighbour.
+/// Slots start on this boundary, and as many bytes stay free behind each: an overrun does not change the next slot.
 constexpr uint64_t kSlotAlignment = 512;
 
 /// The aclnn function that this thread is in, for the executor it creates.

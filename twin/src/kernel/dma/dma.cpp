@@ -96,7 +96,7 @@ void AccumulateAs(Dtype dtype, AtomicOp op, uint8_t* to, const uint8_t* from, in
     }
 }
 
-/// Adds a row to global memory piece by piece: cores that meet on one sector take turns.
+/// Adds a row to global memory piece by piece: cores that add to the same sector take turns.
 void AtomicRow(Block& block, uint64_t address, uint8_t* to, const uint8_t* from, int64_t bytes)
 {
     const AtomicMode& mode = block.registers.atomic;

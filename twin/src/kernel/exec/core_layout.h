@@ -18,7 +18,7 @@ struct TaskType {
     const char* name;
     uint32_t cubes;    ///< of an AI core: 0 or 1
     uint32_t vectors;  ///< of an AI core that has a cube core: 0..2; else 1
-    bool meets;        ///< there is a scheduler between cores
+    bool hasBarrier;   ///< the device can synchronize its cores
 };
 
 /// Null when there is no such type, or no core of this architecture runs it.

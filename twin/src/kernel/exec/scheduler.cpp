@@ -19,7 +19,7 @@ namespace {
 // A block that issues nothing for this long, or runs for this long in all, will not end.
 constexpr double kQuietSeconds = 20.0;
 constexpr double kBlockSeconds = 600.0;
-constexpr size_t kMostPhases = 10000;  // each takes 7 KB; a kernel with so many would do nothing but meet
+constexpr size_t kMostPhases = 10000;  // each takes 7 KB; a kernel with so many would do nothing but synchronize
 constexpr std::chrono::milliseconds kWatchInterval{250};
 
 double TimeLimit()
@@ -238,13 +238,13 @@ void Scheduler::GiveUp(Block& block, const Call& call, const std::string& messag
     block.Fail("deadlock", Pipe::kScalar, call, message);
 }
 
-std::string Scheduler::Laggards(SyncScope scope, uint32_t meetings) const
+std::string Scheduler::Laggards(SyncScope scope, uint32_t barriers) const
 {
     std::string names;
     size_t count = 0;
     for (const auto& [core, ended] : endedAfter_) {
         const bool isExpected = scope == SyncScope::kAll || launch_.layout.At(core).kind == CoreKind::kVector;
-        if (isExpected && ended[static_cast<size_t>(scope)] < meetings && ++count <= 4) {
+        if (isExpected && ended[static_cast<size_t>(scope)] < barriers && ++count <= 4) {
             const CoreSeat seat = launch_.layout.At(core);
             names += Text(names.empty() ? "" : ", ", launch_.layout.IsMixed() ? Text(Name(seat.kind), " ") : "",
                           seat.blockIndex, " (after ", ended[static_cast<size_t>(scope)], ")");
@@ -258,12 +258,12 @@ void Scheduler::BeginPhase(Block& block, const Call& call)
     block.timeline.EndPhase();
     if (block.timeline.Phases().size() > kMostPhases) {
         block.Fail("endless_loop", Pipe::kScalar, call,
-                   Text("the cores have met or waited for each other ", kMostPhases,
-                        " times before; a loop that does not end, or let each core do more between two meetings"));
+                   Text("the cores have waited for each other ", kMostPhases,
+                        " times before; a loop that does not end, or let each core do more between two barriers"));
     }
 }
 
-void Scheduler::Meet(Block& block, bool isAivOnly, const Call& call)
+void Scheduler::Barrier(Block& block, bool isAivOnly, const Call& call)
 {
     block.ordering.PassBarrier(Pipe::kAll);
     const Signal own = block.ordering.Release(Pipe::kAll, time_model::kSyncAllCycles, call.at);
@@ -274,18 +274,18 @@ void Scheduler::Meet(Block& block, bool isAivOnly, const Call& call)
     const size_t expected = isAivOnly ? launch_.layout.CoresOf(CoreKind::kVector).size() : order_.size();
     std::unique_lock<std::mutex> lock(mutex_);
     const uint32_t mine = block.ordering.CountSync(scope);
-    std::vector<Meeting>& meetings = meetings_[static_cast<size_t>(scope)];
-    meetings.resize(std::max<size_t>(meetings.size(), mine + 1));
-    ++meetings[mine].blocks;
-    Join(meetings[mine].signal, own);
-    if (!WaitUntil(lock, [&] { return meetings[mine].blocks == expected; })) {
+    std::vector<BarrierState>& barriers = barriers_[static_cast<size_t>(scope)];
+    barriers.resize(std::max<size_t>(barriers.size(), mine + 1));
+    ++barriers[mine].blocks;
+    Join(barriers[mine].signal, own);
+    if (!WaitUntil(lock, [&] { return barriers[mine].blocks == expected; })) {
         GiveUp(block, call,
-               Text("SyncAll number ", mine + 1, " has seen ", meetings[mine].blocks, " of ", expected,
+               Text("SyncAll number ", mine + 1, " has seen ", barriers[mine].blocks, " of ", expected,
                     " blocks and the others will not come; ", Laggards(scope, mine + 1),
                     ". Every block must call it equally often, idle ones too"),
                isAftermath_);
     }
-    block.ordering.Acquire(meetings[mine].signal, EndsPhase(isAivOnly));
+    block.ordering.Acquire(barriers[mine].signal, EndsPhase(isAivOnly));
 }
 
 void Scheduler::SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, const Call& call)

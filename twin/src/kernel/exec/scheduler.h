@@ -1,4 +1,4 @@
-// Runs the blocks of a launch on OS threads, some at a time, and lets them meet.
+// Runs the blocks of a launch on OS threads, some at a time, with barriers between them.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_SCHEDULER_H
 #define OPFORGE_TWIN_KERNEL_EXEC_SCHEDULER_H
 
@@ -28,7 +28,7 @@ public:
 
     // For blocks, on their own threads:
     /// The block's next SyncAll: returns when every block of the launch, or every one on a vector core, has come to it.
-    void Meet(Block& block, bool isAivOnly, const Call& call);
+    void Barrier(Block& block, bool isAivOnly, const Call& call);
     /// CrossCoreSetFlag and CrossCoreWaitFlag.
     void SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, const Call& call);
     void WaitShared(Block& block, int64_t flag, const Call& call);
@@ -47,8 +47,8 @@ private:
         double spentSeconds = 0;  ///< the same in all
     };
 
-    /// How many blocks have come, and what they have finished by then.
-    struct Meeting {
+    /// How many blocks have reached a barrier, and what they have finished by then.
+    struct BarrierState {
         uint32_t blocks = 0;
         Signal signal;
     };
@@ -69,7 +69,7 @@ private:
     bool WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready);
     void ReleaseIfStuck();
     [[noreturn]] static void GiveUp(Block& block, const Call& call, const std::string& message, bool silent);
-    std::string Laggards(SyncScope scope, uint32_t meetings) const;
+    std::string Laggards(SyncScope scope, uint32_t barriers) const;
     void WatchOver();
 
     LaunchState& launch_;
@@ -89,7 +89,7 @@ private:
     std::vector<const Ready*> waiting_;
     std::vector<Watched> watched_;
     std::vector<std::thread> threads_;
-    std::array<std::vector<Meeting>, 2> meetings_;  ///< the n-th SyncAll
+    std::array<std::vector<BarrierState>, 2> barriers_;  ///< the n-th SyncAll
     CrossCoreFlags flags_;
     std::map<uint32_t, SyncCounts> endedAfter_;  ///< SyncAlls of each ended block
 

@@ -1,5 +1,5 @@
 // What has finished before what: one clock per pipe of a core. Pipes run on their own; only flags, barriers, queues and
-// meetings of cores order them, never the order of the program.
+// barriers between cores order them, never the order of the program.
 #ifndef OPFORGE_TWIN_KERNEL_ORDER_ORDER_H
 #define OPFORGE_TWIN_KERNEL_ORDER_ORDER_H
 

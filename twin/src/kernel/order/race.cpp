@@ -10,8 +10,8 @@ namespace {
 std::string Repair(Pipe from, Pipe to, bool isSameCore)
 {
     if (!isSameCore) {
-        return "no SyncAll or flag between cores orders them; let the cores meet in between, or give each its own "
-               "bytes";
+        return "no SyncAll or flag between cores orders them; put a SyncAll in between, or give each core its "
+               "own bytes";
     }
     if (from == to) {
         return Text("an instruction of a pipe may start before the earlier one has finished; put PipeBarrier<PIPE_",

@@ -1,4 +1,4 @@
-// Flags, barriers, meetings of blocks, and what a block knows about itself and its launch.
+// Flags, barriers, barriers between blocks, and what a block knows about itself and its launch.
 #include <cstring>
 
 #include "kernel/exec/block.h"
@@ -38,23 +38,23 @@ Pipe PipeOf(pipe_t pipe)
     }
 }
 
-/// All cores that are to meet must run at once.
+/// All cores of a barrier must run at once.
 void RequireCores(Block& block, const Call& call)
 {
     const LaunchState& launch = block.launch;
     if (!launch.layout.FitsOn(launch.soc)) {
         const bool hasCubes = launch.layout.Type().cubes > 0;
         block.Fail("sync_block_num", Pipe::kScalar, call,
-                   Text(launch.request.blockNum, " blocks are to meet, but ", launch.request.soc, " has ",
+                   Text(launch.request.blockNum, " blocks wait for each other, but ", launch.request.soc, " has ",
                         hasCubes ? launch.soc.cubeCores : launch.soc.vectorCores, hasCubes ? " cube" : " vector",
                         " cores: the others would never start"));
     }
 }
 
-void RequireMeeting(Block& block, const Call& call)
+void RequireBarrier(Block& block, const Call& call)
 {
     const TaskType& type = block.Type();
-    if (!type.meets) {
+    if (!type.hasBarrier) {
         block.Fail("sync_task_type", Pipe::kScalar, call,
                    Text("a kernel of type ", type.name,
                         " has no scheduler between cores; declare "
@@ -109,16 +109,16 @@ void Barrier(pipe_t pipe, const Call& call)
 void SyncCores(bool isAivOnly, const Call& call)
 {
     const Entry block(call);
-    RequireMeeting(*block, call);
+    RequireBarrier(*block, call);
     const bool isMixed = block->launch.layout.IsMixed();
     if (isAivOnly ? block->seat.kind == CoreKind::kCube : !isMixed) {
-        block->Fail(
-            "sync_task_type", Pipe::kScalar, call,
-            isAivOnly ? "SyncAll<true>, the default, is a meeting of AIV cores; all cores of a MIX_AIC launch meet in "
-                        "SyncAll<false>, cube cores alone with CrossCoreSetFlag of mode 0"
-                      : "SyncAll<false> is a meeting of AIC and AIV cores; with one kind of cores it hangs");
+        block->Fail("sync_task_type", Pipe::kScalar, call,
+                    isAivOnly ? "SyncAll<true>, the default, is a barrier of AIV cores; use SyncAll<false> for all "
+                                "cores of a MIX_AIC "
+                                "launch, and CrossCoreSetFlag of mode 0 for cube cores alone"
+                              : "SyncAll<false> is a barrier of AIC and AIV cores; with one kind of cores it hangs");
     }
-    block->launch.scheduler->Meet(*block, isAivOnly, call);
+    block->launch.scheduler->Barrier(*block, isAivOnly, call);
 }
 
 void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int64_t usedCores, const Call& call)
@@ -146,13 +146,13 @@ void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, 
         block->Fail("sync_workspace", Pipe::kScalar, call,
                     "gmWorkspace is not zero; clear blocks * 32 bytes of it on the host or before another SyncAll");
     }
-    block->launch.scheduler->Meet(*block, true, call);
+    block->launch.scheduler->Barrier(*block, true, call);
 }
 
 void SetCrossCore(int64_t mode, pipe_t pipe, int64_t flag, const Call& call)
 {
     const Entry block(call);
-    RequireMeeting(*block, call);
+    RequireBarrier(*block, call);
     const CoreLayout& layout = block->launch.layout;
     Field("mode", mode, 0, layout.IsMixed() ? 2 : 0, call);
     if (mode == 1) {
@@ -166,7 +166,7 @@ void SetCrossCore(int64_t mode, pipe_t pipe, int64_t flag, const Call& call)
 void WaitCrossCore(int64_t flag, const Call& call)
 {
     const Entry block(call);
-    RequireMeeting(*block, call);
+    RequireBarrier(*block, call);
     block->launch.scheduler->WaitShared(*block, Field("flagId (SyncAll uses 11..14)", flag, 0, kLastUserFlag, call),
                                         call);
 }

@@ -88,7 +88,7 @@ void Timeline::Wait(Pipe to, const Moment& moment)
     }
     if (moment.phaseBegin == phaseBegin_) {
         Free(to) = moment;
-    } else {  // set before the meeting, and still not seen when the phase began
+    } else {  // set before the barrier, and still not seen when the phase began
         Free(to) = Moment{phaseBegin_, {}, phaseBegin_}.After(kWaiting, moment.at - phaseBegin_);
     }
 }

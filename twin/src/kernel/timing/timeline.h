@@ -1,5 +1,5 @@
 // When the instructions of one block would run on the device: in-order issue on every pipe, held up by flags, barriers
-// and meetings of cores. Times are cycles of the model of twin/npu_model.json: estimates.
+// and barriers between cores. Times are cycles of the model of twin/npu_model.json: estimates.
 #ifndef OPFORGE_TWIN_KERNEL_TIMING_TIMELINE_H
 #define OPFORGE_TWIN_KERNEL_TIMING_TIMELINE_H
 
@@ -46,7 +46,7 @@ struct Transfer {
     }
 };
 
-/// What a block did between two meetings of the cores.
+/// What a block did between two barriers of the cores.
 struct Phase {
     double cycles = 0.0;  ///< of its schedule
     PathCycles path{};    ///< the critical path: what the cycles went into
@@ -104,7 +104,7 @@ public:
     /// The core goes on `delay` cycles after what another one released, at the earliest.
     void Acquire(const PhaseMoment& released, double delay);
     void PassBarrier(Pipe pipe);
-    /// The core meets others: everything it was given has finished.
+    /// The core reaches a barrier: everything it was given has finished.
     void EndPhase();
 
     const std::vector<Phase>& Phases() const { return phases_; }
