@@ -16,6 +16,7 @@ from opforge.codegen.project import find_project
 from opforge.codegen.spec.document import call_as_test, calls_of
 from opforge.codegen.spec.dtypes import DTYPES, FORMATS
 from opforge.codegen.spec.loader import load_specs
+from opforge.codegen.spec.parts import CallSpec
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.spec.semantics import shapes_of_test
 from opforge.codegen.views.facts import aclnn_signature
@@ -74,8 +75,8 @@ def descriptor(acl, shape, dtype, format_name):
     return c_void_p(handle)
 
 
-def first_phase(spec, call, opapi):
-    """The status of GetWorkspaceSize and its message."""
+def first_phase(spec, call, opapi, results=None):
+    """The status of GetWorkspaceSize and its message; `results` replace the last two arguments."""
     acl, test = runtime(), call_as_test(spec, call)
     acl.set_option("soc", soc_of(call))
     marshalled = AclnnCall(spec, {}, test.attrs, call.function)
@@ -94,7 +95,7 @@ def first_phase(spec, call, opapi):
                 arguments.append(descriptor(acl, shapes[parameter.of], dtypes[parameter.of], format_name))
                 stack.callback(acl.library.aclDestroyTensor, arguments[-1])
         plan = getattr(opapi, f"{marshalled.function}GetWorkspaceSize")
-        status = plan(*arguments, byref(c_uint64()), byref(executor))
+        status = plan(*arguments, *(results or (byref(c_uint64()), byref(executor))))
         if status == 0:
             acl.library.aclDestroyAclOpExecutor(executor)
     return status, acl.message()
@@ -111,6 +112,13 @@ def test_call_has_its_status(spec, call, opapi):
     expected = call.status or (0 if call.product in {None, *spec.built_products} else NO_KERNEL)
     status, message = first_phase(spec, call, opapi)
     assert status == expected, message
+
+
+@pytest.mark.parametrize("results", [(None, byref(c_void_p())), (byref(c_uint64()), None)], ids=["size", "executor"])
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.tests.shapes], ids=lambda spec: spec.name)
+def test_a_null_result_is_refused(spec, results, opapi):
+    status, message = first_phase(spec, CallSpec(), opapi, results)
+    assert (status, "got null" in message) == (161001, True)
 
 
 @pytest.mark.parametrize(("spec", "call"), RUNS)

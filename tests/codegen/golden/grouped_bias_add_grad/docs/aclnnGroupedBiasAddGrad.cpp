@@ -9,9 +9,9 @@
 
 #define RETURN_IF_FAILED(call)                                                           \
     do {                                                                                 \
-        if (const int failure = (call)) {                                                \
-            std::printf("%s failed with %d: %s\n", #call, failure, aclGetRecentErrMsg()); \
-            return failure;                                                              \
+        if (const int status = (call)) {                                                 \
+            std::printf("%s failed with %d: %s\n", #call, status, aclGetRecentErrMsg()); \
+            return status;                                                               \
         }                                                                                \
     } while (false)
 
