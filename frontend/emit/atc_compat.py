@@ -16,7 +16,9 @@ from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, normal_domain
 from opforge.frontend.state import State
-from opforge.frontend.targets.atc_limits import limits
+from opforge.frontend.targets.atc_limits import output_count
+
+from .opset import current_opset
 
 _SQUARES = "ReduceSumSquare"
 # Attributes of Constant beside `value`, with the element type that they imply.
@@ -144,17 +146,16 @@ def make_safe(view: GraphView, value_names: FreshNames) -> list[NodeProto]:
 def _fit_parsers(view: GraphView, names: FreshNames, value_names: FreshNames) -> None:
     """Change standard nodes that ATC's parsers refuse, if another form means the same."""
     read: set[str] | None = None
+    version = current_opset(view.model) or 0
     for scope in view.scopes:
-        version = scope.opsets.get("", 0)
         for node in list(scope.body.node) if scope.function is None else ():
             if node.domain:
                 continue
             if node.op_type == _SQUARES and len(node.input) == 2:
                 _sum_products(scope, node, names, value_names)
-            counts = [limit.outputs for limit in limits(node.op_type, version) if limit.outputs is not None]
-            if counts and len(node.output) > min(counts):
+            if len(node.output) > 1 and (count := output_count(node.op_type, version)):
                 read = _read_names(view) if read is None else read
-                while len(node.output) > min(counts) and node.output[-1] not in read:
+                while len(node.output) > count and node.output[-1] not in read:
                     del node.output[-1]
 
 

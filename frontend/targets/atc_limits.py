@@ -85,9 +85,10 @@ class Limit:
         return f"{got} at least {self.least}" if is_small else ""
 
 
-def limits(op_type: str, version: int) -> list[Limit]:
-    """Return the limits of a type of ai.onnx."""
-    return _table().get((op_type, version), [])
+def output_count(op_type: str, version: int) -> int | None:
+    """Return how many outputs of a type of ai.onnx can be connected; None for all."""
+    found = _table().get((op_type, version), [])
+    return min((limit.outputs for limit in found if limit.outputs is not None), default=None)
 
 
 def limit_problems(node: NodeProto, version: int, is_read: Callable[[int], bool]) -> Iterator[str]:
@@ -98,7 +99,7 @@ def limit_problems(node: NodeProto, version: int, is_read: Callable[[int], bool]
         version: Version of ai.onnx.
         is_read: Whether the output at a position has a reader or is an output of the model.
     """
-    for limit in limits(node.op_type, version):
+    for limit in _table().get((node.op_type, version), []):
         if problem := limit.problem(node, is_read):
             yield problem
 

@@ -101,10 +101,12 @@ def _refusing_part(context: Context, scope: Scope, node: NodeProto, spec: OpSpec
 
 
 def _known_list(context: Context, scope: Scope, name: str) -> list[int] | None:
+    """Return the values of a constant list of integers; None for any other value."""
     try:
-        return [int(value) for value in np.ravel(context.constants.value(scope, name))] if name else None
+        values = context.constants.value(scope, name) if name else np.zeros(0)
     except Unmatched:
         return None
+    return [int(value) for value in np.ravel(values)] if values.dtype.kind in "iu" else None
 
 
 def package_findings(

@@ -212,6 +212,15 @@ def test_squares_are_summed_without_an_input_for_axes(tmp_path, rng):
         np.testing.assert_allclose(session.run(["y"], {"x": x})[0], (x**2).sum(1), rtol=1e-6)
 
 
+def test_outputs_without_reader_are_removed_in_the_opset_of_the_result(tmp_path):
+    text = f"(float[2, 4, 6] x) => (y, z) {{z, i = MaxPool <kernel_shape = [2]> (x) y = {OUR} (x)}}"
+    result = convert(parse(text, 20)).model
+    assert [len(node.output) for node in result.graph.node] == [1, 1]
+    assert errors(result, tmp_path) == []
+    read = parse(text.replace("(y, z)", "(y, z, i)"), 20)
+    assert [finding.code for finding in errors(convert(read).model, tmp_path)] == ["E19999"]
+
+
 POOLS = {
     "plain": ([2, 3, 6, 6], "kernel_shape = [2, 2], strides = [2, 2]"),
     "overlapping": ([2, 2, 7, 5], "kernel_shape = [3, 3]"),
