@@ -17,7 +17,7 @@ import numpy as np
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, require_writable, write_files
-from opforge.codegen.printing import first_line, path_text, shown
+from opforge.codegen.printing import first_line, path_text, say, shown
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.dtypes import SHORT_DTYPES
 from opforge.codegen.spec.names import suggest
@@ -311,7 +311,7 @@ def profile_command(
     try:
         result, events = _run(project, spec, inputs, values, soc, is_traced=bool(trace or html))
     except FindingsError as error:
-        console.print(str(error), highlight=False, markup=False)
+        say(*str(error).splitlines())
         return 1
     figures = summary(result)
     files = [] if trace is None else [NewFile(trace, lambda file: file.write(events), "trace")]

@@ -14,6 +14,7 @@ payload_sha256=$SHAsum
 EOF
     cat <<'EOF'
 set -eu
+unset TAR_OPTIONS GZIP  # would change what tar and gzip do
 
 # fail CODE TEXT: one line, with '?' for characters that control a terminal or are invisible.
 fail() {

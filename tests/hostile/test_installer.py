@@ -313,3 +313,11 @@ def test_many_files(package, run, tmp_path, target, count):
         result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
         assert (result.returncode, result.stderr) == (0, "")
     assert list(target.iterdir()) == []
+
+
+@pytest.mark.parametrize("variable", ["TAR_OPTIONS", "GZIP"])
+def test_variables_of_tar_and_gzip_change_nothing(package, run, target, tmp_path, variable):
+    value = f"--to-command=touch {tmp_path}/ran" if variable == "TAR_OPTIONS" else "--best --keep"
+    done = run(package, f"--install-path={target}", **{variable: value})
+    assert (done.returncode, (tmp_path / "ran").exists()) == (0, False), done.stderr
+    assert (target / "vendors").is_dir()

@@ -464,3 +464,30 @@ def test_parameters_are_found_in_linear_time(repeated):
         kernel_source._parameters(text, "k")
     assert kernel_source._parameters(f'"/*" {NOTHING}', "nothing") == "GM_ADDR x  "
     assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link", "ring", "no folder", "long"])
+def test_a_trace_replaces_regular_files_only(tmp_path, monkeypatch, kind):
+    """A rename would also replace a device; the test uses none, since it may run as root."""
+    mine, trace = tmp_path / "mine", tmp_path / "trace.json"
+    mine.write_text("mine", encoding="utf-8")
+    makers = {"pipe": os.mkfifo, "folder": os.mkdir, "link": lambda path: path.symlink_to(mine)}
+    makers |= {"ring": lambda path: path.symlink_to(path.name), "no folder": lambda _: None, "long": lambda _: None}
+    makers[kind](trace)
+    names = {"no folder": tmp_path / "absent" / "t.json", "long": tmp_path / ("x" * 300)}
+    before = {path: path.lstat().st_ino for path in tmp_path.iterdir()}
+    monkeypatch.setenv("OPFORGE_TWIN_TRACE", str(names.get(kind, trace)))
+    (finding,) = launch(NOTHING, "nothing", 1, [np.zeros(8, np.float32)])
+    assert (finding.kind, "expected a new name or a regular file" in finding.message) == ("trace", True)
+    assert {path: path.lstat().st_ino for path in tmp_path.iterdir()} == before
+    assert mine.read_text(encoding="utf-8") == "mine"
+
+
+def test_the_temporary_file_of_a_trace_is_nobody_elses(tmp_path, monkeypatch):
+    mine, trace = tmp_path / "mine", tmp_path / "trace.json"
+    mine.write_text("mine", encoding="utf-8")
+    (tmp_path / "trace.json.partial").symlink_to(mine)
+    monkeypatch.setenv("OPFORGE_TWIN_TRACE", str(trace))
+    assert launch(NOTHING, "nothing", 1, [np.zeros(8, np.float32)]) == []
+    assert "traceEvents" in trace.read_text(encoding="utf-8")
+    assert mine.read_text(encoding="utf-8") == "mine"

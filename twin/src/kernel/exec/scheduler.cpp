@@ -118,7 +118,11 @@ void Scheduler::Run(LaunchReport& report)
     }
     estimate_.Settle(launch_.memory, launch_.dmaCount <= LaunchState::kMostRecords);
     if (!launch_.tracePath.empty() && !trace_.Write(launch_.tracePath, estimate_, launch_.soc.mhz)) {
-        report.findings.push_back({"trace", -1, "", "", Text("cannot write the trace ", launch_.tracePath), false});
+        report.findings.push_back({"trace", -1, "", "",
+                                   Text("cannot write the trace ", launch_.tracePath,
+                                        "; expected a new name or a regular file, in a folder that can be written to; "
+                                        "set OPFORGE_TWIN_TRACE to another file"),
+                                   false});
     }
     estimate_.Write(MinimalBytes(launch_.request), totals_.cubeCycles, report);
     std::vector<Finding> merged = Merge(std::move(findings_));

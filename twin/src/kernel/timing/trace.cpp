@@ -1,5 +1,9 @@
 #include "kernel/timing/trace.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 
@@ -7,6 +11,24 @@
 #include "kernel/exec/report_json.h"
 
 namespace opforge::twin::kernel {
+
+namespace {
+
+/// Whether a file may be given this name: a rename would also replace a device, a pipe or a link.
+bool IsFreeOrRegular(const std::string& path)
+{
+    struct stat status{};
+    return lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
+}
+
+/// Make a file that did not exist; nothing else with its name is opened.
+bool IsMade(const std::string& path)
+{
+    const int made = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return made >= 0 && close(made) == 0;
+}
+
+}  // namespace
 
 void Trace::Add(size_t core, const std::vector<Span>& spans, const std::vector<double>& offsets)
 {
@@ -22,7 +44,10 @@ bool Trace::Write(const std::string& path, const Estimate& estimate, int64_t mhz
 {
     const auto cyclesPerMicro = static_cast<double>(mhz);
     const std::vector<double> starts = estimate.PhaseStarts();
-    const std::string partial = path + ".partial";
+    const std::string partial = Text(path, ".", getpid(), ".partial");
+    if (!IsFreeOrRegular(path) || !IsMade(partial)) {
+        return false;
+    }
     std::ofstream file(partial);
     file.precision(12);
     file << "{\"displayTimeUnit\": \"ns\", \"otherData\": {\"note\": \"estimates of the twin's time model\"}, "
@@ -50,7 +75,11 @@ bool Trace::Write(const std::string& path, const Estimate& estimate, int64_t mhz
     }
     file << "\n]}\n";
     file.close();
-    return file && std::rename(partial.c_str(), path.c_str()) == 0;
+    const bool isWritten = file && std::rename(partial.c_str(), path.c_str()) == 0;
+    if (!isWritten) {
+        unlink(partial.c_str());
+    }
+    return isWritten;
 }
 
 }  // namespace opforge::twin::kernel
