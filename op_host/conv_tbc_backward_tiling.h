@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 
 #include "common/arithmetic.h"
@@ -34,7 +35,8 @@ inline constexpr int64_t kMaxPackedElements = 2048;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kCopyAlignment = 512;
 inline constexpr int64_t kSlotAlignment = 512;
-inline constexpr int64_t kMaxSlotBytes = int64_t{1} << 40;  // more than any L1
+inline constexpr int64_t kMaxRowBytes = std::numeric_limits<uint32_t>::max();  // stride of a DMA
+inline constexpr int64_t kMaxSlotBytes = int64_t{1} << 40;                     // more than any L1
 // A cycle of a pipe that is not the busiest one delays a step by 1 / kDelay cycles.
 inline constexpr int64_t kDelay = 64;
 // Smaller work is not worth another core.
@@ -489,6 +491,11 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
         std::max({shape.SelfElements(), shape.InputElements(), shape.WeightElements(), shape.inputRows, shift});
     if (most > tile::kMaxElements) {
         plan.refusal = {"elements, or rows between the first tap and the last", most, tile::kMaxElements};
+        return plan;
+    }
+    const int64_t rowBytes = SaturatingMul(std::max(shape.inChannels, shape.outChannels), shape.elementBytes);
+    if (rowBytes > self::kMaxRowBytes) {
+        plan.refusal = {"bytes of a row of self or input", rowBytes, self::kMaxRowBytes};
         return plan;
     }
     const int64_t bytes = shape.OperandBytes();

@@ -47,9 +47,10 @@ public:
         products_ = BufferOf(productBuffer_, tiling.productBytes, pipe);
         weights_ = BufferOf(weightBuffer_, tiling.weightBytes, pipe);
         merged_.Init(pipe, {1, tiling.mergeBytes, tiling.mergeSumBytes, 0}, wide_);
-        sequences_.Init(actSeqLen,
-                        {tiling.sequences, tiling.lengths != 0, tiling.rows, tiling.windowRows, tiling.stride}, pipe,
-                        tiling.listBytes, wide_);
+        sequences_.Init(
+            actSeqLen,
+            {tiling.sequences, tiling.lengths != 0, tiling.sequenceRows, tiling.rows, tiling.windowRows, tiling.stride},
+            pipe, tiling.listBytes, wide_);
     }
 
     __aicore__ inline void Process()

@@ -122,6 +122,9 @@ def _facts(contents: Contents) -> dict[str, object]:
         "socs": sorted(contents.socs),
         "builtin_op_types": hidden_op_types(contents.specs),
         "builtin_aclnn": hidden_symbols(contents.specs),
+        "undocumented": {
+            spec.op_type: list(spec.undocumented_devices) for spec in contents.specs if spec.undocumented_devices
+        },
         "not_included": list(_NEVER if contents.toolkit else _BUILT_ON_TARGET + _NEVER),
     }
 

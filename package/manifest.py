@@ -24,7 +24,7 @@ def lists(facts: Mapping[str, object], files: Mapping[str, bytes]) -> dict[str, 
     """Return the content of the three lists by name.
 
     Args:
-        facts: Texts and lists of words.
+        facts: Texts, lists of words, and lists for people.
         files: Content by path relative to the vendor folder; plain names and slashes, never `..`.
 
     Raises:
@@ -51,7 +51,7 @@ def info_text(facts: Mapping[str, object]) -> str:
     """
     lines = []
     for key, value in facts.items():
-        if key == "not_included":  # sentences, for people
+        if key in {"not_included", "undocumented"}:  # for people
             continue
         text = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
         if not text.isprintable():

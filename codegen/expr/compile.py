@@ -12,7 +12,7 @@ from opforge.codegen.spec.names import suggest
 from opforge.codegen.spec.yaml_nodes import KEY, Path
 
 from .evaluate import why_never
-from .program import LIMIT, MAX_RANK, TRUE, Binding, Case, Constraint, Dim, Program, Values, Work
+from .program import LIMIT, MAX_RANK, TRUE, Binding, Case, Constraint, Dim, Program, Values, Work, limit_of
 from .syntax import ExprError, Scope, parse_kind
 from .tree import BoolLiteral, Expr, IntLiteral, Kind, StarDims, Symbol, certainly_present, reads_shapes, symbols_of
 
@@ -32,6 +32,7 @@ def compile_spec(spec: SpecData) -> tuple[Program, list[tuple[Path, str]]]:
     compiler = _Compiler(spec)
     cases = tuple(compiler.case(index, case) for index, case in enumerate(spec.cases))
     parsed = tuple(case for case in cases if case is not None)
+    compiler.define()
     constraints = tuple(compiler.constraint(i, constraint, parsed) for i, constraint in enumerate(spec.constraints))
     compiler.check_rule_order(constraints)
     return Program(parsed, constraints, compiler.work(parsed), compiler.values(parsed)), compiler.problems
@@ -53,6 +54,7 @@ class _Compiler:
         self._lists = [tensor.name for tensor in spec.host_lists]
         self._certain: dict[str, set[str]] = {}
         self._stars: set[str] = set()
+        self._definitions: dict[str, Expr] = {}
         self.problems: list[tuple[Path, str]] = []
 
     def _problem(self, path: Path, message: str) -> None:
@@ -65,6 +67,7 @@ class _Compiler:
             attributes=self._attributes,
             tensors=tensors,
             lists=self._lists,
+            definitions=self._definitions,
         )
 
     def case(self, index: int, case: CaseSpec) -> Case | None:
@@ -162,17 +165,35 @@ class _Compiler:
             raise ExprError(f"got {dim!r}, which no input has as a dimension; {suggest(dim, known)}")
         return _parsed(dim, self._scope(self._inputs, known), (Kind.INT,))
 
+    def define(self) -> None:
+        """Parse the expressions with a name; each may use those before it."""
+        symbols = set().union(*self._certain.values())
+        for name, text in self._spec.definitions.items():
+            try:
+                self._definitions[name] = _parsed(text, self._scope(self._tensors, symbols), (Kind.INT, Kind.LIST))
+            except ExprError as error:
+                self._problem(("definitions", name), str(error))
+
     def constraint(self, index: int, constraint: ConstraintSpec, cases: tuple[Case, ...]) -> Constraint:
         """One constraint; its check is `true` if it has none or it cannot be parsed."""
         path: Path = ("constraints", index)
         check: Expr = TRUE
         if constraint.check is not None:
             check = self._check(path, constraint, cases)
-        compiled = Constraint(check=check, **constraint.model_dump(exclude={"check"}, exclude_none=True))
-        if LIMIT in compiled.expected and compiled.limit is None and check is not TRUE:
-            message = f"got {LIMIT}, expected it with a check that ends with a comparison of integers, as in 'N <= 8'"
+        given = constraint.model_dump(exclude={"check"}, exclude_none=True)
+        return Constraint(check=check, blanks=self._blanks(path, constraint, check), **given)
+
+    def _blanks(self, path: Path, constraint: ConstraintSpec, check: Expr) -> dict[str, Expr]:
+        """The expressions that the message of a constraint names."""
+        limit = limit_of(check)
+        known = self._definitions | ({LIMIT: limit} if limit else {})
+        found = {name: value for name, value in known.items() if f"{{{name}}}" in (constraint.expected or "")}
+        if f"{{{LIMIT}}}" in (constraint.expected or "") and LIMIT not in found and check is not TRUE:
+            message = (
+                f"got {{{LIMIT}}}, expected it with a check that ends with a comparison of integers, as in 'N <= 8'"
+            )
             self._problem((*path, "expected"), message)
-        return compiled
+        return found
 
     def _check(self, path: Path, constraint: ConstraintSpec, cases: tuple[Case, ...]) -> Expr:
         chosen = [case for case in cases if constraint.case in {None, case.name}]

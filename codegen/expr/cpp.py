@@ -18,11 +18,13 @@ from .tree import (
     Comparison,
     Constant,
     Dims,
+    Divisors,
     DtypeLiteral,
     DtypeOf,
     Expr,
     Extreme,
     Fold,
+    HostList,
     IntLiteral,
     Junction,
     Kind,
@@ -40,6 +42,7 @@ from .tree import (
 )
 
 _WRAPPERS: Mapping[Kind, str] = {Kind.INT: "Int", Kind.BOOL: "Logic", Kind.REAL: "Real", Kind.TEXT: "Text"}
+_FOLDS = {"sum": "SumOver", "all": "AllOf", "list": "Those"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class CppNames:
 
 
 def cpp_expression(expression: Expr, names: CppNames) -> Code:
-    """C++ of type Int, Logic, Real, Text or Dtype that equals `evaluate`, unknown values and errors included."""
+    """C++ of type Int, Logic, Real, Text, Dtype or Values: equal to `evaluate`, unknown values and errors included."""
     return Code(_text(expression, names)[0])
 
 
@@ -107,10 +110,19 @@ def _query(query: Query, names: CppNames) -> str:
             return f"{'RankOf' if function == 'len' else 'ElementsOf'}({names.argument(tensor)})"
         case StarDims(function=function, symbol=symbol):
             return f"{'LengthOf' if function == 'len' else 'ElementsOf'}({names.symbol(symbol)})"
-        case Fold(function=function, variable=variable, body=body, tensor=tensor, of_steps=of_steps):
-            values = f"{'StepsOf' if of_steps else 'ValuesOf'}({names.argument(tensor)})"
+        case Fold(function=function, variable=variable, body=body, source=source):
             step = f"[&]([[maybe_unused]] Int {variable}) {{ return {_text(body, names)[0]}; }}"
-            return f"{'SumOver' if function == 'sum' else 'AllOf'}({values}, {step})"
+            return f"{_FOLDS[function]}({_values(source, names)}, {step})"
+
+
+def _values(source: HostList | Divisors | Fold, names: CppNames) -> str:
+    match source:
+        case HostList(tensor=tensor, of_steps=of_steps):
+            return f"{'StepsOf' if of_steps else 'ValuesOf'}({names.argument(tensor)})"
+        case Divisors(of=of):
+            return f"DivisorsOf({_text(of, names)[0]})"
+        case Fold():
+            return _query(source, names)
 
 
 def _operation(operation: Operation, names: CppNames) -> tuple[str, int]:

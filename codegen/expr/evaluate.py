@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
@@ -10,17 +11,20 @@ from .operators import OPERATORS
 from .tree import (
     INT_MAX,
     INT_MIN,
+    MAX_DIVIDED,
     Arithmetic,
     Attribute,
     Choice,
     Comparison,
     Constant,
     Dims,
+    Divisors,
     DtypeLiteral,
     DtypeOf,
     Expr,
     Extreme,
     Fold,
+    HostList,
     IntLiteral,
     Junction,
     Name,
@@ -37,7 +41,7 @@ from .tree import (
 )
 
 # None: unknown. A dtype is its name.
-Value: TypeAlias = int | float | bool | str | None
+Value: TypeAlias = int | float | bool | str | tuple[int, ...] | None
 
 
 class EvaluationError(ArithmeticError):
@@ -179,21 +183,52 @@ def _dims(function: str, shape: Sequence[int | None] | None) -> int | None:
     return product
 
 
-def _fold(fold: Fold, environment: Environment) -> int | bool | None:
-    values = environment.lists.get(fold.tensor)
+def _fold(fold: Fold, environment: Environment) -> int | bool | tuple[int, ...] | None:
+    values = _values(fold.source, environment)
     if values is None:
         return None
-    befores = [0, *values][: len(values)] if fold.of_steps else [0] * len(values)
     bodies = (
-        evaluate(fold.body, replace(environment, variables={**environment.variables, fold.variable: step}))
-        for step in (_difference(value, before) for value, before in zip(values, befores, strict=True))
+        evaluate(fold.body, replace(environment, variables={**environment.variables, fold.variable: value}))
+        for value in values
     )
+    if fold.function == "list":
+        return _those(values, cast("Iterator[bool | None]", bodies))
     if fold.function == "all":
         return _all(cast("Iterable[bool | None]", bodies))
     total: int | None = 0
     for body in bodies:
         total = _arithmetic("+", total, cast("int | None", body))
     return total
+
+
+def _values(source: HostList | Divisors | Fold, environment: Environment) -> Sequence[int | EvaluationError] | None:
+    """The values that a fold iterates over; None if they are unknown."""
+    match source:
+        case HostList(tensor=tensor, of_steps=of_steps):
+            values = environment.lists.get(tensor)
+            if values is None or not of_steps:
+                return values
+            return [_difference(value, before) for value, before in zip(values, [0, *values], strict=False)]
+        case Divisors(of=of):
+            number = _integer(of, environment)
+            return None if number is None else _divisors(number)
+        case Fold():
+            return cast("tuple[int, ...] | None", _fold(source, environment))
+
+
+def _divisors(number: int) -> list[int]:
+    if not 1 <= number <= MAX_DIVIDED:
+        raise EvaluationError(f"the divisors of {number} are not computed")
+    small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
+    return sorted({*small, *(number // divisor for divisor in small)})
+
+
+def _those(values: Sequence[int | EvaluationError], conditions: Iterator[bool | None]) -> tuple[int, ...] | None:
+    """The values whose conditions are true; None if a condition is unknown."""
+    pairs = list(zip(values, conditions, strict=True))
+    if any(condition is None for _, condition in pairs):
+        return None
+    return tuple(_variable(value) for value, condition in pairs if condition)
 
 
 def _difference(value: int, before: int) -> int | EvaluationError:

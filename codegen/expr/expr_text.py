@@ -13,11 +13,14 @@ from .tree import (
     Comparison,
     Constant,
     Dims,
+    Divisors,
     DtypeLiteral,
     DtypeOf,
     Expr,
     Extreme,
     Fold,
+    HostList,
+    IntLiteral,
     Junction,
     Name,
     Negative,
@@ -73,11 +76,27 @@ def _query(query: Query) -> tuple[str, int]:
             return f"number of elements of {name}", PHRASE
         case Dims(function=function, tensor=name) | StarDims(function=function, symbol=name):
             return f"{'rank' if function == 'len' else 'product'}({name})", ATOM
-        case Fold(function=function, variable=variable, body=body, tensor=tensor, of_steps=of_steps):
-            over = f"each {'step' if of_steps else 'value'} {variable} of {tensor}"
+        case Fold(function="list", variable=variable, body=body, source=source):
+            return f"{_values(source, variable, 's')} with {_text(body)[0]}", PHRASE
+        case Fold(function="sum", variable=variable, body=IntLiteral(value=1), source=source):
+            return f"number of {_values(source, variable, 's')}", PHRASE
+        case Fold(function=function, variable=variable, body=body, source=source):
+            over = f"each {_values(source, variable)}"
             if function == "sum":
                 return f"\u03a3({_text(body)[0]} for {over})", ATOM
             return f"{_text(body)[0]} for {over}", CHOICE
+
+
+def _values(source: HostList | Divisors | Fold, variable: str, plural: str = "") -> str:
+    match source:
+        case HostList(tensor=tensor, of_steps=of_steps):
+            return f"{'step' if of_steps else 'value'}{plural} {variable} of {tensor}"
+        case Divisors(of=of):
+            return f"divisor{plural} {variable} of {_within(of, ATOM)}"
+        case Fold(variable=name) if name == variable and plural:
+            return _text(source)[0]
+        case Fold():
+            return f"value{plural} {variable} of ({_text(source)[0]})"
 
 
 def _negation(operand: Expr) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .tree import BoolLiteral, Comparison, Expr, Junction, Kind
 
 MAX_RANK = 8
 TRUE = BoolLiteral(value=True)
-# What stands for a number in what a message expects.
-LIMIT = "{limit}"
+# In braces in what a message expects; see `limit_of`.
+LIMIT = "limit"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Constraint:
-    """One labelled rule or condition, in the order of checks."""
+    """One labelled rule or condition, in the order of checks.
+
+    Attributes:
+        blanks: The expressions whose names are in braces in `expected`.
+    """
 
     label: str
     status: int
@@ -88,19 +93,23 @@ class Constraint:
     products: tuple[str, ...] = ()
     subject: str = ""
     expected: str = ""
+    blanks: Mapping[str, Expr] = field(default_factory=dict)
 
     @property
-    def limit(self) -> Expr | None:
-        """What `{limit}` in `expected` stands for: the right side of the last comparison of the check."""
-        return _last_right(self.check) if LIMIT in self.expected else None
+    def pieces(self) -> list[str | Expr]:
+        """`expected`, with the expressions in place of their names."""
+        pattern = "|".join(re.escape(f"{{{name}}}") for name in self.blanks)
+        texts = re.split(f"({pattern})", self.expected) if pattern else [self.expected]
+        return [self.blanks[text[1:-1]] if place % 2 else text for place, text in enumerate(texts)]
 
 
-def _last_right(check: Expr) -> Expr | None:
+def limit_of(check: Expr) -> Expr | None:
+    """What `{limit}` stands for: the right side of the last comparison of integers; None if there is none."""
     match check:
         case Comparison(right=right) if right.kind is Kind.INT:
             return right
         case Junction(operands=operands):
-            return _last_right(operands[-1])
+            return limit_of(operands[-1])
         case _:
             return None
 

@@ -8,8 +8,10 @@ Words: literals (integers, decimal numbers, quoted texts, `true false`, dtype na
 `cores` (of the device, where it is known), `+ - * // %` of integers (floor division and its remainder, as in Python),
 comparisons (chained too), `and or not`, `a if condition else b`, `min(..) max(..)`, and of a tensor `present(x)`,
 `dtype(x)`, `len(x)` (its rank), `prod(x)` (its number of elements); `len` and `prod` also of the dimensions `*S`, as S.
-An input whose values the host knows can be folded: `sum(f(V) for V in x)`, `all(V >= 0 for V in x)`, where
-`steps(x)` in place of `x` gives the differences of neighbours, the first value counted from 0.
+A list can be folded: `sum(f(V) for V in x)`, `all(V >= 0 for V in x)`. `x` is an input whose values the host knows,
+`steps(x)`, the differences of its neighbours with the first value counted from 0, or `divisors(n)`, the divisors of an
+integer of at most 2**40 from the smallest. `list(V for V in x if f(V))` is a list too; a spec gives it a name, by which
+it can be folded or counted, `len(name)`.
 """
 
 from __future__ import annotations
@@ -34,11 +36,13 @@ from .tree import (
     Choice,
     Comparison,
     Dims,
+    Divisors,
     DtypeLiteral,
     DtypeOf,
     Expr,
     Extreme,
     Fold,
+    HostList,
     IntLiteral,
     Junction,
     Kind,
@@ -68,6 +72,7 @@ class Scope:
         attributes: Type by name of attribute: "int", "bool", "float" or "string".
         tensors: Names of inputs and outputs.
         lists: Names of the inputs whose values the host knows.
+        definitions: Expressions that have a name.
     """
 
     symbols: Collection[str] = ()
@@ -75,11 +80,17 @@ class Scope:
     attributes: Mapping[str, str] = field(default_factory=dict)
     tensors: Collection[str] = ()
     lists: Collection[str] = ()
+    definitions: Mapping[str, Expr] = field(default_factory=dict)
 
     @property
     def words(self) -> list[str]:
         """All names that may stand alone in an expression."""
-        return sorted({*self.symbols, *self.attributes})
+        return sorted({*self.symbols, *self.attributes, *self.definitions})
+
+    def list_of(self, name: str) -> Fold | None:
+        """The list that a name is defined as, or None."""
+        found = self.definitions.get(name)
+        return found if isinstance(found, Fold) and found.kind is Kind.LIST else None
 
 
 class ExprError(ValueError):
@@ -102,7 +113,7 @@ def parse(text: str, scope: Scope) -> Expr:
         reason = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
         raise ExprError(f"got {text!r}, which is not an expression: {reason}") from error
     try:
-        return _Parser(text.strip(), scope).expression(tree.body)
+        return _Parser(text.strip(), scope).whole(tree.body)
     except RecursionError as error:
         raise ExprError(f"got {text!r}, which is nested too deeply") from error
 
@@ -142,18 +153,35 @@ class _Parser:
         self._functions: dict[str, Callable[[ast.Call], Expr]] = {
             "present": lambda call: Present(self._tensor(call)),
             "dtype": lambda call: DtypeOf(self._tensor(call)),
-            "len": lambda call: self._dims("len", call),
+            "len": self._length,
             "prod": lambda call: self._dims("prod", call),
             "min": lambda call: Extreme("min", self._integers(call)),
             "max": lambda call: Extreme("max", self._integers(call)),
             "sum": lambda call: self._fold("sum", Kind.INT, call),
             "all": lambda call: self._fold("all", Kind.BOOL, call),
+            "list": lambda call: self._fold("list", Kind.BOOL, call),
         }
 
     def _refuse(self, got: str) -> ExprError:
         return ExprError(f"in {self._text!r}: got {got}")
 
+    def whole(self, node: ast.expr) -> Expr:
+        """The whole text, which may be a list."""
+        match node:
+            case ast.Call(func=ast.Name(id="list")):
+                return self._call(node)
+            case ast.Name(id=name) if name in self._scope.definitions:
+                return self._scope.definitions[name]
+        return self.expression(node)
+
     def expression(self, node: ast.expr) -> Expr:
+        """An expression that is no list."""
+        found = self._expression(node)
+        if found.kind is Kind.LIST:
+            raise self._refuse(f"{ast.unparse(node)!r}, which is a list; expected len(..), or a sum over a named list")
+        return found
+
+    def _expression(self, node: ast.expr) -> Expr:
         match node:
             case ast.Constant():
                 return self._literal(node)
@@ -222,6 +250,8 @@ class _Parser:
             return DtypeLiteral(name)
         if name in self._variables:
             return Variable(name)
+        if name in self._scope.definitions:
+            return self._scope.definitions[name]
         if name in self._scope.symbols:
             return Symbol(name)
         if name in self._scope.stars:
@@ -261,38 +291,57 @@ class _Parser:
             case _:
                 return Dims(function, self._tensor(node))
 
-    def _fold(self, function: Literal["sum", "all"], kind: Kind, node: ast.Call) -> Expr:
+    def _length(self, node: ast.Call) -> Expr:
         match node.args:
-            case [
-                ast.GeneratorExp(generators=[ast.comprehension(target=ast.Name(id=name), iter=of, ifs=[])], elt=body)
-            ]:
-                pass
+            case [ast.Name(id=name)] if named := self._scope.list_of(name):
+                return Fold("sum", named.variable, IntLiteral(1), named)
             case _:
-                raise self._refuse(f"{ast.unparse(node)!r}; expected the form {function}(.. for V in x)")
+                return self._dims("len", node)
+
+    def _fold(self, function: Literal["sum", "all", "list"], kind: Kind, node: ast.Call) -> Expr:
+        name, of, body = self._comprehension(function, node)
         if refusal := symbol_refusal(name):
             raise self._refuse(refusal.removeprefix("got "))
         if name in {*self._variables, *self._scope.symbols, *self._scope.stars}:
             raise self._refuse(f"{name!r} again, which has another meaning; expected another letter")
-        tensor, of_steps = self._list(of)
+        source = self._list(of)
         self._variables.append(name)
-        folded = Fold(function, name, self._operand(body, kind), tensor, of_steps)
+        folded = Fold(function, name, self._operand(body, kind), source)
         self._variables.pop()
         if not any(isinstance(part, Variable) and part.name == name for part in walk(folded.body)):
             raise self._refuse(f"{ast.unparse(body)!r}, which does not use {name}; expected something that does")
         return folded
 
-    def _list(self, node: ast.expr) -> tuple[str, bool]:
-        """The input that a fold runs through, and whether it takes the steps between its values."""
+    def _comprehension(self, function: str, node: ast.Call) -> tuple[str, ast.expr, ast.expr]:
+        """The variable of a fold, what it iterates over, and its body; of a `list` the condition."""
+        is_list = function == "list"
+        match node.args:
+            case [
+                ast.GeneratorExp(generators=[ast.comprehension(target=ast.Name(id=name), iter=of, ifs=ifs)], elt=elt)
+            ]:
+                if not is_list and not ifs:
+                    return name, of, elt
+                if is_list and len(ifs) == 1 and isinstance(elt, ast.Name) and elt.id == name:
+                    return name, of, ifs[0]
+        form = f"{function}({'V for V in x if ..' if is_list else '.. for V in x'})"
+        raise self._refuse(f"{ast.unparse(node)!r}; expected the form {form}")
+
+    def _list(self, node: ast.expr) -> HostList | Divisors | Fold:
+        """What a fold iterates over."""
         match node:
             case ast.Name(id=name) if name in self._scope.lists:
-                return name, False
+                return HostList(name, of_steps=False)
+            case ast.Name(id=name) if named := self._scope.list_of(name):
+                return named
+            case ast.Call(func=ast.Name(id="divisors"), args=[of], keywords=[]):
+                return Divisors(self._operand(of, Kind.INT))
             case ast.Call(func=ast.Name(id="steps"), args=[ast.Name(id=name)], keywords=[]) if (
                 name in self._scope.lists
             ):
-                return name, True
+                return HostList(name, of_steps=True)
             case _:
-                known = " or ".join(f"{name} or steps({name})" for name in sorted(self._scope.lists))
-                expected = known or "a list, but no input has host values"
+                known = [f"{name} or steps({name})" for name in sorted(self._scope.lists)]
+                expected = " or ".join([*known, "divisors(n)"])
                 raise self._refuse(f"{ast.unparse(node)!r} to iterate over; expected {expected}")
 
     def _integers(self, node: ast.Call) -> tuple[Expr, ...]:

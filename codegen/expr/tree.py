@@ -11,6 +11,8 @@ from typing import Literal, TypeAlias
 
 INT_MAX = 2**63 - 1
 INT_MIN = -(2**63)
+# Divisors are found by trial division, so that this bounds the time.
+MAX_DIVIDED = 2**40
 
 
 class Kind(Enum):
@@ -21,6 +23,7 @@ class Kind(Enum):
     DTYPE = "a dtype"
     REAL = "a decimal number"
     TEXT = "a text"
+    LIST = "a list"
 
 
 @dataclass(frozen=True)
@@ -122,19 +125,33 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class Fold:
-    """`sum` or `all` over the values of a host list, or over their steps."""
+class HostList:
+    """The values of an input that the host knows, or the steps between them."""
 
-    function: Literal["sum", "all"]
-    variable: str
-    body: Expr
     tensor: str
     of_steps: bool
+
+
+@dataclass(frozen=True)
+class Divisors:
+    """The divisors of an integer from 1 to MAX_DIVIDED, from the smallest; an error for others."""
+
+    of: Expr
+
+
+@dataclass(frozen=True)
+class Fold:
+    """`sum` or `all` over the values of a list, or the `list` of those for which the body is true."""
+
+    function: Literal["sum", "all", "list"]
+    variable: str
+    body: Expr
+    source: HostList | Divisors | Fold
 
     @property
     def kind(self) -> Kind:
         """What the fold gives."""
-        return Kind.INT if self.function == "sum" else Kind.BOOL
+        return {"sum": Kind.INT, "all": Kind.BOOL, "list": Kind.LIST}[self.function]
 
 
 @dataclass(frozen=True)
@@ -237,8 +254,10 @@ def walk(expression: Expr) -> Iterator[Expr]:
         case Choice(condition=condition, chosen=chosen, other=other):
             for operand in (condition, chosen, other):
                 yield from walk(operand)
-        case Fold(body=body):
+        case Fold(body=body, source=source):
             yield from walk(body)
+            if not isinstance(source, HostList):
+                yield from walk(source.of if isinstance(source, Divisors) else source)
         case _:
             pass
 

@@ -15,7 +15,7 @@ from pydantic_core.core_schema import no_info_after_validator_function
 from . import names
 from .dtypes import ANY_FORMAT, DTYPES, FORMATS
 from .names import nearest, suggest
-from .products import PRODUCTS
+from .products import DEVICES, PRODUCTS
 from .shared_plans import STRATEGIES
 
 STATUSES = {
@@ -129,6 +129,7 @@ FormatName = Annotated[str, _Known("format", (*FORMATS, ANY_FORMAT))]
 Mix = Annotated[str, _Known("mix", ("promote", "cast"))]
 Support = Annotated[str, _Known("support", ("implemented", "wider", "narrower", "different"))]
 Product = Annotated[str, _Known("product", tuple(PRODUCTS))]
+Device = Annotated[str, _Known("device", DEVICES)]
 TaskType = Annotated[str, _Known("task type", TASK_TYPES)]
 AttrType = Annotated[str, _Known("attribute type", ("int", "float", "bool", "string"))]
 ScalarType = Annotated[str, _Known("type", tuple(SCALAR_BYTES))]

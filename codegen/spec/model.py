@@ -12,7 +12,7 @@ from opforge.codegen.expr.program import Program
 
 from .names import snake_case
 from .parts import SpecData, TensorSpec
-from .products import BUILT_PRODUCTS
+from .products import BUILT_PRODUCTS, PRODUCTS
 from .yaml_nodes import Path
 
 
@@ -67,6 +67,12 @@ class OpSpec(SpecData):
     def built_products(self) -> tuple[str, ...]:
         """The products that kernels are built for, in the order of the spec."""
         return tuple(product for product in self.products if product in BUILT_PRODUCTS)
+
+    @property
+    def undocumented_devices(self) -> tuple[str, ...]:
+        """The devices with kernels that the CANN document does not list."""
+        devices = [device for product in self.built_products for device in PRODUCTS[product].devices]
+        return tuple(device for device in devices if self.document_devices and device not in self.document_devices)
 
     def promoted(self, leader: str) -> tuple[TensorSpec, ...]:
         """The input called `leader` and the tensors whose dtypes decide with it what a kernel computes in."""

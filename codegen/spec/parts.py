@@ -14,6 +14,7 @@ from .field_types import (
     Chinese,
     CName,
     CType,
+    Device,
     Dtype,
     FormatName,
     Int64,
@@ -212,7 +213,7 @@ class TorchSpec(SpecModel):
 
 
 class TilingField(SpecModel):
-    """One field of the tiling data; with `count` an array. Beside a shared plan `value` is what fills it."""
+    """One field of the tiling data; with `count` an array. `value` is what fills it in place of the plan."""
 
     name: Name
     type: ScalarType
@@ -346,6 +347,8 @@ class SpecData(SpecModel):
         determinism: When equal calls give equal bits.
         notes: Further facts for its page.
         document: The statements of the CANN document.
+        document_devices: The devices that the CANN document lists; empty if there is no document.
+        definitions: Names of expressions, for constraints and tiling.
         builtin: The names among op type and functions that CANN has itself; a package hides CANN's.
     """
 
@@ -358,11 +361,13 @@ class SpecData(SpecModel):
     notes: tuple[Line, ...] = ()
     document: tuple[StatementSpec, ...] = ()
     products: Annotated[tuple[Product, ...], Field(min_length=1)]
+    document_devices: tuple[Device, ...] = ()
     builtin: tuple[Line, ...] = ()
     inputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
     attrs: tuple[AttrSpec, ...] = ()
     outputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
     cases: Annotated[tuple[CaseSpec, ...], Field(min_length=1)]
+    definitions: dict[Name, Line] = {}
     constraints: Annotated[tuple[ConstraintSpec, ...], Field(min_length=1)]
     aclnn: tuple[FunctionSpec, ...] = ()
     onnx: OnnxSpec = OnnxSpec()

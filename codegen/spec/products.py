@@ -14,7 +14,7 @@ class Family:
 
     Attributes:
         name: Its SoC directory.
-        devices: What documents call its devices.
+        devices: The products with this SoC, by their names in documents.
         version: Enumerator of op::SocVersion.
         tiling_version: Enumerator of platform_ascendc::SocVersion, if it differs.
         is_built: Whether kernels are written for its cores; operators are only documented and checked for the others.
@@ -23,7 +23,7 @@ class Family:
     """
 
     name: str
-    devices: str
+    devices: tuple[str, ...]
     version: str
     tiling_version: str = ""
     is_built: bool = False
@@ -36,8 +36,10 @@ class Family:
         return f"k{self.name.capitalize()}"
 
 
-_FAMILIES = (Family(**{**row, "chips": tuple(row.get("chips", ()))}) for row in TABLES["products"])
+_LISTS = ("devices", "chips")
+_FAMILIES = (Family(**row | {key: tuple(row.get(key, ())) for key in _LISTS}) for row in TABLES["products"])
 PRODUCTS: Mapping[str, Family] = {family.name: family for family in _FAMILIES}
+DEVICES = tuple(device for family in PRODUCTS.values() for device in family.devices)
 BUILT_PRODUCTS = tuple(name for name, family in PRODUCTS.items() if family.is_built)
 # Directories that CANN knows besides.
 OTHER_DIRECTORIES = tuple(TABLES["other_directories"])

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
-from opforge.codegen.expr.program import LIMIT, Case, Constraint, Dim, Program
-from opforge.codegen.expr.tree import CORES, INT_MAX, INT_MIN, is_about_dtype, single_precision
+from opforge.codegen.expr.program import Case, Constraint, Dim, Program
+from opforge.codegen.expr.tree import CORES, INT_MAX, INT_MIN, Expr, is_about_dtype, single_precision
 
 from .model import OpSpec
 from .parts import AttrSpec, TensorSpec, TestShape
@@ -236,8 +236,7 @@ class _Checker:
             if constraint.rule is None and not with_checks:
                 continue
             run = rules[constraint.rule] if constraint.rule else self._check
-            found = run(constraint)
-            if found is not None:
+            if (found := run(constraint)) is not None:
                 return found
         return None
 
@@ -333,12 +332,13 @@ class _Checker:
         return self._broken(constraint, constraint.subject, self._got(constraint), self._expected(constraint))
 
     def _expected(self, constraint: Constraint) -> str:
-        if constraint.limit is None:
-            return constraint.expected
+        return "".join(piece if isinstance(piece, str) else self._blank(piece) for piece in constraint.pieces)
+
+    def _blank(self, expression: Expr) -> str:
         with suppress(EvaluationError):
-            if (limit := evaluate(constraint.limit, self.environment())) is not None:
-                return constraint.expected.replace(LIMIT, str(limit))
-        return constraint.expected.replace(LIMIT, "(unknown)")
+            if (value := evaluate(expression, self.environment())) is not None:
+                return list_text(value) if isinstance(value, tuple) else value_text(value)
+        return "(unknown)"
 
     def _got(self, constraint: Constraint) -> str:
         if constraint.subject in self._attrs:

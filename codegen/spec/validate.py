@@ -245,6 +245,9 @@ def _check_tiling(spec: OpSpec, problems: Problems) -> None:
 
 def _check_strategy(spec: OpSpec, problems: Problems) -> None:
     tiling, strategy = spec.tiling, spec.tiling.strategy
+    for index, field in enumerate(tiling.data):
+        if field.count is not None and (strategy or field.value is not None):
+            problems.append((("tiling", "data", index, "count"), "got an array, expected one value"))
     if strategy is None:
         _check_own_plan(tiling, problems)
         return
@@ -258,15 +261,12 @@ def _check_strategy(spec: OpSpec, problems: Problems) -> None:
     for index, field in enumerate(tiling.data):
         if field.value is None:
             problems.append((("tiling", "data", index), "'value' is missing, a shared plan fills its own fields only"))
-        if field.count is not None:
-            problems.append((("tiling", "data", index, "count"), "got an array, expected one value"))
 
 
 def _check_own_plan(tiling: TilingSpec, problems: Problems) -> None:
     """A plan of the operator's own computes what the spec says for a shared one."""
     keys = [(("tiling", "keys", i, "when"), key.when) for i, key in enumerate(tiling.keys)]
-    values = [(("tiling", "data", i, "value"), field.value) for i, field in enumerate(tiling.data)]
-    for path, given in ((("tiling", "work"), tiling.work or None), *keys, *values):
+    for path, given in ((("tiling", "work"), tiling.work or None), *keys):
         if given is not None:
             hint = ", ".join(STRATEGIES)
             problems.append((path, f"is allowed only with a shared plan, expected 'plan: ..' with one of {hint}"))

@@ -8,12 +8,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
 from opforge.codegen.expr.cpp import CppNames, cpp_expression
-from opforge.codegen.expr.program import LIMIT, Case, Constraint, Dim
+from opforge.codegen.expr.program import Case, Constraint, Dim
 from opforge.codegen.expr.tree import is_about_dtype, reads_attributes_only
 from opforge.codegen.spec.names import lower_camel, upper_camel
 from opforge.codegen.spec.products import PRODUCTS
 
-from .escape import Code
+from .escape import Code, cpp_string
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
@@ -105,8 +105,10 @@ class ConstraintView:
         self.status = constraint.status
         self.subject = constraint.subject
         self.camel = lower_camel(constraint.subject) if constraint.subject else ""
-        self.expected = constraint.expected.split(LIMIT)
-        self.limit = cpp_expression(constraint.limit, op.cpp_names) if constraint.limit else Code()
+        self.expected = [
+            cpp_string(piece) if isinstance(piece, str) else Code(f"BlankText({cpp_expression(piece, op.cpp_names)})")
+            for piece in constraint.pieces
+        ]
         self.condition = cpp_expression(constraint.check, op.cpp_names)
         self.case = f"k{upper_camel(constraint.case)}" if constraint.case else ""
         self.products = [PRODUCTS[product].enumerator for product in constraint.products]

@@ -82,14 +82,8 @@ class SharedPlanView:
     def __init__(self, op: OpView, strategy: Strategy) -> None:
         self.function = f"Plan{upper_camel(strategy.name)}"
         self.work_type = f"{upper_camel(strategy.name)}Work"
-        work, tiling = op.spec.program.work, op.spec.tiling
-
-        def assignment(name: str, value: Expr, text: int | str | None) -> AssignmentView:
-            refusal = f"{op.op_type}: {name}: got no value that fits, expected {text}"
-            return AssignmentView(lower_camel(name), cpp_expression(value, op.cpp_names), refusal)
-
-        self.sizes = [assignment(name, value, tiling.work[name]) for name, value in work.sizes.items()]
-        self.values = [assignment(f.name, work.values[f.name], f.value) for f in tiling.data]
+        work = op.spec.program.work
+        self.sizes = [op.assignment(name, value, op.spec.tiling.work[name]) for name, value in work.sizes.items()]
         self.keys = [
             KeyChoice(cpp_expression(condition, op.cpp_names), key.enumerator)
             for condition, key in zip(work.keys, op.tiling_keys, strict=False)
@@ -147,7 +141,17 @@ class OpView:
         self.tiling_bytes = tiling_bytes(spec)
         self.tiling_keys: list[TilingKeyView] = [TilingKeyView(spec, index) for index in range(len(spec.tiling.keys))]
         self.plan_header = Path(spec.own_plan).name if spec.own_plan else f"common/{spec.tiling.plan}.h"
+        self.tiling_values = [
+            self.assignment(field.name, spec.program.work.values[field.name], field.value)
+            for field in spec.tiling.data
+            if field.name in spec.program.work.values
+        ]
         self.shared_plan = SharedPlanView(self, spec.tiling.strategy) if spec.tiling.strategy else None
+
+    def assignment(self, name: str, value: Expr, text: int | str | None) -> AssignmentView:
+        """The view of a size or field that an expression fills."""
+        refusal = f"{self.op_type}: {name}: got no value that fits, expected {text}"
+        return AssignmentView(lower_camel(name), cpp_expression(value, self.cpp_names), refusal)
 
     def guard(self, folder: str, what: str) -> str:
         """The include guard of a header."""

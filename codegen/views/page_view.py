@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from opforge.codegen.expr.expr_text import documented_dtype, readable
 from opforge.codegen.expr.formula import formula_names, forward_names, latex_lines
-from opforge.codegen.expr.program import LIMIT, Case, Constraint
+from opforge.codegen.expr.program import Case, Constraint
 from opforge.codegen.expr.tree import (
     CORES,
     Attribute,
@@ -16,6 +16,7 @@ from opforge.codegen.expr.tree import (
     DtypeOf,
     Expr,
     Fold,
+    HostList,
     Junction,
     Kind,
     Not,
@@ -59,10 +60,15 @@ class PageView:
         self._groups = _product_groups(spec)
         self.formula = latex_lines(spec.formula, formula_names(spec))
         self.forward_formula = latex_lines(spec.forward_formula or "", forward_names(spec))
-        states = [[PRODUCTS[name].devices, name, _state(spec, name, has_kernel=has_kernel)] for name in spec.products]
-        self.products = _table([["devices", "SoC", "state"], *states])
+        states = [
+            [device, name, _state(spec, name, device, has_kernel=has_kernel)]
+            for name, product in PRODUCTS.items()
+            for device in product.devices
+        ]
+        self.products = _table([["device", "SoC", "state"], *states])
         self.has_stars = bool(spec.program.stars)
-        self.has_steps = any(isinstance(part, Fold) and part.of_steps for part in _parts(spec))
+        sources = [part.source for part in _parts(spec) if isinstance(part, Fold)]
+        self.has_steps = any(isinstance(source, HostList) and source.of_steps for source in sources)
         self.has_cores = Attribute(CORES, Kind.INT) in _parts(spec)
         self.has_kernel = has_kernel
         self.has_chinese = any(parameter.chinese for parameter in spec.parameters)
@@ -188,8 +194,8 @@ class PageView:
             return markdown(rules[constraint.rule])
         where = f"on {', '.join(constraint.products)}: " if constraint.products else ""
         where += f"case {constraint.case}: " if constraint.case else ""
-        limit = readable(constraint.limit) if constraint.limit else ""
-        sentence = markdown(f"{where}{constraint.subject}: {constraint.expected.replace(LIMIT, limit)}")
+        expected = "".join(piece if isinstance(piece, str) else readable(piece) for piece in constraint.pieces)
+        sentence = markdown(f"{where}{constraint.subject}: {expected}")
         return Code(f"{sentence}, {markdown_code(readable(constraint.check))}")
 
     @property
@@ -221,10 +227,15 @@ class PageView:
         return _table([["status", "name", "reasons"], *([str(status), *words] for status, *words in sorted(rows))])
 
 
-def _state(spec: OpSpec, product: str, *, has_kernel: bool) -> str:
+def _state(spec: OpSpec, product: str, device: str, *, has_kernel: bool) -> str:
+    if product not in spec.products:
+        return "not supported"
     if product not in spec.built_products:
         return "documented, not built: the call checks the arguments and returns 561003"
-    return "kernel" if has_kernel else "no kernel in this version: the call checks the arguments and fails"
+    if not has_kernel:
+        return "no kernel in this version: the call checks the arguments and fails"
+    is_undocumented = device in spec.undocumented_devices
+    return "kernel; not in the CANN document, works on the CPU twin" if is_undocumented else "kernel"
 
 
 def _product_groups(spec: OpSpec) -> list[ProductGroup]:

@@ -78,7 +78,12 @@ def _conv_tbc(g: Array, x: Array, w: Array, bias: Array, pad: Array) -> tuple[Ar
 def _nsa(g: Array, x: Array, w: Array, block: Array, stride: Array, ends: Array | None = None) -> tuple[Array, ...]:
     """Gradients of the weighted sums over windows of `npu_nsa_compress`."""
     width, step = int(block.item()), int(stride.item())
-    limits = [0, *(np.reshape(ends, -1).tolist() if ends is not None else [x.shape[0]])]
+    limits = [0, *(np.reshape(ends, -1).tolist() if ends is not None else [])]
+    if len(limits) == 1:
+        # Without ends, the sequences have equal lengths.
+        divisors = [count for count in range(1, len(x) + 1) if len(x) % count == 0]
+        fits = [count for count in divisors if count * (max(len(x) // count - width + step, 0) // step) == len(g)]
+        limits = list(range(0, len(x) + 1, len(x) // fits[0])) if fits else [0, len(x)]
     begins = [begin for start, end in pairwise(limits) for begin in range(start, end - width + 1, step)]
     dx, dw = np.zeros(x.shape), np.zeros(w.shape)
     for begin, row in zip(begins, as_float64(g), strict=True):

@@ -67,9 +67,9 @@ struct Star {
     std::vector<Int> dims = {};
 };
 
-/// The values of a list, or their steps.
+/// The values of a list, or their steps; none unless they are known.
 struct Values {
-    bool areKnown = false;
+    ValueState state = ValueState::kUnknown;
     std::vector<Int> items = {};
 };
 
@@ -162,9 +162,12 @@ inline Dimensions Joined(const std::vector<Dimensions>& parts)
 
 inline Values ValuesOf(const Argument& argument)
 {
-    Values values{argument.isPresent && argument.areValuesKnown};
-    for (size_t i = 0; values.areKnown && i < argument.values.size(); ++i) {
-        values.items.emplace_back(argument.values[i]);
+    Values values;
+    if (argument.isPresent && argument.areValuesKnown) {
+        values.state = ValueState::kKnown;
+        for (const int64_t value : argument.values) {
+            values.items.emplace_back(value);
+        }
     }
     return values;
 }
@@ -178,10 +181,34 @@ inline Values StepsOf(const Argument& argument)
     return steps;
 }
 
+/// The divisors from the smallest; an error beyond 2^40, so that trial division takes milliseconds.
+inline Values DivisorsOf(Int number)
+{
+    constexpr int64_t kMaxDivided = int64_t{1} << 40;
+    const int64_t value = number.ValueOr(1);
+    if (!number.IsKnown() || value < 1 || value > kMaxDivided) {
+        return {number.IsKnown() ? ValueState::kError : number.State()};
+    }
+    Values divisors{ValueState::kKnown};
+    std::vector<Int> large;
+    for (int64_t divisor = 1; divisor * divisor <= value; ++divisor) {
+        if (value % divisor == 0) {
+            divisors.items.emplace_back(divisor);
+            if (divisor * divisor < value) {
+                large.emplace_back(value / divisor);
+            }
+        }
+    }
+    divisors.items.insert(divisors.items.end(), large.rbegin(), large.rend());
+    return divisors;
+}
+
 template <typename Body>
 Int SumOver(const Values& values, Body body)
 {
-    Int sum = values.areKnown ? Int(0) : Int::Unknown();
+    Int sum = values.state == ValueState::kKnown   ? Int(0)
+              : values.state == ValueState::kError ? Int::Error()
+                                                   : Int::Unknown();
     for (const Int item : values.items) {
         sum = sum + body(item);
     }
@@ -191,11 +218,28 @@ Int SumOver(const Values& values, Body body)
 template <typename Body>
 Logic AllOf(const Values& values, Body body)
 {
-    Logic all(true, values.areKnown ? ValueState::kKnown : ValueState::kUnknown);
+    Logic all(true, values.state);
     for (const Int item : values.items) {
         all = all && body(item);
     }
     return all;
+}
+
+/// The values for which the condition is true.
+template <typename Condition>
+Values Those(const Values& values, Condition condition)
+{
+    Values those{values.state};
+    for (const Int item : values.items) {
+        const Logic holds = condition(item);
+        if (holds.IsTrue()) {
+            those.items.push_back(item);
+            those.state = Joined(those.state, item.State());
+        } else if (!holds.IsFalse()) {
+            those.state = Joined(those.state, holds.IsError() ? ValueState::kError : ValueState::kUnknown);
+        }
+    }
+    return those.state == ValueState::kKnown ? those : Values{those.state};
 }
 
 /// The dtype of a kernel whose tensors may have different dtypes: float32 if they differ.
@@ -302,19 +346,20 @@ inline std::string ValueText(const char* value)
     return value == nullptr ? "null" : value;
 }
 
-/// The values of a host list; only the first values of a long list.
-inline std::string ListText(const Argument& argument)
+/// The first values of a list; the number of values of a long list.
+inline std::string ListText(const std::vector<int64_t>& values)
 {
     constexpr size_t kShown = 8;
-    if (!argument.isPresent || !argument.areValuesKnown) {
-        return ShapeText(argument);
-    }
     std::string text = "[";
-    for (size_t i = 0; i < argument.values.size() && i < kShown; ++i) {
-        text += (i == 0 ? "" : ", ") + std::to_string(argument.values[i]);
+    for (size_t i = 0; i < values.size() && i < kShown; ++i) {
+        text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
     }
-    const bool isLong = argument.values.size() > kShown;
-    return text + (isLong ? ", ... " + std::to_string(argument.values.size()) + " values]" : "]");
+    const bool isLong = values.size() > kShown;
+    return text + (isLong ? ", ... " + std::to_string(values.size()) + " values]" : "]");
+}
+inline std::string ListText(const Argument& argument)
+{
+    return argument.isPresent && argument.areValuesKnown ? ListText(argument.values) : ShapeText(argument);
 }
 
 inline MaybeViolation Broken(const Rule& rule, const char* parameter, const std::string& got,
@@ -325,10 +370,18 @@ inline MaybeViolation Broken(const Rule& rule, const char* parameter, const std:
                          rule.label + "]"};
 }
 
-/// The limit in a message.
-inline std::string LimitText(Int limit)
+/// A number or a list that a message names.
+inline std::string BlankText(Int value)
 {
-    return limit.IsKnown() ? std::to_string(limit.ValueOr(0)) : "(unknown)";
+    return value.IsKnown() ? std::to_string(value.ValueOr(0)) : "(unknown)";
+}
+inline std::string BlankText(const Values& values)
+{
+    std::vector<int64_t> numbers;
+    for (const Int item : values.items) {
+        numbers.push_back(item.ValueOr(0));
+    }
+    return values.state == ValueState::kKnown ? ListText(numbers) : "(unknown)";
 }
 
 /// A violation of a condition of the spec; `got` is the value of its subject.

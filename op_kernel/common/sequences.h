@@ -11,12 +11,13 @@ namespace kernel {
 
 /// Iterates over consecutive sequences of rows. A sequence has a window of `window` rows every `stride` rows, if the
 /// window ends within the sequence. Windows are numbered over all sequences. A list in GM has the ends or the lengths
-/// of the sequences. The rows after its last value are also a sequence; without a list, these are all rows.
+/// of the sequences. The rows after its last value are also a sequence. Without a list, all sequences have one length.
 class Sequences {
 public:
     struct Shape {
         int64_t count;  // values of the list
         bool areLengths;
+        int64_t length;  // rows of a sequence after the list, but not more than remain
         int64_t rows;
         int64_t window;
         int64_t stride;
@@ -42,7 +43,9 @@ public:
         firstWindow_ = 0;
         windows_ = 0;
         Next();
-        if (end_ <= row && shape_.rows <= kMaxExactRows) {
+        if (shape_.count == 0) {
+            SkipEqual(row / end_);
+        } else if (end_ <= row && shape_.rows <= kMaxExactRows) {
             SkipBlocks(row);
         }
         while (end_ <= row) {
@@ -56,7 +59,7 @@ public:
         begin_ = end_;
         firstWindow_ += windows_;
         if (index_ >= shape_.count) {
-            end_ = shape_.rows;
+            end_ = Smaller(begin_ + shape_.length, shape_.rows);
         } else {
             end_ = shape_.areLengths ? begin_ + Value(index_) : Value(index_);
         }
@@ -111,6 +114,15 @@ private:
         burst.blockLen = static_cast<uint32_t>((pieceEnd_ - pieceBegin_) * sizeof(int64_t));
         AscendC::DataCopyPad(destination, list_[static_cast<uint64_t>(begin)], burst,
                              AscendC::DataCopyPadExtParams<int64_t>());
+    }
+
+    /// Skips `count` sequences with the length of the current one.
+    __aicore__ inline void SkipEqual(int64_t count)
+    {
+        index_ += count;
+        begin_ += count * shape_.length;
+        end_ += count * shape_.length;
+        firstWindow_ += count * windows_;
     }
 
     /// Skips blocks of sequences that end at `row` or before; the scalar unit would be slower.

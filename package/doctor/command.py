@@ -13,6 +13,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import escaped, say
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.loader import load_project
+from opforge.codegen.spec.products import DEVICES, PRODUCTS
 from opforge.package.builtin import hidden_op_types
 from opforge.package.cann.toolkit import key_values, toolkit_version
 from opforge.package.socs import soc_directory
@@ -26,6 +27,7 @@ from .cann_environment import (
     PARSER,
     REGISTRY,
     CannEnvironment,
+    Vendor,
 )
 from .device import find_device
 from .fault import Fault
@@ -83,6 +85,7 @@ def diagnosis(environment: CannEnvironment, soc: str | None, faults: Sequence[Fa
                 "version": key_values(vendor.path / "version.info").get("package_version", "unknown"),
                 "built_with": vendor.built.toolkit if vendor.built else "",
                 "socs": sorted(vendor.ops_info),
+                "undocumented": _undocumented(vendor, soc),
             }
             for vendor in environment.vendors
         ],
@@ -90,6 +93,14 @@ def diagnosis(environment: CannEnvironment, soc: str | None, faults: Sequence[Fa
             name: _seen_by(environment, name, [soc] if soc else socs, hidden, name in built_in) for name in operators
         },
     }
+
+
+def _undocumented(vendor: Vendor, soc: str | None) -> dict[str, list[str]]:
+    """Return the devices that the CANN document does not list, by operator, as far as they have the SoC."""
+    stated = vendor.manifest.undocumented if vendor.manifest else {}
+    known = PRODUCTS[soc].devices if soc and soc in PRODUCTS else DEVICES
+    kept = {name: [device for device in known if device in devices] for name, devices in stated.items()}
+    return {name: devices for name, devices in sorted(kept.items()) if devices}
 
 
 def _hidden(faults: Sequence[Fault]) -> frozenset[tuple[str, str, str]]:
@@ -149,6 +160,8 @@ def _print(found: dict[str, Any], faults: list[Fault]) -> None:
         facts = f"version {vendor['version']}, {', '.join(vendor['socs']) or 'no SoC'}, by {vendor['found_by']}"
         built = f", built with CANN {vendor['built_with']}" if vendor["built_with"] else ""
         say(f"vendor {number} {vendor['path']} ({facts}{built})")
+        for name, devices in vendor["undocumented"].items():
+            say(f"note     {escaped(name[:_MOST_NAME])}: not in the CANN document for {', '.join(devices)}")
     if found["operators"]:
         _print_table(found["operators"], numbers)
     say(*(f"{'warning ' if fault.is_warning else 'fault   '} {fault}" for fault in faults))

@@ -21,10 +21,15 @@ Files = dict[RelativePath, Sha256]
 
 
 class Manifest(BaseModel):
-    """What opforge packed: types of the operators, those that CANN also has, first and last CANN, SHA-256 by path."""
+    """The facts of a package: types of the operators, those that CANN also has, first and last CANN, SHA-256 by path.
+
+    Attributes:
+        undocumented: The devices with kernels that the CANN document does not list, by operator type.
+    """
 
     operators: list[str]
     builtin_op_types: list[str] = []
+    undocumented: dict[str, list[str]] = {}
     cann: tuple[str, str] | None = None
     files: Files
 

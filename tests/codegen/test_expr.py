@@ -3,6 +3,7 @@
 import os
 import random
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ SCOPE = Scope(
     stars=("S",),
     lists=("v",),
 )
+SCOPE = replace(SCOPE, definitions={"small": parse("list(P for P in divisors(A) if P < n + 2)", SCOPE)})
 CALL = {"n": 3, "flag": True, "ratio": 0.1, "layout": "TND"}
 
 
@@ -91,6 +93,23 @@ def test_folds():
         value_of("all(V < 5 for V in steps(v))", values=[INT_MIN, INT_MAX])
 
 
+def test_divisors_and_lists():
+    for number in (1, 2, 36, 97, 360, 2**20, 2**40, 2**40 - 87):
+        divisors = value_of("list(V for V in divisors(A) if V > 0)", {"A": number})
+        assert divisors == tuple(sorted(divisors))
+        assert number > 400 or divisors == tuple(d for d in range(1, number + 1) if number % d == 0)
+    assert value_of("small", {"A": 12}) == (1, 2, 3, 4)
+    assert value_of("len(small) + sum(V for V in small)", {"A": 12}) == 14
+    assert value_of("list(V for V in small if V > 2)", {"A": 12}) == (3, 4)
+    assert value_of("list(V for V in steps(v) if V > 2)", values=[1, 4, 9]) == (3, 5)
+    assert value_of("small") is None
+    assert value_of("len(small)") is None
+    assert value_of("list(V for V in divisors(2) if V > B)") is None
+    for number in (0, -6, 2**40 + 1):
+        with pytest.raises(EvaluationError):
+            value_of("small", {"A": number})
+
+
 def test_unknown_decides_nothing_but_one_side_can():
     assert value_of("A > 1") is None
     assert value_of("A > 1 or flag") is True
@@ -131,7 +150,15 @@ def test_overflow_and_division_by_zero_are_refused(text):
         ("layout < 'TND'", "expected '==' or '!='"),
         ("layout == TND", "unknown name 'TND'"),
         ("S + 1", "several dimensions"),
-        ("sum(V for V in x)", "expected v or steps(v)"),
+        ("sum(V for V in x)", "expected v or steps(v) or divisors(n)"),
+        ("sum(V for V in divisors(x))", "tensor 'x' alone"),
+        ("list(V for V in v)", "expected the form list(V for V in x if ..)"),
+        ("list(V + 1 for V in v if V > 0)", "expected the form list(V for V in x if ..)"),
+        ("list(V for V in v if V)", "expected a condition"),
+        ("len(list(V for V in v if V > 0))", "the name of one input or output"),
+        ("list(V for V in v if V > 0) == small", "which is a list"),
+        ("small == small", "which is a list"),
+        ("1 if flag else small", "which is a list"),
         ("sum(1 for V in v)", "does not use V"),
         ("sum(V for V in v if V > 0)", "expected the form"),
         ("sum(v)", "expected the form"),
@@ -211,7 +238,22 @@ def test_arithmetic_is_exact_or_refused(left, right, operator):
 def random_atom(rng, kind, *, in_fold):
     """A random expression of one word or function."""
     if kind is Kind.INT:
-        atoms = ["A", "B", "C", "n", "len(x)", "prod(x)", "prod(y)", "0", "1", "2", "-1", "7", str(INT_MAX)]
+        atoms = [
+            "A",
+            "B",
+            "C",
+            "n",
+            "len(x)",
+            "prod(x)",
+            "prod(y)",
+            "len(small)",
+            "0",
+            "1",
+            "2",
+            "-1",
+            "7",
+            str(INT_MAX),
+        ]
         return rng.choice([*atoms, "len(S)", "prod(S)", "cores", "V" if in_fold else "B"])
     return rng.choice(
         ["flag", "true", "false", "present(x)", "present(y)", "layout == 'TND'", "ratio > 0.5", "ratio != 0.1"]
@@ -231,7 +273,7 @@ def random_text(rng, kind, depth, *, in_fold=False):
     def folded(function, of):
         used = "V + " if of is Kind.INT else "V != 3 and "
         body = random_text(rng, of, depth - 1, in_fold=True)
-        return f"{function}({used}({body}) for V in {rng.choice(['v', 'steps(v)'])})"
+        return f"{function}({used}({body}) for V in {rng.choice(['v', 'steps(v)', 'divisors(C)', 'small'])})"
 
     if rng.random() < 0.1:
         return f"{below(kind)} if {below(Kind.BOOL)} else {below(kind)}"

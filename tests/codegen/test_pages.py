@@ -88,12 +88,14 @@ def test_a_page_lacks_nothing(operators, name):
     constraints = rows_of(text, "label")
     assert [row[:2] for row in constraints] == [[c.label, str(c.status)] for c in spec.constraints]
     for row, constraint in zip(constraints, spec.constraints, strict=True):
-        assert all(words in row[2] for words in (constraint.expected or "").split("{limit}"))
+        assert all(words in row[2] for words in re.split(r"{\w+}", constraint.expected or ""))
         assert all(product in row[2] for product in constraint.products)
     assert {str(status) for status in STATUSES} < {row[0] for row in rows_of(text, "status")}
-    assert [row[:2] for row in rows_of(text, "devices")] == [
-        [PRODUCTS[product].devices, product] for product in spec.products
-    ]
+    rows = rows_of(text, "device")
+    assert [row[:2] for row in rows] == [[device, name] for name, p in PRODUCTS.items() for device in p.devices]
+    assert [row[1] for row in rows if row[2] != "not supported"] == [row[1] for row in rows if row[1] in spec.products]
+    outside = {row[0] for row in rows if "not in the CANN document, works on the CPU twin" in row[2]}
+    assert outside == set(spec.undocumented_devices)
     assert len(code_of(page, "math")) == spec.formula.count(";") + 1 + bool(spec.forward_formula)
     said = [words for statement in spec.document for words in (statement.says, statement.reason)]
     for words in (spec.description, f"## Determinism\n\n{spec.determinism}", *spec.notes, *said):
@@ -144,8 +146,18 @@ def test_a_forward_formula_is_checked(grouped):
 
 def test_products_that_are_not_built_are_named_so(operators):
     for spec in operators.values():
-        for row in rows_of(plain(page_of(spec)), "devices"):
-            assert row[2].startswith("documented, not built") == (row[1] == "ascend910")
+        for row in rows_of(plain(page_of(spec)), "device"):
+            is_unbuilt = row[1] == "ascend910" and row[1] in spec.products
+            assert row[2].startswith("documented, not built") == is_unbuilt
+
+
+def test_the_devices_of_nsa_are_those_of_its_document(operators):
+    states = {row[0]: row[2] for row in rows_of(plain(page_of(operators["nsa_compress_grad"])), "device")}
+    outside = "kernel; not in the CANN document, works on the CPU twin"
+    assert states.pop("Atlas A2 training") == "kernel"
+    others = ("Atlas 800I A2 inference", "A200I A2 Box", "Atlas A3 training", "Atlas A3 inference")
+    assert [states.pop(device) for device in others] == [outside] * 4
+    assert set(states.values()) == {"not supported"}
 
 
 def test_dtypes_are_those_of_the_product(operators):

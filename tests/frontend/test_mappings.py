@@ -329,11 +329,13 @@ def test_the_nsa_function(nsa_feed):
     assert [tensor.name for tensor in conversion.model.graph.initializer] == ["ends"]
 
 
-def test_without_lengths_all_rows_are_one_sequence(rng):
-    text = NSA.replace("[8, 2", "[15, 2")
+# One sequence of 300 rows, and two of 150.
+@pytest.mark.parametrize("windows", [15, 12])
+def test_without_lengths_sequences_are_equal(rng, windows):
+    text = NSA.replace("[8, 2", f"[{windows}, 2")
     for call in ("(g, x, w, block, stride)", '(g, x, w, block, stride, "")'):
         model = parse(f"{text} {{dx, dw = npu.npu_nsa_compress_grad {call}}}", initializers=NSA_SCALARS)
-        shapes = {"g": (15, 2, 16), "x": (300, 2, 16), "w": (64, 2)}
+        shapes = {"g": (windows, 2, 16), "x": (300, 2, 16), "w": (64, 2)}
         feed = {name: rng.normal(size=shape).astype(np.float16) for name, shape in shapes.items()}
         same(model, feed, runtime=False, tolerance=4e-3)
 

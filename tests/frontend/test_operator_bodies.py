@@ -81,7 +81,9 @@ def test_conv_tbc(rng, time, pad, taps):
 @pytest.mark.parametrize(
     ("case", "act_seq_len", "lengths"),
     [
-        ("whole", None, [165]),
+        ("equal", None, [165]),
+        ("equal", None, [160, 160]),
+        ("equal", None, [101] * 3),
         ("ends", [0, 100, 100, 160, 300], [0, 100, 0, 60, 140]),
         ("lengths", [100, 0, 60, 140], [100, 0, 60, 140]),
     ],

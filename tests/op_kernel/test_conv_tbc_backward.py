@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from opforge.codegen.spec.loader import load_spec
+from opforge.codegen.spec.semantics import Call, check
 from opforge.twin import AclnnError, run
 
 SPEC = load_spec(ROOT / "op_proto" / "conv_tbc_backward.yaml")
@@ -119,6 +120,44 @@ def test_every_shape_of_time(time, batch, taps, pad, dtype):
 @pytest.mark.parametrize("pad", [0, 100, 127, 255])
 def test_the_longest_kernel(pad):
     agree(*problem(260, 2, (16, 9), 255, pad))
+
+
+# The document ends at 255. A tap and the padding are offsets of rows, which no field of an instruction contains.
+@pytest.mark.parametrize(
+    ("time", "taps", "pad"), [(260, 256, 3), (1, 300, 150), (3, 2, 255), (3, 2, 256), (2, 1, 1000)]
+)
+def test_kernel_and_padding_beyond_the_document(time, taps, pad):
+    agree(*problem(time, 2, (16, 9), taps, pad, draw=small_integers))
+
+
+@pytest.mark.parametrize(("name", "axis"), [(name, axis) for name in ("self", "input", "weight") for axis in range(3)])
+@pytest.mark.parametrize("size", [2147483646, 2147483647])
+def test_dimensions_up_to_the_limit_of_the_document(name, axis, size):
+    sizes = {"T": 1, "B": 1, "Cin": 1, "Cout": 1, "K": 1}
+    symbol = {"self": ("T", "B", "Cout"), "input": ("T", "B", "Cin"), "weight": ("K", "Cin", "Cout")}[name][axis]
+    sizes[symbol] = size
+    pad = size // 2 if symbol == "K" else 0
+    shapes = {
+        "self": (sizes["T"] + 2 * pad + 1 - sizes["K"], sizes["B"], sizes["Cout"]),
+        "input": (sizes["T"], sizes["B"], sizes["Cin"]),
+        "weight": (sizes["K"], sizes["Cin"], sizes["Cout"]),
+        "bias": (sizes["Cout"],),
+    }
+    found = check(SPEC, Call(shapes, attrs={"pad": pad, "cube_math_type": 0}), with_outputs=False)
+    if size == 2147483646:
+        assert found is None
+    else:
+        label = "C19" if symbol == "K" else "C18" if symbol == "Cin" else "C17"
+        assert found is not None
+        assert (found.label, found.status, found.expected) == (label, 161002, "dimensions of at most 2147483646")
+
+
+@pytest.mark.parametrize("time", [1, 4])
+def test_a_kernel_without_taps(time):
+    result = agree(*problem(time, 2, (8, 5), 0, 1))
+    assert not result["grad_input"].any()
+    assert result["grad_weight"].shape == (0, 8, 5)
+    assert result["grad_bias"].any()
 
 
 def test_a_large_batch():

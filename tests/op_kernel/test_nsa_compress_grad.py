@@ -84,7 +84,7 @@ def test_shapes_of_the_spec(shape, dtype):
         "input": values((symbols["T"], *rows), dtype, 2),
         "weight": values((attrs["compress_block_size"], symbols["N"]), dtype, 3),
     }
-    if shape.case != "whole":
+    if shape.case != "equal":
         inputs["act_seq_len"] = np.array(shape.values["act_seq_len"])
     agree(inputs, attrs)
 
@@ -174,6 +174,34 @@ def test_no_list_an_empty_one_and_one_sequence_are_the_same():
         result = agree(other, attrs)
         for name in ("input_grad", "weight_grad"):
             np.testing.assert_array_equal(result[name], expected[name])
+
+
+@pytest.mark.parametrize(
+    ("length", "count", "window"),
+    [(160, 2, (32, 16)), (101, 3, (64, 16)), (40, 64, (32, 16)), (337, 7, (48, 16)), (2000, 5, (64, 48))],
+)
+def test_equal_sequences_need_no_list(length, count, window):
+    inputs, attrs = problem([length] * count, 4, 64, window)
+    expected = agree(inputs, attrs)
+    assert expected.report.blocks > 1
+    for other in ({**inputs, "act_seq_len": None}, {**inputs, "act_seq_len": np.zeros(0, np.int64)}):
+        result = agree(other, attrs)
+        for name in ("input_grad", "weight_grad"):
+            np.testing.assert_array_equal(result[name], expected[name])
+
+
+@pytest.mark.parametrize(("rows", "windows", "counts"), [(320, 17, "[]"), (320, 20, "[]"), (144, 6, "[2, 3]")])
+def test_windows_that_no_or_several_numbers_of_sequences_have(rows, windows, counts):
+    inputs, attrs = problem([rows], 2, 16, listed=None)
+    inputs["output_grad"] = values((windows, 2, 16), np.float16, 1)
+    with pytest.raises(AclnnError, match=r"C16") as caught:
+        run("NsaCompressGrad", inputs, attrs)
+    assert caught.value.status == 161002
+    one = windows_of([rows], 32, 16)
+    assert f"1 sequence has {one} windows, the fitting numbers are {counts} [C16]" in caught.value.message
+    if counts != "[]":
+        agree({**inputs, "act_seq_len": np.array([72, 144])}, attrs)
+        agree({**inputs, "act_seq_len": np.array([48, 96, 144])}, attrs)
 
 
 def test_rows_in_no_window_get_zeros_and_count_for_nothing():

@@ -16,10 +16,16 @@ def first_rows_of_windows(ends: list[int], block: int, stride: int) -> list[int]
     return [row for start, end in pairwise([0, *ends]) for row in range(start, end - block + 1, stride)]
 
 
-def ends_of_sequences(act_seq_len: Array | None, rows: int, act_seq_len_type: int) -> list[int]:
-    """The row behind the last one of every sequence; without a list all rows are one sequence."""
-    if act_seq_len is None or act_seq_len.size == 0:
-        return [rows]
+def equal_ends(rows: int, windows: int, block: int, stride: int) -> list[int]:
+    """The ends of equal sequences that have `windows` windows in all; there is exactly one number of them."""
+    counts = [count for count in range(1, rows + 1) if rows % count == 0]
+    possible = [list(range(rows // count, rows + 1, rows // count)) for count in counts]
+    (ends,) = (ends for ends in possible if len(first_rows_of_windows(ends, block, stride)) == windows)
+    return ends
+
+
+def ends_of_sequences(act_seq_len: Array, act_seq_len_type: int) -> list[int]:
+    """The row behind the last one of every sequence."""
     values = [int(value) for value in act_seq_len]
     return list(accumulate(values)) if act_seq_len_type == 1 else values
 
@@ -28,7 +34,8 @@ def reference(inputs: Mapping[str, Array | None], attrs: Mapping[str, Any]) -> d
     """Both gradients of output[o, n, d] = sum(weight[w, n] * input[r(o) + w, n, d] for w < W), in float64.
 
     Args:
-        inputs: `output_grad` [O, N, D], `input` [T, N, D], `weight` [W, N], and `act_seq_len` [B] or None.
+        inputs: `output_grad` [O, N, D], `input` [T, N, D], `weight` [W, N], and `act_seq_len` [B] or None, then
+            sequences are equal.
         attrs: `compress_block_size` W, `compress_stride`, `act_seq_len_type`: 0 when the list holds ends, 1: lengths.
 
     Returns:
@@ -39,7 +46,11 @@ def reference(inputs: Mapping[str, Array | None], attrs: Mapping[str, Any]) -> d
     assert rows is not None
     assert weight is not None
     block, stride = int(attrs["compress_block_size"]), int(attrs["compress_stride"])
-    ends = ends_of_sequences(inputs.get("act_seq_len"), len(rows), int(attrs["act_seq_len_type"]))
+    listed = inputs.get("act_seq_len")
+    if listed is None or listed.size == 0:
+        ends = equal_ends(len(rows), len(output_grad), block, stride)
+    else:
+        ends = ends_of_sequences(listed, int(attrs["act_seq_len_type"]))
     grad, wide, factors = (array.astype(np.float64) for array in (output_grad, rows, weight))
     input_grad, weight_grad = np.zeros_like(wide), np.zeros_like(factors)
     for window, row in enumerate(first_rows_of_windows(ends, block, stride)):
