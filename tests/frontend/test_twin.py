@@ -55,3 +55,43 @@ def test_a_call_that_the_operator_refuses_names_node_and_status(rng):
     model = parse("g (float[T, 3] x) => (y) {[n] y = npu.NPUGroupedBiasAddGrad (x)}")
     with pytest.raises(UserError, match=r"'n' \(npu::NPUGroupedBiasAddGrad\).*161002"):
         execute(model, {"x": rng.normal(size=(6, 3)).astype(np.float32)})
+
+
+def windows_of_equal_sequences(count, rows, wide, weight):
+    """Both gradients of windows of 32 rows, one every 16 rows."""
+    begins = [begin for start in range(0, 320, 320 // count) for begin in range(start, start + 320 // count - 31, 16)]
+    dx, dw = np.zeros(rows.shape), np.zeros(weight.shape)
+    for begin, gradient in zip(begins, wide, strict=True):
+        dx[begin : begin + 32] += weight[:, :, None] * gradient
+        dw += (rows[begin : begin + 32] * gradient).sum(-1)
+    return dx, dw
+
+
+@pytest.mark.parametrize(("count", "windows"), [(1, 19), (2, 18)])
+def test_equal_sequences_need_no_list(count, windows, rng):
+    call = "npu.NPUNsaCompressGrad <compressBlockSize = 32, compressStride = 16, actSeqLenType = 0> (g, x, w)"
+    types = f"(float16[{windows}, 2, 16] g, float16[320, 2, 16] x, float16[32, 2] w)"
+    source = parse(f"g {types} => (float16[320, 2, 16] dx, float16[32, 2] dw) {{[n] dx, dw = {call}}}")
+    shapes = {"g": (windows, 2, 16), "x": (320, 2, 16), "w": (32, 2)}
+    feed = {name: rng.normal(size=shape).astype(np.float16) for name, shape in shapes.items()}
+    wide = [feed[name].astype(np.float64) for name in ("x", "g", "w")]
+    result = run_model(source, feed)
+    assert len(result.reports) == 1
+    expected = windows_of_equal_sequences(count, *wide)
+    for name, right in zip(("dx", "dw"), expected, strict=True):
+        np.testing.assert_allclose(result.outputs[name].astype(np.float64), right, rtol=1e-3, atol=1e-3)
+    # The function of standard operators finds the same sequences.
+    for name, right in zip(("dx", "dw"), expected, strict=True):
+        got = execute(source, feed, operators="function")[name]
+        np.testing.assert_allclose(got.astype(np.float64), right, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("rows", "windows", "counts"), [(320, 17, []), (144, 6, [2, 3])])
+def test_no_or_several_numbers_of_equal_sequences(rows, windows, counts, rng):
+    call = "npu.NPUNsaCompressGrad <compressBlockSize = 32, compressStride = 16, actSeqLenType = 0> (g, x, w)"
+    model = parse(f"g (float16[O, 2, 8] g, float16[T, 2, 8] x, float16[32, 2] w) => (dx, dw) {{[n] dx, dw = {call}}}")
+    feed = {name: rng.normal(size=(size, 2, 8)).astype(np.float16) for name, size in (("g", windows), ("x", rows))}
+    with pytest.raises(UserError) as caught:
+        execute(model, feed | {"w": np.ones((32, 2), np.float16)})
+    assert "161002" in str(caught.value)
+    assert f"the fitting numbers are {counts}" in str(caught.value)

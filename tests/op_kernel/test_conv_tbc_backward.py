@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 from golden import DTYPES, ROOT, assert_within, load_reference, rounded, values
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from opforge.codegen.project import find_project
 from opforge.codegen.spec.loader import load_spec
 from opforge.codegen.spec.semantics import Call, check
 from opforge.twin import AclnnError, run
+from opforge.twin.build import build_project
+from opforge.twin.runtime.acl import runtime
 
 SPEC = load_spec(ROOT / "op_proto" / "conv_tbc_backward.yaml")
 COUNTERPARTS = {"grad_input": "input", "grad_weight": "weight", "grad_bias": "bias"}
@@ -150,6 +156,31 @@ def test_dimensions_up_to_the_limit_of_the_document(name, axis, size):
         label = "C19" if symbol == "K" else "C18" if symbol == "Cin" else "C17"
         assert found is not None
         assert (found.label, found.status, found.expected) == (label, 161002, "dimensions of at most 2147483646")
+
+
+@pytest.mark.parametrize(("size", "status"), [(2147483646, 0), (2147483647, 161002)])
+def test_the_first_phase_has_the_limit_too(size, status):
+    element = np.zeros((1, 1, 1), np.float16)
+    rows, one = np.broadcast_to(element, (size, 1, 1)), element[0, 0]
+    acl = runtime()
+    library = ctypes.CDLL(str(build_project(find_project(ROOT)).opapi))
+    plan = library.aclnnConvTbcBackwardGetWorkspaceSize
+    workspace, executor = ctypes.c_uint64(), ctypes.c_void_p()
+    with ExitStack() as stack:
+        tensors = [stack.enter_context(acl.tensor(array))[0] for array in (rows, rows, element, one, element, one)]
+        # grad_input has little memory: only the second phase would write to it.
+        dims, dense = (ctypes.c_int64 * 3)(size, 1, 1), (ctypes.c_int64 * 3)(1, 1, 1)
+        memory = stack.enter_context(acl.memory(2))
+        grad_input = ctypes.c_void_p(acl.library.aclCreateTensor(dims, 3, 1, dense, 0, 2, dims, 3, memory))
+        stack.callback(acl.library.aclDestroyTensor, grad_input)
+        tensors.insert(4, grad_input)
+        attributes = [ctypes.c_int64(0), ctypes.c_int8(0)]
+        got = plan(*tensors[:4], *attributes, *tensors[4:], ctypes.byref(workspace), ctypes.byref(executor))
+        message = acl.message()
+        assert got == status, message
+        if executor.value:
+            acl.library.aclDestroyAclOpExecutor(executor)
+    assert ("at most 2147483646 [C17]" in message) == (status != 0)
 
 
 @pytest.mark.parametrize("time", [1, 4])

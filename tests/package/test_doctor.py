@@ -670,6 +670,16 @@ def test_what_each_program_sees_follows_from_the_faults(tree, name, blind):
     assert {program for program, folder in seen.items() if folder != str(tree.vendor)} == blind
 
 
+def test_devices_that_the_document_does_not_list_are_named(tree):
+    manifest = json.loads((tree.vendor / "manifest.json").read_text())
+    manifest["undocumented"] = {OP_TYPE: ["A200I A2 Box", "Atlas A3 training"]}
+    (tree.vendor / "manifest.json").write_text(json.dumps(manifest))
+    for soc, devices in (("ascend910b", ["A200I A2 Box"]), (None, ["A200I A2 Box", "Atlas A3 training"])):
+        found = diagnosis(CannEnvironment(tree.environment, ()), soc, [])
+        assert [vendor["undocumented"] for vendor in found["vendors"]] == [{OP_TYPE: devices}]
+    assert tree.faults() == []
+
+
 def test_every_check_has_a_fault_tree():
     modules = (toolkit_checks, search_checks, vendor_checks, library_checks, kernel_checks)
     tables = [table for module in modules for table in vars(module).values() if isinstance(table, Checks)]

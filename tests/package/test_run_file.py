@@ -115,6 +115,8 @@ def test_manifest_says_what_is_in_and_what_is_not(members):
         assert any(missing in line for line in manifest["not_included"])
     assert not any(path.endswith((".so", ".o", ".a")) for path in data)
     assert manifest["builtin_op_types"] == ["GroupedBiasAddGrad"]
+    devices = ["A200I A2 Box", "Atlas A3 training", "Atlas A3 inference"]
+    assert manifest["undocumented"] == {"GroupedBiasAddGrad": devices}
     assert "aclnnGroupedBiasAddGradV2GetWorkspaceSize" in manifest["builtin_aclnn"]
 
 
