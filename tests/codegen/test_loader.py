@@ -163,7 +163,7 @@ REFUSALS = [
     (
         "[ascend910b]",
         "[ascend910b]\ndefinitions: {middle: ^'1 > 2'}",
-        "which is a condition; expected an integer or a list",
+        "definitions.middle: got '1 > 2', which is a condition; expected an integer or a list",
     ),
     ("[ascend910b]", "[^ascend910c]", "products[0]: unknown product 'ascend910c'; did you mean"),
     ("type: int,", "type: ^int64_t,", "attrs[0].type: unknown attribute type 'int64_t'; did you mean 'int'?"),
