@@ -214,6 +214,17 @@ REFUSALS = [
         "inputs[0].dtypes[1]: unknown dtype 'flot32'; did you mean 'float32'?",
     ),
     ("[float16, float32]", "[float16, ^float16]", "inputs[0].dtypes[1]: got the dtype 'float16' again"),
+    ("[ascend910b]", "[ascend910b]\ndocument_devices: [^Atlas A2]", "document_devices[0]: unknown device 'Atlas A2'"),
+    (
+        "[ascend910b]",
+        "[ascend910b]\ndefinitions: {middle: ^Q // 2}",
+        "definitions.middle: in 'Q // 2': got unknown name 'Q'",
+    ),
+    (
+        "[ascend910b]",
+        "[ascend910b]\ndefinitions: {middle: ^'1 > 2'}",
+        "definitions.middle: got '1 > 2', which is a condition; expected an integer or a list",
+    ),
     ("[ascend910b]", "[^ascend910c]", "products[0]: unknown product 'ascend910c'; did you mean"),
     ("type: int,", "type: ^int64_t,", "attrs[0].type: unknown attribute type 'int64_t'; did you mean 'int'?"),
     ("rule: ranks", "rule: ^rank", "constraints[2].rule: unknown rule 'rank'; did you mean 'ranks'?"),
