@@ -47,7 +47,7 @@ def test_conversion_and_run_outside_the_repository(installed, tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "out.npz")["db"], expected, rtol=1e-6, atol=1e-6)
     kernels = list((installed.folder / "cache").rglob("tbe/kernel/*/*/*.so"))
     assert {path.parent.name for path in kernels} == {"grouped_bias_add_grad"}, "what is not run is not compiled"
-    assert not list((installed.folder / "cache").rglob("twin/obj")), "the library of the clone is taken"
+    assert not list((installed.folder / "cache").rglob("twin/obj/src")), "the library of the clone is taken"
 
 
 def test_wheel_holds_only_files_of_the_repository(installed):
