@@ -44,6 +44,7 @@ def sanitized(request):
     compiler.write_text(f'{interpreter}\nexec {shutil.which("g++")} "$@" {options}\n', encoding="utf-8")
     compiler.chmod(0o755)
     environment = {**os.environ, **OPTIONS, "CXX": str(compiler), "OPFORGE_BUILD_DIR": str(folder / "build")}
+    environment["XDG_CACHE_HOME"] = str(folder / "cache")
     return request.param, compiler, environment, shlex.split(done([*OPFORGE, "flags"], environment))
 
 
