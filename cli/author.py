@@ -28,9 +28,7 @@ def new(
     ] = None,
     starter: Annotated[
         str,
-        typer.Option(
-            metavar="NAME", help="Starter: elementwise, row_reduction, segmented_reduction, scatter or gemm."
-        ),
+        typer.Option(metavar="NAME", help="Starter: elementwise, row_reduction, segmented_reduction, scatter or gemm."),
     ] = "elementwise",
 ) -> None:
     """Create a working project from one of five starters."""

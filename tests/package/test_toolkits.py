@@ -185,9 +185,8 @@ def test_doctor_finds_the_operator_with_each_generation(used, monkeypatch):
         monkeypatch.setenv(name, value)
     answer = CliRunner().invoke(app, ["doctor", "--soc", "Ascend910B1"])
     assert answer.exit_code == 0, answer.output
-    newer = (
-        f"warning  {root}: is CANN {warning(used)}; use a supported version if the operators do not work [cann-untested]"
-    )
+    repair = "use a supported version if the operators do not work"
+    newer = f"warning  {root}: is CANN {warning(used)}; {repair} [cann-untested]"
     rows = [line for line in answer.output.splitlines() if line.startswith(("warning", "fault"))]
     assert rows == ([newer] if warning(used) else [])
     assert "no fault found" in answer.output
