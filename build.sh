@@ -17,7 +17,7 @@ what:
   --make_clean           remove build/, build_out/ and .venv/
 options:
   --soc=a,b              SoC directories of the package, default: all SoC directories of the specs
-  --vendor_name=v        vendor directory of the package, default: opforge
+  --vendor_name=v        vendor directory of the package, default: vendor in pyproject.toml, else opforge
   --ops=A,B              operator types, default: all
   --cann=DIR             package with libraries and kernels built by the CANN toolkit in DIR, default: $ASCEND_HOME_PATH;
                          not run with a real toolkit

@@ -50,7 +50,7 @@ def cases_of(module: str) -> Sequence[Case]:
 
 
 def measure(task: Task) -> Row:
-    """Run one case without shadow state; one thread, so that the same core touches a sector first every time."""
+    """Run one case in fast mode; one thread, so that the same core touches a sector first every time."""
     operator, module, index = task
     case = cases_of(module)[index]
     project = find_project(HERE.parent)

@@ -28,18 +28,16 @@ def new(
     ] = None,
     starter: Annotated[
         str,
-        typer.Option(
-            metavar="NAME", help="Template: elementwise, row_reduction, segmented_reduction, scatter or gemm."
-        ),
+        typer.Option(metavar="NAME", help="Starter: elementwise, row_reduction, segmented_reduction, scatter or gemm."),
     ] = "elementwise",
 ) -> None:
-    """Create a working project from one of five templates."""
+    """Create a working project from one of five starters."""
     from opforge.codegen.new import new_project, operator_of
     from opforge.codegen.spec.names import snake_case
 
     made = new_project(name, folder or Path(snake_case(name)), starter)
     say(
-        f"{path_text(made)}: {name}, created from the template {starter} ({operator_of(starter)})",
+        f"{path_text(made)}: {name}, created from the starter {starter} ({operator_of(starter)})",
         f"next: cd {shlex.quote(str(made))} && bash build.sh -u",
     )
 

@@ -31,7 +31,9 @@ def pack(
     ops: Annotated[str | None, OPS] = None,
     vendor_name: Annotated[
         str | None,
-        typer.Option("--vendor-name", help="Vendor directory of the package; default: the one in pyproject.toml."),
+        typer.Option(
+            "--vendor-name", help="Vendor directory of the package; default: vendor in pyproject.toml, else opforge."
+        ),
     ] = None,
     out: Annotated[
         Path | None,

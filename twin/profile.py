@@ -195,7 +195,7 @@ def profile(
     soc: str = DEFAULT_SOC,
     trace: Path | None = None,
 ) -> Result:
-    """Run an operator once, without shadow state, for its report.
+    """Run an operator once in fast mode, for its report.
 
     Raises:
         UserError: An argument is wrong.

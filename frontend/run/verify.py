@@ -75,7 +75,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """Return the result as text of a table."""
-        word = {True: "equal", False: "DIFFERS", None: "not compared"}[self.same]
+        word = {True: "within tolerance", False: "DIFFERS", None: "not compared"}[self.same]
         return f"{word}: {self.note}" if self.note else word
 
     def report(self) -> dict[str, Any]:

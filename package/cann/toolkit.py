@@ -124,7 +124,7 @@ def key_values(path: Path) -> Mapping[str, str]:
 
 
 def check_version(version: str, supported: Sequence[str]) -> str:
-    """Compare a toolkit with the first and last version that a package was tested with; RC and patch do not count.
+    """Compare a toolkit with the first and last version that a package supports; RC and patch do not count.
 
     Returns:
         A warning for a newer toolkit, which may work; otherwise an empty text.
@@ -136,8 +136,8 @@ def check_version(version: str, supported: Sequence[str]) -> str:
     if release(version) < release(first):
         raise ToolkitError(f"got CANN {version}, expected {first} to {last}; use a newer toolkit")
     if release(version) > release(last):
-        tested = f"range {first} to {last}" if first != last else f"version {first}"
-        return f"CANN {version} is newer than the tested {tested}"
+        limits = f"range {first} to {last}" if first != last else f"version {first}"
+        return f"CANN {version} is newer than the supported {limits}"
     return ""
 
 

@@ -103,8 +103,8 @@ def _not_sourced(environment: CannEnvironment) -> Iterator[Fault]:
 def _newer(environment: CannEnvironment) -> Iterator[Fault]:
     first, last = CANN_VERSIONS
     if release(environment.version) > release(last):
-        cause = f"is CANN {environment.version}, newer than the tested range {first} to {last}"
-        repair = "use a tested version if the operators do not work"
+        cause = f"is CANN {environment.version}, newer than the supported range {first} to {last}"
+        repair = "use a supported version if the operators do not work"
         yield Fault(str(environment.toolkits[0]), cause, repair, is_warning=True)
 
 

@@ -27,7 +27,7 @@ usage: custom_opp_<os>_<arch>.run [options]
                          default: $ASCEND_HOME_PATH, else the usual toolkit folders (not run with a real toolkit)
   --no-build             install the sources only; aclnn calls do not work until they are built
   --replace-builtin      allow operators that replace CANN's operators for all processes that use $ASCEND_OPP_PATH
-  --force                replace an installed package of the same vendor; accept a CANN version below the tested range
+  --force                replace an installed package of the same vendor; accept a CANN version older than its range
   --upgrade              replace an older version of the same vendor if this package contains all of its operators
   --rollback             restore the version that the last installation replaced; use the same --install-path
   --uninstall            remove the package and the version kept for --rollback; use the same --install-path
@@ -335,9 +335,9 @@ if [ -n "$toolkit" ]; then
         [ "$force" = 1 ] ||
             refuse "the CANN in $toolkit is $toolkit_is, expected $first to $last, for which this package is made; nothing was done; use a newer toolkit, or give --force"
     elif is_earlier_release "$last" "$toolkit_is" && [ "$quiet" = 0 ]; then
-        tested="range $first to $last"
-        [ "$first" != "$last" ] || tested="version $first"
-        complain "warning: the CANN in $toolkit is $toolkit_is, newer than the tested $tested"
+        supported="range $first to $last"
+        [ "$first" != "$last" ] || supported="version $first"
+        complain "warning: the CANN in $toolkit is $toolkit_is, newer than the supported $supported"
     fi
 fi
 will_build=0

@@ -405,7 +405,7 @@ def test_package_with_what_a_toolkit_built(small, tmp_path, run):
     other = MockToolkit(tmp_path / "other", version_dir="8.2.RC1")
     newer = run(package, "--install-path=" + str(tmp_path / "opp2"), ASCEND_HOME_PATH=str(other.root))
     assert newer.returncode == 0
-    assert newer.stderr.endswith("is 8.2.RC1, newer than the tested version 8.1.RC1\n")
+    assert newer.stderr.endswith("is 8.2.RC1, newer than the supported version 8.1.RC1\n")
 
 
 def test_toolkits_that_cannot_build_are_named(small, tmp_path, monkeypatch):

@@ -411,7 +411,7 @@ def tiling_library_of_python_missing(tree):
     (tree.vendor / TBE / "op_tiling/liboptiling.so").unlink()
 
 
-@fault("cann-untested", "is CANN 12.0.1, newer than the tested range 8.1 to 9.1")
+@fault("cann-untested", "is CANN 12.0.1, newer than the supported range 8.1 to 9.1")
 def newer_toolkit(tree):
     (tree.toolkit / "compiler/version.info").write_text("Version=12.0.1\nversion_dir=cann\n")
 

@@ -99,7 +99,7 @@ def test_compiler_version_is_what_ge_compares(folder, name, compiler_version):
     assert read_toolkit(folder(VERSIONS[name][0])).compiler_version == compiler_version
 
 
-OLD, TESTED, NEWER = (
+OLD, SUPPORTED, NEWER = (
     ("7.0", "8.0.RC3", "8.0.9"),
     ("8.1.RC1", "8.5.0", "9.0.0", "9.1.0-beta.1"),
     ("9.2.0-beta.2", "9.10", "12.0.1"),
@@ -112,18 +112,18 @@ def test_an_old_toolkit_is_refused(version):
         check_version(version, ["8.1", "9.1"])
 
 
-@pytest.mark.parametrize("version", TESTED)
-def test_a_tested_toolkit_is_accepted(version):
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_a_supported_toolkit_is_accepted(version):
     assert check_version(version, ["8.1", "9.1"]) == ""
 
 
 @pytest.mark.parametrize("version", NEWER)
-def test_a_newer_toolkit_is_a_warning_with_the_tested_range(version):
-    assert check_version(version, ["8.1", "9.1"]) == f"CANN {version} is newer than the tested range 8.1 to 9.1"
+def test_a_newer_toolkit_is_a_warning_with_the_supported_range(version):
+    assert check_version(version, ["8.1", "9.1"]) == f"CANN {version} is newer than the supported range 8.1 to 9.1"
 
 
 def test_python_and_shell_order_releases_the_same():
-    versions = (*OLD, *TESTED, *NEWER)
+    versions = (*OLD, *SUPPORTED, *NEWER)
     loop = (
         'all() { for a in "$@"; do for b in "$@"; do ! is_earlier_release "$a" "$b" || echo "$a $b"; done; done; }; all'
     )
@@ -146,9 +146,9 @@ def used(request, small, tmp_path_factory):
 
 
 def warning(used):
-    """The warning about the version of the toolkit; empty if it is in the tested range."""
+    """The warning about the version of the toolkit; empty if it is in the supported range."""
     version = used.toolkit.generation.version
-    return f"{version}, newer than the tested range 8.1 to 9.1" if version in NEWER else ""
+    return f"{version}, newer than the supported range 8.1 to 9.1" if version in NEWER else ""
 
 
 def test_a_package_is_built_with_each_generation(used):
@@ -185,9 +185,8 @@ def test_doctor_finds_the_operator_with_each_generation(used, monkeypatch):
         monkeypatch.setenv(name, value)
     answer = CliRunner().invoke(app, ["doctor", "--soc", "Ascend910B1"])
     assert answer.exit_code == 0, answer.output
-    newer = (
-        f"warning  {root}: is CANN {warning(used)}; use a tested version if the operators do not work [cann-untested]"
-    )
+    repair = "use a supported version if the operators do not work"
+    newer = f"warning  {root}: is CANN {warning(used)}; {repair} [cann-untested]"
     rows = [line for line in answer.output.splitlines() if line.startswith(("warning", "fault"))]
     assert rows == ([newer] if warning(used) else [])
     assert "no fault found" in answer.output

@@ -52,7 +52,7 @@ def launch(
         tiling_key: Selects the branch of TILING_KEY_IS.
         soc: SoC that the twin emulates.
         task_type: Task type of a kernel that declares none: AIV_ONLY, MIX_AIC_1_2, ...
-        strict: Keep the shadow state that finds uninitialised reads and races; False is faster.
+        strict: Find uninitialised reads and races (strict mode); False is fast mode.
         seed: Seed of the order of blocks and of undefined memory; 0 selects a new seed in each call.
         threads: Blocks that run at once; 0 means one per core.
         workspace_bytes: The kernel's own part of the workspace, which begins at GetUserWorkspace.

@@ -85,7 +85,7 @@ def run(
         out_dtypes: dtypes of outputs that differ from the inferred ones.
         outputs: Arrays (strided ones too) to write into, instead of fresh ones; None is a null pointer.
         function: aclnn function; default: the first one that has a parameter for every given attribute.
-        strict: Keep the shadow state that finds uninitialised reads and races; False is faster.
+        strict: Find uninitialised reads and races (strict mode); False is fast mode.
         seed: Seed of the order of blocks and of undefined memory; 0 selects a new seed in each call.
         threads: Blocks that run at once; 0 means one per core.
         storage_offset: Elements of each tensor's storage that lie before it: tensors that are parts of others start
