@@ -9,6 +9,7 @@ from functools import cache
 from inspect import isabstract
 from pkgutil import walk_packages
 from types import ModuleType
+from typing import Any
 
 from .context import Specs
 from .rule import Rule
@@ -28,6 +29,11 @@ def modules(folder: str) -> tuple[ModuleType, ...]:
     names = [module.name for module in walk_packages(places, f"{folder}.")]
     least = f"{RULES}.".count(".") + 1 if folder == RULES else 0
     return tuple(importlib.import_module(name) for name in names if name.count(".") >= least)
+
+
+def facts(name: str) -> dict[Any, Any]:
+    """Return what the modules of `training` say of their nodes under a name, such as `REFERENCE`."""
+    return {key: value for module in modules(TRAINING) for key, value in getattr(module, name, {}).items()}
 
 
 def rules(specs: Specs, *, training: bool = True) -> Sequence[Rule]:

@@ -20,7 +20,7 @@ from opforge.frontend.rules.pattern import any_node
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 ATEN_DOMAIN = "org.pytorch.aten"
-_ATEN = "ATen"
+ATEN = "ATen"
 
 
 class MapTorch(Rule):
@@ -40,7 +40,7 @@ class MapTorch(Rule):
         self.operator = first.operator
         # A node of aten may also have its function in an attribute.
         is_aten = first.namespace == "aten"
-        kinds = [(ATEN_DOMAIN, first.name), (ATEN_DOMAIN, _ATEN)] if is_aten else [(first.namespace, first.name)]
+        kinds = [(ATEN_DOMAIN, first.name), (ATEN_DOMAIN, ATEN)] if is_aten else [(first.namespace, first.name)]
         self.pattern = any_node(*kinds)
 
     @classmethod
@@ -51,7 +51,7 @@ class MapTorch(Rule):
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match the function, its arguments and constant scalars."""
         node = scope.node(number)
-        if node.op_type == _ATEN:
+        if node.op_type == ATEN:
             if text_attribute(node, "operator") != self._forms[0].name:
                 return None
             if overload := text_attribute(node, "overload_name"):
