@@ -24,7 +24,7 @@ from opforge.package.pack import gather
 
 ROOT = Path(__file__).resolve().parent.parent
 # Rules and lowerings are written for operators.
-RULES = ("frontend/rules/", "frontend/training/", "frontend/run/reference_ops.py")  # it names functions of PyTorch
+RULES = ("frontend/rules/", "frontend/training/")
 BODY = """\
 onnx:
   aliases: ['acme::Pick']
@@ -43,13 +43,29 @@ onnx:
       target = Expand (column, extent)
       wide = Cast <to = 7> (target)
       y = ScatterElements <axis = 0, reduction = "add"> (empty, wide, x)
+torch:
+  targets:
+    - target: acme.row_pick.default
+      args: {x: x, indices: indices, count: count}
+    - target: aten.row_pick_backward.default
+      args: {x: x, indices: indices, count: count}
 
 tiling:"""
 
 
+NAMES = ("opforge::RowPick", "npu::NPURowPick", "acme::Pick")
+
+
+def others(spec):
+    """The names of an operator in PyTorch and in other domains."""
+    targets = [target.target.split(".")[1] for target in (*spec.torch.targets, *spec.torch.variants)]
+    return *targets, *(alias.split("::")[-1] for alias in spec.onnx.aliases)
+
+
 def test_no_source_names_an_operator():
     specs = load_specs(find_project(ROOT).spec_paths())
-    names = re.compile("|".join(name for spec in specs for name in (spec.op_type, rf"\b{spec.name}\b")))
+    words = {word for spec in specs for word in (rf"\b{spec.name}\b", spec.op_type, *spec.builtin, *others(spec))}
+    names = re.compile("|".join(words))
     folders = [ROOT / name for name in ("cli", "codegen", "frontend", "package", "twin")]
     files = [
         path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".j2", ".h", ".cpp", ".sh"}
@@ -72,13 +88,17 @@ def project(tmp_path, monkeypatch):
 
 def model(key):
     domain, op_type = key.split("::")
+    call = f"{domain}.{op_type} <count = 9> (x, i)"
+    if op_type.startswith("row_pick"):
+        domain = domain.replace("aten", "org.pytorch.aten")
+        call = f"{domain}.{op_type} (x, i, count)"
     text = f"""<ir_version: 8, opset_import: ["" : 18, "{domain}" : 1]>
-        g (float[40, 6] x, int64[40] i) => (float[9, 6] z)
-        {{[n] y = {domain}.{op_type} <count = 9> (x, i) z = Neg (y)}}"""
+        g (float[40, 6] x, int64[40] i) => (float[9, 6] z) <int64[1] count = {{9}}>
+        {{[n] y = {call} z = Neg (y)}}"""
     return onnx.parser.parse_model(text)
 
 
-@pytest.mark.parametrize("key", ["opforge::RowPick", "npu::NPURowPick", "acme::Pick"])
+@pytest.mark.parametrize("key", [*NAMES, "acme::row_pick", "aten::row_pick_backward"])
 def test_a_copied_operator_is_mapped_by_name_and_gets_valid_inputs(project, key):
     source = model(key)
     conversion = convert(source)

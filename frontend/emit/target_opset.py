@@ -79,7 +79,7 @@ def newest(state: State) -> State:
 def _has_formula(context: Context) -> bool:
     """Return whether a rule that leads to standard nodes alone has a node that ATC has no parser for."""
     scope = context.view.main
-    keys = {key for rule in rules(context.specs) if not rule.operator for key in rule.pattern}
+    keys = {key for rule in rules(context.specs) if not rule.operator for key in rule.keys}
     found = {(normal_domain(domain), op_type) for domain, op_type in scope.keys} & keys
     return any(not is_registered(*key, scope.opsets.get(key[0], 0)) for key in found)
 

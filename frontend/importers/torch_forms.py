@@ -43,7 +43,7 @@ class TorchForm:
 
     @property
     def label(self) -> str:
-        """`aten::embedding_backward`."""
+        """Return namespace and name, joined as in PyTorch's schemas."""
         return f"{self.namespace}::{self.name}"
 
     def least_args(self, spec: OpSpec) -> int:
@@ -66,9 +66,6 @@ def torch_forms(specs: Iterable[OpSpec]) -> dict[tuple[str, str], list[TorchForm
 def chosen_form(forms: Sequence[TorchForm], spec: OpSpec, count: int) -> TorchForm | None:
     """Return the form that a call with that many positional arguments has."""
     return next((form for form in forms if form.least_args(spec) <= count <= len(form.args)), None)
-
-
-# Old name, for modules that are still being rewritten.
 
 
 def scalar(value: object, attr_type: str) -> AttrValue:

@@ -1,4 +1,4 @@
-"""Find all rules in and below the folders `rules` and `training`, without a list."""
+"""Find all rules in the folders of `rules` and in `training`, without a list."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cache
 from inspect import isabstract
 from pkgutil import walk_packages
 from types import ModuleType
+from typing import Any
 
 from .context import Specs
 from .rule import Rule
@@ -19,10 +20,20 @@ TRAINING = "opforge.frontend.training"
 
 @cache
 def modules(folder: str) -> tuple[ModuleType, ...]:
-    """The modules of a package and of those in it, by name; none if the package is not installed."""
+    """The modules of a package and of those in it, by name; none if the package is not installed.
+
+    Of `rules`, those in the folders: the modules beside the folders are no rules, they find and try the rules.
+    """
     found = importlib.util.find_spec(folder)
     places = (found.submodule_search_locations if found else None) or []
-    return tuple(importlib.import_module(module.name) for module in walk_packages(places, f"{folder}."))
+    names = [module.name for module in walk_packages(places, f"{folder}.")]
+    least = f"{RULES}.".count(".") + 1 if folder == RULES else 0
+    return tuple(importlib.import_module(name) for name in names if name.count(".") >= least)
+
+
+def facts(name: str) -> dict[Any, Any]:
+    """Return what the modules of `training` say of their nodes under a name, such as `REFERENCE`."""
+    return {key: value for module in modules(TRAINING) for key, value in getattr(module, name, {}).items()}
 
 
 def rules(specs: Specs, *, training: bool = True) -> Sequence[Rule]:

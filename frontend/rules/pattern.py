@@ -89,6 +89,11 @@ class Pattern(ABC):
         """Return the domain and type of the node that makes it; None if that is open."""
         return None
 
+    @property
+    def kinds(self) -> tuple[tuple[str, str], ...]:
+        """Return all domains and types that the node may have; none if that is open."""
+        return (self.kind,) if self.kind else ()
+
     @abstractmethod
     def read(self, found: Found, name: str) -> None:
         """Match a value and enter what is captured.
@@ -261,6 +266,11 @@ class Operators:
         return build
 
 
+def any_node(*kinds: tuple[str, str]) -> Pattern:
+    """Return a pattern of nodes with one of these domains and types, whatever their inputs are."""
+    return _Either(*(_Node(domain, op_type, (), {}, 0, sys.maxsize) for domain, op_type in kinds))
+
+
 class _Either(Pattern):
     """One of several patterns: those of the type of the node, else those of no type."""
 
@@ -269,6 +279,11 @@ class _Either(Pattern):
         for each in patterns:
             self.patterns += each.patterns if isinstance(each, _Either) else [each]
         self._of = {each.kind: [other for other in self.patterns if other.kind == each.kind] for each in self.patterns}
+
+    @property
+    def kinds(self) -> tuple[tuple[str, str], ...]:
+        kinds = tuple(kind for kind in self._of if kind)
+        return kinds if len(kinds) == len(self._of) else ()
 
     def read(self, found: Found, name: str) -> None:
         fitting = self._of.get(found.kind(name)) or self._of.get(None, [])

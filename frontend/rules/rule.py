@@ -16,6 +16,7 @@ from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
 
 from .context import Context, Specs
+from .pattern import Pattern
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,8 @@ class Rule(ABC):
 
     Attributes:
         name: Name in reports.
+        pattern: The nodes at which the rule is tried. A class writes it as `op.Type(...)`, several joined by `|`:
+            `prefilter.py` reads the types without an import.
         operator: op type of the operator it leads to; "" if it leads to standard nodes alone.
         group: Option without which it does nothing, because it changes numerics or generality, or its pattern is common
             elsewhere: "patterns", "lower_training"; "" for one that always applies.
@@ -126,6 +129,7 @@ class Rule(ABC):
     """
 
     name: str
+    pattern: Pattern
     operator: str = ""
     group: str = ""
     is_hinted: bool = True
@@ -137,9 +141,11 @@ class Rule(ABC):
         return [cls()] if cls.operator in specs else []
 
     @property
-    @abstractmethod
-    def pattern(self) -> tuple[tuple[str, str], ...]:
+    def keys(self) -> tuple[tuple[str, str], ...]:
         """Return (domain, op type) of the nodes at which the rule is tried; "" is ai.onnx."""
+        if not self.pattern.kinds:
+            raise TypeError(f"rule {self.name}: the pattern matches nodes of any type, expected op.Type(...)")
+        return self.pattern.kinds
 
     @abstractmethod
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:

@@ -55,7 +55,7 @@ class Search:
         is_training = _LOWERING in groups or not domains <= {"", OPFORGE_DOMAIN, NPU_DOMAIN}
         for rule in rules(context.specs, training=is_training):
             if not rule.group or rule.group in groups or rule.is_hinted:
-                for key in rule.pattern:
+                for key in rule.keys:
                     self._rules[key].append(rule)
         self.claimed: set[tuple[int, int]] = set()
         self.placements: list[Placement] = []
@@ -181,7 +181,7 @@ def candidates(view: GraphView, options: Options) -> list[tuple[Scope, int]]:
     """Return the first node of each type in each graph or function at which a chosen rule would be tried."""
     found = rules(options.specs, training=options.lower_training)
     chosen = [rule for rule in found if not rule.group or rule.group in options.groups]
-    keys = {key for rule in chosen for key in rule.pattern}
+    keys = {key for rule in chosen for key in rule.keys}
     return [
         (scope, numbers[0])
         for scope in view.scopes

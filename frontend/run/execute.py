@@ -32,7 +32,7 @@ from opforge.frontend.rules.check_call import case_of
 
 from .evaluator import MODEL_ERRORS, evaluator, failure_text, follow, node_label
 from .ort_offload import LargeNodes
-from .reference_ops import reference_operators
+from .reference_ops import reference_operators, torch_operators
 
 if TYPE_CHECKING:
     from opforge.twin import Result
@@ -166,14 +166,16 @@ def run_model(
         )
     arrays = check_inputs(inputs, input_types(model), where)
     runner = _Runner(operators, soc, mode)
+    specs = {spec.op_type: spec for spec in project_specs()}
     implementations = [
         runner.implementation(spec, key)
-        for spec in project_specs()
+        for spec in specs.values()
         for key in source_keys(spec)
         # A function that the model itself defines under such a name decides what its nodes compute.
         if key.domain == OPFORGE_DOMAIN or (key.domain, key.op_type) not in view.functions
     ]
-    foreign = [known for known in reference_operators(view) if (known.op_domain, known.__name__) not in view.functions]
+    others = (*reference_operators(view), *torch_operators(specs, runner.run_body))
+    foreign = [known for known in others if (known.op_domain, known.__name__) not in view.functions]
     dense, stays = without_sparse(view, folder)
     for name, reason in stays.items():
         raise UserError(f"model: cannot be executed: the sparse constant {shown(name)} {reason}")
@@ -244,7 +246,10 @@ class _Runner:
             raise UserError(f"{node_label(node)}: has {len(values)} inputs, expected at most {len(names)}")
         inputs = {name: value for name, value in zip(names, values, strict=False) if value is not None}
         if self._operators == "function":
-            return self._run_body(node, spec, inputs, attrs)
+            violation = check(spec, _call_of(inputs, attrs), with_outputs=False)
+            if violation:
+                raise UserError(f"{node_label(node)}: {violation.message}")
+            return self.run_body(node, spec, inputs, attrs)
         if self._mode.is_traced and self._events < MOST_EVENTS:
             result, events = _run_traced(lambda: self._run_twin(node, spec, inputs, attrs))
             self._events += len(events)
@@ -253,16 +258,13 @@ class _Runner:
         self.calls.append(TwinCall(node.name, spec.op_type, result.report, events))
         return tuple(result[tensor.name] for tensor in spec.outputs[: len(node.output)])
 
-    def _run_body(
+    def run_body(
         self, node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue]
     ) -> tuple[Array, ...]:
-        shapes = {name: array.shape for name, array in inputs.items()}
-        dtypes = {name: array.dtype.name for name, array in inputs.items()}
-        call = Call(shapes=shapes, dtypes=dtypes, attrs=attrs)
-        if violation := check(spec, call, with_outputs=False):
-            raise UserError(f"{node_label(node)}: {violation.message}")
+        """Return what the ONNX function body of an operator computes."""
         feeds = {tensor.name: inputs.get(tensor.name) for tensor in spec.inputs}
-        return tuple(self._body(node, spec, case_of(spec, call)).run(None, feeds, attributes=attrs))
+        body = self._body(node, spec, case_of(spec, _call_of(inputs, attrs)))
+        return tuple(body.run(None, feeds, attributes=attrs))
 
     def _body(self, node: NodeProto, spec: OpSpec, case: str) -> ReferenceEvaluator:
         """Return the body of a case, ready to run; nodes of a case share it."""
@@ -289,6 +291,11 @@ def _run_traced(run: Callable[[], Result]) -> tuple[Result, list[Any]]:
 
     result, trace = run_traced(run)
     return result, trace_events(trace)
+
+
+def _call_of(inputs: Mapping[str, Array], attrs: Mapping[str, AttrValue]) -> Call:
+    shapes = {name: array.shape for name, array in inputs.items()}
+    return Call(shapes=shapes, dtypes={name: array.dtype.name for name, array in inputs.items()}, attrs=attrs)
 
 
 def _attributes(node: NodeProto, spec: OpSpec, linked: Mapping[str, Any]) -> dict[str, AttrValue]:

@@ -27,6 +27,7 @@ from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.value_types import ValueTypes
+from opforge.frontend.rules.discovery import facts
 from opforge.twin.samples import valid_values
 
 from .execute import run_model
@@ -40,8 +41,6 @@ _OPEN_DIM = 4
 _MATRIX = 2
 # Nodes that pass values on as they are, or as another type or shape.
 _PASSING = {"Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-# Inputs that training nodes write over, in the order of their outputs behind the flag.
-_OVERWRITTEN = {"AdamWOptimizer": (2, 4, 5), "InPlaceAccumulatorV2": (0,), "SGDOptimizerV2": (1,)}
 # Nodes between an input and what has to be positive, and how many of them are looked at.
 _BETWEEN = _PASSING | {"Add", "Mul"}
 _MOST_BETWEEN = 3
@@ -175,16 +174,17 @@ def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
     makers = {name: node for node in graph.node for name in node.output}
     given = {value.name for value in graph.output}
     flags: set[str] = set()
+    overwritten: dict[str, tuple[int, ...]] = facts("OVERWRITTEN")
     added: list[NodeProto] = []
     after = {value.name: value.type for value in conversion.model.graph.output}
     for node in graph.node:
         if node.op_type == "BatchNormInternal":
             running = {name: after[name] for name in after if name not in given}
             added += _running_statistics(graph, node, running)
-        if node.op_type not in _OVERWRITTEN or not given.intersection(node.output[:1]):
+        if node.op_type not in overwritten or not given.intersection(node.output[:1]):
             continue
         flags.add(node.output[0])
-        for place, position in enumerate(_OVERWRITTEN[node.op_type], 1):
+        for place, position in enumerate(overwritten[node.op_type], 1):
             name = node.input[position]
             node.output.extend([""] * (place + 1 - len(node.output)))
             updated = node.output[place] = node.output[place] or f"{name}_updated"

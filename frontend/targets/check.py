@@ -207,7 +207,7 @@ def _node(
         spelled = f"{key[0] or 'ai.onnx'}::{version}::{key[1]}"
         hint = suggestion(*key, context.specs.values())
         cause = f"ATC has no parser for {spelled}" + (f", and no rule matches: {left}" if left and not hint else "")
-        is_formula = scope.parent is None and any(not r.operator and key in r.pattern for r in rules(context.specs))
+        is_formula = scope.parent is None and any(not r.operator and key in r.keys for r in rules(context.specs))
         fix = "run opforge convert --lower-training" if is_formula else "replace it by standard operators"
         yield Finding(name, "E13010", cause, hint or fix)
         return

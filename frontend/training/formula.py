@@ -15,6 +15,7 @@ from opforge.frontend.ir.scope import Scope, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 from opforge.frontend.rules.context import Context, Specs
 from opforge.frontend.rules.node_builder import NodeBuilder, Value
+from opforge.frontend.rules.pattern import any_node
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 from opforge.frontend.targets.atc_types import is_registered
 
@@ -28,7 +29,7 @@ def formula(*op_types: str, domain: str = MICROSOFT) -> Callable[[_Function], _F
     """Make a rule of a function that computes the outputs of a node from a builder and the inputs of the node."""
 
     def register(function: _Function) -> _Function:
-        _formulas.append(Formula(function, tuple((domain, op_type) for op_type in op_types)))
+        _formulas.append(Formula(function, *((domain, op_type) for op_type in op_types)))
         return function
 
     return register
@@ -39,18 +40,17 @@ class Formula(Rule):
 
     Args:
         function: Computes the outputs.
-        pattern: Keys of the nodes.
+        keys: Domains and types of the nodes.
     """
 
     group = "lower_training"
     is_hinted = False
     # A rule that leads to a custom operator takes the node first.
     priority = 1
-    pattern: tuple[tuple[str, str], ...] = ()
 
-    def __init__(self, function: Callable[..., Result], pattern: tuple[tuple[str, str], ...]) -> None:
-        self.name = pattern[0][1]
-        self.pattern = pattern
+    def __init__(self, function: Callable[..., Result], *keys: tuple[str, str]) -> None:
+        self.name = keys[0][1]
+        self.pattern = any_node(*keys)
         self._function = function
 
     @classmethod

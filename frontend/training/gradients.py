@@ -15,8 +15,10 @@ from opforge.frontend.ir.scope import Scope, normal_domain
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES, ValueType
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.node_builder import REPAIR
+from opforge.frontend.rules.pattern import Operators
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
+microsoft = Operators("com.microsoft")
 _TO_BCT, _TO_TBC, _KERNEL = [1, 2, 0], [2, 0, 1], [2, 1, 0]
 
 
@@ -29,7 +31,7 @@ class LowerBatchNormalizationGrad(Rule):
     name = "LowerBatchNormalizationGrad"
     operator = "BatchNormElemtBackward"
     group = "lower_training"
-    pattern = (("com.microsoft", "BatchNormalizationGrad"),)
+    pattern = microsoft.BatchNormalizationGrad(...)
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason:
         """Match a float32 gradient whose rank and channels are known."""
@@ -104,7 +106,7 @@ class LowerConvGrad(Rule):
     name = "LowerConvGrad"
     operator = "ConvTbcBackward"
     group = "lower_training"
-    pattern = (("com.microsoft", "ConvGrad"),)
+    pattern = microsoft.ConvGrad(...)
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match one axis, equal pads, stride 1, dilation 1, one group, and all transposes."""

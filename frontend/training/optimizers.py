@@ -8,6 +8,9 @@ from opforge.frontend.rules.node_builder import NodeBuilder, Value
 
 from .formula import formula
 
+# Inputs that nodes write over, in the order of their outputs behind the flag; a comparison of models needs them.
+OVERWRITTEN = {"AdamWOptimizer": (2, 4, 5), "InPlaceAccumulatorV2": (0,), "SGDOptimizerV2": (1,)}
+
 
 @formula("InPlaceAccumulatorV2")
 def _accumulate(

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from opforge.frontend.rules.discovery import RULES, modules
+
 ROOT = Path(__file__).resolve().parents[2]
 START = """
 import importlib, pkgutil, sys
@@ -47,3 +49,13 @@ def test_training_can_be_deleted(tmp_path):
     shutil.copytree(ROOT / "frontend", tmp_path / "opforge" / "frontend", ignore=ignored)
     reason = "no formula exists for com.microsoft::ReluGrad"
     assert run(tmp_path, DELETED) == ["GroupedBiasAddGrad", reason]
+
+
+def test_only_modules_of_rules_are_imported():
+    """The modules that find and try rules have no rules, and are not searched for them."""
+    engine = {path.stem for path in (ROOT / "frontend" / "rules").glob("*.py")}
+    found = [module.__name__.split(".") for module in modules(RULES)]
+    assert found
+    assert [parts for parts in found if len(parts) == 4 and parts[-1] in engine] == []
+    own = (ROOT / "frontend" / "rules").glob("*.py")
+    assert [path.name for path in own if "(Rule)" in path.read_text(encoding="utf-8")] == []

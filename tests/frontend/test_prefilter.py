@@ -31,10 +31,37 @@ def parse(text):
 @pytest.mark.parametrize("options", [set(), {"patterns"}])
 def test_the_types_are_those_of_the_rules(options):
     context = Context(GraphView(parse(PLAIN)), {spec.op_type: spec for spec in project_specs()}, None)
-    ours = {op_type for domain, op_type in Search(context, options, "opforge")._rules if domain == ""}
+    keys = Search(context, options, "opforge")._rules.keys()
+    ours = {op_type for domain, op_type in keys if domain == ""}
     expected = prefilter.tried_types(patterns=bool(options))
-    assert {op_type for op_type in ours if not op_type.startswith("NPU")} == expected
+    assert {op_type for op_type in ours if not op_type.startswith("NPU")} <= expected <= {name for _, name in keys}
     assert any(op_type.startswith("NPU") for op_type in ours)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("    pattern = op.Exp('x')", {"Exp"}),
+        ("    pattern = op.Exp('x') | Operators().Log(\n        op.Neg('x')\n    )", {"Exp", "Log"}),
+        ("    is_hinted = False\n    pattern = op.Exp('x')", {"Exp"}),
+        ("    group = 'patterns'\n    is_hinted = False\n    pattern = op.Exp('x')", set()),
+        ("    pattern = tuple(('', name) for name in ('Exp',))", None),
+        ("    pattern = _PATTERN", None),
+        ("    pattern = op.Exp('x').named('y')", None),
+        ("    pattern: Pattern = op.Exp('x')", {"Exp"}),
+        ("    @property\n    def pattern(self): return op.Exp('x')", None),
+        ("    name = 'None'", None),
+    ],
+)
+def test_a_pattern_that_cannot_be_read_is_an_error(body, expected, tmp_path, monkeypatch):
+    (tmp_path / "subject").mkdir()
+    (tmp_path / "subject" / "rule.py").write_text(f"class New(Rule):\n{body}\n")
+    monkeypatch.setattr(prefilter, "_RULES", tmp_path)
+    if expected is None:
+        with pytest.raises(TypeError, match=r"rule\.py:1: New: .* op\.Type"):
+            prefilter.tried_types.__wrapped__(patterns=False)
+    else:
+        assert prefilter.tried_types.__wrapped__(patterns=False) == expected
 
 
 @pytest.mark.parametrize("patterns", [False, True])

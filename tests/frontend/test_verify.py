@@ -16,9 +16,9 @@ from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
 from opforge.frontend.io.load import load_model
-from opforge.frontend.run import reference_ops
 from opforge.frontend.run.execute import Execution, execute, run_model
 from opforge.frontend.run.verify import sample_inputs, verify, verify_within
+from opforge.frontend.training.gradient_reference import REFERENCE
 
 
 def parse(text):
@@ -68,7 +68,7 @@ def test_a_difference_is_exit_code_1_and_only_reports_are_written(out, wrong, tm
     def definition(shape, _indices, dy):
         return (np.full(shape, wrong, dy.dtype),)
 
-    monkeypatch.setattr(reference_ops, "_OTHERS", {("com.microsoft", "GatherGrad"): definition})
+    monkeypatch.setitem(REFERENCE, ("com.microsoft", "GatherGrad"), definition)
     onnx.save(parse(GATHER.replace("=> (", "=> (float[7, 5] a, ").replace("{", "{a = Neg (W) ")), tmp_path / "m.onnx")
     (tmp_path / out).write_text("earlier")
     command = ("convert", tmp_path / "m.onnx", "-o", tmp_path / out, "--verify")

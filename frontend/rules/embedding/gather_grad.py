@@ -11,7 +11,6 @@ from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.pattern import Operators, require_rows
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
-_GRADIENT = Operators("com.microsoft").GatherGrad("shape", "indices", "grad")
 _SHAPE = Operators().Shape("table")
 
 
@@ -20,12 +19,12 @@ class MapGatherGrad(Rule):
 
     name = "com.microsoft::GatherGrad"
     operator = "EmbeddingDenseBackward"
-    pattern = (("com.microsoft", "GatherGrad"),)
+    pattern = Operators("com.microsoft").GatherGrad("shape", "indices", "grad")
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match a constant shape of two dims, axis 0, a float type, and no constant index that wraps around."""
         node = scope.node(number)
-        found = _GRADIENT.match(context, scope, number)
+        found = self.pattern.match(context, scope, number)
         grad, indices = found.names["grad"], found.names["indices"]
         shape = context.constants.required(scope, found.names["shape"], "the shape of the table")
         if shape.shape != (2,) or shape.dtype.kind != "i":

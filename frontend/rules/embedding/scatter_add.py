@@ -29,6 +29,7 @@ from opforge.frontend.rules.pattern import (
 )
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
+op = Operators()
 # The comparison that holds where another one does not.
 _OPPOSITES = {"Equal": "NotEqual", "GreaterOrEqual": "Less", "Less": "GreaterOrEqual"}
 # Element types that hold a number of rows.
@@ -52,7 +53,7 @@ class FuseScatterAdd(Rule):
     name = "FuseScatterAdd"
     operator = "EmbeddingDenseBackward"
     group = "patterns"
-    pattern = (("", "ScatterND"), ("", "ScatterElements"))
+    pattern = op.ScatterND(...) | op.ScatterElements(...)
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match a zero table, one index per row, reduction add, and a mask of known conditions."""
@@ -143,7 +144,6 @@ def _masked(value: Like, fill: float) -> Pattern:
     return where | op.Where(_Mask(is_negated=False).named("mask"), value, fill) | value
 
 
-op = Operators()
 _INDEX = op.Clip("index", Constant("low"), Constant("high"), _least=1, min=None, max=None) | "index"
 _COLUMN = op.Unsqueeze(_INDEX, axes=[-1])
 _FIXED = Constant().named("index")

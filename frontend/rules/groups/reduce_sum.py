@@ -12,7 +12,6 @@ from opforge.frontend.rules.pattern import Operators, require_type
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 op = Operators()
-_SUM = op.ReduceSum("grad_y", axes=[1])
 _SQUEEZE = op.Squeeze("total", axes=[1])
 
 
@@ -26,7 +25,7 @@ class FuseEqualGroups(Rule):
     name = "FuseEqualGroups"
     operator = "GroupedBiasAddGrad"
     group = "patterns"
-    pattern = (("", "ReduceSum"),)
+    pattern = op.ReduceSum("grad_y", axes=[1])
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match rank 3, more than one group, float data and axis 1 alone."""
@@ -35,7 +34,7 @@ class FuseEqualGroups(Rule):
         type_ = require_type(context, scope, source, self.operator, rank=3)
         if int_attribute(node, "noop_with_empty_axes") and not context.constants.axes(scope, node):
             raise Unmatched("ReduceSum has noop_with_empty_axes and no axes: it sums nothing")
-        _SUM.match(context, scope, number)
+        self.pattern.match(context, scope, number)
         if (type_.shape or ())[0] == 1:
             raise Unmatched(f"{shown(source)} is {type_}: one group is a sum over all rows, not a grouped bias")
         (total,) = node.output

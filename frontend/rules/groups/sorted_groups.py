@@ -38,7 +38,7 @@ class FuseSortedGroups(Rule):
     operator = "GroupedBiasAddGrad"
     group = "patterns"
     priority = -1
-    pattern = (("", "ScatterND"), ("", "ScatterElements"))
+    pattern = op.ScatterND(...) | op.ScatterElements(...)
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match rows of a matrix, one id for each; everything else is left to the rule for any order."""

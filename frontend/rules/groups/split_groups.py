@@ -22,7 +22,6 @@ op, microsoft = Operators(), Operators("com.microsoft")
 
 _STEPS = (op.ReduceSum("", ...), op.Reshape("", ...), op.Squeeze("", ...), op.Unsqueeze("", ...))
 _SPLIT = op.Split("", ..., _any_output=True) | microsoft.SplitTraining("", ..., _any_output=True)
-_JOINED = op.Concat(Each(Through((_SPLIT | op.Slice("", ...)).named("part"), *_STEPS)))
 
 
 class FuseSplitGroups(Rule):
@@ -34,12 +33,12 @@ class FuseSplitGroups(Rule):
     name = "FuseSplitGroups"
     operator = "GroupedBiasAddGrad"
     group = "patterns"
-    pattern = (("", "Concat"),)
+    pattern = op.Concat(Each(Through((_SPLIT | op.Slice("", ...)).named("part"), *_STEPS)))
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match parts that are all rows of one matrix in order, each summed to one row; every value has one reader."""
         node = scope.node(number)
-        found = _JOINED.find(context, scope, number)
+        found = self.pattern.find(context, scope, number)
         if found is None or len(found.parts) < 2 or not any(_sums(part) for part in found.parts):
             return None
         shape = _shape(found, node.output[0])

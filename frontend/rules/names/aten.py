@@ -16,10 +16,11 @@ from opforge.frontend.ir.reason import Reason, Unmatched
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.rules.context import Context, Specs
+from opforge.frontend.rules.pattern import any_node
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 ATEN_DOMAIN = "org.pytorch.aten"
-_ATEN = "ATen"
+ATEN = "ATen"
 
 
 class MapTorch(Rule):
@@ -37,24 +38,20 @@ class MapTorch(Rule):
         (first, *_) = forms
         self.name = first.label
         self.operator = first.operator
+        # A node of aten may also have its function in an attribute.
+        is_aten = first.namespace == "aten"
+        kinds = [(ATEN_DOMAIN, first.name), (ATEN_DOMAIN, ATEN)] if is_aten else [(first.namespace, first.name)]
+        self.pattern = any_node(*kinds)
 
     @classmethod
     def instances(cls, specs: Specs) -> Iterable[Rule]:
         """Return one rule for each function."""
         return [cls(forms) for forms in torch_forms(specs.values()).values()]
 
-    @property
-    def pattern(self) -> tuple[tuple[str, str], ...]:
-        """Return the direct node, and for aten the node that names its function in an attribute."""
-        (first, *_) = self._forms
-        if first.namespace == "aten":
-            return ((ATEN_DOMAIN, first.name), (ATEN_DOMAIN, _ATEN))
-        return ((first.namespace, first.name),)
-
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match the function, its arguments and constant scalars."""
         node = scope.node(number)
-        if node.op_type == _ATEN:
+        if node.op_type == ATEN:
             if text_attribute(node, "operator") != self._forms[0].name:
                 return None
             if overload := text_attribute(node, "overload_name"):

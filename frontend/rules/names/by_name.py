@@ -11,6 +11,7 @@ from opforge.frontend.ir.op_names import OnnxKey, source_keys, version_problem
 from opforge.frontend.ir.reason import Reason
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.rules.context import Context, Specs
+from opforge.frontend.rules.pattern import any_node
 from opforge.frontend.rules.rule import Match, Rule
 
 
@@ -25,17 +26,13 @@ class MapByName(Rule):
     def __init__(self, spec: OpSpec, key: OnnxKey) -> None:
         self.name = str(key)
         self.operator = spec.op_type
+        self.pattern = any_node((key.domain, key.op_type))
         self._key = key
 
     @classmethod
     def instances(cls, specs: Specs) -> Iterable[Rule]:
         """Return one rule for each name of an operator."""
         return [cls(spec, key) for spec in specs.values() for key in source_keys(spec)]
-
-    @property
-    def pattern(self) -> tuple[tuple[str, str], ...]:
-        """Return the one spelling."""
-        return ((self._key.domain, self._key.op_type),)
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason:
         """Match the exact version, the arity and the attributes; the operator's own rules are checked by the caller."""

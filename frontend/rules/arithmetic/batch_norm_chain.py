@@ -23,7 +23,8 @@ from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 # What float32 leaves of equal numbers that were computed in different ways.
 _CLOSE = 1e-6
 _HALF = Fraction(1, 2)
-_WIDENED = Operators().Cast("narrow", to=TensorProto.FLOAT)
+op = Operators()
+_WIDENED = op.Cast("narrow", to=TensorProto.FLOAT)
 
 
 class FuseBatchNormChain(Rule):
@@ -37,7 +38,7 @@ class FuseBatchNormChain(Rule):
     operator = "BatchNormElemtBackward"
     group = "patterns"
     is_hinted = False
-    pattern = (("", "Mul"), ("", "Sub"), ("", "Add"), ("", "Div"))
+    pattern = op.Mul(...) | op.Sub(...) | op.Add(...) | op.Div(...)
 
     def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
         """Match four products whose factors play the roles of the formula, all shapes known."""

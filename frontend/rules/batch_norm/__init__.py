@@ -1,1 +1,0 @@
-"""Rules for gradients of batch normalization."""
