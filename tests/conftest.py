@@ -74,7 +74,7 @@ def _install(folder: Path) -> None:
     # What a clone with the same sources leaves in the cache of its user.
     kept = folder / "cache" / "opforge" / "twin"
     kept.mkdir(parents=True)
-    for path in build_runtime().parent.glob("libopforge_twin.so*"):
-        shutil.copy(path, kept)
+    for library in build_runtime().parent.glob("libopforge_twin.so*"):
+        shutil.copy(library, kept)
     variables = os.environ | {"HOME": str(folder), "PATH": path, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     subprocess.run(["bash", "-c", script], cwd=sources, env=variables, check=True)
