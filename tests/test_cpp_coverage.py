@@ -17,7 +17,7 @@ SOURCES = ROOT / "twin" / "src"
 # Kernels stay as they are: they may not call functions of the host. Each object has notes and counts of its own.
 COMPILER = """#!/bin/sh
 case "$*" in
-    *"/twin/src"* | *-soname,libopforge_twin*) ;;
+    *"-c {sources}/"* | *-soname,libopforge_twin*) ;;
     *) exec {compiler} "$@" ;;
 esac
 name=$(printf '%s' "$*" | sed 's/build-[a-z0-9_]*//; s/tmp[a-z0-9_]*//g' | md5sum | cut -c1-16)
@@ -49,7 +49,7 @@ def test_most_lines_of_the_twin_run(capsys):
     for data in folder.glob("*.gcda"):
         data.unlink()
     compiler = folder / "g++"
-    compiler.write_text(COMPILER.format(compiler=shutil.which("g++"), folder=folder), encoding="utf-8")
+    compiler.write_text(COMPILER.format(compiler=shutil.which("g++"), folder=folder, sources=SOURCES), encoding="utf-8")
     compiler.chmod(0o755)
     variables = {"CXX": compiler, "OPFORGE_BUILD_DIR": folder / "build", "XDG_CACHE_HOME": folder / "cache"}
     environment = os.environ | {key: str(value) for key, value in variables.items()} | {"CCACHE_DISABLE": "1"}
