@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from onnx import NodeProto, ValueInfoProto, helper
 
 from opforge.codegen.printing import first_line, shown
+from opforge.frontend.emit.nodes import read_nodes
 from opforge.frontend.emit.opset import NEWEST
 from opforge.frontend.ir.reason import Unmatched, Unrelated
 from opforge.frontend.ir.scope import Scope, node_name, normal_domain
@@ -96,13 +97,9 @@ class Formula(Rule):
         builder.overwritten = {
             name: Value(builder, renamed.get(value.name, value.name)) for name, value in builder.overwritten.items()
         }
-        needed = {*builder.node.output, *(value.name for value in builder.overwritten.values())}
-        kept = []
-        for node in reversed(builder.nodes):
-            if needed.intersection(node.output):
-                needed.update(node.input)
-                kept.append(node)
-        return kept[::-1]
+        return read_nodes(
+            builder.nodes, (*builder.node.output, *(value.name for value in builder.overwritten.values()))
+        )
 
     def _arguments(self, builder: NodeBuilder) -> Sequence[Any]:
         """Return the arguments of the formula; a parameter without a default must have a value."""
