@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from opforge.codegen.spec.dtypes import DTYPES, STORAGE_FORMATS
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.products import PRODUCTS
+from opforge.codegen.spec.products import DEFAULT_SOC, PRODUCTS, SOCS
 from opforge.codegen.views.line_wrap import PAGE_WIDTH, fit
 from opforge.codegen.views.op_view import FunctionView, OpView
 from opforge.codegen.views.page_view import PageView
@@ -90,9 +90,9 @@ def render(spec: OpSpec, *, has_plan: bool = True, has_kernel: bool = True) -> l
 def render_project(specs: Sequence[OpSpec], files: Sequence[str]) -> list[tuple[str, str]]:
     """The files that all operators share, as (path below the output folder, text), sorted by path.
 
-    `op_host/opforge_tables.h` has the dtypes, formats and products for C++. `sources.cmake` lists the generated C++
-    sources by folder; `op_api/exports.map` is the linker's version script that keeps everything but the documented
-    functions inside libcust_opapi.so.
+    `op_host/opforge_tables.h` has the dtypes, formats, products and the default chip for C++. `sources.cmake` lists
+    the generated C++ sources by folder; `op_api/exports.map` is the linker's version script that keeps everything but
+    the documented functions inside libcust_opapi.so.
 
     Args:
         specs: All operators of the project.
@@ -119,6 +119,7 @@ def tables_header() -> str:
             dtypes=coded(DTYPES.values(), "name", "number", "bytes", "plan"),
             formats=coded(STORAGE_FORMATS, "name", "number", "plan"),
             products=coded(PRODUCTS.values(), "version", "enumerator"),
+            soc=SOCS[DEFAULT_SOC],
         )
     )
 

@@ -421,7 +421,7 @@ def test_toolkits_that_cannot_build_are_named(small, tmp_path, monkeypatch):
     absent = str(tmp_path / "absent")
     for origin, options in (("--cann", ["--cann", absent]), ("ASCEND_HOME_PATH", [])):
         monkeypatch.setenv("ASCEND_HOME_PATH", absent if origin == "ASCEND_HOME_PATH" else "/elsewhere")
-        answer = CliRunner().invoke(app, ["pack", "--out", str(tmp_path), *options])
+        answer = CliRunner().invoke(app, ["pack", "--output", str(tmp_path), *options])
         assert answer.exception.exit_code == 2
         assert str(answer.exception).startswith(f"{origin}: got '{absent}', expected the folder of a CANN toolkit")
         assert str(answer.exception).endswith("use --no-build to pack the sources only")

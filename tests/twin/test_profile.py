@@ -14,7 +14,7 @@ from web_page import WebPage
 
 from opforge.cli.main import app
 from opforge.codegen.errors import UserError
-from opforge.twin.build import npu_model
+from opforge.codegen.spec.products import SOCS
 from opforge.twin.profile import parse_attrs, parse_shapes, profile, summary
 
 SHAPES = {"grad_y": (8192, 512), "group_idx": (60,)}
@@ -128,7 +128,7 @@ def test_the_roofline_has_the_point_where_the_definition_puts_it(pages):
     (launch,) = figures["launches"]
     busy_us = sum(core["busy"].get("V", 0.0) for core in launch["cores"])
     at_work = busy_us / (figures["estimate_us"] - figures["launch_us"])
-    per_kb = busy_us * npu_model()["soc"]["Ascend910B1"]["mhz"] / figures["first_touch_bytes"] * 1024
+    per_kb = busy_us * SOCS["Ascend910B1"].mhz / figures["first_touch_bytes"] * 1024
     assert f"{per_kb:.3g} vector cycles per KB, {at_work:.3g} vector units at work" in text
     x, y = map(float, re.search(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text).groups())
     decades_x, decades_y = (524 - 52) / 3, (282 - 16) / 3
