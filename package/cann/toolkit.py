@@ -58,7 +58,7 @@ def read_toolkit(root: Path) -> Toolkit:
     """
     version = toolkit_version(root)
     if not version:
-        raise ToolkitError(no_toolkit(root))
+        raise ToolkitError("; ".join(filter(None, no_toolkit(root))))
     asc_dir = _asc_dir(root)
     scene = key_values(root / "opp" / "scene.info")
     return Toolkit(
@@ -93,17 +93,19 @@ def _asc_dir(root: Path) -> str:
     return ""
 
 
-def no_toolkit(root: Path) -> str:
-    """Explain why a folder without a version cannot be used; the installer's `no_toolkit` prints the same text."""
+def no_toolkit(root: Path) -> tuple[str, str]:
+    """Explain why a folder without a version cannot be used, and the repair; vendor_tree.sh prints the same texts."""
     if os.path.isfile(str(root / _VERSION)):  # noqa: PTH113  # no error for a path that is too long
-        return (
+        cause = (
             f"got '{root}', whose {_VERSION} cannot be read or names no version, expected version_dir= or Version= "
-            "with a number such as 8.5.0; install the toolkit again, or name another one"
+            "with a number such as 8.5.0"
         )
-    return (
+        return cause, "install the toolkit again, or name another one"
+    cause = (
         f"got '{root}', expected the folder of a CANN toolkit, in which {_VERSION} is, as in "
         "/usr/local/Ascend/ascend-toolkit/latest"
     )
+    return cause, ""
 
 
 def _first_text(path: Path) -> str:
