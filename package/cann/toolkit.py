@@ -60,14 +60,15 @@ def read_toolkit(root: Path) -> Toolkit:
     if not version:
         raise ToolkitError("; ".join(filter(None, no_toolkit(root))))
     asc_dir = _asc_dir(root)
-    scene = key_values(root / "opp" / "scene.info")
+    machine = key_values(root / "opp" / "scene.info").get("arch", "")
     return Toolkit(
         root=str(root),
         generation=CANN_2026 if asc_dir else CANN_8,
         version=version,
         compiler_version=_version_of(_first_text(root / _VERSION), "Version") or version,
         asc_dir=asc_dir,
-        machine=scene.get("arch", platform.machine()),
+        # The name of a folder: no path.
+        machine=machine if re.fullmatch(r"[0-9A-Za-z_-]+", machine) else platform.machine(),
     )
 
 
