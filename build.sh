@@ -111,7 +111,7 @@ export PATH="$PWD/.venv/bin:$PATH"
 case "$what" in
     --run_example) exec .venv/bin/python examples/run_example.py --jobs "$jobs" ;;
     --pkg)
-        exec .venv/bin/opforge pack ${soc:+"--soc=$soc"} ${ops:+"--ops=$ops"} ${vendor:+"--vendor-name=$vendor"} \
+        exec .venv/bin/opforge pack ${soc:+"--product=$soc"} ${ops:+"--ops=$ops"} ${vendor:+"--vendor-name=$vendor"} \
             ${cann:+"--cann=$cann"} --jobs "$jobs"
         ;;
     --docs) exec .venv/bin/python docs/site.py ;;

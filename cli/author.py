@@ -11,7 +11,7 @@ import typer
 
 from opforge.codegen.printing import path_text, say
 
-from .options import JSON, OP_SUFFIX, answering, file_argument, path_option
+from .options import JSON_BESIDE_FILES, OP_SUFFIX, answering, file_argument, path_option
 
 if TYPE_CHECKING:
     from opforge.codegen.generate import Generated
@@ -47,7 +47,10 @@ def generate(
     specs: Annotated[list[Path] | None, file_argument("SPEC", "Spec files; default: all files of op_proto/.")] = None,
     out: Annotated[
         Path | None,
-        path_option("-o", "--output", "--out", metavar="DIR", text="Output folder; default: build/gen."),
+        path_option("-o", "--output", metavar="DIR", text="Output folder; default: build/gen."),
+    ] = None,
+    out_alias: Annotated[
+        Path | None, path_option("--out", metavar="DIR", text="The same as --output.", hidden=True)
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; print a diff and exit 1 if a file is out of date.")
@@ -59,13 +62,14 @@ def generate(
         bool, typer.Option("--dry-run", help="Write nothing; print the files that would change.")
     ] = False,
     op_suffix: Annotated[str, OP_SUFFIX] = "",
-    json_out: Annotated[Path | None, JSON] = None,
+    json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
 ) -> None:
     """Generate the CANN source files of operators from their specs."""
     from opforge.codegen.generate import load, rendered
     from opforge.codegen.writer import compare, differences, write
 
     sources = load(specs or [], op_suffix)
+    out = out or out_alias
     folder = out or sources.project.gen_dir
     generated = rendered(sources.specs, is_complete=not specs)
     with answering(json_out) as answer:
@@ -125,7 +129,7 @@ def lint(
     files: Annotated[
         list[Path] | None, file_argument("FILE", "Kernel sources; default: all files of op_kernel/.")
     ] = None,
-    json_out: Annotated[Path | None, JSON] = None,
+    json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
 ) -> None:
     """Find kernel code that the device compiler rejects."""
     from dataclasses import asdict

@@ -24,7 +24,8 @@ class _Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; the first one is the command."""
-        return super().parse_args(ctx, with_json_values(args, ("generate", "lint", "verify")))
+        command = self.get_command(ctx, args[0]) if args else None
+        return super().parse_args(ctx, with_json_values(args, command.params if command else ()))
 
 
 app = typer.Typer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,13 @@ JSON = typer.Option(
     help="Write the result as JSON to FILE, or to standard output for - or without FILE.",
     parser=_path_or_stdout,
 )
+# For commands whose arguments are files: the next word is the value of `--json` only if it is `-` or ends in `.json`.
+JSON_BESIDE_FILES = typer.Option(
+    "--json",
+    metavar="[FILE.json|-]",
+    help="Write the result as JSON to FILE.json, or to standard output for - or without a file.",
+    parser=_path_or_stdout,
+)
 OP_SUFFIX = typer.Option(
     "--op-suffix", metavar="SUFFIX", help="Append SUFFIX to types, functions and files, for example Custom."
 )
@@ -71,15 +78,9 @@ DOMAIN = typer.Option(
 )
 
 
-def with_json_values(arguments: Sequence[str], takes_files: Sequence[str]) -> list[str]:
-    """Return the arguments of the command line, with a value after each `--json`.
-
-    Args:
-        arguments: The arguments; the first one is the command.
-        takes_files: Commands whose arguments are existing files. For these, `--json` takes the next word as its value
-            only if it is `-` or ends in `.json`.
-    """
-    is_careful = any(word in takes_files for word in arguments[:1])
+def with_json_values(arguments: Sequence[str], parameters: Iterable[Any]) -> list[str]:
+    """Return the arguments of a command with these parameters, with a value after each `--json`."""
+    is_careful = any(parameter.metavar == JSON_BESIDE_FILES.metavar for parameter in parameters)
     words = []
     for index, word in enumerate(arguments):
         words.append(word)

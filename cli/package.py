@@ -10,7 +10,7 @@ import typer
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import say
 
-from .options import JOBS, JSON, OP_SUFFIX, OPS, answering, file_argument, listed, path_option
+from .options import JOBS, JSON, JSON_BESIDE_FILES, OP_SUFFIX, OPS, answering, file_argument, listed, path_option
 
 app = typer.Typer()
 _PRODUCT_OR_CHIP = "--product: got --soc too, expected one of them; leave --product out"
@@ -21,12 +21,7 @@ def pack(
     context: typer.Context,
     product: Annotated[
         str | None,
-        typer.Option(
-            "--product",
-            "--soc",
-            metavar="DIR,...",
-            help="SoC directories; default: those of all products in the specs.",
-        ),
+        typer.Option(metavar="DIR,...", help="SoC directories; default: those of all products in the specs."),
     ] = None,
     ops: Annotated[str | None, OPS] = None,
     vendor_name: Annotated[
@@ -37,7 +32,7 @@ def pack(
     ] = None,
     out: Annotated[
         Path | None,
-        path_option("-o", "--output", "--out", metavar="DIR", text="Output folder; default: build_out."),
+        path_option("-o", "--output", metavar="DIR", text="Output folder; default: build_out."),
     ] = None,
     op_suffix: Annotated[str, OP_SUFFIX] = "",
     cann: Annotated[
@@ -71,7 +66,7 @@ def pack(
 @app.command()
 def verify(
     package: Annotated[Path, file_argument("PKG", "Package file (.run).")],
-    json_out: Annotated[Path | None, JSON] = None,
+    json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
 ) -> None:
     """Compare a package with its manifest, without running it."""
     from opforge.package.verify import verify as compare

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 
 class UserError(Exception):
-    """Bad input: a spec, model, array, package or option. The text has place, got, expected and repair; exit code 2."""
+    """Bad input: a spec, model, array, package or option. The text has place, got, expected and repair; exit code 2.
+
+    Attributes:
+        problem: The text without its place, if the place is given apart.
+    """
 
     exit_code = 2
+
+    def __init__(self, problem: str, place: str = "") -> None:
+        super().__init__(f"{place}: {problem}" if place else problem)
+        self.problem = problem
 
 
 class MissingToolError(UserError):

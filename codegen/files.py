@@ -40,7 +40,6 @@ def open_regular(path: Path, what: str) -> BufferedReader:
     Raises:
         UserError: The file is missing, not readable, or not a regular file. A pipe or device is not opened.
     """
-    place = f"{path_text(path)}: cannot read the {what}"
     try:
         found = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
@@ -50,9 +49,11 @@ def open_regular(path: Path, what: str) -> BufferedReader:
         finally:
             os.close(found)
     except (OSError, ValueError) as error:
-        raise UserError(f"{place}: {_reason(error)}; expected a readable file") from error
+        raise UserError(
+            f"cannot read the {what}: {_reason(error)}; expected a readable file", path_text(path)
+        ) from error
     kind = _KINDS.get(stat.S_IFMT(mode), "a special file")
-    raise UserError(f"{place}: got {kind}, expected a regular file")
+    raise UserError(f"cannot read the {what}: got {kind}, expected a regular file", path_text(path))
 
 
 def _opened(found: int) -> BufferedReader:
@@ -79,13 +80,12 @@ def read_regular(path: Path, what: str, most: int, repair: str) -> bytes:
     with open_regular(path, what) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
-            raise UserError(f"{path_text(path)}: the {what} has {size} bytes, expected at most {most}; {repair}")
+            raise UserError(f"the {what} has {size} bytes, expected at most {most}; {repair}", path_text(path))
         try:
             return file.read(size)
         except OSError as error:
-            raise UserError(
-                f"{path_text(path)}: cannot read the {what}: {_reason(error)}; expected a readable file"
-            ) from error
+            problem = f"cannot read the {what}: {_reason(error)}; expected a readable file"
+            raise UserError(problem, path_text(path)) from error
 
 
 def open_inside(folder: Path, location: str) -> BinaryIO | None:

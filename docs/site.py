@@ -6,7 +6,6 @@ missing file is an error. A link to a source file becomes plain text.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shutil
@@ -14,11 +13,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import figures
+import typer
+from typer.testing import CliRunner
 
 from opforge.cli.main import app
+from opforge.cli.options import path_option
 from opforge.codegen.errors import UserError
 from opforge.codegen.generate import rendered
 from opforge.codegen.project import Project
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
 ROOT = Path(__file__).resolve().parent.parent
+SITE = ROOT / "build" / "site"
 HOME = "docs/index.md"
 COMMANDS, FIGURES = "docs/reference/commands.md", "docs/reference/figures.md"  # generated here
 CONTENTS = {
@@ -115,8 +118,6 @@ def _operator_pages(specs: Sequence[OpSpec]) -> dict[str, str]:
 
 def _commands_page() -> str:
     """Collect the help texts of all commands."""
-    import typer
-    from typer.testing import CliRunner
 
     def help_text(*arguments: str) -> str:
         result = CliRunner().invoke(app, [*arguments, "--help"], prog_name="opforge", env={"COLUMNS": "120"})
@@ -169,20 +170,18 @@ def build(out: Path) -> int:
     return code
 
 
-def main() -> int:
-    """Build the site in the folder that the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="folder of the site")
-    out = parser.parse_args().out.resolve()
-    code = build(out)
-    if code == 0:
-        print(out / "index.html")  # noqa: T201 - the result of the command
-    return 1 if code else 0
+def main(
+    out: Annotated[Path, path_option("-o", "--output", metavar="DIR", text="Folder of the site.")] = SITE,
+) -> None:
+    """Build the documentation site: static pages with search."""
+    if build(out.resolve()):
+        raise typer.Exit(1)
+    print(out.resolve() / "index.html")  # noqa: T201 - the result of the command
 
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        typer.run(main)
     except (UserError, DeadLinkError) as error:
         print(error, file=sys.stderr)  # noqa: T201 - the one place that reports errors
         sys.exit(2 if isinstance(error, UserError) else 1)

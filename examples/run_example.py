@@ -5,21 +5,23 @@ The last output is a table. The exit code is 1 if a step fails or a result diffe
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 import sample_model
+import typer
 from rich.console import Console
 from rich.table import Table
 
+from opforge.cli.options import JOBS
 from opforge.codegen.errors import UserError
 from opforge.codegen.generate import write_project
 from opforge.codegen.project import Project, find_project
@@ -126,11 +128,8 @@ def compare(name: str, before: npt.NDArray[np.generic], after: npt.NDArray[np.ge
     return Row(f"largest error of {name}", text, ok=same_type and close)
 
 
-def main() -> int:
-    """Run the sample and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=0, help="compilers at once; 0: one per core")
-    jobs = parser.parse_args().jobs
+def main(jobs: Annotated[int, JOBS] = 0) -> None:
+    """Run the sample: generate, build, pack, install, convert a model and compare the results."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="opforge-example-") as folder:
         scratch = Path(folder)
@@ -141,12 +140,12 @@ def main() -> int:
     for row in rows:
         table.add_row(row.step, row.result, "ok" if row.ok else "DIFFERS", style=None if row.ok else "red")
     console.print(table)
-    return 0 if all(row.ok for row in rows) else 1
+    raise typer.Exit(0 if all(row.ok for row in rows) else 1)
 
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        typer.run(main)
     except UserError as error:
         print(error, file=sys.stderr)  # noqa: T201 - the one place that reports errors
         sys.exit(error.exit_code)

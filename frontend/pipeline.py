@@ -1,4 +1,8 @@
-"""Convert a model: run the passes in their order and measure each."""
+"""Convert a model: run the passes in their order and measure each.
+
+Reading and writing files are no passes: `commands.py` measures them as load and save, and leaves out this module if the
+prefilter says that no rule applies.
+"""
 
 from __future__ import annotations
 
@@ -22,22 +26,21 @@ from opforge.frontend.ir.graph import GraphView, node_count
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_key
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.rules.context import Context
-from opforge.frontend.rules.prepare import types
+from opforge.frontend.rules.prepare import index
 from opforge.frontend.rules.search import match
 
 from .conversion import Conversion, Mapped, PassTimes
-from .prefilter import is_plain
 from .state import Options, State
 
 Pass = tuple[str, Callable[[State], State]]
-PREPARE: tuple[Pass, ...] = (("sparse", dense), ("inline", inline), ("types", types), ("opset", requested))
+PREPARE: tuple[Pass, ...] = (("sparse", dense), ("inline", inline), ("index", index), ("opset-before", requested))
 MATCH: Pass = ("match", match)
 REWRITE: Pass = ("rewrite", rewrite)
 # Constants are folded before the rewrite, which writes both in one go, and bodies are emitted in the final opset.
 FINISH: tuple[Pass, ...] = (
     ("fold", fold_constants),
     REWRITE,
-    ("opset", newest),
+    ("opset-after", newest),
     ("atc-compat", adapt),
     ("emit", emit),
 )
@@ -75,10 +78,6 @@ def convert(
     times = PassTimes()
     with times.measure("load"):
         state = _loaded(model, options)
-    with times.measure("prefilter"):
-        is_done = opset is None and not lower_training and is_plain(state.view, patterns=patterns)
-    if is_done:
-        return _conversion(state, times)
 
     def run(step: Pass, state: State) -> State:
         with times.measure(step[0]):

@@ -245,8 +245,6 @@ constexpr Plan<BatchNormElemtBackwardTilingData> PlanBatchNormElemtBackward(
 
 namespace batch_norm_elemt_backward {
 
-inline constexpr Platform kExamplePlatform = {48, 24, 196352, 524032, 65536, 65536, 131072, 201326592};
-
 constexpr Plan<BatchNormElemtBackwardTilingData> ExamplePlan(int64_t batches, int64_t channels, int64_t inner)
 {
     BatchNormElemtBackwardProblem problem;
@@ -255,7 +253,7 @@ constexpr Plan<BatchNormElemtBackwardTilingData> ExamplePlan(int64_t batches, in
     problem.S = inner;
     problem.R = 1;
     problem.gradOutDtype = DataType::kFloat16;
-    return PlanBatchNormElemtBackward(problem, kExamplePlatform);
+    return PlanBatchNormElemtBackward(problem, kDefaultPlatform);
 }
 
 static_assert(ExamplePlan(1, 1, 1).blockNum == 1, "a tiny problem stays on one core");

@@ -223,8 +223,6 @@ constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const Groupe
 
 namespace grouped_bias_add_grad {
 
-inline constexpr Platform kExamplePlatform = {48, 24, 196352, 524032, 65536, 65536, 131072, 201326592};
-
 constexpr Plan<GroupedBiasAddGradTilingData> ExamplePlan(int64_t rows, int64_t columns, int64_t groups)
 {
     GroupedBiasAddGradProblem problem;
@@ -233,7 +231,7 @@ constexpr Plan<GroupedBiasAddGradTilingData> ExamplePlan(int64_t rows, int64_t c
     problem.G = groups;
     problem.gradYDtype = DataType::kFloat16;
     problem.groupIdxDtype = DataType::kInt64;
-    return PlanGroupedBiasAddGrad(problem, kExamplePlatform);
+    return PlanGroupedBiasAddGrad(problem, kDefaultPlatform);
 }
 
 static_assert(ExamplePlan(1, 1, 1).blockNum == 1, "a tiny problem stays on one core");

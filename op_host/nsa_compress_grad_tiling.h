@@ -257,8 +257,6 @@ constexpr Plan<NsaCompressGradTilingData> PlanNsaCompressGrad(const NsaCompressG
 
 namespace nsa_compress_grad {
 
-inline constexpr Platform kExamplePlatform = {48, 24, 196352, 524032, 65536, 65536, 131072, 201326592};
-
 constexpr Plan<NsaCompressGradTilingData> ExamplePlan(int64_t rows, int64_t heads, int64_t headSize, int64_t windowRows)
 {
     NsaCompressGradProblem problem;
@@ -268,7 +266,7 @@ constexpr Plan<NsaCompressGradTilingData> ExamplePlan(int64_t rows, int64_t head
     problem.compressBlockSize = windowRows;
     problem.compressStride = 16;
     problem.O = (rows - windowRows) / 16 + 1;
-    return PlanNsaCompressGrad(problem, kExamplePlatform);
+    return PlanNsaCompressGrad(problem, kDefaultPlatform);
 }
 
 static_assert(ExamplePlan(32, 1, 1, 32).blockNum == 1, "a tiny problem stays on one core");

@@ -168,9 +168,10 @@ def _place_source(path: str, dynamic: str) -> str:
 
 def _all_prototypes(contents: Contents) -> str:
     """Return one header for all operators, as applications that build graphs include it."""
-    includes = "".join(f'#include "{spec.name}_proto.h"\n' for spec in sorted(contents.specs, key=lambda s: s.name))
+    from opforge.codegen.render import printed
+
     guard = f"OPFORGE_{contents.vendor.upper()}_OP_PROTO_H"
-    return f"#ifndef {guard}\n#define {guard}\n\n{includes}\n#endif  // {guard}\n"
+    return printed("op_proto.h.j2", guard=guard, names=sorted(spec.name for spec in contents.specs))
 
 
 def _supported_ops(contents: Contents) -> str:

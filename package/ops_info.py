@@ -6,15 +6,16 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from opforge.codegen.spec.dtypes import DTYPES
+
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
     from opforge.codegen.spec.parts import AttrSpec
 
 Fields = dict[str, str]
 
-# Words of the spec -> words of the file.
+# Attribute type of the spec -> word of the file.
 ATTR_TYPES = {"int": "int", "float": "float", "bool": "bool", "string": "str"}
-DTYPE_WORDS = {"float64": "double"}
 # As the generated operator definition sets them for every product.
 FLAGS = {
     "dynamicCompileStatic": "true",
@@ -41,7 +42,7 @@ def ops_info_entry(spec: OpSpec, columns: Mapping[str, tuple[str, ...]]) -> dict
             formats = ",".join("ND" for _ in dtypes)
             entry[f"{kind}{index}"] = {
                 "name": tensor.ir_name,
-                "dtype": ",".join(DTYPE_WORDS.get(dtype, dtype) for dtype in dtypes),
+                "dtype": ",".join(DTYPES[dtype].ops_info or dtype for dtype in dtypes),
                 "format": formats,
                 "unknownshape_format": formats,
                 "shape": "all",

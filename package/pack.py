@@ -126,8 +126,8 @@ def _place(built: Path, path: Path) -> None:
     except (OSError, UserError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         raise UserError(
-            f"--out: got '{path_text(path.parent)}' ({getattr(cause, 'strerror', None) or error}), expected a folder "
-            f"in which {path.name} can be written; select another folder with --out"
+            f"--output: got '{path_text(path.parent)}' ({getattr(cause, 'strerror', None) or error}), expected a "
+            f"folder in which {path.name} can be written; select another folder with --output"
         ) from error
 
 

@@ -6,19 +6,23 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.spec.products import BUILT_PRODUCTS, PRODUCTS
-from opforge.twin.build import known_socs, npu_model
+from opforge.codegen.spec.products import BUILT_PRODUCTS, PRODUCTS, SOCS, known_socs
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
 # Chips whose names invite a mistake: "Ascend910B" is no Ascend910B1, and its directory is not ascend910b.
-FIRST_GENERATION = {chip: family.name for family in PRODUCTS.values() for chip in family.chips}
+FIRST_GENERATION = {
+    chip: family.name
+    for family in PRODUCTS.values()
+    if family.other_chips
+    for chip in (*(soc.name for soc in family.socs), *family.other_chips)
+}
 
 
 def soc_directories() -> dict[str, bool]:
     """SoC directory name -> whether kernels are built for its architecture."""
-    return {soc["dir"]: soc["dir"] in BUILT_PRODUCTS for soc in npu_model()["soc"].values()}
+    return {soc.dir: soc.dir in BUILT_PRODUCTS for soc in SOCS.values()}
 
 
 def soc_directory(name: str) -> str:
@@ -32,9 +36,8 @@ def soc_directory(name: str) -> str:
             f"soc: got {name!r}, a chip of the first generation (directory {FIRST_GENERATION[name]}), for which "
             "operators are documented but not built; leave it out. The directory of Ascend910B1 is ascend910b"
         )
-    chips: dict[str, str] = {chip: soc["dir"] for chip, soc in npu_model()["soc"].items()}
-    known = soc_directories()
-    if (directory := chips.get(name, name)) in known:
+    directory = SOCS[name].dir if name in SOCS else name
+    if directory in soc_directories():
         return directory
     # The name of another chip is not a typing error, so a suggestion would mislead.
     raise UserError(f"soc: got {name!r}, expected a directory, as in ascend910b, or a chip of it: {known_socs()}")
@@ -43,9 +46,9 @@ def soc_directory(name: str) -> str:
 def opc_chips() -> dict[str, tuple[str, str]]:
     """SoC directory -> architecture of its cores and the chip that stands for it in opc, the first one of the model."""
     found: dict[str, tuple[str, str]] = {}
-    for chip, soc in npu_model()["soc"].items():
-        if soc["dir"] in BUILT_PRODUCTS:
-            found.setdefault(soc["dir"], (str(soc["arch"]), chip))
+    for chip, soc in SOCS.items():
+        if soc.dir in BUILT_PRODUCTS:
+            found.setdefault(soc.dir, (str(soc.arch), chip))
     return found
 
 

@@ -17,11 +17,11 @@ from opforge.codegen.spec.document import call_as_test, calls_of
 from opforge.codegen.spec.dtypes import DTYPES, FORMATS
 from opforge.codegen.spec.loader import load_specs
 from opforge.codegen.spec.parts import CallSpec
-from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.codegen.spec.products import DEFAULT_SOC, SOCS
 from opforge.codegen.spec.semantics import shapes_of_test
 from opforge.codegen.views.facts import aclnn_signature
 from opforge.twin import run
-from opforge.twin.build import build_project, npu_model
+from opforge.twin.build import build_project
 from opforge.twin.runtime.acl import runtime
 from opforge.twin.runtime.aclnn_call import AclnnCall
 
@@ -45,8 +45,7 @@ def opapi():
 
 
 def soc_of(call):
-    chips = npu_model()["soc"]
-    return next(chip for chip, soc in chips.items() if soc["dir"] == (call.product or chips[DEFAULT_SOC]["dir"]))
+    return next(chip for chip, soc in SOCS.items() if soc.dir == (call.product or SOCS[DEFAULT_SOC].dir))
 
 
 def dtypes_of(spec, call):

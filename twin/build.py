@@ -1,6 +1,7 @@
 """Build operators and applications for the twin: the names that other packages use of `compiler`."""
 
-from opforge.twin.compiler.npu_model import TWIN, known_socs, npu_model, soc_properties
+from opforge.codegen.spec.products import soc_properties
+from opforge.twin.compiler.npu_model import TWIN, npu_model
 from opforge.twin.compiler.operators import Operators, application_flags, build_project
 from opforge.twin.compiler.runtime_library import INCLUDE, build_runtime
 
@@ -11,7 +12,6 @@ __all__ = [
     "application_flags",
     "build_project",
     "build_runtime",
-    "known_socs",
     "npu_model",
     "soc_properties",
 ]

@@ -21,7 +21,6 @@ from opforge.codegen.printing import first_line, path_text, say, shown
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.dtypes import SHORT_DTYPES
 from opforge.codegen.spec.names import suggest
-from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.spec.semantics import Call
 from opforge.twin.runtime.acl import Array
 from opforge.twin.runtime.operator_run import run
@@ -184,31 +183,6 @@ def _find(op_type: str) -> tuple[Project, OpSpec]:
     if op_type not in specs:
         raise UserError(f"operator: got {shown(op_type)}; {suggest(op_type, specs)}")
     return project, specs[op_type]
-
-
-def profile(
-    op_type: str,
-    shapes: Mapping[str, tuple[int, ...]],
-    attrs: Mapping[str, Any] | None = None,
-    *,
-    dtype: str | None = None,
-    soc: str = DEFAULT_SOC,
-    trace: Path | None = None,
-) -> Result:
-    """Run an operator once in fast mode, for its report.
-
-    Raises:
-        UserError: An argument is wrong.
-        FindingsError: The kernel made a mistake.
-    """
-    project, spec = _find(op_type)
-    if trace is not None:
-        require_writable(trace, project.spec_paths(), "trace")
-    inputs = make_inputs(spec, shapes, attrs or {}, dtype)
-    result, events = _run(project, spec, inputs, attrs or {}, soc, is_traced=trace is not None)
-    if trace is not None:
-        write_files([NewFile(trace, lambda file: file.write(events), "trace")])
-    return result
 
 
 def _run(

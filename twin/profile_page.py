@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from opforge.codegen.page import render_page
+from opforge.codegen.spec.products import SOCS, Soc
 
 from .build import npu_model
 
@@ -131,19 +132,17 @@ def _verdict(launch: Mapping[str, Any], launch_us: float) -> str:
     return f"{where}."
 
 
-def _roofline(
-    launch: Mapping[str, Any], soc: Mapping[str, Any], first_touch: float, running_us: float
-) -> dict[str, Any]:
+def _roofline(launch: Mapping[str, Any], soc: Soc, first_touch: float, running_us: float) -> dict[str, Any]:
     """Vector or cube units at work (y) over their cycles for each KB of global memory traffic (x), both logarithmic."""
-    word, pipe, units = ("cube", "M", soc["aic"]) if launch["macs"] else ("vector", "V", soc["aiv"])
+    word, pipe, units = ("cube", "M", soc.aic) if launch["macs"] else ("vector", "V", soc.aiv)
     # Units that one cycle per KB keeps at work when global memory gives all it can.
     gm = npu_model()["constants"]["gm_bandwidth_bytes_per_s"]["value"]
-    slope = gm / BYTES_PER_KB / (soc["mhz"] * 1e6)
-    cycles = sum(core["busy"].get(pipe, 0.0) for core in launch["cores"]) * soc["mhz"]
+    slope = gm / BYTES_PER_KB / (soc.mhz * 1e6)
+    cycles = sum(core["busy"].get(pipe, 0.0) for core in launch["cores"]) * soc.mhz
     x_range, y_range = [1.0, 1000.0], [0.1, 100.0]
     point = None
     if cycles and first_touch and running_us:
-        x, y = cycles / first_touch * BYTES_PER_KB, cycles / running_us / soc["mhz"]
+        x, y = cycles / first_touch * BYTES_PER_KB, cycles / running_us / soc.mhz
         x_range = [
             min(x_range[0], 10.0 ** math.floor(math.log10(x))),
             max(x_range[1], 10.0 ** math.ceil(math.log10(x))),
@@ -258,7 +257,7 @@ def _heat(launch: Mapping[str, Any], running_us: float) -> dict[str, Any]:
 
 
 def _drawn(spans: Sequence[Mapping[str, Any]], scale: float) -> Iterator[dict[str, Any]]:
-    """Rectangles of a lane; spans that lie too close to be told apart become one."""
+    """Rectangles of a lane; spans that lie too close to be distinguished become one."""
     begin = end = -1.0
     names: list[str] = []
 
@@ -319,7 +318,7 @@ def _lanes(launch: Mapping[str, Any], events: Sequence[Mapping[str, Any]], runni
 
 
 def _launch(
-    launch: Mapping[str, Any], figures: Mapping[str, Any], soc: Mapping[str, Any], events: Sequence[Mapping[str, Any]]
+    launch: Mapping[str, Any], figures: Mapping[str, Any], soc: Soc, events: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     launches = figures["launches"]
     launch_us = figures["launch_us"] / len(launches)
@@ -361,7 +360,7 @@ def render(case: Mapping[str, Any], figures: Mapping[str, Any], events: Sequence
         figures: What `opforge.twin.profile.summary` gives.
         events: The events of the trace of the last launch.
     """
-    soc = npu_model()["soc"][case["soc"]]
+    soc = SOCS[case["soc"]]
     return render_page(
         Path(__file__).with_name("profile_page.html.j2"),
         case=case,

@@ -19,6 +19,7 @@ class DType:
         kernel: The C++ type in kernels.
         plan: Enumerator of opforge::DataType.
         air: Its number in the messages of `.air` files.
+        ops_info: Its word in the ops-info files of CANN, if it differs.
         short: Its short names on command lines and in figures, the usual one first.
     """
 
@@ -29,6 +30,7 @@ class DType:
     kernel: str = ""
     plan: str = ""
     air: int = 0
+    ops_info: str = ""
     short: tuple[str, ...] = ()
 
 

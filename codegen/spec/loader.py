@@ -42,15 +42,6 @@ class SpecError(UserError):
     """Specs with problems: one line each, `file:line:column: key: what was got; what is expected`."""
 
 
-def load_spec(path: str | FilePath) -> OpSpec:
-    """Read the spec of one operator.
-
-    Raises:
-        SpecError: The file cannot be read or has problems; the text lists all of them.
-    """
-    return load_specs([FilePath(path)])[0]
-
-
 def load_specs(paths: Iterable[str | FilePath]) -> tuple[OpSpec, ...]:
     """Read specs, in the order given.
 

@@ -1,11 +1,48 @@
-"""The products that a spec may list: SoC directories of CANN."""
+"""The products that a spec may list (SoC directories of CANN), and their chips."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
 
 from .tables import TABLES
+
+
+@dataclass(frozen=True)
+class Soc:
+    """A chip: its cores, its clock and the bytes of its memories; 0: without figure.
+
+    Attributes:
+        name: Its name, for example Ascend910B1.
+        dir: SoC directory of its product.
+        arch: Number of its architecture, `__NPU_ARCH__`.
+        aic: Cube cores.
+        aiv: Vector cores.
+        mhz: Clock rate of the cores.
+        ub: Unified buffer of a vector core.
+        l1: L1 buffer of a cube core.
+        l0a: Buffer of left matrices.
+        l0b: Buffer of right matrices.
+        l0c: Buffer of products.
+        l2: L2 cache of the chip.
+    """
+
+    name: str
+    dir: str
+    arch: int
+    aic: int
+    aiv: int
+    mhz: int
+    ub: int
+    l1: int
+    l0a: int = 0
+    l0b: int = 0
+    l0c: int = 0
+    l2: int = 0
 
 
 @dataclass(frozen=True)
@@ -18,7 +55,8 @@ class Family:
         version: Enumerator of op::SocVersion.
         tiling_version: Enumerator of platform_ascendc::SocVersion, if it differs.
         is_built: Whether kernels are written for its cores; operators are only documented and checked for the others.
-        chips: Chips of it whose names look like those of another product.
+        other_chips: Chips of it without figures whose names look like those of another product.
+        socs: Chips of it with figures.
         prefix: What the names of its chips begin with, if no other product has such names.
     """
 
@@ -27,7 +65,8 @@ class Family:
     version: str
     tiling_version: str = ""
     is_built: bool = False
-    chips: tuple[str, ...] = ()
+    other_chips: tuple[str, ...] = ()
+    socs: tuple[Soc, ...] = ()
     prefix: str = ""
 
     @property
@@ -36,12 +75,38 @@ class Family:
         return f"k{self.name.capitalize()}"
 
 
-_LISTS = ("devices", "chips")
-_FAMILIES = (Family(**row | {key: tuple(row.get(key, ())) for key in _LISTS}) for row in TABLES["products"])
-PRODUCTS: Mapping[str, Family] = {family.name: family for family in _FAMILIES}
+def _family(row: Mapping[str, Any]) -> Family:
+    lists = {key: tuple(row.get(key, ())) for key in ("devices", "other_chips")}
+    socs = tuple(Soc(dir=row["name"], **soc) for soc in row.get("socs", ()))
+    return Family(**{**row, **lists, "socs": socs})
+
+
+PRODUCTS: Mapping[str, Family] = {row["name"]: _family(row) for row in TABLES["products"]}
 DEVICES = tuple(device for family in PRODUCTS.values() for device in family.devices)
 BUILT_PRODUCTS = tuple(name for name, family in PRODUCTS.items() if family.is_built)
 # Directories that CANN knows besides.
 OTHER_DIRECTORIES = tuple(TABLES["other_directories"])
-# The chip that is meant where none is named; its figures are in twin/npu_model.json.
+# The chip that is used if none is named.
 DEFAULT_SOC: str = TABLES["default_soc"]
+# All chips with figures, the default one and those with kernels first.
+_SOCS = (soc for family in PRODUCTS.values() for soc in family.socs)
+SOCS: Mapping[str, Soc] = {
+    soc.name: soc for soc in sorted(_SOCS, key=lambda soc: (soc.name != DEFAULT_SOC, soc.dir not in BUILT_PRODUCTS))
+}
+
+
+def soc_properties(soc: str) -> Soc:
+    """Return the figures of a chip.
+
+    Raises:
+        UserError: The chip is unknown.
+    """
+    if not isinstance(soc, str) or soc not in SOCS:
+        raise UserError(f"soc: got {shown(soc)}, expected a chip, as in {DEFAULT_SOC}: {known_socs()}")
+    return SOCS[soc]
+
+
+def known_socs() -> str:
+    """Return the directories of SoCs, each with its chips."""
+    directories = dict.fromkeys(soc.dir for soc in SOCS.values())
+    return ", ".join(f"{name} ({', '.join(soc.name for soc in PRODUCTS[name].socs)})" for name in directories)

@@ -43,11 +43,6 @@ class Given:
     period: int = 7
 
     @property
-    def python(self) -> Code:
-        """The Python expression of it."""
-        return Code(list(self.values) if self.values is not None else f"np.ones({self.dims}, np.{self.dtype})")
-
-    @property
     def acl_dtype(self) -> str:
         """The enumerator of aclDataType."""
         return f"ACL_{documented_dtype(self.dtype)}"
@@ -59,11 +54,9 @@ class Given:
         return Code({"half": "aclFloat16", "bool": "uint8_t"}.get(kernel, kernel))
 
     @property
-    def elements(self) -> Code:
-        """The C++ expression of its elements."""
-        if self.values is not None:
-            return Code(f"std::vector<{self.c_type}>{{{', '.join(map(str, self.values))}}}")
-        return Code(f"Elements<{self.c_type}>({math.prod(self.dims)}, {self.first}, {self.period})")
+    def count(self) -> int:
+        """The number of elements."""
+        return math.prod(self.dims)
 
 
 @dataclass(frozen=True)
@@ -96,7 +89,7 @@ class ExampleView:
             if tensor.name in shapes and (tensor.name in test.values or not tensor.host_values)
         }
         self.has_halves = any(given.dtype == "float16" for given in self.given.values())
-        self.inputs = [(t.name, self.given[t.name].python) for t in spec.inputs if t.name in self.given]
+        self.inputs = [(t.name, self.given[t.name]) for t in spec.inputs if t.name in self.given]
         self.outputs = [output.name for output in spec.outputs]
         self.attrs = [(name, Code(repr(value))) for name, value in sorted(test.attrs.items())]
         names = [tensor.name if tensor.name in self.given else "" for tensor in spec.inputs]

@@ -8,7 +8,29 @@ from typing import Literal
 
 from opforge.codegen.spec.model import OpSpec
 
+OPFORGE_DOMAIN = "opforge"
+NPU_DOMAIN = "npu"
+# Of our types in the domains of others.
+NPU_PREFIX = "NPU"
 ONNX_OPSETS = range(8, 23)
+
+
+@dataclass(frozen=True)
+class OnnxKey:
+    """One spelling of an operator.
+
+    Attributes:
+        domain: "" for ai.onnx.
+        op_type: Type of the node.
+        versions: Opset versions of the domain at which the spelling exists.
+    """
+
+    domain: str
+    op_type: str
+    versions: range
+
+    def __str__(self) -> str:
+        return f"{self.domain or 'ai.onnx'}::{self.op_type}"
 
 
 @dataclass(frozen=True)
@@ -65,7 +87,19 @@ def kernel_columns(spec: OpSpec) -> list[dict[str, str]]:
     return [dict(zip([t.ir_name for t in required], row, strict=True)) for row in dict.fromkeys(rows)]
 
 
-def onnx_keys(spec: OpSpec) -> list[str]:
-    """The origin keys `domain::opset::type` that the ONNX plugin serves."""
-    keys = [f"opforge::1::{spec.op_type}", f"npu::1::NPU{spec.op_type}"]
-    return keys + [f"ai.onnx::{opset}::NPU{spec.op_type}" for opset in ONNX_OPSETS]
+def onnx_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
+    """The spellings of an operator in ONNX models, one for each domain."""
+    npu_type = f"{NPU_PREFIX}{spec.op_type}"
+    once = range(1, 2)
+    return (
+        OnnxKey(OPFORGE_DOMAIN, spec.op_type, once),
+        OnnxKey(NPU_DOMAIN, npu_type, once),
+        OnnxKey("", npu_type, ONNX_OPSETS),
+    )
+
+
+def origin_keys(spec: OpSpec) -> list[str]:
+    """The keys `domain::opset::type` that the ONNX plugin serves."""
+    return [
+        f"{key.domain or 'ai.onnx'}::{version}::{key.op_type}" for key in onnx_keys(spec) for version in key.versions
+    ]

@@ -18,7 +18,7 @@ from opforge.codegen.spec.validate import tiling_bytes, tiling_layout
 
 from .case_view import CaseView, ConstraintView
 from .escape import Code, cpp_string
-from .facts import ONNX_OPSETS, Param, aclnn_signature, onnx_keys
+from .facts import ONNX_OPSETS, Param, aclnn_signature, origin_keys
 from .tensor_view import AttrView, TensorView
 
 CPP_SCALARS = {"int32": "int32_t", "uint32": "uint32_t", "float32": "float", "int64": "int64_t", "uint64": "uint64_t"}
@@ -132,7 +132,7 @@ class OpView:
         self.conditions = alternatives([case.when_text for case in spec.program.cases])
         self.torch_targets = [TorchTargetView(self, target) for target in spec.torch.targets]
         self.functions = [FunctionView(self, function) for function in spec.aclnn]
-        self.onnx_keys = [cpp_string(key) for key in onnx_keys(spec)]
+        self.onnx_keys = [cpp_string(key) for key in origin_keys(spec)]
         self.task_type = spec.tiling.task_type
         # Cores that wait at a barrier must all run at once; batch mode guarantees that.
         self.needs_barrier = Code(str(spec.tiling.task_type.startswith("MIX_")).lower())

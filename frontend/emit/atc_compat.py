@@ -148,15 +148,19 @@ def _fit_parsers(view: GraphView, names: FreshNames, value_names: FreshNames) ->
     read: set[str] | None = None
     version = current_opset(view.model) or 0
     for scope in view.scopes:
-        for node in list(scope.body.node) if scope.function is None else ():
+        products: list[tuple[int, NodeProto]] = []
+        for number, node in enumerate(scope.body.node) if scope.function is None else ():
             if node.domain:
                 continue
-            if node.op_type == _SQUARES and len(node.input) == 2:
-                _sum_products(scope, node, names, value_names)
+            if node.op_type == _SQUARES and len(node.input) == 2 and not int_attribute(node, "noop_with_empty_axes"):
+                products.append((number, _product(node, names, value_names)))
             if len(node.output) > 1 and (count := output_count(node.op_type, version)):
                 read = _read_names(view) if read is None else read
                 while len(node.output) > count and node.output[-1] not in read:
                     del node.output[-1]
+        # Inserted, not written anew: callers hold nodes of this list. Back to front: the numbers of the others stay.
+        for number, product in reversed(products):
+            scope.body.node.insert(number, product)
 
 
 def _read_names(view: GraphView) -> set[str]:
@@ -165,14 +169,12 @@ def _read_names(view: GraphView) -> set[str]:
     return read | {value if isinstance(value, str) else value.name for body in bodies for value in body.output}
 
 
-def _sum_products(scope: Scope, node: NodeProto, names: FreshNames, value_names: FreshNames) -> None:
-    """Write `ReduceSumSquare` with an input for axes as `Mul` and `ReduceSum`: ATC's parser knows axes as attribute."""
-    if int_attribute(node, "noop_with_empty_axes"):
-        return
+def _product(node: NodeProto, names: FreshNames, value_names: FreshNames) -> NodeProto:
+    """Make `ReduceSumSquare` a `ReduceSum` of the returned `Mul`: ATC knows axes of the former as attribute alone."""
     square = value_names.fresh(f"{node.output[0]}_square")
     product = helper.make_node("Mul", [node.input[0], node.input[0]], [square], names.fresh(f"{node.name}_square"))
     node.op_type, node.input[0] = "ReduceSum", square
-    scope.body.node.insert(list(scope.body.node).index(node), product)
+    return product
 
 
 def _drop_imports(model: ModelProto, used: set[str]) -> None:

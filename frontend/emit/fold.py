@@ -1,6 +1,7 @@
 """Compute nodes that depend only on constants, because ATC drops them: small ones here, others with onnx.
 
-onnx's evaluator runs in a separate process, within a budget of time, memory and bytes: a model may ask for anything.
+onnx's evaluator runs in a separate process, within a budget of time, memory and bytes: a model may ask for anything. It
+knows many more types than `ir/constants.py`, which is fast enough to be asked by every rule and is asked first here.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ from opforge.frontend.ir.scope import Scope, key_text, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.ir.value_types import ValueTypes
 
+from .nodes import write_nodes
+
 # ATC knows the standard operators of these versions; of newer ones a handful.
 ATC_OPSETS = range(8, 19)
 NEWEST = ATC_OPSETS.stop - 1
@@ -103,14 +105,9 @@ def write_opset(model: ModelProto, types: ValueTypes, target: int) -> None:
     for scope in reversed(view.scopes):
         if scope.function is not None or not isinstance(scope.body, GraphProto):
             continue
-        nodes: list[NodeProto] = []
-        for node in scope.body.node:
-            if normal_domain(node.domain) == "":
-                nodes += step.respell(scope, node)
-            nodes.append(node)
-        if len(nodes) > len(scope.body.node):
-            del scope.body.node[:]
-            scope.body.node.extend(nodes)
+        standard = [(number, node) for number, node in enumerate(scope.body.node) if normal_domain(node.domain) == ""]
+        new = {number: [*made, node] for number, node in standard if (made := step.respell(scope, node))}
+        write_nodes(scope, (), new)
     for entry in model.opset_import:
         if normal_domain(entry.domain) == "":
             entry.version = target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -22,6 +22,7 @@ from opforge.frontend.state import State
 
 from .dead import ReadCounts
 from .fold import FOLD
+from .nodes import write_nodes
 
 
 def rewrite(state: State) -> State:
@@ -114,7 +115,7 @@ class Rewriter:
                 made[:] = [
                     node for node in made if self._reads.is_read(scope, node.output) or node.op_type != "Constant"
                 ]
-            _write_nodes(scope, numbers, new)
+            write_nodes(scope, numbers, new)
             _drop_initializers(scope.body, dead.initializers.get(scope.number, set()))
         for entry in replacements:
             _update_outputs(self.view.model.graph, entry)
@@ -195,26 +196,6 @@ class Rewriter:
             values = chain(body.value_info, body.output)
             self._declarations[number] = {value.name: value for value in values if value.name in self._outputs}
         return self._declarations[number]
-
-
-def _write_nodes(scope: Scope, numbers: Collection[int], new: dict[int, list[NodeProto]]) -> None:
-    """Remove nodes, and the declarations of their outputs; put new ones in the places of old ones."""
-    if not numbers and not new:
-        return
-    kept: list[NodeProto] = []
-    for number, node in enumerate(scope.body.node):
-        if number in new:
-            kept += new[number]
-        elif number not in numbers:
-            kept.append(node)
-    made = {name for node in kept for name in node.output}
-    gone = {name for number in numbers for name in scope.node(number).output} - made
-    del scope.body.node[:]
-    scope.body.node.extend(kept)
-    declared = [value for value in scope.body.value_info if value.name not in gone]
-    if len(declared) < len(scope.body.value_info):
-        del scope.body.value_info[:]
-        scope.body.value_info.extend(declared)
 
 
 def _update_outputs(graph: GraphProto, entry: Replacement) -> None:

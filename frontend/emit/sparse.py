@@ -29,16 +29,16 @@ def without_sparse(view: GraphView, folder: Path | None) -> tuple[ModelProto, di
     model = ModelProto()
     model.CopyFrom(view.model)
     stays: dict[str, str] = {}
-    room = _MAX_BYTES
+    free_bytes = _MAX_BYTES
 
     def written(sparse: SparseTensorProto, name: str) -> TensorProto | None:
-        nonlocal room
+        nonlocal free_bytes
         try:
-            tensor = _dense(sparse, name, folder, room)
+            tensor = _dense(sparse, name, folder, free_bytes)
         except Unmatched as reason:
             stays[name] = str(reason)
             return None
-        room -= len(tensor.raw_data)
+        free_bytes -= len(tensor.raw_data)
         return tensor
 
     for scope in view.over(model).scopes:
@@ -79,9 +79,9 @@ def _nodes(scope: Scope) -> Iterator[NodeProto]:
                 yield node
 
 
-def _dense(sparse: SparseTensorProto, name: str, folder: Path | None, room: int) -> TensorProto:
+def _dense(sparse: SparseTensorProto, name: str, folder: Path | None, free_bytes: int) -> TensorProto:
     count, bits = element_count(TensorProto(dims=sparse.dims)), BITS.get(sparse.values.data_type)
-    if bits is None or count is None or count * bits > 8 * room:
+    if bits is None or count is None or count * bits > 8 * free_bytes:
         kind = TensorProto.DataType.Name(sparse.values.data_type) if bits else f"element type {sparse.values.data_type}"
         most = f"expected numbers, of at most {_MAX_BYTES >> 20} MB in all"
         raise Unmatched(f"has {kind} with dims {shown(list(sparse.dims[:9]))}, {most}")

@@ -49,8 +49,7 @@ def requested(state: State) -> State:
             f"{state.where}: cannot be converted to opset {target}: {problem}; export the model with that opset"
         )
     if problem:
-        context.opset_problem = problem
-        return state
+        return replace(state, context=Context(state.view, options.specs, state.folder, context.types, problem))
     model = ModelProto()
     model.CopyFrom(state.model)
     if current is None:

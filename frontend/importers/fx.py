@@ -23,6 +23,7 @@ from opforge.frontend.conversion import Conversion, Unmapped
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES, ValueType
 from opforge.frontend.pipeline import convert
 from opforge.frontend.rules.groups.sorted_groups import FuseSortedGroups
@@ -73,9 +74,10 @@ def from_fx(
         if _key(node) not in forms:
             continue
         op_type = forms[_key(node)][0].operator
-        bound = _bind(node, forms[_key(node)], next(spec for spec in specs if spec.op_type == op_type))
-        if isinstance(bound, str):
-            left.append(Unmapped(node.name, op_type, bound))
+        try:
+            bound = _bind(node, forms[_key(node)], next(spec for spec in specs if spec.op_type == op_type))
+        except Unmatched as reason:
+            left.append(Unmapped(node.name, op_type, str(reason)))
         else:
             known.append((node, bound))
     tensors = _tensors(graph_module, nodes)
@@ -146,8 +148,12 @@ class _Bound:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _bind(node: Any, forms: Sequence[TorchForm], spec: OpSpec) -> _Bound | str:
-    """Return the schema that fits the arguments of a call, or why none does."""
+def _bind(node: Any, forms: Sequence[TorchForm], spec: OpSpec) -> _Bound:
+    """Return the schema that fits the arguments of a call.
+
+    Raises:
+        Unmatched: None does.
+    """
     for form in forms:
         values = dict(zip(form.args, node.args, strict=False)) | dict(node.kwargs)
         repeated = len(values) < len(node.args) + len(node.kwargs)
@@ -157,7 +163,7 @@ def _bind(node: Any, forms: Sequence[TorchForm], spec: OpSpec) -> _Bound | str:
                 return _Bound(spec, form, {name: values.get(name) for name in names})
     given = ", ".join([*(["..."] * len(node.args)), *node.kwargs])
     expected = " or ".join(f"({', '.join(form.args)})" for form in forms)
-    return f"has arguments ({given}), expected {expected}"
+    raise Unmatched(f"has arguments ({given}), expected {expected}")
 
 
 def _is_node(value: object) -> bool:
@@ -212,9 +218,10 @@ class _Importer:
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
 
     def _add_pattern(self, node: Any, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        made = pattern_nodes(node, self._value, lambda read: _type_of(_traced(read)), tensors)
-        if isinstance(made, str):
-            self.left.append(Unmapped(node.name, FuseSortedGroups.operator, made))
+        try:
+            made = pattern_nodes(node, self._value, lambda read: _type_of(_traced(read)), tensors)
+        except Unmatched as reason:
+            self.left.append(Unmapped(node.name, FuseSortedGroups.operator, str(reason)))
             return
         made[-1].name = node.name
         self.nodes += made

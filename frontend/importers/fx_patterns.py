@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onnx import NodeProto, helper
 
 from opforge.frontend.ir.onnx_nodes import constant
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES, ValueType
 from opforge.frontend.rules.names.aten import ATEN_DOMAIN
 
@@ -67,7 +68,7 @@ def pattern_nodes(
     value: Callable[[Any], str],
     type_of: Callable[[Any], ValueType],
     constants: Mapping[str, NDArray[Any]],
-) -> list[NodeProto] | str:
+) -> list[NodeProto]:
     """Return the ONNX nodes that a call stands for; its result has the name of the call.
 
     Args:
@@ -76,27 +77,24 @@ def pattern_nodes(
         type_of: What tracing recorded of it.
         constants: Tensors that the graph holds, by name of the node.
 
-    Returns:
-        The nodes, or why there are none.
+    Raises:
+        Unmatched: There are none.
     """
     function = function_of(node)
     if function in _IN_PLACE:
-        return f"{function} overwrites its input; trace the model with make_fx and torch.func.functionalize"
+        raise Unmatched(f"{function} overwrites its input; trace the model with make_fx and torch.func.functionalize")
     arguments = _arguments(node)
     if missing := [name for name in _SCHEMAS[function][: _REQUIRED[function]] if name not in arguments]:
-        return f"has no argument {', '.join(missing)}"
+        raise Unmatched(f"has no argument {', '.join(missing)}")
     if function == "sum":
         return _sum(node, arguments, value)
     if function == "index_put":
-        if refusal := _put_refusal(arguments, type_of):
-            return refusal
+        _require_put(arguments, type_of)
         rows, updates = arguments["indices"][0], arguments["values"]
     else:
-        if refusal := _add_refusal(arguments):
-            return refusal
+        _require_add(arguments)
         rows, updates = arguments["index"], arguments["source"]
-    if refusal := _read_refusal(node, arguments["self"], rows, updates):
-        return refusal
+    _require_reads(node, arguments["self"], rows, updates)
     nodes, names = [], []
     for role, read in (("self", arguments["self"]), ("index", rows)):
         names.append(f"{node.name}.{role}")
@@ -113,44 +111,45 @@ def pattern_nodes(
     ]
 
 
-def _sum(node: Any, arguments: Mapping[str, Any], value: Callable[[Any], str]) -> list[NodeProto] | str:
+def _sum(node: Any, arguments: Mapping[str, Any], value: Callable[[Any], str]) -> list[NodeProto]:
     if arguments.get("dtype") is not None:
-        return f"sums in {arguments['dtype']}"
+        raise Unmatched(f"sums in {arguments['dtype']}")
     dims = np.array(arguments["dim"]).reshape(-1)
     if dims.dtype.kind != "i":
-        return f"sums over {arguments['dim']}, expected dims that are numbers"
+        raise Unmatched(f"sums over {arguments['dim']}, expected dims that are numbers")
     name = f"{node.name}.axes"
     axes = constant(name, dims.astype(np.int64))
     keepdims = int(bool(arguments.get("keepdim")))
     return [axes, helper.make_node("ReduceSum", [value(arguments["self"]), name], [node.name], keepdims=keepdims)]
 
 
-def _put_refusal(arguments: Mapping[str, Any], type_of: Callable[[Any], ValueType]) -> str:
-    """Why an index_put does not add one row at each place; "" if it does."""
+def _require_put(arguments: Mapping[str, Any], type_of: Callable[[Any], ValueType]) -> None:
+    """Require an index_put that adds one row at each place."""
     ids = arguments["indices"]
     if not isinstance(ids, (list, tuple)) or len(ids) != 1 or ids[0] is None or not arguments.get("accumulate"):
-        return "indexes more than rows, or does not accumulate"
+        raise Unmatched("indexes more than rows, or does not accumulate")
     reads = (arguments["self"], ids[0], arguments["values"])
     table, places, added = (getattr(type_of(read), "shape", None) for read in reads)
     if table is None or places is None or not _is_full(added, (*places, *table[1:])):
-        return f"adds {added} at indices {places}, expected one row for each index"
-    return ""
+        raise Unmatched(f"adds {added} at indices {places}, expected one row for each index")
 
 
-def _add_refusal(arguments: Mapping[str, Any]) -> str:
-    """Why an index_add does not add rows as they are; "" if it does."""
+def _require_add(arguments: Mapping[str, Any]) -> None:
+    """Require an index_add that adds rows as they are."""
     dim, alpha = arguments["dim"], arguments.get("alpha", 1)
-    return f"adds along dim {dim} with alpha {alpha}, expected dim 0 and alpha 1" if dim != 0 or alpha != 1 else ""
+    if dim != 0 or alpha != 1:
+        raise Unmatched(f"adds along dim {dim} with alpha {alpha}, expected dim 0 and alpha 1")
 
 
-def _read_refusal(node: Any, table: Any, rows: Any, updates: Any) -> str:
-    """Why a call cannot be a scatter of what it reads; "" if it can."""
+def _require_reads(node: Any, table: Any, rows: Any, updates: Any) -> None:
+    """Require that a call can be a scatter of the values that it reads."""
     if not all(hasattr(read, "target") for read in (table, rows, updates)):
-        return "has arguments that are not tensors of the graph"
+        raise Unmatched("has arguments that are not tensors of the graph")
     for read in (table, rows):
         if writer := _other_writer(read, node):
-            return f"reads {read.name}, which {writer} may overwrite; trace the model with torch.func.functionalize"
-    return ""
+            raise Unmatched(
+                f"reads {read.name}, which {writer} may overwrite; trace the model with torch.func.functionalize"
+            )
 
 
 def _is_full(shape: Sequence[int | None] | None, wanted: Sequence[int | None]) -> bool:

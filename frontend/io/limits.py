@@ -195,7 +195,7 @@ def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
 def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
     """Write what `work` gives, or why it gives nothing, and end this process."""
     failures = _memory_failures()
-    # Garbage of the parent is not the child's: the end of an onnxruntime session waits for threads that are not here.
+    # Do not finalize objects owned by the parent process: the end of an onnxruntime session would wait for its threads.
     gc.freeze()
     status = 1
     try:

@@ -1,4 +1,8 @@
-"""Evaluate constant values that exporters compute by nodes."""
+"""Evaluate constant values that exporters compute by nodes.
+
+`emit/fold.py` asks onnx's evaluator besides. Rules ask this one very often, about shapes and indices, and it needs no
+process of its own: it knows few types, and refuses large results before it makes them.
+"""
 
 from __future__ import annotations
 

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.spec.names import nearest
+from opforge.codegen.views.facts import NPU_DOMAIN, NPU_PREFIX, OPFORGE_DOMAIN, OnnxKey, onnx_keys
 
 from .scope import normal_domain
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
-OPFORGE_DOMAIN = "opforge"
-NPU_DOMAIN = "npu"
-# Of our types in the domains of others.
-NPU_PREFIX = "NPU"
-DOMAINS = ("opforge", "npu", "ai.onnx")
-
-
-@dataclass(frozen=True)
-class OnnxKey:
-    """One spelling of an operator.
-
-    Attributes:
-        domain: "" for ai.onnx.
-        op_type: Type of the node.
-        versions: Opset versions of the domain at which the spelling exists.
-    """
-
-    domain: str
-    op_type: str
-    versions: range
-
-    def __str__(self) -> str:
-        return f"{self.domain or 'ai.onnx'}::{self.op_type}"
+__all__ = [
+    "DOMAINS",
+    "NPU_DOMAIN",
+    "NPU_PREFIX",
+    "OPFORGE_DOMAIN",
+    "OnnxKey",
+    "onnx_key",
+    "onnx_keys",
+    "source_keys",
+    "suggestion",
+    "version_problem",
+]
+DOMAINS = (OPFORGE_DOMAIN, NPU_DOMAIN, "ai.onnx")
 
 
 def onnx_key(spec: OpSpec, domain: str) -> OnnxKey:
@@ -45,19 +35,10 @@ def onnx_key(spec: OpSpec, domain: str) -> OnnxKey:
     Raises:
         UserError: There is no such domain.
     """
-    match normal_domain(domain):
-        case "opforge":
-            return OnnxKey(OPFORGE_DOMAIN, spec.op_type, range(1, 2))
-        case "npu":
-            return OnnxKey(NPU_DOMAIN, f"{NPU_PREFIX}{spec.op_type}", range(1, 2))
-        case "":
-            return OnnxKey("", f"{NPU_PREFIX}{spec.op_type}", range(8, 23))
+    for key in onnx_keys(spec):
+        if key.domain == normal_domain(domain):
+            return key
     raise UserError(f"--domain: got {domain!r}, expected one of {', '.join(DOMAINS)}")
-
-
-def onnx_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
-    """Return all spellings of an operator."""
-    return tuple(onnx_key(spec, domain) for domain in DOMAINS)
 
 
 def source_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:

@@ -33,5 +33,12 @@ class Unmatched(Exception):  # noqa: N818  # an answer, not a failure
         self.reason = Reason(text, nodes)
 
 
+class Unrelated(Unmatched):  # as above
+    """Says that a node is no candidate of a rule; a report does not mention it."""
+
+    def __init__(self) -> None:
+        super().__init__("is no candidate")
+
+
 class Malformed(Unmatched):
     """Carries the reason why a value has no meaning at all."""

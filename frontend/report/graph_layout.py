@@ -136,8 +136,8 @@ def _centers(
 
 
 def _spread(row: Sequence[int], widths: Sequence[float], centers: list[float], wanted: Mapping[int, float]) -> None:
-    """Move the boxes of a layer to where they want to be, as far as those beside them leave room."""
-    # Boxes that would overlap form a block, which stands where its members want to be on the average.
+    """Move the boxes of a layer to their best places, as far as the boxes beside them allow."""
+    # Boxes that would overlap form a block, which stands at the average of the best places of its members.
     blocks: list[tuple[list[int], list[float], float]] = []  # boxes, their offsets, place of the first
     for box in row:
         blocks.append(([box], [0.0], wanted[box]))

@@ -29,17 +29,24 @@ class Context:
         specs: Operators by op type.
         judged: Calls of custom operators that were checked before.
         folder: Folder of the model, for external data; None when it is not known.
-        opset_problem: Why the model cannot be written in the opset of training formulas; "" if it is in that opset.
+        opset_problem: Why the model cannot be written in the opset of training formulas; "" if it can.
     """
 
-    def __init__(self, view: GraphView, specs: Specs, folder: Path | None, types: ValueTypes | None = None) -> None:
+    def __init__(
+        self,
+        view: GraphView,
+        specs: Specs,
+        folder: Path | None,
+        types: ValueTypes | None = None,
+        opset_problem: str = "",
+    ) -> None:
         self.view = view
         self.specs = specs
         self.folder = folder
         self.judged: dict[Hashable, Judgement] = {}
         self.types = types or ValueTypes(view, list(specs.values()))
         self.constants = Constants(self.types, folder)
-        self.opset_problem = ""
+        self.opset_problem = opset_problem
 
     @cached_property
     def algebra(self) -> Algebra:

@@ -103,13 +103,13 @@ class Pattern(ABC):
         """
 
     def match(self, context: Context, scope: Scope, value: str | int, **names: str) -> Found:
-        """Match a value, or the first output of a node; `names` are values that are captured already.
+        """Match a value, or the first output of a node that has one; `names` are values that are captured already.
 
         Raises:
             Unmatched: It does not match.
         """
         found = Found(context, scope, dict(names))
-        self.read(found, value if isinstance(value, str) else next(iter(scope.node(value).output), ""))
+        self.read(found, value if isinstance(value, str) else next(filter(None, scope.node(value).output), ""))
         return found
 
     def find(self, context: Context, scope: Scope, value: str | int, **names: str) -> Found | None:
@@ -223,9 +223,11 @@ class _Node(Pattern):
     def _compare(self, found: Found, node: NodeProto, key: str, expected: Any) -> None:
         got: Any
         match expected:
-            case list():
+            case list() if key == "axes":
                 got = found.context.constants.axes(found.scope, node, expected)
-            case str():
+            case list() | (list(), *_):
+                got = next((list(attribute.ints) for attribute in node.attribute if attribute.name == key), [])
+            case str() | (str(), *_):
                 got = text_attribute(node, key) or "none"
             case None:
                 got = "present" if any(attribute.name == key for attribute in node.attribute) else None
@@ -243,8 +245,8 @@ class Operators:
     """Makes patterns of the nodes of one domain: `op.Slice("data", "starts", ...)`.
 
     Inputs are patterns, `...` at the end for any further ones, `Each` for further ones of one pattern. Keywords are
-    attributes: several allowed values are a tuple, an absent attribute is 0, "none" or None. A list is the `axes`, as
-    attribute or input, from either end. Options:
+    attributes: several allowed values are a tuple, an absent one is 0, "none", [] or None. `axes` are an attribute or
+    an input, from either end. Options:
         _least: Inputs that have to be present; default: those that have a pattern.
         _commutes: Whether the two inputs may be in either order.
         _is_alone: Whether the value has one reader, in the same graph.

@@ -10,7 +10,7 @@ from opforge.frontend.state import State
 from .context import Context
 
 
-def types(state: State) -> State:
+def index(state: State) -> State:
     """Make the context of the current model."""
     if state.context.view.model is state.model:
         return state

@@ -11,7 +11,6 @@ from onnx import NodeProto, ValueInfoProto
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import TensorType
 from opforge.frontend.ir.attributes import AttrValue, default_attributes
-from opforge.frontend.ir.reason import Reason
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
 
@@ -148,11 +147,11 @@ class Rule(ABC):
         return self.pattern.kinds
 
     @abstractmethod
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
-        """Decide about one node with such a key; None if no match is expected.
+    def check(self, context: Context, scope: Scope, number: int) -> Match:
+        """Match one node with such a key.
 
         Raises:
-            Unmatched: As a reason that is returned.
+            Unmatched: It does not match; the report gives the reason, unless the node is `Unrelated`.
         """
 
     def rewrite(self, context: Context, match: Match) -> OperatorCall | ExtraNodes:

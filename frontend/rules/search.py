@@ -12,7 +12,7 @@ from opforge.frontend.conversion import Unmapped
 from opforge.frontend.io.progress import progress
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import NPU_DOMAIN, OPFORGE_DOMAIN, onnx_key, suggestion, version_problem
-from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.reason import Reason, Unmatched, Unrelated
 from opforge.frontend.ir.scope import Scope, key_text, node_name, normal_domain
 from opforge.frontend.state import Options, State
 from opforge.frontend.targets.atc_types import is_registered
@@ -158,13 +158,13 @@ class Search:
             )
         try:
             match = rule.check(self.context, scope, number)
-            if match is None or isinstance(match, Reason):
-                return match
             if any((scope.number, claimed) in self.claimed for claimed in match.nodes):
                 return Reason("another match uses one of its nodes")
             for claimed in match.nodes:
                 self.context.view.require_import(scope, claimed)
             call = rule.rewrite(self.context, match)
+        except Unrelated:
+            return None
         except Unmatched as unmatched:
             return unmatched.reason
         if isinstance(call, ExtraNodes):

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 from onnx import NodeProto, ValueInfoProto, helper
 
 from opforge.codegen.printing import first_line, shown
+from opforge.frontend.emit.nodes import read_nodes
 from opforge.frontend.emit.opset import NEWEST
-from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.reason import Unmatched, Unrelated
 from opforge.frontend.ir.scope import Scope, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 from opforge.frontend.rules.context import Context, Specs
@@ -59,16 +60,16 @@ class Formula(Rule):
         del specs
         return _formulas
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match:
         """Match a node of the main graph that ATC has no parser for and whose outputs the formula can make."""
         node = scope.node(number)
         domain = normal_domain(node.domain)
         if scope.function is not None or is_registered(domain, node.op_type, scope.opsets.get(domain, 0)):
-            return None
+            raise Unrelated
         if scope is not context.view.main:
-            return Reason(f"is in {scope.place}, expected the graph of the model")
+            raise Unmatched(f"is in {scope.place}, expected the graph of the model")
         if problem := context.opset_problem:
-            return Reason(f"the model cannot be converted to opset {NEWEST}: {problem}")
+            raise Unmatched(f"the model cannot be converted to opset {NEWEST}: {problem}")
         builder = NodeBuilder(context, scope, node)
         nodes = self._nodes(builder)
         for position, made in enumerate(nodes):
@@ -96,13 +97,9 @@ class Formula(Rule):
         builder.overwritten = {
             name: Value(builder, renamed.get(value.name, value.name)) for name, value in builder.overwritten.items()
         }
-        needed = {*builder.node.output, *(value.name for value in builder.overwritten.values())}
-        kept = []
-        for node in reversed(builder.nodes):
-            if needed.intersection(node.output):
-                needed.update(node.input)
-                kept.append(node)
-        return kept[::-1]
+        return read_nodes(
+            builder.nodes, (*builder.node.output, *(value.name for value in builder.overwritten.values()))
+        )
 
     def _arguments(self, builder: NodeBuilder) -> Sequence[Any]:
         """Return the arguments of the formula; a parameter without a default must have a value."""

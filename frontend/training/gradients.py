@@ -8,17 +8,16 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.attributes import text_attribute
 from opforge.frontend.ir.onnx_nodes import constant, with_axes
-from opforge.frontend.ir.reason import Reason, Unmatched
-from opforge.frontend.ir.scope import Scope, normal_domain
+from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES, ValueType
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.node_builder import REPAIR
 from opforge.frontend.rules.pattern import Operators
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
-microsoft = Operators("com.microsoft")
+op, microsoft = Operators(), Operators("com.microsoft")
 _TO_BCT, _TO_TBC, _KERNEL = [1, 2, 0], [2, 0, 1], [2, 1, 0]
 
 
@@ -31,30 +30,29 @@ class LowerBatchNormalizationGrad(Rule):
     name = "LowerBatchNormalizationGrad"
     operator = "BatchNormElemtBackward"
     group = "lower_training"
-    pattern = microsoft.BatchNormalizationGrad(...)
+    pattern = microsoft.BatchNormalizationGrad("dy", "x", "scale", "mean", "invstd", _any_output=True)
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason:
+    def check(self, context: Context, scope: Scope, number: int) -> Match:
         """Match a float32 gradient whose rank and channels are known."""
         node = scope.node(number)
-        if len(node.input) != 5 or not all(node.input) or not node.output or not node.output[0]:
-            return Reason(
-                f"has {len(node.input)} inputs, expected dY, X, scale, saved_mean, saved_inv_std, and an output dX"
-            )
+        self.pattern.match(context, scope, number)
+        if not node.output[0]:
+            raise Unmatched("has no output dX")
         dy, x, scale, mean, invstd = node.input
         known = context.types.of(scope, x)
         if known.shape is None or len(known.shape) < 2 or not known.shape[1]:
-            return Reason(f"needs an input of known rank and channels; {shown(x)} is {known}; {REPAIR}")
+            raise Unmatched(f"needs an input of known rank and channels; {shown(x)} is {known}; {REPAIR}")
         if known.dtype != "float32":
-            return Reason(f"needs float32; {shown(x)} is {known}")
+            raise Unmatched(f"needs float32; {shown(x)} is {known}")
         opset = scope.opsets.get("")
         if opset is None:
-            return Reason("the model does not import ai.onnx, which the sums need")
+            raise Unmatched("the model does not import ai.onnx, which the sums need")
         fresh = context.value_names.fresh
         dims_known = [dim for dim in known.shape if dim is not None]
         count = fresh("count")
         count_of = prod(dims_known) // known.shape[1]
         if count_of >= 1 << 31:
-            return Reason(f"counts {count_of} elements of a channel, expected a number that fits int32")
+            raise Unmatched(f"counts {count_of} elements of a channel, expected a number that fits int32")
         counted = [constant(count, np.array([count_of], np.int32))]
         if len(dims_known) < len(known.shape):
             size, channels, quotient = (fresh(word) for word in ("size", "channels", "quotient"))
@@ -106,30 +104,34 @@ class LowerConvGrad(Rule):
     name = "LowerConvGrad"
     operator = "ConvTbcBackward"
     group = "lower_training"
-    pattern = microsoft.ConvGrad(...)
+    # The standard forbids pads beside auto_pad, and onnxruntime's gradient reads them all the same.
+    pattern = microsoft.ConvGrad(
+        op.Transpose("dy", perm=_TO_BCT),
+        op.Transpose("x", perm=_TO_BCT),
+        op.Transpose("w", perm=_KERNEL),
+        group=(0, 1),
+        strides=([], [1]),
+        dilations=([], [1]),
+        auto_pad=("none", "NOTSET"),
+        _any_output=True,
+    )
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match:
         """Match one axis, equal pads, stride 1, dilation 1, one group, and all transposes."""
         node = scope.node(number)
-        if len(node.input) != 3 or not 1 <= len(node.output) <= 3:
-            return Reason(f"has {len(node.input)} inputs and {len(node.output)} outputs, expected dY, X, W")
+        if len(node.output) > 3:
+            raise Unmatched(f"has {len(node.output)} outputs, expected dX, dW, dB")
         pad = _equal_pad(node)
-        sources = []
-        absorbed = []
-        for name, perm in zip(node.input, (_TO_BCT, _TO_BCT, _KERNEL), strict=True):
-            maker = _transpose(scope, _maker(scope, name), perm)
-            if maker is None:
-                return Reason(f"{shown(name)} is not the result of a Transpose with perm {perm}")
-            absorbed.append(maker)
-            sources.append(scope.node(maker).input[0])
+        found = self.pattern.match(context, scope, number)
+        sources = [found.names[name] for name in ("dy", "x", "w")]
         results = {}
         nodes = []
         for name, perm, parameter in zip(node.output, (_TO_TBC, _KERNEL), ("grad_input", "grad_weight"), strict=False):
             if not name:
                 continue
-            reader = _transpose(scope, context.view.only_reader(scope, name), perm)
-            if reader is None:
-                return Reason(f"{shown(name)} does not go to one Transpose with perm {perm} alone")
+            reader = context.view.only_reader(scope, name)
+            if reader is None or op.Transpose("", perm=perm).find(context, scope, reader) is None:
+                raise Unmatched(f"{shown(name)} does not go to one Transpose with perm {perm} alone")
             nodes.append(reader)
             results[parameter] = scope.node(reader).output[0]
         if len(node.output) > 2 and node.output[2]:
@@ -138,7 +140,7 @@ class LowerConvGrad(Rule):
         shape = types[2].shape
         dtype = next((known.dtype for known in types if known.dtype), None)
         if dtype is None or shape is None or len(shape) != 3 or shape[2] is None:
-            return Reason(f"needs the type of the kernel; {shown(sources[2])} is {types[2]}")
+            raise Unmatched(f"needs the type of the kernel; {shown(sources[2])} is {types[2]}")
         bias = context.value_names.fresh("bias")
         zeros, spelled = f"{bias}_float", [constant(bias, np.zeros(shape[2], np.float32))]
         if dtype != "float32":
@@ -151,39 +153,18 @@ class LowerConvGrad(Rule):
             (*nodes, number),
             values,
             {"pad": pad, "cube_math_type": 0},
-            tuple(absorbed),
+            tuple(dict.fromkeys(found.nodes[1:])),
             ExtraNodes(before=tuple(spelled), types={bias: ValueType(dtype, (shape[2],))}),
         )
 
 
 def _equal_pad(node: NodeProto) -> int:
-    """The pad at both ends of a convolution along one axis with stride 1, dilation 1 and one group."""
+    """Return the pad at both ends of a convolution along one axis."""
     lists = {attribute.name: list(attribute.ints) for attribute in node.attribute if attribute.ints}
     kernel = lists.get("kernel_shape")
     if kernel is None or len(kernel) != 1:
         raise Unmatched(f"kernel_shape is {kernel}, expected one axis")
-    # The standard forbids pads beside it, and onnxruntime's gradient reads them all the same.
-    if (auto := text_attribute(node, "auto_pad")) not in ("", "NOTSET"):
-        raise Unmatched(f"has auto_pad {shown(auto)}, expected NOTSET")
-    group = next((attribute.i for attribute in node.attribute if attribute.name == "group"), 1)
-    pads, strides, dilations = lists.get("pads", [0, 0]), lists.get("strides", [1]), lists.get("dilations", [1])
-    if len(pads) != 2 or pads[0] != pads[1] or strides != [1] or dilations != [1] or group != 1:
-        found = f"pads {pads}, strides {strides}, dilations {dilations}, group {group}"
-        raise Unmatched(f"has {found}, expected equal pads, stride 1, dilation 1, one group")
+    pads = lists.get("pads", [0, 0])
+    if len(pads) != 2 or pads[0] != pads[1]:
+        raise Unmatched(f"has pads {pads}, expected equal pads")
     return pads[0]
-
-
-def _maker(scope: Scope, name: str) -> int | None:
-    maker = scope.makers.get(name, -1)
-    return maker if maker >= 0 else None
-
-
-def _transpose(scope: Scope, number: int | None, perm: list[int]) -> int | None:
-    """Return the node itself when it is a transpose with that permutation."""
-    if number is None:
-        return None
-    node: NodeProto = scope.node(number)
-    is_transpose = (normal_domain(node.domain), node.op_type) == ("", "Transpose")
-    found = [list(attribute.ints) for attribute in node.attribute if attribute.name == "perm"]
-    is_whole = len(node.input) == len(node.output) == 1
-    return number if is_transpose and is_whole and found == [perm] else None

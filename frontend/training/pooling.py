@@ -51,13 +51,13 @@ class _Windows:
         group = builder.attribute("group", 1)
         strides, dilations = (builder.attribute(name, [1] * rank) for name in ("strides", "dilations"))
         pads = builder.attribute("pads", [0] * 2 * rank)
-        room = [size[i] + pads[i] + pads[rank + i] - dilations[i] * (kernel[i] - 1) - 1 for i in range(rank)]
-        sizes = [room[i] // strides[i] + 1 for i in range(rank)]
+        spans = [size[i] + pads[i] + pads[rank + i] - dilations[i] * (kernel[i] - 1) - 1 for i in range(rank)]
+        sizes = [spans[i] // strides[i] + 1 for i in range(rank)]
         expected = [batch, w.shape[0], *sizes]
         fits = (got == want or None in (got, want) for got, want in zip(small.dims, expected, strict=False))
         if small.rank != large.rank or not all(fits) or large.dim(1) != group * w.shape[1]:
             raise Unmatched(f"has {large.dims}, {w.dims} and {small.dims}, expected the dims of a convolution")
-        unread = [left % stride for left, stride in zip(room, strides, strict=True)]
+        unread = [left % stride for left, stride in zip(spans, strides, strict=True)]
         options = {"kernel_shape": kernel, "pads": pads, "strides": strides, "dilations": dilations, "group": group}
         return _Windows(large, small, sizes, unread, options)
 
@@ -125,10 +125,10 @@ def _window_positions(pool: NodeBuilder, size: Sequence[int], outs: Sequence[int
         first, last = {"SAME_UPPER": (both // 2, both - both // 2), "SAME_LOWER": (both - both // 2, both // 2)}.get(
             auto, (0, 0) if auto == "VALID" else (pads[i], pads[rank + i])
         )
-        room = n + first + last - reach
+        span = n + first + last - reach
         taps = (np.arange(out) * step - first)[:, None] + gap * np.arange(k)
         is_inside = (taps >= 0) & (taps < n)
-        if out not in (room // step + 1, -(-room // step) + 1) or not is_inside.any(axis=1).all():
+        if out not in (span // step + 1, -(-span // step) + 1) or not is_inside.any(axis=1).all():
             raise Unmatched(f"has a dY of {list(outs)} for windows over {list(size)}, expected that of a MaxPool")
         taps = np.where(is_inside, taps, np.take_along_axis(taps, is_inside.argmax(axis=1)[:, None], axis=1))
         shape = [1] * 2 * rank

@@ -31,6 +31,8 @@ struct Platform {
     int64_t l2Bytes = 0;
 };
 
+inline constexpr Platform kDefaultPlatform = OPFORGE_DEFAULT_PLATFORM;
+
 /// The limit that a problem exceeds: its name, the required value and the maximum.
 struct Refusal {
     const char* limit = nullptr;  // nullptr: accepted

@@ -163,11 +163,14 @@ class Build:
             stream.write(f"{' '.join(step.argv)}\n")
             stream.flush()
             variables = {**environment, **step.variables}
-            status = subprocess.call(
-                step.argv, cwd=str(cwd), env=variables, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
-            )
+            try:
+                status = subprocess.call(
+                    step.argv, cwd=str(cwd), env=variables, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
+                )
+            except OSError as error:  # not a program, or without its interpreter
+                raise StepError(_failure(step, f"{step.argv[0]} cannot be started: {error.strerror}", log)) from error
             if status != 0:
-                cause = f"exit code {status}" if status > 0 else f"ended by {signal.Signals(-status).name}"
+                cause = f"exit code {status}" if status > 0 else f"ended by {_signal_name(-status)}"
                 stream.write(f"{cause}\n")
         absent = [path.name for path in step.makes if not path.is_file() or path.stat().st_size == 0]
         if status == 0 and absent:
@@ -220,6 +223,8 @@ class Build:
 
         def collect() -> Sequence[str]:
             written = read_json(scratch / "out" / f"{kernel.name}.json")
+            if written.get("binFileName", kernel.name) != kernel.name:
+                raise KernelError(f"opc wrote binFileName {written['binFileName']!r}, expected {kernel.name!r}")
             products = []
             for soc in kernel.socs:
                 place = f"{TBE}/kernel/{soc}/{kernel.op_file}/{kernel.name}"
@@ -342,6 +347,11 @@ def _failure(step: Step, cause: str, log: Path) -> str:
     place = f"{step.subject}: " if step.subject else ""
     title = f"{place}the step {step.name!r} failed: {cause}; its output, whose errors and end follow, is in {log}"
     return "\n".join([title, *(lines[number][:MOST_CHARACTERS] for number in shown)])
+
+
+def _signal_name(number: int) -> str:
+    """SIGSEGV of 11; the real-time signals have no name."""
+    return next((known.name for known in signal.Signals if known == number), f"signal {number}")
 
 
 def _digest(path: Path) -> str:

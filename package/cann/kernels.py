@@ -128,9 +128,9 @@ def described(written: Mapping[str, Any], soc: str, op_file: str) -> Mapping[str
     """
     name = written.get("binFileName")
     support = written.get("supportInfo")
-    if not name or not isinstance(support, dict) or "simplifiedKey" not in support:
-        raise KernelError(f"{op_file}: opc wrote no binFileName or simplifiedKey, expected both")
-    if written.get("coreType") not in CORE_TYPES:
+    if not name or not isinstance(support, dict) or not isinstance(support.get("simplifiedKey"), list):
+        raise KernelError(f"{op_file}: opc wrote no binFileName or no list simplifiedKey, expected both")
+    if written.get("coreType") not in list(CORE_TYPES):
         raise KernelError(f"{name}: opc wrote coreType {written.get('coreType')!r}, expected one of {list(CORE_TYPES)}")
     return {**written, "filePath": f"{soc}/{op_file}/{name}.json"}
 

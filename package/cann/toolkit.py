@@ -58,16 +58,17 @@ def read_toolkit(root: Path) -> Toolkit:
     """
     version = toolkit_version(root)
     if not version:
-        raise ToolkitError(no_toolkit(root))
+        raise ToolkitError("; ".join(filter(None, no_toolkit(root))))
     asc_dir = _asc_dir(root)
-    scene = key_values(root / "opp" / "scene.info")
+    machine = key_values(root / "opp" / "scene.info").get("arch", "")
     return Toolkit(
         root=str(root),
         generation=CANN_2026 if asc_dir else CANN_8,
         version=version,
         compiler_version=_version_of(_first_text(root / _VERSION), "Version") or version,
         asc_dir=asc_dir,
-        machine=scene.get("arch", platform.machine()),
+        # The name of a folder: no path.
+        machine=machine if re.fullmatch(r"[0-9A-Za-z_-]+", machine) else platform.machine(),
     )
 
 
@@ -93,17 +94,19 @@ def _asc_dir(root: Path) -> str:
     return ""
 
 
-def no_toolkit(root: Path) -> str:
-    """Explain why a folder without a version cannot be used; the installer's `no_toolkit` prints the same text."""
+def no_toolkit(root: Path) -> tuple[str, str]:
+    """Explain why a folder without a version cannot be used, and the repair; vendor_tree.sh prints the same texts."""
     if os.path.isfile(str(root / _VERSION)):  # noqa: PTH113  # no error for a path that is too long
-        return (
+        cause = (
             f"got '{root}', whose {_VERSION} cannot be read or names no version, expected version_dir= or Version= "
-            "with a number such as 8.5.0; install the toolkit again, or name another one"
+            "with a number such as 8.5.0"
         )
-    return (
+        return cause, "install the toolkit again, or name another one"
+    cause = (
         f"got '{root}', expected the folder of a CANN toolkit, in which {_VERSION} is, as in "
         "/usr/local/Ascend/ascend-toolkit/latest"
     )
+    return cause, ""
 
 
 def _first_text(path: Path) -> str:

@@ -9,7 +9,6 @@ from pydantic import BaseModel, Field, StringConstraints, TypeAdapter
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import read_regular
-from opforge.codegen.printing import path_text
 from opforge.codegen.untrusted import MOST_JSON_BYTES, FormError, parse_json
 from opforge.package.manifest import MOST_PATH_BYTES, SAFE_PATH
 
@@ -91,4 +90,4 @@ def read_document(path: Path, form: TypeAdapter[Any]) -> Document:
     except FormError as error:
         return Document(None, str(error))
     except UserError as error:
-        return Document(None, str(error).removeprefix(f"{path_text(path)}: "))
+        return Document(None, error.problem)

@@ -48,7 +48,7 @@ def _unknown(folder: Path) -> Iterator[Fault]:
         cause = f"is not an SoC directory; expected one of {', '.join(sorted(soc_directories()))}"
         families = {chip.lower(): family for chip, family in FIRST_GENERATION.items()}
         hint = families.get(folder.name, folder.name.rstrip("0123456789"))
-        yield Fault(str(folder), cause, f"rename it to {hint}" if hint in _KNOWN else "pack again with --soc")
+        yield Fault(str(folder), cause, f"rename it to {hint}" if hint in _KNOWN else "pack again with --product")
 
 
 @SOC_FOLDERS.row("ops-info-missing")
@@ -68,7 +68,7 @@ def _other_soc(installed: Installed) -> Iterator[Fault]:
     folder = vendor.path / TBE / "config" / soc
     if not is_dir(folder):
         cause = f"does not exist; the vendor has {', '.join(sorted(vendor.ops_info)) or 'no SoC'}"
-        yield Fault(str(folder), cause, f"pack the operators with --soc={soc}")
+        yield Fault(str(folder), cause, f"pack the operators with --product={soc}")
 
 
 @BINARIES.row("binaries-missing")

@@ -74,7 +74,7 @@ def _no_version(variable: Variable) -> Iterator[Fault]:
     home = variable.folder
     if variable.name == HOME_PATH and not toolkit_version(home):
         below = [path for path in _two_levels(home) if toolkit_version(path)]
-        cause, _, repair = no_toolkit(home).partition("; ")
+        cause, repair = no_toolkit(home)
         if below:
             cause, repair = f"got '{home}', the folder above the toolkit {below[0]}", ""
         yield Fault(HOME_PATH, cause, repair or _SOURCE_IT)

@@ -84,8 +84,7 @@ built_with() { [ ! -f "$1/built.json" ] || [ ! -f "$1/version.info" ] || sed -n 
 toolkit_version() {
     [ -f "$1/compiler/version.info" ] || return 0
     for key in version_dir Version; do
-        sed -n "s/^[[:blank:]]*$key[[:blank:]]*=[[:blank:]]*\"\{0,1\}\([0-9]\{1,9\}\.[0-9]\{1,9\}[0-9A-Za-z.+_-]\{0,60\}\).*/\1/p" \
-            "$1/compiler/version.info" 2>/dev/null
+        head -c 1048576 "$1/compiler/version.info" 2>/dev/null | LC_ALL=C sed -n "s/^[[:blank:]]*$key[[:blank:]]*=[[:blank:]]*\"\{0,1\}\([0-9]\{1,9\}\.[0-9]\{1,9\}[0-9A-Za-z.+_-]\{0,60\}\).*/\1/p"
     done | head -n 1
 }
 

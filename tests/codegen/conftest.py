@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from opforge.codegen.spec.loader import load_spec, load_specs
+from opforge.codegen.spec.loader import load_specs
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -47,12 +47,12 @@ def specimen_path():
 
 @pytest.fixture(scope="session")
 def specimen(specimen_path):
-    return load_spec(specimen_path)
+    return load_specs([specimen_path])[0]
 
 
 @pytest.fixture(scope="session")
 def grouped():
-    return load_spec(ROOT / "op_proto" / "grouped_bias_add_grad.yaml")
+    return load_specs([ROOT / "op_proto" / "grouped_bias_add_grad.yaml"])[0]
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opforge.codegen.spec.loader import SpecError, load_spec
+from opforge.codegen.spec.loader import SpecError, load_specs
 
 
 def test_words_names_and_meaning_are_judged_together(root, tmp_path):
@@ -17,6 +17,6 @@ def test_words_names_and_meaning_are_judged_together(root, tmp_path):
     spec = tmp_path / "grouped_bias_add_grad.yaml"
     spec.write_text(text, encoding="utf-8")
     with pytest.raises(SpecError) as refused:
-        load_spec(spec)
+        load_specs([spec])[0]
     for hint in ("did you mean 'bfloat16'?", "did you mean 'optional'?", "did you mean 'G'?"):
         assert hint in str(refused.value)

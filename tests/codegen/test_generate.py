@@ -126,7 +126,7 @@ def test_one_spec_into_another_folder(project):
     names = {path.name for path in (project / "elsewhere").rglob("*")}
     assert "grouped_bias_add_grad.cpp" in names
     assert not {name for name in names if "scale_rows" in name or name == "sources.cmake"}
-    stale = run("--check", "--out", project / "empty", project / "op_proto" / "grouped_bias_add_grad.yaml")
+    stale = run("--check", "--output", project / "empty", project / "op_proto" / "grouped_bias_add_grad.yaml")
     assert f"run: opforge generate --output {project / 'empty'} {project}" in stale.output
 
 

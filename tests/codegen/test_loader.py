@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.render import render
-from opforge.codegen.spec.loader import SpecError, load_spec, load_specs
+from opforge.codegen.spec.loader import SpecError, load_specs
 from opforge.codegen.spec.yaml_nodes import core_scalar, dotted, read_yaml
 
 MINIMAL = """\
@@ -57,7 +57,7 @@ def problems(tmp_path):
         path = tmp_path / "add_rows.yaml"
         path.write_text(MINIMAL.replace(old, new), encoding="utf-8")
         with pytest.raises(SpecError) as caught:
-            load_spec(path)
+            load_specs([path])[0]
         lines = str(caught.value).split("\n")
         assert all(line.startswith(f"{path}:") for line in lines)
         return [line.removeprefix(f"{path}:") for line in lines]
@@ -68,7 +68,7 @@ def problems(tmp_path):
 def test_the_minimal_spec_is_right(tmp_path):
     path = tmp_path / "add_rows.yaml"
     path.write_text(MINIMAL)
-    spec = load_spec(path)
+    spec = load_specs([path])[0]
     assert spec.name == "add_rows"
     assert spec.tensor("z").dtypes == ("float16", "float32")
     assert spec.tensor("y").optional
@@ -418,14 +418,14 @@ def test_all_problems_of_a_file_show_in_one_run(tmp_path):
     path = tmp_path / "add_rows.yaml"
     path.write_text(text)
     with pytest.raises(SpecError) as caught:
-        load_spec(path)
+        load_specs([path])[0]
     for part in ("sumary", "flot16", "optional: got 1"):
         assert part in str(caught.value)
     path.write_text(
         MINIMAL.replace("summary:", "sumary:").replace("z: [N, D]", "z: [N, Q]").replace("label: C2", "label: C1")
     )
     with pytest.raises(SpecError) as caught:
-        load_spec(path)
+        load_specs([path])[0]
     for part in ("sumary", "'Q', which no input", "'C1' again"):
         assert part in str(caught.value), "a misspelt key hides nothing else"
 
@@ -466,7 +466,7 @@ def test_unreadable_files_are_mistakes_of_the_user(tmp_path, make, expected):
     path = tmp_path / "spec.yaml"
     make(path)
     with pytest.raises(UserError) as caught:
-        load_spec(path)
+        load_specs([path])[0]
     assert str(path) in str(caught.value)
     assert expected in str(caught.value)
 
@@ -477,7 +477,7 @@ def test_a_file_without_permission_is_a_mistake_of_the_user(tmp_path):
     path.write_text(MINIMAL)
     path.chmod(0)
     with pytest.raises(UserError, match="Permission denied"):
-        load_spec(path)
+        load_specs([path])[0]
 
 
 @pytest.mark.parametrize(
@@ -551,7 +551,7 @@ def mutated(path, kind):
 def refusal_of(path):
     """What is wrong with a spec; None if it is right, and then its files can be made too."""
     try:
-        render(load_spec(path))
+        render(load_specs([path])[0])
     except SpecError as error:
         return str(error)
     return None
@@ -615,7 +615,7 @@ def test_a_test_without_a_required_attribute_is_named(tmp_path):
     path = tmp_path / "add_rows.yaml"
     path.write_text(MINIMAL.replace(", default: 1}", "}").replace(", attrs: {scale: 3}", ""))
     with pytest.raises(SpecError, match=r"tests\.shapes\[0\]: 'scale' is missing among its attrs, expected a value"):
-        load_spec(path)
+        load_specs([path])[0]
 
 
 def test_a_name_that_is_refused_is_the_only_mistake(root, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from opforge.codegen.render import render
-from opforge.codegen.spec.loader import SpecError, load_spec
+from opforge.codegen.spec.loader import SpecError, load_specs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SPECS = sorted((ROOT / "op_proto").glob("*.yaml"))
@@ -51,7 +51,7 @@ def judge(spec, folder, changes):
     for kind, keys, changed in changes:
         path.write_text(changed, encoding="utf-8")
         try:
-            loaded = load_spec(path)
+            loaded = load_specs([path])[0]
         except SpecError as error:
             refused += 1
             for line in str(error).splitlines():

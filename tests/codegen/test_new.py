@@ -11,7 +11,7 @@ import pytest
 
 from opforge.codegen.new import new_project, project_texts, starters
 from opforge.codegen.render import render
-from opforge.codegen.spec.loader import load_spec
+from opforge.codegen.spec.loader import load_specs
 
 
 def new(*arguments, cwd):
@@ -24,7 +24,7 @@ def test_project_speaks_of_its_own_operator_only(starter, tmp_path):
     (was,) = (path for path in project_texts("LeakyClip", starter) if path.startswith("op_proto/"))
     assert was == "op_proto/leaky_clip.yaml"
     project = new_project("LeakyClip", tmp_path / "leaky_clip", starter)
-    spec = load_spec(project / "op_proto" / "leaky_clip.yaml")
+    spec = load_specs([project / "op_proto" / "leaky_clip.yaml"])[0]
     assert (spec.op_type, spec.aclnn[0].function) == ("LeakyClip", "aclnnLeakyClip")
     starter_type = "".join(word.capitalize() for word in _stem(starter).split("_"))
     for path in project.rglob("*"):
@@ -105,7 +105,7 @@ def test_project_that_cannot_be_finished_leaves_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize("starter", starters())
 def test_page_of_a_starter_lacks_nothing(starter, tmp_path):
     project = new_project("LeakyClip", tmp_path / "leaky_clip", starter)
-    page = dict(render(load_spec(project / "op_proto" / "leaky_clip.yaml")))["docs/aclnnLeakyClip.md"]
+    page = dict(render(load_specs([project / "op_proto" / "leaky_clip.yaml"])[0]))["docs/aclnnLeakyClip.md"]
     assert [part for part in ("```cpp", "```python", "## Determinism", "## ONNX") if part not in page] == []
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opforge.codegen.spec.loader import SpecError, load_spec
+from opforge.codegen.spec.loader import SpecError, load_specs
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_a_mistake_in_a_body_has_its_place(root, tmp_path, old, new, named):
     spec = tmp_path / "grouped_bias_add_grad.yaml"
     spec.write_text(text.replace(old, new), encoding="utf-8")
     with pytest.raises(SpecError) as refused:
-        load_spec(spec)
+        load_specs([spec])[0]
     (line,) = [line for line in str(refused.value).splitlines() if named in line]
     assert ": onnx.bodies." in line
     assert line.startswith(f"{spec}:")

@@ -65,11 +65,11 @@ def test_the_renamed_operator_runs_on_the_twin(project):
 
 def test_the_command_takes_the_suffix_and_names_it_in_the_repair(project, tmp_path, monkeypatch):
     monkeypatch.chdir(project.root)
-    result = CliRunner().invoke(app, ["generate", "--op-suffix", "Custom", "--out", str(tmp_path)])
+    result = CliRunner().invoke(app, ["generate", "--op-suffix", "Custom", "--output", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "op_kernel" / f"{NAME}_custom.cpp").is_file()
     (tmp_path / "op_host" / f"{NAME}_custom_check.h").write_text("")
-    result = CliRunner().invoke(app, ["generate", "--check", "--op-suffix", "Custom", "--out", str(tmp_path)])
+    result = CliRunner().invoke(app, ["generate", "--check", "--op-suffix", "Custom", "--output", str(tmp_path)])
     assert result.exit_code == 1
     assert f"run: opforge generate --output {tmp_path} --op-suffix Custom" in result.output
 

@@ -67,6 +67,6 @@ def test_specs_without_kernels_are_the_project(root, tmp_path, monkeypatch):
     text = (root / "op_proto" / "grouped_bias_add_grad.yaml").read_text(encoding="utf-8")
     (folder / "other_op.yaml").write_text(re.sub(r"(op_type: |builtin: \[)GroupedBiasAddGrad", r"\1OtherOp", text))
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["generate", "--out", str(tmp_path / "gen")])
+    result = CliRunner().invoke(app, ["generate", "--output", str(tmp_path / "gen")])
     assert result.exit_code == 0, result.output
     assert [path.name for path in (tmp_path / "gen" / "op_host").glob("*_def.cpp")] == ["other_op_def.cpp"]

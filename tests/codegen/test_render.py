@@ -8,7 +8,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from opforge.codegen.render import TABLES_HEADER, _environment, render, render_project
-from opforge.codegen.spec.loader import load_spec
+from opforge.codegen.spec.loader import load_specs
 from opforge.codegen.views.escape import (
     Code,
     UnescapedTextError,
@@ -18,7 +18,7 @@ from opforge.codegen.views.escape import (
     markdown_code,
     printable,
 )
-from opforge.codegen.views.facts import aclnn_signature, dtype_columns, kernel_columns, onnx_keys
+from opforge.codegen.views.facts import aclnn_signature, dtype_columns, kernel_columns, origin_keys
 from opforge.codegen.views.line_wrap import WIDTH, fit
 
 # Of each specimen the files in which what it is a specimen of shows.
@@ -67,7 +67,7 @@ def test_rendering_equals_the_golden_files(grouped, root, update_golden):
 @pytest.mark.parametrize("name", SPECIMENS)
 def test_rendering_of_a_specimen_equals_its_golden_files(name, root, update_golden):
     tests = root / "tests" / "codegen"
-    files = dict(render(load_spec(tests / "specimens" / f"{name}.yaml")))
+    files = dict(render(load_specs([tests / "specimens" / f"{name}.yaml"])[0]))
     chosen = {path: files[path] for path in SPECIMENS[name]}
     assert_golden(tests / "golden" / "specimens" / name, chosen, update=update_golden)
 
@@ -145,7 +145,7 @@ def test_dtype_columns_cross_what_is_free_and_copy_what_follows(grouped, specime
 
 
 def test_onnx_keys_are_exact(grouped):
-    keys = onnx_keys(grouped)
+    keys = origin_keys(grouped)
     assert keys[:2] == ["opforge::1::GroupedBiasAddGrad", "npu::1::NPUGroupedBiasAddGrad"]
     assert keys[2:] == [f"ai.onnx::{opset}::NPUGroupedBiasAddGrad" for opset in range(8, 23)]
 
@@ -182,8 +182,8 @@ def test_hostile_text_stays_text(specimen_path, tmp_path, text):
     source = source.replace("description: Columns per slice.", f"description: {quoted}")
     path = tmp_path / "scale_rows.yaml"
     path.write_text(source, encoding="utf-8")
-    plain = dict(render(load_spec(specimen_path)))
-    for name, rendered in render(load_spec(path)):
+    plain = dict(render(load_specs([specimen_path])[0]))
+    for name, rendered in render(load_specs([path])[0]):
         if name.endswith(".md"):
             outside_of_code = re.sub(r"(`+)(?!`).*?[^`]\1(?!`)", "", rendered)
             assert "<script>" not in outside_of_code

@@ -12,7 +12,7 @@ import pytest
 
 from opforge.codegen.project import Project
 from opforge.codegen.render import TABLES_HEADER, render, tables_header
-from opforge.codegen.spec.loader import SpecError, load_spec
+from opforge.codegen.spec.loader import SpecError, load_specs
 from opforge.twin import run
 from opforge.twin.build import build_project
 from opforge.twin.compiler.units import WARNINGS, compiler
@@ -123,7 +123,7 @@ TEXT = SCALED_ADD.read_text(encoding="utf-8")
 
 
 def test_the_struct_has_the_fields_of_the_plan_then_those_of_the_spec():
-    files = dict(render(load_spec(SCALED_ADD)))
+    files = dict(render(load_specs([SCALED_ADD])[0]))
     struct = files["op_kernel/scaled_add_tiling_data.h"]
     order = [struct.index(f" {member} = 0;") for member in ("elements", "share", "tile", "alpha")]
     assert order == sorted(order)
@@ -158,7 +158,7 @@ def test_mistakes_around_a_shared_plan_are_refused(old, new, expected, tmp_path)
     assert old in TEXT
     path.write_text(TEXT.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(SpecError) as caught:
-        load_spec(path)
+        load_specs([path])[0]
     assert expected in str(caught.value)
 
 
@@ -169,6 +169,6 @@ def test_a_plan_of_any_name_can_be_shared_by_operators(tmp_path):
     )
     path = tmp_path / "scaled_add.yaml"
     path.write_text(own, encoding="utf-8")
-    spec = load_spec(path)
+    spec = load_specs([path])[0]
     assert spec.own_plan == "op_host/sums_tiling.h"
     assert '#include "sums_tiling.h"' in dict(render(spec))["op_host/scaled_add_tiling.cpp"]

@@ -200,7 +200,7 @@ def test_a_killed_process_leaves_whole_files(tmp_path, moment, number):
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "out").write_text("a file\n")
-    with pytest.raises(UserError, match="choose another folder with --out"):
+    with pytest.raises(UserError, match="choose another folder with --output"):
         write(tree({"a_1.h": "1\n"}), tmp_path / "out")
     (tmp_path / "a_1.h").mkdir()
     with pytest.raises(UserError, match=r"a_1\.h"):

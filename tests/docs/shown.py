@@ -22,7 +22,7 @@ _FENCE = re.compile(
 # build.sh starts these programs after it has created the environment.
 THROUGH_BUILD_SH = {
     "bash build.sh --install-deps --run_example": "python examples/run_example.py",
-    "bash build.sh --pkg": "opforge pack --out build_out",
+    "bash build.sh --pkg": "opforge pack --output build_out",
 }
 _LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

@@ -51,7 +51,7 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     out = tmp_path_factory.mktemp("site") / "site"
-    command = [sys.executable, str(ROOT / "docs" / "site.py"), "--out", str(out)]
+    command = [sys.executable, str(ROOT / "docs" / "site.py"), "--output", str(out)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     return {path: Page(path) for path in out.rglob("*.html")}, out

@@ -156,7 +156,7 @@ def test_a_first_layer_needs_no_gradient_of_its_input():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"x": "[1, 0, 2]"}, "perm [1, 2, 0]"),
+        ({"x": "[1, 0, 2]"}, "expected [1, 2, 0]"),
         ({"pads": "[1, 2]"}, "pads [1, 2]"),
         ({"strides": "[2]"}, "strides [2]"),
         ({"strides": "[2]"}, "expected the dims of a convolution"),

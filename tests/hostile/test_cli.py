@@ -81,7 +81,7 @@ def path_parameters():
 def with_path(command, option, path):
     needed = NEEDED.get(command, [])
     if option == "--output":
-        return [command, needed[0], option, path]
+        return [command, *needed[:1], option, path]
     if option is not None:
         return [command, *needed, option, path]
     return [command, *(needed if command == "new" else []), path, *(needed[1:] if command != "new" else [])]
@@ -162,7 +162,7 @@ ARGUMENTS = [
     ["build", "--ops", "Absent"],
     ["build", "-j", "-1"],
     ["pack", "--vendor-name", "../x", "--no-build"],
-    ["pack", "--soc", "ascend1", "--no-build"],
+    ["pack", "--product", "ascend1", "--no-build"],
     ["pack", "--no-build", "--cann", "folder"],
     ["convert", "m.onnx", "-o", "m.onnx"],
     ["convert", "m.onnx", "-o", "pipe"],

@@ -328,10 +328,10 @@ def test_head_that_claims_too_much_is_refused(tmp_path):
     ("options", "says"),
     [
         (["--vendor-name", "v" * 300], "vendor name: got 'vvv"),
-        (["--out", "o" * 300], "File name too long"),
-        (["--out", "d/" * 3000], "File name too long"),
+        (["--output", "o" * 300], "File name too long"),
+        (["--output", "d/" * 3000], "File name too long"),
         (["--ops", "O" * 300], "operator: got 'OOO"),
-        (["--soc", "s" * 300], "soc: got 'sss"),
+        (["--product", "s" * 300], "soc: got 'sss"),
         (["--cann", "c" * 5000], "expected the folder of a CANN toolkit"),
     ],
 )

@@ -68,8 +68,8 @@ def test_every_command(tmp_path, command, streams, message):
 WORK = {
     "schema": "schema",
     "list": "generate --list-outputs",
-    "generate": "generate --out made",
-    "json": "generate --out made2 --json",
+    "generate": "generate --output made",
+    "json": "generate --output made2 --json",
     "check": "check m.onnx",
     "check, json": "check m.onnx --json -",
     "convert": "convert m.onnx -o o.onnx",
@@ -148,7 +148,7 @@ def test_names_that_the_encoding_does_not_have_are_escaped(tmp_path, encoding):
     assert ("算子.onnx" if encoding == "utf-8" else r"\u7b97\u5b50.onnx") in err
 
 
-@pytest.mark.parametrize("command", ["generate --out made4", "check m.onnx", "run m.onnx", "lint op_kernel/foo.h"])
+@pytest.mark.parametrize("command", ["generate --output made4", "check m.onnx", "run m.onnx", "lint op_kernel/foo.h"])
 def test_a_process_without_memory_is_one_message(folder, command):
     """The limit is reached while modules are imported."""
     done = subprocess.run(
@@ -174,7 +174,7 @@ def test_a_command_that_is_ended_leaves_no_temporary_file(folder, tmp_path, numb
     os.mkfifo(told)
     (tools / "makeself").write_text(f"#!/bin/sh\necho > {told}\nexec sleep 300\n", encoding="utf-8")
     (tools / "makeself").chmod(0o755)
-    command = [OPFORGE, "pack", "--no-build", "--out", str(tmp_path / "out")]
+    command = [OPFORGE, "pack", "--no-build", "--output", str(tmp_path / "out")]
     variables = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(work)}
     with subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.PIPE, text=True) as process:
         told.read_bytes()

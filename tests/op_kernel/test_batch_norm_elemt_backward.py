@@ -10,10 +10,10 @@ from golden import DTYPES, ROOT, assert_within, load_reference, rounded, values
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opforge.codegen.spec.loader import load_spec
+from opforge.codegen.spec.loader import load_specs
 from opforge.twin import run
 
-SPEC = load_spec(ROOT / "op_proto" / "batch_norm_elemt_backward.yaml")
+SPEC = load_specs([ROOT / "op_proto" / "batch_norm_elemt_backward.yaml"])[0]
 PER_CHANNEL = ("mean", "invstd", "weight", "sum_dy", "sum_dy_xmu")
 COUNTER_DTYPES = [np.int32, np.float32, np.float16]
 # Roundings on the way of an element: 2 of the count's quotients, 3 of the slope, 2 of the scale, 4 of the formula;

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from opforge.codegen.project import find_project
-from opforge.codegen.spec.loader import load_spec
+from opforge.codegen.spec.loader import load_specs
 from opforge.codegen.spec.semantics import Call, check
 from opforge.twin import AclnnError, run
 from opforge.twin.build import build_project
 from opforge.twin.runtime.acl import runtime
 
-SPEC = load_spec(ROOT / "op_proto" / "conv_tbc_backward.yaml")
+SPEC = load_specs([ROOT / "op_proto" / "conv_tbc_backward.yaml"])[0]
 COUNTERPARTS = {"grad_input": "input", "grad_weight": "weight", "grad_bias": "bias"}
 CUBE_CORES = 24
 KEEP, DOWN, FP16, HF32 = range(4)

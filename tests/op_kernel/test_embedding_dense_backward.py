@@ -11,10 +11,10 @@ from golden import values as values_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opforge.codegen.spec.loader import load_spec
+from opforge.codegen.spec.loader import load_specs
 from opforge.twin import run
 
-SPEC = load_spec(ROOT / "op_proto" / "embedding_dense_backward.yaml")
+SPEC = load_specs([ROOT / "op_proto" / "embedding_dense_backward.yaml"])[0]
 INDEX_DTYPES = [np.int32, np.int64]
 # A batch of rows that is not the last one of a share has at least as many elements, and rows, up to the limit.
 BATCH_ELEMENTS, BATCH_ROWS = 4096, 256

@@ -10,10 +10,10 @@ from golden import DTYPES, ROOT, assert_within, load_reference, rounded, values
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opforge.codegen.spec.loader import load_spec
+from opforge.codegen.spec.loader import load_specs
 from opforge.twin import run
 
-SPEC = load_spec(ROOT / "op_proto" / "grouped_bias_add_grad.yaml")
+SPEC = load_specs([ROOT / "op_proto" / "grouped_bias_add_grad.yaml"])[0]
 INDEX_DTYPES = [np.int32, np.int64]
 TILE_BYTES = 16384
 MAX_INT64 = 2**63 - 1

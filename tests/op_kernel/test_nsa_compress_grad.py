@@ -10,10 +10,10 @@ from golden import DTYPES, ROOT, assert_within, load_reference, rounded, values
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opforge.codegen.spec.loader import load_spec
+from opforge.codegen.spec.loader import load_specs
 from opforge.twin import AclnnError, run
 
-SPEC = load_spec(ROOT / "op_proto" / "nsa_compress_grad.yaml")
+SPEC = load_specs([ROOT / "op_proto" / "nsa_compress_grad.yaml"])[0]
 OWN_DTYPES = {name: DTYPES[name] for name in ("float16", "bfloat16")}
 CORES = 48
 

@@ -9,7 +9,7 @@ import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT
 from opforge.codegen.render import render, tables_header
-from opforge.codegen.spec.loader import load_spec
+from opforge.codegen.spec.loader import load_specs
 
 INT, FLOAT = 2, 1
 
@@ -18,7 +18,7 @@ INT, FLOAT = 2, 1
 def parse(build, tmp_path_factory):
     folder = tmp_path_factory.mktemp("generated")
     (folder / "opforge_tables.h").write_text(tables_header())
-    for name, text in render(load_spec(BUILTIN_ROOT / "op_proto/grouped_bias_add_grad.yaml")):
+    for name, text in render(load_specs([BUILTIN_ROOT / "op_proto/grouped_bias_add_grad.yaml"])[0]):
         if name.startswith("op_plugin/") or name.endswith(("_check.h", "_problem.h")):
             (folder / name.rpartition("/")[2]).write_text(text)
     program = build("parse_node", folder)

@@ -8,7 +8,7 @@ import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT
 from opforge.codegen.render import render
-from opforge.codegen.spec.loader import load_spec
+from opforge.codegen.spec.loader import load_specs
 
 CALLS = {
     "batch_norm_elemt_backward": (["dy", "x", "m", "r", None, "s", "t", "n"], {}),
@@ -56,7 +56,7 @@ def const(v, dtype=None, node_name=None, readable=True):
 
 
 def module_of(name, tmp_path):
-    spec = load_spec(BUILTIN_ROOT / "op_proto" / f"{name}.yaml")
+    spec = load_specs([BUILTIN_ROOT / "op_proto" / f"{name}.yaml"])[0]
     path = tmp_path / f"{name}_torchair.py"
     path.write_text(dict(render(spec))[f"op_plugin/{name}_torchair.py"])
     described = importlib.util.spec_from_file_location(path.stem, path)

@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from mock_toolkit import MockToolkit
+from mock_toolkit import OPC, MockToolkit
 from typer.testing import CliRunner
 
 from opforge.cli.main import app
@@ -217,8 +217,10 @@ def test_lists_of_kernels_have_the_form_that_the_runtime_reads():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"supportInfo": {}}, "no binFileName or simplifiedKey"),
+        ({"supportInfo": {}}, "no binFileName or no list simplifiedKey"),
+        ({"supportInfo": SUPPORT | {"simplifiedKey": 3}}, "no list simplifiedKey"),
         ({"coreType": "Other"}, "coreType 'Other'"),
+        ({"coreType": ["MIX"]}, r"coreType \['MIX'\]"),
     ],
 )
 def test_a_kernel_that_cannot_be_found_is_refused(change, says):
@@ -385,6 +387,22 @@ def test_a_failed_step_is_named_and_the_others_are_kept(vendor, tmp_path):
     assert not any(line.endswith("already done") for line in said)
 
 
+@pytest.mark.parametrize(
+    ("program", "cause"),
+    [
+        ("#!/bin/sh\nkill -40 $$\n", "ended by signal 40"),
+        ("#!/absent\n", "opc cannot be started: No such file or directory"),
+        ("no program", "opc cannot be started: Exec format error"),
+        (OPC.replace('"binFileName": node["bin_filename"]', '"binFileName": 5'), "opc wrote binFileName 5, expected "),
+    ],
+)
+def test_a_failure_of_opc_is_one_message_with_the_operator(vendor, tmp_path, program, cause):
+    toolkit = MockToolkit(tmp_path / "cann")
+    toolkit.write("bin/opc", program, executable=True)
+    with pytest.raises(StepError, match=f"^GroupedBiasAddGrad for ascend910b, dtype column .* failed: {cause}"):
+        build(vendor, toolkit, tmp_path / "work")
+
+
 def test_package_with_what_a_toolkit_built(small, tmp_path, run):
     toolkit, said = MockToolkit(tmp_path / "cann"), []
     contents = built(small, toolkit.root, tmp_path / "work", 2, said.append)
@@ -421,7 +439,7 @@ def test_toolkits_that_cannot_build_are_named(small, tmp_path, monkeypatch):
     absent = str(tmp_path / "absent")
     for origin, options in (("--cann", ["--cann", absent]), ("ASCEND_HOME_PATH", [])):
         monkeypatch.setenv("ASCEND_HOME_PATH", absent if origin == "ASCEND_HOME_PATH" else "/elsewhere")
-        answer = CliRunner().invoke(app, ["pack", "--out", str(tmp_path), *options])
+        answer = CliRunner().invoke(app, ["pack", "--output", str(tmp_path), *options])
         assert answer.exception.exit_code == 2
         assert str(answer.exception).startswith(f"{origin}: got '{absent}', expected the folder of a CANN toolkit")
         assert str(answer.exception).endswith("use --no-build to pack the sources only")

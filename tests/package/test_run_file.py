@@ -219,7 +219,7 @@ def test_unusable_out_is_one_message_and_leaves_nothing(project, tmp_path, kind)
         out.write_text("mine")
     elif kind == "package is a folder":
         (out / package_name()).mkdir(parents=True)
-    with pytest.raises(UserError, match=rf"--out: got '{out}' .*can be written; select another folder with --out"):
+    with pytest.raises(UserError, match=rf"--output: got '{out}' .*can be written; select another folder with --out"):
         pack(out=out, project=project)
     if kind == "package is a folder":
         assert [path.name for path in out.iterdir()] == [package_name()]
@@ -255,7 +255,7 @@ def test_bad_choice_is_refused(project, tmp_path, options, said):
 
 
 def test_sources_only_and_a_toolkit_are_a_contradiction(tmp_path, monkeypatch):
-    words = ["pack", "--no-build", "--ops", "GroupedBiasAddGrad", "--out", str(tmp_path)]
+    words = ["pack", "--no-build", "--ops", "GroupedBiasAddGrad", "--output", str(tmp_path)]
     refused = CliRunner().invoke(app, [*words, "--cann", str(tmp_path)])
     assert "--no-build: got --cann too, expected one of them" in str(refused.exception)
     assert list(tmp_path.iterdir()) == []
@@ -329,6 +329,6 @@ def test_suffix_renames_the_operators_and_hides_nothing(project, tmp_path):
     assert {f"{dynamic}_custom.py", f"{dynamic}_custom.cpp", f"{dynamic}.h"} <= set(files)
     assert f"{dynamic}.cpp" not in files
     answer = CliRunner().invoke(
-        app, ["pack", "--op-suffix", "Custom", "--ops", "ConvTbcBackward", "--out", str(tmp_path)]
+        app, ["pack", "--op-suffix", "Custom", "--ops", "ConvTbcBackward", "--output", str(tmp_path)]
     )
     assert "did you mean 'ConvTbcBackwardCustom'" in str(answer.exception)

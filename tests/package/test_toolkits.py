@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 from types import SimpleNamespace
@@ -31,6 +32,7 @@ OTHER_FORMS = {
     "only Version": (b"Version=9.0.0\n", "9.0.0"),
     "text after the version": (b"Version=9.1.0 (beta); rm -rf /\n", "9.1.0"),
     "the first of two": (b"Version=9.1.0\nVersion=9.3.0\n", "9.1.0"),
+    "other bytes after the version": (b"Version=9.1.0\xff\n", "9.1.0"),
     "another key ends like it": (b"required_package_Version=9.9\nopp_version_dir=9.9\nVersion=8.5.0\n", "8.5.0"),
 }
 BROKEN = {
@@ -40,6 +42,7 @@ BROKEN = {
     "one number": (b"Version=9\nversion_dir=cann-9\n", ""),
     "too many digits": (b"Version=" + b"9" * 5000 + b".1\n", ""),
     "binary": (bytes(range(256)) * 20, ""),
+    "behind the first MiB": (b"\n" * (1 << 20) + b"Version=9.1.0\n", ""),
 }
 
 
@@ -97,6 +100,14 @@ def test_a_folder_without_a_version_file_is_refused_with_the_same_message_everyw
 )
 def test_compiler_version_is_what_ge_compares(folder, name, compiler_version):
     assert read_toolkit(folder(VERSIONS[name][0])).compiler_version == compiler_version
+
+
+@pytest.mark.parametrize("arch", ["", "../../x", "x86 64"])
+def test_a_processor_that_names_no_folder_is_that_of_this_machine(folder, arch):
+    root = folder(VERSIONS["8.1"][0])
+    (root / "opp").mkdir()
+    (root / "opp/scene.info").write_text(f"os=linux\narch={arch}\n")
+    assert read_toolkit(root).machine == platform.machine()
 
 
 OLD, SUPPORTED, NEWER = (

@@ -269,7 +269,7 @@ def test_loops_of_many_launches_at_once_are_stopped(kernels, monkeypatch):
 def test_launches_that_cannot_start(kernels):
     y = np.zeros(1, np.int32)
     for options, says in [
-        ({"soc": "Ascend999"}, "npu_model.json"),
+        ({"soc": "Ascend999"}, "tables.json"),
         ({"soc": "Ascend910A"}, "arch 1001"),
         ({"blocks": 0}, "blockNum is 0"),
     ]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opforge.codegen.spec.products import SOCS
 from opforge.twin.build import npu_model
 
 SOURCE = """
@@ -132,7 +133,7 @@ extern "C" __global__ __aicore__ void add(GM_ADDR x, GM_ADDR, GM_ADDR, GM_ADDR)
 }
 """
 MODEL = {name: constant["value"] for name, constant in npu_model()["constants"].items()}
-MHZ = npu_model()["soc"]["Ascend910B1"]["mhz"]
+MHZ = SOCS["Ascend910B1"].mhz
 PORT = MODEL["port_first_touch_bytes_per_cycle_per_core"]
 TILE = 8192  # floats
 
@@ -223,7 +224,7 @@ def test_the_critical_path_of_a_double_buffered_copy_is_half_of_its_copies(kerne
 
 # 96 MiB of L2.
 SMALL_L2 = {"soc": "Ascend910B4", "strict": False, "seed": 1, "threads": 1}
-L2_TILES = npu_model()["soc"]["Ascend910B4"]["l2"] // (TILE * 4)
+L2_TILES = SOCS["Ascend910B4"].l2 // (TILE * 4)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,7 @@ def test_bytes_leave_l2_when_as_many_came_after_them(kernels, tiles, workers, bl
     # The copies of a core follow each other: its time is theirs.
     issued = 2 * tiles / workers * MODEL["dma_issue_cycles"]
     rates = fetched / PORT + (moved - fetched) / MODEL["port_l2_read_bytes_per_cycle_per_core"]
-    mhz = npu_model()["soc"]["Ascend910B4"]["mhz"]
+    mhz = SOCS["Ascend910B4"].mhz
     assert phase["core_us"] * mhz == pytest.approx(issued + rates / blocks, rel=0.02)
 
 

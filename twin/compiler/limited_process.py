@@ -172,9 +172,9 @@ def _output(process: subprocess.Popen[bytes], deadline: float, most: int, stop: 
             piece = os.read(stream.fileno(), 1 << 16)
             if not piece:
                 break
-            room = most - len(kept)
-            kept += piece[:room]
-            dropped += max(len(piece) - room, 0)
+            free = most - len(kept)
+            kept += piece[:free]
+            dropped += max(len(piece) - free, 0)
     process.wait(max(deadline - time.monotonic(), 0.1))
     text = kept.decode(errors="replace").strip()
     return f"{text}\n... {dropped} more bytes of messages are not shown" if dropped else text

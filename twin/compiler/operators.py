@@ -15,13 +15,12 @@ from opforge.codegen.printing import path_text
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.names import suggest
-from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.writer import replace_file
 from opforge.twin.lint.expansion import require_no_assembly
 
 from .cache import record_path
 from .folder import locked
-from .npu_model import soc_properties
 from .runtime_library import INCLUDE, build_runtime, link_flags, runtime_link, twin_dir
 from .units import DEVICE_FIELDS, HOST_FLAGS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build
 
@@ -57,7 +56,7 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
     from opforge.codegen.views.facts import kernel_columns
 
     source = project.gen_dir / "op_kernel" / f"{spec.name}.cpp"
-    folders = sorted({soc_properties(soc)["dir"] for soc in socs} & set(spec.products))
+    folders = sorted({soc_properties(soc).dir for soc in socs} & set(spec.products))
     libraries = []
     for column in kernel_columns(spec):
         key = "_".join(column.values())
@@ -163,7 +162,7 @@ def build_project(
 
     Args:
         project: The project folder.
-        socs: SoC names of twin/npu_model.json; one kernel per dtype column and SoC directory.
+        socs: chips of codegen/data/tables.json; one kernel per dtype column and SoC directory.
         ops: Operator types whose kernels are compiled; default all. Host code is always complete.
         jobs: Compilers at once; 0 means one per core.
         progress: Called with one line per compiled file.

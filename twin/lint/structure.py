@@ -7,17 +7,17 @@ import itertools
 import re
 from collections.abc import Sequence
 
+from opforge.codegen.spec.dtypes import DTYPES
+
 from .cpp_tokens import Token
 from .includes import Report
 
 MOST_ARRAY_BYTES = 4096  # of 32 KiB of stack
 MOST_WORDS = 100  # of an expression whose value is computed
 _TYPE_BYTES = {
-    **dict.fromkeys(("bool", "char", "int8_t", "uint8_t"), 1),
-    **dict.fromkeys(("short", "int16_t", "uint16_t", "half", "bfloat16_t"), 2),
-    **dict.fromkeys(("int", "unsigned", "float", "int32_t", "uint32_t"), 4),
-    **dict.fromkeys(("long", "int64_t", "uint64_t", "size_t", "double"), 8),
-}
+    **{dtype.kernel: dtype.bytes for dtype in DTYPES.values()},
+    "char": 1, "short": 2, "int": 4, "unsigned": 4, "long": 8, "size_t": 8,
+}  # fmt: skip
 # First words of a statement that declares no variable here.
 _NO_VARIABLE = {
     "class", "enum", "extern", "friend", "namespace", "static_assert", "struct", "template", "typedef", "union",

@@ -10,8 +10,7 @@ import numpy as np
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.field_types import TASK_TYPES
-from opforge.codegen.spec.products import DEFAULT_SOC
-from opforge.twin.build import soc_properties
+from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 
 from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time, require_integers, runtime
 from .isolation import ISOLATED_SECONDS, require_seconds, run_isolated
@@ -77,7 +76,7 @@ def launch(
         workspace_bytes=(workspace_bytes, 0, LARGEST_BYTES),
     )
     require_seconds(timeout)
-    kernel = compile_kernel(source, symbol, len(arrays), int(soc_properties(soc)["arch"]), lint=lint)
+    kernel = compile_kernel(source, symbol, len(arrays), soc_properties(soc).arch, lint=lint)
     job: Job = {
         **kernel,
         "symbol": symbol,

@@ -13,8 +13,8 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import path_text, shown
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.names import suggest
-from opforge.codegen.spec.products import DEFAULT_SOC
-from opforge.twin.build import build_project, soc_properties
+from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
+from opforge.twin.build import build_project
 
 from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time, require_integers, runtime
 from .aclnn_call import AclnnCall

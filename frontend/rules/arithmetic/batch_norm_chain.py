@@ -13,7 +13,7 @@ from opforge.codegen.printing import shown
 from opforge.frontend.ir.algebra import FULL, SCALAR, Algebra, Product, Symbol, products
 from opforge.frontend.ir.attributes import int_attribute
 from opforge.frontend.ir.onnx_nodes import constant
-from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.reason import Unmatched, Unrelated
 from opforge.frontend.ir.scope import Scope, normal_domain
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS, ValueType
 from opforge.frontend.rules.context import Context
@@ -30,7 +30,8 @@ _WIDENED = op.Cast("narrow", to=TensorProto.FLOAT)
 class FuseBatchNormChain(Rule):
     """`(dy - mean_dy - (x - mean) * invstd^2 * mean_dy_xmu) * invstd * weight` -> `BatchNormElemtBackward`.
 
-    The formula is read as a sum of products, so that order, brackets and spelling of its nodes do not matter. The sums
+    The formula is read as a sum of products, so that order, brackets and spelling of its nodes do not matter. This is
+    the one rule whose pattern has node types alone: declared patterns would have to list every such spelling. The sums
     may be divided by a number or by a value, or be means already; the second one may hold a factor of invstd.
     """
 
@@ -40,17 +41,17 @@ class FuseBatchNormChain(Rule):
     is_hinted = False
     pattern = op.Mul(...) | op.Sub(...) | op.Add(...) | op.Div(...)
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match:
         """Match four products whose factors play the roles of the formula, all shapes known."""
         node = scope.node(number)
         if len(node.input) != 2 or len(node.output) != 1 or not _could_be(context.algebra, scope, node.output[0]):
-            return None
+            raise Unrelated
         if any(_could_be(context.algebra, scope, name) for name in _scaled(context, scope, node.output[0])):
-            return None
+            raise Unrelated
         try:
-            return _Reader(context, scope, number).match()
+            return _RoleAssignment(context, scope, number).match()
         except Unmatched as reason:
-            return Reason(f"resembles a gradient of batch normalization, but {reason}")
+            raise Unmatched(f"resembles a gradient of batch normalization, but {reason}") from reason
 
 
 def _full(product: Product) -> list[Symbol]:
@@ -90,7 +91,7 @@ class _Attempt:
 
 
 @dataclass
-class _Reader:
+class _RoleAssignment:
     """Assigns values to roles, and creates missing values.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute
-from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.rules.context import Context
@@ -21,7 +21,7 @@ class MapGatherGrad(Rule):
     operator = "EmbeddingDenseBackward"
     pattern = Operators("com.microsoft").GatherGrad("shape", "indices", "grad")
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match:
         """Match a constant shape of two dims, axis 0, a float type, and no constant index that wraps around."""
         node = scope.node(number)
         found = self.pattern.match(context, scope, number)

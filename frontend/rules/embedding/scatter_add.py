@@ -13,7 +13,7 @@ from opforge.codegen.printing import shown
 from opforge.frontend.io.external import is_external
 from opforge.frontend.io.tensor_data import data_problem
 from opforge.frontend.ir.onnx_nodes import constant
-from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.scope import INITIALIZER, Scope
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.rules.context import Context
@@ -55,7 +55,7 @@ class FuseScatterAdd(Rule):
     group = "patterns"
     pattern = op.ScatterND(...) | op.ScatterElements(...)
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match:
         """Match a zero table, one index per row, reduction add, and a mask of known conditions."""
         found = read_scatter(context, scope, number)
         return Match(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute
 from opforge.frontend.ir.onnx_nodes import with_axes
-from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.pattern import Operators, require_type
@@ -27,7 +27,7 @@ class FuseEqualGroups(Rule):
     group = "patterns"
     pattern = op.ReduceSum("grad_y", axes=[1])
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match:
         """Match rank 3, more than one group, float data and axis 1 alone."""
         node = scope.node(number)
         source = next(iter(node.input), "")

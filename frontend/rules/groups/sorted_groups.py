@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opforge.frontend.ir.onnx_nodes import constant
-from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.reason import Unmatched, Unrelated
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.rules.context import Context
@@ -40,30 +40,30 @@ class FuseSortedGroups(Rule):
     priority = -1
     pattern = op.ScatterND(...) | op.ScatterElements(...)
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match:
         """Match rows of a matrix, one id for each; everything else is left to the rule for any order."""
         try:
             found = read_scatter(context, scope, number)
-        except Unmatched:
-            return None
+        except Unmatched as reason:
+            raise Unrelated from reason
         grad, seen = found.grad, found.seen
         known = context.types.of(scope, grad)
         expanded = _EXPANDED.find(context, scope, grad)
         if expanded and None not in (known.shape or (None,)) and expanded.type("rows") == known:
             grad, seen = expanded.names["rows"], (*seen, *expanded.nodes)
         if known.shape is None or len(known.shape) != 2 or found.padding != -1 or found.is_scaled:
-            return None
+            raise Unrelated
         around = ExtraNodes()
         if found.values is not None:
             ends = _ends(found.values, found.rows)
             if ends is None or known.shape[0] not in (None, found.values.size):
-                return None
+                raise Unrelated
             name = context.value_names.fresh("group_ends")
             around = ExtraNodes((constant(name, ends),), (), {name: ValueType("int64", ends.shape)})
         else:
             repeated = _REPEATED.find(context, scope, found.indices)
             if repeated is None or not _are_groups(repeated) or repeated.type("lengths").shape != (found.rows,):
-                return None
+                raise Unrelated
             name, seen = repeated.names["lengths"], (*seen, *repeated.nodes)
         values = {"grad_y": grad, "group_idx": name, "grad_bias": scope.node(number).output[0]}
         return Match((number,), values, {"group_idx_type": int(found.values is None)}, seen, around)

@@ -10,7 +10,7 @@ from onnx import NodeProto
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute
 from opforge.frontend.ir.onnx_nodes import constant
-from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.reason import Unmatched, Unrelated
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.rules.context import Context
@@ -35,12 +35,12 @@ class FuseSplitGroups(Rule):
     group = "patterns"
     pattern = op.Concat(Each(Through((_SPLIT | op.Slice("", ...)).named("part"), *_STEPS)))
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match:
         """Match parts that are all rows of one matrix in order, each summed to one row; every value has one reader."""
         node = scope.node(number)
         found = self.pattern.find(context, scope, number)
         if found is None or len(found.parts) < 2 or not any(_sums(part) for part in found.parts):
-            return None
+            raise Unrelated
         shape = _shape(found, node.output[0])
         if int_attribute(node, "axis") not in (0, -2) or len(shape) != 2:
             raise Unmatched(

@@ -12,7 +12,7 @@ from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.importers.torch_forms import TorchForm, chosen_form, scalar, torch_forms
 from opforge.frontend.ir.attributes import AttrValue, text_attribute
 from opforge.frontend.ir.onnx_nodes import constant
-from opforge.frontend.ir.reason import Reason, Unmatched
+from opforge.frontend.ir.reason import Unmatched, Unrelated
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.rules.context import Context, Specs
@@ -48,12 +48,12 @@ class MapTorch(Rule):
         """Return one rule for each function."""
         return [cls(forms) for forms in torch_forms(specs.values()).values()]
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason | None:
+    def check(self, context: Context, scope: Scope, number: int) -> Match:
         """Match the function, its arguments and constant scalars."""
         node = scope.node(number)
         if node.op_type == ATEN:
             if text_attribute(node, "operator") != self._forms[0].name:
-                return None
+                raise Unrelated
             if overload := text_attribute(node, "overload_name"):
                 raise Unmatched(f"has overload_name {shown(overload)}, expected none")
         spec = context.specs[self.operator]

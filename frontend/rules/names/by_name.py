@@ -8,7 +8,7 @@ from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.ir.attributes import read_attributes
 from opforge.frontend.ir.op_names import OnnxKey, source_keys, version_problem
-from opforge.frontend.ir.reason import Reason
+from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.rules.context import Context, Specs
 from opforge.frontend.rules.pattern import any_node
@@ -34,25 +34,25 @@ class MapByName(Rule):
         """Return one rule for each name of an operator."""
         return [cls(spec, key) for spec in specs.values() for key in source_keys(spec)]
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match | Reason:
+    def check(self, context: Context, scope: Scope, number: int) -> Match:
         """Match the exact version, the arity and the attributes; the operator's own rules are checked by the caller."""
         node = scope.node(number)
         spec = context.specs[self.operator]
         if problem := version_problem(self._key, scope.opsets):
-            return Reason(problem)
+            raise Unmatched(problem)
         for kind, given, declared in (("inputs", node.input, spec.inputs), ("outputs", node.output, spec.outputs)):
             if len(given) > len(declared):
                 names = ", ".join(tensor.name for tensor in declared)
-                return Reason(f"has {len(given)} {kind}, expected at most {len(declared)}: {names}")
+                raise Unmatched(f"has {len(given)} {kind}, expected at most {len(declared)}: {names}")
         if not any(node.output):
-            return Reason("has no output")
+            raise Unmatched("has no output")
         attrs = read_attributes(node, spec)
         values = dict(zip((tensor.name for tensor in spec.inputs), node.input, strict=False))
         values |= dict(zip((tensor.name for tensor in spec.outputs), node.output, strict=False))
         missing = [tensor.name for tensor in spec.inputs if not tensor.optional and not values.get(tensor.name)]
         if missing:
             names = ", ".join(missing)
-            return Reason(f"required input {names} is absent; got {_inputs(values)} [{_required_label(spec)}]")
+            raise Unmatched(f"required input {names} is absent; got {_inputs(values)} [{_required_label(spec)}]")
         return Match((number,), {name: value for name, value in values.items() if value}, attrs)
 
 

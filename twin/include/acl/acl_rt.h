@@ -33,7 +33,7 @@ typedef enum {
     ACL_MEMCPY_INTER_DEVICE_TO_DEVICE = 7
 } aclrtMemcpyKind;
 
-/* Only the memory of the whole device is told apart from none; the kinds of the hardware share it. */
+/* Only the memory of the whole device is distinguished from none; the kinds of the hardware share it. */
 typedef enum { ACL_DDR_MEM = 0, ACL_HBM_MEM = 1 } aclrtMemAttr;
 
 typedef enum { ACL_DEVICE = 0, ACL_HOST = 1 } aclrtRunMode;

@@ -62,13 +62,7 @@ static_assert(
         problem.N = 100;
         problem.K = 1000;
         problem.xDtype = DataType::kFloat16;
-        Platform platform;
-        platform.cubeCoreNum = 24;
-        platform.l1Bytes = 524288;
-        platform.l0aBytes = 65536;
-        platform.l0bBytes = 65536;
-        platform.l0cBytes = 131072;
-        const Plan<MatrixProductTilingData> plan = PlanMatrixProduct(problem, platform);
+        const Plan<MatrixProductTilingData> plan = PlanMatrixProduct(problem, kDefaultPlatform);
         return plan.blockNum == 24 && plan.data.tileRows == 16 && plan.data.stepDepth == 512;
     }(),
     "a small problem gets small tiles");

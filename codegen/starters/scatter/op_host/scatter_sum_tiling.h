@@ -47,10 +47,7 @@ static_assert(
         problem.N = 3;
         problem.D = 5;
         problem.count = 2;
-        Platform platform;
-        platform.coreNum = 48;
-        platform.ubBytes = 196352;
-        const Plan<ScatterSumTilingData> plan = PlanScatterSum(problem, platform);
+        const Plan<ScatterSumTilingData> plan = PlanScatterSum(problem, kDefaultPlatform);
         return plan.blockNum == 1 && plan.data.tile == 8 && plan.refusal.limit == nullptr;
     }(),
     "a small problem needs one core");

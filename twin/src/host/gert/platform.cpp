@@ -36,7 +36,8 @@ const SocFigures& CurrentSoc()
 bool SetSoc(const std::string& name, std::string& problem)
 {
     if (FindSoc(name) == nullptr) {
-        problem = kernel::Text("soc: got '", name, "', expected a name of twin/npu_model.json, as ", DefaultSoc().name);
+        problem =
+            kernel::Text("soc: got '", name, "', expected a chip of codegen/data/tables.json, as ", DefaultSoc().name);
         return false;
     }
     const std::lock_guard<std::mutex> guard(lock);
@@ -158,7 +159,7 @@ void PlatformAscendC::GetCoreMemSize(const CoreMemType& memType, uint64_t& size)
 
 void PlatformAscendC::GetCoreMemBw(const CoreMemType& memType, uint64_t& bwSize) const
 {
-    // The rates of the platform files, the same for all SoCs of npu_model.json.
+    // The rates of the platform files, the same for all SoCs.
     bwSize = memType == CoreMemType::L2 ? 110 : memType == CoreMemType::HBM ? 32 : 0;
 }
 

@@ -33,7 +33,7 @@ void FillPadding(uint8_t* to, int64_t count, int64_t size, uint64_t value)
     }
 }
 
-/// Whether there is nothing to copy. A count of 0 is an empty tail; rows that are none are hardly meant.
+/// Whether there is nothing to copy. A count of 0 is an empty tail; 0 rows are probably an error.
 bool IsNothing(Block& block, const Rows& rows, bool isCount, Pipe pipe, const Call& call)
 {
     if (rows.count != 0 && rows.bytes != 0) {
@@ -103,8 +103,8 @@ void AtomicRow(Block& block, uint64_t address, uint8_t* to, const uint8_t* from,
     int64_t done = 0;
     while (done < bytes) {
         const uint64_t at = address + static_cast<uint64_t>(done);
-        const auto room = static_cast<int64_t>(GlobalMemory::kSectorBytes - at % GlobalMemory::kSectorBytes);
-        const int64_t piece = std::min(room, bytes - done);
+        const auto left = static_cast<int64_t>(GlobalMemory::kSectorBytes - at % GlobalMemory::kSectorBytes);
+        const int64_t piece = std::min(left, bytes - done);
         const std::lock_guard<std::mutex> lock(block.launch.memory.SectorLock(at));
         AccumulateAs(mode.dtype, mode.op, to + done, from + done, piece);
         done += piece;
@@ -136,7 +136,7 @@ void WatchAtomicMode(Block& block, const GlobalView& dst, Pipe pipe, const Call&
         block.Warn("atomic_second_tensor", pipe, call,
                    Text("'", region->name, "' is stored to in the atomic mode set at ", Where(mode.at),
                         ", which was used for '", mode.region->name,
-                        "'; call SetAtomicNone() between them, and the mode again if it is meant"));
+                        "'; call SetAtomicNone() between them, and the mode again if it is intended"));
     }
 }
 
@@ -262,7 +262,7 @@ void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool
 void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call)
 {
     const Entry block(call);
-    if (block->seat.kind == CoreKind::kCube) {
+    if (block->position.kind == CoreKind::kCube) {
         return CopyToBias(*block, dst, src, rows, call);
     }
     if (IsNothing(*block, rows, rows.count == 1, Pipe::kVector, call)) {
@@ -293,15 +293,15 @@ void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call
         return;
     }
     RequireAtomicDtype(*block, dst.dtype, Pipe::kMte3, call);
-    const int64_t room = block->local.UnifiedBuffer().Left();
-    if (room < kFillScratchBytes) {
+    const int64_t freeBytes = block->local.UnifiedBuffer().Left();
+    if (freeBytes < kFillScratchBytes) {
         block->Fail("no_scratch", Pipe::kVector, call,
-                    Text("InitOutput works through free memory at the end of the unified buffer; ", room,
+                    Text("InitOutput works through free memory at the end of the unified buffer; ", freeBytes,
                          " bytes are left, expected at least ", kFillScratchBytes));
     }
     const int64_t begin = block->local.UnifiedBuffer().used;
     const int64_t bytes = count * dst.size;
-    const int64_t piece = std::min(RoundDown(room, kBlockBytes), bytes);
+    const int64_t piece = std::min(RoundDown(freeBytes, kBlockBytes), bytes);
     block->checks.ForgetOrder(begin, piece);
     FillPadding(block->local.At(begin), piece / dst.size, dst.size, value);
     block->checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, begin, piece, "scratch", call});

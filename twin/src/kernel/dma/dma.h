@@ -7,7 +7,7 @@
 namespace opforge::twin::kernel {
 
 void RequireAtomicDtype(Block& block, Dtype dtype, Pipe pipe, const Call& call);
-/// The atomic mode holds for every store of the core: a second tensor is seldom meant.
+/// The atomic mode holds for every store of the core: a second tensor is seldom intended.
 void WatchAtomicMode(Block& block, const GlobalView& dst, Pipe pipe, const Call& call);
 /// A row of a store, from memory of the host; the instruction ends with Block::EndDma.
 void StoreRow(Block& block, const GlobalView& dst, uint64_t address, const uint8_t* from, int64_t bytes, Pipe pipe,

@@ -51,9 +51,9 @@ Entry::Entry(const Call& call)
 Block::Block(LaunchState& launchState, uint32_t core)
     : launch(launchState),
       index(core),
-      seat(launchState.layout.At(core)),
-      diagnostics(launchState, seat, execution),
-      local(seat.kind, launchState.soc, launchState.options.strict,
+      position(launchState.layout.At(core)),
+      diagnostics(launchState, position, execution),
+      local(position.kind, launchState.soc, launchState.options.strict,
             std::array<uint8_t, 4>{0xFF, 0x7F, 0xFE, 0x7E}[launchState.seed % 4]),
       timeline(!launchState.tracePath.empty()),
       ordering(launchState, core, execution, diagnostics, timeline),

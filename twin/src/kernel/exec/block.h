@@ -42,7 +42,7 @@ public:
 
     LaunchState& launch;
     const uint32_t index;  ///< core of the launch
-    const CoreSeat seat;
+    const CorePosition position;
     Execution execution;
     Diagnostics diagnostics;
     Registers registers;

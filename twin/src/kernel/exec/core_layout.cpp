@@ -37,7 +37,7 @@ const TaskType* FindTaskType(const std::string& name)
     return nullptr;
 }
 
-CoreSeat CoreLayout::At(uint32_t core) const
+CorePosition CoreLayout::At(uint32_t core) const
 {
     const CoreKind kind = core < Begin(CoreKind::kVector) ? CoreKind::kCube : CoreKind::kVector;
     const uint32_t blockIndex = core - Begin(kind);
@@ -56,8 +56,8 @@ std::vector<uint32_t> CoreLayout::CoresOf(CoreKind kind) const
 
 std::string CoreLayout::NameOf(uint32_t core) const
 {
-    const CoreSeat seat = At(core);
-    return IsMixed() ? Text(Name(seat.kind), " block ", seat.blockIndex) : Text("block ", seat.blockIndex);
+    const CorePosition position = At(core);
+    return IsMixed() ? Text(Name(position.kind), " block ", position.blockIndex) : Text("block ", position.blockIndex);
 }
 
 uint32_t CoreLayout::PhysicalCount(const SocFigures& soc) const
@@ -67,13 +67,14 @@ uint32_t CoreLayout::PhysicalCount(const SocFigures& soc) const
 
 uint32_t CoreLayout::PhysicalOf(uint32_t core, const SocFigures& soc) const
 {
-    const CoreSeat seat = At(core);
+    const CorePosition position = At(core);
     const auto cubes = static_cast<uint32_t>(soc.cubeCores);
-    if (seat.kind == CoreKind::kCube) {
-        return seat.blockIndex % cubes;
+    if (position.kind == CoreKind::kCube) {
+        return position.blockIndex % cubes;
     }
     const auto vectors = static_cast<uint32_t>(soc.vectorCores);
-    return IsMixed() ? cubes + seat.group % cubes * (vectors / cubes) + seat.subBlock : seat.blockIndex % vectors;
+    return IsMixed() ? cubes + position.group % cubes * (vectors / cubes) + position.subBlock
+                     : position.blockIndex % vectors;
 }
 
 CoreKind CoreLayout::PhysicalKind(uint32_t physical, const SocFigures& soc) const

@@ -25,7 +25,7 @@ struct TaskType {
 const TaskType* FindTaskType(const std::string& name);
 
 /// A core of a launch as the kernel sees it.
-struct CoreSeat {
+struct CorePosition {
     CoreKind kind = CoreKind::kVector;
     uint32_t group = 0;       ///< AI core
     uint32_t subBlock = 0;    ///< vector core of it
@@ -40,7 +40,7 @@ public:
     const TaskType& Type() const { return type_; }
     bool IsMixed() const { return type_.cubes > 0 && type_.vectors > 0; }
     uint32_t Count() const { return groups_ * (type_.cubes + type_.vectors); }
-    CoreSeat At(uint32_t core) const;
+    CorePosition At(uint32_t core) const;
     /// Cores of a kind, of one AI core or of all.
     std::vector<uint32_t> CoresOf(CoreKind kind, uint32_t group) const;
     std::vector<uint32_t> CoresOf(CoreKind kind) const;

@@ -31,11 +31,11 @@ void Diagnostics::Record(const char* kind, Pipe pipe, const Call& call, const st
             return;
         }
     }
-    std::string text =
-        Text(launch_.request.opType, " (tiling key ", launch_.request.tilingKey,
-             launch_.layout.IsMixed() ? Text(", ", Name(seat_.kind)) : std::string(), "): ", call.name, ": ", message);
-    findings_.push_back({kind, static_cast<int64_t>(seat_.blockIndex), Name(pipe), std::move(where), std::move(text),
-                         false, isWarning});
+    std::string text = Text(launch_.request.opType, " (tiling key ", launch_.request.tilingKey,
+                            launch_.layout.IsMixed() ? Text(", ", Name(position_.kind)) : std::string(),
+                            "): ", call.name, ": ", message);
+    findings_.push_back({kind, static_cast<int64_t>(position_.blockIndex), Name(pipe), std::move(where),
+                         std::move(text), false, isWarning});
 }
 
 void Diagnostics::Fail(const char* kind, Pipe pipe, const Call& call, const std::string& message)
@@ -55,9 +55,9 @@ void Diagnostics::Stop()
 
 void Diagnostics::Require(CoreKind kind, const Call& call)
 {
-    if (seat_.kind != kind) {
+    if (position_.kind != kind) {
         Fail("core_kind", Pipe::kScalar, call,
-             Text("this is for ", Name(kind), " cores, the block runs on an ", Name(seat_.kind),
+             Text("this is for ", Name(kind), " cores, the block runs on an ", Name(position_.kind),
                   " core; put it under `if ASCEND_IS_", Name(kind), "`"));
     }
 }
@@ -66,11 +66,11 @@ void Diagnostics::RequirePipe(Pipe wanted, const Call& call)
 {
     constexpr PipeSet vector = PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3, Pipe::kAll);
     constexpr PipeSet cube = PipeSet::Of(Pipe::kScalar, Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kFix, Pipe::kAll);
-    if (!(seat_.kind == CoreKind::kCube ? cube : vector).Has(wanted)) {
+    if (!(position_.kind == CoreKind::kCube ? cube : vector).Has(wanted)) {
         Fail("core_kind", wanted, call,
-             Text(Name(seat_.kind), " cores have no pipe ", Name(wanted),
-                  seat_.kind == CoreKind::kCube ? "; put it under `if ASCEND_IS_AIV`"
-                                                : "; put it under `if ASCEND_IS_AIC`"));
+             Text(Name(position_.kind), " cores have no pipe ", Name(wanted),
+                  position_.kind == CoreKind::kCube ? "; put it under `if ASCEND_IS_AIV`"
+                                                    : "; put it under `if ASCEND_IS_AIC`"));
     }
 }
 

@@ -16,8 +16,8 @@ inline constexpr const char* kKernelEnd = "end of the kernel";
 
 class Diagnostics {
 public:
-    Diagnostics(const LaunchState& launch, const CoreSeat& seat, Execution& execution)
-        : launch_(launch), seat_(seat), execution_(execution)
+    Diagnostics(const LaunchState& launch, const CorePosition& position, Execution& execution)
+        : launch_(launch), position_(position), execution_(execution)
     {
     }
 
@@ -41,7 +41,7 @@ private:
     void Record(const char* kind, Pipe pipe, const Call& call, const std::string& message, bool isWarning);
 
     const LaunchState& launch_;
-    const CoreSeat seat_;
+    const CorePosition position_;
     Execution& execution_;
     std::vector<Finding> findings_;
 };

@@ -106,9 +106,9 @@ __attribute__((noinline)) void CallBelowGuard(Block& block, const std::function<
         ~Lifted() { guard.Lift(); }
     };
     KernelStack& stack = block.execution.stack;
-    void* room = alloca(StackGuard::kBytes);
-    stack.base = reinterpret_cast<uintptr_t>(room);
-    stack.guard.Raise(room);
+    void* memory = alloca(StackGuard::kBytes);
+    stack.base = reinterpret_cast<uintptr_t>(memory);
+    stack.guard.Raise(memory);
     const Lifted lifted{stack.guard};
     block.execution.SetInKernel(true);
     kernel();

@@ -74,7 +74,7 @@ LaunchReport Titled(const LaunchRequest& request)
 std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const kernel::TaskType* type)
 {
     if (soc == nullptr) {
-        return Text("soc is '", request.soc, "', expected a name of twin/npu_model.json");
+        return Text("soc is '", request.soc, "', expected a chip of codegen/data/tables.json");
     }
     if (soc->arch != __NPU_ARCH__) {
         return Text(request.soc, " has arch ", soc->arch, "; the twin runs kernels of arch ", __NPU_ARCH__, " only");

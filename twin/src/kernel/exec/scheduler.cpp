@@ -249,9 +249,9 @@ std::string Scheduler::Laggards(SyncScope scope, uint32_t barriers) const
     for (const auto& [core, ended] : endedAfter_) {
         const bool isExpected = scope == SyncScope::kAll || launch_.layout.At(core).kind == CoreKind::kVector;
         if (isExpected && ended[static_cast<size_t>(scope)] < barriers && ++count <= 4) {
-            const CoreSeat seat = launch_.layout.At(core);
-            names += Text(names.empty() ? "" : ", ", launch_.layout.IsMixed() ? Text(Name(seat.kind), " ") : "",
-                          seat.blockIndex, " (after ", ended[static_cast<size_t>(scope)], ")");
+            const CorePosition position = launch_.layout.At(core);
+            names += Text(names.empty() ? "" : ", ", launch_.layout.IsMixed() ? Text(Name(position.kind), " ") : "",
+                          position.blockIndex, " (after ", ended[static_cast<size_t>(scope)], ")");
         }
     }
     return names.empty() ? "no block has ended" : Text("ended without it: block ", names, count > 4 ? ", ..." : "");

@@ -55,11 +55,11 @@ LocalUnit& UnitAt(Block& block, TPosition position, const Call& call)
 {
     LocalUnit* unit = block.local.UnitAt(position);
     if (unit == nullptr) {
-        const bool isCube = block.seat.kind == CoreKind::kCube;
-        block.Fail(
-            "core_kind", Pipe::kScalar, call,
-            Text("the position is in a memory that ", Name(block.seat.kind), " cores do not have; put it under `if ",
-                 isCube ? "ASCEND_IS_AIV" : "ASCEND_IS_AIC", "`, or declare a task type with such cores"));
+        const bool isCube = block.position.kind == CoreKind::kCube;
+        block.Fail("core_kind", Pipe::kScalar, call,
+                   Text("the position is in a memory that ", Name(block.position.kind),
+                        " cores do not have; put it under `if ", isCube ? "ASCEND_IS_AIV" : "ASCEND_IS_AIC",
+                        "`, or declare a task type with such cores"));
     }
     return *unit;
 }

@@ -16,7 +16,7 @@
 namespace opforge::twin::kernel {
 
 /// One kernel argument. The kernel never sees `host`: it computes with `base`, so that whatever it adds to a pointer
-/// can be told apart from the other arguments.
+/// can be distinguished from the other arguments.
 struct Region {
     std::string name;
     uint8_t* host = nullptr;

@@ -11,7 +11,7 @@
 
 namespace opforge::twin::kernel {
 
-/// L2 with the sectors that were touched last in it. Touches are told apart in groups of `kEpochSectors`.
+/// L2 with the sectors that were touched last in it. Touches are distinguished in groups of `kEpochSectors`.
 class L2Cache {
 public:
     L2Cache(const GlobalMemory& memory, uint64_t bytes);

@@ -18,22 +18,22 @@ void Join(Signal& into, const Signal& other)
 
 CrossCoreFlags::CrossCoreFlags(const CoreLayout& layout) : layout_(layout), pending_(layout.Count()) {}
 
-CrossCoreFlags::Group CrossCoreFlags::MakeGroup(int64_t mode, const CoreSeat& seat) const
+CrossCoreFlags::Group CrossCoreFlags::MakeGroup(int64_t mode, const CorePosition& position) const
 {
     Group group;
-    group.members = mode == 0 ? layout_.CoresOf(seat.kind) : layout_.CoresOf(seat.kind, seat.group);
-    const CoreKind other = seat.kind == CoreKind::kCube ? CoreKind::kVector : CoreKind::kCube;
-    group.listeners = mode == 2 ? layout_.CoresOf(other, seat.group) : group.members;
+    group.members = mode == 0 ? layout_.CoresOf(position.kind) : layout_.CoresOf(position.kind, position.group);
+    const CoreKind other = position.kind == CoreKind::kCube ? CoreKind::kVector : CoreKind::kCube;
+    group.listeners = mode == 2 ? layout_.CoresOf(other, position.group) : group.members;
     return group;
 }
 
 std::optional<uint32_t> CrossCoreFlags::Set(uint32_t core, int64_t mode, int64_t flag, const Signal& signal)
 {
-    const CoreSeat seat = layout_.At(core);
-    const auto [entry, isNew] = groups_.try_emplace({flag, mode, seat.kind, mode == 0 ? 0 : seat.group});
+    const CorePosition position = layout_.At(core);
+    const auto [entry, isNew] = groups_.try_emplace({flag, mode, position.kind, mode == 0 ? 0 : position.group});
     Group& group = entry->second;
     if (isNew) {
-        group = MakeGroup(mode, seat);
+        group = MakeGroup(mode, position);
     }
     const size_t number = group.setBy[core]++ - group.completed;
     if (number >= group.open.size()) {

@@ -66,7 +66,7 @@ private:
     };
     using Key = std::tuple<int64_t, int64_t, CoreKind, uint32_t>;  ///< flag, mode, side, AI core
 
-    Group MakeGroup(int64_t mode, const CoreSeat& seat) const;
+    Group MakeGroup(int64_t mode, const CorePosition& position) const;
     const std::deque<Signal>& Pending(uint32_t core, int64_t flag) const
     {
         return pending_[core][static_cast<size_t>(flag)];

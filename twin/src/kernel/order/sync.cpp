@@ -111,7 +111,7 @@ void SyncCores(bool isAivOnly, const Call& call)
     const Entry block(call);
     RequireBarrier(*block, call);
     const bool isMixed = block->launch.layout.IsMixed();
-    if (isAivOnly ? block->seat.kind == CoreKind::kCube : !isMixed) {
+    if (isAivOnly ? block->position.kind == CoreKind::kCube : !isMixed) {
         block->Fail("sync_task_type", Pipe::kScalar, call,
                     isAivOnly ? "SyncAll<true>, the default, is a barrier of AIV cores; use SyncAll<false> for all "
                                 "cores of a MIX_AIC "
@@ -173,7 +173,7 @@ void WaitCrossCore(int64_t flag, const Call& call)
 
 int64_t BlockIndex()
 {
-    return static_cast<int64_t>(Entry({"GetBlockIdx", {}})->seat.blockIndex);
+    return static_cast<int64_t>(Entry({"GetBlockIdx", {}})->position.blockIndex);
 }
 
 int64_t BlockCount()
@@ -183,18 +183,18 @@ int64_t BlockCount()
 
 bool IsCubeCore()
 {
-    return Entry({"ASCEND_IS_AIC", {}})->seat.kind == CoreKind::kCube;
+    return Entry({"ASCEND_IS_AIC", {}})->position.kind == CoreKind::kCube;
 }
 
 int64_t SubBlockIndex()
 {
-    return static_cast<int64_t>(Entry({"GetSubBlockIdx", {}})->seat.subBlock);
+    return static_cast<int64_t>(Entry({"GetSubBlockIdx", {}})->position.subBlock);
 }
 
 int64_t SubBlockCount()
 {
     const Entry block({"GetSubBlockNum", {}});
-    return block->seat.kind == CoreKind::kCube ? 1 : static_cast<int64_t>(block->launch.layout.Type().vectors);
+    return block->position.kind == CoreKind::kCube ? 1 : static_cast<int64_t>(block->launch.layout.Type().vectors);
 }
 
 volatile uint8_t* UserWorkspace()

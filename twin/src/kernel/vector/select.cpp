@@ -195,11 +195,11 @@ void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, 
                     "a scalar src1 needs VSEL_TENSOR_SCALAR_MODE, a tensor one of the other two modes");
     }
     const bool isPerInstruction = mode == SELMODE::VSEL_CMPMASK_SPR;
-    const int64_t room = block->local.UnifiedBuffer().Left();
-    if (!isPerInstruction && room < kSelectScratchBytes) {
+    const int64_t freeBytes = block->local.UnifiedBuffer().Left();
+    if (!isPerInstruction && freeBytes < kSelectScratchBytes) {
         block->Fail("no_scratch", Pipe::kVector, call,
                     Text("this mode of Select uses the last ", kSelectScratchBytes, " bytes of the unified buffer, ",
-                         room, " are free; allocate less"));
+                         freeBytes, " are free; allocate less"));
     }
     const Shape shape = Resolve(*block, lanes, dst.size, call);
     const int64_t elements = shape.contiguous ? shape.total : shape.repeats * shape.leading;

@@ -46,7 +46,7 @@ using Body = void (*)(uint8_t* const* operands, int64_t count, uint64_t scalar, 
 void Sweep(Block& block, const Shape& shape, std::vector<Operand> operands, Body body, uint64_t scalar,
            const void* context, bool accumulates, const Call& call);
 
-/// Whether an instruction has nothing to do: a repeat count of 0 is accepted and hardly meant.
+/// Whether an instruction has nothing to do: a repeat count of 0 is accepted, but probably an error.
 bool HasNoRepeats(Block& block, int64_t repeats, const Call& call);
 /// The vector unit's time for all repeats.
 void Charge(Block& block, const Shape& shape, const Call& call);

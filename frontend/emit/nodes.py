@@ -1,0 +1,39 @@
+"""Write the list of nodes of a graph, and leave out those that nothing reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from onnx import NodeProto
+
+from opforge.frontend.ir.scope import Scope
+
+
+def write_nodes(scope: Scope, numbers: Collection[int], new: Mapping[int, Sequence[NodeProto]]) -> None:
+    """Remove nodes, and the declarations of their outputs; put new ones in the places of old ones."""
+    if not numbers and not new:
+        return
+    kept: list[NodeProto] = []
+    for number, node in enumerate(scope.body.node):
+        if number in new:
+            kept += new[number]
+        elif number not in numbers:
+            kept.append(node)
+    made = {name for node in kept for name in node.output}
+    gone = {name for number in numbers for name in scope.node(number).output} - made
+    del scope.body.node[:]
+    scope.body.node.extend(kept)
+    declared = [value for value in scope.body.value_info if value.name not in gone]
+    if len(declared) < len(scope.body.value_info):
+        del scope.body.value_info[:]
+        scope.body.value_info.extend(declared)
+
+
+def read_nodes(nodes: Sequence[NodeProto], names: Iterable[str]) -> list[NodeProto]:
+    """Return the nodes, which stand in their order, that make these values or that other such nodes read."""
+    needed, kept = set(names), []
+    for node in reversed(nodes):
+        if needed.intersection(node.output):
+            needed.update(node.input)
+            kept.append(node)
+    return kept[::-1]
