@@ -33,7 +33,7 @@ class Unmatched(Exception):  # noqa: N818  # an answer, not a failure
         self.reason = Reason(text, nodes)
 
 
-class Unrelated(Unmatched):  # as above
+class Unrelated(Unmatched):
     """Says that a node is no candidate of a rule; a report does not mention it."""
 
     def __init__(self) -> None:

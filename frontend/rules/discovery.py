@@ -27,8 +27,7 @@ def modules(folder: str) -> tuple[ModuleType, ...]:
     found = importlib.util.find_spec(folder)
     places = (found.submodule_search_locations if found else None) or []
     names = [module.name for module in walk_packages(places, f"{folder}.")]
-    least = f"{RULES}.".count(".") + 1 if folder == RULES else 0
-    return tuple(importlib.import_module(name) for name in names if name.count(".") >= least)
+    return tuple(importlib.import_module(name) for name in names if name.rpartition(".")[0] != RULES)
 
 
 def facts(name: str) -> dict[Any, Any]:

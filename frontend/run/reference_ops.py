@@ -44,7 +44,7 @@ def reference_operators(view: GraphView) -> Iterator[type[OpRun]]:
         return function(*values, **linked, **more)
 
     for (domain, op_type), function in facts("REFERENCE").items():
-        yield _operator(domain, op_type, partial(run, function))
+        yield make_operator(domain, op_type, partial(run, function))
 
 
 def torch_operators(specs: Mapping[str, OpSpec], run_body: RunBody) -> Iterator[type[OpRun]]:
@@ -59,8 +59,8 @@ def torch_operators(specs: Mapping[str, OpSpec], run_body: RunBody) -> Iterator[
 
     for namespace, name in known:
         domain = ATEN_DOMAIN if namespace == "aten" else namespace
-        yield _operator(domain, name, partial(run, (namespace, name)))
-    yield _operator(
+        yield make_operator(domain, name, partial(run, (namespace, name)))
+    yield make_operator(
         ATEN_DOMAIN, ATEN, lambda node, *given: run(("aten", text_attribute(node, "operator")), node, *given)
     )
 
@@ -90,9 +90,11 @@ def _arguments(
     return inputs, attrs
 
 
-def _operator(
+def make_operator(
     domain: str, op_type: str, function: Callable[[NodeProto, Sequence[Array | None], Mapping[str, Any]], Results]
 ) -> type[OpRun]:
+    """Return the class of a node for onnx's reference evaluator; the function gets the node, inputs and attributes."""
+
     def run(self_: OpRun, *values: Array | None, **linked: Any) -> tuple[Array, ...]:
         node = self_.onnx_node
         given = {attribute.name: getattr(self_, attribute.name) for attribute in node.attribute}

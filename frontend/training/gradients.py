@@ -35,10 +35,10 @@ class LowerBatchNormalizationGrad(Rule):
     def check(self, context: Context, scope: Scope, number: int) -> Match:
         """Match a float32 gradient whose rank and channels are known."""
         node = scope.node(number)
-        self.pattern.match(context, scope, number)
+        found = self.pattern.match(context, scope, number)
         if not node.output[0]:
             raise Unmatched("has no output dX")
-        dy, x, scale, mean, invstd = node.input
+        dy, x, scale, mean, invstd = (found.names[name] for name in ("dy", "x", "scale", "mean", "invstd"))
         known = context.types.of(scope, x)
         if known.shape is None or len(known.shape) < 2 or not known.shape[1]:
             raise Unmatched(f"needs an input of known rank and channels; {shown(x)} is {known}; {REPAIR}")
