@@ -174,7 +174,8 @@ def test_a_command_that_is_ended_leaves_no_temporary_file(folder, tmp_path, numb
     os.mkfifo(told)
     (tools / "makeself").write_text(f"#!/bin/sh\necho > {told}\nexec sleep 300\n", encoding="utf-8")
     (tools / "makeself").chmod(0o755)
-    command = [OPFORGE, "pack", "--no-build", "--output", str(tmp_path / "out")]
+    # A shell in the background, or nohup, makes its children ignore some of these signals.
+    command = ["env", "--default-signal", OPFORGE, "pack", "--no-build", "--output", str(tmp_path / "out")]
     variables = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(work)}
     with subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.PIPE, text=True) as process:
         told.read_bytes()
