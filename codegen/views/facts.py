@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from opforge.codegen.spec.model import OpSpec
+if TYPE_CHECKING:
+    from opforge.codegen.spec.model import OpSpec
 
 OPFORGE_DOMAIN = "opforge"
 NPU_DOMAIN = "npu"

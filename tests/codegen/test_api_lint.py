@@ -64,6 +64,7 @@ def test_includes_are_listed_standard_or_ours(operators, specimen, root, entries
     common = {f"common/{path.name}" for path in (root / "op_host" / "common").glob("*.h")}
     for place, text, files in sources((*operators.values(), specimen), root):
         own = {name.split("/")[1] for name in files} | common | {"onnx_node.h", "opforge_tables.h"}
+        own |= {f"aclnnop/{name}" for name in own}
         own |= {f"{place.split(':')[0]}_tiling.h", f"{place.split(':')[0]}.h"}
         for include in re.findall(r'#include (["<][^">]+[">])', text):
             assert STANDARD.fullmatch(include) or include.strip('"') in headers | own, f"{place}: {include}"

@@ -330,6 +330,7 @@ def test_a_driver_without_an_end_is_ended_with_its_children(tmp_path, monkeypatc
     program.chmod(0o755)
     assert find_device({"PATH": f"{tmp_path}:/usr/bin:/bin"}, []) is None
     group = int((tmp_path / "group").read_text(encoding="utf-8"))
+    time.sleep(0.5)  # what was killed may still be leaving the kernel
     for place in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it ended
             state, _, its_group, *_ = place.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()

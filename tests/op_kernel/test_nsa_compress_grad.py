@@ -362,7 +362,8 @@ def test_every_rule_has_its_status_and_an_accepted_neighbour(label, status, brok
 
 
 def test_every_rule_of_the_spec_is_broken_above():
-    assert {rule.label for rule in SPEC.constraints} == {label for label, *_ in RULES}
+    # Arrays have no storage format; the calls of tests/test_document.py have.
+    assert {rule.label for rule in SPEC.constraints if rule.rule != "formats"} == {label for label, *_ in RULES}
 
 
 def test_gradients_are_those_of_autograd():
