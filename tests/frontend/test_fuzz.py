@@ -8,6 +8,7 @@ import time
 import numpy as np
 import onnx
 import pytest
+from google.protobuf.message import DecodeError
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from opforge.codegen.errors import UserError
@@ -259,7 +260,10 @@ def test_a_mutated_model_is_converted_or_refused_in_one_line(tmp_path, mutate, s
     outcomes = {"mapped": 0, "unchanged": 0}
     refusals = []
     for count in range(cases):
-        data = mutate(seeds[count % len(seeds)], rng)
+        try:
+            data = mutate(seeds[count % len(seeds)], rng)
+        except DecodeError:  # nested deeper than protobuf copies
+            continue
         path.write_bytes(data)
         began = time.process_time()
         try:
