@@ -23,7 +23,7 @@ esac
 name=$(printf '%s' "$*" | sed 's/build-[a-z0-9_]*//; s/tmp[a-z0-9_]*//g' | md5sum | cut -c1-16)
 exec {compiler} "$@" --coverage -dumpdir {folder}/ -dumpbase "$name"
 """
-# Measured: 90 %. What no test runs is mostly refusals of the host API.
+# Measured: 85.4 %. The rest is mostly refusals of the host API.
 LEAST_PERCENT = 80
 
 
