@@ -12,6 +12,7 @@ what:
   --run_example          run the sample: generate, build, pack, install, convert and run a model
   -u [--all] [--cov]     run the tests; --all adds the slower ones, --cov prints the coverage of Python lines
   --pkg                  write the package custom_opp_<os>_<arch>.run to build_out/
+  --wheel                write the wheel of this platform, with the CPU twin compiled, to build_out/
   --docs                 build the documentation site in build/site/
   --lint                 run ruff, mypy and clang-format only
   --make_clean           remove build/, build_out/ and .venv/
@@ -35,7 +36,7 @@ choose() { [ -z "$what" ] || refuse "got $what and $1, expected one of them"; wh
 while [ $# -gt 0 ]; do
     case "$1" in
         --install-deps) install_deps=1 ;;
-        --run_example | -u | --pkg | --docs | --lint | --make_clean) choose "$1" ;;
+        --run_example | -u | --pkg | --wheel | --docs | --lint | --make_clean) choose "$1" ;;
         --all) all=1 ;;
         --cov) cov=1 ;;
         --soc=?*) soc="${1#*=}" ;;
@@ -113,6 +114,12 @@ case "$what" in
     --pkg)
         exec .venv/bin/opforge pack ${soc:+"--product=$soc"} ${ops:+"--ops=$ops"} ${vendor:+"--vendor-name=$vendor"} \
             ${cann:+"--cann=$cann"} --jobs "$jobs"
+        ;;
+    --wheel)
+        .venv/bin/python .ci/prebuild.py build/prebuilt
+        rm -rf build/wheel
+        OPFORGE_PREBUILT=build/prebuilt .venv/bin/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+        exec .venv/bin/auditwheel repair --wheel-dir build_out build/wheel/*.whl
         ;;
     --docs) exec .venv/bin/python docs/site.py ;;
     --lint) exec .venv/bin/python -m pytest -q tests/test_style.py ;;

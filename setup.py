@@ -1,9 +1,11 @@
-"""List the packages, and make a wheel of the sources alone."""
+"""List the packages, and make a wheel of the sources, or of a platform with the CPU twin's library compiled."""
 
+import os
 import shutil
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 # The folders of the repository are the sub-packages of `opforge`; the operator folders go along as data, so that an
@@ -12,6 +14,8 @@ FOLDERS = ("cli", "codegen", "frontend", "op_host", "op_kernel", "op_plugin", "o
 INNER = sorted(
     path.parent for folder in FOLDERS for path in Path(folder).rglob("__init__.py") if path.parent != Path(folder)
 )
+# The folder that `prebuild` of twin/compiler/runtime_library.py wrote; `bash build.sh --wheel` sets it.
+PREBUILT = os.environ.get("OPFORGE_PREBUILT")
 
 
 class FreshBuild(build_py):
@@ -22,10 +26,32 @@ class FreshBuild(build_py):
         if not self.editable_mode:
             shutil.rmtree(self.build_lib, ignore_errors=True)
         super().run()
+        if PREBUILT and not self.editable_mode:
+            target = Path(self.build_lib, "opforge", "twin", "prebuilt")
+            target.mkdir()
+            for suffix in (".so", ".so.json"):
+                shutil.copy(Path(PREBUILT, f"libopforge_twin{suffix}"), target)
+
+
+class Platform(Distribution):
+    """Has a compiled file if the library is given, so that the wheel is one of a platform."""
+
+    def has_ext_modules(self) -> bool:
+        """Whether files differ between platforms."""
+        return bool(PREBUILT)
+
+
+class Wheel(bdist_wheel):
+    """Names the platform only: every Python 3 can use the library."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Return the tags of the file name."""
+        return ("py3", "none", super().get_tag()[2])
 
 
 setup(
-    cmdclass={"build_py": FreshBuild},
+    distclass=Platform,
+    cmdclass={"build_py": FreshBuild, "bdist_wheel": Wheel},
     packages=[f"opforge.{'.'.join(Path(folder).parts)}" for folder in (*FOLDERS, *INNER)],
     package_dir={f"opforge.{folder}": folder for folder in FOLDERS},
 )

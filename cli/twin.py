@@ -33,7 +33,7 @@ def build(
 
     project = Project(find_project().root, op_suffix)
     with answering(json_out) as answer:
-        built = build_project(project, soc.split(","), listed(ops), jobs, progress=say)
+        built = build_project(project, soc.split(","), listed(ops), jobs, report=say)
         facts = {"folder": str(built.vendor_dir), "operators": built.op_types, "without_kernel": list(built.missing)}
         answer.update(facts | {"compiled": built.compiled})
         count = len(built.op_types)

@@ -63,7 +63,7 @@ def build(project: Project, jobs: int) -> list[Row]:
         project,
         ops=[OPERATOR],
         jobs=jobs,
-        progress=lambda line: console.print(line, markup=False, soft_wrap=True),
+        report=lambda line: console.print(line, markup=False, soft_wrap=True),
     )
     seconds = time.monotonic() - started
     return [

@@ -13,10 +13,10 @@ from onnx import ModelProto
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, file_size, json_file, write_files
 from opforge.codegen.printing import path_text, say
+from opforge.codegen.progress import progress
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.frontend.io.limits import claimed, limits_for
 from opforge.frontend.io.load import MAX_MODEL_BYTES, SourceModel, load_model
-from opforge.frontend.io.progress import progress
 from opforge.frontend.io.save import require_targets, serialized, write_model
 from opforge.frontend.ir.graph import node_count
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -12,6 +16,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from opforge.codegen.new import starters
+from opforge.twin.compiler.runtime_library import prebuild
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -54,6 +59,18 @@ def test_wheel_holds_only_files_of_the_repository(installed):
     names = [name for name in zipfile.ZipFile(installed.wheel).namelist() if name.startswith("opforge/")]
     assert names
     assert [name for name in names if not (ROOT / name.removeprefix("opforge/")).is_file()] == []
+
+
+@pytest.mark.all
+def test_wheel_of_a_platform_holds_the_compiled_library(tmp_path):
+    prebuild(tmp_path / "prebuilt")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(command, env=os.environ | {"OPFORGE_PREBUILT": str(tmp_path / "prebuilt")}, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith(f"-py3-none-linux_{platform.machine()}.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {f"opforge/twin/prebuilt/libopforge_twin.so{suffix}" for suffix in ("", ".json")} <= names
+    assert not [name for name in names if name.endswith(".lock")]
 
 
 def test_wheel_brings_what_projects_build_from(installed, tmp_path):

@@ -19,8 +19,8 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, open_inside, stream, write_files
 from opforge.codegen.printing import path_text, shown
+from opforge.codegen.progress import progress
 
-from .progress import progress
 from .tensor_data import BITS, element_count
 
 _CHUNK_BYTES = 1 << 24

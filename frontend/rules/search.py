@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import chain
 
 from opforge.codegen.printing import shown
+from opforge.codegen.progress import progress
 from opforge.frontend.conversion import Unmapped
-from opforge.frontend.io.progress import progress
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import NPU_DOMAIN, OPFORGE_DOMAIN, onnx_key, suggestion, version_problem
 from opforge.frontend.ir.reason import Reason, Unmatched, Unrelated

@@ -14,6 +14,7 @@ from onnx.reference.op_run import OpRun
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
+from opforge.codegen.progress import progress
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.codegen.spec.semantics import Call, check
@@ -21,7 +22,6 @@ from opforge.frontend.emit.functions import function_body
 from opforge.frontend.emit.sparse import without_sparse
 from opforge.frontend.io.arrays import Array, check_inputs, input_types
 from opforge.frontend.io.external import is_external, tensors_of, with_data
-from opforge.frontend.io.progress import progress
 from opforge.frontend.ir.attributes import AttrValue, read_attributes
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, OnnxKey, source_keys

@@ -16,10 +16,10 @@ from onnx import ModelProto
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, write_files
 from opforge.codegen.printing import escaped, path_text, say, shown
+from opforge.codegen.progress import progress
 from opforge.frontend.commands import ConvertOptions, convert_command
 from opforge.frontend.io.limits import claimed, limits_for
 from opforge.frontend.io.load import load_model
-from opforge.frontend.io.progress import progress
 from opforge.frontend.io.save import require_targets
 
 from .check import check_model

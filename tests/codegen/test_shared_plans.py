@@ -53,7 +53,7 @@ def test_one_changed_kernel_is_all_that_is_compiled(project):
     kernel = project.root / "op_kernel" / "row_max.h"
     kernel.write_text(kernel.read_text(encoding="utf-8").replace("namespace opforge {", "\nnamespace opforge {", 1))
     lines = []
-    assert build_project(project, progress=lines.append).compiled == 1
+    assert build_project(project, report=lines.append).compiled == 1
     assert lines == ["[1/1] kernel RowMax float32_float32"]
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from opforge.twin.compiler import runtime_library
 from opforge.twin.compiler import units as compiler
 from opforge.twin.compiler.folder import locked
-from opforge.twin.compiler.runtime_library import _cached, _keep
+from opforge.twin.compiler.runtime_library import _copied, _keep
 from opforge.twin.compiler.units import CompileError, Library, Unit
 
 
@@ -138,12 +139,39 @@ def test_the_cached_library_is_taken_only_with_its_bytes_and_its_sources(tmp_pat
     )
     scratch.mkdir()
     made.write_bytes(b"the bytes")
-    assert _cached(made.name, scratch, ["twin", "sources"]) is None
+    assert _copied(made.name, scratch, ["twin", "sources"]) is None
     _keep(made, ["twin", "sources"])
-    assert _cached(made.name, scratch, ["twin", "sources"]).read_bytes() == b"the bytes"
-    assert _cached(made.name, scratch, ["twin", "other sources"]) is None
+    assert _copied(made.name, scratch, ["twin", "sources"]).read_bytes() == b"the bytes"
+    assert _copied(made.name, scratch, ["twin", "other sources"]) is None
     kept.write_bytes(b"THE bytes")
-    assert _cached(made.name, scratch, ["twin", "sources"]) is None
+    assert _copied(made.name, scratch, ["twin", "sources"]) is None
     kept.unlink()
     os.mkfifo(kept)
-    assert _cached(made.name, scratch, ["twin", "sources"]) is None
+    assert _copied(made.name, scratch, ["twin", "sources"]) is None
+
+
+def test_a_prebuilt_library_is_taken_by_every_gnu_compiler_and_by_no_other(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(runtime_library, "PREBUILT", tmp_path / "prebuilt")
+    runtime_library.prebuild(tmp_path / "prebuilt")
+    made = (tmp_path / "prebuilt" / "libopforge_twin.so").read_bytes()
+
+    # A clone, or an installed wheel, with an empty build folder and an empty cache.
+    monkeypatch.setenv("OPFORGE_BUILD_DIR", str(tmp_path / "fresh"))
+    monkeypatch.setattr(runtime_library, "build", lambda *_: pytest.fail("compiles the library"))
+    assert runtime_library.build_runtime().read_bytes() == made
+
+    monkeypatch.setenv("OPFORGE_BUILD_DIR", str(tmp_path / "other"))
+    monkeypatch.setattr(runtime_library, "is_gnu", lambda: False)
+    with pytest.raises(pytest.fail.Exception, match="compiles"):
+        runtime_library.build_runtime()
+    monkeypatch.undo()
+
+
+def test_a_compilation_without_a_terminal_is_announced(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPFORGE_BUILD_DIR", str(tmp_path / "fresh"))
+    monkeypatch.setattr(runtime_library, "build", lambda *_: pytest.fail("compiles the library"))
+    with pytest.raises(pytest.fail.Exception):
+        runtime_library.build_runtime()
+    assert capsys.readouterr().err == "compiling the CPU twin, once; this can take some minutes\n"

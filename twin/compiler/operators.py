@@ -156,7 +156,7 @@ def build_project(
     socs: Sequence[str] = (DEFAULT_SOC,),
     ops: Sequence[str] | None = None,
     jobs: int = 0,
-    progress: Progress | None = None,
+    report: Progress | None = None,
 ) -> Operators:
     """Generate and compile the operators of a project for the twin.
 
@@ -165,7 +165,7 @@ def build_project(
         socs: chips of codegen/data/tables.json; one kernel per dtype column and SoC directory.
         ops: Operator types whose kernels are compiled; default all. Host code is always complete.
         jobs: Compilers at once; 0 means one per core.
-        progress: Called with one line per compiled file.
+        report: Called with one line per compiled file.
 
     Raises:
         UserError: A spec or an argument is wrong, a source does not compile, or the build folder cannot be written.
@@ -185,7 +185,7 @@ def build_project(
     if unknown := sorted(set(ops or ()) - known):
         raise UserError(f"ops: got {unknown[0]!r}; {suggest(unknown[0], known)}")
     project.claim_build_dir()
-    build_runtime(jobs, progress)
+    build_runtime(jobs, report)
     with locked(twin_dir(project)) as scratch:
         generated = write_project(project, specs).present
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
@@ -194,7 +194,7 @@ def build_project(
         _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec)})
         kernels = [library for spec in complete for library in _kernel_units(project, spec, socs)]
         host = host_libraries(project, [spec.name for spec in specs], generated)
-        compiled = build([*host, *kernels], scratch, jobs, progress)
+        compiled = build([*host, *kernels], scratch, jobs, report)
         for library in kernels:
             require_device_code(library.path, library.units[0].label)
         _publish_headers(project, generated)

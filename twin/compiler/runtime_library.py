@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import say
 from opforge.codegen.project import BUILTIN_ROOT, Project, user_cache
 from opforge.codegen.writer import replace_file
 
 from .cache import digest, is_current, publish, record_path
 from .folder import locked
 from .npu_model import TWIN, tables
-from .units import HOST_FLAGS, WARNINGS, Library, Progress, Unit, build, compiler
+from .units import HOST_FLAGS, WARNINGS, Library, Progress, Unit, build, compiler, is_gnu
 
 INCLUDE = TWIN / "include"
+# In the wheel of a platform only, see setup.py.
+PREBUILT = TWIN / "prebuilt"
 # Folders of sources that run a few times for each call, or once for each process.
 _SELDOM = {"host", "host/ge", "host/gert"}
 _LINK_FLAGS = ("-ldl",)
+_WHAT = "compiling the CPU twin, once"
 LINK_NAMES = ("ascendcl", "nnopbase", "opapi")
 
 
@@ -28,10 +33,11 @@ def twin_dir(project: Project) -> Path:
     return project.build_dir / "twin"
 
 
-def build_runtime(jobs: int = 0, progress: Progress | None = None) -> Path:
-    """Compile the twin's runtime library, under CANN's link names too; returns its path.
+def build_runtime(jobs: int = 0, report: Progress | None = None) -> Path:
+    """Provide the twin's runtime library, under CANN's link names too; returns its path.
 
-    The cache of the user keeps a copy: another clone or an installed opforge with the same sources takes it.
+    The wheel of a platform has it ready for g++ (`prebuilt`). The cache of the user keeps a copy of what was compiled:
+    another clone or an installed opforge with the same sources takes it.
     """
     home = twin_dir(Project(BUILTIN_ROOT))
     with locked(home) as scratch:
@@ -42,10 +48,12 @@ def build_runtime(jobs: int = 0, progress: Progress | None = None) -> Path:
         command = _content(home, units)
         if not is_current(library, compiler()[1], command):
             library.parent.mkdir(exist_ok=True)
-            made = _cached(library.name, scratch, command)
+            made = _copied(library.name, scratch, command)
             if made is None:
                 compiled = Library(home / "obj" / library.name, units, (*_LINK_FLAGS, f"-Wl,-soname,{library.name}"))
-                build([compiled], scratch, jobs, progress)
+                if report is None and not sys.stderr.isatty():
+                    say(f"{_WHAT}; this can take some minutes", err=True)
+                build([compiled], scratch, jobs, report, _WHAT)
                 made = scratch / library.name
                 shutil.copyfile(compiled.path, made)
                 _keep(made, command)
@@ -59,21 +67,48 @@ def build_runtime(jobs: int = 0, progress: Progress | None = None) -> Path:
 
 def _content(home: Path, units: Sequence[Unit]) -> list[str]:
     """What the library is made of, wherever the files are: commands, sources, headers and generated tables."""
-    words = [word.replace(str(TWIN), "twin").replace(str(home), "home") for unit in units for word in unit.recorded]
+    # The compiler is the first word; its name is part of the key in any case.
+    words = [word.replace(str(TWIN), "twin").replace(str(home), "home") for unit in units for word in unit.recorded[1:]]
     files = sorted(path for folder in (INCLUDE, TWIN / "src") for path in folder.rglob("*") if path.is_file())
     digests = [f"{path.relative_to(TWIN)} {digest(path)}" for path in files]
     return ["runtime library", *_LINK_FLAGS, *words, *digests, *tables().values()]
 
 
-def _cached(name: str, scratch: Path, command: Sequence[str]) -> Path | None:
-    """Copy the library from the cache of the user to `scratch`; None if the cache has another one or none."""
-    with suppress(UserError, OSError):  # without the cache, the library is compiled
-        kept = user_cache() / "twin" / name
-        if is_current(kept, compiler()[1], command):
-            for path in (kept, record_path(kept)):
-                shutil.copyfile(path, scratch / path.name)
-            return scratch / name if is_current(scratch / name, compiler()[1], command) else None
+def _copied(name: str, scratch: Path, command: Sequence[str]) -> Path | None:
+    """Copy the library of the wheel or of the user's cache to `scratch`; None if neither has it for this compiler."""
+    for folder, key in _stores():
+        with suppress(OSError):  # without a copy, the library is compiled
+            if is_current(folder / name, key, command):
+                for path in (folder / name, record_path(folder / name)):
+                    shutil.copyfile(path, scratch / path.name)
+                if is_current(scratch / name, key, command):
+                    return scratch / name
     return None
+
+
+def _stores() -> Iterator[tuple[Path, str]]:
+    """Yield the folders that may have the library, and the name of the compiler in its record."""
+    yield PREBUILT, _abi()
+    with suppress(UserError):  # no home folder
+        yield user_cache() / "twin", compiler()[1]
+
+
+def _abi() -> str:
+    """Name the compilers whose objects a prebuilt library links with: every g++ from 11 on has the same C++ ABI."""
+    return "g++" if is_gnu() else compiler()[1]
+
+
+def prebuild(folder: Path) -> None:
+    """Write the library to a folder for a wheel of this platform.
+
+    Raises:
+        UserError: The folder cannot be written, or a source does not compile.
+        MissingToolError: There is no compiler.
+    """
+    library, home = build_runtime(report=say), twin_dir(Project(BUILTIN_ROOT))
+    with locked(folder) as scratch:
+        shutil.copyfile(library, scratch / library.name)
+        publish(scratch / library.name, folder / library.name, _abi(), _content(home, runtime_units(home)), [], 0)
 
 
 def _keep(made: Path, command: Sequence[str]) -> None:
@@ -95,7 +130,7 @@ def runtime_units(home: Path) -> tuple[Unit, ...]:
         *before, last = (path for path in sources if path.parent == folder)
         made = home / "obj" / "src" / f"{name}.o"
         own = (*flags, *HOST_FLAGS) if name in _SELDOM else flags
-        units.append(Unit(last, made, own, f"twin: {name}", before=tuple(before)))
+        units.append(Unit(last, made, own, f"CPU twin, once: {name}", before=tuple(before)))
     return tuple(units)
 
 

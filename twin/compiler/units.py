@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from threading import Event
 
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.printing import first_line, path_text
+from opforge.codegen.progress import progress
 
 from .cache import is_current, publish, read_depfile
 from .limited_process import Ended, LimitError, Limits, compile_limits, run_limited
@@ -100,6 +102,11 @@ def compiler() -> tuple[str, str]:
         raise _no_compiler(f"no version from `{path} --version`")
     version = ended.text.splitlines()[0].partition(" ")[2]
     return path, f"{Path(path).resolve()} {version}"
+
+
+def is_gnu() -> bool:
+    """Whether the C++ compiler is g++, under whatever name it was started."""
+    return "Free Software Foundation" in _ask(compiler()[0], "--version").text
 
 
 def _ask(path: str, *question: str) -> Ended:
@@ -281,14 +288,21 @@ def _link(library: Library, run: _Run) -> None:
         publish(made, library.path, compiler()[1], command, inputs, started)
 
 
-def build(libraries: Sequence[Library], scratch: Path, jobs: int = 0, progress: Progress | None = None) -> int:
+def build(
+    libraries: Sequence[Library],
+    scratch: Path,
+    jobs: int = 0,
+    report: Progress | None = None,
+    what: str = "compiling",
+) -> int:
     """Compile and link what is out of date.
 
     Args:
         libraries: What to build; libraries may share units.
         scratch: Folder for temporary files, on the file system of the outputs.
         jobs: Compilers at once; 0 means one per core.
-        progress: Called with one line per compiled file.
+        report: Called with one line per compiled file; without it, a terminal shows how many are compiled.
+        what: Names the work there.
 
     Returns:
         The number of files that were compiled.
@@ -302,11 +316,13 @@ def build(libraries: Sequence[Library], scratch: Path, jobs: int = 0, progress: 
     stale = [unit for unit in units.values() if not is_current(unit.object, name, unit.recorded)]
     stale.sort(key=_source_bytes, reverse=True)  # the longest first, so that none is left at the end
     run = _Run(scratch, compile_limits(), Event())
-    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
+    shown = progress(what, len(stale)) if stale and not report else nullcontext(lambda _count: None)
+    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool, shown as advance:
         try:
             for count, unit in enumerate(pool.map(lambda unit: _compile(unit, run), stale), start=1):
-                if progress:
-                    progress(f"[{count}/{len(stale)}] {unit.label}")
+                advance(count)
+                if report:
+                    report(f"[{count}/{len(stale)}] {unit.label}")
         finally:
             # Interrupted or refused: what still compiles is of no use. At the end, nothing does.
             run.stop.set()

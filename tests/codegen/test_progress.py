@@ -9,10 +9,10 @@ import time
 
 import pytest
 
+from opforge.codegen import progress as module
 from opforge.codegen.files import stream
-from opforge.frontend.io import progress as module
+from opforge.codegen.progress import progress
 from opforge.frontend.io.limits import in_child, limits_for
-from opforge.frontend.io.progress import progress
 
 
 def written_on(terminal):
@@ -75,7 +75,7 @@ def test_stages_show_in_the_line_around_them_and_from_other_processes(said):
             time.sleep(0.1)
 
     text = said(work)
-    assert re.search(r"verifying m.onnx: before \[#{12}\.{12}\]  50 %", text)
+    assert re.search(r"verifying m.onnx: before \[#{12}\.{12}\] 2 of 4 ", text)
     assert re.search(r"verifying m.onnx \[\.*#\.*\] \d+ s[^#]*$", text)
 
 
@@ -96,7 +96,7 @@ def test_a_command_that_takes_long_says_so(tmp_path):
     start = """
 import sys, time
 from opforge.cli.main import main
-from opforge.frontend.io import progress
+from opforge.codegen import progress
 progress._PATIENCE_SECONDS, progress._FRAME_SECONDS = -1, 0.02
 write = progress._Sign.write
 progress._Sign.write = lambda *values: write(*values) or time.sleep(0.05)

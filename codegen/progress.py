@@ -20,6 +20,8 @@ _FRAME_SECONDS = 0.2
 _began = time.monotonic()
 _CLEAR = b"\r\x1b[K"
 _WIDTH = 24
+# Totals below are shown as a number of things, others as a percentage.
+_MOST_COUNTED = 100
 _NUMBERS = Struct("<qqq")
 _SIGN_BYTES = 1 << 10
 
@@ -57,7 +59,8 @@ def _bar(done: int, total: int, seconds: float) -> str:
     """Return a bar that fills, or in which something moves while the total is not known."""
     if total > 0:
         full = min(done, total) * _WIDTH // total
-        return f"[{'#' * full}{'.' * (_WIDTH - full)}] {100 * min(done, total) // total:3d} %"
+        share = f"{done} of {total}" if total < _MOST_COUNTED else f"{100 * min(done, total) // total:3d} %"
+        return f"[{'#' * full}{'.' * (_WIDTH - full)}] {share}"
     place = int(seconds / _FRAME_SECONDS) % _WIDTH
     return f"[{'.' * place}#{'.' * (_WIDTH - place - 1)}]"
 
