@@ -162,6 +162,7 @@ def test_a_prebuilt_library_is_taken_by_every_gnu_compiler_and_by_no_other(tmp_p
     assert runtime_library.build_runtime().read_bytes() == made
 
     monkeypatch.setenv("OPFORGE_BUILD_DIR", str(tmp_path / "other"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other cache"))
     monkeypatch.setattr(runtime_library, "is_gnu", lambda: False)
     with pytest.raises(pytest.fail.Exception, match="compiles"):
         runtime_library.build_runtime()
