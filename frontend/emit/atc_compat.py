@@ -18,6 +18,7 @@ from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, normal_domain
 from opforge.frontend.state import State
 from opforge.frontend.targets.atc_limits import output_count
 
+from .nodes import insert_nodes
 from .opset import current_opset
 
 _SQUARES = "ReduceSumSquare"
@@ -148,22 +149,22 @@ def _fit_parsers(view: GraphView, names: FreshNames, value_names: FreshNames) ->
     read: set[str] | None = None
     version = current_opset(view.model) or 0
     for scope in view.scopes:
-        products: list[tuple[int, NodeProto]] = []
+        products: dict[int, NodeProto] = {}
         for number, node in enumerate(scope.body.node) if scope.function is None else ():
             if node.domain:
                 continue
             if node.op_type == _SQUARES and len(node.input) == 2 and not int_attribute(node, "noop_with_empty_axes"):
-                products.append((number, _product(node, names, value_names)))
+                products[number] = _product(node, names, value_names)
             if len(node.output) > 1 and (count := output_count(node.op_type, version)):
                 read = _read_names(view) if read is None else read
                 while len(node.output) > count and node.output[-1] not in read:
                     del node.output[-1]
-        # Inserted, not written anew: callers hold nodes of this list. Back to front: the numbers of the others stay.
-        for number, product in reversed(products):
-            scope.body.node.insert(number, product)
+        if products:
+            insert_nodes(scope, products)
 
 
 def _read_names(view: GraphView) -> set[str]:
+    """Return the names that nodes and outputs read now; the index of the view may be older."""
     bodies = [scope.body for scope in view.scopes]
     read = {name for body in bodies for node in body.node for name in node.input}
     return read | {value if isinstance(value, str) else value.name for body in bodies for value in body.output}

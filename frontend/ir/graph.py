@@ -101,6 +101,10 @@ class GraphView:
             return scope.reads[name]
         return len(self._uses[scope.number].get(name, ()))
 
+    def is_read(self, scope: Scope, name: str) -> bool:
+        """Return whether a node reads a value of `scope`, or the value leaves a graph as an output."""
+        return bool(name) and (self.count_uses(scope, name) > 0 or self.leaves(scope, name))
+
     def over(self, model: ModelProto) -> GraphView:
         """Return the same index over a model that has the same nodes, such as a copy."""
         view = copy(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 
 import onnx.defs
 from onnx import NodeProto
@@ -239,12 +240,7 @@ def _inputs(name: str, node: NodeProto, schema: onnx.defs.OpSchema) -> Iterator[
 
 def _limits(view: GraphView, scope: Scope, name: str, node: NodeProto, version: int) -> Iterator[Finding]:
     """Compare a node with the parser of its type."""
-
-    def is_read(position: int) -> bool:
-        output = node.output[position]
-        return bool(output) and bool(view.count_uses(scope, output) or view.leaves(scope, output))
-
-    for problem in limit_problems(node, version, is_read):
+    for problem in limit_problems(node, version, partial(view.is_read, scope)):
         yield Finding(name, "E19999", f"{problem} by ATC's parser of {node.op_type}", "write the node in another form")
 
 

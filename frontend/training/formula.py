@@ -124,11 +124,10 @@ def _output_names(builder: NodeBuilder, results: Sequence[Value | None]) -> dict
     written = {value.name for value in builder.overwritten.values()}
     renamed: dict[str, str] = {}
     for position, name in enumerate(builder.node.output):
-        is_used = bool(name) and bool(view.uses(scope, name))
-        is_read = is_used or (bool(name) and view.leaves(scope, name))
+        is_read = view.is_read(scope, name)
         value = results[position] if position < len(results) else None
         if value is None:
-            is_flag = position == 0 and builder.overwritten and not is_used
+            is_flag = position == 0 and builder.overwritten and not view.count_uses(scope, name)
             if is_read and not is_flag:
                 raise Unmatched(f"has an output {shown(name)} that the formula does not compute")
         elif is_read or (name and value.name in written):
