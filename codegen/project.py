@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,7 +57,8 @@ class Project:
     def _plain_build_dir(self) -> Path:
         override = os.environ.get("OPFORGE_BUILD_DIR")
         if override:
-            return _resolved("OPFORGE_BUILD_DIR", lambda: Path(override).resolve())
+            with _read_from("OPFORGE_BUILD_DIR"):
+                return Path(override).resolve()
         if not self.is_installed:
             return self.root / "build"
         return user_cache() / hashlib.sha256(str(self.root).encode()).hexdigest()[:12]
@@ -164,16 +166,14 @@ def user_cache() -> Path:
     Raises:
         UserError: There is no home folder.
     """
-    get = os.environ.get
-    return (
-        _resolved("XDG_CACHE_HOME", lambda: Path(get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute())
-        / "opforge"
-    )
+    with _read_from("XDG_CACHE_HOME"):
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "opforge"
 
 
-def _resolved(variable: str, find: Callable[[], Path]) -> Path:
+@contextmanager
+def _read_from(variable: str) -> Iterator[None]:
     try:
-        return find()
+        yield
     except (OSError, RuntimeError) as error:  # a ring of links, or no home
         raise UserError(f"{variable}: got '{first_line(error)}', expected a folder; set it to another one") from error
 
