@@ -5,18 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .errors import UserError
 from .files import is_file, lock_file, read_regular
 from .printing import first_line, path_text, shown
-
-if TYPE_CHECKING:
-    from opforge.codegen.spec.model import OpSpec
 
 # The folder that holds codegen/, op_proto/, op_kernel/ ...: the repository, or `site-packages/opforge` of a wheel.
 BUILTIN_ROOT = Path(__file__).resolve().parent.parent
@@ -155,9 +151,9 @@ class Project:
         """All specs of the project, sorted by name."""
         return sorted((self.root / "op_proto").glob("*.yaml"))
 
-    def missing(self, spec: OpSpec) -> str:
-        """The first of the hand-written files of an operator that does not exist; empty if it is complete."""
-        return next((path for path in (spec.own_plan, spec.kernel) if path and not is_file(self.root / path)), "")
+    def missing(self, paths: Iterable[str]) -> str:
+        """Return the first of some files below the folder that does not exist; "" if all exist."""
+        return next((path for path in paths if not is_file(self.root / path)), "")
 
 
 def user_cache() -> Path:

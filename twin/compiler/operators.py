@@ -189,16 +189,16 @@ def build_project(
     with locked(twin_dir(project)) as scratch:
         generated = write_project(project, specs).present
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
-        complete = [spec for spec in chosen if not project.missing(spec)]
+        complete = [spec for spec in chosen if not project.missing(spec.own_files)]
         require_clean(project, [spec.source_name for spec in complete], twin_dir(project))
-        _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec)})
+        _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec.own_files)})
         kernels = [library for spec in complete for library in _kernel_units(project, spec, socs)]
         host = host_libraries(project, [spec.name for spec in specs], generated)
         compiled = build([*host, *kernels], scratch, jobs, progress)
         for library in kernels:
             require_device_code(library.path, library.units[0].label)
         _publish_headers(project, generated)
-    missing = {spec.op_type: file for spec in chosen if (file := project.missing(spec))}
+    missing = {spec.op_type: file for spec in chosen if (file := project.missing(spec.own_files))}
     return Operators(_vendor(project), compiled, tuple(spec.op_type for spec in complete), missing)
 
 
