@@ -15,8 +15,8 @@ from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, normal_domain
+from opforge.frontend.parsers.atc_limits import output_count
 from opforge.frontend.state import State
-from opforge.frontend.targets.atc_limits import output_count
 
 from .nodes import insert_nodes
 from .opset import current_opset
@@ -80,11 +80,12 @@ def adapt(state: State) -> State:
 
 
 def _warnings(state: State) -> Iterator[str]:
-    for _, _, label in state.vanishing if drops_constant_nodes(state.view) else ():
+    vanishing = state.folded.vanishing.items() if drops_constant_nodes(state.view) else ()
+    for label in (label for place, label in vanishing if place not in state.rewritten.gone):
         yield f"{label} depends only on constants; ATC drops it with its outputs"
     for name in _shapeless(state.view):
         yield f"input {shown(name)} has no shape; ATC assumes a scalar; declare its shape"
-    for name, placement in zip(state.names, state.placements, strict=True):
+    for name, placement in zip(state.rewritten.names, state.matched.placements, strict=True):
         if unread := _unread(placement.scope):
             yield f"{shown(name)} is in {unread}"
 

@@ -106,7 +106,7 @@ def limit_problems(node: NodeProto, version: int, is_read: Callable[[str], bool]
 
 @lru_cache(maxsize=1)
 def _table() -> Mapping[tuple[str, int], list[Limit]]:
-    text = files("opforge.frontend.targets").joinpath("atc_limits.json").read_text()
+    text = files("opforge.frontend.parsers").joinpath("atc_limits.json").read_text()
     found: dict[tuple[str, int], list[Limit]] = {}
     for row in json.loads(text)["rows"]:
         values: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in row.items()}

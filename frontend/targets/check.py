@@ -26,12 +26,12 @@ from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, suggestion
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.scope import INITIALIZER, Scope, normal_domain
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS
+from opforge.frontend.parsers.atc_limits import limit_problems
+from opforge.frontend.parsers.atc_types import is_registered
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.discovery import rules
 from opforge.frontend.rules.search import Search
 
-from .atc_limits import limit_problems
-from .atc_types import is_registered
 from .finding import CONVERT, Finding, label
 from .own_nodes import operator_findings, own_keys, package_findings, plain_types
 

@@ -14,11 +14,11 @@ from opforge.frontend.emit.opset import NEWEST
 from opforge.frontend.ir.reason import Unmatched, Unrelated
 from opforge.frontend.ir.scope import Scope, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
+from opforge.frontend.parsers.atc_types import is_registered
 from opforge.frontend.rules.context import Context, Specs
 from opforge.frontend.rules.node_builder import NodeBuilder, Value
 from opforge.frontend.rules.pattern import any_node
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
-from opforge.frontend.targets.atc_types import is_registered
 
 MICROSOFT = "com.microsoft"
 Result = Value | None | Sequence[Value | None]

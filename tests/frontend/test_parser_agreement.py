@@ -181,8 +181,8 @@ def test_plugins_accept_nodes_without_an_attribute_that_pytorch_lacks(op):
 
 
 def test_every_limit_is_about_a_type_that_the_parser_knows():
-    from opforge.frontend.targets.atc_limits import _table
-    from opforge.frontend.targets.atc_types import is_registered
+    from opforge.frontend.parsers.atc_limits import _table
+    from opforge.frontend.parsers.atc_types import is_registered
 
     rows = {(limit, op_type) for (op_type, _), found in _table().items() for limit in found}
     assert len(rows) > 60
