@@ -39,7 +39,7 @@ def tables() -> dict[str, str]:
         "constants": list(_constants()),
     }
     printed = environment.get_template("tables.inc.j2").make_module(rows)
-    names = ("soc_table", "dtype_table", "product_table", "time_model")
+    names = ("soc_table", "dtype_table", "value_type_table", "product_table", "time_model")
     return {f"{name}.inc": str(getattr(printed, name)()) for name in names}
 
 
