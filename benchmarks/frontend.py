@@ -33,7 +33,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from script import command, table
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.writer import replace_file
+from opforge.codegen.files import replace_file
 
 _LAYER_NODES = 10
 _PEER_SECONDS = 120

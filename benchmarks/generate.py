@@ -26,9 +26,9 @@ import typer
 from script import command, table
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import replace_file
 from opforge.codegen.spec.names import lower_camel, snake_case
 from opforge.codegen.spec.products import BUILT_PRODUCTS
-from opforge.codegen.writer import replace_file
 
 DTYPES = ("float16", "bfloat16", "float32")
 # CPU seconds for 1,000 specs, and of the command that reads none.

@@ -21,9 +21,9 @@ import typer
 from script import command, table
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import replace_file
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.loader import load_specs
-from opforge.codegen.writer import replace_file
 from opforge.twin import run
 from opforge.twin.profile import summary
 

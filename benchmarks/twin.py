@@ -24,8 +24,8 @@ import numpy as np
 import typer
 from script import command
 
+from opforge.codegen.files import replace_file
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.codegen.writer import replace_file
 from opforge.twin import launch
 from opforge.twin.build import build_project
 

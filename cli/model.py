@@ -78,7 +78,7 @@ def check(
     from opforge.frontend.io.limits import disable_gc, leave
 
     disable_gc()
-    from opforge.frontend.targets.atc import check_command
+    from opforge.frontend.atc_commands import check_command
 
     with answer_file(json_out) as answer:
         code = check_command(model, json_out=answer)
@@ -111,8 +111,8 @@ def atc(
 
     Without a toolkit, the command prints the atc command line for a machine with a toolkit.
     """
+    from opforge.frontend.atc_commands import AtcOptions, atc_command
     from opforge.frontend.commands import ConvertOptions
-    from opforge.frontend.targets.atc import AtcOptions, atc_command
 
     name = out or model.parent / model.stem
     converted = name.parent / f"{name.name}_converted.onnx"

@@ -5,17 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .errors import UserError
 from .files import is_file, lock_file, read_regular
 from .printing import first_line, path_text, shown
-
-if TYPE_CHECKING:
-    from opforge.codegen.spec.model import OpSpec
 
 # The folder that holds codegen/, op_proto/, op_kernel/ ...: the repository, or `site-packages/opforge` of a wheel.
 BUILTIN_ROOT = Path(__file__).resolve().parent.parent
@@ -56,7 +53,8 @@ class Project:
     def _plain_build_dir(self) -> Path:
         override = os.environ.get("OPFORGE_BUILD_DIR")
         if override:
-            return _resolved("OPFORGE_BUILD_DIR", lambda: Path(override).resolve())
+            with _read_from("OPFORGE_BUILD_DIR"):
+                return Path(override).resolve()
         if not self.is_installed:
             return self.root / "build"
         return user_cache() / hashlib.sha256(str(self.root).encode()).hexdigest()[:12]
@@ -153,9 +151,9 @@ class Project:
         """All specs of the project, sorted by name."""
         return sorted((self.root / "op_proto").glob("*.yaml"))
 
-    def missing(self, spec: OpSpec) -> str:
-        """The first of the hand-written files of an operator that does not exist; empty if it is complete."""
-        return next((path for path in (spec.own_plan, spec.kernel) if path and not is_file(self.root / path)), "")
+    def missing(self, paths: Iterable[str]) -> str:
+        """Return the first of some files below the folder that does not exist; "" if all exist."""
+        return next((path for path in paths if not is_file(self.root / path)), "")
 
 
 def user_cache() -> Path:
@@ -164,16 +162,14 @@ def user_cache() -> Path:
     Raises:
         UserError: There is no home folder.
     """
-    get = os.environ.get
-    return (
-        _resolved("XDG_CACHE_HOME", lambda: Path(get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute())
-        / "opforge"
-    )
+    with _read_from("XDG_CACHE_HOME"):
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "opforge"
 
 
-def _resolved(variable: str, find: Callable[[], Path]) -> Path:
+@contextmanager
+def _read_from(variable: str) -> Iterator[None]:
     try:
-        return find()
+        yield
     except (OSError, RuntimeError) as error:  # a ring of links, or no home
         raise UserError(f"{variable}: got '{first_line(error)}', expected a folder; set it to another one") from error
 

@@ -14,7 +14,7 @@ from opforge.codegen.views.line_wrap import PAGE_WIDTH, fit
 from opforge.codegen.views.op_view import FunctionView, OpView
 from opforge.codegen.views.page_view import PageView
 
-from .views import escape
+from . import escape
 
 TABLES_HEADER = "op_host/opforge_tables.h"
 

@@ -17,8 +17,6 @@ from .files import NewFile, current_bytes, is_file, make_folder, open_regular, r
 from .printing import first_line, path_text, shown
 from .untrusted import MOST_JSON_BYTES, read_json
 
-__all__ = ["MANIFEST", "Changes", "Tree", "compare", "differences", "inside", "replace_file", "write"]
-
 # Which files of a folder are generated, and for which operator: what a later run no longer makes is removed.
 MANIFEST = ".opforge-generated.json"
 # In the first bytes of every generated text, so that a file of a user is not replaced or removed.

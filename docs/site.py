@@ -22,10 +22,10 @@ from typer.testing import CliRunner
 from opforge.cli.main import app
 from opforge.cli.options import path_option
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import replace_file
 from opforge.codegen.generate import rendered
 from opforge.codegen.project import Project
 from opforge.codegen.spec.loader import load_project
-from opforge.codegen.writer import replace_file
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec

@@ -14,7 +14,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, file_size, json_file, write_files
 from opforge.codegen.printing import path_text, say
 from opforge.codegen.progress import progress
-from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 from opforge.frontend.io.limits import claimed, limits_for
 from opforge.frontend.io.load import MAX_MODEL_BYTES, SourceModel, load_model
 from opforge.frontend.io.save import require_targets, serialized, write_model
@@ -212,8 +212,6 @@ def run_command(model: Path, options: RunOptions) -> int:
     Raises:
         UserError: The model, the arrays, the SoC or a path is unusable; nothing was written.
     """
-    from opforge.twin.build import soc_properties
-
     soc_properties(options.soc)
     with progress(f"reading {path_text(model)}"):
         source = load_model(model)

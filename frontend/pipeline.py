@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from onnx import ModelProto
 
-from opforge.codegen.printing import path_text
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.emit.atc_compat import adapt
 from opforge.frontend.emit.bodies import emit
@@ -26,11 +26,25 @@ from opforge.frontend.ir.graph import GraphView, node_count
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_key
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.rules.context import Context
-from opforge.frontend.rules.prepare import index
-from opforge.frontend.rules.search import match
+from opforge.frontend.rules.search import Search
 
 from .conversion import Conversion, Mapped, PassTimes
-from .state import Options, State
+from .state import Matched, Options, State
+
+
+def index(state: State) -> State:
+    """Make the context of the current model; types of values are inferred at the first query."""
+    return state if state.view is state.context.view else replace(state, context=state.context.over(state.view))
+
+
+def match(state: State) -> State:
+    """Try the rules at every node of the model, once."""
+    search = Search(state.context, state.options.groups, state.options.domain)
+    search.run()
+    # Nodes that only this conversion made are no nodes of the reader's model.
+    left = tuple(entry for entry in search.left() if entry.node not in state.rewritten.made)
+    return replace(state, matched=Matched(tuple(search.placements), tuple(search.lowered), left))
+
 
 Pass = tuple[str, Callable[[State], State]]
 PREPARE: tuple[Pass, ...] = (("sparse", dense), ("inline", inline), ("index", index), ("opset-before", requested))
@@ -86,10 +100,10 @@ def convert(
     for step in PREPARE:
         state = run(step, state)
     state = run(MATCH, state)
-    while state.lowering:
+    while state.matched.lowering:
         # A rule may need a shape that is known only once the nodes before it are standard nodes.
         state = run(MATCH, run(REWRITE, state))
-    if state.placements or state.is_new:
+    if state.matched.placements or state.is_new:
         for step in FINISH:
             state = run(step, state)
     return _conversion(state, times)
@@ -99,16 +113,16 @@ def _loaded(model: ModelProto | SourceModel | str | os.PathLike[str], options: O
     """Read and index a model."""
     if isinstance(model, ModelProto):
         check_versions(model, "model")
-        source, view, where, folder = model, GraphView(model, "model"), "model", None
+        view, folder = GraphView(model), None
     else:
         loaded = model if isinstance(model, SourceModel) else load_model(Path(model))
-        source, view, where, folder = loaded.model, loaded.view, path_text(loaded.path), loaded.path.parent
-    context = Context(view, options.specs, folder)
-    return State(options, source, where, folder, node_count(view), source, view, context)
+        view, folder = loaded.view, loaded.path.parent
+    return State(options, view, view, Context(view, options.specs, folder))
 
 
 def _conversion(state: State, times: PassTimes) -> Conversion:
     """Return the result of all passes."""
+    source, result, names = state.source.model, state.view.model, state.rewritten.names
     mapped = [
         Mapped(
             name,
@@ -118,20 +132,20 @@ def _conversion(state: State, times: PassTimes) -> Conversion:
             dict(placement.call.attrs),
             [value or None for value in placement.call.inputs],
         )
-        for name, placement in zip(state.names, state.placements, strict=True)
+        for name, placement in zip(names, state.matched.placements, strict=True)
     ]
     # A comparison of large models is slow, and only needed if all nodes were custom nodes before.
-    changed = state.is_new or (bool(mapped) and state.model != state.source)
-    nodes_after = node_count(state.view) if state.names or state.is_new else state.nodes_before
+    changed = state.is_new or (bool(mapped) and result != source)
+    is_rewritten = bool(mapped) or state.is_new
     return Conversion(
-        state.model if changed else state.source,
+        result if changed else source,
         mapped,
-        list(state.left),
-        state.nodes_before,
-        nodes_after,
+        list(state.matched.left),
+        node_count(state.source),
+        node_count(state.view if is_rewritten else state.source),
         changed,
         list(state.without_body),
-        list(state.warnings) if state.names or state.is_new else [],
-        list(state.lowered),
+        list(state.warnings) if is_rewritten else [],
+        list(state.rewritten.lowered),
         times.entries(),
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
-from onnx import ModelProto, NodeProto
+from onnx import NodeProto
 
 from opforge.codegen.spec.model import OpSpec
 
@@ -42,49 +41,76 @@ class Options:
 
 
 @dataclass(frozen=True)
+class Matched:
+    """Results of match.
+
+    Attributes:
+        placements: Matches that become custom operators.
+        lowering: Matches that become standard nodes in this round.
+        left: Nodes without a match.
+    """
+
+    placements: tuple[Placement, ...] = ()
+    lowering: tuple[Replacement, ...] = ()
+    left: tuple[Unmapped, ...] = ()
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Results of fold.
+
+    Attributes:
+        replacements: Nodes that become constants.
+        vanishing: Labels of all other nodes that depend only on constants, by scope number and node number.
+    """
+
+    replacements: tuple[Replacement, ...] = ()
+    vanishing: Mapping[tuple[int, int], str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """Results of rewrite.
+
+    Attributes:
+        lowered: Nodes that became standard nodes, of all rounds.
+        made: Names of these standard nodes.
+        names: Names of custom nodes, in the order of the placements.
+        gone: (scope number, node number) of nodes of the context that the result does not have.
+    """
+
+    lowered: tuple[Lowered, ...] = ()
+    made: frozenset[str] = frozenset()
+    names: tuple[str, ...] = ()
+    gone: Collection[tuple[int, int]] = ()
+
+
+@dataclass(frozen=True)
 class State:
     """A model on its way through the passes.
 
     Attributes:
         options: The options.
-        source: The given model, which no pass changes.
-        where: Its name in messages.
-        folder: Its folder, for external data; None when it is not known.
-        nodes_before: Nodes of the source.
-        model: The current model; `source` itself as long as nothing was changed.
-        view: Index of the current model; after a rewrite, its node numbers are those of `context.view`.
+        source: Index of the given model, which no pass changes.
+        view: Index of the current model; after the last rewrite, its node numbers may be those of the context.
         context: The model in which the rules are tried, which no later pass changes.
-        placements: Matches that become custom operators.
-        lowering: Matches that become standard nodes in this round.
-        left: Nodes without a match.
-        lowered: Nodes that became standard nodes.
-        made: Names of these standard nodes.
-        folded: Nodes that become constants.
-        vanishing: Nodes that depend on constants alone and that were not folded: scope number, node number, label.
-        names: Names of custom nodes, in the order of `placements`.
-        ours: All nodes of the domain `opforge` in the rewritten model, those that were there before included.
         is_new: Whether the result certainly differs from the source.
-        without_body: Custom nodes that carry no function body.
-        warnings: What ATC will not reach or drop.
+        matched: Results of match.
+        folded: Results of fold.
+        rewritten: Results of rewrite.
+        ours: Result of atc-compat: all nodes of the domain `opforge`, those of the source included.
+        without_body: Result of emit: names of custom nodes without a function body.
+        warnings: Parts of the model that ATC does not read or drops; several passes add some.
     """
 
     options: Options
-    source: ModelProto
-    where: str
-    folder: Path | None
-    nodes_before: int
-    model: ModelProto
+    source: GraphView
     view: GraphView
     context: Context
-    placements: tuple[Placement, ...] = ()
-    lowering: tuple[Replacement, ...] = ()
-    left: tuple[Unmapped, ...] = ()
-    lowered: tuple[Lowered, ...] = ()
-    made: frozenset[str] = frozenset()
-    folded: tuple[Replacement, ...] = ()
-    vanishing: tuple[tuple[int, int, str], ...] = ()
-    names: tuple[str, ...] = ()
-    ours: tuple[NodeProto, ...] = ()
     is_new: bool = False
+    matched: Matched = field(default_factory=Matched)
+    folded: Folded = field(default_factory=Folded)
+    rewritten: Rewritten = field(default_factory=Rewritten)
+    ours: tuple[NodeProto, ...] = ()
     without_body: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opforge.codegen.escape import Code
 from opforge.codegen.spec.dtypes import DTYPES
-from opforge.codegen.views.escape import Code
 
 from .ops_info import ATTR_TYPES
 

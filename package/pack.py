@@ -70,7 +70,9 @@ def incomplete(project: Project) -> list[str]:
     from opforge.codegen.spec.loader import load_project
 
     specs = load_project(project)
-    return [f"not packed: {spec.op_type}; {path} is missing" for spec in specs if (path := project.missing(spec))]
+    return [
+        f"not packed: {spec.op_type}; {path} is missing" for spec in specs if (path := project.missing(spec.own_files))
+    ]
 
 
 def pack(
@@ -152,11 +154,11 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
 
     vendor = project.vendor if vendor is None else check_vendor(vendor, "vendor name")
     every = load_project(project)
-    complete = [spec for spec in every if not project.missing(spec)]
+    complete = [spec for spec in every if not project.missing(spec.own_files)]
     specs = _choose(complete if complete and not ops else every, ops)
     generated: dict[str, str] = {}
     for spec in specs:
-        if needed := project.missing(spec):
+        if needed := project.missing(spec.own_files):
             raise UserError(f"{spec.op_type}: {needed} is missing; write it, or exclude the operator with --ops")
         generated |= dict(render(spec))
     shared = dict(render_project(specs, []))

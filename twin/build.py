@@ -1,6 +1,5 @@
 """Build operators and applications for the twin: the names that other packages use of `compiler`."""
 
-from opforge.codegen.spec.products import soc_properties
 from opforge.twin.compiler.npu_model import TWIN, npu_model
 from opforge.twin.compiler.operators import Operators, application_flags, build_project
 from opforge.twin.compiler.runtime_library import INCLUDE, build_runtime
@@ -13,5 +12,4 @@ __all__ = [
     "build_project",
     "build_runtime",
     "npu_model",
-    "soc_properties",
 ]

@@ -15,9 +15,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from string import ascii_letters
 
+from opforge.codegen.escape import Code
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import suggest
-from opforge.codegen.views.escape import Code
 
 from .operators import ATOM, BY_NODE, COMPARISON, PRODUCT, SUM, UNARY
 

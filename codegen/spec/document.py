@@ -61,18 +61,12 @@ def _check_call(spec: OpSpec, call: CallSpec, path: Path, problems: Problems) ->
         problems.append(((*path, "status") if call.status else path, f"got status {call.status}, expected {expected}"))
     tensors = [tensor.name for tensor in spec.tensors]
     outputs = [output.name for output in spec.outputs]
-    groups = [(key, getattr(call, key), tensors) for key in ("shapes", "dtypes", "formats", "values")]
-    for key, given, known in [*groups, ("gives", call.gives, outputs)]:
-        problems += [
-            ((*path, key, name, KEY), f"unknown tensor {name!r}; {suggest(name, known)}")
-            for name in given
-            if name not in known
-        ]
-    problems += [
-        ((*path, "absent", index), f"unknown tensor {name!r}; {suggest(name, tensors)}")
-        for index, name in enumerate(call.absent)
-        if name not in tensors
-    ]
+    for key in ("shapes", "dtypes", "formats", "values", "gives", "absent"):
+        known = outputs if key == "gives" else tensors
+        for index, name in enumerate(getattr(call, key)):
+            if name not in known:
+                place = (index,) if key == "absent" else (name, KEY)
+                problems.append(((*path, key, *place), f"unknown tensor {name!r}; {suggest(name, known)}"))
     functions = [function.function for function in spec.aclnn]
     if call.function is not None and call.function not in functions:
         problems.append(((*path, "function"), f"got {call.function!r}; {suggest(call.function, functions)}"))

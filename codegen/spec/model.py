@@ -64,6 +64,11 @@ class OpSpec(SpecData):
         return f"op_kernel/{self.source_name}.h"
 
     @property
+    def own_files(self) -> tuple[str, ...]:
+        """The hand-written sources below the project folder."""
+        return tuple(filter(None, (self.own_plan, self.kernel)))
+
+    @property
     def built_products(self) -> tuple[str, ...]:
         """The products that kernels are built for, in the order of the spec."""
         return tuple(product for product in self.products if product in BUILT_PRODUCTS)

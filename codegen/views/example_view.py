@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr.expr_text import documented_dtype
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import TensorSpec, TestShape
 from opforge.codegen.spec.semantics import Call, environment_of, shapes_of_test
-
-from .escape import Code, cpp_string
 
 if TYPE_CHECKING:
     from .op_view import FunctionView, OpView, ParamView

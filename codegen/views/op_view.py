@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.cpp import CppNames, cpp_expression, int64_literal
 from opforge.codegen.expr.tree import Expr
 from opforge.codegen.spec.dtypes import DTYPES
@@ -17,7 +18,6 @@ from opforge.codegen.spec.shared_plans import Strategy
 from opforge.codegen.spec.validate import tiling_bytes, tiling_layout
 
 from .case_view import CaseView, ConstraintView
-from .escape import Code, cpp_string
 from .facts import ONNX_OPSETS, Param, aclnn_signature, origin_keys
 from .tensor_view import AttrView, TensorView
 

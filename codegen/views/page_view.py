@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from opforge.codegen.escape import Code, markdown, markdown_code
 from opforge.codegen.expr.expr_text import documented_dtype, readable
 from opforge.codegen.expr.formula import formula_names, forward_names, latex_lines
 from opforge.codegen.expr.program import Case, Constraint
@@ -29,7 +30,6 @@ from opforge.codegen.spec.parts import AttrSpec, TensorSpec
 from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.semantics import accepted_dtypes, alternatives, value_text
 
-from .escape import Code, markdown, markdown_code
 from .example_view import example_of
 from .facts import aclnn_signature
 from .op_view import OpView

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.cpp import int64_literal
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
@@ -12,7 +13,6 @@ from opforge.codegen.spec.names import lower_camel, upper_camel
 from opforge.codegen.spec.parts import AttrSpec, TensorSpec
 from opforge.codegen.spec.semantics import accepted_dtypes, kernel_dtypes, value_text
 
-from .escape import Code, cpp_string
 from .facts import dtype_columns
 
 

@@ -15,9 +15,10 @@ from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, normal_domain
+from opforge.frontend.parsers.atc_limits import output_count
 from opforge.frontend.state import State
-from opforge.frontend.targets.atc_limits import output_count
 
+from .nodes import insert_nodes
 from .opset import current_opset
 
 _SQUARES = "ReduceSumSquare"
@@ -79,11 +80,12 @@ def adapt(state: State) -> State:
 
 
 def _warnings(state: State) -> Iterator[str]:
-    for _, _, label in state.vanishing if drops_constant_nodes(state.view) else ():
+    vanishing = state.folded.vanishing.items() if drops_constant_nodes(state.view) else ()
+    for label in (label for place, label in vanishing if place not in state.rewritten.gone):
         yield f"{label} depends only on constants; ATC drops it with its outputs"
     for name in _shapeless(state.view):
         yield f"input {shown(name)} has no shape; ATC assumes a scalar; declare its shape"
-    for name, placement in zip(state.names, state.placements, strict=True):
+    for name, placement in zip(state.rewritten.names, state.matched.placements, strict=True):
         if unread := _unread(placement.scope):
             yield f"{shown(name)} is in {unread}"
 
@@ -148,22 +150,22 @@ def _fit_parsers(view: GraphView, names: FreshNames, value_names: FreshNames) ->
     read: set[str] | None = None
     version = current_opset(view.model) or 0
     for scope in view.scopes:
-        products: list[tuple[int, NodeProto]] = []
+        products: dict[int, NodeProto] = {}
         for number, node in enumerate(scope.body.node) if scope.function is None else ():
             if node.domain:
                 continue
             if node.op_type == _SQUARES and len(node.input) == 2 and not int_attribute(node, "noop_with_empty_axes"):
-                products.append((number, _product(node, names, value_names)))
+                products[number] = _product(node, names, value_names)
             if len(node.output) > 1 and (count := output_count(node.op_type, version)):
                 read = _read_names(view) if read is None else read
                 while len(node.output) > count and node.output[-1] not in read:
                     del node.output[-1]
-        # Inserted, not written anew: callers hold nodes of this list. Back to front: the numbers of the others stay.
-        for number, product in reversed(products):
-            scope.body.node.insert(number, product)
+        if products:
+            insert_nodes(scope, products)
 
 
 def _read_names(view: GraphView) -> set[str]:
+    """Return the names that nodes and outputs read now; the index of the view may be older."""
     bodies = [scope.body for scope in view.scopes]
     read = {name for body in bodies for node in body.node for name in node.input}
     return read | {value if isinstance(value, str) else value.name for body in bodies for value in body.output}

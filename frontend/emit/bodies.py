@@ -26,13 +26,13 @@ Call = tuple[Placement, NodeProto]
 
 def emit(state: State) -> State:
     """Embed the bodies that the new nodes call, and drop those that no node calls any more."""
-    model = state.model
-    op_types = {placement.call.spec.op_type for placement in state.placements}
+    model, placements = state.view.model, state.matched.placements
+    op_types = {placement.call.spec.op_type for placement in placements}
     if state.options.domain != OPFORGE_DOMAIN:
         gone = op_types - {node.op_type for node in state.ours}
         _set_functions(model, [f for f in model.functions if f.domain != OPFORGE_DOMAIN or f.name not in gone])
         return state
-    placed = dict(zip(state.names, state.placements, strict=True))
+    placed = dict(zip(state.rewritten.names, placements, strict=True))
     calls: dict[str, list[Call]] = defaultdict(list)
     # Overloads of nodes that stay as they are.
     reserved: dict[str, set[str]] = defaultdict(set)

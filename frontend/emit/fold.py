@@ -22,7 +22,7 @@ from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.scope import Scope, normal_domain
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.rule import ExtraNodes, Replacement
-from opforge.frontend.state import State
+from opforge.frontend.state import Folded, State
 
 from .atc_compat import constant_only_nodes, is_constant
 
@@ -67,14 +67,14 @@ class Folding:
 def fold_constants(state: State) -> State:
     """Replace the nodes that depend on constants alone, but those that a rule takes."""
     view = state.context.view
-    taken = {(p.scope.number, number) for p in state.placements for number in (*p.nodes, *p.absorbed)}
+    taken = {(p.scope.number, number) for p in state.matched.placements for number in (*p.nodes, *p.absorbed)}
     folding = fold(state.context, taken)
     folded = []
     for (scope, number), tensors in folding.values.items():
         nodes = [helper.make_node("Constant", [], [name], value=tensor) for name, tensor in tensors.items()]
         folded.append(Replacement(FOLD, view.scopes[scope], (number,), (), ExtraNodes(before=tuple(nodes))))
-    vanishing = tuple((scope.number, number, scope.label(number)) for scope, number in folding.rest)
-    return replace(state, folded=tuple(folded), vanishing=vanishing)
+    vanishing = {(scope.number, number): scope.label(number) for scope, number in folding.rest}
+    return replace(state, folded=Folded(tuple(folded), vanishing))
 
 
 def fold(context: Context, skipped: Collection[Place]) -> Folding:

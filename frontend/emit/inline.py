@@ -20,13 +20,13 @@ from opforge.frontend.state import State
 
 def inline(state: State) -> State:
     """Write out local functions, if a rule may match: their bodies have no types, which some conditions need."""
-    found = candidates(state.view, state.options) if state.model.functions else []
-    if not found:
-        return state
+    model, options = state.view.model, state.options
+    found = candidates(state.view, options.specs, options.groups) if model.functions else []
     for scope, number in found:
         # A node that is written out may no longer have the domain that the function should have imported.
         state.view.require_import(scope, number)
-    return replace(state, model=without_functions(state.model) or state.model)
+    inlined = without_functions(model) if found else None
+    return state if inlined is None else replace(state, view=GraphView(inlined, state.view.where))
 
 
 def without_functions(model: ModelProto) -> ModelProto | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 
 from onnx import NodeProto
 
@@ -27,6 +28,15 @@ def write_nodes(scope: Scope, numbers: Collection[int], new: Mapping[int, Sequen
     if len(declared) < len(scope.body.value_info):
         del scope.body.value_info[:]
         scope.body.value_info.extend(declared)
+
+
+def insert_nodes(scope: Scope, new: Mapping[int, NodeProto]) -> None:
+    """Insert new nodes before the nodes with these numbers; copies no other node, because callers may hold it."""
+    nodes = scope.body.node
+    places = chain([(number, 1) for number in range(len(nodes))], [(number, 0) for number in new])
+    nodes.extend(new.values())
+    # `sort` reads the keys in the order of the list. Single inserts need quadratic time.
+    nodes.sort(key=lambda _: next(places))
 
 
 def read_nodes(nodes: Sequence[NodeProto], names: Iterable[str]) -> list[NodeProto]:

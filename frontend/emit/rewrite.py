@@ -16,9 +16,8 @@ from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import onnx_key
 from opforge.frontend.ir.scope import Scope, key_text, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
-from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.rule import Placement, Replacement
-from opforge.frontend.state import State
+from opforge.frontend.state import Rewritten, State
 
 from .dead import ReadCounts
 from .fold import FOLD
@@ -27,35 +26,23 @@ from .nodes import write_nodes
 
 def rewrite(state: State) -> State:
     """Write the replacements of this round into a copy of the model."""
-    context, options = state.context, state.options
+    context, domain, before = state.context, state.options.domain, state.rewritten
+    placements, lowering = state.matched.placements, state.matched.lowering
     model = ModelProto()
-    model.CopyFrom(state.model)
-    rewriter = Rewriter(context.view.over(model), options.domain, context.value_names)
-    if state.lowering:
-        rewriter.apply(state.lowering)
-        view = GraphView(model, state.where)
-        return replace(
-            state,
-            model=model,
-            view=view,
-            context=Context(view, options.specs, state.folder),
-            lowering=(),
-            lowered=(*state.lowered, *(_lowered(entry) for entry in state.lowering)),
-            made=state.made.union(node.name for entry in state.lowering for node in entry.around.before),
-            is_new=True,
-        )
+    model.CopyFrom(state.view.model)
+    rewriter = Rewriter(context.view.over(model), domain, context.value_names)
+    if lowering:
+        rewriter.apply(lowering)
+        view = GraphView(model, state.view.where)
+        lowered = (*before.lowered, *map(_lowered, lowering))
+        made = before.made.union(node.name for entry in lowering for node in entry.around.before)
+        return replace(state, view=view, context=context.over(view), is_new=True, rewritten=Rewritten(lowered, made))
     is_new = state.is_new or any(
-        p.scope.node(p.nodes[-1]).domain != onnx_key(p.call.spec, options.domain).domain for p in state.placements
+        p.scope.node(p.nodes[-1]).domain != onnx_key(p.call.spec, domain).domain for p in placements
     )
-    names = rewriter.apply((*state.placements, *state.folded))
-    return replace(
-        state,
-        model=model,
-        view=rewriter.view.after_change(),
-        names=tuple(names),
-        is_new=is_new,
-        vanishing=tuple(entry for entry in state.vanishing if entry[:2] not in rewriter.gone),
-    )
+    names = tuple(rewriter.apply((*placements, *state.folded.replacements)))
+    rewritten = replace(before, names=names, gone=rewriter.gone)
+    return replace(state, view=rewriter.view.after_change(), is_new=is_new, rewritten=rewritten)
 
 
 def _lowered(entry: Replacement) -> Lowered:

@@ -54,9 +54,10 @@ def without_sparse(view: GraphView, folder: Path | None) -> tuple[ModelProto, di
 
 def dense(state: State) -> State:
     """Make sparse constants dense, and warn of those that stay."""
-    model, stays = without_sparse(state.view, state.folder)
+    model, stays = without_sparse(state.view, state.context.folder)
+    view = state.view if model is state.view.model else GraphView(model, state.view.where)
     warnings = (f"sparse constant {shown(name)} stays sparse; ATC drops it: {reason}" for name, reason in stays.items())
-    return replace(state, model=model, warnings=(*state.warnings, *warnings))
+    return replace(state, view=view, warnings=(*state.warnings, *warnings))
 
 
 def sparse_constants(view: GraphView) -> Iterator[tuple[Scope, str]]:

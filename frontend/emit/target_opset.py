@@ -10,10 +10,10 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.scope import node_name, normal_domain
+from opforge.frontend.parsers.atc_types import is_registered
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.discovery import rules
 from opforge.frontend.state import State
-from opforge.frontend.targets.atc_types import is_registered
 
 from .atc_compat import is_read_by_atc
 from .opset import ATC_OPSETS, NEWEST, current_opset, opset_problem, write_opset
@@ -40,38 +40,37 @@ def requested(state: State) -> State:
     if is_lowering and options.opset not in (None, NEWEST):
         raise UserError(f"--opset: got {options.opset}, expected {NEWEST} with --lower-training; leave the option out")
     target = NEWEST if is_lowering else options.opset
-    current = current_opset(state.model)
+    current = current_opset(state.view.model)
     if target is None or current == target or (current is None and not is_lowering):
         return state
     problem = opset_problem(context.view, context.types, target)
     if problem and options.opset is not None:
         raise UserError(
-            f"{state.where}: cannot be converted to opset {target}: {problem}; export the model with that opset"
+            f"{state.view.where}: cannot be converted to opset {target}: {problem}; export the model with that opset"
         )
     if problem:
-        return replace(state, context=Context(state.view, options.specs, state.folder, context.types, problem))
+        return replace(state, context=context.over(state.view, context.types, problem))
     model = ModelProto()
-    model.CopyFrom(state.model)
+    model.CopyFrom(state.view.model)
     if current is None:
         model.opset_import.append(helper.make_opsetid("", target))
     write_opset(model, context.types, target)
-    view = GraphView(model, state.where)
-    new = Context(view, options.specs, state.folder, context.types.over(view))
-    return replace(state, model=model, view=view, context=new, is_new=options.opset is not None)
+    view = GraphView(model, state.view.where)
+    new = context.over(view, context.types.over(view))
+    return replace(state, view=view, context=new, is_new=options.opset is not None)
 
 
 def newest(state: State) -> State:
     """Write a rewritten model in the newest opset that ATC knows, or add a warning that says why not."""
-    context = state.context
-    if state.options.opset is not None or not (state.placements or state.lowered):
-        return state
-    if current_opset(state.model) in (None, NEWEST):
+    context, model = state.context, state.view.model
+    current = current_opset(model)
+    is_rewritten = state.matched.placements or state.rewritten.lowered
+    if state.options.opset is not None or not is_rewritten or current in (None, NEWEST):
         return state
     if problem := opset_problem(context.view, context.types, NEWEST) or _loss(context.view):
-        current = current_opset(state.model)
         warning = f"the model keeps opset {current}, expected {NEWEST}: {problem}"
         return replace(state, warnings=(*state.warnings, warning))
-    write_opset(state.model, context.types, NEWEST)
+    write_opset(model, context.types, NEWEST)
     return replace(state, view=state.view.after_change())
 
 

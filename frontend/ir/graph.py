@@ -41,13 +41,14 @@ class GraphView:
 
     Attributes:
         model: The model; the view does not follow changes of it.
+        where: Name of the model in messages.
         scopes: Main graph first, each subgraph after the graph around it, then the local functions.
     """
 
     def __init__(self, model: ModelProto, where: object = "model") -> None:
         self.model = model
         self.scopes: list[Scope] = []
-        self._where = where
+        self.where = where
         opsets = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
         main = Scope(model.graph, None, opsets, "graph", 0, lists_initializers=model.ir_version < FREE_INITIALIZERS_IR)
         opset_imports = [*model.opset_import, *(entry for f in model.functions for entry in f.opset_import)]
@@ -101,11 +102,15 @@ class GraphView:
             return scope.reads[name]
         return len(self._uses[scope.number].get(name, ()))
 
+    def is_read(self, scope: Scope, name: str) -> bool:
+        """Return whether a node reads a value of `scope`, or the value leaves a graph as an output."""
+        return bool(name) and (self.count_uses(scope, name) > 0 or self.leaves(scope, name))
+
     def over(self, model: ModelProto) -> GraphView:
         """Return the same index over a model that has the same nodes, such as a copy."""
         view = copy(self)
         # What is derived from the scopes is derived again.
-        view.__dict__ = {"model": model, "scopes": [], "_where": self._where}
+        view.__dict__ = {"model": model, "scopes": [], "where": self.where}
         for scope, body in zip(self.scopes, self.bodies(model), strict=True):
             parent = None if scope.parent is None else view.scopes[scope.parent.number]
             # What was derived from a scope holds for the other one too.
@@ -117,7 +122,7 @@ class GraphView:
     def after_change(self) -> GraphView:
         """Return an index in which the graphs of the changed model are found; its node numbers may be those before."""
         has_subgraphs = any(scope.captures for scope in self.scopes)
-        return GraphView(self.model, self._where) if has_subgraphs else self
+        return GraphView(self.model, self.where) if has_subgraphs else self
 
     def bodies(self, model: ModelProto) -> list[GraphProto | FunctionProto]:
         """Return the graphs and functions of a model that has the same nodes, by scope number."""
@@ -155,7 +160,7 @@ class GraphView:
             )
 
     def _fail(self, text: str) -> UserError:
-        return UserError(f"{self._where}: {text}")
+        return UserError(f"{self.where}: {text}")
 
     def _index(self, scope: Scope, depth: int) -> dict[str, int]:  # noqa: C901, PLR0912 - calls in its loop are slow
         """Fill a scope and those inside it; return the names it reads from outside, each with a reading node."""

@@ -48,6 +48,10 @@ class Context:
         self.constants = Constants(self.types, folder)
         self.opset_problem = opset_problem
 
+    def over(self, view: GraphView, types: ValueTypes | None = None, opset_problem: str = "") -> Context:
+        """Return the context of another model in the same folder, with the same operators."""
+        return Context(view, self.specs, self.folder, types, opset_problem)
+
     @cached_property
     def algebra(self) -> Algebra:
         """Return its arithmetic."""

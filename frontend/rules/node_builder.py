@@ -15,11 +15,14 @@ from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Unmatched
-from opforge.frontend.ir.scope import Scope, normal_domain
+from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS, ELEMENT_TYPES, ValueType
 
 from .context import Context
+from .pattern import Operators
 
+_op = Operators()
+_SHAPE, _SEQUENCE = _op.Shape("x"), _op.SequenceConstruct(...)
 REPAIR = "fix the dims of the inputs first"
 # The widest first.
 FLOATS = ("float64", "float32", "bfloat16", "float16")
@@ -279,28 +282,21 @@ class NodeBuilder:
 
     def sizes(self, value: Value) -> list[int | None]:
         """Return the sizes that a value lists, as far as they are known."""
-        maker = self.maker(value)
-        if maker is not None and (normal_domain(maker.domain), maker.op_type) == ("", "Shape"):
+        if found := _SHAPE.find(self.context, self.scope, value.name):
+            maker = found.maker(value.name)
             first, end = int_attribute(maker, "start") or 0, int_attribute(maker, "end")
-            return Value(self, maker.input[0]).dims[first:end]
+            return Value(self, found.names["x"]).dims[first:end]
         return [int(size) for size in self.known(value)]
 
     def members(self, value: Value) -> list[Value]:
         """Return the tensors of a sequence."""
-        maker = self.maker(value)
-        if maker is None or (normal_domain(maker.domain), maker.op_type) != ("", "SequenceConstruct"):
-            raise Unmatched(f"needs a sequence that SequenceConstruct makes; {shown(value.name)} is not")
-        return [self.widened(name) for name in maker.input]
+        found = _SEQUENCE.match(self.context, self.scope, value.name)
+        return [self.widened(name) for name in found.maker(value.name).input]
 
     def require_only_reader(self, value: Value) -> None:
         """Reject an overwritten value that another node reads, because the order of both is unknown."""
         if len(self.context.view.uses(self.scope, value.name)) > 1:
             raise Unmatched(f"overwrites {shown(value.name)}, which other nodes read too")
-
-    def maker(self, value: Value) -> NodeProto | None:
-        """Return the node of this graph that makes a value."""
-        found = self.scope.makers.get(value.name, -1)
-        return self.scope.node(found) if found >= 0 else None
 
     def _is_number(self, value: Value) -> bool:
         """Return whether a value is one number that never changes, which may be of any type."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from itertools import chain
 
 from opforge.codegen.printing import shown
@@ -14,11 +13,10 @@ from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import NPU_DOMAIN, OPFORGE_DOMAIN, onnx_key, suggestion, version_problem
 from opforge.frontend.ir.reason import Reason, Unmatched, Unrelated
 from opforge.frontend.ir.scope import Scope, key_text, node_name, normal_domain
-from opforge.frontend.state import Options, State
-from opforge.frontend.targets.atc_types import is_registered
+from opforge.frontend.parsers.atc_types import is_registered
 
 from .check_call import checked
-from .context import Context
+from .context import Context, Specs
 from .discovery import rules
 from .rule import ExtraNodes, Placement, Replacement, Rule
 
@@ -177,10 +175,10 @@ class Search:
         self.refusals.append((scope, number, operator, reason))
 
 
-def candidates(view: GraphView, options: Options) -> list[tuple[Scope, int]]:
+def candidates(view: GraphView, specs: Specs, groups: Collection[str]) -> list[tuple[Scope, int]]:
     """Return the first node of each type in each graph or function at which a chosen rule would be tried."""
-    found = rules(options.specs, training=options.lower_training)
-    chosen = [rule for rule in found if not rule.group or rule.group in options.groups]
+    found = rules(specs, training=_LOWERING in groups)
+    chosen = [rule for rule in found if not rule.group or rule.group in groups]
     keys = {key for rule in chosen for key in rule.keys}
     return [
         (scope, numbers[0])
@@ -188,12 +186,3 @@ def candidates(view: GraphView, options: Options) -> list[tuple[Scope, int]]:
         for (domain, op_type), numbers in scope.keys.items()
         if (normal_domain(domain), op_type) in keys - view.functions
     ]
-
-
-def match(state: State) -> State:
-    """Try the rules at every node of the model, once."""
-    search = Search(state.context, state.options.groups, state.options.domain)
-    search.run()
-    # Nodes that only this conversion made are no nodes of the reader's model.
-    left = tuple(entry for entry in search.left() if entry.node not in state.made)
-    return replace(state, placements=tuple(search.placements), lowering=tuple(search.lowered), left=left)

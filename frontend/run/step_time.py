@@ -18,6 +18,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto
 
 from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.spec.products import soc_properties
 from opforge.frontend.emit.atc_compat import constant_only_nodes
 from opforge.frontend.io.arrays import Array
 from opforge.frontend.ir.graph import GraphView
@@ -248,7 +249,7 @@ def _launch_us() -> float:
 
 def _best(node: NodeProto, values: Mapping[str, Any], soc: str) -> tuple[float, int]:
     """Return the roofline estimate of a node in us, and the bytes that it must move."""
-    constants, figures = npu_model()["constants"], npu_model()["soc"][soc]
+    constants, figures = npu_model()["constants"], soc_properties(soc)
     arrays = {name: values[name] for name in {*node.input, *node.output} if isinstance(values.get(name), np.ndarray)}
     sizes = {name: array.nbytes for name, array in arrays.items()}
     if node.op_type in _TAKING and not node.domain and node.input[0] in sizes:
@@ -264,7 +265,7 @@ def _best(node: NodeProto, values: Mapping[str, Any], soc: str) -> tuple[float, 
             count, rows, inner, columns = _PRODUCTS[node.op_type](node, first, second, result)
             depth = peak // _BLOCK**2
             blocks = count * ceil(rows / _BLOCK) * ceil(inner / depth) * ceil(columns / _BLOCK)
-            seconds = max(seconds, blocks / (figures["aic"] * figures["mhz"] * 1e6))
+            seconds = max(seconds, blocks / (figures.aic * figures.mhz * 1e6))
     return _launch_us() + _MICRO * float(seconds), moved
 
 

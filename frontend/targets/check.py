@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 
 import onnx.defs
 from onnx import NodeProto
@@ -25,12 +26,12 @@ from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, suggestion
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.scope import INITIALIZER, Scope, normal_domain
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS
+from opforge.frontend.parsers.atc_limits import limit_problems
+from opforge.frontend.parsers.atc_types import is_registered
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.discovery import rules
 from opforge.frontend.rules.search import Search
 
-from .atc_limits import limit_problems
-from .atc_types import is_registered
 from .finding import CONVERT, Finding, label
 from .own_nodes import operator_findings, own_keys, package_findings, plain_types
 
@@ -239,12 +240,7 @@ def _inputs(name: str, node: NodeProto, schema: onnx.defs.OpSchema) -> Iterator[
 
 def _limits(view: GraphView, scope: Scope, name: str, node: NodeProto, version: int) -> Iterator[Finding]:
     """Compare a node with the parser of its type."""
-
-    def is_read(position: int) -> bool:
-        output = node.output[position]
-        return bool(output) and bool(view.count_uses(scope, output) or view.leaves(scope, output))
-
-    for problem in limit_problems(node, version, is_read):
+    for problem in limit_problems(node, version, partial(view.is_read, scope)):
         yield Finding(name, "E19999", f"{problem} by ATC's parser of {node.op_type}", "write the node in another form")
 
 

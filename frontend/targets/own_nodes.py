@@ -77,7 +77,7 @@ def _refusing_part(context: Context, scope: Scope, node: NodeProto, spec: OpSpec
     given = dict(zip((tensor.name for tensor in spec.inputs), node.input, strict=False))
     given = {name: value for name, value in given.items() if value}
     extra = node.output[len(spec.outputs) :]
-    is_read = any(name and (context.view.uses(scope, name) or context.view.leaves(scope, name)) for name in extra)
+    is_read = any(context.view.is_read(scope, name) for name in extra)
     if is_read or any(node.input[len(spec.inputs) :]):
         return PARSER
     if any(attribute.name not in _attribute_names(spec) for attribute in node.attribute):

@@ -14,11 +14,11 @@ from opforge.frontend.emit.opset import NEWEST
 from opforge.frontend.ir.reason import Unmatched, Unrelated
 from opforge.frontend.ir.scope import Scope, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
+from opforge.frontend.parsers.atc_types import is_registered
 from opforge.frontend.rules.context import Context, Specs
 from opforge.frontend.rules.node_builder import NodeBuilder, Value
 from opforge.frontend.rules.pattern import any_node
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
-from opforge.frontend.targets.atc_types import is_registered
 
 MICROSOFT = "com.microsoft"
 Result = Value | None | Sequence[Value | None]
@@ -124,11 +124,10 @@ def _output_names(builder: NodeBuilder, results: Sequence[Value | None]) -> dict
     written = {value.name for value in builder.overwritten.values()}
     renamed: dict[str, str] = {}
     for position, name in enumerate(builder.node.output):
-        is_used = bool(name) and bool(view.uses(scope, name))
-        is_read = is_used or (bool(name) and view.leaves(scope, name))
+        is_read = view.is_read(scope, name)
         value = results[position] if position < len(results) else None
         if value is None:
-            is_flag = position == 0 and builder.overwritten and not is_used
+            is_flag = position == 0 and builder.overwritten and not view.count_uses(scope, name)
             if is_read and not is_flag:
                 raise Unmatched(f"has an output {shown(name)} that the formula does not compute")
         elif is_read or (name and value.name in written):

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.attributes import int_attribute
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.rules.node_builder import NodeBuilder, Value, whole
+from opforge.frontend.rules.pattern import Operators
 
 from .formula import formula
 
@@ -100,6 +100,8 @@ def _conv_transpose_grad(builder: NodeBuilder, dy: Value, x: Value, w: Value) ->
 
 # Limits the tables of a MaxPoolGrad to 128 MiB.
 _MAX_POSITIONS = 1 << 24
+# The indices count along rows.
+_POOL = Operators().MaxPool("x", storage_order=0, _any_output=True)
 
 
 def _window_positions(pool: NodeBuilder, size: Sequence[int], outs: Sequence[int]) -> NDArray[np.int64]:
@@ -141,12 +143,8 @@ def _window_positions(pool: NodeBuilder, size: Sequence[int], outs: Sequence[int
 @formula("MaxPoolGrad", domain="")
 def _max_pool_grad(builder: NodeBuilder, dy: Value, indices: Value) -> Value:
     """Add each element at the first maximum of its window, found again: ATC's MaxPool has no indices."""
-    pool = builder.maker(indices)
-    if pool is None or pool.op_type != "MaxPool":
-        raise Unmatched(f"needs the indices of a MaxPool; {shown(indices.name)} does not come from one")
-    if order := int_attribute(pool, "storage_order"):
-        raise Unmatched(f"needs indices that count along rows; {shown(indices.name)} has storage_order {order}")
-    x = Value(builder, pool.input[0])
+    found = _POOL.match(builder.context, builder.scope, indices.name)
+    pool, x = found.maker(indices.name), Value(builder, found.names["x"])
     size, outs = ([value.dim(axis) for axis in range(2, x.rank)] for value in (x, dy))
     positions = _window_positions(NodeBuilder(builder.context, builder.scope, pool), size, outs)
     windows, taps = positions.shape

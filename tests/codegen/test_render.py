@@ -7,9 +7,7 @@ import subprocess
 import pytest
 from jinja2 import UndefinedError
 
-from opforge.codegen.render import TABLES_HEADER, _environment, render, render_project
-from opforge.codegen.spec.loader import load_specs
-from opforge.codegen.views.escape import (
+from opforge.codegen.escape import (
     Code,
     UnescapedTextError,
     comment,
@@ -18,6 +16,8 @@ from opforge.codegen.views.escape import (
     markdown_code,
     printable,
 )
+from opforge.codegen.render import TABLES_HEADER, _environment, render, render_project
+from opforge.codegen.spec.loader import load_specs
 from opforge.codegen.views.facts import aclnn_signature, dtype_columns, kernel_columns, origin_keys
 from opforge.codegen.views.line_wrap import WIDTH, fit
 

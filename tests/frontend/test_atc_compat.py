@@ -1,14 +1,16 @@
 """What ATC's parser would misread is written otherwise, once something is rewritten."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
+from opforge.frontend.emit.nodes import insert_nodes
 from opforge.frontend.run.execute import execute
 
 
@@ -278,3 +280,24 @@ def test_a_large_fold_is_not_done():
     opsets = [helper.make_opsetid(domain, version) for domain, version in (("", 18), ("npu", 1), ("d", 1))]
     result = convert(helper.make_model(graph, opset_imports=opsets)).model
     assert [node.op_type for node in result.graph.node][1:] == ["Add", "ConstantOfShape", "Bar"]
+
+
+class Nodes(list):
+    """A list of nodes that allows no insertion, which moves all nodes behind it."""
+
+    insert = None
+
+
+def test_nodes_are_inserted_all_at_once_and_stay_the_same_objects():
+    old = [NodeProto(name=str(number)) for number in range(6)]
+    new = {number: NodeProto(name=f"before {number}") for number in (0, 4, 5)}
+    nodes = Nodes(old)
+    insert_nodes(SimpleNamespace(body=SimpleNamespace(node=nodes)), new)
+    assert [node.name for node in nodes] == ["before 0", "0", "1", "2", "3", "before 4", "4", "before 5", "5"]
+    assert [node for node in nodes if node.name.isdigit()] == old
+
+    graph = GraphProto(node=old)
+    held = graph.node[4]
+    insert_nodes(SimpleNamespace(body=graph), new)
+    held.op_type = "Changed"
+    assert [(node.name, node.op_type) for node in graph.node][5:7] == [("before 4", ""), ("4", "Changed")]

@@ -10,9 +10,9 @@ from training_nodes import NODES, OPTIMIZERS, UPDATES, node_feed, node_model
 
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
+from opforge.frontend.parsers.atc_types import is_registered
 from opforge.frontend.run.execute import execute
 from opforge.frontend.run.verify import verify
-from opforge.frontend.targets.atc_types import is_registered
 
 
 def parse(text, opset=18):

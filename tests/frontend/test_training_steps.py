@@ -9,9 +9,9 @@ from onnx import helper
 
 from opforge.frontend import convert
 from opforge.frontend.io.load import load_model
+from opforge.frontend.parsers.atc_types import is_registered
 from opforge.frontend.run.execute import execute
 from opforge.frontend.run.verify import sample_inputs, verify
-from opforge.frontend.targets.atc_types import is_registered
 from opforge.frontend.targets.check import check_model
 from opforge.frontend.training.training_step import training_step
 

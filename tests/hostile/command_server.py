@@ -15,7 +15,7 @@ MODULES = (
     *("opforge.codegen.new", "opforge.codegen.writer", "opforge.twin.build", "opforge.twin.profile"),
     *("opforge.twin.lint.kernel_lint", "opforge.frontend.commands", "opforge.frontend.run.verify"),
     *("opforge.frontend.report.console", "opforge.frontend.run.ort_offload", "opforge.frontend.run.execute"),
-    *("opforge.frontend.targets.atc", "opforge.package.pack", "opforge.package.verify"),
+    *("opforge.frontend.atc_commands", "opforge.package.pack", "opforge.package.verify"),
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ TWIN = Path(__file__).resolve().parent.parent
 
 @lru_cache(maxsize=1)
 def npu_model() -> dict[str, Any]:
-    """Constants of the time model (twin/npu_model.json), and the figures of the chips under `soc`."""
+    """Return the constants of the time model (twin/npu_model.json)."""
     model: dict[str, Any] = json.loads((TWIN / "npu_model.json").read_text(encoding="utf-8"))
-    return model | {"soc": {name: asdict(soc) for name, soc in SOCS.items()}}
+    return model
 
 
 @lru_cache(maxsize=1)
@@ -40,7 +39,7 @@ def tables() -> dict[str, str]:
         "constants": list(_constants()),
     }
     printed = environment.get_template("tables.inc.j2").make_module(rows)
-    names = ("soc_table", "dtype_table", "product_table", "time_model")
+    names = ("soc_table", "dtype_table", "value_type_table", "product_table", "time_model")
     return {f"{name}.inc": str(getattr(printed, name)()) for name in names}
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import replace_file
 from opforge.codegen.printing import path_text
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.names import suggest
 from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
-from opforge.codegen.writer import replace_file
 from opforge.twin.lint.expansion import require_no_assembly
 
 from .cache import record_path
@@ -189,16 +189,16 @@ def build_project(
     with locked(twin_dir(project)) as scratch:
         generated = write_project(project, specs).present
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
-        complete = [spec for spec in chosen if not project.missing(spec)]
+        complete = [spec for spec in chosen if not project.missing(spec.own_files)]
         require_clean(project, [spec.source_name for spec in complete], twin_dir(project))
-        _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec)})
+        _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec.own_files)})
         kernels = [library for spec in complete for library in _kernel_units(project, spec, socs)]
         host = host_libraries(project, [spec.name for spec in specs], generated)
         compiled = build([*host, *kernels], scratch, jobs, report)
         for library in kernels:
             require_device_code(library.path, library.units[0].label)
         _publish_headers(project, generated)
-    missing = {spec.op_type: file for spec in chosen if (file := project.missing(spec))}
+    missing = {spec.op_type: file for spec in chosen if (file := project.missing(spec.own_files))}
     return Operators(_vendor(project), compiled, tuple(spec.op_type for spec in complete), missing)
 
 

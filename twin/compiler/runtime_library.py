@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import replace_file
 from opforge.codegen.printing import say
 from opforge.codegen.project import BUILTIN_ROOT, Project, user_cache
-from opforge.codegen.writer import replace_file
 
 from .cache import digest, is_current, publish, record_path
 from .folder import locked

@@ -8,8 +8,7 @@
 #include <utility>
 
 #include "host/aclnn/open_view.h"
-#include "opdev/bfloat16.h"
-#include "opdev/fp16_t.h"
+#include "host/ge/visit_type.h"
 
 namespace opforge::twin::host {
 
@@ -63,41 +62,21 @@ void CopyRow(const uint8_t* from, int64_t fromStride, uint8_t* to, int64_t toStr
     }
 }
 
-/// Calls `use` with a value of the C++ type of the dtype; null for others.
-template <typename Use>
-RowFunction WithType(ge::DataType dtype, const Use& use)
-{
-    switch (dtype) {
-        case ge::DT_FLOAT:
-            return use(float{});
-        case ge::DT_FLOAT16:
-            return use(op::fp16_t{});
-        case ge::DT_BF16:
-            return use(op::bfloat16{});
-        case ge::DT_DOUBLE:
-            return use(double{});
-        case ge::DT_INT8:
-            return use(int8_t{});
-        case ge::DT_INT16:
-            return use(int16_t{});
-        case ge::DT_INT32:
-            return use(int32_t{});
-        case ge::DT_INT64:
-            return use(int64_t{});
-        case ge::DT_UINT8:
-            return use(uint8_t{});
-        case ge::DT_BOOL:
-            return use(bool{});
-        default:
-            return nullptr;
-    }
-}
+/// Cast has no unsigned types of several bytes.
+template <typename T>
+constexpr bool kIsConvertible = !std::is_unsigned_v<T> || sizeof(T) == 1;
 
 RowFunction ConversionOf(ge::DataType from, ge::DataType to)
 {
-    return WithType(from, [to](auto source) {
-        return WithType(to, [](auto target) -> RowFunction { return ConvertRow<decltype(source), decltype(target)>; });
+    RowFunction row = nullptr;
+    VisitType(from, [&](auto source) {
+        VisitType(to, [&](auto target) {
+            if constexpr (kIsConvertible<decltype(source)> && kIsConvertible<decltype(target)>) {
+                row = ConvertRow<decltype(source), decltype(target)>;
+            }
+        });
     });
+    return row;
 }
 
 RowFunction CopyOf(uint64_t bytes)

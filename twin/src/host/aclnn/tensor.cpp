@@ -172,53 +172,34 @@ T Read(const void* data)
     return value;
 }
 
-/// Calls `use` with the value in the C++ type of the dtype.
-template <typename Use>
-auto Visit(op::DataType dtype, const void* data, const Use& use)
+/// A value as a number; 0 for an element type that C++ does not have.
+template <typename To>
+To Number(op::DataType dtype, const void* data)
 {
-    using opforge::twin::kernel::BitsFloat;
-    switch (dtype) {
-        case ge::DT_FLOAT16:
-            return use(static_cast<float>(op::fp16_t(Read<op::fp16_t>(data))));
-        case ge::DT_BF16:
-            return use(static_cast<float>(Read<op::bfloat16>(data)));
-        case ge::DT_FLOAT:
-            return use(Read<float>(data));
-        case ge::DT_DOUBLE:
-            return use(Read<double>(data));
-        case ge::DT_INT8:
-            return use(Read<int8_t>(data));
-        case ge::DT_INT16:
-            return use(Read<int16_t>(data));
-        case ge::DT_INT32:
-            return use(Read<int32_t>(data));
-        case ge::DT_INT64:
-            return use(Read<int64_t>(data));
-        case ge::DT_UINT8:
-            return use(Read<uint8_t>(data));
-        case ge::DT_UINT16:
-            return use(Read<uint16_t>(data));
-        case ge::DT_UINT32:
-            return use(Read<uint32_t>(data));
-        case ge::DT_UINT64:
-            return use(Read<uint64_t>(data));
-        case ge::DT_BOOL:
-            return use(Read<uint8_t>(data) != 0);
-        default:
-            return use(0);
-    }
+    To number{};
+    opforge::twin::host::VisitType(dtype, [&](auto zero) {
+        using From = decltype(zero);
+        if constexpr (std::is_same_v<From, bool>) {
+            number = Read<uint8_t>(data) != 0;
+        } else if constexpr (std::is_arithmetic_v<From>) {
+            number = static_cast<To>(Read<From>(data));
+        } else {
+            number = static_cast<To>(static_cast<float>(Read<From>(data)));
+        }
+    });
+    return number;
 }
 
 }  // namespace
 
 double aclScalar::ToDouble() const
 {
-    return Visit(dataType_, bytes_.data(), [](auto value) { return static_cast<double>(value); });
+    return Number<double>(dataType_, bytes_.data());
 }
 
 int64_t aclScalar::ToInt64() const
 {
-    return Visit(dataType_, bytes_.data(), [](auto value) { return static_cast<int64_t>(value); });
+    return Number<int64_t>(dataType_, bytes_.data());
 }
 
 std::complex<double> aclScalar::ToComplex128() const

@@ -7,9 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "opdev/bfloat16.h"
+#include "host/ge/visit_type.h"
 #include "opdev/data_type_utils.h"
-#include "opdev/fp16_t.h"
 
 namespace opforge::twin::host {
 
@@ -17,7 +16,9 @@ template <typename To, typename From>
 void PutValue(From value, uint8_t* place)
 {
     To converted{};
-    if constexpr (std::is_integral_v<From> || std::is_same_v<To, double>) {
+    if constexpr (std::is_same_v<To, bool>) {
+        converted = value != From(0);
+    } else if constexpr (std::is_integral_v<From> || std::is_same_v<To, double>) {
         converted = static_cast<To>(value);
     } else {
         converted = static_cast<To>(static_cast<float>(value));
@@ -29,49 +30,7 @@ void PutValue(From value, uint8_t* place)
 template <typename From>
 bool PutHostValue(From value, op::DataType dataType, uint8_t* place)
 {
-    switch (dataType) {
-        case ge::DT_FLOAT:
-            PutValue<float>(value, place);
-            return true;
-        case ge::DT_FLOAT16:
-            PutValue<op::fp16_t>(value, place);
-            return true;
-        case ge::DT_BF16:
-            PutValue<op::bfloat16>(value, place);
-            return true;
-        case ge::DT_DOUBLE:
-            PutValue<double>(value, place);
-            return true;
-        case ge::DT_INT8:
-            PutValue<int8_t>(value, place);
-            return true;
-        case ge::DT_INT16:
-            PutValue<int16_t>(value, place);
-            return true;
-        case ge::DT_INT32:
-            PutValue<int32_t>(value, place);
-            return true;
-        case ge::DT_INT64:
-            PutValue<int64_t>(value, place);
-            return true;
-        case ge::DT_UINT8:
-            PutValue<uint8_t>(value, place);
-            return true;
-        case ge::DT_UINT16:
-            PutValue<uint16_t>(value, place);
-            return true;
-        case ge::DT_UINT32:
-            PutValue<uint32_t>(value, place);
-            return true;
-        case ge::DT_UINT64:
-            PutValue<uint64_t>(value, place);
-            return true;
-        case ge::DT_BOOL:
-            *place = value != From(0) ? 1 : 0;
-            return true;
-        default:
-            return false;
-    }
+    return VisitType(dataType, [&](auto zero) { PutValue<decltype(zero)>(value, place); });
 }
 
 /// All values as bytes; empty for an element type that values on the host cannot have.

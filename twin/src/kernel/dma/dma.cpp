@@ -176,7 +176,7 @@ void CheckRowsApart(Block& block, const LocalView& dst, const Layout& to, const 
     if (isSame || dst.address >= src.address + from.extent || src.address >= dst.address + to.extent) {
         return;
     }
-    std::vector<bool> isRead(LocalMemory::kUnifiedBufferBytes / kBlockBytes);
+    std::vector<bool> isRead(static_cast<size_t>(block.local.Bytes() / kBlockBytes));
     const auto forBlocks = [&](int64_t begin, int64_t pitch, auto&& apply) {
         for (int64_t row = 0; row < rows.count; ++row) {
             for (int64_t offset = 0; offset < rows.bytes; offset += kBlockBytes) {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <optional>
 
+#include "opforge_twin/arithmetic.h"
+
 namespace opforge::twin::kernel {
 
 namespace {
@@ -12,6 +14,8 @@ using AscendC::TPosition;
 using Id = LocalUnit::Id;
 
 constexpr int64_t kBiasTableBytes = 1024;
+// The platform reports a little less than the unified buffer has, which is a multiple of this.
+constexpr int64_t kSizeStep = 1024;
 
 std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc)
 {
@@ -26,7 +30,7 @@ std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc)
     if (kind == CoreKind::kVector) {
         constexpr PipeSet all = PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3);
         return {{Id::kUnifiedBuffer, "unified buffer", "ub_budget", "ub_out_of_range", "ub_misaligned", all, all, 0,
-                 LocalMemory::kUnifiedBufferBytes, soc.ubBytes}};
+                 RoundUp(soc.ubBytes, kSizeStep), soc.ubBytes}};
     }
     add(Id::kL1, "L1", soc.l1Bytes, PipeSet::Of(Pipe::kMte2, Pipe::kFix), PipeSet::Of(Pipe::kMte1));
     add(Id::kL0A, "L0A", soc.l0aBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));

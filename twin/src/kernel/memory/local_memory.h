@@ -58,7 +58,6 @@ struct LocalUnit {
 class LocalMemory {
 public:
     static constexpr int64_t kMaxBuffers = 64;
-    static constexpr int64_t kUnifiedBufferBytes = 196608;
 
     /// `shadowed` keeps a byte per byte that tells whether it was written.
     LocalMemory(CoreKind kind, const SocFigures& soc, bool shadowed, uint8_t poison);

@@ -322,7 +322,7 @@ void RequireResultsApart(Block& block, const Shape& shape, const LocalView& dst,
     if (dst.address >= src.view->address + Extent(shape, src.view->size, src.stride) || src.view->address >= dstEnd) {
         return;
     }
-    std::vector<bool> isRead(LocalMemory::kUnifiedBufferBytes / kBlockBytes);
+    std::vector<bool> isRead(static_cast<size_t>(block.local.Bytes() / kBlockBytes));
     std::vector<int64_t> blocks;
     for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
         BlocksOf(shape, repeat, src, blocks);

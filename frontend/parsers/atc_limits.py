@@ -51,11 +51,11 @@ class Limit:
     lengths: tuple[int, ...] = ()
     least: int | None = None
 
-    def problem(self, node: NodeProto, is_read: Callable[[int], bool]) -> str:
+    def problem(self, node: NodeProto, is_read: Callable[[str], bool]) -> str:
         """Return what the parser refuses; "" if the node is within this limit."""
         connected = {position for position, name in enumerate(node.input) if name}
         given = {attribute.name: attribute for attribute in node.attribute}
-        used = [position for position in range(len(node.output)) if is_read(position)]
+        used = [position for position, name in enumerate(node.output) if is_read(name)]
         if self.inputs is not None and max(connected, default=-1) >= self.inputs:
             return f"has an input {max(connected)}, expected at most {_count(self.inputs, 'input')}"
         if self.outputs is not None and self.is_exact and len(node.output) != self.outputs:
@@ -91,13 +91,13 @@ def output_count(op_type: str, version: int) -> int | None:
     return min((limit.outputs for limit in found if limit.outputs is not None), default=None)
 
 
-def limit_problems(node: NodeProto, version: int, is_read: Callable[[int], bool]) -> Iterator[str]:
+def limit_problems(node: NodeProto, version: int, is_read: Callable[[str], bool]) -> Iterator[str]:
     """Yield what the parser of a standard node refuses.
 
     Args:
         node: The node.
         version: Version of ai.onnx.
-        is_read: Whether the output at a position has a reader or is an output of the model.
+        is_read: Whether the value of a name has a reader or is an output of the model.
     """
     for limit in _table().get((node.op_type, version), []):
         if problem := limit.problem(node, is_read):
@@ -106,7 +106,7 @@ def limit_problems(node: NodeProto, version: int, is_read: Callable[[int], bool]
 
 @lru_cache(maxsize=1)
 def _table() -> Mapping[tuple[str, int], list[Limit]]:
-    text = files("opforge.frontend.targets").joinpath("atc_limits.json").read_text()
+    text = files("opforge.frontend.parsers").joinpath("atc_limits.json").read_text()
     found: dict[tuple[str, int], list[Limit]] = {}
     for row in json.loads(text)["rows"]:
         values: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in row.items()}

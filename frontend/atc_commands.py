@@ -17,13 +17,13 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, write_files
 from opforge.codegen.printing import escaped, path_text, say, shown
 from opforge.codegen.progress import progress
-from opforge.frontend.commands import ConvertOptions, convert_command
 from opforge.frontend.io.limits import claimed, limits_for
 from opforge.frontend.io.load import load_model
 from opforge.frontend.io.save import require_targets
+from opforge.frontend.targets.check import check_model
+from opforge.frontend.targets.finding import Finding
 
-from .check import check_model
-from .finding import Finding
+from .commands import ConvertOptions, convert_command
 
 _ONNX, _GE_IR = 5, 1
 # A dim in `--input_shape`.

@@ -19,7 +19,7 @@ def _registered() -> dict[tuple[str, str], set[int]]:
     """Return versions by domain and type."""
     found: dict[tuple[str, str], set[int]] = {}
     table: dict[str, dict[str, str]] = json.loads(
-        files("opforge.frontend.targets").joinpath("atc_types.json").read_text()
+        files("opforge.frontend.parsers").joinpath("atc_types.json").read_text()
     )
     for domain, spans in table.items():
         for text, names in spans.items():

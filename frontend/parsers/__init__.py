@@ -1,0 +1,1 @@
+"""List the types and forms of nodes that CANN's ONNX parsers support."""
