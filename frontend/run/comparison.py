@@ -58,7 +58,7 @@ class Comparison:
     @property
     def message(self) -> str:
         """Return the comparison of a custom node in one line, with a repair if the results differ."""
-        text = f"node {shown(self.node)} ({self.op}): "
+        text = f"node {shown(self.node)} ({self.op}): " if self.node else f"{self.op}: "
         if not self.output:
             text += f"{self.compared} {self.note}"
         elif self.same is False:
@@ -138,3 +138,17 @@ def compare(
     worst = int(np.argmax(error - allowed))
     is_same = bool(np.all(error <= allowed))
     return Comparison(name, float(error.max()), float(allowed[worst]), is_same, note)
+
+
+def rounded(array: Array, dtype: str | None) -> Array:
+    """Return an array in the dtype of an output, if it is known; beyond its range, numbers become infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+
+def widened(expected: Array, got: Array, dtype: str | None) -> tuple[Array, Array]:
+    """Return an exact result and a computed one in the same type, if the latter has the dtype of the output."""
+    if dtype is None or got.dtype.name != dtype or not is_float(got.dtype):
+        return rounded(expected, dtype), got
+    wide, narrow = expected.astype(np.float64), rounded(expected, dtype).astype(np.float64)
+    return np.where(np.isinf(narrow), narrow, wide), got.astype(np.float64)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from onnx import NodeProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
@@ -23,14 +22,16 @@ from opforge.frontend.ir.op_names import OnnxKey
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.rules.check_call import case_of
 
-from .comparison import BODY, KERNEL, REFERENCE, Comparison, compare, is_float
-from .evaluator import MODEL_ERRORS, failure_text, node_label
+from .comparison import BODY, KERNEL, REFERENCE, Comparison, compare, is_float, rounded, widened
+from .evaluator import MODEL_ERRORS, evaluator, failure_text, node_label
 from .numpy_reference import numpy_reference
 
 if TYPE_CHECKING:
     from opforge.twin import Result
 
 Operators = Literal["twin", "function", "reference"]
+# Allow for the tolerances of specs only, or also for roundings, as in sums of a model that are longer than in tests.
+Tolerances = Literal["spec", "model"]
 Results = Sequence[Array]
 # Spans of cores that a trace of a whole model holds at most; browsers take a few hundred thousand.
 MOST_EVENTS = 300_000
@@ -86,18 +87,18 @@ class CustomNodes:
         operators: "twin" runs kernels, "function" ONNX bodies, "reference" NumPy references or, without one, bodies.
         soc: SoC that the twin emulates.
         mode: How the twin runs.
-        is_compared: Whether to compare the results with those of the other ways to compute a node.
+        compared: How to compare the results with those of the other ways to compute a node; None for not at all.
 
     Attributes:
         calls: The calls on the twin.
         failure: What a call raised.
     """
 
-    def __init__(self, operators: Operators, soc: str, mode: TwinMode, *, is_compared: bool = False) -> None:
+    def __init__(self, operators: Operators, soc: str, mode: TwinMode, *, compared: Tolerances | None = None) -> None:
         self._operators = operators
         self._soc = soc
         self._mode = mode
-        self._is_compared = is_compared
+        self._tolerances = compared
         self._events = 0
         self._bodies: dict[tuple[str, str], ReferenceEvaluator] = {}
         self._compared: dict[tuple[str, ...], Comparison] = {}
@@ -132,11 +133,11 @@ class CustomNodes:
                 " correct the node"
             )
         inputs = {name: value for name, value in zip(names, values, strict=False) if value is not None}
-        if self._operators != "twin" or self._is_compared:
+        if self._operators != "twin" or self._tolerances:
             violation = check(spec, _call_of(inputs, attrs), with_outputs=False)
             if violation:
                 raise UserError(f"{node_label(node)}: {violation.message}; correct the model or its inputs")
-        if self._is_compared:
+        if self._tolerances:
             results = self._all_results(node, spec, inputs, attrs)
         elif self._operators == "twin":
             results = self._kernel(node, spec, inputs, attrs)
@@ -151,7 +152,7 @@ class CustomNodes:
         expected = numpy_reference(spec, inputs, attrs)
         if expected is not None:
             types = infer(spec, _call_of(inputs, attrs), with_checks=False)
-            return [_rounded(array, types[name].dtype) for name, array in expected.items()]
+            return [rounded(array, types[name].dtype) for name, array in expected.items()]
         missing = f"no tests/reference/{spec.name}.py in the project"
         case = case_of(spec, _call_of(inputs, attrs))
         if case not in spec.onnx.bodies:
@@ -173,12 +174,12 @@ class CustomNodes:
             self._note(Comparison("", note="not run on request"), node, spec, KERNEL)
         if case_of(spec, _call_of(inputs, attrs)) in spec.onnx.bodies:
             self._try(BODY, found, node, spec, lambda: self._body(node, spec, inputs, attrs))
-        expected = numpy_reference(spec, inputs, attrs)
+        reference = numpy_reference(spec, inputs, attrs)
         types = infer(spec, _call_of(inputs, attrs), with_checks=False)
         dtypes = [types[tensor.name].dtype for tensor in spec.outputs]
         floats = [array.dtype for array in inputs.values() if is_float(array.dtype)]
-        if expected is not None:
-            found[REFERENCE] = list(expected.values())
+        if reference is not None:
+            found[REFERENCE] = list(reference.values())
         if not found:
             raise UserError(
                 f"{node_label(node)}: got no result of {spec.op_type}, expected one of its kernel, its {BODY} or"
@@ -190,16 +191,15 @@ class CustomNodes:
             self._note(Comparison("", note=note), node, spec, last)
         for name in others:
             for tensor, dtype, right, got in zip(spec.outputs, dtypes, found[last], found[name], strict=False):
-                pair = _as_wide(right, got, dtype) if last == REFERENCE else (right, got)
-                types_of_node = [*floats, *([got.dtype] if is_float(got.dtype) else [])]
-                narrowest = min(types_of_node, key=lambda kind: kind.itemsize, default=None)
+                expected, other = widened(right, got, dtype) if last == REFERENCE else (right, got)
+                kinds = [*floats, *([got.dtype] if is_float(got.dtype) else [])] if self._tolerances == "model" else []
+                narrowest = min(kinds, key=lambda kind: kind.itemsize, default=None)
                 tolerance = spec.tests.tolerance.get(got.dtype.name)
-                comparison = compare(
-                    tensor.name, *pair, narrowest, tolerance, names=(f"in the {last}", f"in the {name}")
-                )
-                self._note(comparison, node, spec, f"{name} with {last}")
+                labels = (f"in the {last}", f"in the {name}")
+                entry = compare(tensor.name, expected, other, narrowest, tolerance, labels)
+                self._note(entry, node, spec, f"{name} with {last}")
         first = next(iter(found))
-        return [_rounded(array, dtype) for array, dtype in zip(found[first], dtypes, strict=False)]
+        return [rounded(array, dtype) for array, dtype in zip(found[first], dtypes, strict=False)]
 
     def _try(
         self, name: str, found: dict[str, Results], node: NodeProto, spec: OpSpec, compute: Callable[[], Results]
@@ -236,11 +236,11 @@ class CustomNodes:
         try:
             return twin.run(spec.op_type, inputs, attrs, soc=self._soc, **self._mode.options)
         except twin.AclnnError as error:
-            if self._is_compared and error.status not in _REFUSED:
+            if self._tolerances and error.status not in _REFUSED:
                 raise _NotRun(error) from error
             raise UserError(f"{node_label(node)}: {error}") from error
         except UserError as error:
-            if self._is_compared and error.exit_code == UserError.exit_code:
+            if self._tolerances and error.exit_code == UserError.exit_code:
                 raise _NotRun(error) from error
             raise
 
@@ -254,25 +254,9 @@ class CustomNodes:
                     f"{node_label(node)}: {spec.op_type} has no ONNX function body for the case {key[1]}, expected one"
                     f" to run the node without its kernel; write onnx.bodies.{key[1]} in the spec"
                 )
-            self._bodies[key] = ReferenceEvaluator(function)
+            self._bodies[key] = evaluator(())(function)
         feeds = {tensor.name: inputs.get(tensor.name) for tensor in spec.inputs}
         return list(self._bodies[key].run(None, feeds, attributes=attrs))
-
-
-def _rounded(array: Array, dtype: str | None) -> Array:
-    """Return an array in the dtype of an output; beyond its range, numbers become infinite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return array if dtype is None else array.astype(dtype, copy=False)
-
-
-def _as_wide(expected: Array, got: Array, dtype: str | None) -> tuple[Array, Array]:
-    """Return the exact result and a computed one in the same type, if the latter has the dtype of the output."""
-    if dtype is None or got.dtype.name != dtype or not is_float(got.dtype):
-        return _rounded(expected, dtype), got
-    wide = expected.astype(np.float64)
-    return np.where(np.isinf(_rounded(expected, dtype).astype(np.float64)), np.copysign(inf, wide), wide), got.astype(
-        np.float64
-    )
 
 
 def _run_traced(run: Callable[[], Result]) -> tuple[Result, list[Any]]:

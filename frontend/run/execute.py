@@ -23,7 +23,7 @@ from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, expanded_nodes
 
 from .comparison import Comparison
-from .custom_nodes import CustomNodes, Operators, TwinCall, TwinMode
+from .custom_nodes import CustomNodes, Operators, Tolerances, TwinCall, TwinMode
 from .evaluator import MODEL_ERRORS, evaluator, failure_text, follow
 from .ort_offload import LargeNodes
 from .reference_ops import reference_operators, torch_operators
@@ -39,7 +39,7 @@ class Execution:
         outputs: Arrays by output name.
         calls: The calls on the twin, in their order; empty without the twin.
         values: Every value of the main graph by name, when they were asked for.
-        comparisons: What `is_compared` found, node by node.
+        comparisons: What `compared` asked for, node by node.
     """
 
     outputs: dict[str, Array]
@@ -91,7 +91,7 @@ def run_model(
     where: object = "inputs",
     mode: TwinMode = STRICT,
     keep_values: bool = False,
-    is_compared: bool = False,
+    compared: Tolerances | None = None,
     large: LargeNodes | None = None,
     what: str = "running",
 ) -> Execution:
@@ -106,7 +106,8 @@ def run_model(
         where: Stands before messages about the inputs.
         mode: How the twin runs.
         keep_values: Whether to keep every value of the main graph.
-        is_compared: Whether to compare kernel, ONNX body and NumPy reference of each custom node.
+        compared: How to compare kernel, ONNX body and NumPy reference of each custom node: within the tolerance of the
+            "spec", or of the "model", which also allows for roundings. None for not at all.
         large: Runs large nodes of other operators elsewhere; None leaves all of them to onnx's evaluator.
         what: What a progress bar says.
     """
@@ -119,7 +120,7 @@ def run_model(
             " nodes, or never end; export it without functions"
         )
     arrays = check_inputs(inputs, input_types(model), where)
-    runner = CustomNodes(operators, soc, mode, is_compared=is_compared)
+    runner = CustomNodes(operators, soc, mode, compared=compared)
     specs = {spec.op_type: spec for spec in project_specs()}
     implementations = [
         runner.implementation(spec, key)

@@ -34,7 +34,7 @@ def numpy_reference(
 
     Args:
         spec: The operator.
-        inputs: Arrays by name; the reference gets None for each absent input.
+        inputs: Arrays of the given inputs by name.
         attrs: Attributes by name; missing ones have their defaults.
 
     Raises:
@@ -43,9 +43,8 @@ def numpy_reference(
     path = reference_path(spec)
     if not path.is_file():
         return None
-    given = {tensor.name: inputs.get(tensor.name) for tensor in spec.inputs}
     try:
-        results = _function(path, path.stat().st_mtime_ns)(given, default_attributes(spec) | dict(attrs))
+        results = _function(path, path.stat().st_mtime_ns)(dict(inputs), default_attributes(spec) | dict(attrs))
         arrays = {name: np.asarray(results[name]) for name in (tensor.name for tensor in spec.outputs)}
     except Exception as error:
         raise UserError(

@@ -63,7 +63,7 @@ def verify(
         operators="twin" if run_kernels else "function",
         folder=folder,
         mode=TwinMode(is_strict=False),
-        is_compared=True,
+        compared="model",
         what="after",
     )
     after = execution.outputs
