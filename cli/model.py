@@ -36,7 +36,14 @@ def convert(
     domain: Annotated[str, DOMAIN] = "opforge",
     verify_numbers: Annotated[
         bool,
-        typer.Option("--verify", help="Run both models on the same inputs; exit 1 and write no model if they differ."),
+        typer.Option(
+            "--verify",
+            help="Run both models on the same inputs, with kernels on the CPU twin; exit 1 and write no model if any"
+            " result differs.",
+        ),
+    ] = False,
+    bodies: Annotated[
+        bool, typer.Option("--bodies", help="With --verify: run ONNX function bodies, no kernel; needs no compiler.")
     ] = False,
     report: Annotated[Path | None, path_option(metavar="R.html", text="Write the report as an HTML page.")] = None,
     json_out: Annotated[Path | None, JSON] = None,
@@ -61,7 +68,9 @@ def convert(
     from opforge.frontend.commands import ConvertOptions, convert_command
 
     with answer_file(json_out) as answer:
-        options = ConvertOptions(patterns, lower_training, opset, domain, verify_numbers, report, answer, optimizer)
+        options = ConvertOptions(
+            patterns, lower_training, opset, domain, verify_numbers, report, answer, optimizer, bodies
+        )
         code = convert_command(model, out, options)
     leave(code)
 

@@ -26,7 +26,7 @@ from .conversion import Conversion, PassTimes
 from .prefilter import is_plain
 
 if TYPE_CHECKING:
-    from opforge.frontend.run.verify import Comparison
+    from opforge.frontend.run.comparison import Comparison
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class ConvertOptions:
         html: File for the HTML report.
         json: File for the JSON report.
         optimizer: File of the optimizer graph to join to the model.
+        bodies: Whether `verify` runs ONNX bodies instead of kernels.
     """
 
     patterns: bool = False
@@ -52,10 +53,12 @@ class ConvertOptions:
     html: Path | None = None
     json: Path | None = None
     optimizer: Path | None = None
+    bodies: bool = False
 
     def command(self, model: Path, out: Path) -> str:
         """Return the command that asks for this."""
         flags = {"--patterns": self.patterns, "--lower-training": self.lower_training, "--verify": self.verify}
+        flags["--bodies"] = self.bodies
         domain = None if self.domain == OPFORGE_DOMAIN else self.domain
         values = {"--opset": self.opset, "--domain": domain, "--report": self.html}
         values["--optimizer"] = self.optimizer
@@ -72,6 +75,8 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     """
     if options.optimizer is not None and not options.lower_training:
         raise UserError("--optimizer: got no --lower-training, expected both; add --lower-training")
+    if options.bodies and not options.verify:
+        raise UserError("--bodies: got no --verify, expected both; add --verify")
     times = PassTimes()
     with progress(f"reading {path_text(model)}"), times.measure("load"):
         source = load_model(model)
@@ -129,10 +134,11 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions, times: Pas
         from opforge.frontend.run.verify import verify_within
 
         with progress(f"verifying {path_text(source.path)}"):
-            comparisons = verify_within(source, conversion)
+            comparisons = verify_within(source, conversion, run_kernels=not options.bodies)
     if comparisons is not None:
         print_comparisons(comparisons)
-    differing = sum(entry.same is False for entry in comparisons or ())
+    outputs = [entry for entry in comparisons or () if not entry.op]
+    differing = any(entry.same is False for entry in comparisons or ())
     with progress(f"writing {path_text(out)}"), times.measure("save"):
         if differing:
             write_files(_reports(source, conversion, comparisons, options, out, None, times))
@@ -147,13 +153,14 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions, times: Pas
             reports = _reports(source, conversion, comparisons, options, out, len(data), times)
             write_model(data, carried, source, out, *reports)
     print_conversion(conversion)
-    if unknown := sum(entry.same is None for entry in comparisons or ()):
-        say(f"outputs not compared (no finite elements): {unknown} of {len(comparisons or ())}")
+    if unknown := sum(entry.same is None for entry in outputs):
+        say(f"outputs not compared (no finite elements): {unknown} of {len(outputs)}")
     if differing:
-        say(f"outputs that differ: {differing} of {len(comparisons or ())}; no model was written")
+        count = sum(entry.same is False for entry in outputs)
+        say(f"outputs that differ: {count} of {len(outputs)}; no model was written")
     if options.html is not None:
         say(f"report: {path_text(options.html)}")
-    return int(differing > 0)
+    return int(differing)
 
 
 def _reports(
@@ -168,7 +175,10 @@ def _reports(
     """Return the requested files beside the model, which has `size` bytes; None if it is not written."""
     reports = []
     if (target := options.json) is not None:
-        compared = {} if comparisons is None else {"verified": [entry.report() for entry in comparisons]}
+        compared = {}
+        if comparisons is not None:
+            compared["verified"] = [entry.report() for entry in comparisons if not entry.op]
+            compared["verified_nodes"] = [entry.report() for entry in comparisons if entry.op]
 
         def report() -> NewFile:
             timed = replace(conversion, passes=times.entries())
@@ -227,7 +237,8 @@ def _run(source: SourceModel, options: RunOptions) -> int:
 
     from opforge.frontend.io.arrays import arrays_file
     from opforge.frontend.report.console import print_outputs, print_step
-    from opforge.frontend.run.execute import TwinMode, run_model
+    from opforge.frontend.run.custom_nodes import TwinMode
+    from opforge.frontend.run.execute import run_model
     from opforge.frontend.run.ort_offload import LargeNodes
     from opforge.frontend.run.step_time import step_time
     from opforge.twin import FindingsError
@@ -268,7 +279,7 @@ def _run_inputs(source: SourceModel, path: Path | None) -> tuple[Mapping[str, An
 
     if path is not None:
         return load_arrays(path, input_types(source.model)), path_text(path)
-    from opforge.frontend.run.verify import sample_inputs
+    from opforge.frontend.run.sample_inputs import sample_inputs
 
     from .pipeline import convert
 

@@ -16,7 +16,7 @@ from opforge.codegen.new import new_project
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.loader import load_specs
 from opforge.frontend import convert
-from opforge.frontend.run.verify import sample_inputs
+from opforge.frontend.run.sample_inputs import sample_inputs
 from opforge.package.doctor.cann_environment import CannEnvironment
 from opforge.package.doctor.command import diagnosis
 from opforge.package.layout import layout

@@ -27,7 +27,7 @@ from opforge.twin.runtime.operator_run import run
 from opforge.twin.runtime.results import AclnnError, FindingsError, Result
 
 from .profile_page import render
-from .samples import valid_values
+from .samples import plain_values, valid_values
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -135,7 +135,7 @@ def make_inputs(
             arrays[tensor.name] = _cast(tensor.name, given[tensor.name], kind)
             continue
         try:
-            arrays[tensor.name] = _made_up(shapes[tensor.name], kind, first, random)
+            arrays[tensor.name] = plain_values(shapes[tensor.name], kind, first, random)
         except ValueError as error:
             # numpy counts the bytes of an empty array without its 0.
             raise UserError(f"--shape: {tensor.name}: {first_line(error)}; give it smaller sizes") from error
@@ -144,15 +144,6 @@ def make_inputs(
         name: array if name in given else valid_values(spec, name, array, call, random, is_even=True)
         for name, array in arrays.items()
     }
-
-
-def _made_up(shape: tuple[int, ...], kind: np.dtype[Any], first: tuple[int, ...], random: np.random.Generator) -> Array:
-    """Ascending integers up to the first size of the first input, or random numbers."""
-    if not np.issubdtype(kind, np.integer):
-        return random.standard_normal(shape, np.float32).astype(kind)
-    count = prod(shape)
-    values = np.arange(1, count + 1) * (first[0] if first else 1) // max(count, 1)
-    return values.astype(kind).reshape(shape)
 
 
 def _cast(name: str, array: Array, kind: np.dtype[Any]) -> Array:

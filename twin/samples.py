@@ -2,16 +2,55 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opforge.codegen.expr.evaluate import EvaluationError, evaluate
-from opforge.codegen.spec.semantics import Call, environment_of
+from opforge.codegen.spec.semantics import Call, environment_of, shapes_of_test
 from opforge.twin.runtime.acl import Array
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
+    from opforge.codegen.spec.parts import TestShape
+
+
+def test_inputs(
+    spec: OpSpec, test: TestShape, dtypes: Mapping[str, str], generator: np.random.Generator
+) -> dict[str, Array]:
+    """Return valid inputs for a test of a spec.
+
+    Args:
+        spec: The operator.
+        test: The shapes, attributes and lists.
+        dtypes: Dtypes of the inputs.
+        generator: The source of random values.
+    """
+    shapes = shapes_of_test(spec.program, test, {attr.name: attr for attr in spec.attrs})
+    given = [t.name for t in spec.inputs if t.name in shapes and (t.name in test.values or not t.host_values)]
+    call = Call({name: shapes[name] for name in given}, attrs=test.attrs)
+    first = shapes[given[0]]
+    arrays = {}
+    for name in given:
+        if name in test.values:
+            arrays[name] = np.array(test.values[name], dtypes[name]).reshape(shapes[name])
+        else:
+            plain = plain_values(shapes[name], np.dtype(dtypes[name]), first, generator)
+            arrays[name] = valid_values(spec, name, plain, call, generator)
+    return arrays
+
+
+def plain_values(
+    shape: tuple[int, ...], kind: np.dtype[Any], first: tuple[int, ...], generator: np.random.Generator
+) -> Array:
+    """Return ascending integers up to the first size of the first input, or random numbers."""
+    if not np.issubdtype(kind, np.integer):
+        return generator.standard_normal(shape, np.float32).astype(kind)
+    count = prod(shape)
+    values = np.arange(1, count + 1) * (first[0] if first else 1) // max(count, 1)
+    return values.astype(kind).reshape(shape)
 
 
 def valid_values(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from opforge.frontend.rules.groups.sorted_groups import FuseSortedGroups
 from opforge.frontend.rules.names.aten import ATEN_DOMAIN
 
 from .fx_patterns import is_pattern, pattern_nodes, writes
-from .torch_forms import TorchForm, torch_forms
+from .torch_forms import BoundCall, TorchForm, bound_call, torch_forms
 
 # An OpOverload calls itself `aten.name.overload`, an OpOverloadPacket `aten.name`.
 _TARGET = re.compile(r"(\w+)\.(\w+)(?:\.(\w+))?\Z")
@@ -67,7 +67,7 @@ def from_fx(
     nodes = _nodes_of(graph_module)
     forms = torch_forms(specs)
     left: list[Unmapped] = []
-    known: list[tuple[Any, _Bound | None]] = []
+    known: list[tuple[Any, BoundCall[Any] | None]] = []
     for node in nodes:
         if patterns and is_pattern(node):
             known.append((node, None))
@@ -139,28 +139,14 @@ def _key(node: Any) -> tuple[str, str]:
     return (match[1], match[2]) if match and match[3] in (None, "default") else ("", "")
 
 
-@dataclass
-class _Bound:
-    """The arguments of a call by the names of its schema."""
-
-    spec: OpSpec
-    form: TorchForm
-    values: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _bind(node: Any, forms: Sequence[TorchForm], spec: OpSpec) -> _Bound:
-    """Return the schema that fits the arguments of a call.
+def _bind(node: Any, forms: Sequence[TorchForm], spec: OpSpec) -> BoundCall[Any]:
+    """Return a call by the schema that its arguments fit.
 
     Raises:
         Unmatched: None does.
     """
-    for form in forms:
-        values = dict(zip(form.args, node.args, strict=False)) | dict(node.kwargs)
-        repeated = len(values) < len(node.args) + len(node.kwargs)
-        if not repeated and set(values) <= set(form.args) and len(node.args) <= len(form.args):
-            names = list(form.args)
-            if all(name in values for name in names[: form.least_args(spec)]):
-                return _Bound(spec, form, {name: values.get(name) for name in names})
+    if (call := bound_call(forms, spec, node.args, node.kwargs)) is not None:
+        return call
     given = ", ".join([*(["..."] * len(node.args)), *node.kwargs])
     expected = " or ".join(f"({', '.join(form.args)})" for form in forms)
     raise Unmatched(f"has arguments ({given}), expected {expected}")
@@ -196,7 +182,9 @@ def _traced(node: Any) -> Any:
 class _Importer:
     """Writes bound calls as ONNX nodes."""
 
-    def __init__(self, calls: Sequence[tuple[Any, _Bound | None]], tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def __init__(
+        self, calls: Sequence[tuple[Any, BoundCall[Any] | None]], tensors: Mapping[str, np.ndarray[Any, Any]]
+    ) -> None:
         self.left: list[Unmapped] = []
         self.inputs: dict[str, ValueInfoProto] = {}
         self.nodes: list[NodeProto] = []
@@ -228,9 +216,9 @@ class _Importer:
         self._values[node.name] = node.name
         self._leave(node, node.name, _type_of(_traced(node)))
 
-    def _add(self, node: Any, bound: _Bound) -> None:
+    def _add(self, node: Any, bound: BoundCall[Any]) -> None:
         form = bound.form
-        given = [self._argument(node, name, value) for name, value in bound.values.items()]
+        given = [self._argument(node, name, value) for name, value in bound.args.items()]
         while not given[-1]:
             given.pop()
         domain = ATEN_DOMAIN if form.namespace == "aten" else form.namespace

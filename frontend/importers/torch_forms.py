@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Generic, TypeVar
 
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import TorchTarget
 from opforge.frontend.ir.attributes import AttrValue
 from opforge.frontend.ir.reason import Unmatched
+
+# An argument: an array, the name of a value, a node of a graph.
+Argument = TypeVar("Argument")
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,67 @@ class TorchForm:
         """Return namespace and name, joined as in PyTorch's schemas."""
         return f"{self.namespace}::{self.name}"
 
-    def least_args(self, spec: OpSpec) -> int:
-        """How many arguments a call has at least: all up to the last one that may not be left out."""
+    def bind(
+        self, spec: OpSpec, args: Sequence[Argument], kwargs: Mapping[str, Argument] = MappingProxyType({})
+    ) -> BoundCall[Argument] | None:
+        """Return a call with these arguments; None if they do not fit the schema.
+
+        Args:
+            spec: The custom operator.
+            args: Positional arguments.
+            kwargs: Arguments by name.
+        """
+        names = list(self.args)
+        given = dict(zip(names, args, strict=False)) | dict(kwargs)
+        is_repeated = len(given) < len(args) + len(kwargs)
+        if is_repeated or len(args) > len(names) or not set(given) <= set(names):
+            return None
         optional = {tensor.name for tensor in spec.inputs if tensor.optional}
-        return max(n for n, parameter in enumerate(self.args.values(), start=1) if parameter not in optional)
+        # All arguments up to the last one that may not be left out.
+        least = max(n for n, parameter in enumerate(self.args.values(), start=1) if parameter not in optional)
+        if not all(name in given for name in names[:least]):
+            return None
+        return BoundCall(self, spec, {name: given.get(name) for name in names})
+
+
+@dataclass(frozen=True)
+class BoundCall(Generic[Argument]):
+    """A call of a function of PyTorch.
+
+    Attributes:
+        form: Its schema.
+        spec: The custom operator.
+        args: Its arguments in the order of the schema; None for an absent one.
+    """
+
+    form: TorchForm
+    spec: OpSpec
+    args: Mapping[str, Argument | None]
+
+    def parameters(
+        self, number: Callable[[str, Argument | None], object]
+    ) -> tuple[dict[str, Argument], dict[str, AttrValue]]:
+        """Return the given inputs and attributes of the custom operator by name.
+
+        Args:
+            number: Returns the value of a scalar argument, from its name and the argument.
+
+        Raises:
+            Unmatched: A scalar has another type or value than the operator supports.
+        """
+        types = {attr.name: attr.type for attr in self.spec.attrs}
+        inputs: dict[str, Argument] = {}
+        attrs = dict(self.form.attrs)
+        for name, parameter in self.form.args.items():
+            argument = self.args[name]
+            if name in self.form.demands or parameter in types:
+                value = _scalar(name, number(name, argument), types.get(parameter, "bool"))
+                if value != (demanded := self.form.demands.get(name, value)):
+                    raise Unmatched(f"{name} is {value}, expected {demanded}")
+                attrs |= {parameter: value} if parameter else {}
+            elif argument is not None and parameter:
+                inputs[parameter] = argument
+        return inputs, attrs
 
 
 def torch_forms(specs: Iterable[OpSpec]) -> dict[tuple[str, str], list[TorchForm]]:
@@ -63,12 +125,18 @@ def torch_forms(specs: Iterable[OpSpec]) -> dict[tuple[str, str], list[TorchForm
     return found
 
 
-def chosen_form(forms: Sequence[TorchForm], spec: OpSpec, count: int) -> TorchForm | None:
-    """Return the form that a call with that many positional arguments has."""
-    return next((form for form in forms if form.least_args(spec) <= count <= len(form.args)), None)
+def bound_call(
+    forms: Iterable[TorchForm],
+    spec: OpSpec,
+    args: Sequence[Argument],
+    kwargs: Mapping[str, Argument] = MappingProxyType({}),
+) -> BoundCall[Argument] | None:
+    """Return a call by the first form that its arguments fit; None if no form fits."""
+    calls = (form.bind(spec, args, kwargs) for form in forms)
+    return next((call for call in calls if call is not None), None)
 
 
-def scalar(value: object, attr_type: str) -> AttrValue:
+def _scalar(name: str, value: object, attr_type: str) -> AttrValue:
     """Return a Python scalar as an attribute of a custom operator.
 
     Raises:
@@ -82,4 +150,4 @@ def scalar(value: object, attr_type: str) -> AttrValue:
         return value
     if attr_type == "float" and isinstance(value, float):
         return value
-    raise Unmatched(f"got {value!r}, expected {attr_type}")
+    raise Unmatched(f"{name}: got {value!r}, expected {attr_type}")

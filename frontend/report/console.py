@@ -17,8 +17,8 @@ from .summary import summary
 if TYPE_CHECKING:
     from opforge.frontend.conversion import Conversion
     from opforge.frontend.io.arrays import Array
+    from opforge.frontend.run.comparison import Comparison
     from opforge.frontend.run.step_time import StepTime
-    from opforge.frontend.run.verify import Comparison
 
 # Maximum rows of a table and characters of a reason on a terminal.
 _ROWS = 20
@@ -94,13 +94,35 @@ def _print_remarks(console: Console, conversion: Conversion) -> None:
 
 
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:
-    """Print the largest error of each output."""
+    """Print the largest error of each output, and what differs between the results of custom nodes."""
     table = _table("source model and converted model, same inputs", "output", "largest error", "tolerance", "result")
     for entry in comparisons:
-        table.add_row(
-            _text(entry.output), f"{entry.error:.3g}", f"{entry.allowed:.3g}", _text(entry.verdict, _REASON_LENGTH)
-        )
-    Console().print(table)
+        if not entry.op:
+            table.add_row(
+                _text(entry.output), f"{entry.error:.3g}", f"{entry.allowed:.3g}", _text(entry.verdict, _REASON_LENGTH)
+            )
+    console = Console()
+    console.print(table)
+    differing = [entry for entry in comparisons if entry.op and entry.same is False]
+    for entry in differing[:_ROWS]:
+        console.print(_text(entry.message, _REASON_LENGTH), soft_wrap=True)
+    if more := len(differing[_ROWS:]):
+        console.print(f"... and {more} more; --json lists all")
+    _print_uncompared(console, [entry for entry in comparisons if entry.op and entry.same is None])
+    if counted := [entry for entry in comparisons if entry.op and entry.same is not None]:
+        kinds = Counter(entry.compared for entry in counted)
+        parts = ", ".join(f"{kind} ({count})" for kind, count in kinds.items())
+        console.print(f"results of custom nodes that differ: {len(differing)} of {len(counted)}: {parts}")
+
+
+def _print_uncompared(console: Console, entries: Sequence[Comparison]) -> None:
+    """Print one line for all nodes of an operator with the same remark."""
+    groups: dict[tuple[str, ...], list[Comparison]] = {}
+    for entry in entries:
+        groups.setdefault((entry.op, entry.compared, entry.output, entry.note), []).append(entry)
+    for first, *others in list(groups.values())[:_ROWS]:
+        more = f" ({len(others) + 1} nodes)" if others else ""
+        console.print(_text(first.message + more, _REASON_LENGTH), soft_wrap=True)
 
 
 def print_outputs(outputs: Mapping[str, Array]) -> None:

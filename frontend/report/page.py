@@ -21,7 +21,7 @@ from opforge.frontend.ir.op_names import onnx_keys
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.scope import normal_domain
 from opforge.frontend.ir.value_types import ValueTypes
-from opforge.frontend.run.verify import Comparison
+from opforge.frontend.run.comparison import Comparison
 
 from .pictures import Painter, Picture, plain
 from .rewrite_diff import RewrittenPlace, rewritten_places
@@ -29,6 +29,8 @@ from .rewrite_diff import RewrittenPlace, rewritten_places
 # What a page holds of a huge model; --json has everything.
 _ROWS, _PICTURES = 1000, 100
 _LETTERS = 300
+# Results of a comparison, in the order of the page.
+_KINDS = {False: "differing", None: "uncompared", True: "same"}
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,9 @@ def report_page(
     """
     view = source.view
     differing, same, uncompared = (
-        [entry for entry in comparisons or () if entry.same is kind] for kind in (False, True, None)
+        [entry for entry in comparisons or () if entry.same is kind and not entry.op] for kind in (False, True, None)
     )
+    nodes = {kind: [entry for entry in comparisons or () if entry.same is kind and entry.op] for kind in _KINDS}
     forms = _forms(view, conversion)
     return render_page(
         Path(__file__).with_name("report.html.j2"),
@@ -87,7 +90,8 @@ def report_page(
         differing=_Table(map(_numbers, differing), len(differing)),
         same=_Table(map(_numbers, same), len(same)),
         uncompared=_Table(map(_numbers, uncompared), len(uncompared)),
-        worst=max((*differing, *same), key=_excess, default=None),
+        nodes={_KINDS[kind]: _Table(map(_node_numbers, entries), len(entries)) for kind, entries in nodes.items()},
+        worst=max((*differing, *same), key=lambda entry: entry.excess, default=None),
         warnings=_Table(_warnings(conversion), len(conversion.warnings) + len(conversion.without_body)),
         forms=forms,
         undrawn=max(len(conversion.mapped) + len(conversion.lowered) - _PICTURES, 0),
@@ -107,12 +111,12 @@ class _Table:
         self.hidden = max(count - _ROWS, 0)
 
 
-def _excess(entry: Comparison) -> tuple[bool, float]:
-    return not entry.same, entry.error / entry.allowed if entry.allowed else entry.error
-
-
 def _numbers(entry: Comparison) -> Sequence[str]:
     return entry.output, f"{entry.error:.3g}", f"{entry.allowed:.3g}", entry.verdict
+
+
+def _node_numbers(entry: Comparison) -> Sequence[str]:
+    return entry.node, entry.op, entry.compared, *_numbers(entry)
 
 
 def _attributes(entry: Mapped) -> str:

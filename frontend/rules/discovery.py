@@ -31,8 +31,9 @@ def modules(folder: str) -> tuple[ModuleType, ...]:
 
 
 def facts(name: str) -> dict[Any, Any]:
-    """Return what the modules of `training` say of their nodes under a name, such as `REFERENCE`."""
-    return {key: value for module in modules(TRAINING) for key, value in getattr(module, name, {}).items()}
+    """Return the facts about nodes that modules of rules and of `training` have under a name, such as `REFERENCE`."""
+    found = (module for folder in (RULES, TRAINING) for module in modules(folder))
+    return {key: value for module in found for key, value in getattr(module, name, {}).items()}
 
 
 def rules(specs: Specs, *, training: bool = True) -> Sequence[Rule]:

@@ -125,12 +125,17 @@ class CumSum(ReferenceCumSum):
 
 
 class ConvTranspose(ReferenceConvTranspose):
-    """onnx's `ConvTranspose`, one group after the other; its own mixes up groups of several channels."""
+    """onnx's `ConvTranspose`, one group after the other; its own mixes up groups, and fails for an empty result."""
 
     op_domain = ""
 
     def _run(self, X: Array, W: Array, B: Array | None = None, *args: Any, **options: Any) -> tuple[Array, ...]:  # noqa: N803  # the evaluator's names
         """Spread each element over its window."""
+        if not (len(X) and W.shape[1]):
+            first = np.zeros((max(len(X), 1), *X.shape[1:]), X.dtype)
+            second = np.zeros((len(W), max(W.shape[1], 1), *W.shape[2:]), W.dtype)
+            (result,) = self._run(first, second, None, *args, **options)
+            return (result[: len(X), : W.shape[1] * options["group"]],)
         parts = zip(*(np.split(value, options["group"], axis) for value, axis in ((X, 1), (W, 0))), strict=True)
         run: Any = super()._run
         joined = np.concatenate([run(*part, None, *args, **{**options, "group": 1})[0] for part in parts], 1)

@@ -1,8 +1,8 @@
 """Make source nodes of other domains executable, because onnx's evaluator has only standard operators.
 
-`opforge run` and `opforge convert --verify` use them. Modules of `training` compute their nodes in numpy, from the
-definitions and not from custom operators, so that a wrong mapping shows as a difference (`REFERENCE`). Functions of
-PyTorch are computed by the ONNX bodies of the operators whose specs name them.
+`opforge run` and `opforge convert --verify` use them. Rule modules compute their nodes in NumPy, from the definitions
+and not from custom operators, so that a wrong mapping shows as a difference (`REFERENCE`). Other functions of PyTorch
+are computed by the operators whose specs name them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onnx import NodeProto
 from onnx.reference.op_run import OpRun
 
 from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.importers.torch_forms import TorchForm, chosen_form, scalar, torch_forms
+from opforge.frontend.importers.torch_forms import TorchForm, bound_call, torch_forms
 from opforge.frontend.ir.attributes import AttrValue, default_attributes, text_attribute
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.reason import Unmatched
@@ -28,13 +28,14 @@ from opforge.frontend.rules.names.aten import ATEN, ATEN_DOMAIN
 
 Array = NDArray[Any]
 Results = Sequence[Array]
-# Runs the ONNX body of an operator on inputs by name and attributes, for a node.
-RunBody = Callable[[NodeProto, OpSpec, dict[str, Array], dict[str, AttrValue]], Results]
+# Computes a custom operator, from its inputs by name and its attributes, for a node.
+Compute = Callable[[NodeProto, OpSpec, dict[str, Array], dict[str, AttrValue]], Results]
 
 
 def reference_operators(view: GraphView) -> Iterator[type[OpRun]]:
-    """Yield the nodes of `training` as classes for onnx's reference evaluator, which is to run a model."""
+    """Yield the nodes that rule modules define as classes for onnx's reference evaluator, which is to run a model."""
     types = ValueTypes(view)
+    known = facts("REFERENCE")
 
     def run(function: Callable[..., Results], node: NodeProto, values: Sequence[Array | None], linked: Any) -> Results:
         more: Mapping[str, Any] = {}
@@ -43,51 +44,53 @@ def reference_operators(view: GraphView) -> Iterator[type[OpRun]]:
             more = {} if shape is None or None in shape[2:] else {"size": shape[2:]}
         return function(*values, **linked, **more)
 
-    for (domain, op_type), function in facts("REFERENCE").items():
+    for (domain, op_type), function in known.items():
         yield make_operator(domain, op_type, partial(run, function))
 
 
-def torch_operators(specs: Mapping[str, OpSpec], run_body: RunBody) -> Iterator[type[OpRun]]:
-    """Yield the functions of PyTorch that specs name."""
-    known = torch_forms(specs.values())
+def torch_operators(specs: Mapping[str, OpSpec], compute: Compute) -> Iterator[type[OpRun]]:
+    """Yield the functions of PyTorch that specs name and no rule module defines."""
+    forms = torch_forms(specs.values())
+    known = facts("REFERENCE")
 
     def run(key: tuple[str, str], node: NodeProto, values: Sequence[Array | None], _linked: Any) -> Results:
-        if key not in known:
+        if key not in forms:
             raise ValueError(f"{key[0]}::{key[1]} is not supported")
-        spec = specs[known[key][0].operator]
-        return run_body(node, spec, *_arguments(known[key], spec, values))
+        spec = specs[forms[key][0].operator]
+        return compute(node, spec, *_parameters(forms[key], spec, values))
 
-    for namespace, name in known:
+    def run_aten(node: NodeProto, values: Sequence[Array | None], linked: Any) -> Results:
+        name = text_attribute(node, "operator")
+        function: Callable[..., Results] | None = known.get((ATEN_DOMAIN, name))
+        return function(*values) if function else run(("aten", name), node, values, linked)
+
+    for namespace, name in forms:
         domain = ATEN_DOMAIN if namespace == "aten" else namespace
-        yield make_operator(domain, name, partial(run, (namespace, name)))
-    yield make_operator(
-        ATEN_DOMAIN, ATEN, lambda node, *given: run(("aten", text_attribute(node, "operator")), node, *given)
-    )
+        if (domain, name) not in known:
+            yield make_operator(domain, name, partial(run, (namespace, name)))
+    yield make_operator(ATEN_DOMAIN, ATEN, run_aten)
 
 
-def _arguments(
+def _parameters(
     forms: Sequence[TorchForm], spec: OpSpec, values: Sequence[Array | None]
 ) -> tuple[dict[str, Array], dict[str, AttrValue]]:
     """Return inputs and attributes of an operator by name, for the arguments of a function."""
-    form = chosen_form(forms, spec, len(values))
-    if form is None:
+    call = bound_call(forms, spec, values)
+    if call is None:
         raise ValueError(f"has {len(values)} inputs, which no form of {forms[0].label} has")
-    types = {attr.name: attr.type for attr in spec.attrs}
-    inputs: dict[str, Array] = {parameter: np.ones(1, np.float32) for parameter in form.ones}
-    attrs = default_attributes(spec) | dict(form.attrs)
-    for (argument, parameter), value in zip(form.args.items(), values, strict=False):
-        if value is None:
-            continue
-        if argument in form.demands and value.item() != form.demands[argument]:
-            raise ValueError(f"{argument} is {value.item()}, expected {form.demands[argument]}")
-        if parameter in types:
-            try:
-                attrs[parameter] = scalar(value.item(), types[parameter])
-            except Unmatched as problem:
-                raise ValueError(f"{argument}: {problem}") from problem
-        elif parameter:
-            inputs[parameter] = value
-    return inputs, attrs
+    try:
+        inputs, attrs = call.parameters(_number)
+    except Unmatched as problem:
+        raise ValueError(str(problem)) from problem
+    ones = {parameter: np.ones(1, np.float32) for parameter in call.form.ones}
+    return ones | {name: value for name, value in inputs.items() if value is not None}, default_attributes(spec) | attrs
+
+
+def _number(argument: str, value: Array | None) -> object:
+    if value is None or value.size != 1:
+        got = "nothing" if value is None else f"shape {list(value.shape)}"
+        raise Unmatched(f"{argument}: got {got}, expected one number")
+    return value.item()
 
 
 def make_operator(

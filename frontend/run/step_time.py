@@ -27,7 +27,8 @@ from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.scope import key_text, normal_domain
 from opforge.twin.build import npu_model
 
-from .execute import MOST_EVENTS, Execution, TwinCall
+from .custom_nodes import MOST_EVENTS, TwinCall
+from .execute import Execution
 
 _VIEWS = ("Constant", "Flatten", "Identity", "Reshape", "SequenceConstruct", "Shape", "Size", "Squeeze", "Unsqueeze")
 _FREE = {("", op_type) for op_type in _VIEWS}

@@ -17,7 +17,8 @@ from opforge.codegen.errors import UserError
 from opforge.frontend import convert
 from opforge.frontend.io.load import load_model
 from opforge.frontend.run.execute import Execution, execute, run_model
-from opforge.frontend.run.verify import sample_inputs, verify, verify_within
+from opforge.frontend.run.sample_inputs import sample_inputs
+from opforge.frontend.run.verify import verify, verify_within
 from opforge.frontend.training.gradient_reference import REFERENCE
 
 

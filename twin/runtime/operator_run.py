@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -39,17 +39,36 @@ def _specs(project: Project) -> dict[str, OpSpec]:
     return {spec.op_type: spec for spec in load_project(project)}
 
 
-@lru_cache
+# What was built in this process, or before it was forked, by project, SoC and operator.
+_builds: dict[tuple[Project, str, str], _Built] = {}
+
+
+def prepare(op_types: Iterable[str], soc: str = DEFAULT_SOC, project: Project | None = None) -> None:
+    """Compile operators that `run` is to call; those whose kernel is not written are left out.
+
+    Raises:
+        UserError: A name is unknown, or a source is wrong.
+        MissingToolError: There is no compiler.
+    """
+    project = project or find_project()
+    specs = _specs(project)
+    wanted = [name for name in op_types if (project, soc, name) not in _builds]
+    for name in wanted:
+        if name not in specs:
+            place = f"not in the project {path_text(project.root)}"
+            raise UserError(f"operator: got {shown(name)}, {place}; {suggest(str(name), specs)}")
+    if not wanted:
+        return
+    operators = build_project(project, [soc], wanted)
+    _builds.update({(project, soc, name): _Built(specs[name], operators.opapi) for name in operators.op_types})
+
+
 def _built(project: Project, soc: str, op_type: str) -> _Built:
     """One operator of a project; kernels of others are compiled when these are run."""
-    specs = _specs(project)
-    if op_type not in specs:
-        place = f"not in the project {path_text(project.root)}"
-        raise UserError(f"operator: got {shown(op_type)}, {place}; {suggest(str(op_type), specs)}")
-    operators = build_project(project, [soc], [op_type])
-    if needed := operators.missing.get(op_type):
-        raise UserError(f"{op_type}: {needed} is missing; write it")
-    return _Built(specs[op_type], operators.opapi)
+    prepare([op_type], soc, project)
+    if found := _builds.get((project, soc, op_type)):
+        return found
+    raise UserError(f"{op_type}: {project.missing(_specs(project)[op_type])} is missing; write it")
 
 
 @lru_cache

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from onnx import NodeProto
 
 from opforge.codegen.printing import shown
-from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.importers.torch_forms import TorchForm, chosen_form, scalar, torch_forms
-from opforge.frontend.ir.attributes import AttrValue, text_attribute
+from opforge.frontend.importers.torch_forms import TorchForm, bound_call, torch_forms
+from opforge.frontend.ir.attributes import text_attribute
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Unmatched, Unrelated
 from opforge.frontend.ir.scope import Scope
@@ -57,13 +55,15 @@ class MapTorch(Rule):
             if overload := text_attribute(node, "overload_name"):
                 raise Unmatched(f"has overload_name {shown(overload)}, expected none")
         spec = context.specs[self.operator]
-        form = chosen_form(self._forms, spec, len(node.input))
-        if form is None:
+        call = bound_call(self._forms, spec, [name or None for name in node.input])
+        if call is None:
             expected = " or ".join(f"{len(form.args)} ({', '.join(form.args)})" for form in self._forms)
             raise Unmatched(f"has {len(node.input)} inputs, expected {expected}")
         if len(node.output) > len(spec.outputs) or not any(node.output):
             raise Unmatched(f"has {len(node.output)} outputs, expected 1 to {len(spec.outputs)}")
-        values, attrs = _arguments(context, scope, node, form, spec)
+        given, attrs = call.parameters(lambda argument, name: _number(context, scope, name or "", argument))
+        values = {parameter: name for parameter, name in given.items() if name}
+        form = call.form
         missing = [t.name for t in spec.inputs if not t.optional and t.name not in {*values, *form.ones}]
         if missing:
             raise Unmatched(f"required input {', '.join(missing)} is absent")
@@ -76,31 +76,11 @@ class MapTorch(Rule):
         return Match((number,), values | ones | results, attrs, around=around)
 
 
-def _arguments(
-    context: Context, scope: Scope, node: NodeProto, form: TorchForm, spec: OpSpec
-) -> tuple[dict[str, str], dict[str, AttrValue]]:
-    """Value names of inputs and values of attributes, by parameter."""
-    attrs: dict[str, AttrValue] = dict(form.attrs)
-    values: dict[str, str] = {}
-    types = {attr.name: attr.type for attr in spec.attrs}
-    for (argument, parameter), name in zip(form.args.items(), node.input, strict=False):
-        if argument in form.demands or parameter in types:
-            value = _scalar(context, scope, name, argument, types.get(parameter, "bool"))
-            if value != (demanded := form.demands.get(argument, value)):
-                raise Unmatched(f"{argument} is {value}, expected {demanded}")
-            attrs |= {parameter: value} if parameter else {}
-        elif name and parameter:
-            values[parameter] = name
-    return values, attrs
-
-
-def _scalar(context: Context, scope: Scope, name: str, argument: str, attr_type: str) -> AttrValue:
+def _number(context: Context, scope: Scope, name: str, argument: str) -> object:
+    """Return a constant scalar."""
     value = context.constants.required(scope, name, argument)
     if value.size != 1 or value.ndim > 1:
         raise Unmatched(
             f"{argument} must be constant; {shown(name)} has shape {list(value.shape)}, expected one number"
         )
-    try:
-        return scalar(value.item(), attr_type)
-    except Unmatched as problem:
-        raise Unmatched(f"{argument}: {problem}") from problem
+    return value.item()

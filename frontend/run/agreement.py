@@ -1,0 +1,186 @@
+"""Compare kernel, ONNX body and NumPy reference of operators, for the tests of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.project import find_project
+from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.names import suggest
+from opforge.codegen.spec.parts import TestShape
+from opforge.codegen.views.facts import NPU_DOMAIN, NPU_PREFIX, dtype_columns
+from opforge.frontend.io.arrays import Array
+from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.pipeline import convert
+from opforge.twin import run
+from opforge.twin.samples import test_inputs
+
+from .comparison import KERNEL, REFERENCE, Comparison, compare, widened
+from .custom_nodes import Tolerances
+from .execute import run_model
+from .numpy_reference import numpy_reference, reference_path
+
+_OPSET = 18
+_NODE = "node"
+
+
+@dataclass(frozen=True)
+class SpecCall:
+    """A test of a spec with one combination of dtypes.
+
+    Attributes:
+        spec: The operator.
+        test: The test.
+        dtypes: Dtypes of the inputs.
+    """
+
+    spec: OpSpec
+    test: TestShape
+    dtypes: Mapping[str, str]
+
+    def __str__(self) -> str:
+        words = self.spec.op_type, self.test.case, self.test.note.replace(" ", "_"), *self.dtypes.values()
+        return "-".join(filter(None, words))
+
+    @property
+    def op_type(self) -> str:
+        """Return the operator type."""
+        return self.spec.op_type
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Return the attributes of the call."""
+        return dict(self.test.attrs)
+
+    def inputs(self) -> dict[str, Array]:
+        """Return valid inputs, the same in each run."""
+        return test_inputs(self.spec, self.test, self.dtypes, np.random.default_rng(0))
+
+
+def spec_calls() -> list[SpecCall]:
+    """Return the tests of all specs of the project in all dtypes; operators without a kernel are left out."""
+    return [
+        SpecCall(spec, test, dict(dtypes))
+        for spec in _complete_specs()
+        for test in spec.tests.shapes
+        for dtypes in _dtypes(spec, test)
+    ]
+
+
+def cases_without_test() -> list[str]:
+    """Return the ONNX bodies of the project whose case has no test shape, so that no test runs them."""
+    return [
+        f"{spec.op_type}: onnx.bodies.{case}: got no test of this case, expected one; add it to tests.shapes"
+        for spec in _complete_specs()
+        for case in spec.onnx.bodies
+        if case not in {test.case for test in spec.tests.shapes}
+    ]
+
+
+def agree(op_type: str, inputs: Mapping[str, Array], attrs: Mapping[str, Any] | None = None) -> None:
+    """Compare the kernel on the CPU twin with the NumPy reference, within the tolerances of the spec.
+
+    Args:
+        op_type: Operator type.
+        inputs: Arrays by name; without those that are absent.
+        attrs: Attributes by name.
+
+    Raises:
+        AssertionError: They differ, or there is no reference.
+    """
+    spec = _spec(op_type)
+    expected = numpy_reference(spec, inputs, attrs or {})
+    if expected is None:
+        raise AssertionError(f"{reference_path(spec)}: got no file, expected the NumPy reference; write it")
+    result = run(op_type, inputs, attrs)
+    found = []
+    for name, right in expected.items():
+        got = result[name]
+        tolerance = spec.tests.tolerance.get(got.dtype.name)
+        labels = (f"in the {REFERENCE}", f"in the {KERNEL}")
+        entry = compare(name, *widened(right, got, got.dtype.name), tolerance=tolerance, names=labels)
+        found.append(replace(entry, op=op_type, compared=f"{KERNEL} with {REFERENCE}"))
+    _require_same(found)
+
+
+def agree_as_node(
+    op_type: str,
+    inputs: Mapping[str, Array | None],
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    tolerances: Tolerances = "spec",
+) -> None:
+    """Convert a model of one node, run it, and compare kernel, ONNX body and NumPy reference.
+
+    Args:
+        op_type: Operator type.
+        inputs: Arrays by name; an absent input is None or left out.
+        attrs: Attributes by name.
+        tolerances: The tolerance: that of the "spec", or of `convert --verify`.
+
+    Raises:
+        AssertionError: The node is not mapped, a result is missing, or results differ.
+    """
+    spec = _spec(op_type)
+    given = {name: value for name, value in inputs.items() if value is not None}
+    lists = {tensor.name for tensor in spec.host_lists}
+    conversion = convert(_model(spec, given, attrs or {}, lists))
+    if [entry.op for entry in conversion.mapped] != [op_type]:
+        reasons = "; ".join(entry.reason for entry in conversion.left) or "no rule matches"
+        raise AssertionError(f"{op_type}: the node is not mapped: {reasons}; correct the call")
+    arrays = {name: value for name, value in given.items() if name not in lists}
+    found = run_model(conversion.model, arrays, compared=tolerances).comparisons
+    missing = [entry.message for entry in found if not entry.output and entry.same is None]
+    if missing:
+        raise AssertionError("\n".join(missing))
+    _require_same(found)
+
+
+def _require_same(found: Sequence[Comparison]) -> None:
+    if differing := [entry.message for entry in found if entry.same is False]:
+        raise AssertionError("\n".join(differing))
+
+
+def _model(spec: OpSpec, given: Mapping[str, Array], attrs: Mapping[str, Any], lists: set[str]) -> ModelProto:
+    """Return a model of one node; lists on the host are constants."""
+    names = [tensor.name if tensor.name in given else "" for tensor in spec.inputs]
+    while names and not names[-1]:
+        names.pop()
+    outputs = [tensor.name for tensor in spec.outputs]
+    node = helper.make_node(f"{NPU_PREFIX}{spec.op_type}", names, outputs, _NODE, domain=NPU_DOMAIN, **attrs)
+    types = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in given.items()
+        if name not in lists
+    ]
+    constants = [numpy_helper.from_array(value, name) for name, value in given.items() if name in lists]
+    graph = helper.make_graph([node], "one_node", types, [ValueInfoProto(name=name) for name in outputs], constants)
+    opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(NPU_DOMAIN, 1)]
+    return helper.make_model(graph, opset_imports=opsets)
+
+
+def _complete_specs() -> list[OpSpec]:
+    project = find_project()
+    return [spec for spec in project_specs() if not project.missing(spec)]
+
+
+def _spec(op_type: str) -> OpSpec:
+    specs = {spec.op_type: spec for spec in project_specs()}
+    if op_type not in specs:
+        raise UserError(f"operator: got {op_type!r}; {suggest(op_type, specs)}")
+    return specs[op_type]
+
+
+def _dtypes(spec: OpSpec, test: TestShape) -> list[tuple[tuple[str, str], ...]]:
+    """Return the combinations of dtypes of the inputs that a test has."""
+    columns = dtype_columns(spec)
+    shapes = spec.program.case(test.case).shapes
+    names = [tensor.name for tensor in spec.inputs if tensor.name in shapes]
+    rows = zip(*(columns[name] for name in names), strict=True)
+    return [tuple(zip(names, row, strict=True)) for row in dict.fromkeys(rows)]

@@ -1,0 +1,69 @@
+"""Call the NumPy reference of an operator, `tests/reference/<op>.py` of the project."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import first_line, path_text, shown
+from opforge.codegen.project import find_project
+from opforge.codegen.spec.model import OpSpec
+from opforge.frontend.io.arrays import Array
+from opforge.frontend.ir.attributes import AttrValue, default_attributes
+
+_EXPECTED = "expected a function reference(inputs, attrs) that returns an array for each output, by name; correct it"
+
+
+def reference_path(spec: OpSpec) -> Path:
+    """Return the file of an operator, which need not exist."""
+    return find_project().root / "tests" / "reference" / f"{spec.name}.py"
+
+
+def numpy_reference(
+    spec: OpSpec, inputs: Mapping[str, Array], attrs: Mapping[str, AttrValue]
+) -> dict[str, Array] | None:
+    """Return the expected outputs of a call; None if the project has no reference of the operator.
+
+    Args:
+        spec: The operator.
+        inputs: Arrays of the given inputs by name.
+        attrs: Attributes by name; missing ones have their defaults.
+
+    Raises:
+        UserError: The reference fails or returns something else.
+    """
+    path = reference_path(spec)
+    if not path.is_file():
+        return None
+    try:
+        results = _function(path, path.stat().st_mtime_ns)(dict(inputs), default_attributes(spec) | dict(attrs))
+        arrays = {name: np.asarray(results[name]) for name in (tensor.name for tensor in spec.outputs)}
+    except Exception as error:
+        raise UserError(
+            f"{path_text(path)}: got {shown(f'{type(error).__name__}: {first_line(error)}')}, {_EXPECTED}"
+        ) from error
+    return arrays
+
+
+@lru_cache(maxsize=64)
+def _function(path: Path, _changed: int) -> Callable[..., Mapping[str, Any]]:
+    """Import a reference; its tests import it from the folder `tests` too."""
+    loader = SourceFileLoader(f"opforge_reference_{path.stem}", str(path))
+    module = ModuleType(loader.name)
+    module.__file__ = loader.path
+    folder = str(path.parent.parent)
+    sys.path.append(folder)
+    try:
+        loader.exec_module(module)
+    finally:
+        sys.path.remove(folder)
+    function: Callable[..., Mapping[str, Any]] = module.reference
+    return function

@@ -1,0 +1,197 @@
+"""Wrong ONNX bodies and kernels: `convert --verify` and the tests of a project report them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from typer.testing import CliRunner
+
+from opforge.cli.main import app
+from opforge.codegen.new import new_project
+from opforge.frontend.emit.functions import function_body
+from opforge.frontend.run import custom_nodes
+from opforge.frontend.run.agreement import agree_as_node, spec_calls
+
+STARTERS = {"row_reduction": "RowMax", "elementwise": "ScaledAdd", "gemm": "MatrixProduct"}
+MODELS = {
+    "row_reduction": "g (float[9, 40] x) => (float[9] z) {[n] y = npu.NPURowMax (x) z = Neg (y)}",
+    "elementwise": """g (float[3, 40] x, float[3, 40] y) => (float[3, 40] z, float[3, 40] w)
+        {[n] z = npu.NPUScaledAdd <alpha = 0.5> (x, y) [m] w = npu.NPUScaledAdd <alpha = 0.5> (x)}""",
+    "gemm": "g (float[9, 40] x, float[7, 40] v) => (float[9, 7] y) {[n] y = npu.NPUMatrixProduct (x, v)}",
+}
+# Starter, a piece of its spec, what replaces it, the wrong node, and a part of the message.
+PLANTED = [
+    ("row_reduction", "ReduceMax", "ReduceMin", "n", "got the error"),
+    ("row_reduction", "value = int64[1] {1}", "value = int64[1] {0}", "n", "[9] in the NumPy reference"),
+    ("row_reduction", "keepdims = 0", "keepdims = 1", "n", "[9, 1] in the ONNX body"),
+    ("elementwise", "z = Add (scaled, y)", "z = Mul (scaled, y)", "n", "got the error"),
+    ("elementwise", "Add (scaled, y)", "Sub (scaled, y)", "n", "got the error"),
+    ("elementwise", "value_float: float = @alpha", "value_float = 1.0", "n", "got the error"),
+    ("elementwise", "z = Mul (x, alike)", "w = Mul (x, alike)\n      z = Cast <to = 11> (w)", "m", "float64"),
+    ("gemm", "MatMul (x, turned)", "MatMul (x, weight)", "n", "ONNX body fails"),
+    ("gemm", "y = MatMul (x, turned)", "w = MatMul (x, turned)\n      y = Relu (w)", "n", "got the error"),
+]
+
+
+@pytest.fixture(scope="module", params=STARTERS)
+def project(request, tmp_path_factory):
+    """A project of a starter, and its unchanged spec."""
+    root = new_project(STARTERS[request.param], tmp_path_factory.mktemp("projects") / request.param, request.param)
+    text = f'<ir_version: 8, opset_import: ["" : 18, "npu" : 1]> {MODELS[request.param]}'
+    onnx.save(onnx.parser.parse_model(text), root / "m.onnx")
+    (spec,) = (root / "op_proto").glob("*.yaml")
+    return request.param, root, spec, spec.read_text()
+
+
+@pytest.fixture
+def planted(project, monkeypatch):
+    """A function that changes the spec, and gives back the folder."""
+    _, root, spec, text = project
+
+    def change(old, new):
+        assert old in text
+        spec.write_text(text.replace(old, new, 1))
+        return root
+
+    monkeypatch.chdir(root)
+    yield change
+    spec.write_text(text)
+
+
+def convert(*options):
+    result = CliRunner().invoke(app, ["convert", "m.onnx", "-o", "o.onnx", "--verify", "--json", "r.json", *options])
+    return result.exit_code, result.output or str(result.exception)
+
+
+@pytest.mark.parametrize("entry", range(len(PLANTED)))
+def test_a_wrong_body_is_reported(entry, project, planted):
+    starter, old, new, node, words = PLANTED[entry]
+    if starter != project[0]:
+        pytest.skip("another starter")
+    root = planted(old, new)
+    op_type = STARTERS[starter]
+    for options in ((), ("--bodies",)):
+        (root / "o.onnx").unlink(missing_ok=True)
+        code, said = convert(*options)
+        assert code == 1, said
+        assert f"node '{node}' ({op_type}): " in said
+        assert "ONNX body" in said
+        assert words in said
+        assert "correct onnx.bodies in the spec" in said
+        assert ("kernel not run" in said) == bool(options)
+        assert not (root / "o.onnx").exists()
+        found = json.loads((root / "r.json").read_text())["verified_nodes"]
+        wrong = [entry for entry in found if entry["same"] is False]
+        assert {(entry["node"], entry["op"]) for entry in wrong} >= {(node, op_type)}
+        assert all(entry["compared"].startswith("ONNX body") for entry in wrong)
+    with pytest.raises(AssertionError, match="ONNX body") as caught:
+        for call in spec_calls():
+            agree_as_node(call.op_type, call.inputs(), call.attrs)
+    assert words in str(caught.value) or "got the error" in words
+
+
+def test_an_unchanged_project_passes(project, planted):
+    planted("op_type", "op_type")
+    for options in ((), ("--bodies",)):
+        code, said = convert(*options)
+        assert code == 0, said
+        assert "results of custom nodes that differ: 0 of" in said
+    kinds = {entry["compared"] for entry in json.loads(Path("r.json").read_text())["verified_nodes"]}
+    assert kinds == {"kernel", "ONNX body with NumPy reference"}
+
+
+def test_the_tests_of_a_project_fail_for_a_wrong_body(project, planted):
+    starter = project[0]
+    if starter != "row_reduction":
+        pytest.skip("another starter")
+    root = planted("ReduceMax", "ReduceMin")
+    command = [sys.executable, "-m", "pytest", "tests/test_specs.py", "-p", "no:xdist"]
+    result = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "(RowMax): output 'y': ONNX body with NumPy reference: got the error" in result.stdout
+
+
+def test_without_a_reference_kernel_and_body_are_compared(project, planted):
+    starter, root, *_ = project
+    if starter != "row_reduction":
+        pytest.skip("another starter")
+    path = root / "tests" / "reference" / "row_max.py"
+    text = path.read_text()
+    path.unlink()
+    try:
+        code, said = convert()
+        assert code == 0, said
+        assert "source computed by the ONNX body: there is no tests/reference/row_max.py" in said
+        planted("ReduceMax", "ReduceMin")
+        code, said = convert()
+        assert code == 1
+        assert "node 'n' (RowMax): output 'y': kernel with ONNX body: got the error" in said
+        assert "correct the kernel or onnx.bodies in the spec" in said
+    finally:
+        path.write_text(text)
+
+
+def test_a_kernel_that_is_not_written_is_named(tmp_path, monkeypatch):
+    root = new_project("OtherMax", tmp_path / "other_max", "row_reduction")
+    (root / "op_kernel" / "other_max.h").unlink()
+    text = f'<ir_version: 8, opset_import: ["" : 18, "npu" : 1]> {MODELS["row_reduction"]}'
+    onnx.save(onnx.parser.parse_model(text.replace("RowMax", "OtherMax")), root / "m.onnx")
+    monkeypatch.chdir(root)
+    code, said = convert()
+    assert code == 0, said
+    assert "node 'n' (OtherMax): kernel not run: OtherMax: op_kernel/other_max.h is missing; write it" in said
+    assert "results of custom nodes that differ: 0 of 1: ONNX body with NumPy reference (1)" in said
+
+
+# Operator, case, a piece of the body, and what replaces it.
+OWN = [
+    ("BatchNormElemtBackward", "weighted", "Mul (invstd_c, invstd_c)", "Add (invstd_c, invstd_c)"),
+    ("BatchNormElemtBackward", "weighted", "grad_input = CastLike (wide, grad_out)", "grad_input = Identity (wide)"),
+    ("BatchNormElemtBackward", "plain", "Mul (both, invstd_c)", "Identity (both)"),
+    ("ConvTbcBackward", "tbc", "Slice (whole, before, after, axis)", "Slice (whole, no_border, time, axis)"),
+    (
+        "ConvTbcBackward",
+        "tbc",
+        "ReduceSum <keepdims = 0> (dy_exact, rows)",
+        "ReduceMax <keepdims = 0> (dy_exact, rows)",
+    ),
+    ("ConvTbcBackward", "tbc", "dy = Where (is_exact, dy_exact, dy_narrow)", "dy = Identity (dy_exact)"),
+    ("EmbeddingDenseBackward", "rows", "is_wanted = Not (is_padding)", "is_wanted = Or (is_padding, is_row)"),
+    ("EmbeddingDenseBackward", "rows", "Where (is_scaled, divisor, unit)", "Where (is_scaled, unit, unit)"),
+    ("GroupedBiasAddGrad", "indexed", "Where (is_length, running, index)", "Identity (index)"),
+    ("GroupedBiasAddGrad", "indexed", "wide = Cast <to = 1> (grad_y)", "wide = Abs (grad_y)"),
+    (
+        "GroupedBiasAddGrad",
+        "equal",
+        "axis = Constant <value = int64[1] {1}> ()",
+        "axis = Constant <value = int64[1] {0}> ()",
+    ),
+    ("NsaCompressGrad", "equal", "Mul (local, stride)", "Mul (local, block)"),
+    ("NsaCompressGrad", "ends", "input_grad = CastLike (dx, input)", "input_grad = Cast <to = 1> (dx)"),
+]
+
+
+@pytest.mark.parametrize(("op_type", "case", "old", "new"), OWN)
+def test_a_wrong_body_of_a_built_in_operator_is_reported(op_type, case, old, new, monkeypatch):
+    def wrong(spec, name, *more):
+        text = re.sub(re.escape(old), new, spec.onnx.bodies[name], count=1)
+        onnx_spec = spec.onnx.model_copy(update={"bodies": {**spec.onnx.bodies, name: text}})
+        assert name != case or text != spec.onnx.bodies[name]
+        return function_body(spec.model_copy(update={"onnx": onnx_spec}), name, *more)
+
+    monkeypatch.setattr(custom_nodes, "function_body", wrong)
+    failed = []
+    for call in spec_calls():
+        if (call.op_type, call.test.case) == (op_type, case):
+            try:
+                agree_as_node(call.op_type, call.inputs(), call.attrs)
+            except AssertionError as error:
+                failed.append(str(error))
+    assert failed
+    assert all(f"({op_type}): " in text and "ONNX body" in text for text in failed)
