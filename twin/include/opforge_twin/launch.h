@@ -149,7 +149,7 @@ struct LaunchReport {
     uint32_t criticalCore = 0;
     std::vector<PhaseTime> phases;
     std::vector<PipeTime> pipes;
-    std::vector<CoreTime> cores;  ///< all of the SoC of the kinds that the launch uses, cube cores first
+    std::vector<CoreTime> cores;         ///< all of the SoC of the kinds that the launch uses, cube cores first
     std::optional<LineTimes> lineTimes;  ///< if OPFORGE_TWIN_LINES is set
     std::vector<Finding> findings;
 };

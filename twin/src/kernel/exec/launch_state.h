@@ -27,8 +27,8 @@ struct LaunchState {
     uint32_t workspaceRegion = 0;
     uint32_t tilingRegion = 0;
     Scheduler* scheduler = nullptr;
-    std::string tracePath{};                         ///< empty: no trace
-    bool hasLines = false;                           ///< whether times are recorded by line
+    std::string tracePath{};  ///< empty: no trace
+    bool hasLines = false;    ///< whether times are recorded by line
     Chains chains{};
     bool isDeclared = false;                         ///< the layout is that of the type which the kernel has declared
     std::atomic<const TaskType*> declared{nullptr};  ///< with other cores than the layout has: the launch starts anew

@@ -47,7 +47,7 @@ private:
         double cycles = 0.0;
         PathCycles path{};
         PipeCycles busy{};
-        uint64_t bytes = 0;  ///< of its DMA
+        uint64_t bytes = 0;                 ///< of its DMA
         std::shared_ptr<PhaseLines> lines;  ///< null if not recorded
     };
     /// A phase of all cores.

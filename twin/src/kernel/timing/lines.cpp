@@ -6,7 +6,8 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-/// What a pipe waits for while a chain has this step. An instruction of another pipe is awaited through a flag or barrier.
+/// What a pipe waits for while a chain has this step. An instruction of another pipe is awaited through a flag or
+/// barrier.
 TimeCause AwaitedCause(const Step& step)
 {
     constexpr PipeSet dma = PipeSet::Of(Pipe::kMte2, Pipe::kMte3);

@@ -54,7 +54,7 @@ struct Phase {
     double cycles = 0.0;  ///< of its schedule
     PathCycles path{};    ///< the critical path: what the cycles went into
     PipeCycles busy{};
-    Transfer charged;  ///< of all its DMA
+    Transfer charged;                   ///< of all its DMA
     std::shared_ptr<PhaseLines> lines;  ///< null if not recorded
 };
 
@@ -81,7 +81,7 @@ struct DmaRecord {
     uint32_t turn = 0;  ///< of cores with the same clock the least comes first, now this one, now that
     Pipe pipe = Pipe::kMte2;
     bool isAtomic = false;
-    uint32_t site = 0;  ///< if lines are recorded
+    uint32_t site = 0;         ///< if lines are recorded
     double leastCycles = 0.0;  ///< that the other end takes
     Transfer charged;
 
