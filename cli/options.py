@@ -106,7 +106,7 @@ def with_joined_values(arguments: Sequence[str], parameters: Iterable[Any]) -> l
         return list(arguments)
     words: list[str] = []
     for word in arguments:
-        is_second = words[-2:-1] == ["--case"] and " " not in words[-1] and "=" in word and not word.startswith("-")
+        is_second = words[-2:-1] == ["--case"] and " " not in words[-1] and not word.startswith("-")
         if is_second:
             words[-1] += f" {word}"
         else:

@@ -58,8 +58,16 @@ def parse_cases(spec: OpSpec, texts: Sequence[str], attrs: Mapping[str, Any]) ->
             )
         if name in cases:
             raise UserError(f"--case: got {name} twice, expected different names")
-        cases[name] = _case(spec, name, parse_shapes([sizes], f"--case {name}"), attrs)
+        cases[name] = _case(spec, name, _parse_sizes(name, sizes), attrs)
     return list(cases.values())
+
+
+def _parse_sizes(name: str, text: str) -> dict[str, tuple[int, ...]]:
+    """Sizes by symbol; `S=` is no dimensions for a symbol that stands for several."""
+    parts = text.split(",")
+    absent = {part[:-1]: () for part in parts if part.endswith("=") and part[:-1].isidentifier()}
+    given = [part for part in parts if part[:-1] not in absent or not part.endswith("=")]
+    return absent | (parse_shapes([",".join(given)], f"--case {name}") if given else {})
 
 
 def _case(spec: OpSpec, name: str, sizes: Mapping[str, tuple[int, ...]], attrs: Mapping[str, Any]) -> ProfileCase:
@@ -95,7 +103,7 @@ def _case(spec: OpSpec, name: str, sizes: Mapping[str, tuple[int, ...]], attrs: 
 
 def _single(name: str, symbol: str, dims: Sequence[int]) -> int:
     if len(dims) != 1:
-        raise UserError(f"--case {name}: {symbol}: got {'x'.join(map(str, dims))}, expected one number")
+        raise UserError(f"--case {name}: {symbol}: got '{'x'.join(map(str, dims))}', expected one number")
     return dims[0]
 
 

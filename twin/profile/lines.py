@@ -135,7 +135,7 @@ def _folded_once(steps: Sequence[Step], keys: Sequence[int]) -> list[Step]:
         for begin in range(at + length, at + length * rounds, length):
             for mine, its in zip(body, steps[begin : begin + length], strict=True):
                 mine.add(its)
-        folded.append(Step("", "loop", sum(step.us for step in body), rounds, body))
+        folded.append(Step("", "loop", sum(step.us for step in body), rounds, fold(body)))
         at += length * rounds
     return folded
 
