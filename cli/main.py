@@ -16,16 +16,17 @@ from opforge.codegen.printing import first_line, path_text, say
 from opforge.codegen.streams import OutputError, guard_streams, print_error
 
 from . import author, model, package, twin
-from .options import with_json_values
+from .options import with_joined_values, with_json_values
 
 
 class _Commands(TyperGroup):
-    """Treat `--json` without a value as `--json -`."""
+    """Treat `--json` without a value as `--json -`, and the two values of `--case` as one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; the first one is the command."""
         command = self.get_command(ctx, args[0]) if args else None
-        return super().parse_args(ctx, with_json_values(args, command.params if command else ()))
+        parameters = command.params if command else ()
+        return super().parse_args(ctx, with_json_values(with_joined_values(args, parameters), parameters))
 
 
 app = typer.Typer(

@@ -56,6 +56,12 @@ JSON_BESIDE_FILES = typer.Option(
     help="Write the result as JSON to FILE.json, or to standard output for - or without a file.",
     parser=_path_or_stdout,
 )
+# Two words in the metavar: the option takes two arguments.
+CASE = typer.Option(
+    "--case",
+    metavar="NAME SYMBOL=SIZE,...",
+    help="Name of a row and the sizes of shape symbols of the spec; may be repeated.",
+)
 OP_SUFFIX = typer.Option(
     "--op-suffix", metavar="SUFFIX", help="Append SUFFIX to types, functions and files, for example Custom."
 )
@@ -91,6 +97,20 @@ def with_json_values(arguments: Sequence[str], parameters: Iterable[Any]) -> lis
             is_value = value is not None and (value == "-" or not value.startswith("-"))
             if not is_value or (is_careful and value not in ("", "-") and not str(value).endswith(".json")):
                 words.append("-")
+    return words
+
+
+def with_joined_values(arguments: Sequence[str], parameters: Iterable[Any]) -> list[str]:
+    """Return the arguments with the two values of `--case` as one, because typer has no repeated option with two."""
+    if all(parameter.metavar != CASE.metavar for parameter in parameters):
+        return list(arguments)
+    words: list[str] = []
+    for word in arguments:
+        is_second = words[-2:-1] == ["--case"] and " " not in words[-1] and not word.startswith("-")
+        if is_second:
+            words[-1] += f" {word}"
+        else:
+            words.append(word)
     return words
 
 

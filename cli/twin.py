@@ -11,7 +11,7 @@ import typer
 from opforge.codegen.printing import say
 from opforge.codegen.spec.products import DEFAULT_SOC
 
-from .options import JOBS, JSON, OP_SUFFIX, OPS, SOC, answer_file, answering, listed, path_option
+from .options import CASE, JOBS, JSON, OP_SUFFIX, OPS, SOC, answer_file, answering, listed, path_option
 
 app = typer.Typer()
 
@@ -56,6 +56,7 @@ def flags() -> None:
 def profile(
     op_type: Annotated[str, typer.Argument(metavar="OP", help="Operator type.")],
     shape: Annotated[list[str] | None, typer.Option(metavar="name=4x8,...", help="Shapes of the inputs.")] = None,
+    case: Annotated[list[str] | None, CASE] = None,
     attr: Annotated[
         list[str] | None, typer.Option(metavar="k=v", help="Value of an attribute; may be repeated.")
     ] = None,
@@ -67,11 +68,15 @@ def profile(
         Path | None,
         path_option(metavar="IN.npz", text="Arrays by input name, instead of --shape and generated values."),
     ] = None,
+    compare: Annotated[
+        Path | None,
+        path_option(metavar="OLD.json", text="Compare with an earlier --json of the same operator and chip."),
+    ] = None,
     trace: Annotated[Path | None, path_option(metavar="T.json", text="Write a trace for Chrome or Perfetto.")] = None,
     html: Annotated[Path | None, path_option(metavar="P.html", text="Write an HTML page with charts.")] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Estimate the time of an operator on the NPU, by phase and pipe."""
+    """Estimate the time of an operator on the NPU, by phase, pipe and source line."""
     from opforge.frontend.io.arrays import load_within
     from opforge.twin.profile import profile_command
 
@@ -80,10 +85,12 @@ def profile(
             op_type,
             shape or [],
             attr or [],
+            cases=case or [],
             dtype=dtype,
             soc=soc,
             given=inputs,
             load=load_within,
+            old=compare,
             trace=trace,
             html=html,
             json_out=answer,

@@ -167,7 +167,7 @@ def _model(spec: OpSpec, given: Mapping[str, Array], attrs: Mapping[str, Any], l
 
 def _complete_specs() -> list[OpSpec]:
     project = find_project()
-    return [spec for spec in project_specs() if not project.missing(spec)]
+    return [spec for spec in project_specs() if not project.missing(spec.own_files)]
 
 
 def _spec(op_type: str) -> OpSpec:

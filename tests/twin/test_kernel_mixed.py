@@ -7,7 +7,7 @@ import pytest
 
 from opforge.twin.build import npu_model
 from opforge.twin.profile import summary
-from opforge.twin.profile_page import render
+from opforge.twin.profile.page import render
 from opforge.twin.runtime.results import Result
 
 SOURCE = """
@@ -345,8 +345,8 @@ def test_too_many_cubes_follow_each_other(kernels):
 def test_a_page_shows_both_kinds_of_cores(kernels):
     report = kernels.run("handover", np.zeros((3, 2, 64), np.float32), blocks=3)
     figures = summary(Result({}, [{**report, "minimal_bytes": 1536}]))
-    case = {"operator": "handover", "soc": "Ascend910B1", "shapes": {}, "dtypes": {}, "attrs": {}}
-    page = render(case, figures, [])
+    case = {"operator": "handover", "soc": "Ascend910B1", "name": "", "shapes": {}, "dtypes": {}, "attrs": {}}
+    page = render([(case | figures, [])])
     for core in report["cores"]:
         assert f"{core['name']}: {core['us']:.3f} us" in page
     assert "all 24 cube units" in page

@@ -68,7 +68,7 @@ def _built(project: Project, soc: str, op_type: str) -> _Built:
     prepare([op_type], soc, project)
     if found := _builds.get((project, soc, op_type)):
         return found
-    raise UserError(f"{op_type}: {project.missing(_specs(project)[op_type])} is missing; write it")
+    raise UserError(f"{op_type}: {project.missing(_specs(project)[op_type].own_files)} is missing; write it")
 
 
 @lru_cache

@@ -2,7 +2,9 @@
 #ifndef OPFORGE_TWIN_LAUNCH_H
 #define OPFORGE_TWIN_LAUNCH_H
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,55 @@ struct PipeShare {
     double us = 0.0;
 };
 
+/// What a stretch of time goes into.
+enum class TimeCause : uint8_t {
+    kWork,       ///< a pipe issues or computes
+    kBandwidth,  ///< bytes limit a pipe
+    kLatency,    ///< a DMA instruction is finished later than its pipe
+    kDrain,      ///< the vector unit finishes its last instruction
+    kFlag,       ///< a flag or barrier
+};
+inline constexpr size_t kTimeCauses = 5;
+
+/// A run of instructions or waits of one line.
+struct LineStep {
+    uint32_t line = 0;  ///< in LineTimes::lines
+    std::string pipe;   ///< that works, or that is waited for
+    TimeCause cause = TimeCause::kWork;
+    double us = 0.0;
+};
+
+/// The work of a line on a pipe, on all cores.
+struct LineWork {
+    uint32_t line = 0;
+    std::string pipe;
+    double us = 0.0;           ///< mean of all such cores of the SoC that have the pipe
+    double bandwidthUs = 0.0;  ///< of it: bytes limit the pipe
+    uint64_t instructions = 0;
+    uint64_t bytes = 0;            ///< of DMA
+    uint64_t firstTouchBytes = 0;  ///< of DMA
+};
+
+/// A pipe idles at a line.
+struct LineWait {
+    uint32_t line = 0;
+    std::string pipe;
+    std::array<double, kTimeCauses> us{};  ///< by cause
+};
+
+/// The slowest core of a phase.
+struct PhaseLineTimes {
+    std::vector<LineStep> path;
+    std::vector<LineWait> waits;
+    uint32_t barrier = 0;  ///< the line of the barrier that ends the phase
+};
+
+struct LineTimes {
+    std::vector<std::string> lines;  ///< file:line; may be empty
+    std::vector<LineWork> work;
+    std::vector<PhaseLineTimes> phases;
+};
+
 struct PhaseTime {
     uint32_t core = 0;            ///< the slowest
     double coreUs = 0.0;          ///< its schedule
@@ -98,7 +149,8 @@ struct LaunchReport {
     uint32_t criticalCore = 0;
     std::vector<PhaseTime> phases;
     std::vector<PipeTime> pipes;
-    std::vector<CoreTime> cores;  ///< all of the SoC of the kinds that the launch uses, cube cores first
+    std::vector<CoreTime> cores;         ///< all of the SoC of the kinds that the launch uses, cube cores first
+    std::optional<LineTimes> lineTimes;  ///< if OPFORGE_TWIN_LINES is set
     std::vector<Finding> findings;
 };
 

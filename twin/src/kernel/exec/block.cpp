@@ -55,7 +55,9 @@ Block::Block(LaunchState& launchState, uint32_t core)
       diagnostics(launchState, position, execution),
       local(position.kind, launchState.soc, launchState.options.strict,
             std::array<uint8_t, 4>{0xFF, 0x7F, 0xFE, 0x7E}[launchState.seed % 4]),
-      timeline(!launchState.tracePath.empty()),
+      timeline(!launchState.tracePath.empty(),
+               launchState.hasLines ? std::make_unique<LineRecorder>(launchState.chains, launchState.sites, execution)
+                                    : nullptr),
       ordering(launchState, core, execution, diagnostics, timeline),
       accounting(launchState, registers.atomic, timeline),
       checks(launchState, core, execution, diagnostics, local, ordering.Clocks())

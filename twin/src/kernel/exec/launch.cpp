@@ -185,6 +185,7 @@ LaunchReport LaunchChecked(const LaunchRequest& request, const Options& options)
         LaunchReport report = Titled(request);
         LaunchState launch{request, options, *soc, {*type, request.blockNum}, seed};
         launch.tracePath = TracePath();
+        launch.hasLines = std::getenv("OPFORGE_TWIN_LINES") != nullptr;
         launch.isDeclared = isDeclared;
         std::vector<uint8_t> tiling = request.tiling;
         const std::vector<GmPointer> pointers = MapArguments(launch, tiling);

@@ -9,6 +9,7 @@
 #include "kernel/exec/sites.h"
 #include "kernel/exec/soc.h"
 #include "kernel/memory/global_memory.h"
+#include "kernel/timing/lines.h"
 #include "opforge_twin/launch.h"
 
 namespace opforge::twin::kernel {
@@ -26,7 +27,9 @@ struct LaunchState {
     uint32_t workspaceRegion = 0;
     uint32_t tilingRegion = 0;
     Scheduler* scheduler = nullptr;
-    std::string tracePath{};                         ///< empty: no trace
+    std::string tracePath{};  ///< empty: no trace
+    bool hasLines = false;    ///< whether times are recorded by line
+    Chains chains{};
     bool isDeclared = false;                         ///< the layout is that of the type which the kernel has declared
     std::atomic<const TaskType*> declared{nullptr};  ///< with other cores than the layout has: the launch starts anew
     std::atomic<uint64_t> dmaCount{0};

@@ -41,6 +41,38 @@ std::string SharesOf(const std::vector<PipeShare>& shares)
     return "{" + text + "}";
 }
 
+template <typename Items, typename Write>
+std::string Listed(const Items& items, const Write& write)
+{
+    std::string text;
+    for (const auto& item : items) {
+        text += kernel::Text(text.empty() ? "" : ", ", write(item));
+    }
+    return "[" + text + "]";
+}
+
+/// Lists instead of objects: a path can have very many steps.
+std::string LinesOf(const LineTimes& times)
+{
+    const std::string work = Listed(times.work, [](const LineWork& line) {
+        return kernel::Text("[", line.line, ", ", Quoted(line.pipe), ", ", line.us, ", ", line.bandwidthUs, ", ",
+                            line.instructions, ", ", line.bytes, ", ", line.firstTouchBytes, "]");
+    });
+    const std::string phases = Listed(times.phases, [](const PhaseLineTimes& phase) {
+        const std::string path = Listed(phase.path, [](const LineStep& step) {
+            return kernel::Text("[", step.line, ", ", Quoted(step.pipe), ", ", static_cast<int>(step.cause), ", ",
+                                step.us, "]");
+        });
+        const std::string waits = Listed(phase.waits, [](const LineWait& wait) {
+            const std::string us = Listed(wait.us, [](double time) { return kernel::Text(time); });
+            return kernel::Text("[", wait.line, ", ", Quoted(wait.pipe), ", ", us, "]");
+        });
+        return kernel::Text("{\"path\": ", path, ", \"waits\": ", waits, ", \"barrier\": ", phase.barrier, "}");
+    });
+    return kernel::Text(", \"line_times\": {\"lines\": ", Listed(times.lines, Quoted), ", \"work\": ", work,
+                        ", \"phases\": ", phases, "}");
+}
+
 /// Microseconds, by the time model.
 std::string TimesOf(const LaunchReport& report)
 {
@@ -76,12 +108,13 @@ std::string ToJson(const LaunchReport& report)
                                  ", \"where\": ", Quoted(finding.where), ", \"message\": ", Quoted(finding.message),
                                  ", \"warning\": ", finding.warning ? "true" : "false", "}");
     }
-    return kernel::Text(
-        "{\"op_type\": ", Quoted(report.opType), ", \"tiling_key\": ", report.tilingKey,
-        ", \"blocks\": ", report.blocks, ", \"gm_bytes_read\": ", report.gmBytesRead,
-        ", \"gm_bytes_written\": ", report.gmBytesWritten, ", \"first_touch_bytes\": ", report.firstTouchBytes,
-        ", \"dma_count\": ", report.dmaCount, ", \"macs\": ", report.macs, ", \"balance\": ", report.balance,
-        ", \"traffic_balance\": ", report.trafficBalance, TimesOf(report), ", \"findings\": [", findings, "]}");
+    return kernel::Text("{\"op_type\": ", Quoted(report.opType), ", \"tiling_key\": ", report.tilingKey,
+                        ", \"blocks\": ", report.blocks, ", \"gm_bytes_read\": ", report.gmBytesRead,
+                        ", \"gm_bytes_written\": ", report.gmBytesWritten,
+                        ", \"first_touch_bytes\": ", report.firstTouchBytes, ", \"dma_count\": ", report.dmaCount,
+                        ", \"macs\": ", report.macs, ", \"balance\": ", report.balance,
+                        ", \"traffic_balance\": ", report.trafficBalance, TimesOf(report),
+                        report.lineTimes ? LinesOf(*report.lineTimes) : "", ", \"findings\": [", findings, "]}");
 }
 
 }  // namespace opforge::twin

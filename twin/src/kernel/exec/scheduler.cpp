@@ -125,6 +125,9 @@ void Scheduler::Run(LaunchReport& report)
                                    false});
     }
     estimate_.Write(MinimalBytes(launch_.request), totals_.cubeCycles, report);
+    if (launch_.hasLines) {
+        report.lineTimes = estimate_.TimesByLine(launch_.sites);
+    }
     std::vector<Finding> merged = Merge(std::move(findings_));
     report.findings.insert(report.findings.end(), merged.begin(), merged.end());
 }

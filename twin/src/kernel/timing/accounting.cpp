@@ -40,6 +40,7 @@ void Accounting::EndDma(Pipe pipe, const Call& call, double leastCycles)
     dma_.leastCycles = leastCycles;
     dma_.isAtomic = pipe != Pipe::kMte2 && atomic_.IsOn();
     dma_.phase = static_cast<uint32_t>(timeline_.Phases().size());
+    dma_.site = timeline_.Site();
     timeline_.RunDma(dma_, call);
     if (launch_.dmaCount.fetch_add(1, std::memory_order_relaxed) < LaunchState::kMostRecords) {
         traffic_.push_back(dma_);

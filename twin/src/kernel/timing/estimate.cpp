@@ -1,6 +1,7 @@
 #include "kernel/timing/estimate.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "kernel/exec/text.h"
@@ -82,6 +83,11 @@ void Estimate::Add(uint32_t block, const std::vector<Phase>& phases, std::deque<
         share.cycles = share.scheduled;
         AddTo(share.path, phases[index].path);
         AddTo(share.busy, phases[index].busy);
+        if (share.lines == nullptr) {
+            share.lines = phases[index].lines;
+        } else {
+            share.lines->Append(*phases[index].lines);
+        }
         phases_[index].moved += phases[index].charged;
     }
 }
@@ -102,8 +108,14 @@ void Estimate::Settle(const GlobalMemory& memory, bool hasAllTraffic)
     for (const DmaRecord& record : traffic_) {
         const Transfer transfer = cache.Move(record);
         phases_[record.phase].moved += transfer;
-        changes[record.phase][record.core][static_cast<size_t>(record.pipe)] +=
-            MovingCycles(record, transfer) - MovingCycles(record, record.charged);
+        const double change = MovingCycles(record, transfer) - MovingCycles(record, record.charged);
+        changes[record.phase][record.core][static_cast<size_t>(record.pipe)] += change;
+        if (PhaseLines* lines = phases_[record.phase].shares[record.core].lines.get()) {
+            PhaseLines::Work& work = lines->work[{record.site, record.pipe}];
+            work.cycles += change;
+            work.bandwidthCycles += change;
+            work.firstTouchBytes += transfer.firstTouchBytes - record.charged.firstTouchBytes;
+        }
     }
     traffic_.clear();
     for (size_t phase = 0; phase < phases_.size(); ++phase) {
@@ -117,6 +129,9 @@ void Estimate::Settle(const GlobalMemory& memory, bool hasAllTraffic)
             const auto pipe = (*busiest < before ? slowest : busiest) - share.busy.begin();
             double& onPath = share.path[static_cast<size_t>(pipe)];
             const double change = std::max(*busiest - before, -onPath);
+            if (share.lines != nullptr) {
+                share.lines->Settle(static_cast<Pipe>(pipe), onPath, onPath + change);
+            }
             onPath += change;
             share.cycles += change;
         }
@@ -129,14 +144,19 @@ double Estimate::Stretch(size_t core, size_t phase) const
     return share.scheduled > 0.0 ? share.cycles / share.scheduled : 1.0;
 }
 
+const Estimate::Share& Estimate::SlowestOf(const PhaseSum& phase)
+{
+    return *std::max_element(phase.shares.begin(), phase.shares.end(),
+                             [](const Share& a, const Share& b) { return a.cycles < b.cycles; });
+}
+
 PhaseTime Estimate::TimeOf(const PhaseSum& phase) const
 {
-    const auto slowest = std::max_element(phase.shares.begin(), phase.shares.end(),
-                                          [](const Share& a, const Share& b) { return a.cycles < b.cycles; });
+    const Share& slowest = SlowestOf(phase);
     PhaseTime time;
-    time.core = static_cast<uint32_t>(slowest - phase.shares.begin());
-    time.coreUs = slowest->cycles / CyclesPerMicro();
-    time.path = SharesOf(slowest->path, CyclesPerMicro());
+    time.core = static_cast<uint32_t>(&slowest - phase.shares.data());
+    time.coreUs = slowest.cycles / CyclesPerMicro();
+    time.path = SharesOf(slowest.path, CyclesPerMicro());
     time.gmUs = static_cast<double>(phase.moved.firstTouchBytes) / time_model::kGmBandwidthBytesPerS * kMicro;
     time.l2Us = static_cast<double>(phase.moved.l2Bytes) / time_model::kL2BandwidthBytesPerS * kMicro;
     return time;
@@ -171,6 +191,51 @@ double Estimate::CoresWith(Pipe pipe) const
                                : cubeOnly.Has(pipe)   ? static_cast<size_t>(soc_.cubeCores)
                                : vectorOnly.Has(pipe) ? static_cast<size_t>(soc_.vectorCores)
                                                       : cores_);
+}
+
+std::optional<LineTimes> Estimate::TimesByLine(const Sites& sites) const
+{
+    LineTimes times;
+    std::map<std::string, uint32_t> numbers;
+    const auto lineOf = [&](uint32_t site) {
+        const auto [entry, isNew] = numbers.try_emplace(Where(sites.At(site).at), times.lines.size());
+        if (isNew) {
+            times.lines.push_back(entry->first);
+        }
+        return entry->second;
+    };
+    PhaseLines all;
+    for (const PhaseSum& phase : phases_) {
+        for (const Share& share : phase.shares) {
+            if (share.lines != nullptr) {
+                all.Append(*share.lines);
+                all.path.clear();
+            }
+        }
+        PhaseLineTimes& ofPhase = times.phases.emplace_back();
+        const Share& slowest = SlowestOf(phase);
+        if (slowest.lines == nullptr) {
+            continue;
+        }
+        ofPhase.barrier = lineOf(slowest.lines->end);
+        for (const Step& step : slowest.lines->path) {
+            ofPhase.path.push_back({lineOf(step.site), Name(step.pipe), step.cause, step.cycles / CyclesPerMicro()});
+        }
+        const double stretch = slowest.scheduled > 0.0 ? slowest.cycles / slowest.scheduled : 1.0;
+        for (const auto& [key, cycles] : slowest.lines->waits) {
+            LineWait& wait = ofPhase.waits.emplace_back();
+            wait.line = lineOf(key.first);
+            wait.pipe = Name(key.second);
+            std::transform(cycles.begin(), cycles.end(), wait.us.begin(),
+                           [&](double cycle) { return cycle * stretch / CyclesPerMicro(); });
+        }
+    }
+    for (const auto& [key, work] : all.work) {
+        const double perMicro = CyclesPerMicro() * CoresWith(key.second);
+        times.work.push_back({lineOf(key.first), Name(key.second), work.cycles / perMicro,
+                              work.bandwidthCycles / perMicro, work.instructions, work.bytes, work.firstTouchBytes});
+    }
+    return times;
 }
 
 void Estimate::Write(uint64_t minimalBytes, double cubeCycles, LaunchReport& report) const

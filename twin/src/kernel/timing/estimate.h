@@ -3,6 +3,8 @@
 #define OPFORGE_TWIN_KERNEL_TIMING_ESTIMATE_H
 
 #include <deque>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "kernel/memory/l2_cache.h"
@@ -35,6 +37,8 @@ public:
     std::vector<double> PhaseStarts() const;
     /// What settling made of a cycle of the schedule of a core.
     double Stretch(size_t core, size_t phase) const;
+    /// The times by line, if they were recorded.
+    std::optional<LineTimes> TimesByLine(const Sites& sites) const;
 
 private:
     /// A core in a phase.
@@ -43,7 +47,8 @@ private:
         double cycles = 0.0;
         PathCycles path{};
         PipeCycles busy{};
-        uint64_t bytes = 0;  ///< of its DMA
+        uint64_t bytes = 0;                 ///< of its DMA
+        std::shared_ptr<PhaseLines> lines;  ///< null if not recorded
     };
     /// A phase of all cores.
     struct PhaseSum {
@@ -51,6 +56,7 @@ private:
         Transfer moved;
     };
 
+    static const Share& SlowestOf(const PhaseSum& phase);
     PhaseTime TimeOf(const PhaseSum& phase) const;
     Share TotalOf(size_t core) const;
     /// How many cores of the launch have a pipe.

@@ -33,12 +33,25 @@ double MovingCycles(const DmaRecord& dma, const Transfer& transfer)
     return std::max(cycles * (dma.isAtomic ? time_model::kAtomicDmaFactor : 1.0), dma.leastCycles);
 }
 
-void Timeline::Run(Pipe pipe, double cycles, double latency, const Call& call)
+Moment Timeline::After(const Moment& moment, Pipe pipe, TimeCause cause, double cycles) const
+{
+    Moment later = moment.After(kWaiting, cycles);
+    if (lines_ != nullptr) {
+        later.chain = lines_->Wait(moment.chain, pipe, cause, cycles);
+    }
+    return later;
+}
+
+void Timeline::Run(Pipe pipe, double cycles, double bandwidthCycles, double latency, const Call& call)
 {
     const auto index = static_cast<size_t>(pipe);
     const Moment begin = Later(Free(pipe), Free(Pipe::kScalar));
     Free(pipe) = begin.After(index, cycles);
-    Done(pipe) = Later(Done(pipe), Free(pipe).After(kWaiting, std::max(0.0, latency - cycles)));
+    if (lines_ != nullptr) {
+        Free(pipe).chain = lines_->Run(begin.chain, pipe, cycles, bandwidthCycles);
+    }
+    const double rest = std::max(0.0, latency - cycles);
+    Done(pipe) = Later(Done(pipe), After(Free(pipe), pipe, TimeCause::kLatency, rest));
     phase_.busy[index] += cycles;
     if (isTraced_) {
         spans_.push_back({static_cast<uint32_t>(phases_.size()), pipe, begin.at - phaseBegin_,
@@ -48,7 +61,7 @@ void Timeline::Run(Pipe pipe, double cycles, double latency, const Call& call)
 
 void Timeline::RunVector(double cycles, const Call& call)
 {
-    Run(Pipe::kVector, time_model::kVectorIssueCycles + cycles, 0.0, call);
+    Run(Pipe::kVector, time_model::kVectorIssueCycles + cycles, 0.0, 0.0, call);
 }
 
 void Timeline::RunDma(const DmaRecord& dma, const Call& call)
@@ -56,29 +69,34 @@ void Timeline::RunDma(const DmaRecord& dma, const Call& call)
     constexpr double rowCycles = 2.0;  // stated in the note of dma_issue_cycles
     const double issuing = time_model::kDmaIssueCycles + rowCycles * static_cast<double>(dma.rows - 1);
     phase_.charged += dma.charged;
-    Run(dma.pipe, issuing + MovingCycles(dma, dma.charged), time_model::kDmaLatencyCycles, call);
+    const double moving = MovingCycles(dma, dma.charged);
+    Run(dma.pipe, issuing + moving, moving, time_model::kDmaLatencyCycles, call);
+    if (lines_ != nullptr) {
+        lines_->CountBytes(dma.pipe, dma.Bytes(), dma.charged.firstTouchBytes);
+    }
 }
 
 void Timeline::RunScalar(double cycles, const Call& call)
 {
-    Run(Pipe::kScalar, cycles, 0.0, call);
+    Run(Pipe::kScalar, cycles, 0.0, 0.0, call);
 }
 
 void Timeline::RunCube(Pipe pipe, double cycles, const Call& call)
 {
-    Run(pipe, cycles, 0.0, call);
+    Run(pipe, cycles, pipe == Pipe::kCube ? 0.0 : cycles, 0.0, call);
 }
 
 Moment Timeline::Drained(Pipe pipe) const
 {
     const auto index = static_cast<size_t>(pipe);
     const bool isVector = pipe == Pipe::kVector && phase_.busy[index] > 0.0;
-    return isVector ? done_[index].After(kWaiting, time_model::kVectorDrainCycles) : done_[index];
+    return isVector ? After(done_[index], pipe, TimeCause::kDrain, time_model::kVectorDrainCycles) : done_[index];
 }
 
 Moment Timeline::FlagTime(Pipe from) const
 {
-    return Later(Drained(from), free_[static_cast<size_t>(Pipe::kScalar)]).After(kWaiting, time_model::kFlagCycles);
+    const Moment set = Later(Drained(from), free_[static_cast<size_t>(Pipe::kScalar)]);
+    return After(set, from, TimeCause::kFlag, time_model::kFlagCycles);
 }
 
 void Timeline::Wait(Pipe to, const Moment& moment)
@@ -86,10 +104,14 @@ void Timeline::Wait(Pipe to, const Moment& moment)
     if (moment.at <= Free(to).at) {
         return;
     }
+    const double begin = std::max(Free(to).at, Free(Pipe::kScalar).at);
     if (moment.phaseBegin == phaseBegin_) {
         Free(to) = moment;
     } else {  // set before the barrier, and still not seen when the phase began
-        Free(to) = Moment{phaseBegin_, {}, phaseBegin_}.After(kWaiting, moment.at - phaseBegin_);
+        Free(to) = After({phaseBegin_, {}, phaseBegin_}, to, TimeCause::kFlag, moment.at - phaseBegin_);
+    }
+    if (lines_ != nullptr) {
+        Free(to).chain = lines_->Idle(to, Free(to).chain, moment.at - begin);
     }
 }
 
@@ -108,7 +130,7 @@ PhaseMoment Timeline::Release(Pipe from) const
 void Timeline::Acquire(const PhaseMoment& released, double delay)
 {
     if (released.phase == phases_.size()) {
-        Moment moment = released.moment.After(kWaiting, delay);
+        Moment moment = After(released.moment, Pipe::kScalar, TimeCause::kFlag, delay);
         moment.at += phaseBegin_;
         moment.phaseBegin = phaseBegin_;
         Wait(Pipe::kScalar, moment);
@@ -134,6 +156,9 @@ void Timeline::EndPhase()
     }
     phase_.cycles = end.at - phaseBegin_;
     phase_.path = end.path;
+    if (lines_ != nullptr) {
+        phase_.lines = lines_->EndPhase(end.chain);
+    }
     phases_.push_back(phase_);
     phase_ = {};
     phaseBegin_ = end.at;

@@ -5,10 +5,12 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernel/memory/access.h"
 #include "kernel/order/order.h"
+#include "kernel/timing/lines.h"
 
 namespace opforge::twin::kernel {
 
@@ -24,6 +26,7 @@ struct Moment {
     double at = 0.0;
     PathCycles path{};
     double phaseBegin = 0.0;
+    const Link* chain = nullptr;  ///< the chain by line, if lines are recorded
 
     Moment After(size_t cause, double cycles) const;
 };
@@ -51,7 +54,8 @@ struct Phase {
     double cycles = 0.0;  ///< of its schedule
     PathCycles path{};    ///< the critical path: what the cycles went into
     PipeCycles busy{};
-    Transfer charged;  ///< of all its DMA
+    Transfer charged;                   ///< of all its DMA
+    std::shared_ptr<PhaseLines> lines;  ///< null if not recorded
 };
 
 /// An instruction on a pipe, for a trace.
@@ -77,6 +81,7 @@ struct DmaRecord {
     uint32_t turn = 0;  ///< of cores with the same clock the least comes first, now this one, now that
     Pipe pipe = Pipe::kMte2;
     bool isAtomic = false;
+    uint32_t site = 0;         ///< if lines are recorded
     double leastCycles = 0.0;  ///< that the other end takes
     Transfer charged;
 
@@ -88,7 +93,8 @@ double MovingCycles(const DmaRecord& dma, const Transfer& transfer);
 
 class Timeline {
 public:
-    explicit Timeline(bool isTraced) : isTraced_(isTraced) {}
+    /// `lines` is null if lines are not recorded.
+    Timeline(bool isTraced, std::unique_ptr<LineRecorder> lines) : isTraced_(isTraced), lines_(std::move(lines)) {}
 
     void RunVector(double cycles, const Call& call);
     void RunDma(const DmaRecord& dma, const Call& call);
@@ -109,10 +115,15 @@ public:
 
     const std::vector<Phase>& Phases() const { return phases_; }
     const std::vector<Span>& Spans() const { return spans_; }
+    /// The place of the running instruction, if lines are recorded.
+    uint32_t Site() const { return lines_ == nullptr ? 0 : lines_->Here(); }
 
 private:
-    /// The pipe is busy for `cycles`; the result is there `latency` after the start at the earliest.
-    void Run(Pipe pipe, double cycles, double latency, const Call& call);
+    /// The pipe is busy for `cycles`, in which bytes limit it for `bandwidthCycles`; the result is there `latency`
+    /// after the start at the earliest.
+    void Run(Pipe pipe, double cycles, double bandwidthCycles, double latency, const Call& call);
+    /// A moment after a wait for a pipe.
+    Moment After(const Moment& moment, Pipe pipe, TimeCause cause, double cycles) const;
     /// When the results of all that `pipe` was given are there.
     Moment Drained(Pipe pipe) const;
     Moment& Free(Pipe pipe) { return free_[static_cast<size_t>(pipe)]; }
@@ -121,6 +132,7 @@ private:
     using PipeMoments = std::array<Moment, kPipes>;
 
     bool isTraced_;
+    std::unique_ptr<LineRecorder> lines_;
     double phaseBegin_ = 0.0;
     PipeMoments
         free_{};  ///< when a pipe can start its next instruction; the scalar unit's: when it issues its next one

@@ -9,8 +9,9 @@ from typing import Any
 
 from opforge.codegen.page import render_page
 from opforge.codegen.spec.products import SOCS, Soc
+from opforge.twin.build import npu_model
 
-from .build import npu_model
+from .page_lines import comparison, lines_of
 
 PIPE_WORDS = {
     "S": "S: scalar unit",
@@ -343,6 +344,7 @@ def _launch(
         "load": _load(launch),
         "heat": _heat(launch, running_us),
         "balance": launch["balance"],
+        "lines": lines_of(launch, launch_us),
         # The trace is that of the last launch.
         "lanes": _lanes(launch, events, running_us) if launch is launches[-1] else None,
     }
@@ -352,21 +354,35 @@ def _value(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
-def render(case: Mapping[str, Any], figures: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> str:
+def render(
+    cases: Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]],
+    compared: Sequence[Mapping[str, Any]] | None = None,
+) -> str:
     """The page as HTML.
 
     Args:
-        case: `operator`, `soc`, and by name `shapes` and `dtypes` of the inputs and `attrs`.
-        figures: What `opforge.twin.profile.summary` gives.
-        events: The events of the trace of the last launch.
+        cases: For each case, its facts and the events of the trace of its last launch. Facts are `operator`, `soc`,
+            `name`, by name `shapes` and `dtypes` of the inputs and `attrs`, and the keys of
+            `opforge.twin.profile.summary`.
+        compared: The result of `opforge.twin.profile.compare.compare`.
     """
-    soc = SOCS[case["soc"]]
+    first, _ = cases[0]
+    soc = SOCS[first["soc"]]
     return render_page(
         Path(__file__).with_name("profile_page.html.j2"),
-        case=case,
+        operator=first["operator"],
+        chip=first["soc"],
         soc=soc,
-        figures=figures,
         constants=_constants(),
-        launches=[_launch(launch, figures, soc, events) for launch in figures["launches"]],
-        table=[{"name": name, "value": _value(figures[name]), "meaning": text} for name, text in MEANINGS.items()],
+        compared=comparison(compared or ()),
+        cases=[
+            {
+                **facts,
+                "drawn": [_launch(launch, facts, soc, events) for launch in facts["launches"]],
+                "table": [
+                    {"name": name, "value": _value(facts[name]), "meaning": text} for name, text in MEANINGS.items()
+                ],
+            }
+            for facts, events in cases
+        ],
     )

@@ -1,0 +1,274 @@
+"""`opforge profile`: the estimated time of one operator on inputs of given shapes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import NewFile, json_file, require_writable, write_files
+from opforge.codegen.printing import path_text, say, shown
+from opforge.codegen.project import Project, find_project
+from opforge.codegen.spec.names import suggest
+from opforge.twin.runtime.acl import Array
+from opforge.twin.runtime.operator_run import run
+from opforge.twin.runtime.results import AclnnError, FindingsError, Result
+
+from .cases import ProfileCase, parse_cases
+from .inputs import make_inputs, parse_attrs, parse_shapes
+from .lines import line_figures
+
+if TYPE_CHECKING:
+    from opforge.codegen.spec.model import OpSpec
+
+TRACE_VARIABLE = "OPFORGE_TWIN_TRACE"
+LINES_VARIABLE = "OPFORGE_TWIN_LINES"
+SCHEMA = 1
+_NO_EVENTS = b'{"traceEvents": []}\n'
+LINES_PER_CASE = 5
+_WIDTH = 120  # of tables in a file or pipe
+LAUNCH_FIGURES = (
+    "op_type",
+    "tiling_key",
+    "first_touch_bytes",
+    "macs",
+    "balance",
+    "critical_core",
+    "phases",
+    "pipes",
+    "cores",
+)
+
+
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    """Set an environment variable that launches read."""
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
+def run_traced(call: Callable[[], Result]) -> tuple[Result, bytes]:
+    """The result of a call, and the trace of its last launch as JSON."""
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch).resolve() / "trace.json"
+        with _variable(TRACE_VARIABLE, str(path)):
+            result = call()
+        return result, path.read_bytes() if path.exists() else _NO_EVENTS
+
+
+def _find(op_type: str) -> tuple[Project, OpSpec]:
+    from opforge.codegen.spec.loader import load_specs
+
+    project = find_project()
+    specs = {spec.op_type: spec for spec in load_specs(project.spec_paths())}
+    if op_type not in specs:
+        raise UserError(f"operator: got {shown(op_type)}; {suggest(op_type, specs)}")
+    return project, specs[op_type]
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """One case of a profile: its inputs and figures as plain data, and the trace of its last launch."""
+
+    facts: Mapping[str, Any]
+    events: bytes
+
+
+def _run(
+    project: Project,
+    spec: OpSpec,
+    case: ProfileCase,
+    inputs: Mapping[str, Array],
+    soc: str,
+    *,
+    is_traced: bool,
+) -> Profiled:
+    def call() -> Result:
+        return run(spec.op_type, inputs, case.attrs, soc=soc, strict=False, seed=1, threads=1, project=project)
+
+    try:
+        with _variable(LINES_VARIABLE, "1"):
+            result, events = run_traced(call) if is_traced else (call(), _NO_EVENTS)
+    except AclnnError as error:
+        raise UserError(f"--case {case.name}: {error}" if case.name else str(error)) from error
+    facts = {
+        "name": case.name,
+        "operator": spec.op_type,
+        "soc": soc,
+        "dtypes": {name: array.dtype.name for name, array in inputs.items()},
+        "shapes": {name: array.shape for name, array in inputs.items()},
+        "attrs": dict(case.attrs),
+    }
+    return Profiled(facts | summary(result, project.root), events)
+
+
+def summary(result: Result, root: Path | None = None) -> dict[str, Any]:
+    """The figures of a profile as plain data; times are estimates in microseconds.
+
+    Args:
+        result: The result of the call.
+        root: The folder that names of source files are relative to.
+    """
+    report = result.report
+    launches = [
+        {key: launch[key] for key in LAUNCH_FIGURES} | line_figures(launch, root or Path("/"))
+        for launch in result.launches
+    ]
+    return {
+        "estimate_us": report.estimate_us,
+        "launch_us": report.launch_us,
+        "bound_us": report.bound_us,
+        "eff": report.efficiency,
+        "bal": report.balance,
+        "bytes": report.first_touch_bytes / report.minimal_bytes if report.minimal_bytes else 0.0,
+        "gm_bytes_read": report.gm_bytes_read,
+        "gm_bytes_written": report.gm_bytes_written,
+        "first_touch_bytes": report.first_touch_bytes,
+        "minimal_bytes": report.minimal_bytes,
+        "dma_count": report.dma_count,
+        "blocks": report.blocks,
+        "launches": launches,
+    }
+
+
+def _plan(
+    spec: OpSpec,
+    shapes: Sequence[str],
+    cases: Sequence[str],
+    attrs: Mapping[str, Any],
+    *,
+    given: Path | None,
+    trace: Path | None,
+) -> list[ProfileCase]:
+    """The cases to run; a call without `--case` has one without a name."""
+    if not cases:
+        return [ProfileCase("", parse_shapes(shapes), attrs)]
+    if shapes or given:
+        raise UserError(f"--case: got also {'--shape' if shapes else '--inputs'}, expected one of them")
+    if trace and len(cases) > 1:
+        raise UserError(f"--trace: got {len(cases)} cases, expected one; a trace is of one launch")
+    return parse_cases(spec, cases, attrs)
+
+
+def profile_command(
+    op_type: str,
+    shapes: Sequence[str],
+    attrs: Sequence[str],
+    *,
+    cases: Sequence[str] = (),
+    dtype: str | None,
+    soc: str,
+    given: Path | None,
+    load: Callable[[Path, Iterable[str]], Mapping[str, Array]],
+    old: Path | None = None,
+    trace: Path | None,
+    html: Path | None,
+    json_out: Path | None,
+) -> int:
+    """`opforge profile`.
+
+    Args:
+        op_type: The operator.
+        shapes: Values of `--shape`.
+        attrs: Values of `--attr`.
+        cases: Values of `--case`: a name and sizes, with a space between them.
+        dtype: The dtype of the inputs that support it.
+        soc: The chip.
+        given: The file of `--inputs`.
+        load: Reads the arrays of this file for the inputs of these names.
+        old: The file of `--compare`.
+        trace: The trace to write.
+        html: The page to write.
+        json_out: The JSON file to write.
+    """
+    from .compare import compare, read_old
+
+    values = parse_attrs(attrs)
+    project, spec = _find(op_type)
+    plan = _plan(spec, shapes, cases, values, given=given, trace=trace)
+    used = [*project.spec_paths(), *(path for path in (given, old) if path)]
+    for what, path in (("trace", trace), ("page", html), ("report", json_out)):
+        if path is not None:
+            require_writable(path, used, what)
+            used.append(path)
+    before = read_old(old, op_type, soc) if old else None
+    arrays = load(given, [tensor.name for tensor in spec.inputs]) if given else {}
+    done: list[Profiled] = []
+    try:
+        for case in plan:
+            inputs = make_inputs(spec, case.shapes, case.attrs, dtype, arrays)
+            done.append(_run(project, spec, case, inputs, soc, is_traced=bool(trace or html)))
+    except FindingsError as error:
+        say(*str(error).splitlines())
+        return 1
+    figures = {case.facts["name"]: case.facts for case in done}
+    compared = compare(before, figures) if before is not None else None
+    files = [] if trace is None else [NewFile(trace, lambda file: file.write(done[0].events), "trace")]
+    if html is not None:
+        from .page import render
+
+        pages = [(case.facts, trace_events(case.events)) for case in done]
+        page = render(pages, compared).encode()
+        files.append(NewFile(html, lambda file: file.write(page), "page"))
+    if json_out is not None:
+        facts = _json_facts(list(figures.values()), dtype, is_single=not cases)
+        files.append(json_file(json_out, facts if compared is None else {**facts, "compare": compared}))
+    write_files(files)
+    _print([case.facts for case in done], compared, {"trace for ui.perfetto.dev": trace, "page": html})
+    return 0
+
+
+def _json_facts(cases: Sequence[Mapping[str, Any]], dtype: str | None, *, is_single: bool) -> dict[str, Any]:
+    """The content of the JSON file; a single case without a name is not in a list."""
+    first = cases[0]
+    head = {"schema": SCHEMA, "operator": first["operator"], "soc": first["soc"], "dtype": dtype}
+    own = [{key: value for key, value in case.items() if key not in {"operator", "soc"}} for case in cases]
+    if is_single:
+        return head | {key: value for key, value in own[0].items() if key != "name"}
+    return head | {"cases": own}
+
+
+def _print(
+    cases: Sequence[Mapping[str, Any]],
+    compared: Sequence[Mapping[str, Any]] | None,
+    written: Mapping[str, Path | None],
+) -> None:
+    from rich.console import Console
+
+    from .tables import compare_tables, estimate_table, launch_tables, line_tables, path_table, path_texts
+
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(width=_WIDTH)
+    console.print(estimate_table(cases))
+    for case in cases:
+        for launch in case["launches"]:
+            launch_us = case["launch_us"] / len(case["launches"])
+            if len(cases) > 1:
+                title = f"{case['name']}: critical path by line, us"
+                console.print(path_table(launch, launch_us, LINES_PER_CASE, title, console.width))
+                continue
+            for table in (*launch_tables(launch), *line_tables(launch, launch_us, console.width)):
+                console.print(table)
+            for text in path_texts(launch):
+                console.print(text, highlight=False, markup=False)
+    for table in compare_tables(compared, console.width) if compared else ():
+        console.print(table)
+    for what, path in written.items():
+        if path is not None:
+            console.print(f"{what}: {path_text(path)}", highlight=False, markup=False)
+
+
+def trace_events(trace: bytes) -> list[Any]:
+    """The events of a trace."""
+    events: list[Any] = json.loads(trace)["traceEvents"]
+    return events

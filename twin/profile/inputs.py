@@ -1,0 +1,130 @@
+"""Read the shapes and attributes of `opforge profile`, and make arrays."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Mapping, Sequence
+from math import prod
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import first_line, shown
+from opforge.codegen.spec.dtypes import SHORT_DTYPES
+from opforge.codegen.spec.names import suggest
+from opforge.codegen.spec.semantics import Call
+from opforge.twin.runtime.acl import Array
+from opforge.twin.samples import plain_values, valid_values
+
+if TYPE_CHECKING:
+    from opforge.codegen.spec.model import OpSpec
+
+# Python reads no numbers of any length.
+_SHAPE = re.compile(r"\s*(\w+)=(\d{1,100}(?:x\d{1,100})*)\s*", re.ASCII)
+_MOST_DIMS = 8
+_COPIES = 4  # of the inputs, in numpy and on the twin
+
+
+def parse_shapes(texts: Sequence[str], option: str = "--shape") -> dict[str, tuple[int, ...]]:
+    """`["x=4x8,i=3"]` as `{"x": (4, 8), "i": (3,)}`.
+
+    Raises:
+        UserError: A part is not of the form name=4x8.
+    """
+    shapes = {}
+    for part in (part for text in texts for part in text.split(",")):
+        found = _SHAPE.fullmatch(part)
+        if found is None or found[2].count("x") >= _MOST_DIMS:
+            raise UserError(
+                f"{option}: got {shown(part)}, expected name=4x8 of at most {_MOST_DIMS} sizes, or several with commas"
+            )
+        shapes[found[1]] = tuple(map(int, found[2].split("x")))
+    return shapes
+
+
+def parse_attrs(texts: Sequence[str]) -> dict[str, Any]:
+    """`["k=1", "mode=sum"]` as `{"k": 1, "mode": "sum"}`; values are Python literals, else text.
+
+    Raises:
+        UserError: A part is not of the form name=value.
+    """
+    attrs = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise UserError(f"--attr: got {shown(text)}, expected name=value")
+        try:
+            attrs[name] = ast.literal_eval({"true": "True", "false": "False"}.get(value, value))
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            attrs[name] = value
+    return attrs
+
+
+def make_inputs(
+    spec: OpSpec,
+    shapes: Mapping[str, tuple[int, ...]],
+    attrs: Mapping[str, Any],
+    dtype: str | None,
+    given: Mapping[str, Array] = MappingProxyType({}),
+) -> dict[str, Array]:
+    """Arrays for an operator.
+
+    `dtype` goes to every input that takes it; an input that does not has the first dtype of its spec. Arrays of
+    `given` are cast to it. The others have the values that the spec calls valid; where it does not say, floats are
+    normally distributed, and integers ascend evenly up to the first dimension of the first input.
+
+    Raises:
+        UserError: A name or dtype is unknown, or a required input has neither a shape nor an array.
+    """
+    known = [tensor.name for tensor in spec.inputs]
+    for option, names in (("--shape", shapes), ("--inputs", given)):
+        if unknown := sorted(set(names) - set(known)):
+            raise UserError(f"{option}: got {shown(unknown[0])}; {suggest(unknown[0], known)}")
+    if twice := sorted(set(shapes) & set(given)):
+        raise UserError(f"--shape: got {', '.join(twice)}, whose array --inputs brings; leave one of them out")
+    shapes = {**shapes, **{name: array.shape for name, array in given.items()}}
+    if missing := [tensor.name for tensor in spec.inputs if not tensor.optional and tensor.name not in shapes]:
+        raise UserError(f"--shape: {spec.op_type} needs a shape for {', '.join(missing)}")
+    wanted = SHORT_DTYPES.get(dtype or "", dtype)
+    words = sorted({word for tensor in spec.inputs for word in tensor.dtypes})
+    if wanted is not None and wanted not in words:
+        raise UserError(f"--dtype: got {shown(dtype)}, the inputs of {spec.op_type} take {', '.join(words)}")
+    made = [tensor for tensor in spec.inputs if tensor.name in shapes]
+    new = (tensor for tensor in made if tensor.name not in given)
+    size = sum(prod(shapes[tensor.name]) * np.dtype(tensor.dtypes[0]).itemsize for tensor in new)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if size > memory // _COPIES:
+        raise UserError(
+            f"--shape: got inputs of {size:,} bytes, expected at most {memory // _COPIES:,} on this machine; a smaller"
+            " shape shows where time goes, too"
+        )
+    random = np.random.default_rng(0)
+    first = next(shapes[name] for name in known if name in shapes)
+    arrays: dict[str, Array] = {}
+    for tensor in made:
+        kind = np.dtype(wanted if wanted in tensor.dtypes else tensor.dtypes[0])
+        if tensor.name in given:
+            arrays[tensor.name] = _cast(tensor.name, given[tensor.name], kind)
+            continue
+        try:
+            arrays[tensor.name] = plain_values(shapes[tensor.name], kind, first, random)
+        except ValueError as error:
+            # numpy counts the bytes of an empty array without its 0.
+            raise UserError(f"--shape: {tensor.name}: {first_line(error)}; give it smaller sizes") from error
+    call = Call({name: array.shape for name, array in arrays.items()}, attrs=attrs)
+    return {
+        name: array if name in given else valid_values(spec, name, array, call, random, is_even=True)
+        for name, array in arrays.items()
+    }
+
+
+def _cast(name: str, array: Array, kind: np.dtype[Any]) -> Array:
+    """A given array as another type."""
+    if array.dtype.kind not in "biuf":
+        raise UserError(f"--inputs: {name}: got {array.dtype}, expected numbers; convert it with .astype")
+    with np.errstate(all="ignore"):
+        return array.astype(kind)
