@@ -28,10 +28,13 @@ def new(
     ] = None,
     starter: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Starter: elementwise, row_reduction, segmented_reduction, scatter or gemm."),
+        typer.Option(
+            metavar="NAME",
+            help="Starter: elementwise, row_reduction, row_column_reduction, segmented_reduction, scatter or gemm.",
+        ),
     ] = "elementwise",
 ) -> None:
-    """Create a working project from one of five starters."""
+    """Create a working project from one of six starters."""
     from opforge.codegen.new import new_project, operator_of
     from opforge.codegen.spec.names import snake_case
 
