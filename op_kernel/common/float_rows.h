@@ -19,6 +19,8 @@ struct RowTile {
 
     __aicore__ inline uint32_t At(int64_t index) const { return static_cast<uint32_t>(index * pitch); }
     __aicore__ inline int32_t Width() const { return static_cast<int32_t>(width); }
+    /// Whether no row has padding in UB.
+    __aicore__ inline bool IsDense() const { return pitch == width; }
     __aicore__ inline uint64_t Offset() const { return static_cast<uint64_t>(row * columns + column); }
 };
 
@@ -54,9 +56,10 @@ public:
         tile_ = queue_.template DeQue<T>();
         if constexpr (kIsShort) {
             const AscendC::LocalTensor<float> wide = wideBuffer_.Get<float>();
-            for (int64_t index = 0; index < tile.rows; ++index) {
-                AscendC::Cast(wide[tile.At(index)], tile_[tile.At(index)], AscendC::RoundMode::CAST_NONE,
-                              static_cast<uint32_t>(tile.width));
+            const int64_t steps = tile.IsDense() ? 1 : tile.rows;
+            const uint32_t count = static_cast<uint32_t>(tile.IsDense() ? tile.rows * tile.width : tile.width);
+            for (int64_t index = 0; index < steps; ++index) {
+                AscendC::Cast(wide[tile.At(index)], tile_[tile.At(index)], AscendC::RoundMode::CAST_NONE, count);
             }
             AscendC::PipeBarrier<PIPE_V>();
             return wide;
@@ -84,9 +87,10 @@ public:
         AscendC::PipeBarrier<PIPE_V>();
         if constexpr (kIsShort) {
             const AscendC::LocalTensor<float> wide = wideBuffer_.Get<float>();
-            for (int64_t index = 0; index < tile.rows; ++index) {
-                AscendC::Cast(tile_[tile.At(index)], wide[tile.At(index)], AscendC::RoundMode::CAST_RINT,
-                              static_cast<uint32_t>(tile.width));
+            const int64_t steps = tile.IsDense() ? 1 : tile.rows;
+            const uint32_t count = static_cast<uint32_t>(tile.IsDense() ? tile.rows * tile.width : tile.width);
+            for (int64_t index = 0; index < steps; ++index) {
+                AscendC::Cast(tile_[tile.At(index)], wide[tile.At(index)], AscendC::RoundMode::CAST_RINT, count);
             }
             AscendC::PipeBarrier<PIPE_V>();
         }
