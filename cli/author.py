@@ -28,10 +28,13 @@ def new(
     ] = None,
     starter: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Starter: elementwise, row_reduction, segmented_reduction, scatter or gemm."),
+        typer.Option(
+            metavar="NAME",
+            help="Starter: elementwise, row_reduction, row_column_reduction, segmented_reduction, scatter or gemm.",
+        ),
     ] = "elementwise",
 ) -> None:
-    """Create a working project from one of five starters."""
+    """Create a working project from one of six starters."""
     from opforge.codegen.new import new_project, operator_of
     from opforge.codegen.spec.names import snake_case
 
@@ -61,10 +64,22 @@ def generate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Write nothing; print the files that would change.")
     ] = False,
+    skeleton: Annotated[
+        bool,
+        typer.Option(
+            "--skeleton",
+            help="Print a kernel of the operator SPEC (a file or an operator type) with the exact Init and an empty"
+            " Process; --output is its new file.",
+        ),
+    ] = False,
     op_suffix: Annotated[str, OP_SUFFIX] = "",
     json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
 ) -> None:
     """Generate the CANN source files of operators from their specs."""
+    if skeleton:
+        others = {"--check": check, "--list-outputs": list_outputs, "--dry-run": dry_run, "--op-suffix": op_suffix}
+        _write_skeleton(specs or [], out or out_alias, [name for name, value in others.items() if value])
+        return
     from opforge.codegen.generate import load, rendered
     from opforge.codegen.writer import compare, differences, write
 
@@ -96,6 +111,26 @@ def generate(
             say(f"{stale} of {total} files are stale in {_shown(folder)}; run: {shlex.join(command)}", err=True)
     if check and changes.any:
         raise typer.Exit(1)
+
+
+def _write_skeleton(specs: list[Path], file: Path | None, others: list[str]) -> None:
+    import os
+
+    from opforge.codegen.errors import UserError
+    from opforge.codegen.files import replace_file
+    from opforge.codegen.generate import load_one
+    from opforge.codegen.render import kernel_skeleton
+
+    if others:
+        raise UserError(f"{others[0]}: cannot be combined with --skeleton; remove one of them")
+    text = kernel_skeleton(load_one(specs))
+    if file is None:
+        say(*text.splitlines())
+    elif os.path.lexists(file):
+        raise UserError(f"{path_text(file)}: it exists already, expected a new file; choose another one or remove it")
+    else:
+        replace_file(file, text)
+        say(f"{_shown(file)}: kernel skeleton")
 
 
 def _say_changes(generated: Generated, changes: Changes, folder: Path, *, is_written: bool) -> None:

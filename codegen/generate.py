@@ -8,10 +8,11 @@ from pathlib import Path
 
 from opforge.codegen.spec.loader import load_specs, with_suffix
 from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.names import op_type_refusal, suggest
 
 from .errors import UserError
 from .files import is_file
-from .printing import path_text
+from .printing import path_text, shown
 from .project import Project, find_project
 from .render import render, render_project
 from .writer import Changes, Tree, write
@@ -53,6 +54,25 @@ def load(paths: Sequence[Path], op_suffix: str) -> Sources:
     folders = [path.resolve().parent for path in chosen]
     roots = [folder.parent if folder.name == "op_proto" else project.root for folder in folders]
     return Sources(project, tuple(zip(loaded, roots, strict=True)))
+
+
+def load_one(names: Sequence[Path]) -> OpSpec:
+    """Read the spec of one operator: a file, an operator type of the project, or the only operator of the project.
+
+    Raises:
+        UserError: A spec has problems, or it is not clear which one.
+    """
+    name = str(names[0]) if len(names) == 1 else ""
+    is_type = bool(op_type_refusal(name) is None) and not is_file(Path(name))
+    specs = [spec for spec, _ in load([] if is_type else names, "").specs]
+    if is_type:
+        types = {spec.op_type: spec for spec in specs}
+        if name not in types:
+            raise UserError(f"SPEC: unknown operator {shown(name)}; {suggest(name, types)}")
+        return types[name]
+    if len(specs) != 1:
+        raise UserError(f"SPEC: got {len(specs)} operators, expected one; name it, as in '{specs[0].op_type}'")
+    return specs[0]
 
 
 def write_project(project: Project, specs: Sequence[OpSpec]) -> Changes:

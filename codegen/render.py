@@ -13,6 +13,7 @@ from opforge.codegen.spec.products import DEFAULT_SOC, PRODUCTS, SOCS
 from opforge.codegen.views.line_wrap import PAGE_WIDTH, fit
 from opforge.codegen.views.op_view import FunctionView, OpView
 from opforge.codegen.views.page_view import PageView
+from opforge.codegen.views.skeleton_view import SkeletonView
 
 from . import escape
 
@@ -85,6 +86,14 @@ def render(spec: OpSpec, *, has_plan: bool = True, has_kernel: bool = True) -> l
         files[f"op_api/{function.stem}.h"] = _text("aclnn.h.j2", op, function=function)
         files[f"op_api/{function.stem}.cpp"] = _text("aclnn.cpp.j2", op, function=function)
     return sorted(files.items())
+
+
+def kernel_skeleton(spec: OpSpec) -> str:
+    """Return a kernel to begin with: the exact `Init`, the fields of the tiling data, an empty `Process`."""
+    op = OpView(spec)
+    guard = escape.Code(op.source_name.upper())
+    text = printed("kernel_skeleton.h.j2", op=op, skeleton=SkeletonView(op), guard=guard)
+    return fit("\n".join(line.rstrip() for line in text.split("\n")))
 
 
 def render_project(specs: Sequence[OpSpec], files: Sequence[str]) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import figures
+import spec_keys
 import typer
 from typer.testing import CliRunner
 
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "build" / "site"
 HOME = "docs/index.md"
-COMMANDS, FIGURES = "docs/reference/commands.md", "docs/reference/figures.md"  # generated here
+# Generated here.
+COMMANDS, FIGURES = "docs/reference/commands.md", "docs/reference/figures.md"
+SPEC_KEYS = "docs/reference/spec-keys.md"
 CONTENTS = {
     "Start": ["docs/quick-start.md"],
     "Tutorials": ["docs/tutorials/first-operator.md", "docs/tutorials/convert-a-model.md"],
@@ -51,6 +54,7 @@ CONTENTS = {
         COMMANDS,
         "docs/reference/exit-codes.md",
         "docs/reference/spec.md",
+        SPEC_KEYS,
         "docs/reference/shared-plans.md",
         "docs/reference/python-api.md",
         "docs/reference/rewrite-rules.md",
@@ -89,13 +93,14 @@ def pages() -> dict[str, str]:
     operators = _operator_pages(specs)
     texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in _written()} | operators
     texts[COMMANDS] = _commands_page()
+    texts[SPEC_KEYS] = spec_keys.page()
     texts[FIGURES] = figures.page([spec.op_type for spec in specs])
     texts[HOME] += _contents(sorted(operators))
     return {path: _with_links(path, _MERMAID.sub(_arrow_table, text), texts) for path, text in texts.items()}
 
 
 def _written() -> list[str]:
-    generated = {COMMANDS, FIGURES}
+    generated = {COMMANDS, FIGURES, SPEC_KEYS}
     return [HOME, *(path for paths in CONTENTS.values() for path in paths if path not in generated)]
 
 

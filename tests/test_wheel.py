@@ -95,6 +95,7 @@ def test_wheel_brings_what_projects_build_from(installed, tmp_path):
 INPUTS = {
     "elementwise": {"x": (TensorProto.FLOAT, [4, 3]), "y": (TensorProto.FLOAT, [4, 3])},
     "row_reduction": {"x": (TensorProto.FLOAT, [4, 3])},
+    "row_column_reduction": {"grad_y": (TensorProto.FLOAT, [4, 3]), "x": (TensorProto.FLOAT, [4, 3])},
     "segmented_reduction": {"x": (TensorProto.FLOAT, [4, 3]), "ends": (TensorProto.INT64, [2])},
     "scatter": {"x": (TensorProto.FLOAT, [4, 3]), "indices": (TensorProto.INT32, [4])},
     "gemm": {"x": (TensorProto.FLOAT, [4, 3]), "weight": (TensorProto.FLOAT, [5, 3])},
@@ -123,8 +124,9 @@ def test_new_project_is_tested_packed_and_mapped_at_once(starter, installed, tmp
 
     given = [helper.make_tensor_value_info(name, *kind) for name, kind in INPUTS[starter].items()]
     attributes = {"count": 2} if starter == "scatter" else {}
-    node = helper.make_node("NPULeakyClip", list(INPUTS[starter]), ["out"], domain="npu", **attributes)
-    graph = helper.make_graph([node], "model", given, [onnx.ValueInfoProto(name="out")])
+    names = ["out", "sums"] if starter == "row_column_reduction" else ["out"]
+    node = helper.make_node("NPULeakyClip", list(INPUTS[starter]), names, domain="npu", **attributes)
+    graph = helper.make_graph([node], "model", given, [onnx.ValueInfoProto(name=name) for name in names])
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("npu", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets), project / "model.onnx")
     done("opforge", "convert", "model.onnx", "-o", "converted.onnx", "--json", "report.json")

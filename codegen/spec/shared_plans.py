@@ -44,6 +44,17 @@ class Strategy:
 
 
 _RESERVED = Quantity("reserved_bytes", "bytes of UB that a core needs besides", is_optional=True)
+_ROW_FIELDS = (
+    Filled("rows", "int64", "Rows of the whole problem."),
+    Filled("columns", "int64", "Elements of a row."),
+    Filled("row_blocks", "int32", "Cores; their numbers of rows differ by one at most."),
+    Filled("tile_rows", "int32", "Rows that are reduced at once; 1 where a row needs several tiles."),
+    Filled(
+        "tile_columns",
+        "int32",
+        "Elements of a row that fit at once: all of them, or a multiple of 128 of them.",
+    ),
+)
 _ALL = (
     Strategy(
         "elementwise",
@@ -69,17 +80,24 @@ _ALL = (
             ),
             _RESERVED,
         ),
+        _ROW_FIELDS,
+    ),
+    Strategy(
+        "row_column_reduction",
         (
-            Filled("rows", "int64", "Rows of the whole problem."),
-            Filled("columns", "int64", "Elements of a row."),
-            Filled("row_blocks", "int32", "Cores; their numbers of rows differ by one at most."),
-            Filled("tile_rows", "int32", "Rows that are reduced at once; 1 where a row needs several tiles."),
-            Filled(
-                "tile_columns",
-                "int32",
-                "Elements of a row that fit at once: all of them, or a multiple of 128 of them.",
-            ),
+            Quantity("rows", "rows that are reduced on their own"),
+            Quantity("columns", "elements of a row, each with a sum over all rows"),
+            Quantity("bytes_per_element", "bytes of UB that all buffers together need for one element of a tile"),
+            Quantity("bytes_per_column", "bytes of UB that the buffers for all columns need for one column"),
+            Quantity("bytes_per_row", "bytes of UB that a row of a tile needs besides", is_optional=True),
+            Quantity("sums", "sums of each column; default: 1", is_optional=True),
+            _RESERVED,
         ),
+        (
+            *_ROW_FIELDS,
+            Filled("partial_pitch", "int64", "Floats from one row of the workspace to the next; 0 for one core."),
+        ),
+        needs_barrier=True,
     ),
     Strategy(
         "segmented_rows",

@@ -6,6 +6,7 @@
 
 #include "../op_host/plan_check.h"
 #include "common/elementwise.h"
+#include "common/row_column_reduction.h"
 #include "common/row_reduction.h"
 #include "common/segmented_rows.h"
 
@@ -35,6 +36,9 @@ struct RowData {
     int32_t rowBlocks = 0;
     int32_t tileRows = 0;
     int32_t tileColumns = 0;
+};
+struct RowColumnData : RowData {
+    int64_t partialPitch = 0;
 };
 struct SegmentData {
     int64_t rows = 0;
@@ -149,6 +153,33 @@ void CheckRowReduction(const Drawn& drawn)
     Expect(tileBytes + drawn.reservedBytes <= drawn.platform.ubBytes, "buffers fit into UB", drawn);
 }
 
+void CheckRowColumnReduction(const Drawn& drawn, int64_t sums)
+{
+    // Column buffers of at most 16 bytes, so that modest columns fit.
+    const int64_t columnBytes = drawn.c % 17;
+    const auto plan = opforge::PlanRowColumnReduction<RowColumnData>(
+        {drawn.a, drawn.b, drawn.unitBytes, columnBytes, drawn.rowBytes, sums, drawn.reservedBytes}, drawn.platform);
+    const int64_t padded = drawn.b > opforge::tile::kMaxElements ? drawn.b : RoundUp(drawn.b, 32);
+    const int64_t columnTotal = SaturatingMul(padded, columnBytes);
+    Drawn needs = drawn;
+    needs.reservedBytes = opforge::SaturatingAdd(drawn.reservedBytes, columnTotal);
+    if (IsRefused(plan.refusal, std::max(SaturatingMul(drawn.a, drawn.b), std::max(drawn.a, drawn.b)), needs)) {
+        return;
+    }
+    const RowColumnData& data = plan.data;
+    Expect(plan.blockNum == data.rowBlocks && data.rowBlocks <= std::max<int64_t>(drawn.a, 1),
+           "row blocks are the cores, none without a row", drawn);
+    const int64_t pitch = RoundUp(data.tileColumns, 32);
+    const int64_t tileBytes = data.tileRows * (pitch * drawn.unitBytes + drawn.rowBytes);
+    Expect(tileBytes + columnTotal + drawn.reservedBytes <= drawn.platform.ubBytes, "buffers fit into UB", drawn);
+    const int64_t partials = data.rowBlocks > 1 ? sums * data.rowBlocks : 0;
+    Expect(partials == 0 || (data.partialPitch >= drawn.b && data.partialPitch % 32 == 0), "sums begin on sectors",
+           drawn);
+    Expect(partials > 0 || data.partialPitch == 0, "one core needs no workspace", drawn);
+    Expect(plan.workspaceBytes == SaturatingMul(partials, SaturatingMul(data.partialPitch, 4)),
+           "the workspace holds the sums of every core", drawn);
+}
+
 void CheckSegmentedRows(const Drawn& drawn, int64_t elementBytes)
 {
     const auto plan = opforge::PlanSegmentedRows<SegmentData>(
@@ -185,6 +216,7 @@ int main(int argc, char** argv)
         const Drawn drawn = Draw(dice);
         CheckElementwise(drawn);
         CheckRowReduction(drawn);
+        CheckRowColumnReduction(drawn, dice.Between(1, 3));
         CheckSegmentedRows(drawn, dice.OneOf(kElementBytes));
     });
 }

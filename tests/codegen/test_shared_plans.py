@@ -82,6 +82,13 @@ def test_elementwise_starter_keeps_all_cores_busy(project):
     assert report.gm_bytes_read + report.gm_bytes_written == 8_000_000
 
 
+def test_row_and_column_starter_reads_its_inputs_once(project):
+    report = run("L2NormGrad", {"grad_y": numbers(960, 2048), "x": numbers(960, 2048)}, project=project).report
+    assert report.blocks == 48
+    assert report.traffic_balance < 1.05
+    assert report.first_touch_bytes < 1.05 * report.minimal_bytes
+
+
 def test_segmented_starter_splits_one_long_segment(project):
     report = run("SegmentMax", {"x": numbers(20_000, 64), "ends": np.array([20_000], np.int32)}, project=project).report
     assert report.blocks == 48

@@ -1,0 +1,1 @@
+../../../codegen/starters/project/tests/conftest.py
