@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from opforge.codegen.escape import Code
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import TensorSpec
 from opforge.codegen.spec.semantics import kernel_dtypes
 
-from .escape import Code
 from .op_view import OpView
 from .tensor_view import TensorView
 

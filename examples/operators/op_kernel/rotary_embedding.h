@@ -46,8 +46,8 @@ public:
         for (int64_t position = own.begin; position < own.end;) {
             // The angles of a tile are rows of one batch.
             const int64_t inBatch = position % tiling_.sequence;
-            const int64_t count = kernel::Smaller(kernel::Smaller(tiling_.tilePositions, own.end - position),
-                                                  tiling_.sequence - inBatch);
+            const int64_t count =
+                kernel::Smaller(kernel::Smaller(tiling_.tilePositions, own.end - position), tiling_.sequence - inBatch);
             LoadAngles(inBatch, count);
             for (int64_t head = 0; head < tiling_.heads; head += tiling_.tileHeads) {
                 Rotate(position, count, head, kernel::Smaller(tiling_.tileHeads, tiling_.heads - head));
@@ -114,8 +114,8 @@ private:
     __aicore__ inline void Rotate(int64_t position, int64_t count, int64_t head, int64_t heads)
     {
         const int64_t rows = count * heads;
-        const kernel::RowTile tile = {position * tiling_.heads + head, 0, rows, tiling_.headDim, tiling_.headDim,
-                                      tiling_.pitch};
+        const kernel::RowTile tile = {
+            position * tiling_.heads + head, 0, rows, tiling_.headDim, tiling_.headDim, tiling_.pitch};
         const Floats x = xs_.Load(tile);
         const Floats partner = partnerBuffer_.Get<float>();
         const AscendC::LocalTensor<uint32_t> offsets = partnerOffsetBuffer_.Get<uint32_t>();
