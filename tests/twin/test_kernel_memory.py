@@ -68,7 +68,7 @@ PLANTED = [
     Planted("add_to_what_nobody_cleared", "DataCopyPad(userGm[block * 64], a, row); // start", "", "uninitialised_read",
             "adds to bytes [16777216, 16777472) of 'workspace'"),
     Planted("use_of_unwritten_workspace", BACK, "DataCopyPad(a[64], userGm[1024 + block * 64], row, noPadding);",
-            "uninitialised_read", "global memory that nobody has written"),
+            "uninitialised_read", " copied it from bytes that no instruction has written, of 'workspace'"),
     Planted("use_of_one_unwritten_element", BACK, "DataCopyPad(a[64], userGm[block * 64 + 1], row, noPadding);",
             "uninitialised_read", "byte 252"),
     Planted("load_from_unwritten_workspace", "float value = yGm", "float value = userGm.GetValue(2000) + yGm",

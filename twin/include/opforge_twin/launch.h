@@ -17,6 +17,10 @@ struct GmArgument {
     bool isInput = false;  ///< its contents are known; those of the others are not, until the kernel writes them
     std::string name;
     uint64_t misalignment = 0;  ///< bytes from the 512-byte boundary before it to `data` on the device
+    std::vector<int64_t> shape{};
+    int64_t elementBytes = 0;  ///< 0: the shape is not known
+    bool isHostList = false;   ///< the host functions read the values, so the kernel need not
+    bool hasPadding = false;   ///< the format has elements that no value belongs to
 };
 
 /// First part of the workspace, which belongs to the system; a kernel's own begins behind it.
