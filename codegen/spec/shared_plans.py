@@ -44,6 +44,7 @@ class Strategy:
 
 
 _RESERVED = Quantity("reserved_bytes", "bytes of UB that a core needs besides", is_optional=True)
+_PLANNED = Filled("planned_ub_bytes", "int32", "Bytes of all buffers in UB.")
 _ALL = (
     Strategy(
         "elementwise",
@@ -56,6 +57,7 @@ _ALL = (
             Filled("elements", "int64", "Elements of the whole problem."),
             Filled("share", "int64", "Elements of a core, a multiple of 128; the last core may have fewer."),
             Filled("tile", "int32", "Elements that fit into the buffers at once, a multiple of 128."),
+            _PLANNED,
         ),
     ),
     Strategy(
@@ -79,6 +81,7 @@ _ALL = (
                 "int32",
                 "Elements of a row that fit at once: all of them, or a multiple of 128 of them.",
             ),
+            _PLANNED,
         ),
     ),
     Strategy(
@@ -102,6 +105,7 @@ _ALL = (
             Filled("column_slices", "int32", "The cores form a grid of row blocks times column slices."),
             Filled("row_blocks", "int32", "Row blocks of the grid; each may park two rows in the workspace."),
             Filled("tile_width", "int32", "Columns that fit into the buffers at once."),
+            _PLANNED,
         ),
         needs_barrier=True,
     ),

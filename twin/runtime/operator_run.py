@@ -120,6 +120,7 @@ def run(
         call = AclnnCall(built.spec, dict(inputs), dict(attrs or {}), function)
         arrays = call.output_arrays(out_dtypes or {}, outputs or {})
         options: dict[str, str | int] = {"soc": soc, "strict": int(bool(strict)), "threads": threads, "seed": seed}
+        options["unread"] = ",".join(tensor.ir_name for tensor in built.spec.inputs if tensor.may_be_unread)
         if not isolate:
             opapi = _loaded(built.opapi)
             runtime().call("aclrtSetDevice", 0)  # contexts belong to threads

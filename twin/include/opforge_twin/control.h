@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* "soc", "strict" ("0" or "1"), "threads", "seed". 0: done; 2: unknown name or value, the message is in
+/* "soc", "strict" ("0" or "1"), "threads", "seed", "unread" (inputs separated by commas). 0: done; 2: unknown name or value, the message is in
    aclGetRecentErrMsg. */
 int opforgeTwinSetOption(const char* name, const char* value);
 

@@ -110,6 +110,7 @@ struct Options {
     bool strict = true;    ///< false: no shadow state of the memories of a core; extents are still checked
     uint32_t threads = 0;  ///< blocks that run at once; 0 = as many as the machine has cores
     uint64_t seed = 0;     ///< order of blocks and poison pattern; 0 = different on each launch
+    std::string unread{};  ///< inputs that a kernel may leave unread, separated by commas
 };
 
 /// Runs the kernel on the CPU. Mistakes of the kernel are findings of the report; nothing is thrown for them.

@@ -19,6 +19,12 @@ std::string ElementAt(const GmArgument& argument, uint64_t byte)
     return Text(argument.name, "[", indices, "]");
 }
 
+/// Whether a list of names, separated by commas, has a name.
+bool IsListed(const std::string& names, const std::string& name)
+{
+    return ("," + names + ",").find("," + name + ",") != std::string::npos;
+}
+
 std::string DescribeUnwritten(const GmArgument& argument, const WrittenBytes& written, uint32_t writers, uint32_t cores)
 {
     const WrittenBytes::Run first = written.NextUnwritten(0, argument.bytes);
@@ -69,8 +75,8 @@ std::vector<Finding> ArgumentUse::Check(const LaunchState& launch) const
     });
     for (size_t index = 0; index < arguments.size() && !isEmpty; ++index) {
         const GmArgument& argument = arguments[index];
-        const bool isRead = (read_ >> index & 1U) != 0;
-        if (!isRead && argument.isInput && !argument.isOutput && !argument.isHostList && argument.data != nullptr) {
+        const bool mayBeUnread = (read_ >> index & 1U) != 0 || IsListed(launch.options.unread, argument.name);
+        if (!mayBeUnread && argument.isInput && !argument.isOutput && !argument.isHostList && argument.data != nullptr) {
             findings.push_back({"input_not_read", -1, "", "",
                                 Text(place, "input '", argument.name, "': the call gives it (", argument.bytes,
                                      " bytes), but no core reads it; expected at least one access; read it, use the "
