@@ -76,7 +76,8 @@ std::vector<Finding> ArgumentUse::Check(const LaunchState& launch) const
     for (size_t index = 0; index < arguments.size() && !isEmpty; ++index) {
         const GmArgument& argument = arguments[index];
         const bool mayBeUnread = (read_ >> index & 1U) != 0 || IsListed(launch.options.unread, argument.name);
-        if (!mayBeUnread && argument.isInput && !argument.isOutput && !argument.isHostList && argument.data != nullptr) {
+        if (!mayBeUnread && argument.isInput && !argument.isOutput && !argument.isHostList &&
+            argument.data != nullptr) {
             findings.push_back({"input_not_read", -1, "", "",
                                 Text(place, "input '", argument.name, "': the call gives it (", argument.bytes,
                                      " bytes), but no core reads it; expected at least one access; read it, use the "
