@@ -159,7 +159,7 @@ int64_t AccessChecks::BufferAt(int64_t address) const
     return found == local_.buffers.end() ? 0 : found->begin;
 }
 
-std::string AccessChecks::DescribeUndefined(int64_t address, int64_t bufferBegin)
+std::string AccessChecks::DescribeUndefined(int64_t address, int64_t readBegin)
 {
     const Origin* origin = local_.OriginOf(address);
     const Location madeAt = origin == nullptr ? Location{} : origin->call.at;
@@ -168,7 +168,7 @@ std::string AccessChecks::DescribeUndefined(int64_t address, int64_t bufferBegin
         text = Text(origin->call.name, madeAt.line == 0 ? "" : " at ", Where(madeAt), " ", origin->effect,
                     origin->region == nullptr ? std::string() : Text(" '", origin->region->name, "'"));
     }
-    if (address > bufferBegin && local_.FirstUnwritten(address - 1, 1) < 0) {
+    if (address > readBegin && local_.FirstUnwritten(address - 1, 1) < 0) {
         if (const auto site = localOrder_.LastWriter(address - 1, execution_.Now())) {
             const Site before = launch_.sites.At(*site);
             const bool isSame = before.at.line == madeAt.line && before.at.file == madeAt.file;
@@ -192,7 +192,7 @@ void AccessChecks::TouchContents(const Access& access)
         diagnostics_.Report("uninitialised_read", access.pipe, access.call,
                             Text(access.operand, " reads ", access.bytes, " bytes from byte ", access.begin - begin,
                                  " of its buffer in the ", unit.name, " on, but byte ", unwritten - access.begin,
-                                 " of them is undefined: ", DescribeUndefined(unwritten, begin),
+                                 " of them is undefined: ", DescribeUndefined(unwritten, access.begin),
                                  "; write it, or exclude it by count or mask"));
         local_.MarkWritten(access.begin, access.bytes);
     }

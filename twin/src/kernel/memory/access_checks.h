@@ -59,8 +59,8 @@ private:
     void CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
     /// Where the buffer begins that holds `address`.
     int64_t BufferAt(int64_t address) const;
-    /// The instructions that left the byte at `address` undefined, and wrote the byte before it.
-    std::string DescribeUndefined(int64_t address, int64_t bufferBegin);
+    /// The instructions that left the byte at `address` undefined, and wrote the byte before it in the same read.
+    std::string DescribeUndefined(int64_t address, int64_t readBegin);
     void CheckGlobalContents(const Access& access);
     void CheckUnflushed(const Access& access);
     /// `memory` begins at address `base`.
