@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -90,8 +91,17 @@ def _exit_on_signals() -> None:
             signal.signal(number, lambda received, _frame: sys.exit(128 + received))
 
 
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Format a warning as one line without places in opforge."""
+    del category, filename, lineno, line
+    return f"{message}\n"
+
+
 def _run() -> None:
     """Run the command, and flush its output. A command that reads a model runs in a separate process."""
+    warnings.formatwarning = _format_warning
     command, *options = sys.argv[1:] or [""]
     if command not in {"run", "profile"}:  # a kernel runs in their process, and returns to Python at its end only
         _exit_on_signals()

@@ -239,6 +239,7 @@ constexpr Plan<BatchNormElemtBackwardTilingData> PlanBatchNormElemtBackward(
     data.loadBytes = static_cast<int32_t>(choice.budget.loadBytes);
     data.spreadFloats = static_cast<int32_t>(choice.budget.spreadFloats);
     data.maskBytes = static_cast<int32_t>(choice.budget.maskBytes);
+    data.plannedUbBytes = static_cast<int32_t>(choice.budget.Total());
     plan.blockNum = choice.blocks;
     return plan;
 }

@@ -565,6 +565,7 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.l1Bytes = static_cast<int32_t>(platform.l1Bytes);
     data.l0Half = static_cast<int32_t>(std::min(platform.l0aBytes, platform.l0bBytes) / 2);
     data.l0cBytes = static_cast<int32_t>(platform.l0cBytes);
+    data.plannedUbBytes = static_cast<int32_t>(ubBytes);
 
     if (shape.isHalved) {
         data.inputOffset = RoundUp(shape.SelfElements() * bytes, self::kCopyAlignment);

@@ -184,6 +184,7 @@ constexpr Plan<EmbeddingDenseBackwardTilingData> PlanEmbeddingDenseBackward(
     data.gapBytes = self::kGapBytes;
     data.recordBytes = static_cast<int32_t>(budget.recordBytes);
     data.probeBytes = self::kProbeBytes;
+    data.plannedUbBytes = static_cast<int32_t>(ubBytes);
 
     plan.blockNum = blocks;
     if (problem.M > 0) {

@@ -211,6 +211,7 @@ constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const Groupe
     data.storeBuffers = self::kStoreBuffers;
     data.storeBytes = static_cast<int32_t>(budget.storeBytes);
     data.listBytes = static_cast<int32_t>(budget.listBytes);
+    data.plannedUbBytes = static_cast<int32_t>(budget.Total());
 
     plan.blockNum = grid.rowBlocks * grid.columnSlices;
     if (grid.rowBlocks > 1 && budget.batchGroups == 0) {

@@ -244,6 +244,7 @@ constexpr Plan<NsaCompressGradTilingData> PlanNsaCompressGrad(const NsaCompressG
     data.mergeBytes = self::kMergeBytes;
     data.mergeSumBytes = self::kMergeSumBytes;
     data.listBytes = self::kListBytes;
+    data.plannedUbBytes = static_cast<int32_t>(budget.Total());
 
     const self::CoreSplit split = self::CoreSplitOf(problem, tile, platform);
     plan.blockNum = split.cores;

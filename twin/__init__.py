@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .runtime.launch import launch
     from .runtime.operator_run import run
-    from .runtime.results import AclnnError, Finding, FindingsError, Report, Result
+    from .runtime.results import AclnnError, Finding, FindingsError, Report, Result, TwinWarning
 
-__all__ = ["AclnnError", "Finding", "FindingsError", "Report", "Result", "launch", "run"]
+__all__ = ["AclnnError", "Finding", "FindingsError", "Report", "Result", "TwinWarning", "launch", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -94,6 +94,7 @@ class TensorSpec(ParameterSpec):
         formats: Storage formats that the rule `formats` accepts; with `any` among them it does not look.
         values: Its valid values (inputs only).
         host_values: An input that aclnn functions take as a list on the host, and whose values expressions can use.
+        may_be_unread: Whether the kernel may leave an input unread; the CPU twin does not warn then.
     """
 
     name: Name
@@ -105,6 +106,7 @@ class TensorSpec(ParameterSpec):
     formats: Annotated[tuple[FormatName, ...], Field(min_length=1)] = PUBLIC_FORMATS
     values: ValuesSpec = ValuesSpec()
     host_values: bool = False
+    may_be_unread: bool = False
 
     @property
     def takes_any_format(self) -> bool:
@@ -225,7 +227,8 @@ class TilingField(SpecModel):
 class TilingKey(SpecModel):
     """One tiling key and the arguments of the kernel class template it selects.
 
-    A plan of the operator's own chooses the key; beside a shared one it is the first whose `when` holds.
+    A key applies if its `when` is the first that holds. A shared plan uses this key; for a plan of the operator's own,
+    the generated host code compares it with the key of the plan.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Za-z0-9]*$", max_length=64)]

@@ -44,6 +44,7 @@ class Strategy:
 
 
 _RESERVED = Quantity("reserved_bytes", "bytes of UB that a core needs besides", is_optional=True)
+_PLANNED = Filled("planned_ub_bytes", "int32", "Bytes of all buffers in UB.")
 _ROW_FIELDS = (
     Filled("rows", "int64", "Rows of the whole problem."),
     Filled("columns", "int64", "Elements of a row."),
@@ -54,6 +55,7 @@ _ROW_FIELDS = (
         "int32",
         "Elements of a row that fit at once: all of them, or a multiple of 128 of them.",
     ),
+    _PLANNED,
 )
 _ALL = (
     Strategy(
@@ -67,6 +69,7 @@ _ALL = (
             Filled("elements", "int64", "Elements of the whole problem."),
             Filled("share", "int64", "Elements of a core, a multiple of 128; the last core may have fewer."),
             Filled("tile", "int32", "Elements that fit into the buffers at once, a multiple of 128."),
+            _PLANNED,
         ),
     ),
     Strategy(
@@ -120,6 +123,7 @@ _ALL = (
             Filled("column_slices", "int32", "The cores form a grid of row blocks times column slices."),
             Filled("row_blocks", "int32", "Row blocks of the grid; each may park two rows in the workspace."),
             Filled("tile_width", "int32", "Columns that fit into the buffers at once."),
+            _PLANNED,
         ),
         needs_barrier=True,
     ),

@@ -264,12 +264,12 @@ def _check_strategy(spec: OpSpec, problems: Problems) -> None:
 
 
 def _check_own_plan(tiling: TilingSpec, problems: Problems) -> None:
-    """A plan of the operator's own computes what the spec says for a shared one."""
-    keys = [(("tiling", "keys", i, "when"), key.when) for i, key in enumerate(tiling.keys)]
-    for path, given in ((("tiling", "work"), tiling.work or None), *keys):
-        if given is not None:
-            hint = ", ".join(STRATEGIES)
-            problems.append((path, f"is allowed only with a shared plan, expected 'plan: ..' with one of {hint}"))
+    """A plan of the operator's own computes what the spec says for a shared one; conditions of keys only check it."""
+    if tiling.work:
+        message = f"is allowed only with a shared plan, expected 'plan: ..' with one of {', '.join(STRATEGIES)}"
+        problems.append((("tiling", "work"), message))
+    if any(key.when is not None for key in tiling.keys):
+        _check_conditions(tiling, problems)
 
 
 def _check_work(tiling: TilingSpec, strategy: Strategy, problems: Problems) -> None:
@@ -294,6 +294,11 @@ def _check_shared_keys(tiling: TilingSpec, problems: Problems) -> None:
         problems.append(
             (("tiling",), "got no keys, expected one at least, as in '{name: Plain, key: 1, template: [x]}'")
         )
+    _check_conditions(tiling, problems)
+
+
+def _check_conditions(tiling: TilingSpec, problems: Problems) -> None:
+    """Conditions of keys: one for each key but the last."""
     for index, key in enumerate(tiling.keys[:-1]):
         if key.when is None:
             problems.append(

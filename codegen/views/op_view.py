@@ -61,7 +61,7 @@ def _template_argument(spec: OpSpec, item: bool | int | str) -> Code | str:
 
 @dataclass(frozen=True)
 class KeyChoice:
-    """A tiling key of a shared plan and the C++ condition under which it is chosen."""
+    """A tiling key and the C++ condition under which it applies."""
 
     condition: Code
     enumerator: str
@@ -82,12 +82,8 @@ class SharedPlanView:
     def __init__(self, op: OpView, strategy: Strategy) -> None:
         self.function = f"Plan{upper_camel(strategy.name)}"
         self.work_type = f"{upper_camel(strategy.name)}Work"
-        work = op.spec.program.work
-        self.sizes = [op.assignment(name, value, op.spec.tiling.work[name]) for name, value in work.sizes.items()]
-        self.keys = [
-            KeyChoice(cpp_expression(condition, op.cpp_names), key.enumerator)
-            for condition, key in zip(work.keys, op.tiling_keys, strict=False)
-        ]
+        sizes = op.spec.program.work.sizes
+        self.sizes = [op.assignment(name, value, op.spec.tiling.work[name]) for name, value in sizes.items()]
 
 
 class OpView:
@@ -146,6 +142,11 @@ class OpView:
             for field in spec.tiling.data
             if field.name in spec.program.work.values
         ]
+        self.key_choices = [
+            KeyChoice(cpp_expression(condition, self.cpp_names), key.enumerator)
+            for condition, key in zip(spec.program.work.keys, self.tiling_keys, strict=False)
+        ]
+        self.own_plan = spec.own_plan or ""
         self.shared_plan = SharedPlanView(self, spec.tiling.strategy) if spec.tiling.strategy else None
 
     def assignment(self, name: str, value: Expr, text: int | str | None) -> AssignmentView:

@@ -42,6 +42,7 @@ constexpr Plan<Data> PlanElementwise(const ElementwiseWork& work, const Platform
     plan.data.elements = work.elements;
     plan.data.share = share;
     plan.data.tile = static_cast<int32_t>(std::min(whole, tile::InFlight(share, tile::kGranule)));
+    plan.data.plannedUbBytes = static_cast<int32_t>(plan.data.tile * work.bytesPerElement + work.reservedBytes);
     plan.blockNum = std::max<int64_t>(CeilDiv(work.elements, share), 1);
     return plan;
 }

@@ -59,6 +59,8 @@ constexpr Plan<Data> PlanRowReduction(const RowReductionWork& work, const Platfo
     plan.data.rowBlocks = static_cast<int32_t>(rowBlocks);
     plan.data.tileRows = static_cast<int32_t>(tileRows);
     plan.data.tileColumns = static_cast<int32_t>(tileColumns);
+    const int64_t paddedRowBytes = RoundUp(tileColumns, kRowPad) * work.bytesPerElement + work.bytesPerRow;
+    plan.data.plannedUbBytes = static_cast<int32_t>(tileRows * paddedRowBytes + work.reservedBytes);
     plan.blockNum = rowBlocks;
     return plan;
 }

@@ -122,6 +122,7 @@ constexpr Plan<Data> PlanSegmentedRows(const SegmentedRowsWork& work, const Plat
     plan.data.columnSlices = static_cast<int32_t>(grid.columnSlices);
     plan.data.rowBlocks = static_cast<int32_t>(grid.rowBlocks);
     plan.data.tileWidth = static_cast<int32_t>(RoundUp(CeilDiv(grid.sliceWidth, tiles), granule));
+    plan.data.plannedUbBytes = static_cast<int32_t>(plan.data.tileWidth * work.bytesPerColumn + work.reservedBytes);
     plan.blockNum = grid.rowBlocks * grid.columnSlices;
     if (grid.rowBlocks > 1) {
         plan.data.partialPitch = RoundUp(work.columns, kGmSectorBytes / self::kFloatBytes);

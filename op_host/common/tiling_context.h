@@ -86,6 +86,15 @@ constexpr bool AssignSize(Int value, int64_t& size)
     return Assign(value, size) && size >= 0;
 }
 
+/// Rejects a plan whose tiling key is not the one that the conditions of `tiling.keys` in the spec give.
+inline ge::graphStatus RefuseKey(gert::TilingContext* context, const char* opType, uint64_t got, uint64_t expected,
+                                 const char* planPath)
+{
+    return Refuse(context, std::string(opType) + ": tiling key of the plan: got " + std::to_string(got) +
+                               ", expected " + std::to_string(expected) +
+                               " by the conditions of tiling.keys; correct " + planPath);
+}
+
 /// Writes a plan to the context; a rejected plan reports its limit.
 template <typename Data>
 ge::graphStatus ApplyPlan(gert::TilingContext* context, const platform_ascendc::PlatformAscendC& ascendc,

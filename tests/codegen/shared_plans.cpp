@@ -29,6 +29,7 @@ struct ElementwiseData {
     int64_t elements = 0;
     int64_t share = 0;
     int32_t tile = 0;
+    int32_t plannedUbBytes = 0;
 };
 struct RowData {
     int64_t rows = 0;
@@ -36,6 +37,7 @@ struct RowData {
     int32_t rowBlocks = 0;
     int32_t tileRows = 0;
     int32_t tileColumns = 0;
+    int32_t plannedUbBytes = 0;
 };
 struct RowColumnData : RowData {
     int64_t partialPitch = 0;
@@ -49,6 +51,7 @@ struct SegmentData {
     int32_t columnSlices = 0;
     int32_t rowBlocks = 0;
     int32_t tileWidth = 0;
+    int32_t plannedUbBytes = 0;
 };
 
 struct Drawn {
@@ -105,6 +108,12 @@ bool IsRefused(const opforge::Refusal& refusal, int64_t elements, const Drawn& d
     return true;
 }
 
+void ExpectPlanned(int64_t planned, int64_t buffers, const Drawn& drawn)
+{
+    Expect(buffers <= drawn.platform.ubBytes, "buffers fit into UB", drawn);
+    Expect(planned == buffers, "the planned bytes are those of all buffers", drawn);
+}
+
 void CheckElementwise(const Drawn& drawn)
 {
     const auto plan =
@@ -120,7 +129,7 @@ void CheckElementwise(const Drawn& drawn)
            drawn);
     Expect(SaturatingMul(plan.blockNum, data.share) >= drawn.a, "shares cover the elements", drawn);
     Expect(plan.blockNum == 1 || (plan.blockNum - 1) * data.share < drawn.a, "no core is started for nothing", drawn);
-    Expect(data.tile * drawn.unitBytes + drawn.reservedBytes <= drawn.platform.ubBytes, "buffers fit into UB", drawn);
+    ExpectPlanned(data.plannedUbBytes, data.tile * drawn.unitBytes + drawn.reservedBytes, drawn);
     const int64_t cores = std::max<int64_t>(std::min(drawn.platform.coreNum, CeilDiv(drawn.a, 2048)), 1);
     Expect(data.share <= RoundUp(std::max<int64_t>(CeilDiv(drawn.a, cores), 1), 128), "shares are even", drawn);
 }
@@ -150,7 +159,7 @@ void CheckRowReduction(const Drawn& drawn)
            "a row in pieces has tiles of whole granules", drawn);
     const int64_t pitch = RoundUp(data.tileColumns, 32);
     const int64_t tileBytes = data.tileRows * (pitch * drawn.unitBytes + drawn.rowBytes);
-    Expect(tileBytes + drawn.reservedBytes <= drawn.platform.ubBytes, "buffers fit into UB", drawn);
+    ExpectPlanned(data.plannedUbBytes, tileBytes + drawn.reservedBytes, drawn);
 }
 
 void CheckRowColumnReduction(const Drawn& drawn, int64_t sums)
@@ -200,8 +209,7 @@ void CheckSegmentedRows(const Drawn& drawn, int64_t elementBytes)
            "slices cover the columns, and none is empty", drawn);
     Expect(data.columnSlices == 1 || data.sliceWidth * elementBytes % 256 == 0, "slices begin on sectors", drawn);
     Expect(data.tileWidth >= 1 && data.tileWidth * elementBytes % 256 == 0, "tiles begin on sectors", drawn);
-    Expect(data.tileWidth * drawn.unitBytes + drawn.reservedBytes <= drawn.platform.ubBytes, "buffers fit into UB",
-           drawn);
+    ExpectPlanned(data.plannedUbBytes, data.tileWidth * drawn.unitBytes + drawn.reservedBytes, drawn);
     Expect(data.rowBlocks == 1 || data.partialPitch >= drawn.b, "parked rows do not overlap", drawn);
     Expect(plan.workspaceBytes == (data.rowBlocks > 1 ? 2 * data.rowBlocks * data.partialPitch * 4 : 0),
            "the workspace holds two parked rows of every row block", drawn);

@@ -87,7 +87,13 @@ PLANTED = [
     Planted(
         "copy_to_odd_address", "DataCopy(in, xGm, 1024);", "DataCopy(in[1], xGm, 1016);", "ub_misaligned", "byte 4"
     ),
-    Planted("copy_length", "DataCopy(in, xGm, 1024);", "DataCopy(in, xGm, 1001);", "field_range", "modulo 32"),
+    Planted(
+        "copy_length",
+        "DataCopy(in, xGm, 1024);",
+        "DataCopy(in, xGm, 1001);",
+        "field_range",
+        "count * sizeof(T) must be a multiple of 32 bytes; got 4004 bytes",
+    ),
     Planted(
         "read_behind_input", "DataCopy(in, xGm, 1024);", "DataCopy(in, xGm[8], 1024);", "gm_out_of_range", "[32, 4128)"
     ),
@@ -214,7 +220,13 @@ PLANTED = [
         "field_range",
         "is 65536",
     ),
-    Planted("part_of_element", "rows(2, 100, 0, 0, 0);", "rows(2, 98, 0, 0, 0);", "field_range", "sizeof(T)"),
+    Planted(
+        "part_of_element",
+        "rows(2, 100, 0, 0, 0);",
+        "rows(2, 98, 0, 0, 0);",
+        "field_range",
+        "blockLen must be a multiple of 4 bytes; got 98 bytes",
+    ),
     Planted(
         "negative_count", "Duplicate(work, 0.0f, 1024);", "Duplicate(work, 0.0f, -1);", "field_range", "count is -1"
     ),

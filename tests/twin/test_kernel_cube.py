@@ -194,28 +194,28 @@ CUBE_PLANTED = [
         "pipe.InitBuffer(a2Buffer, 3072);",
         "pipe.InitBuffer(a2Buffer, 65568);",
         "cube_budget",
-        "the L0A has 65536",
+        "expected at most the 65536 bytes of the L0A",
     ),
     Planted(
         "l1_budget",
         "pipe.InitBuffer(b1Buffer, 3072);",
         "pipe.InitBuffer(b1Buffer, 524288);",
         "cube_budget",
-        "the L1 has 524032",
+        "expected at most the 524032 bytes of the L1",
     ),
     Planted(
         "bias_budget",
         "pipe.InitBuffer(c2Buffer, 128);",
         "pipe.InitBuffer(c2Buffer, 1056);",
         "cube_budget",
-        "the bias table has 1024",
+        "expected at most the 1024 bytes of the bias table",
     ),
     Planted(
         "l0c_budget",
         "pipe.InitBuffer(co1Buffer, 8192);",
         "pipe.InitBuffer(co1Buffer, 131104);",
         "cube_budget",
-        "the L0C has 131072",
+        "expected at most the 131072 bytes of the L0C",
     ),
     Planted(
         "unified_buffer",
@@ -308,7 +308,7 @@ CUBE_PLANTED = [
         "Fixpipe<float, float, CFG_ROW_MAJOR>(dGm, co1, store);",
         "Fixpipe<float, float, CFG_NZ>(dGm, co1, store);",
         "field_range",
-        "nSize modulo 16",
+        "nSize must be a multiple of 16 columns; got ",
     ),
     # contents
     left_out(

@@ -14,12 +14,12 @@ KINDS = sorted(
     {
         kind
         for path in SOURCES
-        for kind in re.findall(r'(?:Fail|Report|Warn)\(\s*"(\w+)"', path.read_text(encoding="utf-8"))
+        for kind in re.findall(r'(?:(?:Fail|Report|Warn)\(|push_back\(\{)\s*"(\w+)"', path.read_text(encoding="utf-8"))
     }
 )
 TESTS = "".join(
     path.read_text(encoding="utf-8")
-    for path in sorted((BUILTIN_ROOT / "tests" / "twin").glob("test_kernel_*.py"))
+    for path in sorted((BUILTIN_ROOT / "tests" / "twin").glob("test_*.py"))
     if path != Path(__file__)
 )
 PAGE = (BUILTIN_ROOT / "docs" / "reference" / "twin-checks.md").read_text(encoding="utf-8")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from planted import Planted, kernels_of
@@ -68,9 +71,12 @@ PLANTED = [
     Planted("add_to_what_nobody_cleared", "DataCopyPad(userGm[block * 64], a, row); // start", "", "uninitialised_read",
             "adds to bytes [16777216, 16777472) of 'workspace'"),
     Planted("use_of_unwritten_workspace", BACK, "DataCopyPad(a[64], userGm[1024 + block * 64], row, noPadding);",
-            "uninitialised_read", "global memory that nobody has written"),
+            "uninitialised_read", " copied it from bytes that no instruction has written, of 'workspace'"),
     Planted("use_of_one_unwritten_element", BACK, "DataCopyPad(a[64], userGm[block * 64 + 1], row, noPadding);",
             "uninitialised_read", "byte 252"),
+    Planted("result_with_a_tail", ADDS, ADDS.replace("64);", "60);"), "uninitialised_read", "is undefined: "),
+    Planted("padding_in_use", BACK, "DataCopyPad(a[64], userGm[block * 64], DataCopyExtParams(1, 252, 0, 0, 0),"
+            " noPadding);", "uninitialised_read", "left it undefined after a row, up to a multiple of 32 bytes"),
     Planted("load_from_unwritten_workspace", "float value = yGm", "float value = userGm.GetValue(2000) + yGm",
             "uninitialised_read", "reads bytes [16785216, 16785220) of 'workspace'"),
     Planted("load_from_unwritten_output", BACK, "float old = yGm.GetValue(block * 64); ORDER(S_MTE3);" + BACK +
@@ -186,6 +192,23 @@ def test_a_planted_mistake_is_named(kernels, planted, record_planted):
     assert planted.says in found[0]["message"], found
     assert found[0]["warning"] == (planted.kind in WARNINGS)
     assert int(found[0]["where"].rsplit(":", 1)[1]) > 0
+
+
+ORIGINS = [
+    ("use_of_unwritten_workspace", [("DataCopyPad", "userGm[1024")]),
+    ("padding_in_use", [("DataCopyPad", "252")]),
+    ("result_with_a_tail", [("TPipe::InitBuffer", "scratch, 4096"), ("Adds", "1.0f, 60")]),
+]
+
+
+@pytest.mark.parametrize(("name", "instructions"), ORIGINS)
+def test_undefined_bytes_have_the_place_of_their_instruction(kernels, name, instructions):
+    found, *_ = _launch(kernels, name, 1)
+    places = re.findall(r"(?:undefined: |; )([\w:]+) at ([^ :]+):(\d+) ", found[0]["message"])
+    lines = [(call, Path(path).read_text(encoding="utf-8").splitlines()[int(line) - 1]) for call, path, line in places]
+    assert len(lines) == len(instructions), found
+    for (call, text), (expected, part) in zip(lines, instructions, strict=True):
+        assert (call, part in text) == (expected, True)
 
 
 @pytest.mark.parametrize("misalignment", [4, 32, 96, 508])

@@ -308,14 +308,15 @@ extern "C" __global__ __aicore__ void exceptions(GM_ADDR x, GM_ADDR y, GM_ADDR z
 extern "C" __global__ __aicore__ void rows_that_share_blocks(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_ADDR, GM_ADDR)
 {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
-    (void)x;
     (void)z;
     TPipe pipe;
     TBuf<TPosition::VECCALC> scratch;
-    pipe.InitBuffer(scratch, 1024);
-    GlobalTensor<float> yGm;
+    pipe.InitBuffer(scratch, 2048);
+    GlobalTensor<float> xGm, yGm;
+    xGm.SetGlobalBuffer((__gm__ float*)x);
     yGm.SetGlobalBuffer((__gm__ float*)y);
     LocalTensor<float> a = scratch.Get<float>();
+    DataCopy(a[256], xGm, 8);
     const DataCopyExtParams row(1, 120, 0, 0, 0);
     const int64_t block = GetBlockIdx();
     DataCopyPad(a, yGm[block * 90], row, DataCopyPadExtParams<float>());

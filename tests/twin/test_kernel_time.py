@@ -146,7 +146,8 @@ def kernels(compile_kernels):
 def _run(kernels, symbol, floats, tiles=1, length=TILE, buffers=2, workers=48, **options):
     x, y = np.ones(floats, np.float32), np.zeros(floats, np.float32)
     tiling = struct.pack("4q", tiles, length, buffers, workers)
-    return kernels.run(symbol, x, y, roles=(1 if symbol != "add" else 3, 2), tiling=tiling, **options)
+    roles = (1 if symbol != "add" else 3, 3 if symbol in {"add", "rows", "scalars"} else 2)  # 3: y may stay unwritten
+    return kernels.run(symbol, x, y, roles=roles, tiling=tiling, **options)
 
 
 def _cycles(microseconds):

@@ -20,7 +20,7 @@ from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time
 from .aclnn_call import AclnnCall
 from .isolation import ISOLATED_SECONDS, require_seconds
 from .operator_isolation import call_isolated
-from .results import Result
+from .results import Result, warn
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
@@ -113,6 +113,9 @@ def run(
         isolate: Call the function in a child process, which a kernel may end or block without harm.
         timeout: Seconds after which an isolated call is ended; the start of the child takes one or two.
 
+    Warns:
+        TwinWarning: The kernel has a finding that is only a warning.
+
     Raises:
         AclnnError: The function returned a status other than 0.
         FindingsError: The kernel made a mistake, or ended or blocked its child process.
@@ -136,11 +139,15 @@ def run(
         call = AclnnCall(built.spec, dict(inputs), dict(attrs or {}), function)
         arrays = call.output_arrays(out_dtypes or {}, outputs or {})
         options: dict[str, str | int] = {"soc": soc, "strict": int(bool(strict)), "threads": threads, "seed": seed}
+        options["unread"] = ",".join(tensor.ir_name for tensor in built.spec.inputs if tensor.may_be_unread)
         if not isolate:
             opapi = _loaded(built.opapi)
             runtime().call("aclrtSetDevice", 0)  # contexts belong to threads
             runtime().set_options(**options)
             runtime().take_reports()
             results = call.execute(opapi, arrays, storage_offset)
-            return Result(results, runtime().take_reports())
-    return call_isolated(call, built.opapi, arrays, options, storage_offset, timeout)
+            result = Result(results, runtime().take_reports())
+    if isolate:
+        result = call_isolated(call, built.opapi, arrays, options, storage_offset, timeout)
+    warn(result.warnings)
+    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +33,7 @@ class Finding:
 
     Attributes:
         kind: Name of the check.
-        block: Core that was running, -1 when none.
+        block: Core that was running, -1 for a finding about the launch as a whole.
         pipe: Pipe of the instruction.
         where: Source file and line.
         message: What happened, what was expected, how to repair it.
@@ -49,7 +50,12 @@ class Finding:
     def __str__(self) -> str:
         kind = f"warning: {self.kind}" if self.warning else self.kind
         place = f"{self.where}: " if self.where else ""
-        return f"{place}{kind} (block {self.block}, pipe {self.pipe}): {self.message}"
+        core = f" (block {self.block}, pipe {self.pipe})" if self.block >= 0 else ""
+        return f"{place}{kind}{core}: {self.message}"
+
+
+class TwinWarning(UserWarning):
+    """A finding of a call that succeeded."""
 
 
 class FindingsError(Exception):
@@ -115,6 +121,12 @@ class Result(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self._outputs)
+
+
+def warn(findings: Sequence[Finding]) -> None:
+    """Issue findings as Python warnings at the caller of `run`; Python prints equal ones once."""
+    for finding in findings:
+        warnings.warn(str(finding), TwinWarning, stacklevel=3)
 
 
 def findings_of(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:

@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* "soc", "strict" ("0" or "1"), "threads", "seed". 0: done; 2: unknown name or value, the message is in
-   aclGetRecentErrMsg. */
+/* "soc", "strict" ("0" or "1"), "threads", "seed", "unread" (inputs separated by commas). 0: done; 2: unknown name or
+   value, the message is in aclGetRecentErrMsg. */
 int opforgeTwinSetOption(const char* name, const char* value);
 
 /* JSON array of the reports of all launches of the process since the last call:

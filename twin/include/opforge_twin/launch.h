@@ -19,6 +19,10 @@ struct GmArgument {
     bool isInput = false;  ///< its contents are known; those of the others are not, until the kernel writes them
     std::string name;
     uint64_t misalignment = 0;  ///< bytes from the 512-byte boundary before it to `data` on the device
+    std::vector<int64_t> shape{};
+    int64_t elementBytes = 0;  ///< 0: the shape is not known
+    bool isHostList = false;   ///< the host functions read the values, so the kernel need not
+    bool hasPadding = false;   ///< the format has elements that no value belongs to
 };
 
 /// First part of the workspace, which belongs to the system; a kernel's own begins behind it.
@@ -158,6 +162,7 @@ struct Options {
     bool strict = true;    ///< false: no shadow state of the memories of a core; extents are still checked
     uint32_t threads = 0;  ///< blocks that run at once; 0 = as many as the machine has cores
     uint64_t seed = 0;     ///< order of blocks and poison pattern; 0 = different on each launch
+    std::string unread{};  ///< inputs that a kernel may leave unread, separated by commas
 };
 
 /// Runs the kernel on the CPU. Mistakes of the kernel are findings of the report; nothing is thrown for them.

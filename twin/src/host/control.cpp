@@ -48,17 +48,19 @@ int opforgeTwinSetOption(const char* name, const char* value)
     if (option == "soc") {
         return SetSoc(value, problem) ? 0 : Refuse(problem);
     }
-    if (option != "strict" && option != "threads" && option != "seed") {
-        return Refuse(Text("option: got '", option, "', expected soc, strict, threads or seed"));
+    if (option != "strict" && option != "threads" && option != "seed" && option != "unread") {
+        return Refuse(Text("option: got '", option, "', expected soc, strict, threads, seed or unread"));
     }
     uint64_t number = 0;
     const uint64_t highest = option == "strict" ? 1 : option == "threads" ? UINT32_MAX : UINT64_MAX;
-    if (!ReadNumber(value, number) || number > highest) {
+    if (option != "unread" && (!ReadNumber(value, number) || number > highest)) {
         return Refuse(Text("option ", option, ": got '", value, "', expected 0 to ", highest));
     }
     const std::lock_guard<std::mutex> guard(lock);
     opforge::twin::Options options = opforge::twin::ProcessOptions();
-    if (option == "strict") {
+    if (option == "unread") {
+        options.unread = value;
+    } else if (option == "strict") {
         options.strict = number != 0;
     } else if (option == "threads") {
         options.threads = static_cast<uint32_t>(number);

@@ -35,6 +35,7 @@ constexpr Plan<ScatterSumTilingData> PlanScatterSum(const ScatterSumProblem& pro
     plan.data.count = problem.count;
     plan.data.tile = static_cast<int32_t>(
         std::min({fitting, kMaxTileElements, std::max(RoundUp(problem.D, kFloatsPerBlock), kFloatsPerBlock)}));
+    plan.data.plannedUbBytes = static_cast<int32_t>(kBuffers * plan.data.tile * kElementBytes);
     plan.blockNum = std::clamp<int64_t>(CeilDiv(elements, kMinCoreElements), 1, std::min(platform.coreNum, rows + 1));
     plan.tilingKey = SCATTER_SUM_PLAIN;
     return plan;

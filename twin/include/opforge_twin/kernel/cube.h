@@ -29,7 +29,7 @@ inline ProductStore ProductStoreOf(const AscendC::FixpipeParamsV220& params, boo
 {
     Field("ndNum (the twin stores one matrix)", params.ndNum, 1, 1, call);
     Field("isChannelSplit (the twin does not split)", params.isChannelSplit ? 1 : 0, 0, 0, call);
-    Field("nSize modulo 16 (fractals)", asRows ? 0 : params.nSize % 16, 0, 0, call);
+    RequireMultiple("nSize", asRows ? 0 : params.nSize, 16, "columns", "store whole fractals", call);
     return {Field("mSize", params.mSize, 0, asRows ? 8192 : kFieldMax16, call),
             Field("nSize", params.nSize, 0, 4095, call),
             Field("srcStride", params.srcStride, 0, kFieldMax16, call),

@@ -23,7 +23,8 @@ constexpr void RequireMovable()
 inline Rows RowOf(int64_t count, int64_t size, const Call& call)
 {
     Field("count", count, 0, kFieldMax32, call);
-    Field("count * sizeof(T) modulo 32 (DataCopyPad takes any length)", count * size % kBlockBytes, 0, 0, call);
+    RequireMultiple("count * sizeof(T)", count * size, kBlockBytes, "bytes",
+                    "change count, or use DataCopyPad, which accepts any length", call);
     return {1, count * size, 0, 0};
 }
 
@@ -48,7 +49,7 @@ inline Rows BiasRowsOf(const AscendC::DataCopyParams& params, const Call& call)
 inline Rows PadRowsOf(const AscendC::DataCopyExtParams& params, int64_t size, bool toLocal, const Call& call)
 {
     const int64_t bytes = Field("blockLen (bytes)", params.blockLen, 0, 2097151, call);
-    Field("blockLen modulo sizeof(T)", bytes % size, 0, 0, call);
+    RequireMultiple("blockLen", bytes, size, "bytes", "copy whole elements", call);
     return {Field("blockCount", params.blockCount, 0, 4095, call), bytes,
             Field("srcStride", params.srcStride, 0, kFieldMax32, call) * (toLocal ? 1 : kBlockBytes),
             Field("dstStride", params.dstStride, 0, kFieldMax32, call) * (toLocal ? kBlockBytes : 1)};

@@ -222,6 +222,9 @@ void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool
 void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call);
 /// Checks `value` against the field that the device has for it; returns it.
 int64_t Field(const char* name, int64_t value, int64_t low, int64_t high, const Call& call);
+/// Ends the block unless a field is a multiple of `unit`; `noun`: what both count, as "bytes".
+void RequireMultiple(const char* name, int64_t value, int64_t unit, const char* noun, const char* fix,
+                     const Call& call);
 void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call& call);
 enum class AtomicOp : uint8_t { kNone, kAdd, kMax, kMin };
 void SetAtomic(AtomicOp op, Dtype dtype, const Call& call);
@@ -354,6 +357,8 @@ uint64_t TilingKey();
 bool TilingKeyIs(uint64_t key);
 /// Copies `bytes` of the tiling blob from `offset`; `tiling` must be the kernel's tiling argument.
 void ReadTiling(void* destination, uint64_t offset, uint64_t bytes, volatile const uint8_t* tiling, const Call& call);
+/// Bytes of all buffers in the unified buffer, by the tiling plan; 0: not known.
+void PlanUnifiedBuffer(int64_t bytes);
 
 }  // namespace opforge::twin::kernel
 

@@ -12,6 +12,12 @@ struct TilingField {
     T value;
 };
 
+/// `plannedUbBytes` of tiling data that have such a field.
+template <typename T, typename = void>
+inline constexpr bool kHasPlannedUbBytes = false;
+template <typename T>
+inline constexpr bool kHasPlannedUbBytes<T, std::void_t<decltype(T::plannedUbBytes)>> = true;
+
 template <typename T>
 T CopyTiling(volatile const uint8_t* tiling, uint64_t offset, Location at = Location::Here())
 {
@@ -19,6 +25,9 @@ T CopyTiling(volatile const uint8_t* tiling, uint64_t offset, Location at = Loca
                   "tiling data is plain data: fixed-width integers, floats, arrays, nested structs");
     T data;
     ReadTiling(static_cast<void*>(&data), offset, sizeof(T), tiling, {"GET_TILING_DATA", at});
+    if constexpr (kHasPlannedUbBytes<T>) {
+        PlanUnifiedBuffer(static_cast<int64_t>(data.plannedUbBytes));
+    }
     return data;
 }
 

@@ -145,6 +145,8 @@ bool CheckDense(const std::vector<Parameter>& parameters, const std::vector<std:
     return true;
 }
 
+constexpr int kLargestElement = 16;  // larger results of GetSizeByDataType count bits
+
 class KernelTask : public PlannedTask {
 public:
     /// views[i] is the memory of argument holders[i]; arguments without one are absent.
@@ -201,9 +203,11 @@ private:
             return {};
         }
         const Finding& first = *mistake;
-        return DeviceFailure(request.opType,
-                             Text(first.where, first.where.empty() ? "" : ": ", first.kind, " (block ", first.block,
-                                  first.pipe.empty() ? "" : ", pipe ", first.pipe, "): ", first.message));
+        return DeviceFailure(
+            request.opType,
+            Text(first.where, first.where.empty() ? "" : ": ", first.kind,
+                 first.block < 0 ? std::string() : Text(" (block ", first.block, ", pipe ", first.pipe, ")"), ": ",
+                 first.message));
     }
 
     LaunchRequest request_;
@@ -211,6 +215,18 @@ private:
     std::vector<size_t> holders_;
     std::shared_ptr<aclStorage> scratch_;
 };
+
+/// Adds the facts about a tensor that messages and checks of its use need.
+void Describe(const aclTensor& tensor, GmArgument& argument)
+{
+    const gert::Shape& shape = tensor.GetStorageShape();
+    for (size_t dim = 0; dim < shape.GetDimNum(); ++dim) {
+        argument.shape.push_back(shape.GetDim(dim));
+    }
+    const int bytes = ge::GetSizeByDataType(tensor.GetDataType());
+    argument.elementBytes = bytes > 0 && bytes <= kLargestElement ? bytes : 0;
+    argument.hasPadding = shape.GetShapeSize() != tensor.GetOriginalShape().GetShapeSize();
+}
 
 void AddLaunchArguments(const std::vector<Parameter>& parameters,
                         const std::vector<std::vector<TensorArgument>>& arguments, bool isOutput,
@@ -221,8 +237,11 @@ void AddLaunchArguments(const std::vector<Parameter>& parameters,
         argument.name = parameters[i].name;
         argument.isOutput = isOutput;
         argument.isInput = !isOutput;
+        argument.isHostList = parameters[i].valueDepend;
         if (!arguments[i].empty()) {
-            views.push_back(ViewOf(*arguments[i].front().tensor, parameters[i].name));
+            const aclTensor& tensor = *arguments[i].front().tensor;
+            Describe(tensor, argument);
+            views.push_back(ViewOf(tensor, parameters[i].name));
             holders.push_back(request.arguments.size() - 1);
         }
     }

@@ -38,14 +38,15 @@ void NoteLoad(Block& block, int64_t address, int64_t bytes, const Call& call)
 }
 
 /// Where the columns of fractals of a row of global memory go.
-void ScatterRow(Block& block, const uint8_t* from, uint64_t address, int64_t bytes, int64_t to, int64_t columnStride)
+void ScatterRow(Block& block, const uint8_t* from, uint64_t address, int64_t bytes, int64_t to, int64_t columnStride,
+                const Call& call)
 {
     for (int64_t done = 0; done < bytes; done += kBlockBytes, to += columnStride) {
         const int64_t piece = std::min(kBlockBytes, bytes - done);
         uint8_t* block32 = block.local.At(to);
         std::memcpy(block32, from + done, static_cast<size_t>(piece));
         std::memset(block32 + piece, 0, static_cast<size_t>(kBlockBytes - piece));
-        block.checks.CopyUndefined(address + static_cast<uint64_t>(done), piece, to);
+        block.checks.CopyUndefined(address + static_cast<uint64_t>(done), piece, to, call);
     }
 }
 
@@ -109,7 +110,7 @@ void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, c
                 block->checks.Resolve(src, address, bytes, Pipe::kMte2, AccessKind::kRead, "src", call);
             block->checks.Touch({Pipe::kMte2, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address),
                                  rowBytes, "src", call});
-            ScatterRow(*block, from, address, rowBytes, to + row * rowStride, columnStride);
+            ScatterRow(*block, from, address, rowBytes, to + row * rowStride, columnStride, call);
             block->accounting.CountRow(src, address, bytes, false);
         }
     }
@@ -201,7 +202,7 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
         NoteLoad(*block, from.address + column * columnBytes, load.rowCount * kBlockBytes, call);
     }
     block->checks.TouchOrder({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "dst", call});
-    block->local.Poison(dst.address, bytes);
+    block->local.Poison(dst.address, bytes, {call, "left it undefined, outside the window"});
     block->local.Rearrange([&](uint8_t* memory) {
         const int64_t step = isTransposed ? c0 : kFractalRows;
         for (int64_t column = 0; column < load.columnCount; column += c0) {

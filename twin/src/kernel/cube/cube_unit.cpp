@@ -170,13 +170,14 @@ private:
 
     void PoisonPadding()
     {
+        const Origin padding{call_, "left it undefined, as padding of the tile"};
         for (int64_t column = 0; column < columns_; ++column) {
             const int64_t at = begin_ + column * columnBytes_;
-            block_.local.Poison(at + definedRows_ * kSumRowBytes, columnBytes_ - definedRows_ * kSumRowBytes);
+            block_.local.Poison(at + definedRows_ * kSumRowBytes, columnBytes_ - definedRows_ * kSumRowBytes, padding);
             const int64_t width =
                 std::min(kFractalRows, n_ - column * kFractalRows) * static_cast<int64_t>(sizeof(float));
             for (int64_t row = 0; row < definedRows_ && width < kSumRowBytes; ++row) {
-                block_.local.Poison(at + row * kSumRowBytes + width, kSumRowBytes - width);
+                block_.local.Poison(at + row * kSumRowBytes + width, kSumRowBytes - width, padding);
             }
         }
     }

@@ -58,10 +58,11 @@ void PadRow(Block& block, int64_t row, int64_t bytes, const Padding& padding, in
         FillPadding(block.local.At(row), padding.left, size, padding.value);
         FillPadding(block.local.At(row + left + bytes), padding.right, size, padding.value);
     } else {
-        block.local.Poison(row, left);
-        block.local.Poison(row + left + bytes, right);
+        const Origin unfilled{call, "left it undefined as padding, because isPad is false"};
+        block.local.Poison(row, left, unfilled);
+        block.local.Poison(row + left + bytes, right, unfilled);
     }
-    block.local.Poison(row + end, whole - end);
+    block.local.Poison(row + end, whole - end, {call, "left it undefined after a row, up to a multiple of 32 bytes"});
 }
 
 template <typename T>
@@ -239,7 +240,7 @@ void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const
         } else {
             block->checks.Touch({Pipe::kMte2, Memory::kOnChip, AccessKind::kWrite, to, rows.bytes, "dst", call});
         }
-        block->checks.CopyUndefined(address, rows.bytes, to + left);
+        block->checks.CopyUndefined(address, rows.bytes, to + left, call);
         block->accounting.CountRow(src, address, bytes, false);
     }
     block->accounting.EndDma(Pipe::kMte2, call);
@@ -313,7 +314,7 @@ void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call
         part.address = dst.address + static_cast<uint64_t>(done);
         StoreRows(*block, part, begin, {1, std::min(piece, bytes - done), 0, 0}, 0, call);
     }
-    block->local.Poison(begin, piece);
+    block->local.Poison(begin, piece, {call, "used it as scratch"});
     block->checks.ForgetOrder(begin, piece);  // the API waits for its own stores
 }
 

@@ -130,6 +130,10 @@ void Scheduler::Run(LaunchReport& report)
     }
     std::vector<Finding> merged = Merge(std::move(findings_));
     report.findings.insert(report.findings.end(), merged.begin(), merged.end());
+    if (!someoneStopped_ && launch_.declared == nullptr) {
+        const std::vector<Finding> unused = arguments_.Check(launch_);
+        report.findings.insert(report.findings.end(), unused.begin(), unused.end());
+    }
 }
 
 bool Scheduler::Spawn()
@@ -206,6 +210,7 @@ void Scheduler::Collect(Block& block)
     findings_.insert(findings_.end(), findings.begin(), findings.end());
     const Totals& sums = block.accounting.Sums();
     totals_ += sums;
+    arguments_.Add(block.checks.Accessed());
     coreBytes_[estimate_.CoreOf(block.index)] += sums.bytesRead + sums.bytesWritten;
 }
 

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "kernel/exec/argument_use.h"
 #include "kernel/exec/block.h"
 #include "kernel/timing/estimate.h"
 #include "kernel/timing/trace.h"
@@ -94,6 +95,7 @@ private:
     std::map<uint32_t, SyncCounts> endedAfter_;  ///< SyncAlls of each ended block
 
     std::vector<Finding> findings_;
+    ArgumentUse arguments_;
     std::vector<uint64_t> coreBytes_;
     Totals totals_;
     Estimate estimate_;

@@ -159,6 +159,26 @@ int64_t AccessChecks::BufferAt(int64_t address) const
     return found == local_.buffers.end() ? 0 : found->begin;
 }
 
+std::string AccessChecks::DescribeUndefined(int64_t address, int64_t readBegin)
+{
+    const Origin* origin = local_.OriginOf(address);
+    const Location madeAt = origin == nullptr ? Location{} : origin->call.at;
+    std::string text = "no instruction has written it";
+    if (origin != nullptr) {
+        text = Text(origin->call.name, madeAt.line == 0 ? "" : " at ", Where(madeAt), " ", origin->effect,
+                    origin->region == nullptr ? std::string() : Text(" '", origin->region->name, "'"));
+    }
+    if (address > readBegin && local_.FirstUnwritten(address - 1, 1) < 0) {
+        if (const auto site = localOrder_.LastWriter(address - 1, execution_.Now())) {
+            const Site before = launch_.sites.At(*site);
+            const bool isSame = before.at.line == madeAt.line && before.at.file == madeAt.file;
+            text += isSame ? std::string()
+                           : Text("; ", before.name, " at ", Where(before.at), " wrote the bytes before it");
+        }
+    }
+    return text;
+}
+
 void AccessChecks::TouchContents(const Access& access)
 {
     if (access.kind == AccessKind::kWrite) {
@@ -168,14 +188,13 @@ void AccessChecks::TouchContents(const Access& access)
     const int64_t unwritten = local_.FirstUnwritten(access.begin, access.bytes);
     if (unwritten >= 0) {
         const LocalUnit& unit = local_.UnitOf(access.begin);
+        const int64_t begin = BufferAt(access.begin);
+        diagnostics_.Report("uninitialised_read", access.pipe, access.call,
+                            Text(access.operand, " reads ", access.bytes, " bytes from byte ", access.begin - begin,
+                                 " of its buffer in the ", unit.name, " on, but byte ", unwritten - access.begin,
+                                 " of them is undefined: ", DescribeUndefined(unwritten, access.begin),
+                                 "; write it, or exclude it by count or mask"));
         local_.MarkWritten(access.begin, access.bytes);
-        diagnostics_.Report(
-            "uninitialised_read", access.pipe, access.call,
-            Text(access.operand, " reads ", access.bytes, " bytes from byte ", access.begin - BufferAt(access.begin),
-                 " of its buffer in the ", unit.name, " on, but byte ", unwritten - access.begin,
-                 " of them was never written since the buffer was allocated (the padding behind a row of "
-                 "DataCopyPad, and what came from global memory that nobody has written, are undefined too); write "
-                 "it, or leave it out by count or mask"));
     }
 }
 

@@ -9,6 +9,12 @@
 
 namespace opforge::twin::kernel {
 
+/// The arguments of the launch that a core has used: a bit for each.
+struct AccessedArguments {
+    uint64_t read = 0;
+    uint64_t written = 0;
+};
+
 class AccessChecks {
 public:
     /// `order`: the clocks of the core.
@@ -32,7 +38,7 @@ public:
     void TouchContents(const Access& access);
     void TouchOrder(const Access& access);
     /// Makes the bytes at `to` undefined that were undefined in global memory.
-    void CopyUndefined(uint64_t address, int64_t bytes, int64_t to);
+    void CopyUndefined(uint64_t address, int64_t bytes, int64_t to, const Call& call);
     /// The API that used these bytes last orders their next use.
     void ForgetOrder(int64_t begin, int64_t bytes) { localOrder_.Forget(begin, bytes); }
 
@@ -45,11 +51,16 @@ public:
     /// Reports lines that are not written back at the end of the kernel.
     void ReportLeft();
 
+    /// The arguments that the core has used.
+    const AccessedArguments& Accessed() const { return accessed_; }
+
 private:
     void CheckUnit(const LocalUnit& unit, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
     void CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
     /// Where the buffer begins that holds `address`.
     int64_t BufferAt(int64_t address) const;
+    /// The instructions that left the byte at `address` undefined, and wrote the byte before it in the same read.
+    std::string DescribeUndefined(int64_t address, int64_t readBegin);
     void CheckGlobalContents(const Access& access);
     void CheckUnflushed(const Access& access);
     /// `memory` begins at address `base`.
@@ -64,6 +75,7 @@ private:
     LocalOrder localOrder_;
     ScalarCache cache_;
     SiteCache sites_;
+    AccessedArguments accessed_;
 };
 
 }  // namespace opforge::twin::kernel

@@ -3,6 +3,7 @@
 
 #include "opforge_twin/arithmetic.h"
 #include "kernel/exec/block.h"
+#include "kernel/memory/buffer_list.h"
 #include "opforge_twin/kernel/pipe.h"
 
 namespace opforge::twin::kernel {
@@ -11,6 +12,8 @@ namespace {
 
 using AscendC::HardEvent;
 using AscendC::TPosition;
+
+constexpr const char* kUnwritten = "gave the buffer, and no instruction has written it since";
 
 Pipe ProducerOf(TPosition source)
 {
@@ -64,15 +67,24 @@ LocalUnit& UnitAt(Block& block, TPosition position, const Call& call)
     return *unit;
 }
 
-uint32_t AddBuffer(Block& block, LocalUnit& unit, int64_t bytes, BufferState state, uint32_t queue, const Call& call)
+/// Ends the block if `unit` has no memory for the buffers.
+void RequireBudget(Block& block, LocalUnit& unit, const BufferRequest& request, const Call& call)
+{
+    const int64_t needed = unit.used + request.count * request.bytes;
+    if (needed > unit.budget) {
+        std::vector<BufferRequest> all = RequestsOf(block.local, unit);
+        all.push_back(request);
+        block.Fail(
+            unit.budgetKind, Pipe::kScalar, call,
+            Text("the buffers need at least ", needed, " bytes, expected at most the ", unit.budget, " bytes of the ",
+                 unit.name, "; shorten the tile in the tiling plan, or share a buffer; buffers: ", Describe(all)));
+    }
+}
+
+uint32_t AddBuffer(Block& block, LocalUnit& unit, const BufferRequest& request, BufferState state, uint32_t queue,
+                   const Call& call)
 {
     LocalMemory& local = block.local;
-    const int64_t rounded = RoundUp(bytes, kBlockBytes);
-    if (rounded > unit.Left()) {
-        block.Fail(unit.budgetKind, Pipe::kScalar, call,
-                   Text("the buffers need ", unit.used + rounded, " bytes with this one of ", rounded, ", the ",
-                        unit.name, " has ", unit.budget, "; make the tile shorter, or share a buffer"));
-    }
     if (static_cast<int64_t>(local.buffers.size()) >= LocalMemory::kMaxBuffers) {
         block.Fail("buffer_count", Pipe::kScalar, call,
                    Text("this would be buffer ", local.buffers.size() + 1, ", a kernel may have ",
@@ -80,13 +92,15 @@ uint32_t AddBuffer(Block& block, LocalUnit& unit, int64_t bytes, BufferState sta
     }
     Buffer buffer;
     buffer.begin = unit.begin + unit.used;
-    buffer.end = buffer.begin + rounded;
+    buffer.end = buffer.begin + request.bytes;
     buffer.state = state;
     buffer.queue = queue;
+    buffer.position = request.position;
+    buffer.createdAt = call.at;
     buffer.generation = ++local.generation;
     buffer.changedAt = call.at;
-    unit.used += rounded;
-    local.Poison(buffer.begin, rounded);
+    unit.used += request.bytes;
+    local.Poison(buffer.begin, request.bytes, {call, kUnwritten});
     local.buffers.push_back(buffer);
     return static_cast<uint32_t>(local.buffers.size() - 1);
 }
@@ -143,9 +157,28 @@ bool HasFlags(const Queue& queue)
     return queue.producer != queue.consumer;
 }
 
+/// Reports buffers that need more than the tiling plan has counted.
+void CheckPlan(Block& block)
+{
+    const LocalMemory& local = block.local;
+    const LocalUnit& unit = local.UnitOf(0);
+    if (unit.planned == 0 || unit.used <= unit.planned) {
+        return;
+    }
+    const auto first = std::find_if(local.buffers.begin(), local.buffers.end(),
+                                    [&](const Buffer& buffer) { return buffer.end - unit.begin > unit.planned; });
+    block.Report("ub_plan", Pipe::kScalar, {"TPipe::InitBuffer", first->createdAt},
+                 Text("the buffers need ", unit.used, " bytes, expected at most planned_ub_bytes = ", unit.planned,
+                      " of the tiling data; count all buffers in the tiling plan; buffers: ",
+                      Describe(RequestsOf(local, unit))));
+}
+
 /// The end of a TPipe waits for the flags of its queues; buffers must be back by then.
 void ReleaseAll(Block& block, const Call& call, bool checked)
 {
+    if (checked) {
+        CheckPlan(block);
+    }
     for (Buffer& buffer : block.local.buffers) {
         if (buffer.queue == LocalView::kNoBuffer) {
             continue;
@@ -208,6 +241,8 @@ uint32_t AddQueue(TPosition source, TPosition destination, int64_t depth, int64_
     Field("num", buffers, 1, LocalMemory::kMaxBuffers, call);
     Field("len", bytes, 1, 4294967295, call);
     LocalUnit& unit = UnitAt(*block, PositionOf(source, destination), call);
+    const BufferRequest request{PositionOf(source, destination), buffers, RoundUp(bytes, kBlockBytes), call.at};
+    RequireBudget(*block, unit, request, call);
     const auto id = static_cast<uint32_t>(block->local.firstQueue + block->local.queues.size());
     Queue queue;
     queue.source = source;
@@ -217,7 +252,7 @@ uint32_t AddQueue(TPosition source, TPosition destination, int64_t depth, int64_
     queue.depth = std::max<int64_t>(depth, 1);
     block->local.queues.push_back(queue);
     for (int64_t count = 0; count < buffers; ++count) {
-        const uint32_t buffer = AddBuffer(*block, unit, bytes, BufferState::kFree, id, call);
+        const uint32_t buffer = AddBuffer(*block, unit, request, BufferState::kFree, id, call);
         block->local.queues.back().buffers.push_back(buffer);
     }
     return id;
@@ -229,7 +264,9 @@ LocalView AddScratch(TPosition position, int64_t bytes, const Call& call)
     RequirePipe(*block, call);
     Field("len", bytes, 1, 4294967295, call);
     LocalUnit& unit = UnitAt(*block, position, call);
-    return ViewOf(block->local, AddBuffer(*block, unit, bytes, BufferState::kScratch, LocalView::kNoBuffer, call));
+    const BufferRequest request{position, 1, RoundUp(bytes, kBlockBytes), call.at};
+    RequireBudget(*block, unit, request, call);
+    return ViewOf(block->local, AddBuffer(*block, unit, request, BufferState::kScratch, LocalView::kNoBuffer, call));
 }
 
 LocalView AllocateFrom(uint32_t queue, const Call& call)
@@ -247,7 +284,7 @@ LocalView AllocateFrom(uint32_t queue, const Call& call)
         buffer.state = BufferState::kAllocated;
         buffer.generation = ++block->local.generation;
         buffer.changedAt = call.at;
-        block->local.Poison(buffer.begin, buffer.end - buffer.begin);
+        block->local.Poison(buffer.begin, buffer.end - buffer.begin, {call, kUnwritten});
         return ViewOf(block->local, index);
     }
     block->Fail("queue_exhausted", Pipe::kScalar, call,
@@ -317,6 +354,14 @@ void Release(uint32_t queue, const LocalView& view, const Call& call)
     }
 }
 
+void PlanUnifiedBuffer(int64_t bytes)
+{
+    const Entry block({"GET_TILING_DATA", {}});
+    if (LocalUnit* unit = block->local.UnitAt(TPosition::VECCALC); unit != nullptr) {
+        unit->planned = bytes;
+    }
+}
+
 int64_t FilledBuffers(uint32_t queue, const Call& call)
 {
     const Entry block(call);
@@ -347,6 +392,16 @@ LocalView Slice(const LocalView& view, int64_t offsetBytes, int64_t bytes, const
     part.address = part.begin;
     part.end = part.begin + bytes;
     return part;
+}
+
+void RequireMultiple(const char* name, int64_t value, int64_t unit, const char* noun, const char* fix, const Call& call)
+{
+    if (value % unit == 0) {
+        return;
+    }
+    const Entry block(call);
+    block->Fail("field_range", Pipe::kScalar, call,
+                Text(name, " must be a multiple of ", unit, " ", noun, "; got ", value, " ", noun, "; ", fix));
 }
 
 int64_t Field(const char* name, int64_t value, int64_t low, int64_t high, const Call& call)

@@ -25,6 +25,8 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
             "gm_out_of_range", pipe, call,
             Text(operand, " points to no argument of the kernel; SetGlobalBuffer takes what the kernel was given"));
     }
+    const uint32_t index = launch_.memory.IndexOf(*region);
+    (kind == AccessKind::kRead ? accessed_.read : accessed_.written) |= uint64_t{1} << index;
     const auto offset = static_cast<int64_t>(address - region->base);
     const auto end = offset + static_cast<int64_t>(bytes);
     const char* verb = kind == AccessKind::kRead ? " reads" : " writes";
@@ -41,8 +43,7 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
                  ") of a GlobalTensor that SetGlobalBuffer gave ", view.end - view.begin, " bytes of '", region->name,
                  "'; shorten the last tile or row, or give SetGlobalBuffer the whole size"));
     }
-    if (launch_.memory.IndexOf(*region) == launch_.workspaceRegion &&
-        offset < static_cast<int64_t>(kSystemWorkspaceBytes)) {
+    if (index == launch_.workspaceRegion && offset < static_cast<int64_t>(kSystemWorkspaceBytes)) {
         diagnostics_.Fail("system_workspace", pipe, call,
                           Text(operand, verb, " bytes [", offset, ", ", end, ") of the workspace, whose first ",
                                kSystemWorkspaceBytes, " bytes belong to the system; take GetUserWorkspace(workspace)"));
@@ -107,7 +108,7 @@ void AccessChecks::CheckUnflushed(const Access& access)
              "; call DataCacheCleanAndInvalid behind the SetValue and let this pipe wait for the scalar unit"));
 }
 
-void AccessChecks::CopyUndefined(uint64_t address, int64_t bytes, int64_t to)
+void AccessChecks::CopyUndefined(uint64_t address, int64_t bytes, int64_t to, const Call& call)
 {
     const Region* region = launch_.memory.Find(address);
     if (region->written == nullptr) {
@@ -117,7 +118,8 @@ void AccessChecks::CopyUndefined(uint64_t address, int64_t bytes, int64_t to)
     const uint64_t end = begin + static_cast<uint64_t>(bytes);
     for (uint64_t at = begin; at < end;) {
         const WrittenBytes::Run run = region->written->NextUnwritten(at, end);
-        local_.Poison(to + static_cast<int64_t>(run.begin - begin), static_cast<int64_t>(run.end - run.begin));
+        local_.Poison(to + static_cast<int64_t>(run.begin - begin), static_cast<int64_t>(run.end - run.begin),
+                      {call, "copied it from bytes that no instruction has written, of", region});
         at = run.end;
     }
 }

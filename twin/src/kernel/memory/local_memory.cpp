@@ -74,18 +74,43 @@ LocalMemory::LocalMemory(CoreKind kind, const SocFigures& soc, bool shadowed, ui
     written_.assign(shadowed ? bytes : 0, 0);
 }
 
-void LocalMemory::Poison(int64_t begin, int64_t bytes)
+void LocalMemory::Poison(int64_t begin, int64_t bytes, const Origin& origin)
 {
-    if (shadowed_) {
+    if (shadowed_ && bytes != 0) {
         std::memset(bytes_.data() + begin, poison_, static_cast<size_t>(bytes));
-        std::memset(written_.data() + begin, 0, static_cast<size_t>(bytes));
+        std::memset(written_.data() + begin, NumberOf(origin), static_cast<size_t>(bytes));
     }
+}
+
+uint8_t LocalMemory::NumberOf(const Origin& origin)
+{
+    const auto isSame = [&](const Origin& known) {
+        return known.call.at.line == origin.call.at.line && known.call.at.file == origin.call.at.file &&
+               known.effect == origin.effect && known.region == origin.region;
+    };
+    if (lastOrigin_ >= origins_.size() || !isSame(origins_[lastOrigin_])) {
+        const auto found = std::find_if(origins_.begin(), origins_.end(), isSame);
+        lastOrigin_ = static_cast<size_t>(found - origins_.begin());
+        if (lastOrigin_ + kFirstOrigin > UINT8_MAX) {
+            return kUndefined;
+        }
+        if (found == origins_.end()) {
+            origins_.push_back(origin);
+        }
+    }
+    return static_cast<uint8_t>(lastOrigin_ + kFirstOrigin);
+}
+
+const Origin* LocalMemory::OriginOf(int64_t address) const
+{
+    const uint8_t number = shadowed_ ? written_[static_cast<size_t>(address)] : kUndefined;
+    return number < kFirstOrigin ? nullptr : &origins_[number - kFirstOrigin];
 }
 
 void LocalMemory::MarkWritten(int64_t begin, int64_t bytes)
 {
     if (shadowed_) {
-        std::memset(written_.data() + begin, 1, static_cast<size_t>(bytes));
+        std::memset(written_.data() + begin, kWritten, static_cast<size_t>(bytes));
     }
 }
 
@@ -94,13 +119,19 @@ int64_t LocalMemory::FirstUnwritten(int64_t begin, int64_t bytes) const
     if (!shadowed_) {
         return -1;
     }
-    const void* found = std::memchr(written_.data() + begin, 0, static_cast<size_t>(bytes));
-    return found == nullptr ? -1 : static_cast<const uint8_t*>(found) - written_.data();
+    const uint8_t* first = written_.data() + begin;
+    // Bytes that are all equal to their neighbour and to kWritten: the comparison of the library is fast.
+    if (*first == kWritten && std::memcmp(first, first + 1, static_cast<size_t>(bytes - 1)) == 0) {
+        return -1;
+    }
+    const uint8_t* end = first + bytes;
+    const uint8_t* found = std::find_if(first, end, [](uint8_t state) { return state != kWritten; });
+    return found == end ? -1 : found - written_.data();
 }
 
 bool LocalMemory::HasWritten(int64_t begin, int64_t bytes) const
 {
-    return !shadowed_ || std::memchr(written_.data() + begin, 1, static_cast<size_t>(bytes)) != nullptr;
+    return !shadowed_ || std::memchr(written_.data() + begin, kWritten, static_cast<size_t>(bytes)) != nullptr;
 }
 
 LocalUnit* LocalMemory::UnitAt(TPosition position)

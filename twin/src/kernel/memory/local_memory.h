@@ -12,7 +12,16 @@
 
 namespace opforge::twin::kernel {
 
+struct Region;
+
 enum class BufferState : uint8_t { kFree, kAllocated, kQueued, kDequeued, kScratch };
+
+/// The instruction that made bytes undefined.
+struct Origin {
+    Call call;
+    const char* effect;              ///< what the instruction did, for messages
+    const Region* region = nullptr;  ///< the tensor in global memory that has the undefined bytes
+};
 
 struct Buffer {
     int64_t begin = 0;
@@ -20,6 +29,8 @@ struct Buffer {
     BufferState state = BufferState::kFree;
     uint32_t generation = 0;
     uint32_t queue = LocalView::kNoBuffer;
+    AscendC::TPosition position = AscendC::TPosition::GM;
+    Location createdAt;        ///< of InitBuffer
     int32_t filledEvent = -1;  ///< flag from producer to consumer that EnQue has set
     int32_t freedEvent = -1;   ///< flag from consumer to producer that FreeTensor has set
     Location changedAt;        ///< of the last change of state
@@ -51,6 +62,7 @@ struct LocalUnit {
     int64_t bytes;   ///< that the memory has
     int64_t budget;  ///< that buffers may take
     int64_t used = 0;
+    int64_t planned = 0;  ///< bytes of all buffers in the tiling plan; 0: not known
 
     int64_t Left() const { return budget - used; }
 };
@@ -64,10 +76,12 @@ public:
 
     uint8_t* At(int64_t address) { return bytes_.data() + address; }
     /// Makes the contents undefined.
-    void Poison(int64_t begin, int64_t bytes);
+    void Poison(int64_t begin, int64_t bytes, const Origin& origin);
     void MarkWritten(int64_t begin, int64_t bytes);
-    /// Address of the first byte of the range that nobody has written, -1 when there is none.
+    /// Address of the first undefined byte of the range, -1 when there is none.
     int64_t FirstUnwritten(int64_t begin, int64_t bytes) const;
+    /// The instruction that made a byte undefined; null if no instruction did, or if too many did.
+    const Origin* OriginOf(int64_t address) const;
     bool HasWritten(int64_t begin, int64_t bytes) const;
 
     /// Calls `change` for the bytes and for what is known of them, so that it moves both alike.
@@ -100,11 +114,20 @@ public:
     Location endedAt;               ///< of the last TPipe
 
 private:
+    // What `written_` has for a byte; larger values are numbers of origins.
+    static constexpr uint8_t kUndefined = 0;
+    static constexpr uint8_t kWritten = 1;
+    static constexpr uint8_t kFirstOrigin = 2;
+
+    uint8_t NumberOf(const Origin& origin);
+
     bool shadowed_;
     uint8_t poison_;
     std::vector<LocalUnit> units_;  ///< by address
     std::vector<uint8_t> bytes_;
     std::vector<uint8_t> written_;
+    std::vector<Origin> origins_;
+    size_t lastOrigin_ = 0;  ///< that was asked for
 };
 
 }  // namespace opforge::twin::kernel

@@ -95,10 +95,7 @@ std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uin
     if (!isOn_) {
         return std::nullopt;
     }
-    if (now != now_) {
-        RecordPending();
-        now_ = now;
-    }
+    Begin(now);
     const bool writes = access.kind != AccessKind::kRead;
     const Clock& before = order.Before(access.pipe);
     std::optional<Conflict> found;
@@ -121,6 +118,34 @@ std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uin
     pending_.push_back({UserOf(access.pipe), writes, access.begin, access.begin + access.bytes, site,
                         SettledTime(access.pipe, order)});
     return found;
+}
+
+void LocalOrder::Begin(uint32_t now)
+{
+    if (now != now_) {
+        RecordPending();
+        now_ = now;
+    }
+}
+
+std::optional<uint32_t> LocalOrder::LastWriter(int64_t address, uint32_t now)
+{
+    if (!isOn_) {
+        return std::nullopt;
+    }
+    Begin(now);
+    const int64_t block = address / kBlockBytes;
+    const auto at = static_cast<size_t>(block);
+    std::optional<uint32_t> site;
+    uint32_t last = 0;
+    for (size_t user = 0; user < kUsers; ++user) {
+        const Uses& writes = Of(user, true);
+        if (writes.time[at] > last && (writes.bytes[at] & BytesIn(block, address, address + 1)) != 0) {
+            last = writes.time[at];
+            site = writes.site[at];
+        }
+    }
+    return site;
 }
 
 void LocalOrder::RecordPending()

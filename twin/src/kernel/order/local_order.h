@@ -32,6 +32,8 @@ public:
 
     /// Notes an access; returns an earlier one that conflicts with it. Accesses of one instruction do not.
     std::optional<Conflict> Note(const Access& access, uint32_t now, uint32_t site, const CoreOrder& order);
+    /// The site of the last write to a byte before instruction `now`.
+    std::optional<uint32_t> LastWriter(int64_t address, uint32_t now);
     /// The next use of these bytes is ordered by the API that used them last.
     void Forget(int64_t begin, int64_t bytes);
 
@@ -61,6 +63,8 @@ private:
     std::optional<Conflict> Find(const Access& access, size_t user, bool isWrite, uint32_t known);
 
     void RecordPending();
+    /// Instruction `now` runs: those before it are recorded.
+    void Begin(uint32_t now);
 
     bool isOn_;
     const UserPipes& pipes_;

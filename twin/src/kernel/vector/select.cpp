@@ -36,7 +36,8 @@ Shape WholeRepeats(Block& block, const Lanes& lanes, const LocalView& src, const
 {
     Shape shape = Resolve(block, lanes, src.size, call);
     if (shape.contiguous) {
-        Field("count * sizeof(T) modulo 256", shape.total * src.size % kRepeatBytes, 0, 0, call);
+        RequireMultiple("count * sizeof(T)", shape.total * src.size, kRepeatBytes, "bytes",
+                        "round count up, and pad the source", call);
         shape.repeats = shape.total / shape.perRepeat;
         shape.contiguous = false;
         shape.total = 0;

@@ -224,7 +224,7 @@ void MergeRepeats(const LocalView& dst, const LocalView& scratch, int64_t repeat
     block->timeline.RunVector(static_cast<double>(rounds * count) * time_model::kMrgsortCyclesPerElement, call);
     Touched(*block, AccessKind::kWrite, scratch.address, bytes, "tmp", call);
     Touched(*block, AccessKind::kWrite, dst.address, bytes, "dst", call);
-    block->local.Poison(scratch.address, bytes);
+    block->local.Poison(scratch.address, bytes, {call, "used it as scratch"});
 }
 
 void SplitEntries(const LocalView& values, const LocalView& indices, const LocalView& sorted, int64_t repeats,
@@ -252,7 +252,8 @@ void SplitEntries(const LocalView& values, const LocalView& indices, const Local
     }
     Touched(*block, AccessKind::kWrite, values.address, count * values.size, "dstValue", call);
     Touched(*block, AccessKind::kWrite, indices.address, indexRoom, "dstIndex", call);
-    block->local.Poison(indices.address + count * kIndexAt, indexRoom - count * kIndexAt);
+    block->local.Poison(indices.address + count * kIndexAt, indexRoom - count * kIndexAt,
+                        {call, "left it undefined, in the second half of dstIndex"});
 }
 
 }  // namespace opforge::twin::kernel

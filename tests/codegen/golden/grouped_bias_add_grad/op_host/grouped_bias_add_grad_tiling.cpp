@@ -51,6 +51,16 @@ ge::graphStatus TilingOfGroupedBiasAddGrad(gert::TilingContext* context)
 
     const platform_ascendc::PlatformAscendC ascendc(context->GetPlatformInfo());
     const Plan<GroupedBiasAddGradTilingData> plan = PlanGroupedBiasAddGrad(problem, ReadPlatform(ascendc));
+    uint64_t expectedKey = GROUPED_BIAS_ADD_GRAD_INDEX64;
+    if ((!IsPresent(call.groupIdx)).IsTrue()) {
+        expectedKey = GROUPED_BIAS_ADD_GRAD_EQUAL;
+    } else if ((DtypeOf(call.groupIdx) == Dtype(DataType::kInt32)).IsTrue()) {
+        expectedKey = GROUPED_BIAS_ADD_GRAD_INDEX32;
+    }
+    if (plan.refusal.limit == nullptr && plan.tilingKey != expectedKey) {
+        return RefuseKey(context, "GroupedBiasAddGrad", plan.tilingKey, expectedKey,
+                         "op_host/grouped_bias_add_grad_tiling.h");
+    }
     return ApplyPlan(context, ascendc, "GroupedBiasAddGrad", plan, true);
 }
 

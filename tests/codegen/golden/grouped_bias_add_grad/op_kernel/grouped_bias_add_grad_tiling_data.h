@@ -49,8 +49,10 @@ struct GroupedBiasAddGradTilingData {
     int32_t storeBytes = 0;
     // Bytes of the ends of the groups.
     int32_t listBytes = 0;
+    // Bytes of all buffers in UB.
+    int32_t plannedUbBytes = 0;
 };
-static_assert(sizeof(GroupedBiasAddGradTilingData) == 112, "host and kernel must agree on the layout");
+static_assert(sizeof(GroupedBiasAddGradTilingData) == 120, "host and kernel must agree on the layout");
 static_assert(offsetof(GroupedBiasAddGradTilingData, rows) == 0, "rows");
 static_assert(offsetof(GroupedBiasAddGradTilingData, columns) == 8, "columns");
 static_assert(offsetof(GroupedBiasAddGradTilingData, groups) == 16, "groups");
@@ -72,6 +74,7 @@ static_assert(offsetof(GroupedBiasAddGradTilingData, offsetBytes) == 96, "offset
 static_assert(offsetof(GroupedBiasAddGradTilingData, storeBuffers) == 100, "storeBuffers");
 static_assert(offsetof(GroupedBiasAddGradTilingData, storeBytes) == 104, "storeBytes");
 static_assert(offsetof(GroupedBiasAddGradTilingData, listBytes) == 108, "listBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, plannedUbBytes) == 112, "plannedUbBytes");
 
 enum GroupedBiasAddGradTilingKey : uint64_t {
     GROUPED_BIAS_ADD_GRAD_EQUAL = 1,

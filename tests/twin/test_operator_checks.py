@@ -1,0 +1,75 @@
+"""Mistakes planted in the plans, kernels and specs of projects: the operator still builds, and the twin names them."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.twin import AclnnError, FindingsError, TwinWarning, run
+
+STARTERS = BUILTIN_ROOT / "codegen" / "starters"
+X = np.arange(9 * 100, dtype=np.float32).reshape(9, 100)
+INDICES = np.arange(9, dtype=np.int32)
+
+
+@pytest.fixture
+def plant(tmp_path):
+    """A function from a starter and one replaced text to the project."""
+
+    def planted(starter, path, line, mistake):
+        shutil.copytree(STARTERS / starter, tmp_path, dirs_exist_ok=True)
+        text = (tmp_path / path).read_text(encoding="utf-8")
+        assert line in text
+        (tmp_path / path).write_text(text.replace(line, mistake, 1), encoding="utf-8")
+        return Project(tmp_path)
+
+    return planted
+
+
+def test_a_row_that_is_not_written_is_named(plant):
+    project = plant("row_reduction", "op_kernel/row_max.h", "PartOf(tiling_.rows,", "PartOf(tiling_.rows - 2,")
+    with pytest.raises(FindingsError) as caught:
+        run("RowMax", {"x": X}, project=project)
+    (finding,) = caught.value.findings
+    assert finding.kind == "output_not_written"
+    assert "output 'y': no core has written 8 of 36 bytes, the first of them in [28, 36) from y[7] on" in str(finding)
+    assert "1 of 1 cores wrote to it" in str(finding)
+
+
+def test_an_unread_input_is_a_warning_unless_the_spec_allows_it(plant):
+    inputs = {"x": X, "indices": np.full(9, -1, np.int32)}
+    project = plant("scatter", "op_proto/scatter_sum.yaml", ", may_be_unread: true", "")
+    with pytest.warns(TwinWarning, match="input_not_read: ScatterSum .*: input 'x': the call gives it"):
+        result = run("ScatterSum", inputs, {"count": 4}, project=project)
+    assert [warning.kind for warning in result.warnings] == ["input_not_read"]
+    assert not result["y"].any()
+
+
+def test_a_plan_that_counts_too_few_bytes_is_named(plant):
+    project = plant("row_reduction", "op_proto/row_max.yaml", "bytes_per_element: 9,", "bytes_per_element: 5,")
+    with pytest.raises(FindingsError) as caught:
+        run("RowMax", {"x": X}, project=project)
+    (finding,) = caught.value.findings
+    assert finding.kind == "ub_plan"
+    # 9 rows of 100 elements, padded to 104 in the kernel and to 128 in the plan; one core.
+    assert "expected at most planned_ub_bytes = " in finding.message
+    for buffer in ("tiles_ VECIN 2 x 3744 bytes", "results_ VECOUT 2 x 288 bytes", "workBuffer_ VECCALC 1 x 64 bytes"):
+        assert buffer in finding.message
+
+
+def test_a_tiling_key_that_contradicts_the_spec_is_refused(plant):
+    line = "- {name: Plain, key: 1, template: [x, indices]}"
+    conditions = (
+        line.replace("key: 1,", "key: 1, when: count > 3,") + "\n    " + line.replace("Plain, key: 1", "Few, key: 2")
+    )
+    project = plant("scatter", "op_proto/scatter_sum.yaml", line, conditions)
+    inputs = {"x": X, "indices": INDICES}
+    run("ScatterSum", inputs, {"count": 4}, project=project)
+    with pytest.raises(AclnnError) as caught:
+        run("ScatterSum", inputs, {"count": 3}, project=project)
+    assert caught.value.status == 561002
+    says = "ScatterSum: tiling key of the plan: got 1, expected 2 by the conditions of tiling.keys; correct op_host/"
+    assert says + "scatter_sum_tiling.h" in caught.value.message

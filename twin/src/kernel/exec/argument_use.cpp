@@ -1,0 +1,91 @@
+#include "kernel/exec/argument_use.h"
+
+#include <algorithm>
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+/// "y[1, 0, 3]", the element at a byte of a tensor.
+std::string ElementAt(const GmArgument& argument, uint64_t byte)
+{
+    uint64_t left = byte / static_cast<uint64_t>(argument.elementBytes);
+    std::string indices;
+    for (auto dim = argument.shape.rbegin(); dim != argument.shape.rend(); ++dim) {
+        const auto size = static_cast<uint64_t>(*dim);
+        indices = Text(left % size, indices.empty() ? "" : ", ", indices);
+        left /= size;
+    }
+    return Text(argument.name, "[", indices, "]");
+}
+
+/// Whether a list of names, separated by commas, has a name.
+bool IsListed(const std::string& names, const std::string& name)
+{
+    return ("," + names + ",").find("," + name + ",") != std::string::npos;
+}
+
+std::string DescribeUnwritten(const GmArgument& argument, const WrittenBytes& written, uint32_t writers, uint32_t cores)
+{
+    const WrittenBytes::Run first = written.NextUnwritten(0, argument.bytes);
+    uint64_t count = 0;
+    for (WrittenBytes::Run run = first; run.begin != run.end; run = written.NextUnwritten(run.end, argument.bytes)) {
+        count += run.end - run.begin;
+    }
+    if (count == 0) {
+        return {};
+    }
+    return Text("output '", argument.name, "': no core has written ", count, " of ", argument.bytes,
+                " bytes, the first of them in [", first.begin, ", ", first.end, ")",
+                argument.elementBytes == 0 ? std::string() : Text(" from ", ElementAt(argument, first.begin), " on"),
+                "; ", writers, " of ", cores,
+                " cores wrote to it; expected all bytes; write the last tile of each core too, or clear the output "
+                "with InitOutput");
+}
+
+}  // namespace
+
+void ArgumentUse::Add(const AccessedArguments& core)
+{
+    read_ |= core.read;
+    for (uint64_t left = core.written; left != 0; left &= left - 1) {
+        ++writers_[static_cast<size_t>(__builtin_ctzll(left))];
+    }
+}
+
+std::vector<Finding> ArgumentUse::Check(const LaunchState& launch) const
+{
+    std::vector<Finding> findings;
+    const std::string place = Text(launch.request.opType, " (tiling key ", launch.request.tilingKey, "): ");
+    const std::vector<GmArgument>& arguments = launch.request.arguments;
+    for (size_t index = 0; index < arguments.size(); ++index) {
+        const WrittenBytes* written = launch.memory.Regions()[index].written.get();
+        if (written == nullptr || !arguments[index].isOutput || arguments[index].hasPadding) {
+            continue;
+        }
+        const std::string problem =
+            DescribeUnwritten(arguments[index], *written, writers_[index], launch.layout.Count());
+        if (!problem.empty()) {
+            findings.push_back({"output_not_written", -1, "", "", place + problem, false});
+        }
+    }
+    // With an empty tensor there may be nothing to compute from the others. An absent one has no shape.
+    const bool isEmpty = std::any_of(arguments.begin(), arguments.end(), [](const GmArgument& argument) {
+        return argument.bytes == 0 && (argument.data != nullptr || !argument.shape.empty());
+    });
+    for (size_t index = 0; index < arguments.size() && !isEmpty; ++index) {
+        const GmArgument& argument = arguments[index];
+        const bool mayBeUnread = (read_ >> index & 1U) != 0 || IsListed(launch.options.unread, argument.name);
+        if (!mayBeUnread && argument.isInput && !argument.isOutput && !argument.isHostList &&
+            argument.data != nullptr) {
+            findings.push_back({"input_not_read", -1, "", "",
+                                Text(place, "input '", argument.name, "': the call gives it (", argument.bytes,
+                                     " bytes), but no core reads it; expected at least one access; read it, use the "
+                                     "tiling key for calls with this input, or remove it from the operator"),
+                                false, true});
+        }
+    }
+    return findings;
+}
+
+}  // namespace opforge::twin::kernel

@@ -1,0 +1,26 @@
+// The checks of the arguments of a launch that has ended: outputs that were not written, inputs that were not read.
+#ifndef OPFORGE_TWIN_KERNEL_EXEC_ARGUMENT_USE_H
+#define OPFORGE_TWIN_KERNEL_EXEC_ARGUMENT_USE_H
+
+#include <array>
+#include <vector>
+
+#include "kernel/memory/access_checks.h"
+
+namespace opforge::twin::kernel {
+
+class ArgumentUse {
+public:
+    /// The accesses of a core that has ended.
+    void Add(const AccessedArguments& core);
+    /// The findings about a launch whose cores have all come to their ends, errors first.
+    std::vector<Finding> Check(const LaunchState& launch) const;
+
+private:
+    uint64_t read_ = 0;
+    std::array<uint32_t, 64> writers_{};  ///< cores by argument
+};
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_EXEC_ARGUMENT_USE_H
