@@ -1,5 +1,5 @@
-// Plan of RotaryEmbedding: each core has some positions. A tile is several positions with all heads, or some heads of one
-// position.
+// Plan of RotaryEmbedding: each core has some positions. A tile is several positions with all heads, or some heads of
+// one position.
 #ifndef OP_HOST_ROTARY_EMBEDDING_TILING_H
 #define OP_HOST_ROTARY_EMBEDDING_TILING_H
 
@@ -17,10 +17,10 @@ constexpr Plan<RotaryEmbeddingTilingData> PlanRotaryEmbedding(const RotaryEmbedd
                                                               const Platform& platform)
 {
     constexpr int64_t kMaxElements = int64_t{1} << 58;
-    constexpr int64_t kMaxRows = 255;        // repeats of a vector instruction
-    constexpr int64_t kElementBytes = 24;    // x, y, the rotated x, the offsets
-    constexpr int64_t kPositionBytes = 24;   // cos, sin and both for whole heads, for each element of a head
-    constexpr int64_t kTableBytes = 12;      // offsets and signs, for each element of a head
+    constexpr int64_t kMaxRows = 255;       // repeats of a vector instruction
+    constexpr int64_t kElementBytes = 24;   // x, y, the rotated x, the offsets
+    constexpr int64_t kPositionBytes = 24;  // cos, sin and both for whole heads, for each element of a head
+    constexpr int64_t kTableBytes = 12;     // offsets and signs, for each element of a head
     constexpr int64_t kMinCoreElements = 2048;
     constexpr int64_t kPad = 16;
 
@@ -42,7 +42,8 @@ constexpr Plan<RotaryEmbeddingTilingData> PlanRotaryEmbedding(const RotaryEmbedd
     const int64_t positionBytes = kPositionBytes * pitch;
     const int64_t heads = std::min({problem.H, (bytes - positionBytes) / rowBytes, kMaxRows});
     if (heads < 1) {
-        plan.refusal = {"bytes of the unified buffer", kTableBytes * pitch + positionBytes + rowBytes, platform.ubBytes};
+        plan.refusal = {"bytes of the unified buffer", kTableBytes * pitch + positionBytes + rowBytes,
+                        platform.ubBytes};
         return plan;
     }
     const int64_t cores = std::min({platform.coreNum, positions, CeilDiv(elements, kMinCoreElements)});
@@ -55,7 +56,8 @@ constexpr Plan<RotaryEmbeddingTilingData> PlanRotaryEmbedding(const RotaryEmbedd
     plan.data.headDim = problem.D;
     plan.data.pitch = static_cast<int32_t>(pitch);
     plan.data.tileHeads = static_cast<int32_t>(heads);
-    plan.data.tilePositions = static_cast<int32_t>(heads < problem.H ? 1 : std::max<int64_t>(std::min(fitting, wanted), 1));
+    plan.data.tilePositions =
+        static_cast<int32_t>(heads < problem.H ? 1 : std::max<int64_t>(std::min(fitting, wanted), 1));
     plan.blockNum = cores;
     return plan;
 }

@@ -157,8 +157,7 @@ private:
         const Floats product = productBuffer_.Get<float>();
         MultiplyRows(product, gradY_);
         for (int64_t index = 0; index < tile_.rows; ++index) {
-            AscendC::Axpy(sums_.At(tile_.column), product[tile_.At(index)], RstdOf(index),
-                          tile_.Width());
+            AscendC::Axpy(sums_.At(tile_.column), product[tile_.At(index)], RstdOf(index), tile_.Width());
             Barrier();
         }
     }
@@ -168,14 +167,12 @@ private:
     {
         const Floats result = gradXs_.Alloc();
         for (int64_t index = 0; index < tile_.rows; ++index) {
-            AscendC::Muls(result[tile_.At(index)], scaled_[tile_.At(index)], RstdOf(index),
-                          tile_.Width());
+            AscendC::Muls(result[tile_.At(index)], scaled_[tile_.At(index)], RstdOf(index), tile_.Width());
         }
         Barrier();
         for (int64_t index = 0; index < tile_.rows; ++index) {
             const float r = RstdOf(index);
-            AscendC::Axpy(result[tile_.At(index)], x_[tile_.At(index)], -DotOf(index) * r * r * r,
-                          tile_.Width());
+            AscendC::Axpy(result[tile_.At(index)], x_[tile_.At(index)], -DotOf(index) * r * r * r, tile_.Width());
         }
         gradXs_.Store(tile_);
     }
