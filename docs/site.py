@@ -36,7 +36,11 @@ COMMANDS, FIGURES = "docs/reference/commands.md", "docs/reference/figures.md"
 SPEC_KEYS = "docs/reference/spec-keys.md"
 CONTENTS = {
     "Start": ["docs/quick-start.md"],
-    "Tutorials": ["docs/tutorials/first-operator.md", "docs/tutorials/convert-a-model.md"],
+    "Tutorials": [
+        "docs/tutorials/first-operator.md",
+        "docs/tutorials/sum-across-cores.md",
+        "docs/tutorials/convert-a-model.md",
+    ],
     "How-to guides": [
         "docs/how-to/use-your-own-project.md",
         "docs/how-to/run-a-kernel.md",
