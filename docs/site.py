@@ -11,9 +11,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import figures
 import spec_keys
@@ -28,9 +28,6 @@ from opforge.codegen.generate import rendered
 from opforge.codegen.project import Project
 from opforge.codegen.spec.loader import load_project
 
-if TYPE_CHECKING:
-    from opforge.codegen.spec.model import OpSpec
-
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "build" / "site"
 HOME = "docs/index.md"
@@ -39,7 +36,11 @@ COMMANDS, FIGURES = "docs/reference/commands.md", "docs/reference/figures.md"
 SPEC_KEYS = "docs/reference/spec-keys.md"
 CONTENTS = {
     "Start": ["docs/quick-start.md"],
-    "Tutorials": ["docs/tutorials/first-operator.md", "docs/tutorials/convert-a-model.md"],
+    "Tutorials": [
+        "docs/tutorials/first-operator.md",
+        "docs/tutorials/sum-across-cores.md",
+        "docs/tutorials/convert-a-model.md",
+    ],
     "How-to guides": [
         "docs/how-to/use-your-own-project.md",
         "docs/how-to/run-a-kernel.md",
@@ -49,7 +50,9 @@ CONTENTS = {
         "docs/how-to/build-with-cann.md",
         "docs/how-to/build-in-a-container.md",
     ],
-    "Operators": [],  # generated from the specs
+    # The pages of the operators follow, generated from the specs.
+    "Operators": [],
+    "Example operators": ["docs/explanation/example-operators.md"],
     "Reference": [
         COMMANDS,
         "docs/reference/exit-codes.md",
@@ -90,12 +93,15 @@ def pages() -> dict[str, str]:
         DeadLinkError: A page links to a file that does not exist.
     """
     specs = load_project(Project(ROOT))
-    operators = _operator_pages(specs)
-    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in _written()} | operators
+    projects = {"Operators": ROOT, "Example operators": ROOT / "examples" / "operators"}
+    operators = {caption: _operator_pages(root) for caption, root in projects.items()}
+    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in _written()}
+    for made in operators.values():
+        texts |= made
     texts[COMMANDS] = _commands_page()
     texts[SPEC_KEYS] = spec_keys.page()
     texts[FIGURES] = figures.page([spec.op_type for spec in specs])
-    texts[HOME] += _contents(sorted(operators))
+    texts[HOME] += _contents({caption: sorted(made) for caption, made in operators.items()})
     return {path: _with_links(path, _MERMAID.sub(_arrow_table, text), texts) for path, text in texts.items()}
 
 
@@ -115,8 +121,9 @@ def _arrow_table(diagram: re.Match[str]) -> str:
     return f"| module | imports |\n|---|---|\n{rows}"
 
 
-def _operator_pages(specs: Sequence[OpSpec]) -> dict[str, str]:
-    files = rendered([(spec, ROOT) for spec in specs], is_complete=True).tree.files
+def _operator_pages(root: Path) -> dict[str, str]:
+    specs = load_project(Project(root))
+    files = rendered([(spec, root) for spec in specs], is_complete=True).tree.files
     names = {f"aclnn{spec.op_type}.md": spec.op_type for spec in specs}
     return {f"operators/{name}": files[f"docs/{name}"] + figures.operator_section(op) for name, op in names.items()}
 
@@ -133,10 +140,10 @@ def _commands_page() -> str:
     return "\n".join(["# Commands\n", "This page shows the help text of every command.\n", help_text(), *parts])
 
 
-def _contents(operators: list[str]) -> str:
+def _contents(operators: Mapping[str, Sequence[str]]) -> str:
     trees = []
     for caption, paths in CONTENTS.items():
-        entries = "\n".join("/" + path.removesuffix(".md") for path in paths or operators)
+        entries = "\n".join("/" + path.removesuffix(".md") for path in (*paths, *operators.get(caption, ())))
         trees.append(f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{entries}\n```\n")
     return "".join(trees)
 

@@ -15,10 +15,13 @@ constexpr int64_t kColumnSumsBytes = 8192;
 template <typename T>
 class ColumnSums {
 public:
-    /// `partials`: in the workspace, `cores` rows of `pitch` floats; not used by one core.
-    __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR partials, int64_t columns, int64_t cores, int64_t pitch)
+    /// `core` of `cores` cores that have these columns. `partials`: in the workspace, `cores` rows of `pitch` floats;
+    /// not used by one core.
+    __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR partials, int64_t columns, int64_t core, int64_t cores,
+                                int64_t pitch)
     {
         columns_ = columns;
+        core_ = core;
         cores_ = cores;
         partialPitch_ = pitch;
         partials_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(partials), static_cast<uint64_t>(cores * pitch));
@@ -42,10 +45,9 @@ public:
             Store(result, {0, columns_});
             return;
         }
-        const int64_t core = AscendC::GetBlockIdx();
-        Store(partials_[static_cast<uint64_t>(core * partialPitch_)], {0, columns_});
+        Store(partials_[static_cast<uint64_t>(core_ * partialPitch_)], {0, columns_});
         AscendC::SyncAll();
-        const Span granules = PartOf(CeilDiv(columns_, kGranule), cores_, core);
+        const Span granules = PartOf(CeilDiv(columns_, kGranule), cores_, core_);
         const Span own = {granules.begin * kGranule, Smaller(granules.end * kGranule, columns_)};
         for (int64_t column = own.begin; column < own.end; column += kChunk) {
             AddPartials(column, Smaller(kChunk, own.end - column));
@@ -107,6 +109,7 @@ private:
     AscendC::TQue<AscendC::TPosition::VECOUT, 1> stores_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> sumBuffer_;
     int64_t columns_ = 0;
+    int64_t core_ = 0;
     int64_t cores_ = 1;
     int64_t partialPitch_ = 0;
 };

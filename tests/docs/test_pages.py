@@ -10,7 +10,7 @@ from shown import THROUGH_BUILD_SH, fences, follow_in_clone
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 # These pages have their own tests, which prepare a folder or an environment.
-TESTED = {"first-operator.md", "run-a-kernel.md", "troubleshooting.md"}
+TESTED = {"example-operators.md", "first-operator.md", "run-a-kernel.md", "sum-across-cores.md", "troubleshooting.md"}
 WITH_COMMANDS = [
     page for page in PAGES if page.name not in TESTED and any(fence.language == "console" for fence in fences(page))
 ]

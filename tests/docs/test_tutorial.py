@@ -1,4 +1,4 @@
-"""The tutorial, done as it is written, with the installed wheel."""
+"""Follow both parts of the tutorial with the installed wheel."""
 
 from __future__ import annotations
 
@@ -7,15 +7,26 @@ from pathlib import Path
 import pytest
 from shown import fences, follow
 
-TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "first-operator.md"
+TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
 
 
 @pytest.mark.long
 def test_tutorial_does_what_it_says(installed, tmp_path):
-    _, *steps = fences(TUTORIAL)  # the first is how `installed` was made
+    _, *steps = fences(TUTORIALS / "first-operator.md")  # the first is how `installed` was made
+    assert follow(steps, tmp_path, runner(installed)) > 10
+
+
+@pytest.mark.all
+@pytest.mark.long
+def test_second_part_does_what_it_says(installed, tmp_path):
+    assert follow(fences(TUTORIALS / "sum-across-cores.md"), tmp_path, runner(installed)) == 8
+
+
+def runner(installed):
+    """Make the function that runs a command in the environment of the wheel."""
 
     def run(command, folder):
         result = installed.run("bash", "-c", f"exec 2>&1; {command}", cwd=folder)
         return result.returncode, result.stdout
 
-    assert follow(steps, tmp_path, run) > 10
+    return run

@@ -30,7 +30,7 @@ public:
         gradYs_.Init(pipe, gradY, elements, tileElements);
         xs_.Init(pipe, x, elements, tileElements);
         gradXs_.Init(pipe, gradX, elements, tileElements);
-        sums_.Init(pipe, userWorkspace, tiling.columns, tiling.rowBlocks, tiling.partialPitch);
+        sums_.Init(pipe, userWorkspace, tiling.columns, AscendC::GetBlockIdx(), tiling.rowBlocks, tiling.partialPitch);
         pipe->InitBuffer(productBuffer_, Bytes(tileElements));
         pipe->InitBuffer(dotBuffer_, Bytes(tiling.tileRows * kFloats));
         pipe->InitBuffer(rstdBuffer_, Bytes(kernel::RoundUp(tiling.tileRows, kFloats)));

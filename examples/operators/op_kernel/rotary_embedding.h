@@ -118,20 +118,24 @@ private:
             position * tiling_.heads + head, 0, rows, tiling_.headDim, tiling_.headDim, tiling_.pitch};
         const Floats x = xs_.Load(tile);
         const Floats partner = partnerBuffer_.Get<float>();
-        const AscendC::LocalTensor<uint32_t> offsets = partnerOffsetBuffer_.Get<uint32_t>();
-        if (tile.IsDense()) {
-            AscendC::Gather(partner, x, offsets, 0, static_cast<uint32_t>(rows * tiling_.headDim));
-        } else {
-            for (int64_t row = 0; row < rows; ++row) {
-                AscendC::Gather(partner[tile.At(row)], x, offsets[tile.At(row)], 0,
-                                static_cast<uint32_t>(tiling_.headDim));
-            }
+        const int64_t width = tiling_.headDim;
+        const int64_t half = width / 2;
+        // Halves that begin at 32 bytes need no Gather, which is slow.
+        const bool isGathered = kIsInterleaved || half % kBlock != 0;
+        if (isGathered) {
+            GatherPartners(partner, x, tile);
         }
         const Floats y = ys_.Alloc();
-        Barrier();
         for (int64_t index = 0; index < count; ++index) {
-            MultiplyHeads(y[tile.At(index * heads)], x[tile.At(index * heads)], CosAt(index), heads);
-            MultiplyHeads(partner[tile.At(index * heads)], partner[tile.At(index * heads)], SinAt(index), heads);
+            const uint32_t at = tile.At(index * heads);
+            MultiplyHeads(y[at], x[at], CosAt(index), heads, width);
+            if (isGathered) {
+                MultiplyHeads(partner[at], partner[at], SinAt(index), heads, width);
+            } else {
+                const uint32_t second = static_cast<uint32_t>(half);
+                MultiplyHeads(partner[at], x[at + second], SinAt(index), heads, half);
+                MultiplyHeads(partner[at + second], x[at], SinAt(index)[second], heads, half);
+            }
         }
         Barrier();
         xs_.Free();
@@ -146,13 +150,24 @@ private:
         ys_.Store(tile);
     }
 
+    __aicore__ inline void GatherPartners(const Floats& partner, const Floats& x, const kernel::RowTile& tile)
+    {
+        const AscendC::LocalTensor<uint32_t> offsets = partnerOffsetBuffer_.Get<uint32_t>();
+        const int64_t steps = tile.IsDense() ? 1 : tile.rows;
+        const uint32_t count = static_cast<uint32_t>(tile.IsDense() ? tile.rows * tile.width : tile.width);
+        for (int64_t row = 0; row < steps; ++row) {
+            AscendC::Gather(partner[tile.At(row)], x, offsets[tile.At(row)], 0, count);
+        }
+        Barrier();
+    }
+
     /// Multiplies each head by the same factors: a repeat is a head, and the factors have a repeat stride of 0.
     __aicore__ inline void MultiplyHeads(const Floats& result, const Floats& heads, const Floats& factors,
-                                         int64_t count)
+                                         int64_t count, int64_t width)
     {
         const uint8_t stride = static_cast<uint8_t>(tiling_.pitch / kBlock);
-        for (int64_t element = 0; element < tiling_.headDim; element += kRepeat) {
-            const uint64_t mask = static_cast<uint64_t>(kernel::Smaller(kRepeat, tiling_.headDim - element));
+        for (int64_t element = 0; element < width; element += kRepeat) {
+            const uint64_t mask = static_cast<uint64_t>(kernel::Smaller(kRepeat, width - element));
             const uint32_t at = static_cast<uint32_t>(element);
             AscendC::Mul(result[at], heads[at], factors[at], mask, static_cast<uint8_t>(count),
                          {1, 1, 1, stride, stride, 0});

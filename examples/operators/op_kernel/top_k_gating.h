@@ -30,9 +30,9 @@ public:
         pipe->InitBuffer(scratchBuffer_, Bytes(2 * padded_));
         pipe->InitBuffer(rowBuffer_, Bytes(padded_));
         pipe->InitBuffer(numberBuffer_, Bytes(padded_));
-        pipe->InitBuffer(valueBuffer_, Bytes(padded_));
+        pipe->InitBuffer(valueBuffer_, Bytes(tiling.tileRows * padded_));
         pipe->InitBuffer(expertBuffer_, Bytes(padded_));
-        pipe->InitBuffer(sumBuffer_, Bytes(kFloats));
+        pipe->InitBuffer(sumBuffer_, Bytes(tiling.tileRows * kFloats));
     }
 
     __aicore__ inline void Process()
@@ -65,17 +65,25 @@ private:
         const Floats weights = weights_.Alloc();
         const AscendC::LocalTensor<int32_t> indices = indices_.Alloc().template ReinterpretCast<int32_t>();
         for (int64_t row = 0; row < rows; ++row) {
-            SortRow(logits[tile.At(row)]);
+            SortRow(valueBuffer_.Get<float>()[tile.At(row)], logits[tile.At(row)]);
             AscendC::Adds(indices[results.At(row)], expertBuffer_.Get<int32_t>(), 0, results.Width());
-            Normalize(weights[results.At(row)], results.Width());
+            Barrier();
         }
+        SumExponentials(logits, tile);
+        for (int64_t row = 0; row < rows; ++row) {
+            AscendC::Muls(weights[results.At(row)], logits[tile.At(row)], 1.0f / SumOf(row).GetValue(0),
+                          results.Width());
+        }
+        // The scalar unit reads the numbers of these rows before the next rows replace them.
+        kernel::Order<AscendC::HardEvent::S_V>();
+        Barrier();
         logits_.Free();
         weights_.Store(results);
         indices_.Store(results);
     }
 
     /// Writes the sorted elements of a row, the largest first, and their indices.
-    __aicore__ inline void SortRow(const Floats& logits)
+    __aicore__ inline void SortRow(const Floats& values, const Floats& logits)
     {
         const Floats row = rowBuffer_.Get<float>();
         const Floats entries = entryBuffer_.Get<float>();
@@ -85,28 +93,28 @@ private:
         const int32_t repeats = static_cast<int32_t>(padded_ / kSorted);
         AscendC::Sort<float, true>(entries, row, numberBuffer_.Get<uint32_t>(), scratch, repeats);
         Barrier();
-        AscendC::Extract(valueBuffer_.Get<float>(), expertBuffer_.Get<uint32_t>(), entries, repeats);
+        AscendC::Extract(values, expertBuffer_.Get<uint32_t>(), entries, repeats);
         Barrier();
     }
 
-    /// weights = exp(values - maximum) / sum(exp(values - maximum)); the values are sorted.
-    __aicore__ inline void Normalize(const Floats& weights, int32_t count)
+    /// Replaces the logits of each row by exp(value - maximum) of its sorted values, and sums them.
+    __aicore__ inline void SumExponentials(const Floats& logits, const kernel::RowTile& tile)
     {
-        const Floats values = valueBuffer_.Get<float>();
-        const Floats exponentials = scratchBuffer_.Get<float>();
-        const Floats sum = sumBuffer_.Get<float>();
-        const int32_t columns = static_cast<int32_t>(tiling_.columns);
         kernel::Order<AscendC::HardEvent::V_S>();
-        AscendC::Adds(exponentials, values, -values.GetValue(0), columns);
+        for (int64_t row = 0; row < tile.rows; ++row) {
+            const Floats values = valueBuffer_.Get<float>()[tile.At(row)];
+            AscendC::Adds(logits[tile.At(row)], values, -values.GetValue(0), tile.Width());
+        }
         Barrier();
-        AscendC::Exp(exponentials, exponentials, columns);
+        for (int64_t row = 0; row < tile.rows; ++row) {
+            AscendC::Exp(logits[tile.At(row)], logits[tile.At(row)], tile.Width());
+        }
         Barrier();
-        AscendC::ReduceSum<float>(sum, exponentials, entryBuffer_.Get<float>(), columns);
+        for (int64_t row = 0; row < tile.rows; ++row) {
+            AscendC::ReduceSum<float>(SumOf(row), logits[tile.At(row)], scratchBuffer_.Get<float>(), tile.Width());
+            Barrier();
+        }
         kernel::Order<AscendC::HardEvent::V_S>();
-        AscendC::Muls(weights, exponentials, 1.0f / sum.GetValue(0), count);
-        Barrier();
-        // The scalar unit has read both numbers before the next row replaces them.
-        kernel::Order<AscendC::HardEvent::S_V>();
     }
 
     /// Orders the next vector instruction after the previous ones.
@@ -115,6 +123,11 @@ private:
     __aicore__ inline uint32_t Bytes(int64_t floats) const
     {
         return static_cast<uint32_t>(floats) * static_cast<uint32_t>(sizeof(float));
+    }
+
+    __aicore__ inline Floats SumOf(int64_t row)
+    {
+        return sumBuffer_.Get<float>()[static_cast<uint32_t>(row * kFloats)];
     }
 
     TopKGatingTilingData tiling_;

@@ -29,7 +29,7 @@ public:
         gradYs_.Init(pipe, gradY, elements, tileElements);
         xs_.Init(pipe, x, elements, tileElements);
         gradXs_.Init(pipe, gradX, elements, tileElements);
-        sums_.Init(pipe, userWorkspace, tiling.columns, tiling.rowBlocks, tiling.partialPitch);
+        sums_.Init(pipe, userWorkspace, tiling.columns, AscendC::GetBlockIdx(), tiling.rowBlocks, tiling.partialPitch);
         pipe->InitBuffer(productBuffer_, Bytes(tileElements));
         pipe->InitBuffer(rowBuffer_, Bytes(2 * tiling.tileRows * kFloats));
         // The result of a reduction, then one element for each of its repeats.
