@@ -63,7 +63,7 @@ void CopyRow(const uint8_t* from, int64_t fromStride, uint8_t* to, int64_t toStr
     }
 }
 
-/// Calls `use` with a value of the C++ type of the dtype; null for others.
+/// Calls `use` with a value of the C++ type of the dtype; with null for an unsupported dtype.
 template <typename Use>
 RowFunction WithType(ge::DataType dtype, const Use& use)
 {
@@ -116,7 +116,7 @@ RowFunction CopyOf(uint64_t bytes)
     }
 }
 
-/// Row by row; the last dim is the row.
+/// Applies `row` to each row; the last dim is the row.
 void Walk(RowFunction row, const View& from, const uint8_t* source, const View& to, uint8_t* target)
 {
     const size_t rank = from.dims.size();
