@@ -30,13 +30,13 @@ inline constexpr int64_t kGivenPerChannel = 5;
 inline constexpr int64_t kFactors = 4;
 // Channels whose factors are computed together if a tile has few channels.
 inline constexpr int64_t kMaxRowChannels = 512;
-inline constexpr int64_t kMaxCounters = 2048;  // of one load
+inline constexpr int64_t kMaxCounters = 2048;  // maximum number of counters per load
 inline constexpr int64_t kMinWorkFloats = 768;
 // Smaller work is not worth another core.
 inline constexpr int64_t kMinCoreBytes = 16384;
-// Each tried size is smaller than the previous one by this fraction.
+// The search reduces the size by 1 / kTriedPart in each step.
 inline constexpr int64_t kTriedPart = 32;
-// Cost of a tile in addition to its bytes, as bytes of DMA.
+// Overhead of a tile, as an equivalent number of DMA bytes.
 inline constexpr int64_t kTileOverheadBytes = 2048;
 
 /// Sizes of one problem. A single channel is one long row over all batches.
@@ -69,7 +69,7 @@ struct Tile {
     int64_t batches = 1;
     int64_t channels = 1;
     int64_t pieces = 1;
-    int64_t width = 0;  // of a piece
+    int64_t width = 0;  // columns of a piece
 
     constexpr int64_t Slices(const Shape& shape) const { return CeilDiv(shape.channels, channels) * pieces; }
 };
@@ -93,7 +93,7 @@ struct Budget {
 
 /// Layout of the factors of a contiguous tile in op_kernel/common/spread.h.
 struct Spreading {
-    int64_t lanes = 0;  // one for each channel of each batch of the tile, and padding
+    int64_t lanes = 0;  // one lane per channel and batch of the tile, plus padding
     int64_t pitch = 0;  // elements from one lane to the next
     bool isMasked = false;
 
@@ -127,7 +127,7 @@ constexpr Budget BudgetOf(const Shape& shape, const Tile& tile)
         budget.maskBytes =
             spreading.isMasked ? RoundUp(RoundUp(spreading.Elements(), kFloatsPerRepeat) / 8, kUbBlockBytes) : 0;
     }
-    budget.workBytes = RoundUp(workFloats, 2 * kFloatsPerBlock) * kFloatBytes;  // it is used in halves
+    budget.workBytes = RoundUp(workFloats, 2 * kFloatsPerBlock) * kFloatBytes;  // the kernel uses it in halves
     const int64_t counterBytes = RoundUp(std::min(shape.counters, kMaxCounters) * kFloatBytes, kUbBlockBytes);
     budget.loadBytes = std::max(kGivenPerChannel * budget.channelCount * kFloatBytes, counterBytes);
     return budget;
@@ -176,7 +176,7 @@ constexpr Choice ChooseRows(const Shape& shape, const Platform& platform)
 }
 
 /// Finds the best contiguous tile: several whole batches, or a number of channels so that the next slice starts at a
-/// multiple of 32 bytes. Of many numbers, only some are tried.
+/// multiple of 32 bytes. If there are many possible numbers, only some are tried.
 constexpr Choice ChooseContiguous(const Shape& shape, const Platform& platform)
 {
     Choice best;

@@ -22,7 +22,7 @@ namespace conv_tbc_backward {
 
 using cube::kFloatBytes;
 
-// Buffers of a vector core: bursts of rows, these as floats, their sum, results, and elements of the float16 copies.
+// Buffers of a vector core: bursts of rows, the rows as floats, their sum, results, and elements of the float16 copies.
 inline constexpr int64_t kBurstBytes = 16384;
 inline constexpr int64_t kBurstBuffers = 4;
 inline constexpr int64_t kWorkBytes = 2 * kBurstBytes;
@@ -54,7 +54,7 @@ struct Shape {
     int64_t outChannels = 0;
     int64_t elementBytes = 0;
     cube::Operand operand = cube::Operand::kHalf;
-    bool isHalved = false;  // the cube multiplies float16 copies
+    bool isHalved = false;  // the cube multiplies float16 copies of the operands
 
     constexpr int64_t OperandBytes() const { return cube::BytesOf(operand); }
     constexpr int64_t SelfElements() const { return SaturatingMul(gradRows, outChannels); }
@@ -97,23 +97,23 @@ struct Pipes {
     constexpr int64_t Cycles() const { return SaturatingAdd(Busiest(), Others() / kDelay); }
 };
 
-/// The tiling of one product: cells of `cellRows` x `columns`, several for each tile, and the step that accumulates
-/// into them. grad_input: cells along the rows; a step has `taps` taps and `depth` columns of self. grad_weight: cells
-/// of `taps` taps and of row blocks of input channels; a step has `depth` rows of self.
+/// The tiling of one product: cells of `cellRows` x `columns`, several per tile, and the step that accumulates into
+/// them. grad_input: cells along the rows; a step has `taps` taps and `depth` columns of self. grad_weight: cells of
+/// `taps` taps and of row blocks of input channels; a step has `depth` rows of self.
 struct Tile {
     int64_t cellRows = 0;
-    int64_t cells = 0;  // for grad_weight: of each tap
+    int64_t cells = 0;  // for grad_weight: cells per tap
     int64_t columns = 0;
     int64_t taps = 0;
     int64_t depth = 0;
-    int64_t windows = kSlots;  // slots of the left operand in L1, and bytes of one
+    int64_t windows = kSlots;  // slots of the left operand in L1, and bytes per slot
     int64_t windowBytes = 0;
-    int64_t panels = kSlots;  // of the right one
+    int64_t panels = kSlots;  // slots of the right operand, and bytes per slot
     int64_t panelBytes = 0;
     int64_t tiles = 0;
     int64_t tileSteps = 0;
     int64_t tileFloats = 0;
-    Pipes step;           // cycles of one, on average
+    Pipes step;           // average cycles of one step
     int64_t waiting = 0;  // cycles of a tile until L0C is free
     int64_t merging = 0;  // cycles of a core for partial sums
     bool fits = false;
@@ -133,7 +133,7 @@ constexpr int64_t DepthOf(int64_t total, int64_t most, int64_t granule)
     return isWhole ? balanced : std::min(RoundUp(balanced, granule), RoundDown(most, granule));
 }
 
-/// Rows that `taps` neighbouring taps of `rows` rows use.
+/// Returns the rows that `taps` neighboring taps of `rows` rows use.
 constexpr int64_t WindowOf(const Shape& shape, int64_t rows, int64_t taps)
 {
     return SaturatingAdd(rows, SaturatingMul(taps - 1, shape.batch));
@@ -156,7 +156,7 @@ struct Side {
     }
 };
 
-/// The work of a step: its loads, and the cells and products.
+/// The loads, cells and products of a step.
 struct StepWork {
     Side left;
     Side right;
@@ -164,22 +164,24 @@ struct StepWork {
     int64_t products = 0;
     int64_t leftUses = 1;  // steps that use the left operand in L1
     int64_t rightUses = 1;
-    int64_t firstBytes = 0;  // of global memory that all steps load first; the vector cores load self first
+    int64_t firstBytes =
+        0;  // total bytes that the steps are the first to load from global memory; the vector cores load self first
 };
 
-/// Bytes of a slot of L1, including the bytes that a read after its end may use.
+/// Returns the bytes of a slot of L1, including the bytes that a read after its end may use.
 constexpr int64_t SlotBytes(const Side& side, int64_t elementBytes)
 {
     return RoundUp(SaturatingAdd(std::min(side.Bytes(elementBytes), kMaxSlotBytes), cube::kSlackBytes), kSlotAlignment);
 }
 
-/// If every step of a tile has a slot, data stays in L1 for the next tile: for this many of `tiles` neighbouring tiles.
+/// If every step of a tile has a slot, the data stays in L1 for the next tile. Returns the number of neighboring tiles
+/// (of `tiles`) that use the same data.
 constexpr int64_t UsesOf(const Tile& tile, int64_t slots, int64_t tiles, const Platform& platform)
 {
     return slots % tile.tileSteps != 0 ? 1 : std::clamp<int64_t>(tile.tiles / platform.cubeCoreNum, 1, tiles);
 }
 
-/// A step of grad_input of `taps` taps.
+/// Returns the work of a step of grad_input with `taps` taps.
 constexpr StepWork InputWork(const Shape& shape, const Tile& tile, int64_t taps)
 {
     const int64_t rows = tile.cells * tile.cellRows;
@@ -189,7 +191,7 @@ constexpr StepWork InputWork(const Shape& shape, const Tile& tile, int64_t taps)
             taps * tile.cells};
 }
 
-/// A step of grad_weight of `taps` taps.
+/// Returns the work of a step of grad_weight with `taps` taps.
 constexpr StepWork WeightWork(const Shape& shape, const Tile& tile, int64_t taps)
 {
     const int64_t columns = tile.cells * tile.cellRows;
@@ -210,7 +212,7 @@ constexpr bool Fits(const Shape& shape, const Platform& platform, const Tile& ti
            tile.columns * fractalBytes <= platform.l0bBytes / 2;
 }
 
-/// Cycles of a step, without its stores.
+/// Returns the cycles of a step, without its stores.
 constexpr Pipes CyclesOf(const Shape& shape, const Platform& platform, const Tile& tile, const StepWork& work)
 {
     const int64_t bytes = shape.OperandBytes();
@@ -237,7 +239,7 @@ constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, co
     tile.tileFloats = full.cells * tile.cellRows * tile.columns;
     const int64_t groups = std::max<int64_t>(CeilDiv(shape.taps, tile.taps), 1);
     const int64_t storing = cube::StoreCycles(full.cells * tile.cellRows, tile.columns * shape.elementBytes);
-    // The next tile begins in other cells of L0C, if they fit, or waits until the first one is stored.
+    // The next tile begins in other cells of L0C if they fit; otherwise it waits for the store of the first tile.
     const bool isOverlapped =
         2 * full.cells <= cube::kMaxCells && 2 * tile.tileFloats * kFloatBytes <= platform.l0cBytes;
     const Pipes most = CyclesOf(shape, platform, tile, full);
@@ -259,16 +261,16 @@ constexpr int64_t LastTaps(const Shape& shape, int64_t taps)
     return rest == 0 ? taps : rest;
 }
 
-/// Bytes of L1 for operands.
+/// Returns the bytes of L1 for operands.
 constexpr int64_t L1BytesFor(const Tile& tile, const Platform& platform)
 {
     return std::max<int64_t>(platform.l1Bytes - (tile.windows + tile.panels) * (cube::kSlackBytes + kSlotAlignment), 0);
 }
 
-// Instead of a fraction of the deepest step: all cores have an equal number of steps of grad_weight.
+// Value for `part`: all cores have an equal number of steps of grad_weight, instead of a fraction of the deepest step.
 inline constexpr int64_t kEven = 0;
 
-/// The tile with the deepest steps that fit, or with 1 / `part` of their depth.
+/// Returns the tile with the deepest steps that fit, or with 1 / `part` of their depth.
 constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile, int64_t part)
 {
     if (part == kEven) {
@@ -295,7 +297,7 @@ constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile
     return Rated(tile, shape, platform, full, last);
 }
 
-/// The maximum rows of a step so that all cores have an equal number of steps; 0: there are more tiles than cores.
+/// Returns the maximum rows of a step so that all cores have an equal number of steps; 0: more tiles than cores.
 constexpr int64_t EvenDepth(int64_t total, int64_t tiles, int64_t deepest, const Platform& platform)
 {
     if (tiles == 0 || tiles >= platform.cubeCoreNum) {
@@ -332,11 +334,11 @@ inline constexpr int64_t kCells[] = {1, 2, 4};
 inline constexpr int64_t kTaps[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32};
 inline constexpr int64_t kParts[] = {1, 2, 4, kEven};
 
-/// How the steps are split over the cores: those of both products as one list, by cost, or each product separately, by
-/// number.
+/// How the steps are split over the cores. kList: the steps of both products are one list, split by cost. kEach: each
+/// product is split separately, by the number of steps.
 enum class Sharing : int32_t { kList, kEach };
 
-/// Cycles of the busiest core for one product, and the difference of cores in a list because steps are not split.
+/// Returns the cycles of the busiest core for one product. For a list, they include the imbalance from whole steps.
 constexpr int64_t SharedCycles(const Tile& tile, const Platform& platform, Sharing sharing)
 {
     return sharing == Sharing::kList ? tile.Cycles() / platform.cubeCoreNum
@@ -402,7 +404,7 @@ constexpr Tiles Cheapest(const Shape& shape, const Platform& platform, int64_t r
     return best;
 }
 
-/// Both products, and cycles of the busiest core.
+/// Both products, and the cycles of the busiest core.
 struct Split {
     Tile input;
     Tile weight;
@@ -416,7 +418,8 @@ constexpr Split SplitOf(const Tile& input, const Tile& weight, const Platform& p
 {
     Split split{input, weight, sharing, 0};
     if (split.Fits()) {
-        // A core's part of a list begins and ends inside a tile; its parts of the two products do so in two tiles each.
+        // In a list, a core has partial tiles only at the begin and the end of its part. With separate splits, it has
+        // them for each product.
         const int64_t merging =
             sharing == Sharing::kList ? std::max(input.merging, weight.merging) : input.merging + weight.merging;
         const int64_t end = std::max(EndCycles(input, sharing), EndCycles(weight, sharing));
@@ -436,7 +439,7 @@ constexpr Split CheapestSplit(const Shape& shape, const Platform& platform)
     return each.cost < list.cost ? each : list;
 }
 
-/// How a vector core sums columns of self: its grid, tiles and packed rows.
+/// The sums of the columns of self on a vector core: grid, tiles and packed rows.
 struct ColumnSums {
     segmented_rows::Grid grid;
     int64_t tileWidth = 0;
@@ -465,7 +468,7 @@ constexpr int64_t UbBytesOf(const ColumnSums& sums, int64_t copyBuffers)
     return (kBurstBuffers + kStoreBuffers + copyBuffers + 1) * kBurstBytes + kWorkBytes + sums.offsetBytes;
 }
 
-/// The first limit that the problem exceeds, if any: sums of cycles, offsets and rows of L1 must not overflow.
+/// Returns the first limit that the problem exceeds. Sums of cycles, offsets and rows of L1 must not overflow.
 constexpr Refusal RefusalOf(const Shape& shape, const Split& split, const Platform& platform)
 {
     if (!split.Fits()) {

@@ -36,10 +36,10 @@ inline constexpr int64_t kWindowBytes = 4096;
 inline constexpr int64_t kGapBytes = 2048;
 inline constexpr int64_t kProbeBytes = 2048;
 inline constexpr int64_t kRecordBytes = 32;
-// Bytes of an entry of the list of gaps. A row block has at most one gap more than it has rows.
+// Bytes of an entry of the list of gaps. A row block has at most one more gap than rows.
 inline constexpr int64_t kGapEntryBytes = 8;
 
-// Bytes of the sort for each index: in UB, and in the two lists in GM that it reads and writes alternately.
+// Bytes of the sort per index: in UB, and in the two GM lists that it reads and writes alternately.
 inline constexpr int64_t kSortBytesPerIndex = 24;
 inline constexpr int64_t kListBytesPerIndex = 16;
 inline constexpr int64_t kMinChunk = 32;
@@ -48,13 +48,13 @@ inline constexpr int64_t kMaxChunk = 4096;
 inline constexpr int64_t kChunkCycles = 1500;
 inline constexpr int64_t kLevelCycles = 5000;
 
-/// Bytes of the sort in UB.
+/// Returns the bytes of the sort in UB.
 constexpr int64_t SortBytes(int64_t chunk)
 {
     return chunk * kSortBytesPerIndex + 2 * kProbeBytes;
 }
 
-/// Estimated cycles of a sort of `length` indices in chunks.
+/// Returns the estimated cycles of a sort of `length` indices in chunks.
 constexpr int64_t SortCycles(int64_t length, int64_t chunk, int64_t cores)
 {
     int64_t passes = 2;
@@ -68,7 +68,7 @@ constexpr int64_t SortCycles(int64_t length, int64_t chunk, int64_t cores)
     return cycles;
 }
 
-/// The cheapest chunk that fits into UB; 0: none does.
+/// Returns the cheapest chunk that fits into UB; 0: no chunk fits.
 constexpr int64_t ChunkOf(int64_t length, int64_t cores, int64_t ubBytes)
 {
     int64_t best = 0;
@@ -97,8 +97,7 @@ struct Budget {
     }
 };
 
-/// Computes the budget of the widest tile that fits, at most the slice of the grid, and of as many rows of a batch as
-/// fit.
+/// Computes the buffers for the widest tile that fits, at most the slice of the grid, with the maximum rows per batch.
 constexpr Budget BudgetOf(const EmbeddingDenseBackwardProblem& problem, const Grid& grid, const Platform& platform)
 {
     const int64_t elementBytes = SizeOf(problem.gradDtype);

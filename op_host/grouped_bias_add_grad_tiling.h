@@ -37,7 +37,7 @@ inline constexpr int64_t kMaxGroupElements = 255 * kFloatsPerBlock;
 inline constexpr int64_t kMaxBlockCount = 4095;
 // With this many small groups per core, the groups are split evenly instead of the rows.
 inline constexpr int64_t kMinBatchGroups = 16;
-// Cost of a group in addition to its rows, as bytes of DMA.
+// Overhead of a group in addition to its rows, as an equivalent number of DMA bytes.
 inline constexpr int64_t kGroupBytes = 4096;
 using segmented_rows::Grid;
 using segmented_rows::kSliceBytes;
@@ -73,7 +73,7 @@ constexpr Shape ShapeOf(const GroupedBiasAddGradProblem& problem)
 /// Bytes of every buffer in UB; only BudgetOf decides them.
 struct Budget {
     int64_t tileWidth = 0;    // columns
-    int64_t packedRows = 0;   // 0: rows are padded to 32 bytes
+    int64_t packedRows = 0;   // 0: rows are padded to a multiple of 32 bytes
     int64_t batchGroups = 0;  // groups in one burst; 0: a burst has rows of one group
     int64_t workBytes = 0;
     int64_t sumBytes = 0;
@@ -87,7 +87,7 @@ struct Budget {
     }
 };
 
-/// The buffers that do not depend on the width of a tile.
+/// Returns the buffers that do not depend on the width of a tile.
 constexpr Budget FixedBudget(const Shape& shape)
 {
     // The 32-byte block before the list contains the start of the first group. Five lists are the scratch buffer for
@@ -101,8 +101,8 @@ constexpr Budget FixedBudget(const Shape& shape)
     return budget;
 }
 
-/// Number of small groups of equal size in one burst, with at most `widest` columns in total; 0: the groups are too
-/// large, or too few for all cores.
+/// Returns the number of small groups of equal size in one burst, with at most `widest` columns in total. Returns 0 if
+/// the groups are too large, or too few for all cores.
 constexpr int64_t BatchOf(const Shape& shape, const Grid& grid, int64_t widest)
 {
     if (shape.IsIndexed() || shape.rowsPerGroup == 0 || grid.columnSlices > 1 ||
@@ -120,8 +120,8 @@ constexpr int64_t BatchOf(const Shape& shape, const Grid& grid, int64_t widest)
     return groups < 2 ? 0 : groups;
 }
 
-/// The widest tile that fits, at most the slice of the grid. tileWidth 0: the narrowest tile does not fit; the budget
-/// is its size.
+/// Returns the budget of the widest tile that fits, at most the slice of the grid. tileWidth 0: the narrowest tile does
+/// not fit; the budget is its size.
 constexpr Budget BudgetOf(const Shape& shape, const Grid& grid, const Platform& platform)
 {
     Budget budget = FixedBudget(shape);

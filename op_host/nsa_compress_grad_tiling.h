@@ -17,7 +17,7 @@ namespace nsa_compress_grad {
 
 inline constexpr int64_t kMaxElements = int64_t{1} << 57;                      // byte offsets stay far below 2^63
 inline constexpr int64_t kMaxRowBytes = std::numeric_limits<uint32_t>::max();  // stride of a DMA
-inline constexpr int64_t kMaxWindowRows = 65536;                               // more never fit into UB
+inline constexpr int64_t kMaxWindowRows = 65536;                               // larger windows do not fit into UB
 inline constexpr int64_t kElementBytes = 2;
 inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kElementsPerBlock = kUbBlockBytes / kElementBytes;
@@ -27,7 +27,7 @@ inline constexpr int64_t kFloatsPerRepeat = 64;
 // Limits of one vector instruction: repeats, 32-byte blocks from one repeat to the next.
 inline constexpr int64_t kMaxTileRows = 240;
 inline constexpr int64_t kMaxTileColumns = 255 * kFloatsPerBlock;
-// With a multiple of this, tiles usually begin at windows.
+// With a multiple of this number, tiles usually begin at window starts.
 inline constexpr int64_t kRowGranule = 16;
 inline constexpr int64_t kLoadBuffers = 2;
 inline constexpr int64_t kStoreBuffers = 2;
@@ -41,7 +41,7 @@ inline constexpr int64_t kListWorkBytes = 512 + 2 * kListBytes;
 // Minimum elements of a core, and cycles of a barrier and the following merge.
 inline constexpr int64_t kMinCoreElements = 8192;
 inline constexpr int64_t kBarrierCycles = 2500;
-// Costs are compared in fractions of a cycle per row.
+// Unit for the comparison of costs: fractions of a cycle per row.
 inline constexpr int64_t kCostUnit = 65536;
 
 /// The block of rows and heads that a core processes at once.
@@ -50,14 +50,14 @@ struct Tile {
     int64_t partWidth = 0;  // columns of a head
     int64_t headPitch = 0;  // the same, padded
     int64_t rows = 0;       // 0: no tile fits
-    int64_t windows = 0;    // maximum that overlap the rows
+    int64_t windows = 0;    // maximum number of windows that overlap the rows
 
     constexpr int64_t Columns() const { return heads * headPitch; }
 };
 
 /// Bytes of every buffer in UB; only BudgetOf decides them.
 struct Budget {
-    int64_t weightBlocks = 0;  // 32-byte blocks for a weight
+    int64_t weightBlocks = 0;  // 32-byte blocks per weight
     int64_t rowBytes = 0;
     int64_t gradBytes = 0;
     int64_t wideBytes = 0;
@@ -96,14 +96,14 @@ constexpr Budget BudgetOf(const Tile& tile, int64_t windowRows)
     return budget;
 }
 
-/// Approximate cycles of vector instructions and DMA of a tile.
+/// Returns the estimated cycles of vector instructions and DMA for a tile.
 constexpr int64_t CyclesOf(const Tile& tile, const NsaCompressGradProblem& problem)
 {
     const int64_t repeats = CeilDiv(tile.Columns(), kFloatsPerRepeat);
     const int64_t windows =
         CeilDiv(tile.rows, problem.compressStride) + CeilDiv(problem.compressBlockSize, problem.compressStride) - 1;
     const int64_t products = CeilDiv(tile.rows * problem.compressBlockSize, problem.compressStride);
-    // Two instructions for each window and 64 columns, then a barrier; three for all elements of the tile.
+    // Two instructions per window and 64 columns, then a barrier; three instructions for all elements of the tile.
     const int64_t vector = repeats * (2 * products + 8 * windows + 3 * tile.rows) + 14 * windows + 100;
     const int64_t sectors = CeilDiv(tile.Columns() * kElementBytes, kGmSectorBytes);
     const int64_t dma = (tile.rows + windows) * (4 * sectors + 2) + 128;
@@ -122,7 +122,7 @@ constexpr Tile LeastTile(const NsaCompressGradProblem& problem)
     return WithRows({1, std::min(problem.D, kElementsPerBlock), kElementsPerBlock, 0, 0}, kRowGranule, problem);
 }
 
-/// The tile with the maximum rows that fit; 0 rows: no tile fits.
+/// Returns the tile with the maximum rows that fit; 0 rows: no tile fits.
 constexpr Tile TallestOf(int64_t heads, int64_t partWidth, const NsaCompressGradProblem& problem,
                          const Platform& platform)
 {
@@ -135,7 +135,7 @@ constexpr Tile TallestOf(int64_t heads, int64_t partWidth, const NsaCompressGrad
     return tile;
 }
 
-/// The cheapest tile that fits, of whole heads or of a part of one; 0 rows: none fits.
+/// Returns the cheapest tile that fits, of whole heads or of a part of one; 0 rows: no tile fits.
 constexpr Tile TileOf(const NsaCompressGradProblem& problem, const Platform& platform)
 {
     Tile best;

@@ -72,8 +72,9 @@ public:
     }
 
 private:
-    /// `rows` runs of `width` elements, starting at `element`; the first one is of `channel`. With rows, a run is a
-    /// channel or a piece of one. Otherwise it is all elements of the channels of the slice in `batches` batches.
+    /// `rows` runs of `width` elements that start at `element`; the first run has channel `channel`. In row tiles, a
+    /// run is a channel or a piece of one. In other tiles, it is all elements of the channels of the slice in `batches`
+    /// batches.
     struct Tile {
         int64_t unit;
         int64_t batches;
@@ -132,7 +133,7 @@ private:
         return tile;
     }
 
-    /// Elements from one row to the next in UB.
+    /// Returns the elements from one row to the next in UB.
     __aicore__ inline int32_t PitchOf(const Tile& tile) const
     {
         return static_cast<int32_t>(kernel::RoundUp(tile.width, kElementsPerBlock));
@@ -157,7 +158,7 @@ private:
         queue.EnQue(local);
     }
 
-    /// Rows without padding in UB form one run.
+    /// Returns the DMA parameters of a tile. Rows without padding in UB form one run.
     __aicore__ inline AscendC::DataCopyExtParams BurstOf(const Tile& tile) const
     {
         const bool isOneRun = PitchOf(tile) == tile.width;
@@ -167,7 +168,7 @@ private:
         return burst;
     }
 
-    /// The sum of all elements of counter.
+    /// Returns the sum of all elements of counter.
     __aicore__ inline float TotalCount()
     {
         const uint32_t workFloats = work_.GetSize();
@@ -203,7 +204,7 @@ private:
         return work_;
     }
 
-    /// Computes the factors of the channels of a tile, unless they are available, and of as many next channels as fit.
+    /// Computes the factors of the channels of a tile if they are not available, and of as many next channels as fit.
     __aicore__ inline void UseChannels(const Tile& tile)
     {
         if (tile.ChannelEnd() <= channels_.end) {
@@ -305,7 +306,7 @@ private:
         }
     }
 
-    /// Every element has its own factors.
+    /// Computes a tile in which every element has separate factors.
     __aicore__ inline void ComputeElements(const AscendC::LocalTensor<float>& result,
                                            const AscendC::LocalTensor<float>& gradOut,
                                            const AscendC::LocalTensor<float>& input, const Tile& tile)
@@ -324,7 +325,7 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// All elements of a row have the factors of its channel.
+    /// Computes a tile in which all elements of a row have the factors of its channel.
     __aicore__ inline void ComputeRows(const AscendC::LocalTensor<float>& result,
                                        const AscendC::LocalTensor<float>& gradOut,
                                        const AscendC::LocalTensor<float>& input, const Tile& tile)
@@ -385,7 +386,7 @@ private:
     AscendC::TBuf<AscendC::TPosition::VECCALC> spreadBuffer_;
     AscendC::LocalTensor<float> work_;
     AscendC::LocalTensor<float> factors_[kFactors];  // one element per channel
-    AscendC::LocalTensor<float> used_[kFactors];     // in the layout of the tiles
+    AscendC::LocalTensor<float> used_[kFactors];     // factors in the layout of the tiles
     kernel::Spread spread_;
     kernel::Span channels_;  // channels of the available factors
     int64_t channelEnd_ = 0;

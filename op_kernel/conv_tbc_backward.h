@@ -146,7 +146,7 @@ private:
         core_.End();
     }
 
-    /// The slots of an operand in L1, and the slot of a step.
+    /// Returns the slots of an operand in L1, and the slot of a step.
     __aicore__ inline int32_t SlotsOf(kernel::Operand operand, int64_t index) const
     {
         if (operand == kernel::Operand::kLeft) {
@@ -159,7 +159,8 @@ private:
         return static_cast<int32_t>((index - share.begin) % SlotsOf(operand, index));
     }
 
-    /// Whether a step multiplies its operands, and whether the previous step in the same slot loaded an operand.
+    /// Returns whether a step multiplies its operands, and whether the previous step in the same slot loaded an
+    /// operand.
     __aicore__ inline bool IsUsed(const Span& share, int64_t index) const
     {
         return share.begin <= index && index < share.end && !steps_.At(index, share).isEmpty;
@@ -211,7 +212,7 @@ private:
         }
     }
 
-    /// The operands of a step in L1: the windows of the steps are before the panels.
+    /// Returns the operands of a step in L1: the windows of the steps are before the panels.
     __aicore__ inline AscendC::LocalTensor<C> WindowIn(const Span& share, int64_t index)
     {
         const int64_t slot = SlotOf(kernel::Operand::kLeft, share, index);
@@ -225,8 +226,8 @@ private:
                    : core_.L1(tiling_.weightWindows * tiling_.weightWindow + slot * tiling_.weightPanel);
     }
 
-    /// The rows that the taps of a step need: rows of self for grad_input, with zeros as padding; rows of input for
-    /// grad_weight, without padding.
+    /// Loads the rows that the taps of a step need: rows of self with zeros as padding for grad_input; rows of input
+    /// without padding for grad_weight.
     __aicore__ inline void LoadWindow(const Step& step, const AscendC::LocalTensor<C>& slot)
     {
         const Matrix window{slot, PitchOf(step.window)};
@@ -350,21 +351,22 @@ private:
         }
     }
 
-    // Results, and partial sums of tiles that several cores compute.
+    // Results, and partial sums of tiles that are split over several cores.
 
-    /// Columns of a tile in products and partial sums: whole 32-byte blocks.
+    /// Returns the columns of a tile in products and partial sums: whole 32-byte blocks.
     __aicore__ inline int32_t PaddedColumns(const Tile& tile) const
     {
         return static_cast<int32_t>(kernel::RoundUp(kernel::Size(tile.columns), Matrix::kUnit));
     }
 
-    /// Rows of a cell in products: a single row would be a vector, which has another layout in L0A.
+    /// Returns the rows of a cell in products. A single row would be a vector, which has another layout in L0A.
     __aicore__ inline static int32_t PaddedRows(const Span& rows)
     {
         return static_cast<int32_t>(kernel::Larger(kernel::Size(rows), 2));
     }
 
-    /// Partial sums: first those of the first tile of each core, then those of the last tile, for both products.
+    /// Returns the index of a partial sum: first those of the first tile of each core, then those of the last tile, for
+    /// both products.
     __aicore__ inline static int64_t HeadPart(bool isInput, int64_t block)
     {
         return (isInput ? 0 : 2) * AscendC::GetBlockNum() + block;

@@ -75,7 +75,7 @@ private:
 
     /// The record of a row block for the other cores: 32 bytes of workspace.
     enum Field : uint32_t {
-        kGaps,        // entries of the list of gaps
+        kGaps,        // entries in the list of gaps
         kZeros,       // rows without an index in these gaps
         kHeadLength,  // rows of the run that began in an earlier row block; 0: none
         kTailLength,  // rows of the last run if it continues in the next row block; 0: none
@@ -187,7 +187,7 @@ private:
         return CodeAt(rank + 1) == code;
     }
 
-    /// Elements from one row to the next in UB, and rows of a batch, for rows of dtype D.
+    /// Returns the elements from one row to the next in UB, and the rows of a batch, for rows of dtype D.
     template <typename D>
     __aicore__ inline void LayOutRows(int64_t width)
     {
@@ -234,7 +234,7 @@ private:
                              padding);
     }
 
-    /// Distance in GM from the end of a row of a burst to the start of the next row.
+    /// Returns the distance in GM from the end of a row of a burst to the start of the next row.
     __aicore__ inline uint32_t GapBytes(const kernel::RowBurst& burst, const Tile& tile) const
     {
         const int64_t gap = (burst.Stride() * tiling_.columns - tile.width) * kElementBytes;
@@ -445,7 +445,8 @@ private:
         }
     }
 
-    /// The row blocks with rows of the run that begins in block `first` merge one piece of the columns each.
+    /// Merges the run that begins in block `first`. Each row block with rows of this run merges one part of the
+    /// columns.
     __aicore__ inline void Merge(int64_t first, const Tile& tile)
     {
         int64_t length = Recorded(first, kTailLength);
@@ -586,20 +587,20 @@ private:
     AscendC::LocalTensor<float> carry_;
     AscendC::LocalTensor<int32_t> record_;
     kernel::SortedList sorted_;
-    kernel::PairReader entries_;   // of the sorted list
+    kernel::PairReader entries_;   // reader of the sorted list
     kernel::GapWriter gapWriter_;  // rows before the runs of this core
     kernel::RowBurst pending_{0};  // finished runs that are not stored yet
     AscendC::LocalTensor<T> pendingRows_;
-    kernel::Span columns_;  // of this core
+    kernel::Span columns_;  // columns of this core
     kernel::Span share_;    // sorted rows of this core
     int64_t rowBlock_ = 0;
     int64_t slice_ = 0;
     int64_t usedRows_ = 0;
     int64_t pitch_ = 0;  // elements from one row to the next in UB
     int64_t batchRows_ = 0;
-    int64_t runLength_ = 0;  // rows of the current run that are already summed
+    int64_t runLength_ = 0;  // already summed rows of the current run
     int32_t noted_[kFields] = {};
-    int32_t codes_[kMaxBatchRows];  // of the rows of a batch
+    int32_t codes_[kMaxBatchRows];  // codes of the rows of a batch
     bool hasHead_ = false;          // the current run began in an earlier share
     bool hasTail_ = false;          // the last run continues in the next row block
     bool isListing_ = false;

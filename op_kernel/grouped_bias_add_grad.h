@@ -11,7 +11,7 @@
 
 namespace opforge {
 
-/// T: dtype of grad_y. I: dtype of group_idx if it is present (`kIsIndexed`).
+/// T: dtype of grad_y. I: dtype of group_idx if it exists (`kIsIndexed`).
 template <typename T, typename I, bool kIsIndexed>
 class GroupedBiasAddGrad {
 public:
@@ -101,7 +101,7 @@ private:
         }
     }
 
-    /// Units that are split over the row blocks: the rows, and `groupRows` additional units for each group.
+    /// Returns the units that are split over the row blocks: the rows, and `groupRows` additional units per group.
     __aicore__ inline int64_t Units() const { return usedRows_ + tiling_.groupRows * tiling_.groups; }
     __aicore__ inline int64_t UnitOf(int64_t group, int64_t row) const { return row + tiling_.groupRows * (group + 1); }
     __aicore__ inline int64_t RowAt(int64_t unit) const
@@ -156,7 +156,7 @@ private:
         stores_.FreeTensor(zeros);
     }
 
-    /// Splits the groups over the cores: there are many small groups of equal size.
+    /// Splits the groups over the cores, for many small groups of equal size.
     __aicore__ inline void SumBatches()
     {
         const kernel::Span share = kernel::PartOf(tiling_.groups, tiling_.rowBlocks, rowBlock_);
@@ -218,7 +218,7 @@ private:
         }
     }
 
-    /// The row blocks with rows of `group` merge one piece of the columns each.
+    /// Merges `group`. Each row block with rows of this group merges one part of the columns.
     __aicore__ inline void Merge(int64_t group, const Tile& tile)
     {
         const int64_t firstBlock = BlockOf(group, groups_.Start(group));
@@ -307,8 +307,8 @@ private:
     AscendC::TQue<AscendC::TPosition::VECOUT, 1> stores_;
     kernel::RowSum sum_;
     kernel::Groups<I, kIsIndexed> groups_;
-    kernel::Span columns_;  // of this core
-    kernel::Span rows_;     // of this core
+    kernel::Span columns_;  // columns of this core
+    kernel::Span rows_;     // rows of this core
     int64_t rowBlock_ = 0;
     int64_t usedRows_ = 0;
 };

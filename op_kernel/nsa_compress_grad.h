@@ -1,5 +1,5 @@
 // NsaCompressGrad: heads times rows are split over the cores. A core computes the gradient of each of its rows from the
-// windows of the row. From the same rows, it sums the products for the gradient of the weight.
+// windows that contain the row. From the same rows, it sums the products for the gradient of the weight.
 #ifndef OPFORGE_OP_KERNEL_NSA_COMPRESS_GRAD_H
 #define OPFORGE_OP_KERNEL_NSA_COMPRESS_GRAD_H
 
@@ -151,13 +151,13 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// Offset of the first head of the tile in a row of the weight or of its gradient.
+    /// Returns the offset of the first head of the tile in a row of the weight or of its gradient.
     __aicore__ inline uint64_t WeightAt(int64_t row) const
     {
         return static_cast<uint64_t>(row * tiling_.heads + firstHead_);
     }
 
-    /// Rows of the window, starting at `row`, whose weights or sums are copied together.
+    /// Returns the number of rows of the window, starting at `row`, whose weights or sums are copied together.
     __aicore__ inline int32_t PieceFrom(int32_t row) const
     {
         return static_cast<int32_t>(kernel::Smaller(tiling_.pieceRows, tiling_.windowRows - row));
@@ -168,7 +168,7 @@ private:
         return static_cast<uint64_t>(kernel::Smaller(kFloatsPerRepeat, columns - column));
     }
 
-    /// Fills the last 32-byte block of a row of `width` elements with zeros.
+    /// Returns parameters that fill the last 32-byte block of a row of `width` elements with zeros.
     __aicore__ inline static AscendC::DataCopyPadExtParams<T> ZerosAfter(int64_t width)
     {
         const int64_t missing = kernel::RoundUp(width, kElementsPerBlock) - width;
@@ -200,7 +200,7 @@ private:
         }
     }
 
-    /// The sequence of the first row is the current one; moves to the sequence after the last row.
+    /// Sums the rows of a tile. It starts in the sequence of the first row and ends in the sequence after the last row.
     __aicore__ inline void SumTile(const kernel::Span& rows)
     {
         const int64_t firstWindow = sequences_.FirstWindow() + sequences_.WindowsOn(rows).begin;
@@ -252,12 +252,13 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// A head that does not fill whole 32-byte blocks is padded in UB.
+    /// Returns whether a head does not fill whole 32-byte blocks and is padded in UB.
     __aicore__ inline bool IsPadded() const { return tiling_.headSize % kElementsPerBlock != 0; }
     __aicore__ inline int64_t Pieces() const { return IsPadded() ? heads_ : 1; }
     __aicore__ inline int64_t PieceWidth() const { return IsPadded() ? partWidth_ : partWidth_ * heads_; }
 
-    /// Distance from the end of a piece in one row to the start in the next row: bytes in GM, 32-byte blocks in UB.
+    /// Returns the distance from the end of a piece in one row to the start in the next row: bytes in GM, 32-byte
+    /// blocks in UB.
     __aicore__ inline uint32_t GmGap() const { return static_cast<uint32_t>((rowPitch_ - PieceWidth()) * sizeof(T)); }
     __aicore__ inline uint32_t UbGap() const
     {
@@ -332,7 +333,7 @@ private:
         for (int32_t head = 0; head < heads_; ++head) {
             AscendC::WholeReduceSum(wide_[head], products[head * pitch], static_cast<int32_t>(MaskAt(0, pitch)), rows,
                                     sumPitch_, 1, blocks);
-            AscendC::PipeBarrier<PIPE_V>();  // the sums of heads share 32-byte blocks
+            AscendC::PipeBarrier<PIPE_V>();  // the head sums share 32-byte blocks
         }
     }
 
@@ -351,7 +352,7 @@ private:
         stores_.FreeTensor(stored);
     }
 
-    /// Partial sums of the core `index` for the heads, starting at a row of the window.
+    /// Returns the partial sums of the core `index` for the heads, starting at a row of the window.
     __aicore__ inline AscendC::GlobalTensor<float> PartialSumsOf(int64_t index, int64_t row) const
     {
         return partialSums_[static_cast<uint64_t>((firstSlot_ + index) * tiling_.slotPitch + row * sumPitch_)];
@@ -369,7 +370,7 @@ private:
         stores_.FreeTensor(stored);
     }
 
-    /// Each of the cores with partial sums of the heads merges some rows of the window.
+    /// Merges partial sums. Each core with partial sums of the heads merges some rows of the window.
     __aicore__ inline void Merge()
     {
         const int64_t owners = owners_.end - owners_.begin;
@@ -401,7 +402,7 @@ private:
     AscendC::LocalTensor<float> wide_;      // rows of input
     AscendC::LocalTensor<float> image_;     // rows of input_grad
     AscendC::LocalTensor<float> wideGrad_;  // rows of output_grad
-    AscendC::LocalTensor<float> products_;  // one row for each row of a window
+    AscendC::LocalTensor<float> products_;  // one row per row of a window
     AscendC::LocalTensor<float> weights_;
     kernel::RowSum merged_;
     kernel::Sequences sequences_;
@@ -415,7 +416,7 @@ private:
     int64_t firstColumn_ = 0;
     int64_t partWidth_ = 0;
     int32_t heads_ = 0;
-    int32_t columns_ = 0;       // of the heads, padded: elements of a row in UB
+    int32_t columns_ = 0;       // elements of a row in UB: columns of the heads, padded
     int32_t productPitch_ = 0;  // floats from one row of products to the next
     int32_t sumPitch_ = 0;      // floats from one row of the weight, or of its gradient, to the next
     int32_t weightPitch_ = 0;

@@ -21,7 +21,7 @@ struct JsonValue {
     std::vector<JsonValue> items;    // elements of an array, or member values of an object
     std::vector<std::string> names;  // member names of an object, parallel to `items`
 
-    /// The member called `name`, or nullptr.
+    /// Returns the member called `name`, or nullptr.
     const JsonValue* Find(const char* name) const
     {
         for (size_t i = 0; i < names.size(); ++i) {
@@ -33,7 +33,7 @@ struct JsonValue {
     }
 };
 
-/// Parses `text`, a decimal integer, into `value`; false if it is not an integer or does not fit.
+/// Parses `text`, a decimal integer, into `value`. Returns false if it is not an integer or does not fit.
 inline bool ReadInt64(const std::string& text, int64_t& value)
 {
     const bool negative = !text.empty() && text[0] == '-';
@@ -54,13 +54,13 @@ inline bool ReadInt64(const std::string& text, int64_t& value)
         }
         magnitude = magnitude * 10 + digit;
     }
-    // Negating one less avoids the signed overflow of the smallest value.
+    // Negating magnitude - 1 avoids signed overflow for the smallest value.
     value = negative && magnitude > 0 ? -static_cast<int64_t>(magnitude - 1) - 1 : static_cast<int64_t>(magnitude);
     return true;
 }
 
-/// Parses `text`, a finite number, into `value`, independent of the locale; false if it is not a number or does not
-/// fit.
+/// Parses `text`, a finite number, into `value`, independent of the locale. Returns false if it is not a number or does
+/// not fit.
 inline bool ReadFloat(const std::string& text, float& value)
 {
     std::istringstream stream(text);
@@ -73,12 +73,12 @@ inline bool ReadFloat(const std::string& text, float& value)
     return true;
 }
 
-/// Strict reader of one JSON text (RFC 8259): the value must end the text, and the nesting is limited.
+/// Strict reader of one JSON text (RFC 8259). No text may follow the value, and the nesting depth is limited.
 class JsonReader {
 public:
     explicit JsonReader(const std::string& text) : text_(text) {}
 
-    /// Reads the whole text; on failure `error` has the expected text and the position.
+    /// Reads the whole text. On failure, `error` has the expected text and the position.
     bool Read(JsonValue& value, std::string& error)
     {
         const bool isRead = ReadValue(value, 0) && ReadEnd();

@@ -48,7 +48,7 @@ public:
     /// `<domain>::<opset>::<type>`, as the plugin was registered.
     const std::string& Key() const { return key_; }
 
-    /// Positions up to the last input that is not omitted.
+    /// Returns the number of inputs up to the last one that is not omitted.
     size_t InputCount() const { return hasInput_.size(); }
 
     bool HasInput(size_t index) const { return index < hasInput_.size() && hasInput_[index]; }
@@ -130,7 +130,8 @@ public:
         return true;
     }
 
-    /// False if the attributes cannot be read or one of them is not in `known`; ignoring it would change the result.
+    /// Returns false if the attributes cannot be read or one of them is not in `known`. An ignored attribute could
+    /// change the result.
     bool OnlyAttributes(std::initializer_list<const char*> known, std::string& error) const
     {
         if (!malformed_.empty()) {
@@ -152,7 +153,7 @@ public:
     }
 
 private:
-    /// Numbers of onnx.AttributeProto.AttributeType.
+    /// Values of onnx.AttributeProto.AttributeType.
     enum class Kind : int64_t { kFloat = 1, kInt = 2, kString = 3, kInts = 7 };
 
     struct Attribute {

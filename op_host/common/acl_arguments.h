@@ -11,7 +11,7 @@
 
 namespace opforge {
 
-/// Reads the facts of a tensor that checks need; nullptr is an absent argument.
+/// Reads the properties of a tensor that checks need; nullptr is an absent argument.
 inline void ReadTensor(const aclTensor* tensor, Argument& argument)
 {
     argument.isPresent = tensor != nullptr;

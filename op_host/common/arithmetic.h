@@ -22,7 +22,7 @@ constexpr int64_t RoundDown(int64_t value, int64_t multiple)
     return value / multiple * multiple;
 }
 
-/// The smallest power of two that is at least `value`.
+/// Returns the smallest power of two that is at least `value`.
 constexpr int64_t RoundUpToPowerOfTwo(int64_t value)
 {
     int64_t power = 1;
@@ -32,7 +32,7 @@ constexpr int64_t RoundUpToPowerOfTwo(int64_t value)
     return power;
 }
 
-/// a * b, or the largest int64_t if that is smaller, so that very large sizes stay comparable.
+/// Returns a * b, limited to the largest int64_t, so that very large sizes can be compared.
 constexpr int64_t SaturatingMul(int64_t a, int64_t b)
 {
     constexpr int64_t kMax = std::numeric_limits<int64_t>::max();

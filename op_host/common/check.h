@@ -28,7 +28,7 @@ struct Argument {
     std::vector<int64_t> values = {};
 };
 
-/// The facts of a call other than its arguments.
+/// The properties of a call other than its arguments.
 struct CallEnvironment {
     Product product = Product::kUnknown;
     Int cores = Int::Unknown();
@@ -67,7 +67,7 @@ struct Star {
     std::vector<Int> dims = {};
 };
 
-/// The values of a list, or their steps; none unless they are known.
+/// The values of a list, or its steps; empty if they are unknown.
 struct Values {
     ValueState state = ValueState::kUnknown;
     std::vector<Int> items = {};
@@ -93,7 +93,7 @@ inline Int RankOf(const Argument& argument)
     return HasShape(argument) ? Int(static_cast<int64_t>(argument.dims.size())) : Int::Unknown();
 }
 
-/// Dimension `axis`; unknown if the argument or its rank is unknown.
+/// Returns dimension `axis`; unknown if the argument or its rank is unknown.
 inline Int DimOf(const Argument& argument, size_t axis)
 {
     const bool isKnown = HasShape(argument) && axis < argument.dims.size() && argument.dims[axis] >= 0;
@@ -109,13 +109,13 @@ inline Int ElementsOf(const Argument& argument)
     return elements;
 }
 
-/// Dimension `distance` from the end: 1 is the last one.
+/// Returns dimension `distance` from the end: 1 is the last one.
 inline Int DimFromEnd(const Argument& argument, size_t distance)
 {
     return distance <= argument.dims.size() ? DimOf(argument, argument.dims.size() - distance) : Int::Unknown();
 }
 
-/// All dimensions except the first `head` and the last `tail`.
+/// Returns all dimensions except the first `head` and the last `tail`.
 inline Star StarOf(const Argument& argument, size_t head, size_t tail)
 {
     Star star{HasShape(argument)};
@@ -181,7 +181,7 @@ inline Values StepsOf(const Argument& argument)
     return steps;
 }
 
-/// The divisors from the smallest; an error beyond 2^40, so that trial division takes milliseconds.
+/// Returns the divisors in ascending order. A number above 2^40 is an error, so that trial division takes milliseconds.
 inline Values DivisorsOf(Int number)
 {
     constexpr int64_t kMaxDivided = int64_t{1} << 40;
@@ -225,7 +225,7 @@ Logic AllOf(const Values& values, Body body)
     return all;
 }
 
-/// The values for which the condition is true.
+/// Returns the values for which the condition is true.
 template <typename Condition>
 Values Those(const Values& values, Condition condition)
 {
@@ -242,7 +242,7 @@ Values Those(const Values& values, Condition condition)
     return those.state == ValueState::kKnown ? those : Values{those.state};
 }
 
-/// The dtype of a kernel whose tensors may have different dtypes: float32 if they differ.
+/// Returns the dtype of a kernel whose tensors may have different dtypes: float32 if they differ.
 inline DataType Promoted(std::initializer_list<const Argument*> arguments)
 {
     DataType promoted = DataType::kNone;
@@ -291,7 +291,7 @@ inline std::string FormatText(Format format)
     return "format " + std::to_string(static_cast<int32_t>(format));
 }
 
-/// `a, b or c`.
+/// Returns `a, b or c`.
 inline std::string Alternatives(const std::vector<std::string>& words)
 {
     std::string text;
@@ -346,7 +346,7 @@ inline std::string ValueText(const char* value)
     return value == nullptr ? "null" : value;
 }
 
-/// The first values of a list; the number of values of a long list.
+/// Returns the first values of a list; the number of values of a long list.
 inline std::string ListText(const std::vector<int64_t>& values)
 {
     constexpr size_t kShown = 8;
@@ -370,7 +370,7 @@ inline MaybeViolation Broken(const Rule& rule, const char* parameter, const std:
                          rule.label + "]"};
 }
 
-/// A number or a list that a message names.
+/// Returns the text of a number or a list for a message.
 inline std::string BlankText(Int value)
 {
     return value.IsKnown() ? std::to_string(value.ValueOr(0)) : "(unknown)";
@@ -384,7 +384,7 @@ inline std::string BlankText(const Values& values)
     return values.state == ValueState::kKnown ? ListText(numbers) : "(unknown)";
 }
 
-/// A violation of a condition of the spec; `got` is the value of its subject.
+/// Returns the violation of a condition of the spec; `got` is the value of its subject.
 inline MaybeViolation BrokenCondition(const Rule& rule, Logic condition, const char* parameter, const std::string& got,
                                       const std::string& expected)
 {

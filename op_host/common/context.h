@@ -16,8 +16,8 @@
 #include "exe_graph/runtime/tensor.h"
 #include "graph/ge_error_codes.h"
 
-/// A function of the acl library, if the process has it. An application reads these messages there; ATC has stderr
-/// only. It is declared without its header, which the graph compilers do not have; the level is an enum there.
+/// A function of the acl library; null if the process does not have it. An application reads these messages there; ATC
+/// has only stderr. The acl header is not included because graph compilers do not have it; there, the level is an enum.
 extern "C" __attribute__((weak)) void aclAppLog(int level, const char* function, const char* file, uint32_t line,
                                                 const char* format, ...);
 

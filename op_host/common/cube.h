@@ -12,7 +12,7 @@ namespace opforge {
 namespace cube {
 
 inline constexpr int64_t kFractal = 16;    // rows and columns of a block of L0C
-inline constexpr int64_t kUnitBytes = 32;  // of a row of a block of L1
+inline constexpr int64_t kUnitBytes = 32;  // bytes per row of a block of L1
 inline constexpr int64_t kFloatBytes = 4;
 // Rows of L1 after a matrix that a read of whole fractals may use if it begins inside a fractal.
 inline constexpr int64_t kSlackBytes = (kFractal - 1) * kUnitBytes;
@@ -30,14 +30,14 @@ constexpr int64_t BytesOf(Operand operand)
     return operand == Operand::kHalf ? 2 : kFloatBytes;
 }
 
-/// Cycles of the cube for a product of m x k by k x n elements.
+/// Returns the cube cycles for a product of m x k by k x n elements.
 constexpr int64_t CyclesOf(Operand operand, int64_t m, int64_t n, int64_t k)
 {
     const int64_t depth = operand == Operand::kHalf ? 16 : operand == Operand::kHf32 ? 8 : 4;
     return CeilDiv(m, kFractal) * CeilDiv(n, kFractal) * CeilDiv(k, depth);
 }
 
-/// Bytes of L1 of a matrix that is read as fractals of 32-byte rows.
+/// Returns the L1 bytes of a matrix that is read as fractals of 32-byte rows.
 constexpr int64_t BytesInL1(int64_t rows, int64_t columns, int64_t elementBytes)
 {
     return SaturatingMul(RoundUp(rows, kFractal), RoundUp(columns, kFractal) * elementBytes);
@@ -53,27 +53,27 @@ inline constexpr int64_t kL0bRate = 256;
 inline constexpr int64_t kFirstRate = 32;
 inline constexpr int64_t kFlagCycles = 20;
 
-/// Cycles of one DMA of `rows` rows of `rowBytes` inside longer rows.
+/// Returns the cycles of one DMA of `rows` rows of `rowBytes` inside longer rows.
 constexpr int64_t LoadCycles(int64_t rows, int64_t rowBytes)
 {
     return kDmaCycles + kRowCycles * rows + SaturatingMul(rows, RoundUp(rowBytes, kGmSectorBytes)) / kL2Rate;
 }
 
-/// Cycles of the first store of `rows` rows of `rowBytes`.
+/// Returns the cycles of the first store of `rows` rows of `rowBytes`.
 constexpr int64_t StoreCycles(int64_t rows, int64_t rowBytes)
 {
     const int64_t sharedBytes =
-        rowBytes % kGmSectorBytes == 0 ? 0 : kGmSectorBytes;  // sectors with neighbouring stores
+        rowBytes % kGmSectorBytes == 0 ? 0 : kGmSectorBytes;  // sectors shared with neighboring stores
     return kDmaCycles + rows * (kRowCycles + rowBytes / kFirstRate + sharedBytes / kL2Rate);
 }
 
-/// Additional cycles of bytes from global memory instead of L2.
+/// Returns the additional cycles for bytes from global memory instead of L2.
 constexpr int64_t FirstTouchCycles(int64_t bytes)
 {
     return bytes / kFirstRate - bytes / kL2Rate;
 }
 
-/// Size of equal blocks of `total`, at most `most` each, in whole fractals.
+/// Returns the size of equal blocks of `total`, at most `most` each, in whole fractals.
 constexpr int64_t Balanced(int64_t total, int64_t most)
 {
     return RoundUp(CeilDiv(std::max<int64_t>(total, 1), CeilDiv(std::max<int64_t>(total, 1), most)), kFractal);

@@ -11,7 +11,7 @@
 
 namespace opforge {
 
-/// The work to split. Bytes are those of all buffers in UB.
+/// The work to split. The byte counts include all buffers in UB.
 struct ElementwiseWork {
     int64_t elements = 0;
     int64_t bytesPerElement = 0;

@@ -17,7 +17,7 @@ constexpr ValueState Joined(ValueState left, ValueState right)
     return left > right ? left : right;
 }
 
-/// A 64-bit integer of the spec's expression language; unknown where a dimension is -1.
+/// A 64-bit integer of the spec's expression language; unknown if it depends on a dimension of -1.
 class Int {
 public:
     constexpr explicit Int(int64_t value) : value_(value) {}
@@ -29,7 +29,7 @@ public:
     constexpr bool IsError() const { return state_ == ValueState::kError; }
     constexpr ValueState State() const { return state_; }
 
-    /// The value; `otherwise` if it is not known.
+    /// Returns the value; `otherwise` if it is not known.
     constexpr int64_t ValueOr(int64_t otherwise) const { return IsKnown() ? value_ : otherwise; }
 
     friend constexpr Int operator+(Int left, Int right)
@@ -199,7 +199,7 @@ constexpr Logic operator!=(Logic left, Logic right)
     return !(left == right);
 }
 
-/// Quotient rounded down.
+/// Returns the quotient, rounded down.
 constexpr Int FloorDiv(Int dividend, Int divisor)
 {
     const ValueState state = Joined(dividend.State(), divisor.State());
@@ -245,7 +245,7 @@ constexpr Int Max(Int left, Int right)
     return sum.IsKnown() ? (left.ValueOr(0) < right.ValueOr(0) ? right : left) : sum;
 }
 
-/// `chosen if condition else other`.
+/// Returns `chosen if condition else other`.
 constexpr Int Chosen(Logic condition, Int chosen, Int other)
 {
     if (!condition.IsTrue() && !condition.IsFalse()) {

@@ -8,7 +8,7 @@
 
 namespace opforge {
 
-/// Bytes of one element; 0 for kNone.
+/// Returns the bytes of one element; 0 for kNone.
 constexpr int64_t SizeOf(DataType dtype)
 {
     for (const DtypeFacts& facts : kDtypes) {
@@ -19,7 +19,7 @@ constexpr int64_t SizeOf(DataType dtype)
     return 0;
 }
 
-/// The resources of a plan: cores that can be launched at once, bytes of on-chip memory of one core.
+/// The resources of a plan: number of cores that can run at the same time, bytes of on-chip memory per core.
 struct Platform {
     int64_t coreNum = 0;  // vector cores
     int64_t cubeCoreNum = 0;
@@ -45,12 +45,12 @@ struct Plan {
     Data data;
     int64_t blockNum = 0;
     uint64_t tilingKey = 0;
-    int64_t workspaceBytes = 0;  // of the kernel; without the workspace of the system
+    int64_t workspaceBytes = 0;  // workspace of the kernel, without the workspace of the system
     Refusal refusal;
 };
 
 inline constexpr int64_t kUbBlockBytes = 32;    // unit of alignment in UB
-inline constexpr int64_t kGmSectorBytes = 128;  // unit of traffic of GM
+inline constexpr int64_t kGmSectorBytes = 128;  // unit of GM traffic
 
 }  // namespace opforge
 

@@ -1,4 +1,4 @@
-// Shared plan of operators that reduce rows independently: `plan: row_reduction`. One core reduces a row.
+// Shared plan of operators that reduce rows independently: `plan: row_reduction`. One core reduces a whole row.
 #ifndef OPFORGE_OP_HOST_COMMON_ROW_REDUCTION_H
 #define OPFORGE_OP_HOST_COMMON_ROW_REDUCTION_H
 
@@ -11,7 +11,7 @@
 
 namespace opforge {
 
-/// The work to split. Bytes are those of all buffers in UB.
+/// The work to split. The byte counts include all buffers in UB.
 struct RowReductionWork {
     int64_t rows = 0;
     int64_t columns = 0;
@@ -27,7 +27,7 @@ template <typename Data>
 constexpr Plan<Data> PlanRowReduction(const RowReductionWork& work, const Platform& platform)
 {
     constexpr int64_t kRowPad = 32;     // elements of the smallest dtype in a 32-byte block
-    constexpr int64_t kMaxRows = 4095;  // of one DMA
+    constexpr int64_t kMaxRows = 4095;  // maximum rows of one DMA
     Plan<Data> plan;
     plan.blockNum = 1;
     const int64_t elements = SaturatingMul(work.rows, std::max<int64_t>(work.columns, 1));

@@ -15,13 +15,13 @@ namespace opforge {
 namespace segmented_rows {
 
 inline constexpr int64_t kFloatBytes = 4;
-// Wider tiles have no longer bursts, but need more UB.
+// A wider tile has the same burst length, but needs more UB.
 inline constexpr int64_t kMaxTileWidth = 4096;
 // Slices start at multiples of this; narrower slices reduce the rate of the DMA.
 inline constexpr int64_t kSliceBytes = 2 * kGmSectorBytes;
 // Smaller work is not worth another core.
 inline constexpr int64_t kMinCoreBytes = 16384;
-// Cost of a barrier and of a row of a strided burst, as bytes of DMA.
+// Cost of a barrier and of a row of a strided burst, as an equivalent number of DMA bytes.
 inline constexpr int64_t kSyncBytes = 36864;
 inline constexpr int64_t kStridedRowBytes = 64;
 
@@ -39,7 +39,7 @@ struct Grid {
     int64_t sliceWidth = 0;
 };
 
-/// Bytes that the busiest core of the grid transfers.
+/// Returns the bytes that the busiest core of the grid transfers.
 constexpr int64_t CostOf(const Extent& extent, const Grid& grid)
 {
     const int64_t lines = CeilDiv(extent.rows, grid.rowBlocks) + CeilDiv(extent.segments, grid.rowBlocks);
@@ -52,7 +52,7 @@ constexpr int64_t CostOf(const Extent& extent, const Grid& grid)
     return SaturatingAdd(SaturatingMul(lines, lineBytes), mergeBytes);
 }
 
-/// The cheapest grid. Of equal costs, whole rows are preferred because of their bursts.
+/// Returns the cheapest grid. For equal costs, whole rows are preferred because of their bursts.
 constexpr Grid GridOf(const Extent& extent, const Platform& platform)
 {
     const int64_t elements = SaturatingMul(extent.rows + extent.segments, extent.columns);

@@ -16,27 +16,27 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 58;  // byte offsets stay 
 inline constexpr int64_t kGranule = 128;
 // Smaller work is not worth another core.
 inline constexpr int64_t kMinCoreElements = 2048;
-// Tiles of a core, so that its loads, sums and stores overlap; smaller tiles reduce the rate of the DMA.
+// Minimum number of tiles per core, so that loads, sums and stores overlap. More, smaller tiles reduce the DMA rate.
 inline constexpr int64_t kTilesInFlight = 4;
 inline constexpr int64_t kMinTileElements = 4096;
 // Vector instructions count the elements of a tile in 32 bits.
 inline constexpr int64_t kMaxTileElements = int64_t{1} << 20;
 
-/// Units of `unitBytes` that fit into UB besides the reserved bytes.
+/// Returns the number of units of `unitBytes` that fit into UB in addition to the reserved bytes.
 constexpr int64_t UnitsThatFit(int64_t unitBytes, int64_t reservedBytes, const Platform& platform)
 {
     const int64_t left = std::max<int64_t>(platform.ubBytes - reservedBytes, 0);
     return std::min(left / std::max<int64_t>(unitBytes, 1), kMaxTileElements);
 }
 
-/// The rejection of a problem whose smallest tile of `units` units of `unitBytes` does not fit.
+/// Returns the rejection of a problem whose smallest tile of `units` units of `unitBytes` does not fit.
 constexpr Refusal TooLarge(int64_t units, int64_t unitBytes, int64_t reservedBytes, const Platform& platform)
 {
     const int64_t needed = SaturatingAdd(SaturatingMul(units, std::max<int64_t>(unitBytes, 1)), reservedBytes);
     return {"bytes of the unified buffer", needed, platform.ubBytes};
 }
 
-/// The minimum elements of a tile, in multiples of `granule`, so that a core has several tiles.
+/// Returns the minimum elements of a tile, in multiples of `granule`, so that a core has several tiles.
 constexpr int64_t InFlight(int64_t elements, int64_t granule)
 {
     const int64_t several = RoundUp(CeilDiv(elements, kTilesInFlight), granule);

@@ -23,7 +23,7 @@ inline int64_t MemoryBytes(const platform_ascendc::PlatformAscendC& platform, pl
     return static_cast<int64_t>(bytes);
 }
 
-/// Reads the figures of the chip for plans.
+/// Reads the parameters of the chip for plans.
 inline Platform ReadPlatform(const platform_ascendc::PlatformAscendC& ascendc)
 {
     using platform_ascendc::CoreMemType;
@@ -50,7 +50,7 @@ struct NoTilingParse<Status (*)(Context*)> {
     static Status Run(Context* /*context*/) { return ge::GRAPH_SUCCESS; }
 };
 
-/// Whether every dimension is known; a plan needs all dimensions.
+/// Whether every dimension is known. A plan needs all dimensions.
 inline bool AreShapesKnown(std::initializer_list<const Argument*> arguments)
 {
     return std::all_of(arguments.begin(), arguments.end(), [](const Argument* argument) {
@@ -59,7 +59,7 @@ inline bool AreShapesKnown(std::initializer_list<const Argument*> arguments)
     });
 }
 
-/// Writes a value of the expression language into a field; false if the value is unknown or does not fit.
+/// Writes a value of the expression language to a field; returns false if the value is unknown or does not fit.
 template <typename T>
 constexpr bool Assign(Int value, T& field)
 {
@@ -95,7 +95,7 @@ inline ge::graphStatus RefuseKey(gert::TilingContext* context, const char* opTyp
                                " by the conditions of tiling.keys; correct " + planPath);
 }
 
-/// Writes a plan to the context; a rejected plan reports its limit.
+/// Writes a plan to the context. Reports the limit if the plan is rejected.
 template <typename Data>
 ge::graphStatus ApplyPlan(gert::TilingContext* context, const platform_ascendc::PlatformAscendC& ascendc,
                           const char* opType, const Plan<Data>& plan, bool usesBarrier)
@@ -117,7 +117,7 @@ ge::graphStatus ApplyPlan(gert::TilingContext* context, const platform_ascendc::
     context->SetBlockDim(static_cast<uint32_t>(plan.blockNum));
     if (usesBarrier) {
         context->SetScheduleMode(
-            1);  // all cores start together, else a barrier could wait for a core that never starts
+            1);  // all cores start together; otherwise a barrier could wait for a core that never starts
     }
     return ge::GRAPH_SUCCESS;
 }

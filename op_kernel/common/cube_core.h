@@ -164,7 +164,7 @@ public:
         }
     }
 
-    /// Sets the cell to zeros, unless something was added to it.
+    /// Sets the cell to zeros if nothing was added to it.
     __aicore__ inline void FillUp(int32_t cell, int32_t m, int32_t n)
     {
         if (IsFilled(cell)) {
@@ -197,7 +197,7 @@ public:
 
 private:
     static constexpr int32_t kHalves = 2;
-    static constexpr int32_t kMaxSlots = 4;  // of an operand
+    static constexpr int32_t kMaxSlots = 4;  // maximum slots per operand
     static constexpr int64_t kMaxCells = 8;
     static constexpr int64_t kMaxStride = 65535;
     // Fewer blocks than these may be incomplete when the next product reads the cell.
@@ -316,7 +316,7 @@ private:
     int32_t cells_ = 0;
     int32_t firstCell_ = 0;
     int32_t openCells_ = 0;
-    int32_t filled_ = 0;  // a bit for each open cell
+    int32_t filled_ = 0;  // one bit per open cell
 };
 
 }  // namespace kernel

@@ -10,7 +10,7 @@
 namespace opforge {
 namespace kernel {
 
-/// The groups of an operator: from a list of dtype `I`, or all of one size.
+/// The groups of an operator: from a list of dtype `I`, or all of equal size.
 template <typename I, bool kIsListed>
 class Groups;
 
@@ -40,7 +40,7 @@ private:
 template <typename I>
 class Groups<I, true> {
 public:
-    /// `listBytes`: 32 + 4 n, n the number of groups rounded up to a power of two, at least 64.
+    /// `listBytes`: 32 + 4 n; n is the number of groups rounded up to a power of two, at least 64.
     __aicore__ inline void Init(AscendC::TPipe* pipe, int32_t listBytes)
     {
         pipe->InitBuffer(listBuffer_, static_cast<uint32_t>(listBytes));

@@ -7,9 +7,9 @@
 namespace opforge {
 namespace kernel {
 
-/// Splits rows of heads evenly over cores. Heads are grouped to tiles of `tileHeads`; the last tile may have fewer. The
-/// work is counted in rows of one head, from the last row of a tile to the first row of the next. A row belongs to the
-/// core of its last head.
+/// Splits rows of heads evenly over cores. Heads are grouped into tiles of `tileHeads`; the last tile may have fewer.
+/// The work is counted in rows of one head, from the last row of a tile to the first row of the next. A row belongs to
+/// the core of its last head.
 class HeadShares {
 public:
     __aicore__ inline constexpr void Init(int64_t heads, int64_t rows, int64_t tileHeads, int64_t shares)

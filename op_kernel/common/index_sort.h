@@ -20,7 +20,7 @@ struct SortedList {
     __aicore__ inline AscendC::GlobalTensor<int32_t> From(int64_t entry) const { return PairsFrom(words, entry); }
 };
 
-/// Holds if an entry of the first list precedes the last entry of the second list that would fit before position `rank`
+/// True if an entry of the first list precedes the last entry of the second list that would fit before position `rank`
 /// of the merged list.
 class PrecedesTest {
 public:
@@ -54,7 +54,7 @@ private:
     int64_t count_ = 0;
 };
 
-/// Holds for the entries of valid indices.
+/// True for the entries of valid indices.
 class WantedTest {
 public:
     __aicore__ inline WantedTest(const SortedList& list, const AscendC::LocalTensor<int32_t>& probes) : list_(list)
@@ -73,7 +73,7 @@ private:
 };
 
 /// Sorts indices of dtype I. Chunks are sorted in UB. Pairs of sorted lists are then merged, level by level; every core
-/// merges an equal part of the output. Indices outside of [0, limit) and `unwanted` are last.
+/// merges an equal part of the output. Indices outside [0, limit) and `unwanted` are last.
 template <typename I>
 class IndexSort {
 public:
@@ -81,12 +81,11 @@ public:
         int64_t length;
         int64_t limit;     // at most 2^31 - 1
         int64_t unwanted;  // -1: none
-        int64_t chunk;     // entries that are sorted in UB: a power of two, at least 32
+        int64_t chunk;     // number of entries sorted in UB: a power of two, at least 32
         int64_t blocks;    // cores that sort together: all of them, or 1
     };
 
-    /// `bytes`: bytes of UB, 24 for each entry of a chunk and twice those of Probes. `workspace`: 4 words for each
-    /// index.
+    /// `bytes`: bytes of UB, 24 per entry of a chunk and twice the size of Probes. `workspace`: 4 words per index.
     __aicore__ inline void Init(AscendC::TPipe* pipe, const Problem& problem, int32_t bytes,
                                 const AscendC::GlobalTensor<I>& indices,
                                 const AscendC::GlobalTensor<int32_t>& workspace)
@@ -106,7 +105,7 @@ public:
         probes_ = all[static_cast<uint32_t>(6 * chunk)];
     }
 
-    /// Sorts. Of equal indices, the earlier one is first. All blocks must call it.
+    /// Sorts the indices. For equal indices, the earlier one is first. All blocks must call it.
     __aicore__ inline SortedList Run()
     {
         const int64_t chunk = problem_.chunk;
@@ -132,14 +131,14 @@ public:
     }
 
 private:
-    static constexpr int64_t kRunLength = 32;  // of Sort32
-    static constexpr int64_t kWays = 4;        // of MrgSort
+    static constexpr int64_t kRunLength = 32;  // length of a run that Sort32 sorts
+    static constexpr int64_t kWays = 4;        // maximum number of lists of MrgSort
     static constexpr uint16_t kTwoLists = 3;
     static constexpr uint16_t kFourLists = 15;
     static constexpr uint8_t kEvenElements = 1;
     static constexpr uint8_t kOddElements = 2;
 
-    /// All cores of the sort can load the data that any core has stored before.
+    /// Waits for all cores of the sort, so that each core can load the data stored by any core.
     __aicore__ inline void Synchronize()
     {
         if (problem_.blocks > 1) {
@@ -183,7 +182,7 @@ private:
         Store(sorted.template ReinterpretCast<int32_t>(), PairsFrom(source_, first), count);
     }
 
-    /// Merges neighbouring runs of `length` entries, two or four (`ways`) at a time, in the whole chunk.
+    /// Merges neighboring runs of `length` entries, two or four (`ways`) at a time, in the whole chunk.
     __aicore__ inline void MergeRuns(const AscendC::LocalTensor<float>& target,
                                      const AscendC::LocalTensor<float>& source, int64_t length, int64_t ways)
     {
@@ -204,8 +203,8 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// codes_ = the codes of limit - index, so that the smallest index has the largest code; codes of 0 for invalid
-    /// indices. There is no comparison of integers, so the code clamps values to flags of 0 and 1.
+    /// codes_ = the codes of limit - index, so that the smallest index has the largest code; 0 for invalid indices.
+    /// Integers cannot be compared, so the code clamps values to flags of 0 and 1.
     __aicore__ inline void EncodeIndices(int32_t count)
     {
         AscendC::LocalTensor<int32_t> index = back_;
@@ -270,7 +269,7 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// Merges neighbouring lists of `length` entries. The last list may be shorter, or have no neighbour.
+    /// Merges neighboring lists of `length` entries. The last list may be shorter, or have no neighbor.
     __aicore__ inline void MergeLevel(int64_t length)
     {
         const Span share = PartOf(problem_.length, problem_.blocks, block_);

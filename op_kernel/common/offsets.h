@@ -8,8 +8,8 @@
 namespace opforge {
 namespace kernel {
 
-/// values[i] = first + i * step for `count` elements. The scalar unit writes the first block of a progression. No
-/// generation of the headers waits on both sides of it for every count.
+/// values[i] = first + i * step for `count` elements. The scalar unit writes the first block of a progression. This
+/// function waits before and after it, because no CANN version does so for every count.
 template <typename T>
 __aicore__ inline void FillProgression(const AscendC::LocalTensor<T>& values, T first, T step, int32_t count)
 {

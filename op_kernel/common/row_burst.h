@@ -7,7 +7,7 @@
 namespace opforge {
 namespace kernel {
 
-/// Ascending rows at equal distances. Any two ascending rows are such a burst; so are all rows of a sorted list.
+/// Ascending rows at equal distances. Examples: any two ascending rows, all rows of a sorted list.
 class RowBurst {
 public:
     /// `maxStride`: largest distance of rows that a DMA supports.

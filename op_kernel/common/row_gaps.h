@@ -13,7 +13,7 @@ namespace kernel {
 /// Lists the gaps before ascending rows: pairs of the first row of a gap and the number of rows in all earlier gaps.
 class GapWriter {
 public:
-    /// Rows before `firstRow` are not a gap.
+    /// Rows before `firstRow` are not part of a gap.
     __aicore__ inline void Init(const AscendC::GlobalTensor<int32_t>& target,
                                 const AscendC::LocalTensor<int32_t>& buffer, int64_t firstRow)
     {
@@ -22,10 +22,10 @@ public:
     }
 
     __aicore__ inline int64_t Gaps() const { return gaps_.Count(); }
-    /// Rows in all gaps.
+    /// Returns the number of rows in all gaps.
     __aicore__ inline int64_t Rows() const { return rows_; }
 
-    /// Row `row` is not in a gap. It may equal the previous one.
+    /// Marks `row` as not in a gap. It may equal the previous row.
     __aicore__ inline void Touch(int64_t row)
     {
         if (row > next_) {
@@ -39,7 +39,7 @@ public:
 
 private:
     PairWriter gaps_;
-    int64_t next_ = 0;  // after the last row that is not in a gap
+    int64_t next_ = 0;  // position after the last row that is not in a gap
     int64_t rows_ = 0;
 };
 
@@ -78,7 +78,7 @@ public:
     }
 
 private:
-    /// Holds for the gaps with at most `before` rows in earlier gaps.
+    /// True for the gaps with at most `before` rows in earlier gaps.
     class InFrontTest {
     public:
         __aicore__ inline InFrontTest(const AscendC::GlobalTensor<int32_t>& gaps, int64_t before,
@@ -101,7 +101,7 @@ private:
 
     PairReader list_;
     WordPair current_{0, 0};
-    int64_t gap_ = 0;  // of `current_`
+    int64_t gap_ = 0;  // index of `current_`
     int64_t gaps_ = 0;
     int64_t before_ = 0;
 };

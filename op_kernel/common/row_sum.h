@@ -86,7 +86,7 @@ public:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// Elements from one row to the next in UB.
+    /// Returns the elements from one row to the next in UB.
     __aicore__ inline int32_t Pitch() const { return pitch_; }
 
     /// Returns the sum for vector instructions, in the first `width` elements.
@@ -205,7 +205,7 @@ private:
         Accumulate(terms, count);
     }
 
-    /// Copies the elements without a counterpart: [first, last) and up to 7 elements before them.
+    /// Copies the elements that have no counterpart: [first, last) and up to 7 elements before them.
     __aicore__ inline void Copy(const AscendC::LocalTensor<float>& destination,
                                 const AscendC::LocalTensor<float>& source, int32_t first, int32_t last)
     {

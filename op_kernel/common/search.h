@@ -17,7 +17,7 @@ public:
 
     __aicore__ inline void Init(const AscendC::LocalTensor<int32_t>& buffer) { buffer_ = buffer; }
 
-    /// `stride` in values.
+    /// `stride` is in values.
     __aicore__ inline void Load(const AscendC::GlobalTensor<int32_t>& source, int64_t first, int64_t stride,
                                 int64_t count)
     {
@@ -48,8 +48,9 @@ private:
     AscendC::LocalTensor<int32_t> buffer_;
 };
 
-/// Returns the first position in [low, high) at which `test` fails, or `high`. The test holds at all earlier positions.
-/// A test has Load(first, stride, count), which starts to load the data of these positions, and Holds(probe).
+/// Returns the first position in [low, high) at which `test` is false, or `high`. The test is true at all earlier
+/// positions. A test has Load(first, stride, count), which starts to load the data of these positions, and
+/// Holds(probe).
 template <typename Test>
 __aicore__ inline int64_t FirstFailure(Test& test, int64_t low, int64_t high)
 {

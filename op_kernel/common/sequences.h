@@ -15,15 +15,15 @@ namespace kernel {
 class Sequences {
 public:
     struct Shape {
-        int64_t count;  // values of the list
+        int64_t count;  // values in the list
         bool areLengths;
-        int64_t length;  // rows of a sequence after the list, but not more than remain
+        int64_t length;  // rows of a sequence after the list, but at most the remaining rows
         int64_t rows;
         int64_t window;
         int64_t stride;
     };
 
-    /// `work`: scratch of 512 bytes and twice `listBytes`.
+    /// `work`: scratch memory of 512 bytes and twice `listBytes`.
     __aicore__ inline void Init(GM_ADDR list, const Shape& shape, AscendC::TPipe* pipe, int32_t listBytes,
                                 const AscendC::LocalTensor<float>& work)
     {
@@ -87,7 +87,7 @@ private:
     static constexpr int32_t kBlock = 64;
     // Up to this value, row numbers and their quotients by a stride of at least 16 are exact as floats.
     static constexpr int64_t kMaxExactRows = int64_t{1} << 24;
-    static constexpr int32_t kStrideUnit = 16;  // divides strides
+    static constexpr int32_t kStrideUnit = 16;  // a divisor of all strides
     static constexpr int32_t kStrideUnitBits = 4;
 
     __aicore__ inline int64_t Value(int64_t index)
@@ -125,7 +125,7 @@ private:
         firstWindow_ += count * windows_;
     }
 
-    /// Skips blocks of sequences that end at `row` or before; the scalar unit would be slower.
+    /// Skips blocks of sequences that end at `row` or before; the scalar unit alone would be slower.
     __aicore__ inline void SkipBlocks(int64_t row)
     {
         bool isBefore = true;

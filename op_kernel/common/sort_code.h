@@ -18,7 +18,7 @@ public:
     /// The bits of the code of 0, the smallest code.
     static constexpr int32_t kZero = kSignBit + (kMiddle + kLeastNormal);
 
-    /// Bits to number.
+    /// Converts the bits of a code to its number.
     __aicore__ static inline int64_t Decode(int32_t bits)
     {
         const int64_t magnitude = (bits & INT32_MAX) - kLeastNormal;

@@ -16,7 +16,7 @@ namespace kernel {
 class Spread {
 public:
     /// `maskBytes`: one bit for each element of all lanes, in whole repeats. `scratch`: lanes + lanes * pitch elements,
-    /// at least 768. It is free whenever no function of this class runs.
+    /// at least 768. The scratch is free when no function of this class runs.
     __aicore__ inline void Init(AscendC::TPipe* pipe, int32_t maskBytes, const AscendC::LocalTensor<float>& scratch)
     {
         scratch_ = scratch;

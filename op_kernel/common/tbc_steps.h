@@ -1,5 +1,5 @@
 // The steps of both products of a convolution over time: their tiles, rows and cores. Rows are (time, batch) pairs, so
-// a tap of the kernel is a shift by whole rows. Only arithmetic, for host and device.
+// a tap of the kernel is a shift by whole rows. The file has only arithmetic, for host and device.
 #ifndef OPFORGE_OP_KERNEL_COMMON_TBC_STEPS_H
 #define OPFORGE_OP_KERNEL_COMMON_TBC_STEPS_H
 
@@ -11,7 +11,7 @@ namespace kernel {
 
 /// A block of a result: rows of input for grad_input, input channels of each tap for grad_weight.
 struct TbcTile {
-    Span taps;  // of grad_weight; a single one for grad_input
+    Span taps;  // taps of grad_weight; a single tap for grad_input
     Span rows;
     Span columns;
 };
@@ -24,11 +24,11 @@ struct TbcStep {
     bool isFirst;  // first step of this core in the tile
     bool isLast;
     bool hasWholeTile;  // this core has all steps of the tile
-    bool isHead;        // the tile begins in another core
+    bool isHead;        // another core has the first steps of the tile
     bool isInput;
     bool isEmpty;  // no products: all rows are padding
-    Span window;   // rows of all taps, of self for grad_input, of input for grad_weight; with padding
-    Span rows;     // existing rows of the window
+    Span window;   // rows for all taps, including padding: of self for grad_input, of input for grad_weight
+    Span rows;     // rows of the window that exist
 };
 
 /// Whether two steps of a product multiply the same rows of the window, or the same other operand.

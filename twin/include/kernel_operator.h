@@ -1,4 +1,4 @@
-// The one header of an Ascend C kernel (Ascend 910B, arch 2201), for the CPU twin.
+// The main header of an Ascend C kernel (Ascend 910B, arch 2201) for the CPU twin.
 #ifndef OPFORGE_TWIN_KERNEL_OPERATOR_H
 #define OPFORGE_TWIN_KERNEL_OPERATOR_H
 

@@ -1,4 +1,4 @@
-/* Types, status codes and conversions that every acl header shares. Usable from C and C++. */
+/* Types, status codes and conversions shared by all acl headers. Usable from C and C++. */
 #ifndef ACL_ACL_BASE_H
 #define ACL_ACL_BASE_H
 
@@ -145,12 +145,13 @@ typedef enum {
     ACL_FORMAT_FRACTAL_NZ_C0_8 = 54
 } aclFormat;
 
-/* Bytes of one element; 0 for types without a whole number of bytes. */
+/* Returns the bytes of one element; 0 for types without a whole number of bytes. */
 size_t aclDataTypeSize(aclDataType dataType);
 float aclFloat16ToFloat(aclFloat16 value);
 aclFloat16 aclFloatToFloat16(float value);
 
-/* Text of this thread's last failure; fetching it clears it. Valid until the next call on the same thread. */
+/* Returns and clears the text of the last failure of this thread. It is valid until the next call on the same thread.
+ */
 const char* aclGetRecentErrMsg(void);
 
 #ifdef __cplusplus

@@ -33,7 +33,7 @@ typedef enum {
     ACL_MEMCPY_INTER_DEVICE_TO_DEVICE = 7
 } aclrtMemcpyKind;
 
-/* Only the memory of the whole device is distinguished from none; the kinds of the hardware share it. */
+/* In the twin, both memory types are the same device memory. */
 typedef enum { ACL_DDR_MEM = 0, ACL_HBM_MEM = 1 } aclrtMemAttr;
 
 typedef enum { ACL_DEVICE = 0, ACL_HOST = 1 } aclrtRunMode;
@@ -61,7 +61,7 @@ aclError aclrtCreateStream(aclrtStream* stream);
 aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uint32_t flag);
 aclError aclrtDestroyStream(aclrtStream stream);
 aclError aclrtSynchronizeStream(aclrtStream stream);
-/* timeout in milliseconds, -1 waits for ever. */
+/* timeout is in milliseconds; -1 means no limit. */
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout);
 aclError aclrtSynchronizeDevice(void);
 

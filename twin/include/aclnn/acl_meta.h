@@ -18,7 +18,7 @@ typedef struct aclScalarList aclScalarList;
 typedef struct aclOpExecutor aclOpExecutor;
 typedef int32_t aclnnStatus;
 
-/* Strides and offset count elements; storageDims is the shape of the memory that tensorData points to. */
+/* Strides and offset are counted in elements; storageDims is the shape of the memory at tensorData. */
 aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t* stride,
                            int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
                            void* tensorData);
@@ -33,13 +33,13 @@ aclScalar* aclCreateScalar(void* value, aclDataType dataType);
 aclScalarList* aclCreateScalarList(const aclScalar* const* value, uint64_t size);
 
 aclnnStatus aclDestroyTensor(const aclTensor* tensor);
-/* Destroys the tensors of the list, too. */
+/* Also destroys the tensors of the list. */
 aclnnStatus aclDestroyTensorList(const aclTensorList* array);
 aclnnStatus aclDestroyIntArray(const aclIntArray* array);
 aclnnStatus aclDestroyFloatArray(const aclFloatArray* array);
 aclnnStatus aclDestroyBoolArray(const aclBoolArray* array);
 aclnnStatus aclDestroyScalar(const aclScalar* scalar);
-/* Destroys the scalars of the list, too. */
+/* Also destroys the scalars of the list. */
 aclnnStatus aclDestroyScalarList(const aclScalarList* array);
 
 /* The caller owns the dims and strides: release them with delete[]. */
@@ -57,10 +57,10 @@ aclnnStatus aclGetScalarListSize(const aclScalarList* scalarList, uint64_t* size
 aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr);
 aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr);
 
-/* A repeatable executor survives its second phase; it is released with aclDestroyAclOpExecutor. */
+/* A repeatable executor remains valid after its second phase; destroy it with aclDestroyAclOpExecutor. */
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor);
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor);
-/* index counts the tensors in the order of the function's parameters: inputs, outputs, or both. */
+/* index counts the tensors in the order of the function parameters: inputs, outputs, or both. */
 aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr);
 aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr);
 aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr);

@@ -1,4 +1,4 @@
-/* What the header of an aclnn function includes. */
+/* Common includes for the headers of aclnn functions. */
 #ifndef ACLNN_ACLNN_BASE_H
 #define ACLNN_ACLNN_BASE_H
 

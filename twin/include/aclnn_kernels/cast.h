@@ -1,12 +1,12 @@
-// Conversion of element types.
+// Conversion between element types.
 #ifndef ACLNN_KERNELS_CAST_H
 #define ACLNN_KERNELS_CAST_H
 
 #include "opdev/op_executor.h"
 
-/// All functions return null, with a message, for an impossible call.
+/// All functions return null and set a message for an invalid call.
 namespace l0op {
-/// Floats are rounded to nearest even, towards zero when they become integers; those saturate.
+/// Rounds floats to nearest even. Rounds toward zero and saturates in a conversion from float to integer.
 const aclTensor* Cast(const aclTensor* self, op::DataType dstDtype, aclOpExecutor* executor);
 }  // namespace l0op
 

@@ -1,12 +1,13 @@
-// Zeros around a tensor.
+// Padding of a tensor with zeros.
 #ifndef ACLNN_KERNELS_PAD_H
 #define ACLNN_KERNELS_PAD_H
 
 #include "opdev/op_executor.h"
 
-/// All functions return null, with a message, for an impossible call.
+/// All functions return null and set a message for an invalid call.
 namespace l0op {
-/// A dense tensor; `paddings` is a host tensor of two integers for each dim: zeros before and behind it.
+/// Returns a dense tensor. `paddings` is a host tensor with two integers per dim: the number of zeros before and after
+/// it.
 const aclTensor* Pad(const aclTensor* self, const aclTensor* paddings, aclOpExecutor* executor);
 }  // namespace l0op
 

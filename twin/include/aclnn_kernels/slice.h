@@ -1,10 +1,10 @@
-// A part of a tensor.
+// Extraction of a part of a tensor.
 #ifndef ACLNN_KERNELS_SLICE_H
 #define ACLNN_KERNELS_SLICE_H
 
 #include "opdev/op_executor.h"
 
-/// All functions return null, with a message, for an impossible call. A size of -1 reaches to the end of its dim.
+/// All functions return null and set a message for an invalid call. Size -1 means up to the end of the dim.
 namespace l0op {
 const aclTensor* Slice(const aclTensor* x, const aclIntArray* offsets, const aclIntArray* size,
                        aclOpExecutor* executor);

@@ -1,4 +1,4 @@
-// A string whose layout does not depend on the C++ library's ABI.
+// A string class whose layout does not depend on the ABI of the C++ library.
 #ifndef GRAPH_ASCEND_STRING_H
 #define GRAPH_ASCEND_STRING_H
 
@@ -16,7 +16,7 @@ public:
     AscendString(const char_t* const name);
     AscendString(const char_t* const name, size_t length);
 
-    /// "" for a string that was never set, as on CANN.
+    /// Returns "" if the string was never set, as on CANN.
     const char_t* GetString() const;
     size_t GetLength() const;
     size_t Find(const AscendString& ascend_string) const;

@@ -1,4 +1,4 @@
-// The value of an attribute whose type is known only at run time.
+// An attribute value with a dynamic type.
 #ifndef GRAPH_ATTR_VALUE_H
 #define GRAPH_ATTR_VALUE_H
 
@@ -17,7 +17,7 @@ using OpBytes = std::vector<uint8_t>;
 
 class AttrValue;
 
-/// A name with attributes of its own.
+/// A named set of attributes.
 class NamedAttrs {
 public:
     void SetName(const AscendString& name) { name_ = name; }
@@ -56,7 +56,7 @@ public:
         return status;
     }
 
-    /// GRAPH_FAILED when the value has another type.
+    /// Returns GRAPH_FAILED if the value has another type.
     template <typename T>
     graphStatus GetValue(T& value) const
     {
@@ -68,7 +68,7 @@ public:
         return GRAPH_SUCCESS;
     }
 
-    /// Word of the type as GE spells it: VT_INT, VT_LIST_STRING, ...; "" for no value.
+    /// Returns the GE name of the type: VT_INT, VT_LIST_STRING, ...; "" without a value.
     const char* TypeName() const;
 
 private:

@@ -1,4 +1,4 @@
-// A node of a graph: its type, its inputs and outputs, its attributes.
+// A graph node: type, inputs, outputs and attributes.
 #ifndef GRAPH_OPERATOR_H
 #define GRAPH_OPERATOR_H
 
@@ -58,7 +58,7 @@ public:
     int32_t GetDynamicInputNum(const char_t* name) const;
     int32_t GetDynamicOutputNum(const std::string& name) const;
     int32_t GetDynamicOutputNum(const char_t* name) const;
-    /// Appends `num` inputs called <name>0, <name>1, ...; in front of all others with `is_push_back` false.
+    /// Appends `num` inputs with the names <name>0, <name>1, ...; inserts them first if `is_push_back` is false.
     void DynamicInputRegister(const char_t* name, const uint32_t num, bool is_push_back = true);
     void DynamicInputRegister(const char_t* name, const uint32_t num, const char_t* datatype_symbol,
                               bool is_push_back = true);
@@ -69,7 +69,7 @@ public:
     const std::map<std::string, std::string> GetAllAttrNamesAndTypes() const;
     graphStatus GetAllAttrNamesAndTypes(std::map<AscendString, AscendString>& attr_name_types) const;
 
-// Every attribute type in both spellings of the name; a getter of another type than the value's returns GRAPH_FAILED.
+// Each attribute type has both name types. A getter returns GRAPH_FAILED if the value has another type.
 #define OPFORGE_ATTRIBUTE(SetType, GetType)                                  \
     Operator& SetAttr(const std::string& name, SetType attr_value);          \
     Operator& SetAttr(const char_t* name, SetType attr_value);               \
@@ -99,7 +99,8 @@ public:
 #undef OPFORGE_ATTRIBUTE_BY_REFERENCE
 #undef OPFORGE_ATTRIBUTE
 
-    // Strings: std::string with the std::string spelling, AscendString and char pointers with the other one.
+    // Strings: a std::string name takes std::string values; a char pointer name takes AscendString and char pointer
+    // values.
     Operator& SetAttr(const std::string& name, const std::string& attr_value);
     Operator& SetAttr(const std::string& name, const std::vector<std::string>& attr_value);
     graphStatus GetAttr(const std::string& name, std::string& attr_value) const;

@@ -1,4 +1,4 @@
-// Makes operators of the types that REG_OP registered.
+// Creates operators of the types registered by REG_OP.
 #ifndef GRAPH_OPERATOR_FACTORY_H
 #define GRAPH_OPERATOR_FACTORY_H
 
@@ -10,7 +10,7 @@
 namespace ge {
 class OperatorFactory {
 public:
-    /// An empty operator when the type is not registered.
+    /// Returns an empty operator if the type is not registered.
     static Operator CreateOperator(const std::string& operator_name, const std::string& operator_type);
     static Operator CreateOperator(const char_t* const operator_name, const char_t* const operator_type);
     static graphStatus GetOpsTypeList(std::vector<std::string>& all_ops);

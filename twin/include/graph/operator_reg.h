@@ -1,4 +1,4 @@
-// REG_OP: registers the prototype of an operator type. The chain is used inside namespace ge.
+// REG_OP: registers the prototype of an operator type. Use it inside namespace ge.
 #ifndef GRAPH_OPERATOR_REG_H
 #define GRAPH_OPERATOR_REG_H
 

@@ -18,12 +18,12 @@ public:
     Shape() = default;
     explicit Shape(const std::vector<int64_t>& dims) : dims_(dims) {}
 
-    /// 0 for unknown rank: the dims are then {-2}.
+    /// Returns 0 for an unknown rank; the dims are then {-2}.
     size_t GetDimNum() const;
     graphStatus SetDim(size_t idx, int64_t value);
     std::vector<int64_t> GetDims() const { return dims_; }
     int64_t GetDim(size_t idx) const;
-    /// Product of the dims; -1 when one is unknown, 0 for a shape without dims.
+    /// Returns the product of the dims; -1 if a dim is unknown, 0 for a shape without dims.
     int64_t GetShapeSize() const;
 
 private:

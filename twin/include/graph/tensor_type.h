@@ -1,4 +1,4 @@
-// Sets of element types that an input or output may have.
+// The set of element types that an input or output supports.
 #ifndef GRAPH_TENSOR_TYPE_H
 #define GRAPH_TENSOR_TYPE_H
 

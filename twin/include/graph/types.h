@@ -1,4 +1,4 @@
-// Element types and memory formats of the graph engine.
+// Element types and memory formats of GE.
 #ifndef GRAPH_TYPES_H
 #define GRAPH_TYPES_H
 
@@ -126,7 +126,7 @@ enum Placement {
 constexpr int64_t UNKNOWN_DIM = -1;
 constexpr int64_t UNKNOWN_DIM_NUM = -2;
 
-/// Bytes of one element; -1 for types without a whole number of bytes.
+/// Returns the bytes of one element; -1 for types without a whole number of bytes.
 int GetSizeByDataType(DataType data_type);
 }  // namespace ge
 

@@ -1,4 +1,4 @@
-// bfloat16 on the host.
+// bfloat16 values on the host.
 #ifndef OPDEV_BFLOAT16_H
 #define OPDEV_BFLOAT16_H
 

@@ -1,4 +1,4 @@
-// The objects that aclnn functions take, seen from inside.
+// The objects that are arguments of aclnn functions, for the implementation of these functions.
 #ifndef OPDEV_COMMON_TYPES_H
 #define OPDEV_COMMON_TYPES_H
 
@@ -35,7 +35,7 @@ using Strides = FVector<int64_t, MAX_DIM_NUM>;
 using ShapeVector = FVector<int64_t, MAX_DIM_NUM>;
 }  // namespace op
 
-/// A view of a piece of memory; views of one memory share it.
+/// A view of memory. Several views can share the same memory.
 struct aclTensor : public op::Object {
 public:
     aclTensor(const op::Shape& shape, op::DataType dataType, op::Format format, std::shared_ptr<aclStorage> storage);
@@ -45,7 +45,7 @@ public:
     const op::Shape& GetOriginalShape() const { return tensor_.GetOriginShape(); }
     void SetOriginalShape(const op::Shape& shape) const { tensor_.MutableOriginShape() = shape; }
     const op::Shape& GetViewShape() const { return viewShape_; }
-    /// Makes the strides those of a dense tensor of this shape.
+    /// Sets the view shape and the strides of a dense tensor of this shape.
     void SetViewShape(const op::Shape& shape);
     op::Format GetStorageFormat() const { return tensor_.GetStorageFormat(); }
     void SetStorageFormat(op::Format format) { tensor_.SetStorageFormat(format); }
@@ -56,7 +56,7 @@ public:
     const op::Strides& GetViewStrides() const { return viewStrides_; }
     void SetViewStrides(const op::Strides& strides) { viewStrides_ = strides; }
     void SetViewStrides(op::Strides&& strides) { viewStrides_ = std::move(strides); }
-    /// In elements, as the strides.
+    /// Returns the offset in elements, the same unit as the strides.
     int64_t GetViewOffset() const { return viewOffset_; }
     void SetViewOffset(int64_t offset) const { viewOffset_ = offset; }
     int64_t GetStorageOffset() const { return storageOffset_; }
@@ -66,7 +66,7 @@ public:
     op::DataType GetDataType() const { return tensor_.GetDataType(); }
     void SetDataType(op::DataType dataType) { tensor_.SetDataType(dataType); }
     op::TensorPlacement GetPlacement() const;
-    /// Address of the first element of the view; on the host only for host tensors.
+    /// Returns the address of the first element of the view. It is a host address only for host tensors.
     void* GetData() const;
     void* GetStorageAddr() const { return storage_->address; }
     void SetStorageAddr(void* addr) const { storage_->address = addr; }
@@ -81,7 +81,8 @@ public:
     void SetWorkspaceOffset(uint64_t offset) const { storage_->workspaceOffset = offset; }
     ge::AscendString ToString() const;
 
-    /// Values of a host tensor, converted to its element type; others, and places outside, are mistakes of the caller.
+    /// Sets values of a host tensor, converted to its element type. A device tensor or an index out of range is an
+    /// error of the caller.
     void SetBoolData(const bool* value, uint64_t size, op::DataType dataType);
     void SetIntData(const int64_t* value, uint64_t size, op::DataType dataType);
     void SetFloatData(const float* value, uint64_t size, op::DataType dataType);
@@ -95,7 +96,7 @@ public:
 private:
     friend struct opforge::twin::host::Access;
 
-    // As on CANN, a const tensor is one whose values do not change: its description may.
+    // As on CANN, a const tensor has constant values, but its description may change.
     mutable op::Tensor tensor_;
     op::Shape viewShape_;
     op::Strides viewStrides_;
@@ -137,7 +138,7 @@ struct aclBoolArray : public aclArray<bool> {
     using aclArray<bool>::aclArray;
 };
 
-/// A list of tensors; it does not own them until the application destroys the list.
+/// A list of tensors. It owns the tensors only when the application destroys the list.
 struct aclTensorList : public op::Object {
 public:
     aclTensorList(const aclTensor* const* value, uint64_t size);
@@ -152,7 +153,7 @@ private:
     std::vector<aclTensor*> tensors_;
 };
 
-/// One number of any element type.
+/// One number with any element type.
 struct aclScalar : public op::Object {
 public:
     aclScalar(const void* data, op::DataType dataType);
@@ -182,7 +183,7 @@ private:
     alignas(8) std::array<uint8_t, 16> bytes_{};
 };
 
-/// A list of scalars; it does not own them until the application destroys the list.
+/// A list of scalars. It owns the scalars only when the application destroys the list.
 struct aclScalarList : public op::Object {
 public:
     aclScalarList(const aclScalar* const* value, uint64_t size);

@@ -1,4 +1,4 @@
-// Questions about element types, and words for messages.
+// Queries about element types, and their names in messages.
 #ifndef OPDEV_DATA_TYPE_UTILS_H
 #define OPDEV_DATA_TYPE_UTILS_H
 
@@ -17,7 +17,7 @@ ge::AscendString ToString(const op::Strides& strides);
 ge::AscendString ToString(Format format);
 ge::AscendString ToString(const std::string& str);
 
-/// Bytes of one element; 0 for types without a whole number of bytes.
+/// Returns the bytes of one element; 0 for types without a whole number of bytes.
 size_t TypeSize(DataType dataType);
 bool CheckType(const DataType dtype, const std::initializer_list<DataType>& valid_types);
 bool IsFloatingType(const ge::DataType type);

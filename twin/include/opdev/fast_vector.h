@@ -1,4 +1,4 @@
-// Vectors of aclnn code. On the device side of CANN the first N elements need no heap; here the type is std::vector.
+// Vector types of aclnn code. CANN stores the first N elements without heap memory; the twin uses std::vector.
 #ifndef OPDEV_FAST_VECTOR_H
 #define OPDEV_FAST_VECTOR_H
 

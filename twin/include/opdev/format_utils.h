@@ -1,11 +1,11 @@
-// Questions about memory formats.
+// Queries about memory formats.
 #ifndef OPDEV_FORMAT_UTILS_H
 #define OPDEV_FORMAT_UTILS_H
 
 #include "opdev/common_types.h"
 
 namespace op {
-/// Formats in which only the device lays tensors out.
+/// Whether the format is a device-specific layout.
 bool IsPrivateFormat(Format format);
 }  // namespace op
 

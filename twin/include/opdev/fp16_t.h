@@ -1,4 +1,4 @@
-// IEEE binary16 on the host.
+// IEEE binary16 values on the host.
 #ifndef OPDEV_FP16_T_H
 #define OPDEV_FP16_T_H
 

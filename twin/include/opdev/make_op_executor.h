@@ -1,4 +1,4 @@
-// Building an executor in the first phase and running it in the second.
+// Creation of an executor in the first phase and its execution in the second phase.
 #ifndef OPDEV_MAKE_OP_EXECUTOR_H
 #define OPDEV_MAKE_OP_EXECUTOR_H
 
@@ -8,7 +8,7 @@
 #include "opdev/op_executor.h"
 #include "opdev/op_log.h"
 
-/// Owns an executor until it is released to the caller of the first phase.
+/// Owns an executor until it is returned to the caller of the first phase.
 class UniqueExecutor : public op::Object {
 public:
     explicit UniqueExecutor(const char* funcName);
@@ -24,7 +24,7 @@ private:
     aclOpExecutor* executor_;
 };
 
-/// Queues the tasks of the executor on the stream; an executor that is not repeatable ends here.
+/// Queues the tasks of the executor on the stream. Destroys the executor if it is not repeatable.
 aclnnStatus CommonOpExecutorRun(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);
 
 #define CREATE_EXECUTOR() UniqueExecutor(__func__)
@@ -32,7 +32,7 @@ aclnnStatus CommonOpExecutorRun(void* workspace, uint64_t workspaceSize, aclOpEx
 #define INFER_SHAPE(KERNEL_NAME, op_args, ...) \
     opforge::twin::host::InferShape(((void)KERNEL_NAME##OpTypeId(), #KERNEL_NAME), {op_args, ##__VA_ARGS__})
 
-// Uses the variable `executor` of the function around it.
+// Requires a variable named `executor` in the calling function.
 #define ADD_TO_LAUNCHER_LIST_AICORE(KERNEL_NAME, op_args, ...)                                  \
     opforge::twin::host::AddAicoreTask(executor, ((void)KERNEL_NAME##OpTypeId(), #KERNEL_NAME), \
                                        {op_args, ##__VA_ARGS__})

@@ -1,4 +1,4 @@
-// The base of everything that aclnn functions hand around.
+// The base class of the objects of aclnn functions.
 #ifndef OPDEV_OBJECT_H
 #define OPDEV_OBJECT_H
 

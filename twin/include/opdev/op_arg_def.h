@@ -1,4 +1,4 @@
-// The roles of the arguments of a level 0 call, in IR order; nullptr is an absent optional one.
+// The argument roles of a level 0 call, in IR order. nullptr is an absent optional argument.
 #ifndef OPDEV_OP_ARG_DEF_H
 #define OPDEV_OP_ARG_DEF_H
 

@@ -1,4 +1,4 @@
-// OP_TYPE_REGISTER: makes an operator type known to the level 0 functions of this file.
+// OP_TYPE_REGISTER: declares an operator type for the level 0 functions of this file.
 #ifndef OPDEV_OP_DEF_H
 #define OPDEV_OP_DEF_H
 

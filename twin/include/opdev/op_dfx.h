@@ -1,5 +1,5 @@
-// The first statement of every aclnn and level 0 function. Phase 1 ends at once with parameters that are no live
-// objects.
+// The macros for the first statement of every aclnn and level 0 function. Phase 1 returns immediately if a parameter is
+// not a live object.
 #ifndef OPDEV_OP_DFX_H
 #define OPDEV_OP_DFX_H
 

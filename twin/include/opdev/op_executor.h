@@ -1,4 +1,4 @@
-// The executor: the tasks of one aclnn call, and the tensors between them.
+// The executor: the tasks and intermediate tensors of one aclnn call.
 #ifndef OPDEV_OP_EXECUTOR_H
 #define OPDEV_OP_EXECUTOR_H
 
@@ -23,13 +23,13 @@ public:
     aclOpExecutor(const aclOpExecutor&) = delete;
     aclOpExecutor& operator=(const aclOpExecutor&) = delete;
 
-    /// A dense tensor in the workspace. The executor owns what it allocates.
+    /// Allocates a dense tensor in the workspace. The executor owns the tensors that it allocates.
     aclTensor* AllocTensor(const op::Shape& shape, op::DataType dataType, op::Format format = op::Format::FORMAT_ND);
     aclTensor* AllocTensor(const op::Shape& storageShape, const op::Shape& originShape, op::DataType dataType,
                            op::Format storageFormat, op::Format originFormat);
-    /// The shape follows: INFER_SHAPE sets it.
+    /// Allocates a tensor without a shape; INFER_SHAPE sets the shape.
     aclTensor* AllocTensor(op::DataType dataType, op::Format storageFormat, op::Format originFormat);
-    /// Values on the host; a kernel gets a copy on the device.
+    /// Allocates a tensor with host values; a kernel receives a device copy.
     aclTensor* AllocHostTensor(const op::Shape& shape, op::DataType datatype,
                                op::Format format = op::Format::FORMAT_ND);
     aclTensor* AllocHostTensor(const op::Shape& storageShape, const op::Shape& originShape, op::DataType dataType,
@@ -48,7 +48,7 @@ public:
     aclTensor* AllocHostTensor(const float* value, uint64_t size, op::DataType dataType);
     aclTensor* AllocHostTensor(const op::fp16_t* value, uint64_t size, op::DataType dataType);
     aclTensor* AllocHostTensor(const op::bfloat16* value, uint64_t size, op::DataType dataType);
-    /// `offset` in elements of the storage.
+    /// `offset` is in elements of the storage.
     aclTensor* CreateView(const aclTensor* tensor, const op::Shape& shape, int64_t offset);
     aclIntArray* AllocIntArray(const int64_t* value, uint64_t size);
     aclFloatArray* AllocFloatArray(const float* value, uint64_t size);
@@ -74,9 +74,9 @@ public:
     const aclTensor* ConvertToTensor(const aclFloatArray* value, op::DataType dataType);
     const aclTensor* ConvertToTensor(const aclScalar* value, op::DataType dataType);
 
-    /// Bytes that the second phase needs.
+    /// Returns the bytes that the second phase needs.
     uint64_t GetWorkspaceSize() const;
-    /// The twin caches no calls; with `disableRepeat` this one runs once even if it was repeatable.
+    /// The twin has no call cache. With `disableRepeat`, a repeatable executor can run only once.
     void AbandonCache(bool disableRepeat = false);
     aclnnStatus SetRepeatable();
     bool IsRepeatable() const;

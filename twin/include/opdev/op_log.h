@@ -1,5 +1,5 @@
-// Messages of aclnn code. An error's text is what aclGetRecentErrMsg gives; with ASCEND_SLOG_PRINT_TO_STDOUT=1 all
-// messages from the level ASCEND_GLOBAL_LOG_LEVEL on (0 debug, 1 info, 2 warning, 3 error) go to stderr, too.
+// Log messages of aclnn code. aclGetRecentErrMsg returns the error text. With ASCEND_SLOG_PRINT_TO_STDOUT=1, stderr
+// also gets all messages from level ASCEND_GLOBAL_LOG_LEVEL on (0 debug, 1 info, 2 warning, 3 error).
 #ifndef OPDEV_OP_LOG_H
 #define OPDEV_OP_LOG_H
 

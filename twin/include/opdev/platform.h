@@ -1,4 +1,4 @@
-// The device that aclnn code runs for.
+// The device that executes aclnn code.
 #ifndef OPDEV_PLATFORM_H
 #define OPDEV_PLATFORM_H
 
@@ -35,7 +35,7 @@ public:
     SocVersion GetSocVersion() const;
     const std::string& GetSocLongVersion() const;
     int32_t GetDeviceId() const { return deviceId_; }
-    /// Bytes of a data block of the vector unit.
+    /// Returns the bytes of a data block of the vector unit.
     int64_t GetBlockSize() const { return 32; }
     uint32_t GetCubeCoreNum() const;
     uint32_t GetVectorCoreNum() const;

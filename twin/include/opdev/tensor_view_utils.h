@@ -1,13 +1,13 @@
-// Questions about how a view lies in its memory.
+// Queries about the memory layout of a view.
 #ifndef OPDEV_TENSOR_VIEW_UTILS_H
 #define OPDEV_TENSOR_VIEW_UTILS_H
 
 #include "opdev/common_types.h"
 
 namespace op {
-/// Whether the elements lie densely in row-major order.
+/// Whether the elements are dense in row-major order.
 bool IsContiguous(const aclTensor* tensor);
-/// Whether no element of the view lies outside the storage shape.
+/// Whether all elements of the view are inside the storage shape.
 bool Validate(const aclTensor* tensor);
 }  // namespace op
 

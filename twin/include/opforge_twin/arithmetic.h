@@ -1,5 +1,5 @@
-// Integer arithmetic and sizes that the sources of the twin share. Operators have headers of their own:
-// op_kernel/common/arithmetic.h and op_host/common/arithmetic.h compile without the twin.
+// Integer arithmetic and sizes shared by the sources of the twin. Operators use their own headers,
+// op_kernel/common/arithmetic.h and op_host/common/arithmetic.h, which compile without the twin.
 #ifndef OPFORGE_TWIN_ARITHMETIC_H
 #define OPFORGE_TWIN_ARITHMETIC_H
 

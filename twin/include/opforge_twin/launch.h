@@ -1,4 +1,4 @@
-// How the host side of the twin starts a kernel and what it gets back.
+// The kernel launch interface for the host side of the twin: request and report.
 #ifndef OPFORGE_TWIN_LAUNCH_H
 #define OPFORGE_TWIN_LAUNCH_H
 
@@ -10,53 +10,53 @@
 
 namespace opforge::twin {
 
-/// One tensor argument of a kernel with its exact extent: accesses outside [data, data + bytes) are findings.
-/// `data` may be null (absent optional argument) and `bytes` may be 0 (empty tensor).
+/// One tensor argument of a kernel with its exact size: accesses outside [data, data + bytes) are findings. `data` may
+/// be null (absent optional argument) and `bytes` may be 0 (empty tensor).
 struct GmArgument {
     void* data = nullptr;
     uint64_t bytes = 0;
     bool isOutput = false;
-    bool isInput = false;  ///< its contents are known; those of the others are not, until the kernel writes them
+    bool isInput = false;  ///< initialized at launch; other arguments are undefined until the kernel writes them
     std::string name;
-    uint64_t misalignment = 0;  ///< bytes from the 512-byte boundary before it to `data` on the device
+    uint64_t misalignment = 0;  ///< bytes from the previous 512-byte boundary to `data` on the device
     std::vector<int64_t> shape{};
     int64_t elementBytes = 0;  ///< 0: the shape is not known
     bool isHostList = false;   ///< the host functions read the values, so the kernel need not
     bool hasPadding = false;   ///< the format has elements that no value belongs to
 };
 
-/// First part of the workspace, which belongs to the system; a kernel's own begins behind it.
+/// Size of the system part at the start of the workspace; the user part of a kernel follows.
 inline constexpr uint64_t kSystemWorkspaceBytes = uint64_t{16} << 20;
 
 struct LaunchRequest {
     std::string opType;
     void* function = nullptr;           ///< address of the `extern "C" __global__` kernel function
     std::vector<GmArgument> arguments;  ///< inputs in IR order, then outputs
-    void* workspace = nullptr;          ///< start of the whole workspace, the system part included
+    void* workspace = nullptr;          ///< start of the whole workspace, including the system part
     uint64_t workspaceBytes = 0;
     bool passWorkspace = true;
     bool passTiling = true;
     std::vector<uint8_t> tiling;
     uint64_t tilingKey = 0;
-    uint32_t blockNum = 0;  ///< with both kinds of cores: AI cores
+    uint32_t blockNum = 0;  ///< number of AI cores if both core types are used
     std::string taskType;   ///< "AIV_ONLY", "MIX_AIC_1_2", ...; the kernel's KERNEL_TASK_TYPE_DEFAULT wins
     std::string soc;        ///< "Ascend910B1", ...
 };
 
-/// Kind of a finding that is no mistake of a kernel: the process has too little memory, addresses or threads.
+/// A finding kind that is not a kernel error: the process has too little memory, address space or threads.
 inline constexpr const char* kNoResources = "resources";
 
 struct Finding {
     std::string kind;
-    int64_t block = -1;  ///< -1: the launch as a whole
+    int64_t block = -1;  ///< -1: whole launch
     std::string pipe;
     std::string where;  ///< file:line in the kernel sources
     std::string message;
-    bool fatal = false;    ///< the block was stopped here
-    bool warning = false;  ///< no mistake in itself
+    bool fatal = false;    ///< the finding stopped the block
+    bool warning = false;  ///< not an error by itself
 };
 
-/// Times are estimates of the model of twin/npu_model.json, in microseconds.
+/// Times are estimates from the model in twin/npu_model.json, in microseconds.
 struct PipeShare {
     std::string pipe;  ///< or "waiting"
     double us = 0.0;
@@ -112,25 +112,25 @@ struct LineTimes {
 };
 
 struct PhaseTime {
-    uint32_t core = 0;            ///< the slowest
-    double coreUs = 0.0;          ///< its schedule
-    std::vector<PipeShare> path;  ///< its critical path: what `coreUs` went into
-    double gmUs = 0.0;            ///< sectors touched for the first time, at the bandwidth of global memory
-    double l2Us = 0.0;            ///< sectors touched again, at the bandwidth of L2
-    double syncUs = 0.0;          ///< of the barrier before the phase
+    uint32_t core = 0;            ///< slowest core
+    double coreUs = 0.0;          ///< schedule time of that core
+    std::vector<PipeShare> path;  ///< critical path of that core; it adds up to `coreUs`
+    double gmUs = 0.0;            ///< first accesses of sectors, at the bandwidth of global memory
+    double l2Us = 0.0;            ///< repeated accesses of sectors, at the bandwidth of L2
+    double syncUs = 0.0;          ///< barrier before the phase
 
     double Us() const { return coreUs > gmUs ? (coreUs > l2Us ? coreUs : l2Us) : (gmUs > l2Us ? gmUs : l2Us); }
 };
 
 struct PipeTime {
     std::string pipe;
-    double criticalUs = 0.0;  ///< busy on the critical core
-    double meanUs = 0.0;      ///< busy, mean of all such cores of the SoC that have the pipe
+    double criticalUs = 0.0;  ///< busy time on the critical core
+    double meanUs = 0.0;      ///< mean busy time of all cores of the SoC that have this pipe
 };
 
 struct CoreTime {
     std::string name;
-    double us = 0.0;  ///< its schedules of all phases
+    double us = 0.0;  ///< sum of its schedules in all phases
     std::vector<PipeShare> busy;
 };
 
@@ -140,32 +140,32 @@ struct LaunchReport {
     uint32_t blocks = 0;
     uint64_t gmBytesRead = 0;
     uint64_t gmBytesWritten = 0;
-    uint64_t firstTouchBytes = 0;  ///< 128-byte sectors that DMA moved to or from GM and not L2, in bytes
+    uint64_t firstTouchBytes = 0;  ///< 128-byte sectors that DMA moved to or from GM instead of L2, in bytes
     uint64_t dmaCount = 0;
-    uint64_t macs = 0;            ///< products that the kernel asked the cube units for, padding of fractals left out
-    double balance = 0.0;         ///< time of the busiest core / mean over all cores of its kind of the SoC
-    double trafficBalance = 0.0;  ///< the same of DMA bytes
-    double estimateUs = 0.0;      ///< launch overhead included
+    uint64_t macs = 0;            ///< multiply-accumulate operations on cube units, without fractal padding
+    double balance = 0.0;         ///< time of the busiest core / mean time of all cores of its type on the SoC
+    double trafficBalance = 0.0;  ///< the same ratio for DMA bytes
+    double estimateUs = 0.0;      ///< includes the launch overhead
     double launchUs = 0.0;
-    /// Of the problem: each input and each output once at the bandwidth of global memory, or, if that is longer, its
-    /// products at the peak of all cube cores.
+    /// Lower bound of the problem: the longer of two times. First: all inputs and outputs once at the bandwidth of
+    /// global memory. Second: its products at the peak rate of all cube cores.
     double boundUs = 0.0;
     uint32_t criticalCore = 0;
     std::vector<PhaseTime> phases;
     std::vector<PipeTime> pipes;
-    std::vector<CoreTime> cores;         ///< all of the SoC of the kinds that the launch uses, cube cores first
+    std::vector<CoreTime> cores;         ///< all cores of the SoC of the used types; cube cores first
     std::optional<LineTimes> lineTimes;  ///< if OPFORGE_TWIN_LINES is set
     std::vector<Finding> findings;
 };
 
 struct Options {
-    bool strict = true;    ///< false: no shadow state of the memories of a core; extents are still checked
-    uint32_t threads = 0;  ///< blocks that run at once; 0 = as many as the machine has cores
-    uint64_t seed = 0;     ///< order of blocks and poison pattern; 0 = different on each launch
+    bool strict = true;    ///< false: no shadow state of on-chip memories; global extents are still checked
+    uint32_t threads = 0;  ///< blocks that run at the same time; 0: number of cores of the machine
+    uint64_t seed = 0;     ///< block order and poison pattern; 0: different on each launch
     std::string unread{};  ///< inputs that a kernel may leave unread, separated by commas
 };
 
-/// Runs the kernel on the CPU. Mistakes of the kernel are findings of the report; nothing is thrown for them.
+/// Runs the kernel on the CPU. Kernel errors become findings of the report; they do not throw exceptions.
 LaunchReport Launch(const LaunchRequest& request, const Options& options);
 
 }  // namespace opforge::twin

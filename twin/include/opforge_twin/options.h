@@ -1,4 +1,4 @@
-// The options of launches that are not given their own: one set for the process.
+// The process-wide default options of launches.
 #ifndef OPFORGE_TWIN_OPTIONS_H
 #define OPFORGE_TWIN_OPTIONS_H
 

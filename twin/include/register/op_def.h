@@ -1,4 +1,4 @@
-// The OpDef language: what an operator type takes and gives, column by column, and on which products.
+// The OpDef classes: inputs, outputs and attributes of an operator type by column, and its supported SoCs.
 #ifndef REGISTER_OP_DEF_H
 #define REGISTER_OP_DEF_H
 
@@ -61,10 +61,10 @@ public:
     explicit OpParamDef(const char* name);
 
     OpParamDef& ParamType(Option param_type);
-    /// Element i of the lists of all parameters together is column i.
+    /// Element i of the lists of all parameters is column i.
     OpParamDef& DataType(std::vector<ge::DataType> types);
     OpParamDef& Format(std::vector<ge::Format> formats);
-    /// Every column once with each element of the list.
+    /// Repeats every column with each element of the list.
     OpParamDef& DataTypeList(std::vector<ge::DataType> types);
     OpParamDef& FormatList(std::vector<ge::Format> formats);
     OpParamDef& DataTypeForBinQuery(std::vector<ge::DataType> types);
@@ -127,7 +127,7 @@ private:
     mutable ge::AscendString name_;
 };
 
-/// Overrides for one product. Only the switches matter to a build; the twin reads none of them.
+/// Settings for one SoC. They affect only a build; the twin reads none of them.
 class OpAICoreConfig {
 public:
     OpAICoreConfig() = default;
@@ -151,7 +151,7 @@ class OpAICoreDef {
 public:
     OpAICoreDef& SetTiling(gert::OpImplRegisterV2::TilingKernelFunc func);
     gert::OpImplRegisterV2::TilingKernelFunc& GetTiling() { return tiling_; }
-    /// `soc` is the product's directory name: ascend910b, ascend910_93, ...
+    /// `soc` is the directory name of the SoC: ascend910b, ascend910_93, ...
     OpAICoreDef& AddConfig(const char* soc);
     OpAICoreDef& AddConfig(const char* soc, OpAICoreConfig& aicore_config);
 

@@ -1,5 +1,5 @@
-// OP_ADD: registers an OpDef. As on CANN, the inference functions count in a library built with OP_PROTO_LIB and the
-// tiling function in one built with OP_TILING_LIB; the twin takes the description of inputs and outputs from any.
+// OP_ADD: registers an OpDef. As on CANN, inference functions are used from a library built with OP_PROTO_LIB and the
+// tiling function from a library built with OP_TILING_LIB. The twin reads inputs and outputs from any library.
 #ifndef REGISTER_OP_DEF_REGISTRY_H
 #define REGISTER_OP_DEF_REGISTRY_H
 

@@ -1,4 +1,4 @@
-// IMPL_OP: registers the host functions of an operator type. Registrations of one type in several places are merged.
+// IMPL_OP: registers the host functions of an operator type. Several registrations of one type are merged.
 #ifndef REGISTER_OP_IMPL_REGISTRY_H
 #define REGISTER_OP_IMPL_REGISTRY_H
 
@@ -35,8 +35,8 @@ public:
     OpImplRegisterV2& InferDataType(InferDataTypeKernelFunc infer_datatype_func);
     OpImplRegisterV2& InferOutDataTypeSameWithFirstInput();
     OpImplRegisterV2& Tiling(TilingKernelFunc tiling_func, size_t max_tiling_data_size = 2048);
-    /// The twin compiles nothing ahead of a call, so it has nothing to parse: the function is not called, as with
-    /// OP_ADD on CANN.
+    /// The twin does not compile a call in advance, so it needs no parsed data. As with OP_ADD on CANN, the function is
+    /// not called.
     template <typename T>
     OpImplRegisterV2& TilingParse(const KernelFunc tiling_parse_func)
     {
@@ -49,7 +49,7 @@ public:
         (void)tiling_parse_func;
         return *this;
     }
-    /// IR indices of inputs whose values InferShape and Tiling may read.
+    /// Sets the IR indices of inputs whose values InferShape and Tiling may read.
     OpImplRegisterV2& InputsDataDependency(std::initializer_list<int32_t> inputs);
     OpImplRegisterV2& TilingInputsDataDependency(std::initializer_list<int32_t> inputs);
 

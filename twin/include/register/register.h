@@ -1,4 +1,4 @@
-// REGISTER_CUSTOM_OP: registers how the parser turns nodes of a framework into operators.
+// REGISTER_CUSTOM_OP: registers the conversion of framework nodes to operators for the parser.
 #ifndef REGISTER_REGISTER_H
 #define REGISTER_REGISTER_H
 
@@ -44,7 +44,7 @@ public:
     OpRegistrationData(const char_t* om_optype);
 
     OpRegistrationData& FrameworkType(const domi::FrameworkType& fmk_type);
-    /// Keys of the nodes: `<domain>::<opset>::<type>` for ONNX. Each call replaces the keys of the one before.
+    /// Sets the keys of the nodes: `<domain>::<opset>::<type>` for ONNX. Each call replaces the earlier keys.
     OpRegistrationData& OriginOpType(const std::initializer_list<std::string>& ori_optype_list);
     OpRegistrationData& OriginOpType(const std::vector<ge::AscendString>& ori_op_type_list);
     OpRegistrationData& OriginOpType(const std::string& ori_optype);

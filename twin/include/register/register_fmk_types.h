@@ -1,4 +1,4 @@
-// The frameworks whose models the parser reads.
+// The frameworks that the parser supports.
 #ifndef REGISTER_REGISTER_FMK_TYPES_H
 #define REGISTER_REGISTER_FMK_TYPES_H
 

@@ -1,4 +1,4 @@
-// The macro form of tiling data: fields with setters and getters on the host, written into the raw tiling buffer.
+// The macro form of tiling data: fields with setters and getters on the host, stored in the raw tiling buffer.
 #ifndef REGISTER_TILINGDATA_BASE_H
 #define REGISTER_TILINGDATA_BASE_H
 
@@ -14,7 +14,7 @@
 #include "graph/types.h"
 
 namespace optiling {
-/// Bytes of all fields, in declaration order with natural alignment.
+/// Stores the fields in declaration order with natural alignment.
 class TilingDef {
 public:
     TilingDef() = default;
@@ -25,13 +25,13 @@ public:
     void SaveToBuffer(void* pdata, size_t capacity);
     size_t GetDataSize() const { return bytes_.size(); }
     const char* GetTilingClassName() const { return className_; }
-    /// Moves the fields into memory of the caller; later setters write there.
+    /// Moves the fields to memory of the caller; later setters write to that memory.
     void SetDataPtr(void* dataPtr);
 
 protected:
-    /// Offset of a field of `count` elements of `size` bytes.
+    /// Returns the offset of a field with `count` elements of `size` bytes.
     size_t Place(size_t size, size_t alignment, size_t count);
-    /// Gives a struct of fields its place among those of this one.
+    /// Places a nested struct of fields in this struct.
     size_t Place(TilingDef& inner);
     void Seal(const char* className, size_t alignment);
     uint8_t* At(size_t offset) { return (outside_ != nullptr ? outside_ : bytes_.data()) + offset; }
@@ -41,7 +41,7 @@ protected:
 
 private:
     std::vector<uint8_t> bytes_;
-    std::vector<std::pair<TilingDef*, size_t>> inner_;  ///< with their offsets
+    std::vector<std::pair<TilingDef*, size_t>> inner_;  ///< nested structs with their offsets
     uint8_t* outside_ = nullptr;
     const char* className_ = "";
 };
@@ -100,7 +100,7 @@ private:                                                                        
     }                       \
     ;
 
-// The kernel side needs no registration on the twin: its struct comes from the same header.
+// The twin kernel needs no registration: it uses the struct from the same header.
 #define REGISTER_TILING_DATA_CLASS(op_type, class_name)                    \
     static_assert(std::is_base_of<optiling::TilingDef, class_name>::value, \
                   #class_name " is no tiling data of " #op_type);

@@ -1,4 +1,4 @@
-// Single calls of host functions.
+// Calls of single host functions.
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -42,7 +42,7 @@ Instances InstancesOf(const int64_t* dims, int64_t rank, int32_t dtype, const vo
     return {instance};
 }
 
-/// The operator, wherever it is registered: in a package of ASCEND_CUSTOM_OPP_PATH, or in one loaded by hand.
+/// Finds an operator in the packages of ASCEND_CUSTOM_OPP_PATH and in explicitly loaded packages.
 std::optional<Registered> Find(const std::string& opType, std::string& problem)
 {
     std::optional<Registered> operation = Registry::Instance().FindAnywhere(opType);
@@ -53,7 +53,7 @@ std::optional<Registered> Find(const std::string& opType, std::string& problem)
     return operation;
 }
 
-/// Those of the call, and one for each output of the operator that is not among them.
+/// Returns the outputs of the call and adds one instance for each missing output of the operator.
 std::vector<Instances> OutputsOf(const opforgeTwinCall& call, const Registered& operation)
 {
     std::vector<Instances> outputs = call.outputs;

@@ -1,4 +1,4 @@
-// Parser plugins, called as the ONNX parser calls them.
+// Calls parser plugins in the same way as the ONNX parser.
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,7 +36,7 @@ std::string Bool(bool value)
     return value ? "true" : "false";
 }
 
-/// A value as JSON; its type in quotes when JSON has nothing for it.
+/// Returns a value as JSON; returns its type in quotes if JSON cannot represent it.
 std::string ValueText(const ge::AttrValue& value)
 {
     int64_t number = 0;

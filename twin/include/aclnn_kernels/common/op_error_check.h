@@ -1,5 +1,5 @@
-// Checks of the arguments of aclnn functions: each logs what is wrong, then executes `retExpr` (a return statement).
-// The last two take the condition that means failure, as on CANN.
+// Checks of the arguments of aclnn functions. Each check logs the problem, then executes `retExpr` (a return
+// statement). The last two macros take the failure condition, as on CANN.
 #ifndef ACLNN_KERNELS_COMMON_OP_ERROR_CHECK_H
 #define ACLNN_KERNELS_COMMON_OP_ERROR_CHECK_H
 

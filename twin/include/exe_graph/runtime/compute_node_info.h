@@ -1,4 +1,4 @@
-// What a node knows about its inputs and outputs before it runs.
+// Static information about a node: its inputs, outputs and attributes.
 #ifndef EXE_GRAPH_RUNTIME_COMPUTE_NODE_INFO_H
 #define EXE_GRAPH_RUNTIME_COMPUTE_NODE_INFO_H
 
@@ -8,7 +8,7 @@
 #include "graph/types.h"
 
 namespace gert {
-/// The instances that belong to one input or output of the IR: none for an absent optional one.
+/// The instances of one input or output of the IR; zero for an absent optional one.
 class AnchorInstanceInfo {
 public:
     AnchorInstanceInfo() = default;

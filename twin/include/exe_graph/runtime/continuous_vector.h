@@ -1,4 +1,4 @@
-// Vectors whose elements lie right behind their head, so that one block of memory holds both.
+// Vectors with header and elements in one memory block.
 #ifndef EXE_GRAPH_RUNTIME_CONTINUOUS_VECTOR_H
 #define EXE_GRAPH_RUNTIME_CONTINUOUS_VECTOR_H
 
@@ -29,7 +29,7 @@ public:
 
     void Init(const size_t capacity);
     size_t GetSize() const { return size_; }
-    /// GRAPH_FAILED beyond the capacity.
+    /// Returns GRAPH_FAILED if the size exceeds the capacity.
     ge::graphStatus SetSize(const size_t size);
     size_t GetCapacity() const { return capacity_; }
     const void* GetData() const { return this + 1; }
@@ -47,11 +47,11 @@ public:
     const T* GetData() const { return static_cast<const T*>(ContinuousVector::GetData()); }
 };
 
-/// A list of lists. The twin keeps the inner vectors in blocks of their own.
+/// A list of lists. The twin stores each inner vector in a separate memory block.
 class ContinuousVectorVector {
 public:
     void Init(const size_t capacity);
-    /// Null when the capacity is used up.
+    /// Returns null if the capacity is used up.
     template <typename T>
     ContinuousVector* Add(size_t inner_vector_capacity)
     {

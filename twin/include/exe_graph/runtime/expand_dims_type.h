@@ -1,4 +1,4 @@
-// Which dims the storage shape has in addition to the origin shape.
+// The dims that the storage shape has in addition to the origin shape.
 #ifndef EXE_GRAPH_RUNTIME_EXPAND_DIMS_TYPE_H
 #define EXE_GRAPH_RUNTIME_EXPAND_DIMS_TYPE_H
 

@@ -1,4 +1,4 @@
-// Inputs, outputs and attributes of a call, by instance and by their index in the IR.
+// Inputs, outputs and attributes of a call, by instance index and by IR index.
 #ifndef EXE_GRAPH_RUNTIME_EXTENDED_KERNEL_CONTEXT_H
 #define EXE_GRAPH_RUNTIME_EXTENDED_KERNEL_CONTEXT_H
 
@@ -10,8 +10,8 @@
 #include "graph/types.h"
 
 namespace gert {
-/// `index` counts the instances that exist, so an absent optional input shifts all later ones. `ir_index` counts the
-/// parameters of the IR. Null: there is no such instance.
+/// `index` counts the existing instances, so an absent optional input shifts all later ones. `ir_index` counts the
+/// parameters of the IR. Getters return null if the instance does not exist.
 class ExtendedKernelContext : public KernelContext {
 public:
     const CompileTimeTensorDesc* GetInputDesc(const size_t index) const;

@@ -1,4 +1,4 @@
-// What a dtype inference function reads and writes.
+// The context of a dtype inference function.
 #ifndef EXE_GRAPH_RUNTIME_INFER_DATATYPE_CONTEXT_H
 #define EXE_GRAPH_RUNTIME_INFER_DATATYPE_CONTEXT_H
 
@@ -8,7 +8,7 @@
 #include "graph/types.h"
 
 namespace gert {
-/// DT_UNDEFINED where there is no such instance.
+/// Getters return DT_UNDEFINED if the instance does not exist.
 class InferDataTypeContext : public ExtendedKernelContext {
 public:
     ge::DataType GetInputDataType(const size_t index) const;

@@ -1,4 +1,4 @@
-// What a shape inference function reads and writes.
+// The context of a shape inference function.
 #ifndef EXE_GRAPH_RUNTIME_INFER_SHAPE_CONTEXT_H
 #define EXE_GRAPH_RUNTIME_INFER_SHAPE_CONTEXT_H
 

@@ -1,4 +1,4 @@
-// What a function sees that infers between which shapes the outputs lie.
+// The context of a shape range inference function.
 #ifndef EXE_GRAPH_RUNTIME_INFER_SHAPE_RANGE_CONTEXT_H
 #define EXE_GRAPH_RUNTIME_INFER_SHAPE_RANGE_CONTEXT_H
 
@@ -13,7 +13,7 @@
 namespace gert {
 using TensorRange = Range<Tensor>;
 
-/// A dim of -1 in a highest shape is without end. Null: there is no such instance.
+/// A dim of -1 in an upper shape has no limit. Getters return null if the instance does not exist.
 class InferShapeRangeContext : public ExtendedKernelContext {
 public:
     const Range<Shape>* GetInputShapeRange(const size_t index) const;
@@ -24,7 +24,7 @@ public:
     const TensorRange* GetDynamicInputTensorRange(const size_t ir_index, const size_t relative_index) const;
     const Range<Shape>* GetOptionalInputShapeRange(const size_t ir_index) const;
     const Range<Shape>* GetDynamicInputShapeRange(const size_t ir_index, const size_t relative_index) const;
-    /// Both ends are there, without dims: fill them, or set pointers to others.
+    /// Both ends exist without dims: fill them, or set pointers to other shapes.
     Range<Shape>* GetOutputShapeRange(const size_t index);
 
 private:

@@ -1,4 +1,4 @@
-// The common base of the contexts that host functions of operators get.
+// The common base class of the contexts of operator host functions.
 #ifndef EXE_GRAPH_RUNTIME_KERNEL_CONTEXT_H
 #define EXE_GRAPH_RUNTIME_KERNEL_CONTEXT_H
 
@@ -8,7 +8,7 @@ struct OperatorCall;
 }  // namespace opforge::twin::host
 
 namespace gert {
-/// Made by the runtime only; valid during the call of the host function.
+/// Only the runtime creates a context. It is valid during the call of the host function.
 class KernelContext {
 public:
     KernelContext(const KernelContext&) = delete;

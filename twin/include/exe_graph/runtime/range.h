@@ -1,15 +1,15 @@
-// The two ends of what a value may be.
+// The lower and upper end of a value range.
 #ifndef EXE_GRAPH_RUNTIME_RANGE_H
 #define EXE_GRAPH_RUNTIME_RANGE_H
 
 namespace gert {
-/// Holds pointers, not values: what they point to must live as long as the range is read.
+/// Stores pointers, not values. The objects must exist as long as the range is used.
 template <typename T>
 class Range {
 public:
     Range() = default;
     Range(T* min, T* max) : min_(min), max_(max) {}
-    /// Known exactly.
+    /// A range with one value.
     explicit Range(T* same) : min_(same), max_(same) {}
 
     bool operator==(const Range<T>& rht) const { return IsSame(min_, rht.min_) && IsSame(max_, rht.max_); }

@@ -1,4 +1,4 @@
-// The attributes of a call, by their index in the IR.
+// The attributes of a call, by IR index.
 #ifndef EXE_GRAPH_RUNTIME_RUNTIME_ATTRS_H
 #define EXE_GRAPH_RUNTIME_RUNTIME_ATTRS_H
 
@@ -16,8 +16,8 @@ struct OperatorCall;
 }  // namespace opforge::twin::host
 
 namespace gert {
-/// Getters return null behind the last attribute. Asking for a type that the attribute does not have is a mistake of
-/// the caller: they return null, and the host function that asked fails.
+/// Getters return null after the last attribute. A getter with a wrong type is an error of the caller: it returns null,
+/// and the host function fails.
 class RuntimeAttrs {
 public:
     template <typename T>

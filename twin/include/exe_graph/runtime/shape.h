@@ -1,4 +1,4 @@
-// The dims of a tensor, at most 25 of them. -1 is an unknown dim; a single -2 means that even the rank is unknown.
+// The dims of a tensor, at most 25. -1 is an unknown dim; a single -2 means an unknown rank.
 #ifndef EXE_GRAPH_RUNTIME_SHAPE_H
 #define EXE_GRAPH_RUNTIME_SHAPE_H
 
@@ -18,14 +18,15 @@ public:
     bool operator==(const Shape& rht) const;
     bool operator!=(const Shape& rht) const { return !(*this == rht); }
 
-    /// Product of the dims, 1 for a scalar; negative when a dim is unknown or the product does not fit.
+    /// Returns the product of the dims; 1 for a scalar. Returns a negative value if a dim is unknown or the product
+    /// overflows.
     int64_t GetShapeSize() const;
     bool IsScalar() const { return dimNum_ == 0; }
     void SetScalar() { dimNum_ = 0; }
     size_t GetDimNum() const { return dimNum_; }
     void SetDimNum(const size_t dim_num);
 
-    /// kInvalidDimValue behind the last possible dim.
+    /// Returns kInvalidDimValue for an index beyond the maximum number of dims.
     int64_t GetDim(const size_t idx) const;
     const int64_t& operator[](const size_t idx) const;
     int64_t& operator[](const size_t idx);

@@ -1,4 +1,4 @@
-// A format as the graph means it, and as the tensor lies in memory.
+// The origin format (in the graph) and the storage format (in memory) of a tensor.
 #ifndef EXE_GRAPH_RUNTIME_STORAGE_FORMAT_H
 #define EXE_GRAPH_RUNTIME_STORAGE_FORMAT_H
 

@@ -1,4 +1,4 @@
-// A shape as the graph means it, and as the tensor lies in memory.
+// The origin shape (in the graph) and the storage shape (in memory) of a tensor.
 #ifndef EXE_GRAPH_RUNTIME_STORAGE_SHAPE_H
 #define EXE_GRAPH_RUNTIME_STORAGE_SHAPE_H
 

@@ -1,4 +1,4 @@
-// A tensor at run time: shapes, formats, element type, memory.
+// A runtime tensor: shapes, formats, element type and memory.
 #ifndef EXE_GRAPH_RUNTIME_TENSOR_H
 #define EXE_GRAPH_RUNTIME_TENSOR_H
 
@@ -31,7 +31,7 @@ public:
     }
 
     int64_t GetShapeSize() const { return shape_.GetStorageShape().GetShapeSize(); }
-    /// Null when the values are not on the host at this time.
+    /// Returns null if the values are not on the host.
     template <class T>
     const T* GetData() const
     {

@@ -1,4 +1,4 @@
-// The memory of a tensor: where it is and how long.
+// The memory of a tensor: address, size and placement.
 #ifndef EXE_GRAPH_RUNTIME_TENSOR_DATA_H
 #define EXE_GRAPH_RUNTIME_TENSOR_DATA_H
 
@@ -18,7 +18,7 @@ enum TensorOperateType {
     kTensorOperateType,
 };
 
-/// Owns the memory behind an address: hands it out, shares it, frees it.
+/// Manages the memory of an address: get, share and free.
 using TensorAddrManager = ge::graphStatus (*)(TensorAddress addr, TensorOperateType operate_type, void** out);
 
 enum TensorPlacement : int32_t {

@@ -1,4 +1,4 @@
-// What a tiling function reads and writes.
+// The context of a tiling function.
 #ifndef EXE_GRAPH_RUNTIME_TILING_CONTEXT_H
 #define EXE_GRAPH_RUNTIME_TILING_CONTEXT_H
 
@@ -18,7 +18,7 @@ class PlatFormInfos;
 namespace gert {
 class TilingContext : public ExtendedKernelContext {
 public:
-    /// What TilingParse made; null when the operator registered none.
+    /// Returns the result of TilingParse; null if the operator registered none.
     const void* GetCompileInfo() const;
     template <typename T>
     const T* GetCompileInfo() const
@@ -51,14 +51,14 @@ public:
     ge::graphStatus SetLocalMemorySize(const uint32_t local_memory_size);
     uint32_t GetLocalMemorySize() const;
 
-    /// Null when T does not fit into the capacity that the operator registered (2048 bytes unless it said otherwise).
+    /// Returns null if T exceeds the registered capacity (default 2048 bytes).
     template <typename T>
     T* GetTilingData()
     {
         return static_cast<T*>(ClaimTilingData(sizeof(T)));
     }
     TilingData* GetRawTilingData();
-    /// Room for `workspace_count` sizes in bytes, to be filled by the caller.
+    /// Returns an array of `workspace_count` sizes in bytes; the caller fills it.
     size_t* GetWorkspaceSizes(const size_t workspace_count);
     size_t GetWorkspaceNum() const;
 

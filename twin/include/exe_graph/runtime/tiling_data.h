@@ -1,4 +1,4 @@
-// The buffer that a tiling function fills for its kernel.
+// The buffer for the tiling data of a kernel.
 #ifndef EXE_GRAPH_RUNTIME_TILING_DATA_H
 #define EXE_GRAPH_RUNTIME_TILING_DATA_H
 
@@ -23,7 +23,7 @@ public:
     void* GetData() { return data_; }
     const void* GetData() const { return data_; }
 
-    /// GRAPH_FAILED when the capacity does not suffice.
+    /// Returns GRAPH_FAILED if the capacity is too small.
     template <typename T, typename std::enable_if<std::is_standard_layout<T>::value, int>::type = 0>
     ge::graphStatus Append(const T& data)
     {
@@ -39,7 +39,7 @@ public:
         std::memcpy(place, data, sizeof(T) * append_num);
         return ge::GRAPH_SUCCESS;
     }
-    /// The next `size` bytes, or null.
+    /// Returns the next `size` bytes, or null.
     void* Expand(size_t size);
 
 private:

@@ -1,4 +1,4 @@
-// What the runtime remembers of the aclnn function that is being called.
+// The runtime state of the current aclnn function call.
 #ifndef OPFORGE_TWIN_HOST_API_SCOPE_H
 #define OPFORGE_TWIN_HOST_API_SCOPE_H
 
@@ -21,7 +21,7 @@ constexpr bool IsSameText(const char* left, const char* right)
     return *left == *right;
 }
 
-/// The parameters of an aclnn function that are objects of acl, kept alive for as long as it plans.
+/// The acl objects among the parameters of an aclnn function, kept alive during planning.
 class Handles {
 public:
     void Add(const aclTensor* tensor);
@@ -31,7 +31,7 @@ public:
     void Add(const aclIntArray* array);
     void Add(const aclFloatArray* array);
     void Add(const aclBoolArray* array);
-    /// Anything else among the parameters has no memory.
+    /// Adds a parameter. A parameter that is not an acl object is only counted.
     template <typename T>
     void AddAny(const T& value)
     {
@@ -50,7 +50,7 @@ public:
 
     const std::vector<const aclTensor*>& Tensors() const { return tensors_; }
     size_t Count() const { return count_; }
-    /// Positions of parameters that are not live.
+    /// Returns the positions of parameters that are not live.
     const std::vector<size_t>& Dead() const { return dead_; }
 
 private:
@@ -71,8 +71,8 @@ Handles HandlesOf(const Parameters&... parameters)
     return handles;
 }
 
-/// Starts the first phase: forgets older errors of the thread, remembers the tensors for the executor. Refuses objects
-/// that were destroyed: CANN reads what is left of them.
+/// Starts the first phase: clears earlier errors of the thread and stores the tensors for the executor. Rejects
+/// destroyed objects; CANN would read freed memory.
 aclnnStatus BeginPlanning(const char* function, Handles inputs, Handles outputs);
 /// Starts the second phase.
 void BeginLaunch(const char* function);

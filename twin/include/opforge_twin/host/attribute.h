@@ -1,4 +1,4 @@
-// Attribute types of operators and their values, as host code of operators reads them.
+// Attribute types and values for the host code of operators.
 #ifndef OPFORGE_TWIN_HOST_ATTRIBUTE_H
 #define OPFORGE_TWIN_HOST_ATTRIBUTE_H
 
@@ -20,7 +20,7 @@ enum class AttributeType {
     kListListInt,
 };
 
-/// The alternatives stand in the order of AttributeType.
+/// The alternatives have the same order as AttributeType.
 using AttributeValue = std::variant<int64_t, float, bool, std::string, std::vector<int64_t>, std::vector<float>,
                                     std::vector<bool>, std::vector<std::vector<int64_t>>>;
 
@@ -29,10 +29,10 @@ inline AttributeType TypeOf(const AttributeValue& value)
     return static_cast<AttributeType>(value.index());
 }
 
-/// "int", "list of int", ...: the word for messages.
+/// Returns the name for messages: "int", "list of int", ...
 const char* NameOf(AttributeType type);
 
-/// 0, "", an empty list: what an optional attribute without a default has.
+/// Returns 0, "" or an empty list: the value of an optional attribute without a default.
 AttributeValue ZeroOf(AttributeType type);
 
 }  // namespace opforge::twin::host

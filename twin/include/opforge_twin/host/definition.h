@@ -1,4 +1,4 @@
-// What is known about an operator type: the common form of an OpDef and of a REG_OP prototype.
+// The definition of an operator type: the common form of an OpDef and a REG_OP prototype.
 #ifndef OPFORGE_TWIN_HOST_DEFINITION_H
 #define OPFORGE_TWIN_HOST_DEFINITION_H
 
@@ -34,7 +34,7 @@ struct Definition {
     std::vector<Attribute> attributes;
     std::vector<std::string> socs;  ///< directory names ("ascend910b") the operator is configured for
 
-    /// Number of dtype columns; 0 when they are not known (REG_OP).
+    /// Returns the number of dtype columns; 0 if unknown (REG_OP).
     size_t Columns() const { return inputs.empty() ? 0 : inputs.front().dtypes.size(); }
 };
 

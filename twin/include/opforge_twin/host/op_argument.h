@@ -16,10 +16,10 @@ namespace opforge::twin::host {
 
 struct TensorArgument {
     const aclTensor* tensor = nullptr;
-    aclTensor* writable = nullptr;  ///< the same tensor, unless it came as const
+    aclTensor* writable = nullptr;  ///< the same tensor; null if it was passed as const
 };
 
-/// Nothing (an absent optional argument), a tensor, a list of tensors, or an attribute.
+/// An absent optional argument, a tensor, a list of tensors, or an attribute.
 using OpArgument = std::variant<std::monostate, TensorArgument, std::vector<TensorArgument>, AttributeValue>;
 
 enum class ArgumentRole { kInput, kOutput, kAttribute };
@@ -58,9 +58,9 @@ ArgumentGroup Group(ArgumentRole role, const Values&... values)
     return {role, {ToArgument(values)...}};
 }
 
-/// Runs the registered shape inference and gives the outputs their shapes.
+/// Runs the registered shape inference and sets the output shapes.
 aclnnStatus InferShape(const char* opType, std::initializer_list<ArgumentGroup> groups);
-/// Tiles the call and appends it to the tasks of the executor.
+/// Runs tiling for the call and appends the call to the tasks of the executor.
 aclnnStatus AddAicoreTask(aclOpExecutor* executor, const char* opType, std::initializer_list<ArgumentGroup> groups);
 
 }  // namespace opforge::twin::host

@@ -1,4 +1,4 @@
-// What the REG_OP macros expand to.
+// The implementation of the REG_OP macros.
 #ifndef OPFORGE_TWIN_HOST_PROTOTYPE_H
 #define OPFORGE_TWIN_HOST_PROTOTYPE_H
 
@@ -13,7 +13,7 @@
 
 namespace opforge::twin::host {
 
-/// The words that may stand for a type in REQUIRED_ATTR.
+/// The attribute type names of REQUIRED_ATTR.
 enum class PrototypeAttribute {
     kInt,
     kFloat,
@@ -32,7 +32,7 @@ enum class PrototypeAttribute {
     kNamedAttrs,
 };
 
-/// Describes one operator type: fills the node of `target` and, at the end, the registry.
+/// Describes one operator type: fills the node of `target`, then the registry.
 class Prototype {
 public:
     Prototype(const char* opType, ge::Operator& target);

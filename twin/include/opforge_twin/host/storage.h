@@ -1,18 +1,18 @@
-// The memory behind tensors.
+// The memory of tensors.
 #ifndef OPFORGE_TWIN_HOST_STORAGE_H
 #define OPFORGE_TWIN_HOST_STORAGE_H
 
 #include <cstdint>
 #include <vector>
 
-/// Device memory of the application, a slot in the workspace of an executor, or values on the host.
+/// Device memory of the application, a workspace slot of an executor, or host values.
 struct aclStorage {
-    void* address = nullptr;       ///< of the application's memory, or of `host`
-    bool fromWorkspace = false;    ///< the address is known when the second phase gets the workspace
+    void* address = nullptr;       ///< application memory, or the data of `host`
+    bool fromWorkspace = false;    ///< the address is set when the second phase receives the workspace
     uint64_t workspaceOffset = 0;  ///< bytes from the start of the workspace
-    uint64_t bytes = 0;            ///< of a workspace slot, when the executor has planned it
-    bool destroyed = false;        ///< the application destroyed the tensor it belongs to
-    std::vector<uint8_t> host;     ///< of a host tensor
+    uint64_t bytes = 0;            ///< size of a workspace slot, set when the executor plans it
+    bool destroyed = false;        ///< the application destroyed the tensor that owns it
+    std::vector<uint8_t> host;     ///< data of a host tensor
     bool onHost = false;
 };
 

@@ -1,4 +1,4 @@
-// Cast between dtypes, with the table of pairs and rounding modes that Ascend 910B has.
+// Cast between dtypes, with the dtype pairs and rounding modes of Ascend 910B.
 #ifndef OPFORGE_TWIN_KERNEL_CAST_H
 #define OPFORGE_TWIN_KERNEL_CAST_H
 
@@ -15,7 +15,7 @@ constexpr uint32_t Modes(std::initializer_list<AscendC::RoundMode> modes)
     return bits;
 }
 
-/// One bit per RoundMode that converts `U` to `T`; 0 when the pair does not exist.
+/// One bit per RoundMode that supports the conversion of `U` to `T`; 0 if the pair is not supported.
 template <typename T, typename U>
 constexpr uint32_t CastModes()
 {
@@ -87,7 +87,7 @@ void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode&
                   twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src, {"Cast", at});
 }
 
-/// The factor of the int32_t to half conversion.
+/// Sets the scale of the int32_t to half conversion.
 inline void SetDeqScale(half scale)
 {
     twin::SetDequantScale(scale);

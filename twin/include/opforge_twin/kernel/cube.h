@@ -1,4 +1,4 @@
-// The instructions of cube cores: GM to L1, L1 to L0A, L0B and the bias table, products, and L0C to GM.
+// Instructions of cube cores: GM to L1; L1 to L0A, L0B and the bias table; matrix products; L0C to GM.
 #ifndef OPFORGE_TWIN_KERNEL_CUBE_H
 #define OPFORGE_TWIN_KERNEL_CUBE_H
 
@@ -7,7 +7,7 @@
 
 namespace opforge::twin::kernel {
 
-/// What the cube unit multiplies; int8_t and int4b_t are not modelled.
+/// Dtypes of the cube unit; int8_t and int4b_t are not modeled.
 template <typename T>
 inline constexpr bool kIsFactor = kIsAnyOf<T, half, bfloat16_t, float>;
 
@@ -43,7 +43,7 @@ inline ProductStore ProductStoreOf(const AscendC::FixpipeParamsV220& params, boo
 
 namespace AscendC {
 
-/// ND to Nz; columns are filled up to a fractal with zeros, rows are not.
+/// Copies ND to Nz. Columns are padded with zeros to a whole fractal; rows are not.
 template <typename T>
 void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& intriParams,
               twin::Location at = twin::Location::Here())
@@ -96,7 +96,7 @@ void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                        call);
 }
 
-/// A window of a matrix; other convolutions are not modelled.
+/// Loads a window of a matrix; other convolutions are not modeled.
 template <typename T>
 void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData3DParamsV2<T>& loadDataParams,
               twin::Location at = twin::Location::Here())
@@ -167,13 +167,13 @@ inline void SetHF32Mode(bool hf32Mode, twin::Location at = twin::Location::Here(
     twin::SetHf32(hf32Mode, {"SetHF32Mode", at});
 }
 
-/// true: towards zero, false: to nearest, ties to even.
+/// true: round toward zero; false: round to nearest, ties to even.
 inline void SetHF32TransMode(bool hf32TransMode, twin::Location at = twin::Location::Here())
 {
     twin::SetHf32Truncation(hf32TransMode, {"SetHF32TransMode", at});
 }
 
-/// The order in which the cube unit makes the fractals of L0C: without effect on results.
+/// Sets the order in which the cube unit computes the fractals of L0C; no effect on results.
 inline void SetMMLayoutTransform(bool /*mmLayoutMode*/, twin::Location at = twin::Location::Here())
 {
     twin::RequireCubeCore({"SetMMLayoutTransform", at});
@@ -191,7 +191,7 @@ void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const Fixpip
     twin::StoreProduct(dst.View(), src.View(), twin::ProductStoreOf(intriParams, asRows, call), asRows, call);
 }
 
-/// To L1, always as fractals.
+/// Stores to L1, always as fractals.
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
 void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& intriParams,
              twin::Location at = twin::Location::Here())

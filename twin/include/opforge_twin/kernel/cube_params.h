@@ -1,4 +1,4 @@
-// Parameter structures of the instructions of cube cores, wider than the device's like those of params.h.
+// Parameter structures of cube core instructions. Fields are wider than on the device, as in params.h.
 #ifndef OPFORGE_TWIN_KERNEL_CUBE_PARAMS_H
 #define OPFORGE_TWIN_KERNEL_CUBE_PARAMS_H
 
@@ -14,8 +14,8 @@ namespace AscendC {
 
 enum class CO2Layout : uint8_t { NZ = 0, ROW_MAJOR = 1, COLUMN_MAJOR = 2 };
 
-/// Rows of GM to fractals of L1. Strides of the source and
-/// dstNzMatrixStride in elements, the others in 32-byte blocks.
+/// Copies rows of GM to fractals of L1. Source strides and dstNzMatrixStride are in elements, the other strides in
+/// 32-byte blocks.
 struct Nd2NzParams {
     twin::Given16 ndNum = 0;
     twin::Given16 nValue = 0;
@@ -41,7 +41,8 @@ struct Nd2NzParams {
     }
 };
 
-/// Fractals of 512 bytes from L1 to L0: all in fractals, srcStride from start to start, dstGap from end to start.
+/// Loads fractals of 512 bytes from L1 to L0. All counts are in fractals: srcStride from start to start, dstGap from
+/// end to start.
 struct LoadData2DParams {
     twin::Given16 startIndex = 0;
     twin::Given16 dstGap = 0;
@@ -65,7 +66,7 @@ struct LoadData2DParams {
     }
 };
 
-/// Squares of one (2-byte types) or two (float) fractals from L1 to L0, transposed.
+/// Loads and transposes squares of one (2-byte types) or two (float) fractals from L1 to L0.
 struct LoadData2dTransposeParams {
     twin::Given16 startIndex = 0;
     twin::Given8 repeatTimes = 0;
@@ -87,7 +88,7 @@ struct LoadData2dTransposeParams {
     }
 };
 
-/// A window of a matrix in L1 to L0, as a convolution with a 1 x 1 filter over an image of one row.
+/// Loads a window of a matrix from L1 to L0: a convolution with a 1 x 1 filter over an image with one row.
 template <typename T>
 struct LoadData3DParamsV2 {
     uint8_t padList[4] = {0, 0, 0, 0};
@@ -114,7 +115,7 @@ struct LoadData3DParamsV2 {
     LoadData3DParamsV2() {}
 };
 
-/// Blocks of 32 bytes in L1, of 512 bytes in L0A and L0B.
+/// Blocks of 32 bytes in L1, or 512 bytes in L0A and L0B.
 template <typename T>
 struct InitConstValueParams {
     twin::Given16 repeatTimes = 0;
@@ -151,7 +152,7 @@ struct MmadParams {
     }
 };
 
-/// srcStride in 16 elements of L0C; dstStride in elements (rows of GM) or 32-byte blocks (fractals).
+/// srcStride is in units of 16 elements of L0C; dstStride is in elements (rows of GM) or 32-byte blocks (fractals).
 struct FixpipeParamsV220 {
     twin::Given16 nSize = 0;
     twin::Given16 mSize = 0;

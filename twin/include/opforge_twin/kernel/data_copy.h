@@ -1,4 +1,4 @@
-// Data movement between global memory and the unified buffer, atomics on the way out, and fills of global memory.
+// Data movement between global memory and the unified buffer, atomic stores, and fills of global memory.
 #ifndef OPFORGE_TWIN_KERNEL_DATA_COPY_H
 #define OPFORGE_TWIN_KERNEL_DATA_COPY_H
 
@@ -19,7 +19,7 @@ constexpr void RequireMovable()
                   "DataCopy moves elements of 1, 2, 4 or 8 bytes");
 }
 
-/// `count` elements in one row; the device rounds the length down to 32 bytes, here it must fit.
+/// One row of `count` elements. The device rounds the length down to 32 bytes; the twin requires a multiple.
 inline Rows RowOf(int64_t count, int64_t size, const Call& call)
 {
     Field("count", count, 0, kFieldMax32, call);
@@ -36,7 +36,7 @@ inline Rows RowsOf(const AscendC::DataCopyParams& params, const Call& call)
             Field("dstGap (32-byte blocks)", params.dstGap, 0, kFieldMax16, call) * kBlockBytes};
 }
 
-/// The bias table counts in blocks of 64 bytes.
+/// The bias table uses blocks of 64 bytes.
 inline Rows BiasRowsOf(const AscendC::DataCopyParams& params, const Call& call)
 {
     Rows rows = RowsOf(params, call);
@@ -45,7 +45,7 @@ inline Rows BiasRowsOf(const AscendC::DataCopyParams& params, const Call& call)
     return rows;
 }
 
-/// Rows of a DataCopyPad: byte gaps on the GM side, 32-byte blocks on the UB side.
+/// Rows of a DataCopyPad: gaps in bytes on the GM side, in 32-byte blocks on the UB side.
 inline Rows PadRowsOf(const AscendC::DataCopyExtParams& params, int64_t size, bool toLocal, const Call& call)
 {
     const int64_t bytes = Field("blockLen (bytes)", params.blockLen, 0, 2097151, call);
@@ -198,7 +198,7 @@ inline void DisableDmaAtomic(twin::Location at = twin::Location::Here())
     twin::SetAtomic(twin::AtomicOp::kNone, twin::Dtype::kOther, {"DisableDmaAtomic", at});
 }
 
-/// Fills `size` elements of global memory through scratch at the end of the unified buffer.
+/// Fills `size` elements of global memory; uses scratch memory at the end of the unified buffer.
 template <typename T>
 void InitOutput(GlobalTensor<T> gmWorkspaceAddr, int64_t size, T value, twin::Location at = twin::Location::Here())
 {

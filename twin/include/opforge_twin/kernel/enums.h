@@ -1,4 +1,4 @@
-// Enumerations of the kernel API, with the vendor's numbers.
+// Enumerations of the kernel API with the numeric values of CANN.
 #ifndef OPFORGE_TWIN_KERNEL_ENUMS_H
 #define OPFORGE_TWIN_KERNEL_ENUMS_H
 
@@ -67,7 +67,7 @@ enum class TPosition : uint8_t {
     MAX = 16,
 };
 
-// The name that kernels of earlier releases use.
+// The name in kernels for earlier releases.
 using QuePosition = TPosition;
 
 enum class HardEvent : uint8_t {

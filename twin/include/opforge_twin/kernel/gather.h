@@ -1,4 +1,4 @@
-// Index vectors, gathers by byte offset, compaction by mask.
+// Index vectors, gather by byte offset, compaction by mask.
 #ifndef OPFORGE_TWIN_KERNEL_GATHER_H
 #define OPFORGE_TWIN_KERNEL_GATHER_H
 
@@ -24,7 +24,7 @@ constexpr void RequireCountable()
 
 namespace AscendC {
 
-/// dst[i] = the element at src + srcBaseOffset + srcOffset[i], both in bytes.
+/// dst[i] = element at src + srcBaseOffset + srcOffset[i]; both offsets are in bytes.
 template <typename T>
 void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
             const uint32_t srcBaseOffset, const int64_t count, twin::Location at = twin::Location::Here())
@@ -54,7 +54,7 @@ void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTen
                          twin::Lanes::Bits<true>(mask, repeatTime), dstRepStride, {"Gather", at});
 }
 
-/// 8 whole 32-byte blocks a repeat.
+/// Gathers 8 whole 32-byte blocks per repeat.
 template <typename T>
 void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& offset,
              const int64_t repeatTime, const GatherRepeatParams& repeatParams,
@@ -101,7 +101,7 @@ void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const Loc
     rsvdCnt = twin::Compact(dst.View(), src0.View(), how, {"GatherMask", at});
 }
 
-/// How many elements the last GatherMask has kept.
+/// Returns the number of elements that the last GatherMask kept.
 inline int64_t GetGatherMaskRemainCount(twin::Location at = twin::Location::Here())
 {
     return twin::CompactedCount({"GetGatherMaskRemainCount", at});

@@ -26,7 +26,7 @@ constexpr float HalfToFloat(uint16_t bits)
         return BitsFloat(FloatBits(magnitude) | sign);
     }
     if (exponent == 0x1F) {
-        // A NaN becomes a quiet one with the same payload, as the conversion instruction does.
+        // A NaN becomes a quiet NaN with the same payload, as in the conversion instruction.
         return BitsFloat(sign | 0x7F800000U | (mantissa << 13) | (mantissa != 0 ? 0x400000U : 0U));
     }
     return BitsFloat(sign | ((exponent + 112U) << 23) | (mantissa << 13));
@@ -44,7 +44,7 @@ constexpr uint16_t FloatToHalf(float value)
         return static_cast<uint16_t>(sign | 0x7C00U);
     }
     if (magnitude < 0x38800000U) {
-        // Adding 0.5 aligns the last place of a subnormal half with the last place of the float.
+        // Adding 0.5 aligns the last bit of a subnormal half with the last bit of the float.
         const uint32_t aligned = FloatBits(BitsFloat(magnitude) + 0.5F) - FloatBits(0.5F);
         return static_cast<uint16_t>(sign | aligned);
     }
@@ -71,7 +71,7 @@ inline constexpr bool kIsNumber = std::is_arithmetic_v<T>;
 
 }  // namespace opforge::twin::kernel
 
-/// IEEE binary16. Operations of two halves are rounded to half at every step.
+/// IEEE binary16. Each operation of two halves rounds its result to half.
 struct half {
     uint16_t bits = 0;
 
@@ -120,12 +120,13 @@ constexpr half operator-(half value)
     return half(-static_cast<float>(value));
 }
 
-/// Storage only, as on the device: `AscendC::ToFloat` and `AscendC::ToBfloat16` convert, nothing computes.
+/// Storage only, as on the device: `AscendC::ToFloat` and `AscendC::ToBfloat16` convert; there are no arithmetic
+/// operators.
 struct bfloat16_t {
     uint16_t bits = 0;
 
     bfloat16_t() = default;
-    /// The constant 0 of paddings and fills, not a conversion: other types do not fit.
+    /// Accepts only the int constant 0 for padding and fill values; not a general conversion.
     template <typename T, typename = std::enable_if_t<std::is_same_v<T, int>>>
     constexpr bfloat16_t(T value) : bits(opforge::twin::kernel::FloatToBfloat16(static_cast<float>(value)))
     {

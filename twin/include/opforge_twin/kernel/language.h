@@ -1,4 +1,4 @@
-// The device dialect of C++ in terms of the host compiler's.
+// Maps the device dialect of C++ to the host compiler.
 #ifndef OPFORGE_TWIN_KERNEL_LANGUAGE_H
 #define OPFORGE_TWIN_KERNEL_LANGUAGE_H
 
@@ -14,20 +14,21 @@
 #define __global__ __attribute__((visibility("default")))
 #define __aicore__
 #define __forceinline__ inline __attribute__((always_inline))
-// A cast that loses the address space loses `volatile`, and -Wcast-qual refuses it.
+// A cast that drops the address space drops `volatile`, and -Wcast-qual reports it.
 #define __gm__ volatile
 #define __ubuf__
 
 #define GM_ADDR __gm__ uint8_t*
 
-// On the device both expand to `constexpr (..)`, in two programs: write `if ASCEND_IS_AIV { }` without parentheses.
-// Here one program serves both kinds of cores, and the core decides; the declaration keeps the parentheses out.
+// On the device, both expand to `constexpr (..)` in two separate programs: write `if ASCEND_IS_AIV { }` without
+// parentheses. On the twin, one program runs on both core types and tests the core. The declaration prevents
+// parentheses.
 #define ASCEND_IS_AIC (const bool opforgeIsAic = opforge::twin::kernel::IsCubeCore(); opforgeIsAic)
 #define ASCEND_IS_AIV (const bool opforgeIsAiv = !opforge::twin::kernel::IsCubeCore(); opforgeIsAiv)
 
 namespace opforge::twin::kernel {
 
-/// The place in the kernel's sources that a finding names; instructions take it as a defaulted last parameter.
+/// The source location in a finding. Instructions have it as the last parameter with a default value.
 struct Location {
     const char* file = "";
     int line = 0;

@@ -1,5 +1,6 @@
-// What the host's compiler calls when a kernel leaves an array or overwrites its own frame (KERNEL_FLAGS of
-// compiler.py). Weak and hidden, so that each kernel library has its own instead of the one that would end the process.
+// Handlers that the host compiler calls if a kernel indexes outside an array or overwrites its stack frame
+// (KERNEL_FLAGS in compiler.py). They are weak and hidden: each kernel library uses its own handlers, not those that
+// end the process.
 #ifndef OPFORGE_TWIN_KERNEL_OVERRUNS_H
 #define OPFORGE_TWIN_KERNEL_OVERRUNS_H
 
@@ -7,11 +8,11 @@
 
 namespace opforge::twin::kernel {
 
-/// What the compiler says of an index: the layout is that of its sanitizer's runtime.
+/// The compiler's description of an index; the layout is defined by its sanitizer runtime.
 struct TypeDescription {
     uint16_t kind;
     uint16_t info;
-    char name[1];  ///< goes on behind the structure
+    char name[1];  ///< continues after the structure
 };
 struct IndexedArray {
     const char* file;

@@ -1,6 +1,6 @@
-// Parameter structures of the instructions. Fields are wider than the device's, so that a value that does not fit is
-// seen by the instruction instead of wrapping. With OPFORGE_TWIN_DEVICE_FIELDS they have the device's types: kernels
-// must compile like that too, because braces around what is too wide by its type do not compile on the device.
+// Parameter structures of instructions. Fields are wider than on the device, so the instruction detects a value that
+// does not fit; on the device it would wrap. With OPFORGE_TWIN_DEVICE_FIELDS, fields have the device types. Kernels
+// must also compile in that mode, because a narrowing conversion in braces does not compile on the device.
 #ifndef OPFORGE_TWIN_KERNEL_PARAMS_H
 #define OPFORGE_TWIN_KERNEL_PARAMS_H
 
@@ -8,7 +8,7 @@
 
 namespace opforge::twin::kernel {
 
-/// What takes the numbers of a field that is a T on the device.
+/// The host type of a device field of type T.
 #ifdef OPFORGE_TWIN_DEVICE_FIELDS
 template <typename T>
 using Given = T;
@@ -106,7 +106,7 @@ struct GatherMaskParams {
     }
 };
 
-/// Lengths and gaps in 32-byte blocks (DataCopy), or in bytes on the GM side (DataCopyPad).
+/// Lengths and gaps are in 32-byte blocks (DataCopy), or in bytes on the GM side (DataCopyPad).
 struct DataCopyParams {
     twin::Given16 blockCount = 1;
     twin::Given16 blockLen = 0;
@@ -126,7 +126,7 @@ struct DataCopyParams {
     }
 };
 
-/// blockLen in bytes; the stride of the GM side in bytes, of the UB side in 32-byte blocks.
+/// blockLen is in bytes. The stride is in bytes on the GM side and in 32-byte blocks on the UB side.
 struct DataCopyExtParams {
     twin::Given16 blockCount = 1;
     twin::Given32 blockLen = 0;
@@ -155,7 +155,7 @@ struct DataCopyPadParams {
     }
 };
 
-/// Paddings in elements.
+/// Padding counts are in elements.
 template <typename T>
 struct DataCopyPadExtParams {
     bool isPad = false;

@@ -1,4 +1,4 @@
-// TPipe, TQue, TQueBind and TBuf: on-chip buffers and the synchronisation that comes with queues.
+// TPipe, TQue, TQueBind and TBuf: on-chip buffers, and the synchronization of queues.
 #ifndef OPFORGE_TWIN_KERNEL_PIPE_H
 #define OPFORGE_TWIN_KERNEL_PIPE_H
 
@@ -6,7 +6,7 @@
 
 namespace opforge::twin::kernel {
 
-/// Whether buffers may lie there: the unified buffer, L1, L0A, L0B, L0C, the bias table.
+/// Whether the position has buffers: unified buffer, L1, L0A, L0B, L0C or bias table.
 constexpr bool HasBuffers(AscendC::TPosition position)
 {
     using AscendC::TPosition;
@@ -14,7 +14,7 @@ constexpr bool HasBuffers(AscendC::TPosition position)
            position == TPosition::VECOUT || position == TPosition::VECCALC;
 }
 
-/// Where the buffers of a queue lie.
+/// The buffer position of a queue.
 constexpr AscendC::TPosition PositionOf(AscendC::TPosition source, AscendC::TPosition destination)
 {
     using AscendC::TPosition;
@@ -27,7 +27,7 @@ namespace AscendC {
 
 using TEventID = int8_t;
 
-/// Where the data of a queue at `pos` come from (isSrc) and go to.
+/// Returns the source (isSrc) or the destination position of a queue at `pos`.
 constexpr TPosition GetBufferLogicPos(TPosition pos, bool isSrc)
 {
     switch (pos) {
@@ -112,7 +112,7 @@ private:
 template <TPosition pos, int32_t depth, auto mask = 0>
 class TQue : public TQueBind<GetBufferLogicPos(pos, true), GetBufferLogicPos(pos, false), depth, mask> {};
 
-/// Memory without any synchronisation.
+/// An on-chip buffer without synchronization.
 template <TPosition pos = TPosition::LCM>
 class TBuf {
 public:
@@ -128,7 +128,7 @@ public:
     {
         return GetWithOffset<T>(len, 0, at);
     }
-    /// `size` elements, `bufOffset` bytes into the buffer.
+    /// Returns `size` elements that start `bufOffset` bytes after the buffer start.
     template <typename T>
     LocalTensor<T> GetWithOffset(int64_t size, int64_t bufOffset, twin::Location at = twin::Location::Here()) const
     {

@@ -1,4 +1,4 @@
-// Reductions: of a whole tensor, of each repeat, of each 32-byte block, of neighbouring pairs.
+// Reductions: of a whole tensor, of each repeat, of each 32-byte block, of adjacent pairs.
 #ifndef OPFORGE_TWIN_KERNEL_REDUCE_H
 #define OPFORGE_TWIN_KERNEL_REDUCE_H
 
@@ -16,7 +16,7 @@ constexpr void RequireReducible()
 
 namespace AscendC {
 
-/// A pairwise tree inside each 256-byte repeat; the repeats are added in order.
+/// Reduces each 256-byte repeat as a pairwise tree; adds the repeats in order.
 template <typename T, bool isSetMask = true>
 void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,
                const int64_t count, twin::Location at = twin::Location::Here())
@@ -79,7 +79,7 @@ OPFORGE_REDUCE_EXTREME(ReduceMax, twin::ReduceOp::kMax)
 OPFORGE_REDUCE_EXTREME(ReduceMin, twin::ReduceOp::kMin)
 #undef OPFORGE_REDUCE_EXTREME
 
-/// One result a repeat; `dstRepStride` counts elements of dst.
+/// One result per repeat; `dstRepStride` counts elements of dst.
 template <typename T, bool isSetMask = true>
 void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int64_t repeatTime,
                     const int64_t dstRepStride, const int64_t srcBlkStride, const int64_t srcRepStride,
@@ -102,7 +102,7 @@ void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
                         {"WholeReduceSum", at});
 }
 
-/// One result a repeat; `dstRepStride` counts results (pairs when value and index are stored).
+/// One result per repeat; `dstRepStride` counts results (pairs if value and index are stored).
 template <typename T, bool isSetMask = true>
 void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int64_t repeatTime,
                     const int64_t dstRepStride, const int64_t srcBlkStride, const int64_t srcRepStride,
@@ -145,13 +145,13 @@ void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
         twin::ReduceGroups(group, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime),            \
                            dstRepStride, srcBlkStride, srcRepStride, {#name, at});                                   \
     }
-/// 8 results a repeat; `dstRepStride` counts 8 results.
+/// 8 results per repeat; `dstRepStride` counts units of 8 results.
 OPFORGE_REDUCE_GROUPS(BlockReduceSum, 32 / static_cast<int64_t>(sizeof(T)))
-/// Half as many results as elements; `dstRepStride` counts 128 bytes.
+/// Half as many results as elements; `dstRepStride` counts units of 128 bytes.
 OPFORGE_REDUCE_GROUPS(PairReduceSum, 2)
 #undef OPFORGE_REDUCE_GROUPS
 
-/// Spreads 8 neighbouring elements a repeat to 8 blocks.
+/// Broadcasts 8 adjacent elements per repeat to 8 blocks.
 template <typename T>
 void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int64_t repeatTime,
           const BrcbRepeatParams& repeatParams, twin::Location at = twin::Location::Here())

@@ -1,5 +1,5 @@
-// What the kernel-side headers ask of the twin's runtime library. Instructions are thin templates that check dtypes at
-// compile time and hand untyped operands over, so a kernel compiles quickly and every check exists once.
+// The interface between the kernel headers and the twin runtime library. Instructions are thin templates: they check
+// dtypes at compile time and pass untyped operands. A kernel therefore compiles quickly, and each check exists once.
 #ifndef OPFORGE_TWIN_KERNEL_RUNTIME_H
 #define OPFORGE_TWIN_KERNEL_RUNTIME_H
 
@@ -20,7 +20,7 @@ enum class Dtype : uint8_t {
     kFloat,
     kInt64,
     kUint64,
-    kOther,  ///< anything of 1, 2, 4 or 8 bytes that is only moved
+    kOther,  ///< any type of 1, 2, 4 or 8 bytes that is only copied
 };
 
 template <typename T, typename... Allowed>
@@ -43,35 +43,35 @@ constexpr Dtype DtypeOf()
                                            : Dtype::kOther;
 }
 
-/// A view of on-chip memory: byte addresses in the unit's memory, and the buffer it was taken from.
+/// A view of on-chip memory: byte addresses in the memory of the unit, and the source buffer.
 struct LocalView {
     static constexpr uint32_t kNoBuffer = 0xFFFFFFFFU;
 
     uint32_t buffer = kNoBuffer;
-    uint32_t generation = 0;  ///< of the buffer when the view was made: tells a freed tensor from a live one
+    uint32_t generation = 0;  ///< generation of the buffer at creation of the view; detects a freed tensor
     int64_t address = 0;
-    int64_t begin = 0;  ///< the bytes that the tensor was given, slices keep them
+    int64_t begin = 0;  ///< byte range of the original tensor; slices keep it
     int64_t end = 0;
     Dtype dtype = Dtype::kOther;
-    int32_t size = 1;  ///< bytes of an element
+    int32_t size = 1;  ///< bytes per element
 };
 
-/// A view of global memory: an address of the launch's own address space, which tells argument and offset.
+/// A view of global memory. The address is in the address space of the launch; it identifies argument and offset.
 struct GlobalView {
     uint64_t address = 0;
-    uint64_t begin = 0;  ///< extent declared in SetGlobalBuffer
-    uint64_t end = 0;    ///< 0: none declared
+    uint64_t begin = 0;  ///< range declared in SetGlobalBuffer
+    uint64_t end = 0;    ///< 0: not declared
     Dtype dtype = Dtype::kOther;
     int32_t size = 1;
 };
 
-/// Which instruction is running, and where it stands in the kernel's sources.
+/// The running instruction and its source location in the kernel.
 struct Call {
     const char* name;
     Location at;
 };
 
-/// Which elements a vector instruction works on.
+/// The active elements of a vector instruction.
 struct Lanes {
     enum class Form : uint8_t { kCount, kLeading, kBits, kRegister };
 
@@ -93,7 +93,7 @@ struct Lanes {
     }
 };
 
-/// Strides of an operand in 32-byte blocks, as the kernel gave them (not yet checked against the field's width).
+/// Strides of an operand in 32-byte blocks, as passed by the kernel (field width not checked yet).
 struct Stride {
     int64_t block = 1;
     int64_t repeat = 8;
@@ -140,12 +140,12 @@ void SetDequantScale(half scale);
 void BroadcastBlocks(const LocalView& dst, const LocalView& src, int64_t repeats, const Stride& dstStride,
                      const Call& call);
 
-/// dst[0] (and dst[1] = index with `withIndex`) of all elements; `tmp` is the scratch the device may use.
+/// Writes dst[0] (and dst[1] = index with `withIndex`) for all elements. `tmp` is scratch memory of the device.
 void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const LocalView& tmp, const Lanes& lanes,
             int64_t srcRepeatStride, bool withIndex, const Call& call);
 void ReduceRepeats(ReduceOp op, const LocalView& dst, const LocalView& src, const Lanes& lanes, int64_t dstRepeatStride,
                    int64_t srcBlockStride, int64_t srcRepeatStride, AscendC::ReduceOrder order, const Call& call);
-/// Sums groups of `group` neighbouring elements of each repeat.
+/// Sums groups of `group` adjacent elements in each repeat.
 void ReduceGroups(int64_t group, const LocalView& dst, const LocalView& src, const Lanes& lanes,
                   int64_t dstRepeatStride, int64_t srcBlockStride, int64_t srcRepeatStride, const Call& call);
 
@@ -153,8 +153,8 @@ void CompareTensors(const LocalView& dst, const LocalView& src0, const LocalView
                     const Lanes& lanes, const Stride& src0Stride, const Stride& src1Stride, const Call& call);
 void CompareWithScalar(const LocalView& dst, const LocalView& src, uint64_t scalar, AscendC::CMPMODE mode,
                        const Lanes& lanes, const Stride& srcStride, const Call& call);
-/// `src1` is null in the scalar form.
-/// One repeat to the CMPMASK register; `Choose` without a mask takes its bits from there.
+/// Compares one repeat into the CMPMASK register; `Choose` without a mask uses this register. `src1` is null in the
+/// scalar form.
 void CompareToRegister(const LocalView& src0, const LocalView& src1, AscendC::CMPMODE mode, const Lanes& lanes,
                        const Stride& src0Stride, const Stride& src1Stride, const Call& call);
 void ChooseByRegister(const LocalView& dst, const LocalView& src0, const LocalView& src1, int64_t repeats,
@@ -168,9 +168,9 @@ void GatherElements(const LocalView& dst, const LocalView& src, const LocalView&
 void GatherBlocks(const LocalView& dst, const LocalView& src, const LocalView& byteOffsets, int64_t repeats,
                   const Stride& dstStride, const Call& call);
 struct Compaction {
-    const LocalView* bits = nullptr;  ///< bit mask in UB, or null: `pattern`
+    const LocalView* bits = nullptr;  ///< bit mask in UB; null: use `pattern`
     int64_t pattern = 7;
-    bool counted = false;  ///< reduceMode: `mask` elements a repeat
+    bool counted = false;  ///< reduceMode: `mask` elements per repeat
     int64_t mask = 0;
     int64_t blockStride = 1;
     int64_t repeats = 0;
@@ -178,14 +178,14 @@ struct Compaction {
     int64_t maskRepeatStride = 8;
 };
 uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& how, const Call& call);
-/// What the last Compact returned.
+/// Returns the result of the last Compact.
 int64_t CompactedCount(const Call& call);
 
-/// Sorted entries of 8 bytes: value, index.
+/// Sorted entries of 8 bytes: value and index.
 struct ListMerge {
     const LocalView* lists[4];
-    int64_t lengths[4];     ///< entries
-    bool suspends = false;  ///< stops when a list is used up
+    int64_t lengths[4];     ///< in entries
+    bool suspends = false;  ///< stops when one list is exhausted
     int64_t validBits = 0;
     int64_t repeats = 1;
 };
@@ -193,7 +193,7 @@ void SortRepeats(const LocalView& dst, const LocalView& values, const LocalView&
                  const Call& call);
 void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call);
 void MergedCounts(uint16_t* counts, const Call& call);
-/// Merges all repeats that Sort32 has left in `dst` to one list, by way of `scratch`.
+/// Merges all repeats sorted by Sort32 in `dst` into one list; uses `scratch`.
 void MergeRepeats(const LocalView& dst, const LocalView& scratch, int64_t repeats, const Call& call);
 void SplitEntries(const LocalView& values, const LocalView& indices, const LocalView& sorted, int64_t repeats,
                   const Call& call);
@@ -204,7 +204,7 @@ void SetCounterMode(bool counter, const Call& call);
 void ResetMaskRegister(const Call& call);
 
 // --- data movement ---
-/// Rows of a copy; lengths and gaps in bytes, gaps from the end of one row to the start of the next.
+/// Rows of a copy. Lengths and gaps are in bytes; a gap is from the end of one row to the start of the next.
 struct Rows {
     int64_t count = 1;
     int64_t bytes = 0;
@@ -213,14 +213,14 @@ struct Rows {
 };
 struct Padding {
     bool enabled = false;
-    int64_t left = 0;  ///< elements
+    int64_t left = 0;  ///< in elements
     int64_t right = 0;
     uint64_t value = 0;
 };
 void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const Padding* padding, const Call& call);
 void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool padded, const Call& call);
 void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call);
-/// Checks `value` against the field that the device has for it; returns it.
+/// Checks `value` against the range of the device field; returns it.
 int64_t Field(const char* name, int64_t value, int64_t low, int64_t high, const Call& call);
 /// Ends the block unless a field is a multiple of `unit`; `noun`: what both count, as "bytes".
 void RequireMultiple(const char* name, int64_t value, int64_t unit, const char* noun, const char* fix,
@@ -231,7 +231,8 @@ void SetAtomic(AtomicOp op, Dtype dtype, const Call& call);
 void CleanCache(const GlobalView& view, bool whole, const Call& call);
 
 // --- cube cores ---
-/// Matrices of global memory to fractals. Source strides and `dstMatrixStride` in elements, the others in 32 bytes.
+/// Copies matrices of global memory to fractals. Source strides and `dstMatrixStride` are in elements, the other
+/// strides in units of 32 bytes.
 struct NzCopy {
     int64_t matrices;
     int64_t rows;
@@ -242,8 +243,8 @@ struct NzCopy {
     int64_t dstRowStride;
     int64_t dstMatrixStride;
 };
-/// Pieces from L1 to L0: fractals of 512 bytes, or, transposed, squares of one (2-byte types) or two fractals. `start`
-/// and `srcStride` count pieces, gaps count fractals.
+/// Loads units from L1 to L0. A unit is a fractal of 512 bytes or, if transposed, a square of one (2-byte types) or two
+/// fractals. `start` and `srcStride` count units; gaps count fractals.
 struct FractalLoad {
     int64_t start;
     int64_t repeats;
@@ -252,7 +253,7 @@ struct FractalLoad {
     int64_t dstFractalGap;
     bool isTransposed;
 };
-/// Part of a matrix of `rows` x `columns` in L1.
+/// A part of a matrix of `rows` x `columns` in L1.
 struct WindowLoad {
     int64_t rows;
     int64_t columns;
@@ -260,7 +261,7 @@ struct WindowLoad {
     int64_t rowCount;
     int64_t firstColumn;
     int64_t columnCount;
-    bool isTransposed;  ///< to L0A; to L0B always
+    bool isTransposed;  ///< applies to L0A; L0B is always transposed
 };
 /// Blocks of 32 (L1) or 512 bytes (L0).
 struct BlockRuns {
@@ -273,15 +274,15 @@ struct Product {
     int64_t n;
     int64_t k;
     int64_t unitFlag;
-    bool hasWideK;  ///< float: k of L0A is padded to 16, not to 8
+    bool hasWideK;  ///< float: k of L0A is padded to 16 instead of 8
     bool startsAtBias;
     bool startsAtZero;
 };
 struct ProductStore {
     int64_t rows;
     int64_t columns;
-    int64_t srcStride;  ///< 16 elements of L0C: rows of a column of fractals
-    int64_t dstStride;  ///< rows: pitch in elements; columns of fractals: from one to the next in 32 bytes
+    int64_t srcStride;  ///< unit: 16 elements of L0C; between rows of a fractal column
+    int64_t dstStride;  ///< rows: pitch in elements; fractal columns: distance in units of 32 bytes
     uint32_t quantMode;
     bool relu;
     int64_t unitFlag;
@@ -296,10 +297,10 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
 void SetHf32(bool isOn, const Call& call);
 void SetHf32Truncation(bool isOn, const Call& call);
 void RequireCubeCore(const Call& call);
-/// To global memory as rows, or as columns of fractals of 16 x 16.
+/// Stores to global memory as rows, or as columns of 16 x 16 fractals.
 void StoreProduct(const GlobalView& dst, const LocalView& src, const ProductStore& store, bool asRows,
                   const Call& call);
-/// To L1 as columns of fractals.
+/// Stores to L1 as columns of fractals.
 void KeepProduct(const LocalView& dst, const LocalView& src, const ProductStore& store, const Call& call);
 
 // --- scalar unit ---
@@ -322,7 +323,7 @@ LocalView Dequeue(uint32_t queue, const Call& call);
 void Release(uint32_t queue, const LocalView& view, const Call& call);
 int64_t FilledBuffers(uint32_t queue, const Call& call);
 int64_t IdleBuffers(uint32_t queue, const Call& call);
-/// A finding that stops the block: a view of `bytes` was asked from `view`.
+/// Reports a finding and stops the block: the kernel requested a view of `bytes` from `view`.
 LocalView Slice(const LocalView& view, int64_t offsetBytes, int64_t bytes, const Call& call);
 
 // --- synchronisation ---
@@ -338,9 +339,9 @@ void SetCrossCore(int64_t mode, pipe_t pipe, int64_t flag, const Call& call);
 void WaitCrossCore(int64_t flag, const Call& call);
 
 // --- the kernel's own stack ---
-/// The kernel took element `index` of an array that has no such element.
+/// Reports that the kernel accessed element `index`, which is outside the array.
 [[noreturn]] void LeaveArray(const Location& at, const char* array, int64_t index);
-/// A function of the kernel has written over the end of its frame.
+/// Reports that a function of the kernel wrote past the end of its stack frame.
 [[noreturn]] void LoseFrame();
 
 // --- launch ---
@@ -348,7 +349,7 @@ int64_t BlockIndex();
 int64_t BlockCount();
 bool IsCubeCore();
 int64_t SubBlockIndex();
-/// Cores of this kind of an AI core.
+/// Returns the number of cores of this type per AI core.
 int64_t SubBlockCount();
 volatile uint8_t* UserWorkspace();
 volatile uint8_t* SystemWorkspace();

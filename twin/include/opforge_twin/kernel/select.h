@@ -1,4 +1,4 @@
-// Comparisons to bit masks and selection by bit masks.
+// Comparison to bit masks and selection by bit masks.
 #ifndef OPFORGE_TWIN_KERNEL_SELECT_H
 #define OPFORGE_TWIN_KERNEL_SELECT_H
 
@@ -25,7 +25,7 @@ constexpr void RequireSelectable()
 
 namespace AscendC {
 
-/// One bit an element, least significant first; `count * sizeof(T)` must be a multiple of 256.
+/// Writes one bit per element, least significant bit first; `count * sizeof(T)` must be a multiple of 256.
 template <typename T, typename U>
 void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
              int64_t count, twin::Location at = twin::Location::Here())
@@ -57,7 +57,7 @@ void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalT
                          s.src0, s.src1, {"Compare", at});
 }
 
-/// One repeat; the bits go to the CMPMASK register.
+/// Compares one repeat; the CMPMASK register receives the bits.
 template <typename T, bool isSetMask = true>
 void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask,
              const BinaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
@@ -109,7 +109,7 @@ void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const 
                             {"CompareScalar", at});
 }
 
-/// Bit 1 takes src0, bit 0 src1.
+/// Bit 1 selects src0, bit 0 selects src1.
 template <typename T, typename U>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
             const LocalTensor<T>& src1, SELMODE selMode, int64_t count, twin::Location at = twin::Location::Here())
@@ -172,7 +172,7 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
                  twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"Select", at});
 }
 
-/// By the bits of the CMPMASK register, the same ones for every repeat.
+/// Selects by the bits of the CMPMASK register; all repeats use the same bits.
 template <typename T, SELMODE selMode>
 void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, int64_t repeatTime,
             const BinaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())

@@ -1,4 +1,4 @@
-// Sorting of (value, index) entries of 8 bytes: value first (half: 2 bytes of 4), then a uint32_t.
+// Sorting of (value, index) entries of 8 bytes: first the value (half: 2 of 4 bytes), then a uint32_t index.
 #ifndef OPFORGE_TWIN_KERNEL_SORT_H
 #define OPFORGE_TWIN_KERNEL_SORT_H
 
@@ -17,7 +17,7 @@ constexpr void RequireSortable()
 
 namespace AscendC {
 
-/// Lengths in entries; validBit 3, 7 or 15: the first 2, 3 or 4 lists.
+/// Lengths are in entries. validBit 3, 7 or 15 selects the first 2, 3 or 4 lists.
 struct MrgSort4Info {
     uint16_t elementLengths[4] = {0};
     bool ifExhaustedSuspension = false;
@@ -50,7 +50,7 @@ struct MrgSortSrcList {
     }
 };
 
-/// Each repeat sorts 32 values with their indices, descending; equal ones keep their order.
+/// Sorts 32 values with their indices per repeat, in descending order; the sort is stable.
 template <typename T>
 void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& src1,
             const int64_t repeatTime, twin::Location at = twin::Location::Here())
@@ -59,7 +59,7 @@ void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTe
     twin::SortRepeats(dst.View(), src0.View(), src1.View(), repeatTime, {"Sort32", at});
 }
 
-/// Merges descending lists; of equal entries the one of the lower list comes first.
+/// Merges lists in descending order; for equal values, the list with the lower number is first.
 template <typename T>
 void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgSort4Info& params,
              twin::Location at = twin::Location::Here())
@@ -74,7 +74,7 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgS
     twin::MergeLists(dst.View(), merge, {"MrgSort", at});
 }
 
-/// Entries that the last MrgSort took from each list.
+/// Returns the number of entries that the last MrgSort took from each list.
 inline void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSortList2, uint16_t& mrgSortList3,
                              uint16_t& mrgSortList4, twin::Location at = twin::Location::Here())
 {
@@ -99,8 +99,7 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList, const
     }
 }
 
-/// Splits 32 entries a repeat into values and indices.
-/// On this architecture the values are sorted as they are: `concat` becomes another name of `src`.
+/// On this architecture, the sort uses the values directly: `concat` becomes an alias of `src`.
 template <typename T>
 void Concat(LocalTensor<T>& concat, const LocalTensor<T>& src, const LocalTensor<T>& /*tmp*/,
             const int64_t /*repeatTime*/)
@@ -109,7 +108,7 @@ void Concat(LocalTensor<T>& concat, const LocalTensor<T>& src, const LocalTensor
     concat = src;
 }
 
-/// Each repeat of 32 for itself, or, with `isFullSort`, all together.
+/// Sorts each repeat of 32 separately, or all elements together with `isFullSort`.
 template <typename T, bool isFullSort>
 void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const LocalTensor<uint32_t>& index,
           LocalTensor<T>& tmp, const int64_t repeatTime, twin::Location at = twin::Location::Here())
@@ -121,6 +120,7 @@ void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const LocalTe
     }
 }
 
+/// Splits 32 entries per repeat into values and indices.
 template <typename T>
 void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>& dstIndex, const LocalTensor<T>& sorted,
              const int64_t repeatTime, twin::Location at = twin::Location::Here())
@@ -129,7 +129,7 @@ void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>& dstInd
     twin::SplitEntries(dstValue.View(), dstIndex.View(), sorted.View(), repeatTime, {"Extract", at});
 }
 
-/// Elements of T that `elemOffset` entries take.
+/// Returns the number of elements of T in `elemOffset` entries.
 template <typename T>
 uint32_t GetSortOffset(const uint32_t elemOffset)
 {

@@ -1,4 +1,4 @@
-// Masks, flags, barriers, barriers between cores, and what a core knows about itself.
+// Masks, flags, barriers in and between cores, and core indices.
 #ifndef OPFORGE_TWIN_KERNEL_SYNC_H
 #define OPFORGE_TWIN_KERNEL_SYNC_H
 
@@ -6,7 +6,7 @@
 
 namespace AscendC {
 
-/// The first `len` elements of each repeat; with MaskMode::COUNTER, of the whole instruction.
+/// Enables the first `len` elements of each repeat; with MaskMode::COUNTER, of the whole instruction.
 template <typename T, MaskMode mode = MaskMode::NORMAL>
 void SetVectorMask(int64_t len, twin::Location at = twin::Location::Here())
 {
@@ -90,7 +90,7 @@ inline int64_t GetBlockNum()
     return twin::BlockCount();
 }
 
-/// Of the vector cores of an AI core.
+/// Returns the index of this vector core in its AI core.
 inline int64_t GetSubBlockIdx()
 {
     return twin::SubBlockIndex();
@@ -106,7 +106,7 @@ inline int64_t GetTaskRation()
     return twin::SubBlockCount();
 }
 
-/// As on the device, the argument is ignored: the user part starts 16 MiB into the launch's workspace.
+/// As on the device, the argument is ignored: the user part starts at byte 16 MiB of the workspace.
 inline __gm__ uint8_t* GetUserWorkspace(__gm__ uint8_t* /*workspace*/)
 {
     return twin::UserWorkspace();

@@ -6,7 +6,7 @@
 
 namespace opforge::twin::kernel {
 
-/// An element that `tensor(i)` names: reads and writes go through the scalar unit.
+/// The element `tensor(i)`: reads and writes use the scalar unit.
 template <typename Tensor, typename T>
 class ElementReference {
 public:
@@ -35,7 +35,7 @@ class GlobalTensor {
 public:
     using PrimType = T;
 
-    /// Everything from `buffer` to the end of the argument it points into.
+    /// Sets a range from `buffer` to the end of the argument that contains it.
     void SetGlobalBuffer(__gm__ T* buffer)
     {
         view_.address = reinterpret_cast<uintptr_t>(buffer);
@@ -118,7 +118,7 @@ public:
     {
         return {*this, offset, at};
     }
-    /// The tensor from element `offset` on; a negative offset is seen at the first use.
+    /// Returns the tensor from element `offset` on; a negative offset is reported at the first access.
     LocalTensor operator[](const int64_t offset) const
     {
         LocalTensor moved(*this);

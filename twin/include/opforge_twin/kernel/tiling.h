@@ -1,4 +1,4 @@
-// Tiling data, tiling keys and task types: what the op compiler adds to a kernel.
+// Tiling data, tiling keys and task types: the code that the op compiler adds to a kernel.
 #ifndef OPFORGE_TWIN_KERNEL_TILING_H
 #define OPFORGE_TWIN_KERNEL_TILING_H
 
@@ -6,7 +6,7 @@
 
 namespace opforge::twin::kernel {
 
-/// One member of the tiling data; arrays too.
+/// One member or array of the tiling data.
 template <typename T>
 struct TilingField {
     T value;
@@ -33,7 +33,7 @@ T CopyTiling(volatile const uint8_t* tiling, uint64_t offset, Location at = Loca
 
 }  // namespace opforge::twin::kernel
 
-/// First statement of a kernel; makes `structure` the one that GET_TILING_DATA reads.
+/// The first statement of a kernel. It sets `structure` as the type that GET_TILING_DATA reads.
 #define REGISTER_TILING_DEFAULT(structure)                   \
     using OpforgeDefaultTiling [[maybe_unused]] = structure; \
     static_assert(std::is_default_constructible_v<structure>, "a tiling struct is default-constructible")
@@ -50,7 +50,8 @@ T CopyTiling(volatile const uint8_t* tiling, uint64_t offset, Location at = Loca
             tiling, offsetof(structure, member))                                                            \
             .value
 
-/// All keys are compiled into one library; the launch's key chooses. A launch that takes no branch is a finding.
+/// All keys are compiled into one library, and the key of the launch selects a branch. A launch without a branch is a
+/// finding.
 #define TILING_KEY_IS(key) (opforge::twin::kernel::TilingKeyIs(static_cast<uint64_t>(key)))
 
 #define KERNEL_TASK_TYPE_DEFAULT(type) \

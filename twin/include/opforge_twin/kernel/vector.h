@@ -1,5 +1,5 @@
-// Element-wise vector instructions: two tensors, one tensor, tensor and scalar, fill. Each has the count form and the
-// two forms with mask and repeats; OPFORGE_BINARY and its sisters write the three down once.
+// Element-wise vector instructions: two tensors, one tensor, tensor and scalar, fill. Each has a count form and two
+// forms with mask and repeats. OPFORGE_BINARY and the similar macros define the three forms once.
 #ifndef OPFORGE_TWIN_KERNEL_VECTOR_H
 #define OPFORGE_TWIN_KERNEL_VECTOR_H
 

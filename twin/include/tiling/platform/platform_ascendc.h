@@ -1,4 +1,4 @@
-// What a tiling function may know about the device.
+// Device information for tiling functions.
 #ifndef TILING_PLATFORM_PLATFORM_ASCENDC_H
 #define TILING_PLATFORM_PLATFORM_ASCENDC_H
 
@@ -55,18 +55,18 @@ class PlatformAscendC {
 public:
     explicit PlatformAscendC(fe::PlatFormInfos* platformInfo);
 
-    /// AI cores: cube cores where cube and vector cores are separate.
+    /// Returns the number of AI cores: the cube cores if cube and vector cores are separate.
     uint32_t GetCoreNum() const;
     uint32_t GetCoreNumAic() const;
     uint32_t GetCoreNumAiv() const;
-    /// Vector cores beside the AI cores (Ascend 310P); 0 elsewhere.
+    /// Returns the number of vector cores outside the AI cores (Ascend 310P); 0 on other SoCs.
     uint32_t GetCoreNumVector() const;
-    /// Blocks to launch for `sliceNum` shares when a block has a cube core with its vector cores.
+    /// Returns the number of blocks for `sliceNum` slices if a block has one cube core and its vector cores.
     uint32_t CalcTschBlockDim(uint32_t sliceNum, uint32_t aicCoreNum, uint32_t aivCoreNum) const;
     uint32_t GetLibApiWorkSpaceSize() const;
-    /// Bytes that a kernel may use; of the unified buffer 256 less than there are.
+    /// Sets the bytes that a kernel can use; for the unified buffer, 256 less than its size.
     void GetCoreMemSize(const CoreMemType& memType, uint64_t& size) const;
-    /// Bytes a cycle and core.
+    /// Sets the bandwidth in bytes per cycle and core.
     void GetCoreMemBw(const CoreMemType& memType, uint64_t& bwSize) const;
     SocVersion GetSocVersion() const;
 
@@ -77,7 +77,7 @@ private:
 class PlatformAscendCManager {
 public:
     static PlatformAscendC* GetInstance();
-    /// Null for a SoC that is not known.
+    /// Returns null for an unknown SoC.
     static PlatformAscendC* GetInstance(const char* customSocVersion);
 };
 }  // namespace platform_ascendc

@@ -1,4 +1,4 @@
-// Memory of device and host, copies and fills.
+// Device and host memory: allocation, copies and fills.
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -18,7 +18,7 @@ namespace {
 
 enum class Side { kHost, kDevice };
 
-/// Where a copy of this kind expects its ends; false for an unknown kind.
+/// Sets the required side (host or device) of both ends for a copy kind. Returns false for an unknown kind.
 bool SidesOf(aclrtMemcpyKind kind, const void* dst, const void* src, Side& dstSide, Side& srcSide)
 {
     const auto actual = [](const void* pointer) {
@@ -50,7 +50,7 @@ bool SidesOf(aclrtMemcpyKind kind, const void* dst, const void* src, Side& dstSi
     return false;
 }
 
-/// One end of a copy: the bytes, and what keeps them alive.
+/// One end of a copy: its bytes and the object that keeps them alive.
 struct End {
     uint8_t* data = nullptr;
     DeviceSpan span;
@@ -103,7 +103,7 @@ TaskResult Copy(const char* function, void* dst, const void* src, size_t count, 
     return {};
 }
 
-/// Whether the memory stays until a copy is done: other host memory is the application's to free at any time.
+/// Whether the memory stays valid until the copy is done. The application can free other host memory at any time.
 bool IsKept(const void* pointer, PinnedMemory& pinned)
 {
     return DeviceMemory::Instance().IsDevice(pointer) || pinned.Holding(pointer) != nullptr;
@@ -144,7 +144,7 @@ aclError CheckFill(const char* function, const void* target, size_t maxCount, si
 
 aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-    (void)policy;  // page sizes
+    (void)policy;  // the twin does not emulate page sizes
     aclError status = ACL_SUCCESS;
     if (RequireContext("aclrtMalloc", status) == nullptr) {
         return status;
@@ -228,7 +228,7 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
         return Copy("aclrtMemcpyAsync", dst, src, count, kind);
     });
     if (!isDirect) {
-        queue->Wait(std::nullopt);  // the failure stays with the stream
+        queue->Wait(std::nullopt);  // the stream keeps the failure
     }
     return status;
 }
@@ -278,7 +278,7 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t c
 
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total)
 {
-    (void)attr;  // there is one memory
+    (void)attr;  // the twin emulates one memory kind
     aclError status = ACL_SUCCESS;
     if (RequireContext("aclrtGetMemInfo", status) == nullptr) {
         return status;

@@ -34,8 +34,8 @@ using Streams = HandleTable<StreamHandle>;
 struct Process {
     std::mutex lock;
     bool isInitialised = false;
-    pid_t id = 0;                         ///< of the process that called aclInit
-    std::map<int32_t, Context*> primary;  ///< contexts that aclrtSetDevice makes
+    pid_t id = 0;                         ///< process that called aclInit
+    std::map<int32_t, Context*> primary;  ///< contexts created by aclrtSetDevice
 };
 
 Process& TheProcess()
@@ -62,7 +62,7 @@ aclError CheckDevice(const char* function, int32_t deviceId)
                 Text(function, ": got device ", deviceId, ", expected 0 to ", kDeviceCount - 1));
 }
 
-/// Contexts of aclrtCreateContext: those of aclrtSetDevice end with their device.
+/// Number of contexts from aclrtCreateContext. Contexts from aclrtSetDevice are destroyed with their device.
 size_t OwnContexts()
 {
     Process& process = TheProcess();
@@ -82,7 +82,7 @@ void ReportLeft(const char* function, const char* what, const char* remedy)
     }
 }
 
-/// Leaks are no errors for CANN either, only lost memory: the calls succeed, stderr says what is left.
+/// As in CANN, a leak is not an error: the calls succeed and stderr lists the leaked objects.
 void ReportDeviceLeaks(const char* function)
 {
     DeviceMemory& memory = DeviceMemory::Instance();
@@ -114,7 +114,7 @@ void ReportObjectLeaks(const char* function)
     ReportLeft<aclScalarList>(function, "scalar lists", "aclDestroyScalarList");
 }
 
-/// What the streams do needs libraries and objects that end soon.
+/// Waits for the tasks, because they use libraries and objects that are destroyed next.
 void FinishStreams()
 {
     for (const std::shared_ptr<Context>& context : Contexts::Instance().Live()) {
@@ -129,7 +129,7 @@ void AtExit()
 {
     Process& process = TheProcess();
     if (getpid() != process.id) {
-        return;  // forked: the threads of the streams are in the parent, which reports what is left
+        return;  // forked child: the stream threads exist only in the parent, and the parent reports the leaks
     }
     FinishStreams();
     {
@@ -314,7 +314,7 @@ aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* 
     if (majorVersion == nullptr || minorVersion == nullptr || patchVersion == nullptr) {
         return Fail(ACL_ERROR_INVALID_PARAM, "aclrtGetVersion: a version is null");
     }
-    // Of the acl interface, not of a toolkit.
+    // Version of the acl interface, not of a toolkit.
     *majorVersion = 1;
     *minorVersion = 14;
     *patchVersion = 0;

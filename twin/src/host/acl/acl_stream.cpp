@@ -74,7 +74,7 @@ aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uin
         return Fail(ACL_ERROR_RT_PARAM_INVALID,
                     Text("aclrtCreateStreamWithConfig: got priority ", priority, ", expected 0 to ", kLowestPriority));
     }
-    (void)flag;  // how the device launches tasks quickly; streams of the twin know one way
+    (void)flag;  // launch mode of the device; the twin has only one
     return aclrtCreateStream(stream);
 }
 
@@ -141,7 +141,7 @@ aclError aclrtCreateEvent(aclrtEvent* event)
 
 aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag)
 {
-    (void)flag;  // what the event is for: every event of the twin orders streams and knows its time
+    (void)flag;  // purpose of the event; all twin events order streams and record time
     return aclrtCreateEvent(event);
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using kernel::Text;
 
-/// Two halves, one float, part of a double: a NaN in all of them; the free bits differ from run to run.
+/// The pattern is a NaN as two halves, as one float and as part of a double. The free bits differ between runs.
 uint32_t Poison()
 {
     static std::atomic<uint32_t> count{0};
@@ -66,7 +66,8 @@ DeviceMemory::DeviceMemory()
 
 uintptr_t DeviceMemory::FindGap(size_t bytes)
 {
-    // Behind the last one first; from the start again when the range is used up. One unit stays free between two.
+    // Search after the last allocation first, then from the start of the range. One unit between allocations stays
+    // free.
     const size_t needed = RoundUp(bytes, kAlignment) + kAlignment;
     for (const uintptr_t start : {next_, begin_ + kAlignment}) {
         uintptr_t candidate = start;

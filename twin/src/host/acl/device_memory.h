@@ -1,4 +1,4 @@
-// Device memory: addresses that only the runtime can follow, and the bytes behind them.
+// Device memory: addresses that only the runtime can access, and the bytes that back them.
 #ifndef OPFORGE_TWIN_HOST_ACL_DEVICE_MEMORY_H
 #define OPFORGE_TWIN_HOST_ACL_DEVICE_MEMORY_H
 
@@ -13,7 +13,7 @@
 
 namespace opforge::twin::host {
 
-/// The bytes are aligned as their address on the device is, so that what a kernel sees of an address is true.
+/// The bytes have the same alignment as their device address, so alignment checks in a kernel are exact.
 struct DeviceAllocation {
     static constexpr size_t kAlignment = 512;
 
@@ -26,33 +26,34 @@ struct DeviceAllocation {
     std::unique_ptr<uint8_t, Release> content;
 };
 
-/// Bytes of device memory in use: an allocation cannot be freed while one lives.
+/// Device memory in use. An allocation cannot be freed while a span of it exists.
 struct DeviceSpan {
     uint8_t* data = nullptr;
     std::shared_ptr<DeviceAllocation> allocation;
 };
 
-/// Hands out addresses of a range without access rights, so host code that follows a device pointer dies of it as it
-/// would with a device. Freed addresses are given out again as late as possible.
+/// Allocates addresses in a range without access rights. Host code that dereferences a device pointer crashes, as on a
+/// device. Freed addresses are reused as late as possible.
 class DeviceMemory {
 public:
     static DeviceMemory& Instance();
 
-    /// Fresh memory, filled with a pattern that is a NaN in most types; null when the device is full.
+    /// Allocates memory filled with a pattern that is NaN in most types. Returns null if the device memory is full.
     void* Allocate(size_t bytes);
-    /// False, with the reason, when `address` is not the start of a live allocation or a task uses it.
+    /// Returns false and the reason if `address` is not the start of a live allocation or a task uses it.
     bool Free(void* address, std::string& problem);
-    /// The bytes behind [address, address + bytes). False, with the reason, when they are not all in one allocation.
+    /// Finds the bytes of [address, address + bytes). Returns false and the reason if one allocation does not contain
+    /// them all.
     bool Resolve(const void* address, uint64_t bytes, DeviceSpan& span, std::string& problem);
-    /// Whether the address is one of the device's, live or not.
+    /// Whether the address is in the device address range, allocated or not.
     bool IsDevice(const void* address) const;
 
     size_t TotalBytes() const { return kTotalBytes; }
     size_t FreeBytes() const;
-    /// False when the limits of the process left no addresses to reserve: then nothing can be allocated.
+    /// False if the process limits prevented the reservation of addresses. Then every allocation fails.
     bool HasAddresses() const { return begin_ != 0; }
     size_t LiveCount() const;
-    /// Forgets all allocations, as the reset of a device does.
+    /// Removes all allocations, as a device reset does.
     void Clear();
 
 private:
@@ -69,7 +70,7 @@ private:
     uintptr_t next_ = 0;
     size_t used_ = 0;
     std::map<uintptr_t, std::shared_ptr<DeviceAllocation>> live_;
-    std::deque<std::pair<uintptr_t, size_t>> freed_;  ///< the latest ones, for messages
+    std::deque<std::pair<uintptr_t, size_t>> freed_;  ///< the most recent ones, for messages
 };
 
 }  // namespace opforge::twin::host

@@ -77,7 +77,7 @@ size_t ErrorLength()
 
 std::string TakeErrorsBehind(size_t length)
 {
-    const size_t start = length == 0 ? 0 : length + 1;  // behind the end of the line before
+    const size_t start = length == 0 ? 0 : length + 1;  // after the previous line
     const std::string taken = start < recent.size() ? recent.substr(start) : "";
     recent.resize(std::min(length, recent.size()));
     return taken;
@@ -105,7 +105,7 @@ void LogMessage(LogLevel level, const char* format, ...)
 
 void LogError(aclnnStatus status, const char* format, ...)
 {
-    (void)status;  // the caller returns it; the text stands alone
+    (void)status;  // the caller returns the status; the message does not include it
     va_list arguments;
     va_start(arguments, format);
     AddError(Format(format, arguments));

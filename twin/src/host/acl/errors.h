@@ -1,4 +1,4 @@
-// Messages of failures, one set per thread.
+// Error messages, one set per thread.
 #ifndef OPFORGE_TWIN_HOST_ACL_ERRORS_H
 #define OPFORGE_TWIN_HOST_ACL_ERRORS_H
 
@@ -9,24 +9,25 @@
 
 namespace opforge::twin::host {
 
-/// Makes `text` the error of this thread; returns `status`.
+/// Sets `text` as the error of this thread and returns `status`.
 aclError Fail(aclError status, const std::string& text);
 
-/// Adds a line to the error of this thread: outer callers explain what inner ones found.
+/// Adds a line to the error of this thread. Outer functions use it to add context to an inner error.
 void AddError(const std::string& text);
 
 void ClearErrors();
 
-/// Where the error of this thread ends now.
+/// Length of the error text of this thread.
 size_t ErrorLength();
 
-/// Takes back what was added to the error of this thread behind `length`.
+/// Removes and returns the error text of this thread after position `length`.
 std::string TakeErrorsBehind(size_t length);
 
-/// Host code of an operator did what would read garbage on CANN. It goes on, and its call fails with this text.
+/// Records an operation of operator host code that reads undefined memory on CANN. The code continues; its call fails
+/// with this text.
 void ReportMisuse(const std::string& text);
 
-/// What was reported since the last call, "" for nothing.
+/// Returns and clears the recorded misuse; "" if there is none.
 std::string TakeMisuse();
 
 }  // namespace opforge::twin::host

@@ -1,4 +1,4 @@
-// The live objects of one kind that applications hold pointers to.
+// The live objects of one type that applications access through pointers.
 #ifndef OPFORGE_TWIN_HOST_ACL_HANDLE_TABLE_H
 #define OPFORGE_TWIN_HOST_ACL_HANDLE_TABLE_H
 
@@ -13,12 +13,12 @@
 
 namespace opforge::twin::host {
 
-/// Creates and destroys objects, and tells live ones from destroyed ones. The memory of the last destroyed objects is
-/// kept back, so that a stale pointer does not become valid again soon.
+/// Creates and destroys objects, and checks whether an object is live. The memory of recently destroyed objects is
+/// kept, so that a stale pointer does not soon become valid again.
 template <typename T>
 class HandleTable {
 public:
-    /// One per kind and process; never destroyed, since other threads may live longer than main.
+    /// One instance per type and process. It is never destroyed, because other threads can outlive main.
     static HandleTable& Instance()
     {
         static auto* table = new HandleTable();
@@ -36,7 +36,8 @@ public:
 
     bool IsLive(const void* object) const { return Share(object) != nullptr; }
 
-    /// The object, alive until the last user lets go of it even if it is destroyed; null when it is not live.
+    /// Returns the object, or null if it is not live. The result keeps the object alive even if it is destroyed
+    /// meanwhile.
     std::shared_ptr<T> Share(const void* object) const
     {
         const std::lock_guard<std::mutex> guard(lock_);
@@ -44,10 +45,10 @@ public:
         return found == live_.end() ? nullptr : found->second;
     }
 
-    /// False when the object is not live: it was destroyed before, or never was one.
+    /// Returns false if the object is not live: already destroyed, or never created here.
     bool Destroy(const T* object)
     {
-        std::shared_ptr<T> last;  // ends outside of the lock
+        std::shared_ptr<T> last;  // destroyed after the lock is released
         const std::lock_guard<std::mutex> guard(lock_);
         const auto found = live_.find(object);
         if (found == live_.end()) {

@@ -10,16 +10,16 @@
 
 namespace opforge::twin::host {
 
-/// A block lives until it is freed and no copy uses it.
+/// Keeps a block until it is freed and no copy uses it.
 class PinnedMemory {
 public:
     static PinnedMemory& Instance();
 
-    /// Null when there is no memory.
+    /// Returns null if no memory is left.
     void* Allocate(size_t bytes);
-    /// What is wrong with freeing `address`; empty when it is done.
+    /// Frees a block. Returns the reason of a failure; empty on success.
     std::string Free(void* address);
-    /// The block in which `address` lies, kept alive; null for other memory.
+    /// Returns the block that contains `address` and keeps it alive; null for other memory.
     std::shared_ptr<void> Holding(const void* address);
 
     size_t LiveCount() const;

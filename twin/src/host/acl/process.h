@@ -1,4 +1,4 @@
-// The state of acl in this process: initialised or not, the device, contexts, what is left over at the end.
+// The acl state of this process: initialization, device, contexts, and a leak report at the end.
 #ifndef OPFORGE_TWIN_HOST_ACL_PROCESS_H
 #define OPFORGE_TWIN_HOST_ACL_PROCESS_H
 
@@ -17,7 +17,7 @@ struct Context {
     Stream defaultStream;
 };
 
-/// A stream of the application, and the context it was created in.
+/// A stream of the application and the context that created it.
 struct StreamHandle {
     explicit StreamHandle(Context* owner) : context(owner) {}
 
@@ -25,11 +25,12 @@ struct StreamHandle {
     Stream stream;
 };
 
-/// The context of this thread. Null, with the error set and `status` filled, when acl was not initialised or the thread
-/// has none.
+/// Returns the context of this thread. If acl is not initialized or the thread has no context, returns null, sets the
+/// error and fills `status`.
 std::shared_ptr<Context> RequireContext(const char* function, aclError& status);
 
-/// The stream behind a handle (null is the default stream of the context); null with error and `status` otherwise.
+/// Returns the stream of a handle; a null handle means the default stream of the context. On failure, returns null,
+/// sets the error and fills `status`.
 std::shared_ptr<Stream> RequireStream(const char* function, aclrtStream stream, aclError& status);
 
 }  // namespace opforge::twin::host

@@ -65,7 +65,7 @@ void Stream::Work()
         } else if (!isDropped) {
             result = entry.work();
         }
-        entry = {};  // what the task holds is released before the stream counts as idle
+        entry = {};  // release the task's resources before the stream counts as idle
         guard.lock();
         if (result.code != 0) {
             failure_ = std::move(result);

@@ -1,4 +1,4 @@
-// Streams: queues of tasks with a thread each. Events: places in streams that others can wait for.
+// Streams: task queues with one thread each. Events: positions in a stream that other streams can wait for.
 #ifndef OPFORGE_TWIN_HOST_ACL_STREAM_H
 #define OPFORGE_TWIN_HOST_ACL_STREAM_H
 
@@ -17,7 +17,7 @@
 
 namespace opforge::twin::host {
 
-/// How a task ended; code 0 is success.
+/// The result of a task; code 0 is success.
 struct TaskResult {
     aclError code = 0;
     std::string message;
@@ -28,16 +28,16 @@ using Task = std::function<TaskResult()>;
 class Stream {
 public:
     Stream();
-    /// Waits for the tasks that are queued.
+    /// Waits for all queued tasks.
     ~Stream();
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
-    /// Work: dropped once a task of the stream has failed.
+    /// Queues work. After a task of the stream fails, later work is dropped.
     void Submit(Task task);
-    /// A mark of an event: always executed, others may wait for it.
+    /// Queues an event mark. It is always executed, because other streams may wait for it.
     void SubmitMark(std::function<void()> mark);
-    /// Waits for all tasks; nothing when the time is over before. The first failure stays with the stream.
+    /// Waits for all tasks; returns no value on timeout. The stream keeps its first failure.
     std::optional<TaskResult> Wait(std::optional<std::chrono::milliseconds> timeout);
 
 private:
@@ -59,13 +59,13 @@ private:
 
 class EventState;
 
-/// Tickets: each record has a number, waiting means until that number is reached.
+/// Each record has a number. To wait for the event means to wait until that number is reached.
 class Event {
 public:
     Event();
 
     void Record(Stream& stream);
-    /// Lets later tasks of the stream wait for the records made so far.
+    /// Makes later tasks of the stream wait for the records made so far.
     void LetWait(Stream& stream) const;
     void Wait() const;
     bool WasRecorded() const;

@@ -1,4 +1,4 @@
-// Creating, reading and destroying the objects that aclnn functions take.
+// Create, read and destroy the objects that are arguments of aclnn functions.
 #include "aclnn/acl_meta.h"
 
 #include <algorithm>
@@ -48,13 +48,13 @@ bool RequireLive(const char* function, const T* object, aclnnStatus& status)
     return status == ACLNN_SUCCESS;
 }
 
-/// Whether the host could not read what lies there.
+/// Whether the pointer is device memory, which the host cannot read.
 bool IsDeviceMemory(const void* pointer)
 {
     return DeviceMemory::Instance().IsDevice(pointer);
 }
 
-/// Why these arguments make no tensor; "" when they do.
+/// Returns the reason why these arguments do not define a tensor; "" if they do.
 std::string TensorProblem(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t* stride,
                           int64_t offset, const int64_t* storageDims, uint64_t storageDimsNum)
 {
@@ -115,7 +115,7 @@ T* CreateArray(const char* function, const Value* value, uint64_t size)
         Fail(ACLNN_ERR_PARAM_INVALID, Text(function, ": value is device memory, expected memory of the host"));
         return nullptr;
     }
-    // No list of numbers of a program is longer; what is, would be read beyond its end.
+    // Upper limit for a list argument. A longer list is an invalid size; the read would pass the end of the list.
     constexpr uint64_t kMaxBytes = uint64_t{1} << 32;
     if (size > kMaxBytes / sizeof(Value)) {
         Fail(ACLNN_ERR_PARAM_INVALID,
@@ -125,7 +125,7 @@ T* CreateArray(const char* function, const Value* value, uint64_t size)
     return HandleTable<T>::Instance().Create(value, size);
 }
 
-/// Lists own their members once they are destroyed, so the members must be live.
+/// A destroyed list also destroys its members, so all members must be live.
 template <typename List, typename Member>
 List* CreateList(const char* function, const Member* const* value, uint64_t size)
 {
@@ -278,7 +278,7 @@ aclScalarList* aclCreateScalarList(const aclScalar* const* value, uint64_t size)
 aclnnStatus aclDestroyTensor(const aclTensor* tensor)
 {
     if (tensor != nullptr && HandleTable<aclTensor>::Instance().IsLive(tensor)) {
-        // Executors share the storage: a second phase that still needs the tensor sees that it is gone.
+        // Executors share the storage, so a second phase that needs the tensor detects that it is destroyed.
         Access::Storage(*tensor)->destroyed = true;
     }
     return Destroy("aclDestroyTensor", tensor);

@@ -95,7 +95,7 @@ RowFunction CopyOf(uint64_t bytes)
     }
 }
 
-/// Row by row; the last dim is the row.
+/// Applies `row` to each row; the last dim is the row.
 void Walk(RowFunction row, const View& from, const uint8_t* source, const View& to, uint8_t* target)
 {
     const size_t rank = from.dims.size();

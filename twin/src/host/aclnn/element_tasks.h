@@ -1,4 +1,4 @@
-// Tasks of the built-in level 0 operators: every element of one view goes to the same place of another.
+// Tasks of the built-in level 0 operators: each copies the elements of one view to the same positions of another view.
 #ifndef OPFORGE_TWIN_HOST_ACLNN_ELEMENT_TASKS_H
 #define OPFORGE_TWIN_HOST_ACLNN_ELEMENT_TASKS_H
 
@@ -8,7 +8,7 @@
 
 namespace opforge::twin::host {
 
-/// Copies `from` to `to`, of the same dims; converts when their dtypes differ.
+/// Copies `from` to `to`, which has the same dims. Converts the elements if the dtypes differ.
 void AddElementTask(aclOpExecutor& executor, const std::string& operation, View from, View to);
 
 /// Whether elements of this dtype can be converted.

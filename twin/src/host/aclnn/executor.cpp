@@ -24,10 +24,11 @@ namespace {
 
 using kernel::Text;
 
-/// Slots start on this boundary, and as many bytes stay free behind each: an overrun does not change the next slot.
+/// Slots start at this alignment, and the same number of bytes stays free after each slot. A short overrun therefore
+/// does not change the next slot.
 constexpr uint64_t kSlotAlignment = 512;
 
-/// The aclnn function that this thread is in, for the executor it creates.
+/// The aclnn function that this thread executes, for the executor that it creates.
 struct CurrentApi {
     const char* function = "";
     Handles inputs;
@@ -36,7 +37,7 @@ struct CurrentApi {
 
 thread_local CurrentApi api;
 
-/// Why the second phase cannot start; "" when it can.
+/// Returns the reason why the second phase cannot start; "" if it can.
 std::string WorkspaceProblem(const void* workspace, uint64_t given, uint64_t needed)
 {
     if (needed == 0) {
@@ -83,7 +84,7 @@ bool PlaceTasks(const ExecutorState& state, void* workspace, std::vector<Task>& 
     return true;
 }
 
-/// Null, with a message, for a dtype that values on the host cannot have.
+/// Returns null and sets a message for a dtype that host values do not support.
 template <typename T>
 aclTensor* HostTensor(ExecutorState& state, const T* value, uint64_t size, op::DataType dataType, bool isScalar = false)
 {
@@ -519,7 +520,7 @@ std::vector<const aclTensor*>& aclOpExecutor::GetOutputTensors()
 
 UniqueExecutor::UniqueExecutor(const char* funcName) : executor_(HandleTable<aclOpExecutor>::Instance().Create())
 {
-    (void)funcName;  // the first statement of the function said it
+    (void)funcName;  // the first macro of the function has recorded the name
 }
 
 UniqueExecutor::~UniqueExecutor()
@@ -583,7 +584,7 @@ aclnnStatus CommonOpExecutorRun(void* workspace, uint64_t workspaceSize, aclOpEx
         return Fail(ACLNN_ERR_PARAM_INVALID, Text(function, ": ", problem));
     }
     if (!state.repeatable && !executors.Destroy(executor)) {
-        return usedBefore();  // in another thread, a moment ago
+        return usedBefore();  // another thread used it after the first check
     }
     for (Task& task : tasks) {
         queue->Submit(std::move(task));

@@ -1,4 +1,4 @@
-// Inside an executor: its objects, its workspace plan, its tasks.
+// The parts of an executor: objects, workspace plan and tasks.
 #ifndef OPFORGE_TWIN_HOST_ACLNN_EXECUTOR_H
 #define OPFORGE_TWIN_HOST_ACLNN_EXECUTOR_H
 
@@ -15,7 +15,7 @@
 
 namespace opforge::twin::host {
 
-/// A tensor of the call as it was when a task was added.
+/// A tensor of the call, captured when a task was added.
 struct View {
     std::shared_ptr<aclStorage> storage;
     std::string name;  ///< for messages
@@ -26,34 +26,34 @@ struct View {
 
     int64_t Elements() const;
     uint64_t ItemBytes() const;
-    /// Bytes from the first element to behind the last one.
+    /// Bytes from the start of the first element to the end of the last one.
     uint64_t ExtentBytes() const;
-    /// Whether several elements lie in one place, or may do so: what is written to such a view is lost.
+    /// Whether several elements share or may share one address. A write to such a view loses values.
     bool SharesElements() const;
 };
 
 View ViewOf(const aclTensor& tensor, std::string name);
 
-/// A view whose place is known: the second phase has the workspace.
+/// A view with a known address. Views have addresses after the second phase receives the workspace.
 struct PlacedView {
     View view;
-    void* address = nullptr;  ///< of the first element; on the host for host tensors
+    void* address = nullptr;  ///< address of the first element; host memory for host tensors
 };
 
-/// A step of the call.
+/// One step of the call.
 class PlannedTask {
 public:
     virtual ~PlannedTask() = default;
 
-    /// Storage that the task itself needs in the workspace, or null.
+    /// The workspace storage that the task itself needs, or null.
     virtual std::shared_ptr<aclStorage> Scratch() const { return nullptr; }
     virtual std::vector<View> Views() const = 0;
-    /// The work, with all addresses filled in.
+    /// Creates the work with all addresses.
     virtual Task Place(const std::vector<PlacedView>& views, void* scratch) const = 0;
 };
 
 struct ExecutorState {
-    std::mutex lock;  ///< one second phase at a time
+    std::mutex lock;  ///< only one second phase at a time
     std::string function;
     std::vector<const aclTensor*> inputs;
     std::vector<const aclTensor*> outputs;
@@ -69,7 +69,7 @@ struct ExecutorState {
     bool repeatable = false;
 
     aclTensor* Keep(std::unique_ptr<aclTensor> tensor);
-    /// Gives every slot its place; returns the bytes of the workspace.
+    /// Assigns an offset to every slot; returns the workspace size in bytes.
     uint64_t Plan();
 };
 

@@ -116,7 +116,7 @@ void* FindKernel(const Registered& operation, const CallDtypes& dtypes, const So
     const fs::path inPackage = fs::path("op_impl") / "ai_core" / "tbe" / "kernel" / soc.directory / name /
                                (operation.opType + "_" + Joined(words, "_") + ".so");
     std::vector<std::string> folders = {operation.package->vendorDir};
-    if (folders.front().empty()) {  // host code of the process itself: any package may have the kernel
+    if (folders.front().empty()) {  // host code of the process itself: search all packages
         folders.clear();
         for (const Package* package : Registry::Instance().SearchOrder(caller)) {
             folders.push_back(package->vendorDir);

@@ -1,4 +1,4 @@
-// Finding the compiled kernel of a call.
+// Search for the compiled kernel of a call.
 #ifndef OPFORGE_TWIN_HOST_ACLNN_KERNEL_LIBRARY_H
 #define OPFORGE_TWIN_HOST_ACLNN_KERNEL_LIBRARY_H
 
@@ -11,14 +11,14 @@
 
 namespace opforge::twin::host {
 
-/// dtypes of the call by IR parameter; DT_UNDEFINED where an optional one is absent.
+/// The dtypes of the call by IR parameter; DT_UNDEFINED for an absent optional parameter.
 struct CallDtypes {
     std::vector<ge::DataType> inputs;
     std::vector<ge::DataType> outputs;
 };
 
-/// The kernel function; null, with the reason, when the operator has none for the SoC or the dtypes. Optional inputs do
-/// not select a kernel.
+/// Returns the kernel function. Returns null and the reason if the operator has no kernel for the SoC or the dtypes.
+/// Optional inputs do not select a kernel.
 void* FindKernel(const Registered& operation, const CallDtypes& dtypes, const SocFigures& soc, const void* caller,
                  std::string& problem);
 

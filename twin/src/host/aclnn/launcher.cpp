@@ -124,7 +124,7 @@ std::optional<Registered> FindOperator(const char* opType, const void* caller)
     return std::nullopt;
 }
 
-/// Level 0 kernels see addresses and shapes, no strides.
+/// Level 0 kernels receive addresses and shapes, but no strides.
 bool CheckDense(const std::vector<Parameter>& parameters, const std::vector<std::vector<TensorArgument>>& arguments,
                 std::string& problem)
 {
@@ -149,7 +149,7 @@ constexpr int kLargestElement = 16;  // larger results of GetSizeByDataType coun
 
 class KernelTask : public PlannedTask {
 public:
-    /// views[i] is the memory of argument holders[i]; arguments without one are absent.
+    /// views[i] is the memory of argument holders[i]; arguments without a view are absent.
     KernelTask(LaunchRequest request, std::vector<View> views, std::vector<size_t> holders, uint64_t workspaceBytes)
         : request_(std::move(request)),
           views_(std::move(views)),
@@ -247,7 +247,7 @@ void AddLaunchArguments(const std::vector<Parameter>& parameters,
     }
 }
 
-/// An input and an output of one name are one tensor that is updated in place.
+/// An input and an output with the same name are one tensor that is updated in place.
 void MarkUpdated(LaunchRequest& request)
 {
     for (GmArgument& input : request.arguments) {

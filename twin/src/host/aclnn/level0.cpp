@@ -41,7 +41,7 @@ bool HaveAll(const char* operation, const void* tensor, const aclOpExecutor* exe
     return true;
 }
 
-/// The numbers of a host tensor of integers.
+/// Reads the values of a host tensor of integers.
 bool ReadInts(const char* operation, const char* name, const aclTensor* tensor, std::vector<int64_t>& numbers)
 {
     const bool isOnHost = tensor != nullptr && tensor->GetPlacement() == gert::kOnHost;
@@ -60,7 +60,7 @@ bool ReadInts(const char* operation, const char* name, const aclTensor* tensor, 
     return true;
 }
 
-/// `x` with its dims in another order.
+/// Creates a view of `x` with permuted dims.
 bool Permuted(const aclTensor& x, const std::vector<int64_t>& order, View& view)
 {
     std::vector<int64_t> sorted = order;
@@ -82,7 +82,7 @@ bool Permuted(const aclTensor& x, const std::vector<int64_t>& order, View& view)
     return true;
 }
 
-/// The part of `x` from `starts` on; a size of -1 reaches to the end of its dim.
+/// Creates a view of `x` that begins at `starts`. Size -1 means up to the end of the dim.
 bool Sliced(const aclTensor& x, const std::vector<int64_t>& starts, const std::vector<int64_t>& sizes, View& view)
 {
     view = ViewOf(x, "source");

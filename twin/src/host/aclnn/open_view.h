@@ -1,4 +1,4 @@
-// A placed tensor, opened for the task that runs: real addresses, nothing freed meanwhile.
+// A placed tensor with its real address for the running task. The memory cannot be freed during the task.
 #ifndef OPFORGE_TWIN_HOST_ACLNN_OPEN_VIEW_H
 #define OPFORGE_TWIN_HOST_ACLNN_OPEN_VIEW_H
 
@@ -11,14 +11,14 @@
 namespace opforge::twin::host {
 
 struct OpenView {
-    uint8_t* data = nullptr;  ///< of the first element; null without elements
+    uint8_t* data = nullptr;  ///< address of the first element; null without elements
     DeviceSpan span;
 };
 
-/// False, with the reason, when the memory is no live device memory or too short for the view.
+/// Returns false and the reason if the memory is not live device memory or is too small for the view.
 bool Open(const PlacedView& placed, OpenView& open, std::string& problem);
 
-/// ACL_ERROR_RT_AICORE_EXCEPTION with the name of what failed.
+/// Returns ACL_ERROR_RT_AICORE_EXCEPTION with the name of the failed operation.
 TaskResult DeviceFailure(const std::string& operation, const std::string& problem);
 
 }  // namespace opforge::twin::host

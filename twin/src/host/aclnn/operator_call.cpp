@@ -33,7 +33,7 @@ std::unique_ptr<uint8_t[]> Bytes(const void* data, size_t size)
     return block;
 }
 
-/// One end of a shape's range: where it is not given, known dims are fixed, and unknown ones are `unknown`.
+/// Sets one end of a shape range. If it is not given, known dims are fixed and unknown dims are `unknown`.
 void SetRange(const gert::Shape& shape, const std::optional<gert::Shape>& given, gert::StorageShape& end,
               int64_t unknown)
 {
@@ -110,7 +110,7 @@ bool AddAttributes(const Definition& definition, const std::vector<std::optional
     return true;
 }
 
-/// Calls a host function of the operator. False, with the reason, when it refuses the call or misbehaves.
+/// Calls a host function of the operator. Returns false and the reason if it rejects the call or misbehaves.
 template <typename Context>
 bool Run(const char* what, ge::graphStatus (*function)(Context*), OperatorCall& call, std::string& problem)
 {

@@ -1,4 +1,4 @@
-// One call of an operator as its host functions see it, and what they answer.
+// One operator call: the arguments and results of its host functions.
 #ifndef OPFORGE_TWIN_HOST_ACLNN_OPERATOR_CALL_H
 #define OPFORGE_TWIN_HOST_ACLNN_OPERATOR_CALL_H
 
@@ -22,22 +22,22 @@
 
 namespace opforge::twin::host {
 
-/// A tensor that stands for a parameter in a call.
+/// One tensor of a parameter in a call.
 struct Instance {
     gert::Shape origin;
     gert::Shape storage;
     ge::DataType dtype = ge::DT_UNDEFINED;
     ge::Format format = ge::FORMAT_ND;
-    const void* values = nullptr;  ///< on the host, if they are known there
+    const void* values = nullptr;  ///< host memory, if the values are known on the host
     size_t valueBytes = 0;
-    std::optional<gert::Shape> lowest;   ///< of the shape's range, where a graph knows it
-    std::optional<gert::Shape> highest;  ///< -1 is without end
+    std::optional<gert::Shape> lowest;   ///< ends of the shape range, if known from a graph
+    std::optional<gert::Shape> highest;  ///< -1: no upper limit
 };
 
-/// The instances of one IR parameter: none for an absent optional one.
+/// The instances of one IR parameter; empty for an absent optional parameter.
 using Instances = std::vector<Instance>;
 
-/// An attribute in the memory layout that RuntimeAttrs hands out.
+/// An attribute in the memory layout that RuntimeAttrs exposes.
 class AttributeSlot {
 public:
     explicit AttributeSlot(const AttributeValue& value);
@@ -51,7 +51,7 @@ private:
     std::unique_ptr<gert::ContinuousVectorVector> lists_;
 };
 
-/// The ends of what the shape of a tensor may be, as inference of ranges sees and sets them.
+/// The ends of the shape range of a tensor. Range inference reads and sets them.
 struct TensorRanges {
     gert::Tensor lowest;
     gert::Tensor highest;
@@ -73,7 +73,7 @@ struct TilingOutcome {
     bool needsAtomic = false;
     uint32_t localMemoryBytes = 0;
     std::vector<size_t> workspaces;
-    std::unique_ptr<uint8_t[]> buffer;  ///< head and content of the tiling data
+    std::unique_ptr<uint8_t[]> buffer;  ///< header and content of the tiling data
 
     gert::TilingData& Data() const { return *reinterpret_cast<gert::TilingData*>(buffer.get()); }
 };
@@ -90,14 +90,15 @@ struct OperatorCall {
     TilingOutcome tiling;
 };
 
-/// Builds the call; null, with the reason, when it does not fit the definition. Attributes that are not given have
-/// their default. Values of an input reach the host functions only if the operator declared that it depends on them.
+/// Builds the call. Returns null and the reason if it does not match the definition. Missing attributes have their
+/// default. Host functions receive the values of an input only if the operator declared that it depends on them.
 std::unique_ptr<OperatorCall> MakeCall(const Registered& operation, const std::vector<Instances>& inputs,
                                        const std::vector<Instances>& outputs,
                                        const std::vector<std::optional<AttributeValue>>& attributes,
                                        const SocFigures& soc, std::string& problem);
 
-/// Run the registered function on the call. False, with the reason, when there is none, it refuses or misbehaves.
+/// Runs the registered function on the call. Returns false and the reason if no function exists, or if it rejects the
+/// call or misbehaves.
 bool RunInferShape(const Registered& operation, OperatorCall& call, std::string& problem);
 bool RunInferShapeRange(const Registered& operation, OperatorCall& call, std::string& problem);
 bool RunInferDataType(const Registered& operation, OperatorCall& call, std::string& problem);

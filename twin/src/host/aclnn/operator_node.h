@@ -1,4 +1,4 @@
-// What copies of one ge::Operator share.
+// The state that copies of one ge::Operator share.
 #ifndef OPFORGE_TWIN_HOST_ACLNN_OPERATOR_NODE_H
 #define OPFORGE_TWIN_HOST_ACLNN_OPERATOR_NODE_H
 

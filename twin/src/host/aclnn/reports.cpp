@@ -16,7 +16,7 @@ std::string kept;
 
 void KeepReport(const LaunchReport& report, uint64_t minimalBytes)
 {
-    // The launch knows its traffic; what the traffic ought to be is added in front.
+    // The launch report has the measured traffic; add the minimal traffic in front.
     const std::string fields = ToJson(report).substr(1);
     const std::lock_guard<std::mutex> guard(lock);
     kept += kernel::Text(kept.empty() ? "" : ", ", "{\"minimal_bytes\": ", minimalBytes, ", ", fields);

@@ -1,4 +1,4 @@
-// The reports of all launches of this process, until someone takes them.
+// The reports of all launches of this process until they are taken.
 #ifndef OPFORGE_TWIN_HOST_ACLNN_REPORTS_H
 #define OPFORGE_TWIN_HOST_ACLNN_REPORTS_H
 
@@ -8,10 +8,10 @@
 
 namespace opforge::twin::host {
 
-/// `minimalBytes`: every input and every output of the launch once.
+/// `minimalBytes`: the total size of all inputs and outputs, each counted once.
 void KeepReport(const LaunchReport& report, uint64_t minimalBytes);
 
-/// All reports as a JSON array; they are gone then.
+/// Returns all reports as a JSON array and removes them.
 std::string TakeReports();
 
 }  // namespace opforge::twin::host

@@ -1,4 +1,4 @@
-// aclTensor, lists, scalars, and questions about them.
+// aclTensor, lists, scalars, and queries on them.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -275,7 +275,7 @@ bool BroadcastInferShape(const op::Shape& self, const op::Shape& other, op::Shap
 {
     const size_t rank = std::max(self.GetDimNum(), other.GetDimNum());
     std::vector<int64_t> dims(rank, 1);
-    for (size_t i = 0; i < rank; ++i) {  // from the last dim
+    for (size_t i = 0; i < rank; ++i) {  // count from the last dim
         const int64_t left = i < self.GetDimNum() ? self.GetDim(self.GetDimNum() - 1 - i) : 1;
         const int64_t right = i < other.GetDimNum() ? other.GetDim(other.GetDimNum() - 1 - i) : 1;
         if (left != right && left != 1 && right != 1) {

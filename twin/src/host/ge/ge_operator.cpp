@@ -1,4 +1,4 @@
-// ge::Operator over its shared node.
+// ge::Operator, implemented on its shared node.
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -71,7 +71,8 @@ void AddPorts(Ports& ports, std::map<std::string, size_t>& counts, const char_t*
     ports.insert(atEnd ? ports.end() : ports.begin(), added.begin(), added.end());
 }
 
-// Attributes are stored in the widest type of their kind; reading narrows, and fails when the value does not fit.
+// Attributes are stored in the widest type of their kind. A getter converts to the narrow type and fails if the value
+// does not fit.
 template <typename T>
 struct Stored {
     using Type = T;
@@ -325,7 +326,7 @@ void Operator::DynamicInputRegister(const char_t* name, const uint32_t num, bool
 void Operator::DynamicInputRegister(const char_t* name, const uint32_t num, const char_t* datatype_symbol,
                                     bool is_push_back)
 {
-    (void)datatype_symbol;  // for type inference by the graph
+    (void)datatype_symbol;  // only used for type inference in the graph
     DynamicInputRegister(name, num, is_push_back);
 }
 

@@ -11,7 +11,7 @@
 
 namespace opforge::twin::host {
 
-/// What one REGISTER_CUSTOM_OP says.
+/// The content of one REGISTER_CUSTOM_OP.
 struct Plugin {
     std::string omType;
     std::set<std::string> keys;
@@ -22,7 +22,7 @@ struct Plugin {
     domi::ParseOpToGraphFunc parseToGraph;
 };
 
-/// All of them, in the order of registration: the first one with a key serves it.
+/// Returns all plugins in registration order. The first plugin with a key is used for that key.
 std::vector<std::shared_ptr<Plugin>> Plugins();
 
 }  // namespace opforge::twin::host

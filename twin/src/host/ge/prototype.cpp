@@ -139,7 +139,7 @@ Prototype& Prototype::RequiredAttribute(const char* name, PrototypeAttribute typ
         {PrototypeAttribute::kListListInt, AttributeType::kListListInt},
         {PrototypeAttribute::kType, AttributeType::kInt},
     };
-    // The other kinds reach no host function: graphs only carry them.
+    // Other attribute types are stored in graphs only; no host function receives them.
     if (const auto known = types.find(type); known != types.end()) {
         definition_.attributes.push_back({name, known->second, true, ZeroOf(known->second)});
     }
@@ -226,7 +226,7 @@ PrototypeRegistration::PrototypeRegistration(const char* opType, const Creator& 
         const std::lock_guard<std::mutex> guard(factory.lock);
         factory.creators.emplace(opType, create);
     }
-    create(ge::AscendString(opType));  // the description reaches the registry before the first operator is made
+    create(ge::AscendString(opType));  // registers the description before the first operator is created
 }
 
 }  // namespace opforge::twin::host

@@ -1,4 +1,4 @@
-// The runtime's way into the private parts of the public classes.
+// Gives the runtime access to the private members of the public classes.
 #ifndef OPFORGE_TWIN_HOST_GERT_ACCESS_H
 #define OPFORGE_TWIN_HOST_GERT_ACCESS_H
 

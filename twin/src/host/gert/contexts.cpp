@@ -1,4 +1,4 @@
-// The contexts of host functions: getters over an OperatorCall.
+// The contexts of host functions: getters on an OperatorCall.
 #include "exe_graph/runtime/extended_kernel_context.h"
 #include "exe_graph/runtime/infer_datatype_context.h"
 #include "exe_graph/runtime/infer_shape_context.h"

@@ -1,4 +1,4 @@
-// The containers of gert: vectors in one block, tensor data, tiling data.
+// The containers of gert: vectors in one memory block, tensor data, tiling data.
 #include <utility>
 
 #include "exe_graph/runtime/continuous_vector.h"

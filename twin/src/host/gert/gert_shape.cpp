@@ -9,7 +9,7 @@ namespace gert {
 
 namespace {
 
-/// On CANN such an access reads or writes what happens to lie there.
+/// On CANN, such an access reads or writes undefined memory.
 int64_t& NoDim(size_t index, size_t dimNum)
 {
     thread_local int64_t nothing = 0;

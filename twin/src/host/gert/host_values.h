@@ -1,4 +1,4 @@
-// Values on the host as bytes of an element type.
+// Conversion of host values to the bytes of an element type.
 #ifndef OPFORGE_TWIN_HOST_GERT_HOST_VALUES_H
 #define OPFORGE_TWIN_HOST_GERT_HOST_VALUES_H
 
@@ -26,14 +26,14 @@ void PutValue(From value, uint8_t* place)
     std::memcpy(place, &converted, sizeof(converted));
 }
 
-/// Writes one value; false for an element type that values on the host cannot have.
+/// Writes one value. Returns false for an element type that host values do not support.
 template <typename From>
 bool PutHostValue(From value, op::DataType dataType, uint8_t* place)
 {
     return VisitType(dataType, [&](auto zero) { PutValue<decltype(zero)>(value, place); });
 }
 
-/// All values as bytes; empty for an element type that values on the host cannot have.
+/// Returns all values as bytes; empty for an element type that host values do not support.
 template <typename From>
 std::vector<uint8_t> HostBytes(const From* value, uint64_t size, op::DataType dataType)
 {

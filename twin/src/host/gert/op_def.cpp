@@ -1,4 +1,4 @@
-// The OpDef language.
+// The OpDef classes.
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -71,13 +71,13 @@ OpParamDef& OpParamDef::DataTypeList(std::vector<ge::DataType> types)
 
 OpParamDef& OpParamDef::FormatList(std::vector<ge::Format> formats)
 {
-    (void)formats;  // the format of a tensor selects no kernel of the twin
+    (void)formats;  // the tensor format does not select a kernel on the twin
     return *this;
 }
 
 OpParamDef& OpParamDef::DataTypeForBinQuery(std::vector<ge::DataType> types)
 {
-    (void)types;  // how a build names its binaries
+    (void)types;  // only used by a build to name its binaries
     return *this;
 }
 
@@ -89,13 +89,13 @@ OpParamDef& OpParamDef::FormatForBinQuery(std::vector<ge::Format> formats)
 
 OpParamDef& OpParamDef::UnknownShapeFormat(std::vector<ge::Format> formats)
 {
-    (void)formats;  // what the graph compiler chooses from
+    (void)formats;  // only used by the graph compiler
     return *this;
 }
 
 OpParamDef& OpParamDef::ValueDepend(Option value_depend)
 {
-    (void)value_depend;  // required or optional: whether the values must be constant when a graph is compiled
+    (void)value_depend;  // required or optional: whether the values must be constant at graph compilation
     parameter_.valueDepend = true;
     return *this;
 }
@@ -106,7 +106,7 @@ OpParamDef& OpParamDef::ValueDepend(Option value_depend, DependScope scope)
     return ValueDepend(value_depend);
 }
 
-// What generated aclnn functions do with an argument, and what graph compilers read: nothing of it reaches a call.
+// These settings are used by generated aclnn functions and graph compilers. No call depends on them.
 OpParamDef& OpParamDef::IgnoreContiguous()
 {
     return *this;
@@ -387,7 +387,7 @@ namespace opforge::twin::host {
 
 namespace {
 
-/// The parameters of an operator while their columns are worked out.
+/// The parameters of an operator while their columns are computed.
 class Columns {
 public:
     explicit Columns(const std::vector<const ops::OpParamDef*>& definitions) : definitions_(definitions)
@@ -411,7 +411,7 @@ public:
     }
 
 private:
-    /// Repeats every column once per element of the list.
+    /// Repeats every column once for each element of the list.
     void Cross(Parameter& crossed, const std::vector<ge::DataType>& list)
     {
         if (list.empty()) {

@@ -107,7 +107,7 @@ uint32_t PlatformAscendC::GetCoreNumAiv() const
 
 uint32_t PlatformAscendC::GetCoreNumVector() const
 {
-    return 0;  // Ascend 310P only, which the twin does not play
+    return 0;  // only Ascend 310P has them; the twin does not emulate it
 }
 
 uint32_t PlatformAscendC::CalcTschBlockDim(uint32_t sliceNum, uint32_t aicCoreNum, uint32_t aivCoreNum) const
@@ -122,7 +122,7 @@ uint32_t PlatformAscendC::CalcTschBlockDim(uint32_t sliceNum, uint32_t aicCoreNu
 uint32_t PlatformAscendC::GetLibApiWorkSpaceSize() const
 {
     constexpr uint32_t kMiB = 1U << 20;
-    // More where cube and vector cores are separate.
+    // Larger if cube and vector cores are separate.
     return platform_->figures.cubeCores != platform_->figures.vectorCores ? 16 * kMiB : 2 * kMiB;
 }
 
@@ -159,7 +159,7 @@ void PlatformAscendC::GetCoreMemSize(const CoreMemType& memType, uint64_t& size)
 
 void PlatformAscendC::GetCoreMemBw(const CoreMemType& memType, uint64_t& bwSize) const
 {
-    // The rates of the platform files, the same for all SoCs.
+    // The rates in the platform files. They are the same for all SoCs.
     bwSize = memType == CoreMemType::L2 ? 110 : memType == CoreMemType::HBM ? 32 : 0;
 }
 

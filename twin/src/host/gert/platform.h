@@ -1,4 +1,4 @@
-// The SoC that the twin plays.
+// The SoC that the twin emulates.
 #ifndef OPFORGE_TWIN_HOST_GERT_PLATFORM_H
 #define OPFORGE_TWIN_HOST_GERT_PLATFORM_H
 
@@ -7,7 +7,7 @@
 #include "kernel/exec/soc.h"
 
 namespace fe {
-/// Opaque for applications: the figures of one SoC.
+/// Opaque for applications: the parameters of one SoC.
 class PlatFormInfos {
 public:
     opforge::twin::SocFigures figures;
@@ -16,10 +16,10 @@ public:
 
 namespace opforge::twin::host {
 
-/// Of option "soc", else of OPFORGE_TWIN_SOC, else the default one.
+/// Uses option "soc", then OPFORGE_TWIN_SOC, then the default SoC.
 const SocFigures& CurrentSoc();
 
-/// False, with the known names in `problem`, for a SoC that is not known.
+/// Returns false and lists the known names in `problem` if the SoC is unknown.
 bool SetSoc(const std::string& name, std::string& problem);
 
 fe::PlatFormInfos* PlatformOf(const SocFigures& soc);

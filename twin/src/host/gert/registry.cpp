@@ -40,7 +40,7 @@ std::vector<fs::path> LibrariesOf(const fs::path& folder)
     return libraries;
 }
 
-/// The vendor directory of the library that holds this address; "" when it is not <vendor>/op_api/lib/*.so.
+/// Returns the vendor directory of the library that contains this address; "" if it is not <vendor>/op_api/lib/*.so.
 std::string VendorOf(const void* address)
 {
     Dl_info info{};
@@ -59,7 +59,7 @@ std::string Environment(const char* name)
     return value == nullptr ? "" : value;
 }
 
-/// The parts of a list that are folders, in their order.
+/// Returns the entries of a list that are directories, in order.
 std::vector<std::string> FoldersOf(std::string list, char separator, const fs::path& parent)
 {
     std::vector<std::string> folders;
@@ -76,7 +76,7 @@ std::vector<std::string> FoldersOf(std::string list, char separator, const fs::p
     return folders;
 }
 
-/// The vendors of an installed toolkit: `load_priority=a,b` in the first line of vendors/config.ini.
+/// Reads the vendors of an installed toolkit from `load_priority=a,b` in the first line of vendors/config.ini.
 std::vector<std::string> ConfiguredVendors()
 {
     const std::string opp = Environment("ASCEND_OPP_PATH");

@@ -1,4 +1,4 @@
-// The operators of this process: what OpDef, IMPL_OP and REG_OP registered, by the package it came from.
+// The operators of this process: the registrations of OpDef, IMPL_OP and REG_OP, grouped by package.
 #ifndef OPFORGE_TWIN_HOST_GERT_REGISTRY_H
 #define OPFORGE_TWIN_HOST_GERT_REGISTRY_H
 
@@ -19,7 +19,7 @@
 
 namespace opforge::twin::host {
 
-/// The host functions of an operator type; null where none is registered.
+/// The host functions of an operator type; null if not registered.
 struct Implementation {
     gert::OpImplRegisterV2::InferShapeKernelFunc inferShape = nullptr;
     gert::OpImplRegisterV2::InferShapeRangeKernelFunc inferShapeRange = nullptr;
@@ -31,15 +31,15 @@ struct Implementation {
     std::set<int32_t> tilingDataDependent;  ///< IR indices: readable in Tiling
 };
 
-/// What the libraries of one installed package registered.
+/// The registrations of the libraries of one installed package.
 struct Package {
     std::string vendorDir;  ///< "" for the process itself
     std::map<std::string, Implementation> implementations;
     std::map<std::string, Definition> definitions;
-    std::vector<std::string> problems;  ///< libraries that could not be loaded, and why
+    std::vector<std::string> problems;  ///< libraries that failed to load, with the reason
 };
 
-/// An operator type that was found.
+/// The search result for an operator type.
 struct Registered {
     std::string opType;
     const Implementation* implementation = nullptr;
@@ -51,30 +51,30 @@ class Registry {
 public:
     static Registry& Instance();
 
-    /// Registrations of this thread go to the package whose libraries it is loading, else to the process.
+    /// Registrations of this thread belong to the package that it is loading; otherwise they belong to the process.
     Implementation& ImplementationOf(const std::string& opType);
     void AddDefinition(Definition definition);
-    /// From REG_OP: used where no OpDef is.
+    /// Adds a REG_OP prototype. It is used only if no OpDef exists.
     void AddPrototype(Definition definition);
 
-    /// The package of a vendor directory, its libraries loaded.
+    /// Loads the libraries of a vendor directory and returns the package.
     Package& Load(const std::string& vendorDir);
 
-    /// The first package that has the operator: entries of ASCEND_CUSTOM_OPP_PATH, the package whose library contains
+    /// Returns the first match in this order: entries of ASCEND_CUSTOM_OPP_PATH, the package whose library contains
     /// `caller`, the process itself.
     std::optional<Registered> Find(const std::string& opType, const void* caller);
 
-    /// As Find, with all packages that were loaded so far behind those of ASCEND_CUSTOM_OPP_PATH.
+    /// As Find, but also searches all loaded packages, after those of ASCEND_CUSTOM_OPP_PATH.
     std::optional<Registered> FindAnywhere(const std::string& opType);
 
-    /// Packages in search order.
+    /// Returns the packages in search order.
     std::vector<Package*> SearchOrder(const void* caller);
 
 private:
     std::optional<Registered> FindIn(const std::vector<Package*>& order, const std::string& opType);
 
-    // Static objects of a library register while the loader holds its own lock: `lock_` must be free at that time, and
-    // nobody may wait for the loader while holding it.
+    // Static objects of a library register while the dynamic loader holds its own lock. Therefore `lock_` must be free
+    // during loading, and no thread may wait for the loader while it holds `lock_`.
     std::mutex loadLock_;
     std::mutex lock_;
     Package process_;
