@@ -78,6 +78,7 @@ def generate(
     """Generate the CANN source files of operators from their specs."""
     if skeleton:
         others = {"--check": check, "--list-outputs": list_outputs, "--dry-run": dry_run, "--op-suffix": op_suffix}
+        others["--json"] = json_out is not None
         _write_skeleton(specs or [], out or out_alias, [name for name, value in others.items() if value])
         return
     from opforge.codegen.generate import load, rendered

@@ -62,8 +62,10 @@ def load_one(names: Sequence[Path]) -> OpSpec:
     Raises:
         UserError: A spec has problems, or it is not clear which one.
     """
-    name = str(names[0]) if len(names) == 1 else ""
-    is_type = bool(op_type_refusal(name) is None) and not is_file(Path(name))
+    if len(names) > 1:
+        raise UserError(f"SPEC: got {len(names)} specs, expected one")
+    name = str(names[0]) if names else ""
+    is_type = op_type_refusal(name) is None and not is_file(Path(name))
     specs = [spec for spec, _ in load([] if is_type else names, "").specs]
     if is_type:
         types = {spec.op_type: spec for spec in specs}

@@ -88,6 +88,8 @@ def test_skeleton_needs_neither_plan_nor_kernel(project):
         (["-o", "mine.h"], "mine.h: it exists already, expected a new file"),
         (["-o", "link.h"], "link.h: it exists already, expected a new file"),
         (["ScatterSums"], "SPEC: unknown operator 'ScatterSums'; did you mean 'ScatterSum'?"),
+        (["ScatterSum", "ScatterSum"], "SPEC: got 2 specs, expected one"),
+        (["--json"], "--json: cannot be combined with --skeleton"),
         (["--check"], "--check: cannot be combined with --skeleton"),
         (["--op-suffix", "Custom"], "--op-suffix: cannot be combined with --skeleton"),
     ],
