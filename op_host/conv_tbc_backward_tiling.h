@@ -164,8 +164,8 @@ struct StepWork {
     int64_t products = 0;
     int64_t leftUses = 1;  // steps that use the left operand in L1
     int64_t rightUses = 1;
-    int64_t firstBytes =
-        0;  // total bytes that the steps are the first to load from global memory; the vector cores load self first
+    // Bytes that these steps are the first to load from global memory; the vector cores load self first.
+    int64_t firstBytes = 0;
 };
 
 /// Returns the bytes of a slot of L1, including the bytes that a read after its end may use.
