@@ -80,7 +80,7 @@ class Contents:
 
     @property
     def note(self) -> str:
-        """Return the type of the package as a sentence."""
+        """Return one sentence about the package type."""
         if not self.toolkit:
             return NOTE
         return f"binary release, built with CANN {self.toolkit} (opforge's own build; {NOT_TRIED} by its authors)"

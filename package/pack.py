@@ -137,7 +137,7 @@ def package_name() -> str:
     """Return `custom_opp_<os-id>_<arch>.run`, the naming convention of CANN projects."""
     try:
         os_id = platform.freedesktop_os_release().get("ID", "linux")
-    except OSError:  # a system without os-release
+    except OSError:  # the system has no os-release
         os_id = "linux"
     return f"custom_opp_{os_id}_{platform.machine()}.run"
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .kernels import Kernel
 from .toolkit import CANN_8, CANN_2026, Toolkit
 
-# Programs that a build calls. The compiler of an 8.x toolkit calls make for each kernel.
+# Programs that a build requires. The compiler of an 8.x toolkit calls make for each kernel.
 PROGRAMS = {CANN_8: ("cmake", "c++", "make", "opc"), CANN_2026: ("cmake", "c++", "make", "bash")}
 TILING = "cust_opmaster_rt2.0"
 # Path where the Python code of the toolkit searches for the tiling functions of a vendor in static shape compilation.

@@ -52,7 +52,7 @@ class Kernel(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """Return the operator, its column of dtypes and the SoC directories, for messages."""
+        """Return the operator, its dtype column and the SoC directories as text for messages."""
         (node,) = self.parameters["op_list"]
         column = ", ".join(f"{tensor['name']} {tensor['dtype']}" for tensor in [*node["inputs"], *node["outputs"]])
         return f"{self.parameters['op_type']} for {', '.join(self.socs)}, dtype column ({column})"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 CANN_8, CANN_2026 = "8.x", "2026"
 _VERSION = "compiler/version.info"
 _MOST_BYTES = 1 << 20
-# Debug, information, warning, error.
+# The values are debug, information, warning and error.
 _LOG_LEVELS = ("0", "1", "2", "3")
 # The keys that can contain the version, in order. Toolkits since 9.0 have version_dir=cann. install/vendor_tree.sh has
 # the same rule.

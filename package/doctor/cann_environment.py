@@ -99,7 +99,7 @@ class Vendor:
 
     @cached_property
     def ops_info(self) -> dict[str, OpsInfo]:
-        """SoC directory -> operator type -> entry; a malformed file counts as empty."""
+        """Return SoC directory -> operator type -> entry; a malformed file counts as empty."""
         folder = self.path / TBE / "config"
         paths = [path for path in self.documents if folder in path.parents]
         return {path.parent.name: self._value(path) or {} for path in paths if path.name == ops_info_name(path.parent)}

@@ -44,15 +44,15 @@ PROGRAMS = (REGISTRY, ENGINE, PARSER, FUNCTIONS, KERNELS)
 
 
 def doctor_command(soc: str | None) -> tuple[dict[str, Any], int]:
-    """Print what the variables of this process lead to, and every fault.
+    """Print the toolkits, vendors and operators that the variables of this process select, and every fault.
 
     Args:
-        soc: Chip or SoC directory that the operators are to run on; None takes the chip of this machine, or where
-            nothing tells it, every one that a vendor lists.
+        soc: Target chip or SoC directory of the operators. None selects the chip of this machine or, if it is unknown,
+            every one that a vendor lists.
 
     Returns:
-        All of it as JSON data, and the exit code: 1 if no package is visible or there is a fault that is not a warning,
-        else 0.
+        The printed data as JSON data, and the exit code: 1 if no package is visible or there is a fault that is not a
+        warning, else 0.
 
     Raises:
         UserError: The SoC is unknown.
@@ -170,7 +170,7 @@ def _print(found: dict[str, Any], faults: list[Fault]) -> None:
 
 
 def _print_table(operators: dict[str, dict[str, str]], numbers: dict[str, str]) -> None:
-    """Return one row for each of the first 1000 operators."""
+    """Print one row for each of the first 1000 operators."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

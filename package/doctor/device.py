@@ -88,7 +88,7 @@ def _board(program: str, npu: str, environment: Mapping[str, str]) -> str:
 
 
 def _answer(command: list[str], environment: Mapping[str, str]) -> str:
-    """Return the output of a program; "" if it fails, because this machine then has no chip."""
+    """Return the output of a program; "" if it fails, which means that this machine has no chip."""
     from opforge.twin.compiler.limited_process import LimitError, Limits, run_limited
 
     try:

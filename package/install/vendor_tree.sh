@@ -327,7 +327,7 @@ remove_listed() (
             listed_files . | cut -c"1-$((${#link} + 1))" | grep -Fqx -e "$link/" || continue
             complain "left alone, a link leads out of the package: $2/$link"
         done
-        # `find` follows no link.
+        # `find` does not follow links.
         { listed_files . | sort -u && names . ! -type d | sed 's/^\.\///'; } | sort | uniq -d | xargs rm -f --
         # The list is removed last, so that an interrupted removal can be repeated.
         find . -path './op_impl/ai_core/tbe/*_impl/*__pycache__/*.pyc' -type f -exec rm -f -- {} +
