@@ -426,7 +426,7 @@ void Pageable()
     TAKEN(aclrtSynchronizeStream(stream));
 }
 
-/// Returns from main while streams work.
+/// Returns from main while streams execute tasks.
 void InFlight()
 {
     for (aclrtStream stream : {NewStream(), aclrtStream{nullptr}}) {

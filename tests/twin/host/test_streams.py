@@ -102,7 +102,7 @@ def test_memory_in_use_cannot_be_freed(device, acl):
     status = acl.library.aclrtFree(source)
     message = acl.message()
     finished = acl.library.aclrtSynchronizeStream(stream)
-    if status == 107000:  # the copy was running
+    if status == 107000:  # the copy is running
         assert "is used by a task that runs" in message
         assert finished == 0
     else:  # the copy had not started or had finished
