@@ -51,7 +51,7 @@ def _one_function(path):
 
 @pytest.fixture
 def run(tmp_path):
-    """`run(file, *options, **environment)` runs a package with no CANN variable but the given ones."""
+    """`run(file, *options, **environment)` runs a package; the only CANN variables are the given ones."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
 

@@ -56,7 +56,7 @@ if(NOT DEFINED ENV{{ASCEND_HOME_PATH}})
 endif()
 include("$ENV{{ASCEND_HOME_PATH}}/{ASC_MODULES}/func.cmake")
 """
-# The file in a toolkit whose CMake package is for single source files only.
+# The asc-config file of a toolkit whose CMake package supports only single source files.
 ASC_CONFIG_WITHOUT_PACKAGES = """
 # npu_op_package(name) comes later.
 function(npu_op_packages_list)

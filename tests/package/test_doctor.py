@@ -443,7 +443,7 @@ def libraries_of_another_machine(tree):
 def library_of_another_processor(tree):
     path = tree.vendor / "framework/onnx/libcust_onnx_parsers.so"
     content = bytearray(path.read_bytes())
-    content[18:20] = (183).to_bytes(2, "little")  # e_machine of aarch64
+    content[18:20] = (183).to_bytes(2, "little")  # e_machine value of aarch64
     path.write_bytes(content)
 
 

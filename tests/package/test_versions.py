@@ -257,7 +257,7 @@ def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exch
     tools = tmp_path / "tools"
     tools.mkdir()
     opp = {"ASCEND_OPP_PATH": str(vendors.parent)}
-    if not can_exchange:  # as on a system without python3
+    if not can_exchange:  # simulates a system without python3
         (tools / "python3").write_text("#!/bin/sh\nexit 1\n")
         (tools / "python3").chmod(0o755)
     complete = {}
