@@ -1,4 +1,4 @@
-"""What a row of the benchmark table is made of."""
+"""Define the cases of the operator benchmark."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """What the figures of a row should reach: at most `bytes`, at least `eff`, at most `bal`."""
+    """The target values of a row: at most `bytes`, at least `eff`, at most `bal`."""
 
     bytes: float
     eff: float
     bal: float
 
     def misses(self, row: Mapping[str, Any]) -> list[str]:
-        """The figures of a row that do not reach it."""
+        """Return the columns of the row that miss the target."""
         missed = {"bytes": row["bytes"] > self.bytes, "eff": row["eff"] < self.eff, "bal": row["bal"] > self.bal}
         return [figure for figure, is_missed in missed.items() if is_missed]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A call of an operator that is measured.
+    """One measured operator call.
 
     Attributes:
-        name: Shapes and situation; with operator and dtype it identifies the row.
-        dtype: Short word of the dtypes, for the table.
-        inputs: Makes the inputs; called right before the run, so that only one case at a time is in memory.
+        name: Shapes and situation; together with operator and dtype, it identifies the row.
+        dtype: Short name of the dtypes, for the table.
+        inputs: Creates the inputs directly before the run, so that only one case at a time is in memory.
         attrs: Attributes by name.
-        target: What the figures should reach; None: the row is only reported.
-        quick: The row is part of the check that every test run makes; a second or two at most.
+        target: Target values; None: no targets.
+        quick: Whether every test run checks the row; it takes two seconds at most.
     """
 
     name: str
@@ -49,12 +49,12 @@ class Case:
 
 
 def values(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Array:
-    """Normally distributed numbers; large arrays repeat the first million.
+    """Return normally distributed numbers; large arrays repeat the first million.
 
     Args:
         shape: Shape of the array.
-        dtype: `fp16`, `bf16`, `fp32`, or a dtype word of a spec.
-        seed: Of the random numbers.
+        dtype: `fp16`, `bf16`, `fp32`, or a dtype of a spec.
+        seed: Seed of the random numbers.
     """
     size = int(np.prod(shape))
     numbers = np.random.default_rng(seed).standard_normal(min(size, 1_000_003), np.float32)

@@ -1,12 +1,12 @@
-"""What a conversion costs, beside onnx itself and other tools, on the same generated models.
+"""Measure the cost of a conversion, compared with onnx and other tools on the same generated models.
 
 Usage: python benchmarks/frontend.py [--nodes N] [--megabytes N] [--repeat N] [--peers/--no-peers] [--json FILE]
 
-Each figure is of whole processes, start-up included: user CPU seconds, children included, and the largest memory. Every
-command alternates with its yardstick, and the ratio is the median of the pairs, because a busy machine stretches both.
-Rows: a model in which nothing can match, one in which every hundredth node does, the same five times as large, one with
-external weights that goes to another folder, `--help`, and a model of ten nodes. The peers do what they do by default.
-Exit code: 0 ok, 1 a limit is missed, 2 bad input.
+Each value covers a whole process including start-up: user CPU seconds with child processes, and peak memory. Each
+command and its reference command run alternately, and the ratio is the median of the pairs, because a busy machine
+slows down both. Rows: a model without matches, a model in which every hundredth node matches, the same model five times
+as large, a model with external weights that is saved to another folder, `--help`, and a model of ten nodes. The other
+tools run with their default options. Exit code: 0 ok, 1 a limit is missed, 2 bad input.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ onnx_ir.save(model, sys.argv[2])"""
 _SURGEON = """import onnx, onnx_graphsurgeon, sys
 graph = onnx_graphsurgeon.import_onnx(onnx.load(sys.argv[1]))
 onnx.save(onnx_graphsurgeon.export_onnx(graph.cleanup().toposort()), sys.argv[2])"""
-# Module that must be there, and what it does.
+# Required module and the code that runs it.
 PEERS = {
     "onnx_ir load + save": ("onnx_ir", "import onnx_ir, sys; onnx_ir.save(onnx_ir.load(sys.argv[1]), sys.argv[2])"),
     "onnxscript optimize": ("onnxscript", _OPTIMIZE),
@@ -61,7 +61,7 @@ PEERS = {
 
 @dataclass(frozen=True)
 class Cost:
-    """User CPU seconds and peak memory in MB of one process; NaN for one that was stopped."""
+    """User CPU seconds and peak memory in MB of one process; NaN for a process that was stopped."""
 
     cpu_s: float
     peak_mb: float
@@ -75,11 +75,11 @@ class Row:
         what: The command.
         model: The model.
         cpu_s: Median of its user CPU seconds.
-        yardstick_s: The same of what it is compared with.
+        yardstick_s: Median of the user CPU seconds of the reference command.
         ratio: Median ratio of the pairs.
-        peak_mb: Largest memory.
-        judged: "ratio", "cpu_s" or "peak_mb"; "" for a row that has no limit.
-        limit: Of what is judged.
+        peak_mb: Peak memory.
+        judged: "ratio", "cpu_s" or "peak_mb"; "" for a row without a limit.
+        limit: Limit of the `judged` value.
     """
 
     what: str
@@ -93,12 +93,12 @@ class Row:
 
     @property
     def missed(self) -> bool:
-        """Whether the limit is."""
+        """Return whether the limit is missed."""
         return bool(self.judged) and not getattr(self, self.judged) <= self.limit
 
 
 def layered_model(nodes: int, matches: int) -> ModelProto:
-    """Layers of ten nodes with weights of their own and names as exporters write them; `matches` nodes become ours."""
+    """Return layers of ten nodes with separate weights and exporter-style names; rules match `matches` nodes."""
     rng = np.random.default_rng(3)
     made: list[onnx.NodeProto] = []
     weights: list[TensorProto] = []
@@ -137,7 +137,7 @@ def layered_model(nodes: int, matches: int) -> ModelProto:
 
 
 def weighty_model(path: Path, megabytes: int) -> None:
-    """A model with a matching node and that many MB of external weights."""
+    """Write a model with a matching node and `megabytes` MB of external weights."""
     model = layered_model(1000, 10)
     with (path.parent / "weights.bin").open("wb") as file:
         for number in range(10):
@@ -161,10 +161,10 @@ def write_models(paths: Mapping[str, Path], nodes: int, megabytes: int) -> None:
 
 
 def run(code: str, *arguments: Path, seconds: float = 3600) -> Cost:
-    """One process.
+    """Run one process and return its cost.
 
     Raises:
-        UserError: It failed.
+        UserError: The process failed.
     """
     began = time.monotonic()
     child = os.posix_spawn(
@@ -190,7 +190,7 @@ def run(code: str, *arguments: Path, seconds: float = 3600) -> Cost:
 def compare(
     what: str, code: str, yardstick: str, model: Path, out: Path, repeat: int, judged: str = "", limit: float = 0
 ) -> Row:
-    """Run a command and its yardstick by turns."""
+    """Run a command and its reference command alternately."""
     pairs = [(run(code, model, out), run(yardstick, model, out)) for _ in range(repeat)]
     return _row(what, model, pairs, judged, limit)
 
@@ -209,9 +209,9 @@ def _row(what: str, model: Path, pairs: Sequence[tuple[Cost, Cost]], judged: str
 
 
 def measured(folder: Path, nodes: int, megabytes: int, repeat: int, *, peers: bool) -> list[Row]:
-    """All rows."""
+    """Return all rows."""
     paths = {name: folder / f"{name}.onnx" for name in ("plain", "matches", "fifth", "small", "weights")}
-    # Elsewhere: the memory of this process counts as that of those it starts.
+    # Use another process, because child processes inherit the peak memory of this one.
     process = get_context("spawn").Process(target=write_models, args=(paths, nodes, megabytes))
     process.start()
     process.join()
@@ -235,7 +235,7 @@ def measured(folder: Path, nodes: int, megabytes: int, repeat: int, *, peers: bo
             continue
         for path in (paths["small"], paths["fifth"], paths["matches"]):
             pairs = []
-            # One that was stopped would be stopped again, and on a larger model too.
+            # A command that was stopped would be stopped again, also on a larger model.
             while len(pairs) < repeat and not (pairs and isnan(pairs[0][0].cpu_s)):
                 pairs.append((run(code, path, out, seconds=_PEER_SECONDS), run(LOAD_SAVE, path, out)))
             rows.append(_row(f"{what} / onnx load + save", path, pairs))
@@ -245,7 +245,7 @@ def measured(folder: Path, nodes: int, megabytes: int, repeat: int, *, peers: bo
 
 
 def _require_same_weights(source: Path, target: Path) -> None:
-    """Raise when weights were changed, or do not load from where they went."""
+    """Raise if weights were changed or cannot be loaded from the new folder."""
     digests = set()
     for folder in (source, target):
         with (folder / "weights.bin").open("rb") as file:

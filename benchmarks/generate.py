@@ -1,11 +1,10 @@
-"""How long the generator takes, on one core: many synthetic specs, a run without a change, and `opforge --help`.
+"""Measure the generator on one core: many synthetic specs, a run without changes, and `opforge --help`.
 
 Usage: python benchmarks/generate.py [--specs N] [--json FILE]
 
-Columns: CPU seconds (user and system) of the command, elapsed seconds, the limit on the CPU seconds, files written.
-CPU seconds are judged, because a busy machine stretches elapsed time. The limits are for 1,000 specs; they shrink and
-grow with the number, but not below a second.
-Exit code: 0 ok, 1 a limit is missed, 2 bad input.
+Columns: CPU seconds (user and system) of the command, elapsed seconds, the limit of the CPU seconds, files written. The
+limits apply to CPU seconds, because a busy machine increases elapsed time. They are for 1,000 specs and are
+proportional to the number of specs, but at least one second. Exit code: 0 ok, 1 a limit is missed, 2 bad input.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from opforge.codegen.spec.names import lower_camel, snake_case
 from opforge.codegen.spec.products import BUILT_PRODUCTS
 
 DTYPES = ("float16", "bfloat16", "float32")
-# CPU seconds for 1,000 specs, and of the command that reads none.
+# Limits of CPU seconds for 1,000 specs, and for the command that reads no spec.
 GENERATE_LIMIT, AGAIN_LIMIT, HELP_LIMIT = 30.0, 20.0, 0.3
 COMMAND = (sys.executable, "-c", "from opforge.cli.main import main; main()")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One command: CPU and elapsed seconds, the limit on the former, and how many files it wrote."""
+    """One command: CPU and elapsed seconds, the limit of the CPU seconds, and the number of written files."""
 
     what: str
     cpu_s: float
@@ -48,7 +47,7 @@ class Row:
 
 
 def synthetic_spec(number: int) -> dict[str, Any]:
-    """A valid spec with inputs, attributes, cases and constraints that differ from number to number."""
+    """Return a valid spec with inputs, attributes, cases and constraints that depend on `number`."""
     rng = random.Random(number)  # noqa: S311  # the same specs in every run
     inputs = [f"in_{i}" for i in range(rng.randint(1, 4))]
     attrs = [f"size_{i}" for i in range(rng.randint(1, 4))]
@@ -93,17 +92,20 @@ def synthetic_spec(number: int) -> dict[str, Any]:
 
 
 def op_type(number: int) -> str:
-    """`SyntheticAaabc`: an op type holds no `_`, and digits would split its name."""
+    """Return a name such as `SyntheticAaabc`: an op type has no `_`, and digits would split its name."""
     return "Synthetic" + "".join(chr(ord("a") + int(digit)) for digit in f"{number:05d}").capitalize()
 
 
 def project_of(folder: Path, specs: int) -> None:
-    """A project with that many synthetic specs, each with an (empty) plan and kernel, so that every file is made."""
+    """Create a project with `specs` synthetic specs, each with an empty plan and kernel.
+
+    All files are generated because the plans and kernels exist.
+    """
     for name in ("op_proto", "op_host", "op_kernel"):
         (folder / name).mkdir()
     for number in range(specs):
         name = snake_case(op_type(number))
-        text = json.dumps(synthetic_spec(number), indent=1)  # JSON is YAML too
+        text = json.dumps(synthetic_spec(number), indent=1)  # JSON is valid YAML
         (folder / "op_proto" / f"{name}.yaml").write_text(text, encoding="utf-8")
         (folder / "op_host" / f"{name}_tiling.h").touch()
         (folder / "op_kernel" / f"{name}.h").touch()
@@ -123,7 +125,7 @@ def timed(what: str, folder: Path, limit_s: float, *arguments: str) -> Row:
         check=False,
         capture_output=True,
         text=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),  # this process has one thread
+        preexec_fn=lambda: os.sched_setaffinity(0, {core}),  # this process has only one thread
     )
     elapsed = time.perf_counter() - began
     if done.returncode != 0:
@@ -137,7 +139,7 @@ def timed(what: str, folder: Path, limit_s: float, *arguments: str) -> Row:
 
 
 def measured(specs: int) -> list[Row]:
-    """The three commands."""
+    """Return the rows of the three commands."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         project_of(folder, specs)

@@ -1,11 +1,11 @@
-"""Traffic, efficiency and balance of the operators by the twin's time model; all times are estimates.
+"""Measure traffic, efficiency and balance of the operators with the twin's time model; all times are estimates.
 
 Usage: python benchmarks/operators.py [--operators A,B] [--case TEXT] [--quick] [--json FILE] [--check] [--update]
 
-The cases of an operator are CASES of benchmarks/cases/<op>.py. Columns, as npu_model.json of the twin defines them:
-bytes = first-touch bytes over minimal bytes, eff = bound over estimate without launch, bal = busiest core over the
-mean of all, estimate_us and bound_us, dma_count = DMA instructions. A figure behind its target is marked with "!".
-Exit code: 0 ok, 1 --check found a figure worse than baseline.json by more than 5 %, 2 bad input.
+The cases of an operator are CASES of benchmarks/cases/<op>.py. npu_model.json of the twin defines the columns: bytes =
+first-touch bytes over minimal bytes, eff = bound over estimate without launch, bal = busiest core over the mean of all,
+estimate_us and bound_us, dma_count = DMA instructions. "!" marks a value that misses its target. Exit code: 0 ok, 1
+--check found a value worse than baseline.json by more than 5 %, 2 bad input.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 BASELINE = HERE / "baseline.json"
 FIGURES = ("bytes", "eff", "bal", "estimate_us", "bound_us", "dma_count")
-# Figures that must not grow, or shrink, by more than TOLERANCE.
+# Columns that must not increase (COSTS) or decrease (GAINS) by more than TOLERANCE.
 COSTS, GAINS = ("bytes", "bal", "dma_count"), ("eff",)
 TOLERANCE = 0.05
-# The targets are for problems that start-up does not dominate.
+# The targets apply to problems whose time is not dominated by start-up.
 TARGET_BYTES = 16e6
 
 Row = dict[str, Any]
-Task = tuple[str, str, int]  # operator, name of the module with its cases, index of the case
+Task = tuple[str, str, int]  # operator, module with its cases, index of the case
 
 
 def cases_of(module: str) -> Sequence[Case]:
-    """The cases in benchmarks/cases/<module>.py."""
+    """Return the cases in benchmarks/cases/<module>.py."""
     cases: Sequence[Case] = importlib.import_module(f"cases.{module}").CASES
     return cases
 
 
 def measure(task: Task) -> Row:
-    """Run one case in fast mode; one thread, so that the same core touches a sector first every time."""
+    """Run one case in fast mode with one thread, so that the same core is always the first to access a sector."""
     operator, module, index = task
     case = cases_of(module)[index]
     project = find_project(HERE.parent)
@@ -62,12 +62,12 @@ def measure(task: Task) -> Row:
 
 
 def key_of(row: Mapping[str, Any]) -> str:
-    """What identifies a row in the baseline."""
+    """Return the key of a row in the baseline."""
     return f"{row['operator']} {row['case']} {row['dtype']}"
 
 
 def regressions(rows: Sequence[Row], baseline: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """What is worse than in the baseline, a line each; a row without baseline is one too."""
+    """Return one line for each value that is worse than the baseline, and for each row without a baseline."""
     lines = []
     for row in rows:
         known = baseline.get(key_of(row))
@@ -82,7 +82,7 @@ def regressions(rows: Sequence[Row], baseline: Mapping[str, Mapping[str, float]]
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write a list or dict, an entry a line."""
+    """Write a list or dict, one entry per line."""
     entries = (
         [json.dumps(entry) for entry in data]
         if isinstance(data, list)
@@ -93,7 +93,7 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def table_of(rows: Sequence[Row]) -> str:
-    """The rows for people, a line each."""
+    """Return a readable table with one line per row."""
     heads = ("operator", "case", "dtype", *FIGURES)
     lines = [heads]
     for row in rows:
@@ -104,7 +104,7 @@ def table_of(rows: Sequence[Row]) -> str:
 
 
 def tasks_of(operators: str, text: str, *, quick: bool) -> list[Task]:
-    """The cases that are asked for."""
+    """Return the selected cases."""
     specs = {spec.op_type: spec.name for spec in load_specs(find_project(HERE.parent).spec_paths())}
     known = {name: module for name, module in specs.items() if (HERE / "cases" / f"{module}.py").is_file()}
     wanted = operators.split(",") if operators else list(known)

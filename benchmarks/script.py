@@ -1,4 +1,4 @@
-"""What the scripts here do alike: a table for people, and a user's mistake as a message."""
+"""Print tables and report user errors for the benchmark scripts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from opforge.codegen.errors import UserError
 
 
 def table(lines: Sequence[Sequence[str]]) -> str:
-    """Lines of cells, the heads first, in columns as wide as their widest cell."""
+    """Format lines of cells as aligned columns; the first line has the headings."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
 def command(main: Callable[..., None]) -> None:
-    """Run a script; a mistake of the user's ends it with its message and exit code."""
+    """Run a script; print the message of a user error and exit with its code."""
     try:
         typer.run(main)
     except UserError as error:

@@ -1,11 +1,11 @@
-"""How fast the twin itself is, what it needs of memory, and how long it compiles: on one thread of this machine.
+"""Measure speed, memory and compile time of the twin on one thread of this machine.
 
 Usage: python benchmarks/twin.py [--megabytes N] [--json FILE]
 
-An elementwise kernel (y = 2x + 1) runs strict and fast: traffic with global memory per CPU second of one thread, and
-what the process grows by beyond its arrays. One kernel of an operator, for one dtype, is compiled from nothing.
-CPU seconds are judged, because a busy machine stretches elapsed time. Nothing here says how fast a device is.
-Exit code: 0 ok, 1 a target is missed, 2 bad input.
+An elementwise kernel (y = 2x + 1) runs in strict and in fast mode: traffic with global memory per CPU second of one
+thread, and the memory that the process needs in addition to its arrays. One kernel of an operator is compiled for one
+dtype without a cache. CPU seconds are used because a busy machine increases elapsed time. The values are not related to
+the speed of a device. Exit code: 0 ok, 1 a target is missed, 2 bad input.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ extern "C" __global__ __aicore__ void elementwise(GM_ADDR x, GM_ADDR y, GM_ADDR 
 TILE = 8192  # floats
 BLOCKS = 48
 MB = 1_000_000
-SPEED = {"strict": 25.0, "fast": 400.0}  # MB/s of one thread, at least
-BASE_MB = 200.0  # memory beyond the arrays, at most
-SHADOW = 0.75  # of the arrays, in strict mode
+SPEED = {"strict": 25.0, "fast": 400.0}  # minimum MB/s of one thread
+BASE_MB = 200.0  # maximum memory in addition to the arrays
+SHADOW = 0.75  # fraction of the array size, in strict mode
 COMPILE_SECONDS = 15.0
 OPERATOR = "GroupedBiasAddGrad"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A figure and its target; `at_least` says on which side of the target it should be."""
+    """A value and its target; `at_least`: the target is a minimum, otherwise a maximum."""
 
     what: str
     value: float
@@ -88,7 +88,7 @@ class Row:
 
     @property
     def is_met(self) -> bool:
-        """Whether the target is reached."""
+        """Return whether the target is met."""
         return self.value >= self.target if self.at_least else self.value <= self.target
 
 
@@ -98,7 +98,7 @@ def _resident_mb() -> float:
 
 
 def _run(mode: str, tiles: int) -> tuple[float, float]:
-    """MB/s of one thread, and MB that the process grew by while the kernel ran."""
+    """Return MB/s of one thread, and the memory growth of the process in MB while the kernel runs."""
     x = np.arange(tiles * TILE, dtype=np.float32) % 1000
     y = np.full_like(x, -1)
     options = {"strict": mode == "strict", "threads": 1}
@@ -119,7 +119,7 @@ def _launch(x: np.ndarray, y: np.ndarray, **options: bool | int) -> None:
 
 
 def _compile_seconds() -> float:
-    """CPU seconds to compile one kernel of an operator."""
+    """Return the CPU seconds to compile one kernel of an operator."""
     project = Project(BUILTIN_ROOT)
     build_project(project, ops=[OPERATOR])
     kernels = sorted((project.build_dir / "twin" / "obj" / "kernel").glob("grouped_bias_add_grad/*.o"))
@@ -133,12 +133,12 @@ def _compile_seconds() -> float:
 
 
 def measure(megabytes: int) -> list[Row]:
-    """All figures, with `megabytes` in each of the two arrays."""
+    """Return all rows, with `megabytes` MB in each of the two arrays."""
     tiles = max(1, megabytes * MB // (TILE * 4))
     arrays = 2 * tiles * TILE * 4 / MB
     rows = []
     for mode, speed in SPEED.items():
-        with multiprocessing.get_context("spawn").Pool(1) as alone:  # peaks of memory belong to a process
+        with multiprocessing.get_context("spawn").Pool(1) as alone:  # peak memory is measured per process
             rate, grown = alone.apply(_run, (mode, tiles))
         allowed = BASE_MB + (SHADOW * arrays if mode == "strict" else 0.0)
         rows.append(Row(f"{mode}: traffic of a thread", rate, speed, "MB/s", at_least=True))

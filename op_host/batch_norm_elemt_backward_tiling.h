@@ -23,7 +23,7 @@ inline constexpr int64_t kFloatsPerRepeat = 64;
 inline constexpr int64_t kMaxTileBytes = 16384;
 // Queues of grad_out, input and grad_input, two buffers each.
 inline constexpr int64_t kTileBuffers = 6;
-// From this size, a channel of a batch has its own vector instructions.
+// From this size, each channel of a batch is processed by separate vector instructions.
 inline constexpr int64_t kWideInner = 256;
 // Inputs of a channel: mean, invstd, weight, sum_dy and sum_dy_xmu. The kernel computes four factors from them.
 inline constexpr int64_t kGivenPerChannel = 5;
@@ -32,7 +32,7 @@ inline constexpr int64_t kFactors = 4;
 inline constexpr int64_t kMaxRowChannels = 512;
 inline constexpr int64_t kMaxCounters = 2048;  // maximum number of counters per load
 inline constexpr int64_t kMinWorkFloats = 768;
-// Smaller work is not worth another core.
+// Minimum work per core; less work does not justify another core.
 inline constexpr int64_t kMinCoreBytes = 16384;
 // The search reduces the size by 1 / kTriedPart in each step.
 inline constexpr int64_t kTriedPart = 32;
@@ -74,7 +74,7 @@ struct Tile {
     constexpr int64_t Slices(const Shape& shape) const { return CeilDiv(shape.channels, channels) * pieces; }
 };
 
-/// Bytes of every buffer in UB; only BudgetOf decides them.
+/// Bytes of every buffer in UB; computed only in BudgetOf.
 struct Budget {
     int64_t tileFloats = 0;
     int64_t tileBytes = 0;

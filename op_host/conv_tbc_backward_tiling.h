@@ -36,10 +36,10 @@ inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kCopyAlignment = 512;
 inline constexpr int64_t kSlotAlignment = 512;
 inline constexpr int64_t kMaxRowBytes = std::numeric_limits<uint32_t>::max();  // stride of a DMA
-inline constexpr int64_t kMaxSlotBytes = int64_t{1} << 40;                     // more than any L1
+inline constexpr int64_t kMaxSlotBytes = int64_t{1} << 40;                     // larger than any L1
 // A cycle of a pipe that is not the busiest one delays a step by 1 / kDelay cycles.
 inline constexpr int64_t kDelay = 64;
-// Smaller work is not worth another core.
+// Minimum work per core; less work does not justify another core.
 inline constexpr int64_t kMinCoreCycles = 2048;
 // Sums of cycles stay far below 2^63.
 inline constexpr int64_t kMaxCycles = int64_t{1} << 58;
@@ -85,7 +85,7 @@ constexpr Shape ShapeOf(const ConvTbcBackwardProblem& problem)
 /// Cycles of the pipes of a cube core, which work at the same time.
 struct Pipes {
     int64_t loading = 0;
-    int64_t cube = 0;  // loading of L0 and multiplication
+    int64_t cube = 0;  // load of L0 and multiplication
     int64_t storing = 0;
 
     constexpr int64_t Busiest() const { return std::max({loading, cube, storing, int64_t{1}}); }
@@ -93,7 +93,7 @@ struct Pipes {
     {
         return SaturatingAdd(SaturatingAdd(loading, cube), storing) - std::max({loading, cube, storing});
     }
-    /// The cycles of the busiest pipe, with the delay by the others.
+    /// Returns the cycles of the busiest pipe, including the delay by the other pipes.
     constexpr int64_t Cycles() const { return SaturatingAdd(Busiest(), Others() / kDelay); }
 };
 
@@ -164,8 +164,8 @@ struct StepWork {
     int64_t products = 0;
     int64_t leftUses = 1;  // steps that use the left operand in L1
     int64_t rightUses = 1;
-    int64_t firstBytes =
-        0;  // total bytes that the steps are the first to load from global memory; the vector cores load self first
+    // Bytes that these steps are the first to load from global memory; the vector cores load self first.
+    int64_t firstBytes = 0;
 };
 
 /// Returns the bytes of a slot of L1, including the bytes that a read after its end may use.

@@ -25,7 +25,7 @@ inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kMaxTileBytes = 32768;
 inline constexpr int64_t kTileBuffers = 3;
 inline constexpr int64_t kStoreBuffers = 3;
-// One DMA stores neighbouring rows of the output.
+// One DMA stores neighboring rows of the output.
 inline constexpr int64_t kMinStoreBytes = 16384;
 using segmented_rows::Grid;
 using segmented_rows::kMaxTileWidth;
@@ -81,7 +81,7 @@ constexpr int64_t ChunkOf(int64_t length, int64_t cores, int64_t ubBytes)
     return best;
 }
 
-/// Bytes of every buffer in UB for the sums; only BudgetOf decides them.
+/// Bytes of every buffer in UB for the sums; computed only in BudgetOf.
 struct Budget {
     int64_t tileWidth = 0;  // columns
     int64_t tileBytes = 0;

@@ -70,7 +70,7 @@ constexpr Shape ShapeOf(const GroupedBiasAddGradProblem& problem)
     return shape;
 }
 
-/// Bytes of every buffer in UB; only BudgetOf decides them.
+/// Bytes of every buffer in UB; computed only in BudgetOf.
 struct Budget {
     int64_t tileWidth = 0;    // columns
     int64_t packedRows = 0;   // 0: rows are padded to a multiple of 32 bytes
@@ -95,7 +95,7 @@ constexpr Budget FixedBudget(const Shape& shape)
     const int64_t listBytes = shape.IsIndexed() ? std::max<int64_t>(RoundUpToPowerOfTwo(shape.groups), 64) * 4 : 0;
     Budget budget;
     budget.listBytes = shape.IsIndexed() ? listBytes + kUbBlockBytes : 0;
-    // Half types are converted to floats there, floats are copied.
+    // Half types are converted to floats in this buffer; floats are copied.
     const int64_t widenedBytes = kTileBytes / shape.elementBytes * kFloatBytes;
     budget.workBytes = std::max(widenedBytes, 5 * listBytes);
     return budget;

@@ -48,14 +48,14 @@ inline constexpr int64_t kCostUnit = 65536;
 struct Tile {
     int64_t heads = 0;
     int64_t partWidth = 0;  // columns of a head
-    int64_t headPitch = 0;  // the same, padded
+    int64_t headPitch = 0;  // columns of a head, padded
     int64_t rows = 0;       // 0: no tile fits
     int64_t windows = 0;    // maximum number of windows that overlap the rows
 
     constexpr int64_t Columns() const { return heads * headPitch; }
 };
 
-/// Bytes of every buffer in UB; only BudgetOf decides them.
+/// Bytes of every buffer in UB; computed only in BudgetOf.
 struct Budget {
     int64_t weightBlocks = 0;  // 32-byte blocks per weight
     int64_t rowBytes = 0;

@@ -392,7 +392,7 @@ private:
                     m, columns);
     }
 
-    // The vector cores.
+    // Functions of the vector cores.
 
     __aicore__ inline int64_t VectorCores() const { return AscendC::GetBlockNum() * AscendC::GetSubBlockNum(); }
 

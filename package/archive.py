@@ -1,8 +1,8 @@
 """Read the compressed archive of a package. No other module opens an untrusted archive.
 
-The archive is a `tar` file inside one gzip stream. It is read once, in pieces of bounded size; nothing is written.
-Regular files and folders are read. Links and devices are named, but not followed. Everything else that `tar` knows
-(sparse files, PAX headers, more volumes) is refused, since a small file can claim any size with it.
+The archive is a `tar` file inside one gzip stream. It is read once, in pieces of limited size; nothing is written.
+Regular files and folders are read. Links and devices are reported, but not followed. All other `tar` features (sparse
+files, PAX headers, multiple volumes) are rejected, because a small file can declare any size with them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from opforge.codegen.printing import escaped, shown
 
-# A package holds texts, libraries and kernels.
+# A package contains only texts, libraries and kernels.
 MOST_UNPACKED_BYTES = 1 << 30
 MOST_MEMBERS = 100_000
 MOST_PATH_BYTES = 1000
@@ -30,7 +30,7 @@ _SIZE = re.compile(rb"[0-7]{1,11}[ \0]{0,11}")
 
 
 class ArchiveError(Exception):
-    """The archive is damaged, exceeds a limit, or holds what no package holds; the text is `got ..., expected ...`."""
+    """The archive is damaged, exceeds a limit, or has unsupported content; the text is `got ..., expected ...`."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Member:
     """A file of an archive.
 
     Attributes:
-        name: Its path, without a leading `./`; any text that is no longer than the limits.
-        problem: Why it cannot be part of a package; empty for a regular file below the top folder.
+        name: Its path, without a leading `./`; any text within the length limit.
+        problem: The reason why it cannot be part of a package; empty for a regular file below the top folder.
         digest: SHA-256 of its content.
-        content: The content, if it was asked for; else empty.
+        content: The content if its name is in `kept`; otherwise empty.
     """
 
     name: str
@@ -51,15 +51,15 @@ class Member:
 
 
 def read_archive(source: BinaryIO, kept: frozenset[str], most_kept: int) -> Iterator[Member]:
-    """Read the files of an archive, in their order; folders are passed over.
+    """Read the files of an archive, in their order; folders are skipped.
 
     Args:
         source: The compressed archive, up to the end of the file.
-        kept: Last parts of the paths whose content is wanted.
-        most_kept: The most bytes that one of them may have.
+        kept: Last path parts of the files whose content is returned.
+        most_kept: Maximum bytes of each of these files.
 
     Raises:
-        ArchiveError: As its text says.
+        ArchiveError: The archive is invalid.
         OSError: The file cannot be read.
     """
     unpacked = _Unpacked(source)
@@ -86,7 +86,7 @@ def read_archive(source: BinaryIO, kept: frozenset[str], most_kept: int) -> Iter
 
 
 class _Unpacked:
-    """The bytes of one gzip stream, which must be all that the file holds."""
+    """The bytes of one gzip stream. The file must not contain anything else."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
@@ -95,7 +95,7 @@ class _Unpacked:
         self._total = 0
 
     def pieces(self, size: int) -> Iterator[bytes]:
-        """Yield the next bytes, in pieces."""
+        """Yield the next bytes in pieces."""
         while size:
             if not self._ready:
                 self._fill()
@@ -106,7 +106,7 @@ class _Unpacked:
             yield piece
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes, of which there may be few."""
+        """Return the next bytes; they may be fewer than `size`."""
         return b"".join(self.pieces(size))
 
     def finish(self) -> None:
@@ -120,7 +120,7 @@ class _Unpacked:
                 return
 
     def _fill(self) -> None:
-        """Unpack at most one piece; nothing at the end of the stream."""
+        """Unpack at most one piece; do nothing at the end of the stream."""
         while not self._ready and not self._stream.eof:
             packed = self._stream.unconsumed_tail or self._source.read(_PIECE)
             if not packed:
@@ -137,7 +137,7 @@ class _Unpacked:
 
 
 def _next_header(unpacked: _Unpacked) -> tarfile.TarInfo | None:
-    """Return the header of the next member; None at the end of the archive, which is read then."""
+    """Return the header of the next member. At the end of the archive, read the rest and return None."""
     header = _header(unpacked)
     if header is None or header.type != tarfile.GNUTYPE_LONGNAME:
         return header
@@ -153,7 +153,7 @@ def _next_header(unpacked: _Unpacked) -> tarfile.TarInfo | None:
 
 
 def _header(unpacked: _Unpacked) -> tarfile.TarInfo | None:
-    """Return one block of a header, without what it refers to."""
+    """Return one block of a header, without the data after it."""
     block = unpacked.read(_BLOCK)
     if not block.strip(b"\0"):
         if unpacked.read(_BLOCK).strip(b"\0"):
@@ -169,7 +169,7 @@ def _header(unpacked: _Unpacked) -> tarfile.TarInfo | None:
         raise ArchiveError(f"got {shown(header.name)} of type {kind!r}, expected regular files and folders")
     if not _SIZE.fullmatch(block[124:136]):
         raise ArchiveError(f"got {shown(header.name)} with a damaged size, expected an octal number")
-    # What follows is what another reader might see another name or size in.
+    # Another reader could use the bytes after a NUL as a different name or size.
     if b"\0" in name.rstrip(b"\0") or b"\0" in prefix.rstrip(b"\0"):
         raise ArchiveError(f"got {shown(header.name)} with a zero byte in its name, expected a path")
     is_posix = magic == tarfile.POSIX_MAGIC

@@ -18,23 +18,23 @@ from .layout import CANN_VERSIONS, Contents, layout, write_tree
 
 
 class BuildError(UserError):
-    """A step of a build with CANN ended with an error; the text names its log."""
+    """A step of a build with CANN failed; the text contains the path of its log."""
 
     exit_code = 1
 
 
 def built(contents: Contents, toolkit: Path, work: Path, jobs: int, say: Callable[[str], None]) -> Contents:
-    """Return the same package with its libraries and kernels, built as the installer builds them on its target.
+    """Return the package with libraries and kernels, built in the same way as by the installer on the target.
 
     Args:
         contents: A source release.
         toolkit: Folder of the toolkit.
-        work: Folder that keeps what is done; the next run for the same package goes on there.
-        jobs: Commands at once.
-        say: Gets one line per step.
+        work: Folder with the finished steps; a later run for the same package continues there.
+        jobs: Number of parallel commands.
+        say: Receives one line per step.
 
     Raises:
-        UserError: The folder is no toolkit, or it is too old.
+        UserError: The folder is not a toolkit, or the toolkit is too old.
         MissingToolError: A program is missing.
         BuildError: A step failed.
     """
@@ -53,7 +53,7 @@ def built(contents: Contents, toolkit: Path, work: Path, jobs: int, say: Callabl
         raise MissingToolError(f"{error}; use --no-build to pack the sources only") from error
     except (StepError, TextError, OSError) as error:
         raise BuildError(str(error)) from error
-    # The log names folders of this machine.
+    # The log contains paths of this machine.
     paths = [path for path in sorted(tree.rglob("*")) if path.is_file() and path.name != LOG]
     products = {path.relative_to(tree).as_posix(): path.read_bytes() for path in paths}
     return replace(contents, toolkit=found.version, products=products)

@@ -1,4 +1,4 @@
-"""List the names of CANN's built-in operators, which a package with these names hides."""
+"""List the names of CANN's built-in operators. A package with the same names hides them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write `<vendor>_impl/dynamic/<op>.py`, with which CANN compiles the kernel of a source release."""
+"""Write `<vendor>_impl/dynamic/<op>.py`, the file that CANN uses to compile the kernel of a source release."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def dynamic_impl_text(spec: OpSpec) -> str:
-    """The Python text for one operator; inert where no CANN is installed."""
+    """Return the Python text for one operator; the file has no effect without an installed CANN."""
     from opforge.codegen.render import printed
 
     inputs = [f"{tensor.ir_name}_in__" for tensor in spec.inputs]
@@ -43,7 +43,7 @@ def _literal(values: list[str] | list[tuple[str, str]]) -> Code:
 
 
 def _parameters(spec: OpSpec, inputs: list[str], outputs: list[str]) -> list[Code]:
-    """Return parameters in the order of the IR; from the first optional one on, each has a default."""
+    """Return parameters in IR order; the first optional parameter and all later ones have a default."""
     parameters = []
     has_default = False
     for name, tensor in zip([*inputs, *outputs], spec.tensors, strict=True):
@@ -56,7 +56,7 @@ def _parameters(spec: OpSpec, inputs: list[str], outputs: list[str]) -> list[Cod
 
 
 def _para_kinds(spec: OpSpec) -> list[str]:
-    """Return names of the constants with which CANN's parameter checker knows each parameter."""
+    """Return the names of the constants that describe each parameter for CANN's parameter checker."""
     kinds = ["OPTION_INPUT" if tensor.optional else "REQUIRED_INPUT" for tensor in spec.inputs]
     kinds += ["OPTION_OUTPUT" if tensor.optional else "REQUIRED_OUTPUT" for tensor in spec.outputs]
     for attr in spec.attrs:

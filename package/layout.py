@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
 TBE = "op_impl/ai_core/tbe"
-# Scripts that run before there is a vendor folder.
+# Scripts that run before the vendor folder exists.
 _OF_ARCHIVE = ("header.sh", "install.sh")
-# The first and the last CANN with whose public headers the sources compile.
+# The sources compile with the public headers of all versions in this range: first and last CANN.
 CANN_VERSIONS = ("8.1", "9.1")
-# The version of the first CANN's compiler. GE skips a vendor whose value is outside of the range of the toolkit.
-# Newer toolkits accept the values of older ones.
+# The compiler version of the first CANN. GE skips a vendor whose value is outside the range of the toolkit. Newer
+# toolkits accept the values of older ones.
 _FIRST_COMPILER = "7.7"
 NOT_TRIED = "not run with a real toolkit"
 NOTE = (
@@ -52,14 +52,14 @@ kernels             in ../{TBE}/<vendor>_impl/dynamic, with the tiling data head
 
 @dataclass(frozen=True)
 class Contents:
-    """What a package is made from.
+    """The content of a package.
 
     Attributes:
         specs: Its operators.
         columns: op type -> tensor -> dtype word of each supported combination.
         generated: Generated texts by path below the output folder of `opforge generate`.
         sources: Hand-written headers by path below the project folder (op_host/, op_kernel/, op_plugin/).
-        scripts: The installer's scripts by path: those of the archive, and cann/, which builds on the target.
+        scripts: The installer scripts by path: those of the archive, and cann/, which builds on the target.
         vendor: Vendor folder.
         version: Version of the package.
         socs: SoC directories.
@@ -80,14 +80,14 @@ class Contents:
 
     @property
     def note(self) -> str:
-        """Return the type of the package as a sentence."""
+        """Return one sentence about the package type."""
         if not self.toolkit:
             return NOTE
         return f"binary release, built with CANN {self.toolkit} (opforge's own build; {NOT_TRIED} by its authors)"
 
 
 def _is_executable(path: str) -> bool:
-    """Return whether a file of the archive may be run by its name; the others are only read."""
+    """Return whether a file of the archive is executable; other files are only read."""
     return path.endswith(("install.sh", "uninstall.sh"))
 
 
@@ -102,7 +102,7 @@ def layout(contents: Contents) -> dict[str, bytes]:
 
 
 def write_tree(root: Path, archive: Mapping[str, bytes]) -> None:
-    """Write the files of an archive below a folder, with the modes that they have in it."""
+    """Write the files of an archive below a folder, with the modes of the archive."""
     for name, data in archive.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,8 @@ def _facts(contents: Contents) -> dict[str, object]:
         "version": contents.version,
         "note": contents.note,
         "release": "built" if contents.toolkit else "source",
-        # What was compiled goes with the libraries of one release; sources with all that have the same interface.
+        # Compiled files support only the release of their libraries; sources support all releases with the same
+        # interface.
         "cann": [contents.toolkit, contents.toolkit] if contents.toolkit else list(CANN_VERSIONS),
         "operators": sorted(spec.op_type for spec in contents.specs),
         "socs": sorted(contents.socs),
@@ -149,7 +150,7 @@ def _vendor_tree(contents: Contents) -> dict[str, bytes]:
 
 
 def _place_generated(path: str, dynamic: str) -> str:
-    """Where a generated file goes: what others include or compile has a fixed place, the rest is source."""
+    """Return the path of a generated file: fixed for headers and for files that CANN compiles; others are sources."""
     folder, _, rest = path.partition("/")
     suffix = PurePosixPath(path).suffix
     if folder == "op_proto" and suffix == ".h":
@@ -167,7 +168,7 @@ def _place_source(path: str, dynamic: str) -> str:
 
 
 def _all_prototypes(contents: Contents) -> str:
-    """Return one header for all operators, as applications that build graphs include it."""
+    """Return one header for all operators; applications that build graphs include it."""
     from opforge.codegen.render import printed
 
     guard = f"OPFORGE_{contents.vendor.upper()}_OP_PROTO_H"

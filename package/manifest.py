@@ -1,6 +1,7 @@
 """Write the lists of a package: vendor, version, operators, and the SHA-256 of each file.
 
-`manifest.json` is for programs. `SHA256SUMS` and `package.info` say the same for a shell, which reads no JSON.
+`manifest.json` is for programs. `SHA256SUMS` and `package.info` have the same content for a shell, which cannot read
+JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from opforge.codegen.printing import shown
 from opforge.package.cann.listing import listing, sums
 
 NAME, SUMS, INFO = "manifest.json", "SHA256SUMS", "package.info"
-# As the shell of the installer takes it.
+# The installer shell script has the same rule.
 SAFE_PATH = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 MOST_PATH_BYTES = 1000
 _SAFE_PATH = re.compile(SAFE_PATH)
@@ -24,11 +25,11 @@ def lists(facts: Mapping[str, object], files: Mapping[str, bytes]) -> dict[str, 
     """Return the content of the three lists by name.
 
     Args:
-        facts: Texts, lists of words, and lists for people.
+        facts: Texts, lists of words, and lists for display.
         files: Content by path relative to the vendor folder; plain names and slashes, never `..`.
 
     Raises:
-        UserError: A file has a name that the installer would not take, or a fact is no single line.
+        UserError: The installer does not support a file name, or a property is not a single line.
     """
     texts = {INFO: info_text(facts).encode()}
     for path in sorted(files):
@@ -44,14 +45,14 @@ def lists(facts: Mapping[str, object], files: Mapping[str, bytes]) -> dict[str, 
 
 
 def info_text(facts: Mapping[str, object]) -> str:
-    """Return the facts of a package as lines `key=value`; the words of a list are separated by spaces.
+    """Return the properties of a package as lines `key=value`; the words of a list are separated by spaces.
 
     Raises:
-        UserError: A fact is no single line of printable characters.
+        UserError: A property is not a single line of printable characters.
     """
     lines = []
     for key, value in facts.items():
-        if key in {"not_included", "undocumented"}:  # for people
+        if key in {"not_included", "undocumented"}:  # only for display
             continue
         text = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
         if not text.isprintable():

@@ -16,7 +16,7 @@ Fields = dict[str, str]
 
 # Attribute type of the spec -> word of the file.
 ATTR_TYPES = {"int": "int", "float": "float", "bool": "bool", "string": "str"}
-# As the generated operator definition sets them for every product.
+# The same values as in the generated operator definition, for every SoC.
 FLAGS = {
     "dynamicCompileStatic": "true",
     "dynamicFormat": "true",
@@ -34,7 +34,7 @@ def ops_info_text(specs: Iterable[OpSpec], columns: Mapping[str, Mapping[str, tu
 
 
 def ops_info_entry(spec: OpSpec, columns: Mapping[str, tuple[str, ...]]) -> dict[str, Fields]:
-    """Return one operator: key -> field -> value, all values are texts, lists are comma separated columns."""
+    """Return one operator: key -> field -> value. All values are texts; lists are comma-separated columns."""
     entry: dict[str, Fields] = {}
     for kind, tensors in (("input", spec.inputs), ("output", spec.outputs)):
         for index, tensor in enumerate(tensors):

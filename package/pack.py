@@ -43,7 +43,7 @@ def pack_command(
     toolkit: Path | None,
     jobs: int,
 ) -> dict[str, Any]:
-    """Write the package, and print its path and content; returns them as JSON data."""
+    """Write the package and print its path and content; return them as JSON data."""
     project = Project(find_project().root, op_suffix)
     contents = gather(project, socs, ops, vendor)
     if toolkit is not None:
@@ -82,14 +82,16 @@ def pack(
     out: Path | None = None,
     project: Project | None = None,
 ) -> Path:
-    """Write the package and return its path. Equal input gives equal bytes, whatever the folder, date, umask or locale.
+    """Write the package and return its path.
+
+    Equal input gives equal bytes, independent of folder, date, umask and locale.
 
     Args:
-        socs: SoC directories or chip names; None takes all products of the specs.
-        ops: Operator types; None takes all of the project that have a plan and a kernel.
-        vendor: Vendor folder; two packages of one vendor replace each other. None takes the project's.
+        socs: SoC directories or chip names; None selects all SoCs of the specs.
+        ops: Operator types; None selects all operators of the project that have a plan and a kernel.
+        vendor: Vendor folder; two packages of one vendor replace each other. None selects the vendor of the project.
         out: Folder of the package; None is `build_out/` of the project.
-        project: None is the project of the current folder; its suffix, if it has one, ends the names of the operators.
+        project: None is the project of the current folder. Its suffix, if any, is added to the operator names.
 
     Raises:
         UserError: An operator, SoC or vendor name cannot be used, or the package cannot be written.
@@ -107,7 +109,7 @@ def make_package(contents: Contents, path: Path) -> Path:
             write_tree(stage, layout(contents))
             built = _make_self_extracting(stage, f"{contents.vendor} {contents.version} ({contents.note})", Path(work))
             _place(built, path)
-    except OSError as error:  # of the temporary folder
+    except OSError as error:  # error of the temporary folder
         raise UserError(
             f"{error.filename or tempfile.gettempdir()}: got '{error.strerror}', expected a folder for temporary files "
             "with free space; set TMPDIR to one"
@@ -116,7 +118,7 @@ def make_package(contents: Contents, path: Path) -> Path:
 
 
 def _place(built: Path, path: Path) -> None:
-    """Rename the package to its place, so that readers see the old or the complete new file."""
+    """Rename the package to its final path, so that readers see the old or the complete new file."""
 
     def fill(target: BinaryIO) -> None:
         with built.open("rb") as source:
@@ -134,16 +136,16 @@ def _place(built: Path, path: Path) -> None:
 
 
 def package_name() -> str:
-    """`custom_opp_<os-id>_<arch>.run`, as CANN's own projects call it."""
+    """Return `custom_opp_<os-id>_<arch>.run`, the naming convention of CANN projects."""
     try:
         os_id = platform.freedesktop_os_release().get("ID", "linux")
-    except OSError:  # a system without os-release
+    except OSError:  # the system has no os-release
         os_id = "linux"
     return f"custom_opp_{os_id}_{platform.machine()}.run"
 
 
 def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | None, vendor: str | None) -> Contents:
-    """Read and render everything that goes into a package; nothing comes from an earlier `opforge generate`.
+    """Read and render the content of a package; files of an earlier `opforge generate` are not used.
 
     Raises:
         UserError: As `pack`.
@@ -176,7 +178,7 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
 
 
 def _builder() -> dict[str, bytes]:
-    """Return the program that builds the package where it is installed."""
+    """Return the program that builds the package on the target."""
     paths = sorted([*BUILDER.glob("*.py"), *BUILDER.glob("cmake/**/*.*")])
     files = {f"cann/{path.relative_to(BUILDER).as_posix()}": path.read_bytes() for path in paths if path.is_file()}
     return files | {CHIPS_FILE: json.dumps(opc_chips(), indent=1).encode()}
@@ -193,7 +195,7 @@ def _choose(specs: Sequence[OpSpec], ops: Sequence[str] | None) -> tuple[OpSpec,
 
 
 def _sources(project: Project, left_out: set[str]) -> dict[str, bytes]:
-    """Return hand-written headers, without those of operators that are not packed."""
+    """Return the hand-written headers, without those of operators that are not packed."""
     sources = {}
     shared = [(BUILTIN_ROOT, folder) for folder in ("op_host/common", "op_kernel/common", "op_plugin")]
     for root, folder in (*shared, *((project.root, folder) for folder in ("op_host", "op_kernel", "op_plugin"))):
@@ -212,12 +214,12 @@ def _default_out(project: Project) -> Path:
 
 
 def _make_self_extracting(stage: Path, label: str, work: Path) -> Path:
-    """Run makeself on the folder `stage`; the options keep this machine and this moment out of the bytes."""
+    """Run makeself on the folder `stage`; the options make the bytes independent of machine and time."""
     makeself = shutil.which("makeself")
     if makeself is None:
         raise MissingToolError("makeself is missing; install it with: apt-get install makeself")
     built = work / "package.run"
-    # gzip writes no time of its input with -n, which makeself takes as part of the level.
+    # With -n, gzip does not store the time of its input; makeself passes -n as part of the level.
     command = [makeself, "--gzip", "--complevel", "9n", "--nomd5", "--nocrc", "--sha256", "--quiet", "--tar-quietly"]
     command += ["--tar-format", "gnu"]
     command += ["--tar-extra", "--sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner"]

@@ -1,7 +1,7 @@
 """Examine untrusted paths: too long, loops of links, pipes, very large folders.
 
-Each function answers within a stated limit. A path that the system refuses counts as absent, except for one that this
-user may not open: that raises PermissionError, since a caller has to name it.
+Each function returns within a stated limit. A path that the system rejects counts as absent. A path that this user may
+not open raises PermissionError, because the caller must report it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
-# A folder of the system with more entries is not searched to its end.
+# A system folder with more entries is not searched completely.
 MOST_CHILDREN = 10_000
-# A vendor folder holds some thousand files, at most ten levels deep.
+# A vendor folder has a few thousand files, at most ten levels deep.
 MOST_DEPTH = 64
 MOST_ENTRIES = 200_000
 _MOST_TEXT_BYTES = 1 << 20
@@ -25,7 +25,7 @@ _REFUSED = {errno.ENAMETOOLONG: "the path is too long", errno.ELOOP: "its links 
 
 
 def why_unusable(text: str) -> str:
-    """Return the reason why no program can use a path; empty for one that it can, whether something is there or not."""
+    """Return the reason why no program can use a path; empty for a usable path, even if nothing exists there."""
     try:
         Path(text).stat()
     except OSError as error:
@@ -36,7 +36,7 @@ def why_unusable(text: str) -> str:
 
 
 def _mode(path: Path) -> int:
-    """Return kind and rights, links followed; 0 for what is not there."""
+    """Return kind and permissions after following links; 0 if the path does not exist."""
     try:
         return path.stat().st_mode
     except PermissionError:
@@ -56,13 +56,13 @@ def is_dir(path: Path) -> bool:
 
 
 def exists(path: Path) -> bool:
-    """Return whether a path leads to anything."""
+    """Return whether a path exists."""
     return _mode(path) != 0
 
 
 def real(path: Path) -> Path:
-    """Return the path without links; unchanged when it cannot be used."""
-    # `realpath` follows more links than the system does, one call deeper for each.
+    """Return the path without links; unchanged if it cannot be used."""
+    # `realpath` follows more links than the system, with one recursive call per link.
     return path if why_unusable(str(path)) else Path(os.path.realpath(path))
 
 
@@ -89,12 +89,12 @@ def first_text(path: Path, most: int = _MOST_TEXT_BYTES) -> str:
 
 @dataclass(frozen=True)
 class Tree:
-    """All that is below a folder.
+    """All files and folders below a folder.
 
     Attributes:
-        files: Everything but folders.
+        files: All entries except folders.
         closed_folders: Folders that this user cannot open.
-        excess: Which limit it exceeds; then the others hold what was found before. Empty for a tree within the limits.
+        excess: The exceeded limit; the other fields then contain the entries found before. Empty within the limits.
     """
 
     files: list[Path]
@@ -103,7 +103,7 @@ class Tree:
 
 
 def walk(folder: Path) -> Tree:
-    """List a folder to its end or to the limits; links to folders are not followed."""
+    """List a folder completely or up to the limits; links to folders are not followed."""
     files: list[Path] = []
     closed: list[Path] = []
     waiting = [(folder, 1)]
@@ -133,7 +133,7 @@ def _entries(folder: Path, closed: list[Path]) -> Iterator[os.DirEntry[str]]:
     except PermissionError:
         closed.append(folder)
     except OSError:
-        return  # it is gone, or no folder any more
+        return  # the path does not exist any more or is not a folder
 
 
 def _is_folder(entry: os.DirEntry[str], *, follow: bool) -> bool:

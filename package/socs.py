@@ -11,7 +11,7 @@ from opforge.codegen.spec.products import BUILT_PRODUCTS, PRODUCTS, SOCS, known_
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
-# Chips whose names invite a mistake: "Ascend910B" is no Ascend910B1, and its directory is not ascend910b.
+# Chips whose names are often confused: "Ascend910B" is not Ascend910B1, and its directory is not ascend910b.
 FIRST_GENERATION = {
     chip: family.name
     for family in PRODUCTS.values()
@@ -21,7 +21,7 @@ FIRST_GENERATION = {
 
 
 def soc_directories() -> dict[str, bool]:
-    """SoC directory name -> whether kernels are built for its architecture."""
+    """Return SoC directory name -> whether kernels are built for its architecture."""
     return {soc.dir: soc.dir in BUILT_PRODUCTS for soc in SOCS.values()}
 
 
@@ -39,12 +39,12 @@ def soc_directory(name: str) -> str:
     directory = SOCS[name].dir if name in SOCS else name
     if directory in soc_directories():
         return directory
-    # The name of another chip is not a typing error, so a suggestion would mislead.
+    # The name of another chip is not a typing error, so a suggestion would be misleading.
     raise UserError(f"soc: got {name!r}, expected a directory, as in ascend910b, or a chip of it: {known_socs()}")
 
 
 def opc_chips() -> dict[str, tuple[str, str]]:
-    """SoC directory -> architecture of its cores and the chip that stands for it in opc, the first one of the model."""
+    """Return SoC directory -> architecture of its cores and the first chip of the model, which represents it in opc."""
     found: dict[str, tuple[str, str]] = {}
     for chip, soc in SOCS.items():
         if soc.dir in BUILT_PRODUCTS:
@@ -57,7 +57,7 @@ def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[
 
     Args:
         specs: The operators of the package.
-        wanted: Directory names (ascend910b) or chip names (Ascend910B1); None takes all products of the specs.
+        wanted: Directory names (ascend910b) or chip names (Ascend910B1); None selects all SoCs of the specs.
 
     Raises:
         UserError: A name is unknown, no kernel is built for it, or no operator supports it.

@@ -33,7 +33,7 @@ _FACTS = ("vendor", "version", "release", "cann", "operators", "socs")
 
 
 class _Head(NamedTuple):
-    """The head of a package: its text without the first five lines, and what it says of the payload behind it."""
+    """The head of a package: its text without the first five lines, and its properties of the payload."""
 
     text: bytes
     size: int
@@ -42,10 +42,10 @@ class _Head(NamedTuple):
 
 
 def verify(package: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return the facts of the manifest, and up to 1000 problems of the package.
+    """Return the properties in the manifest, and up to 1000 problems of the package.
 
     Raises:
-        UserError: The file cannot be read, or is no package of `opforge pack`.
+        UserError: The file cannot be read, or was not made by `opforge pack`.
     """
     with open_regular(package, "package") as source:
         facts: dict[str, Any] = {}
@@ -57,7 +57,7 @@ def verify(package: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _problems(source: BufferedReader, package: Path, facts: dict[str, Any]) -> Iterator[str]:
-    """Return the problems of a package; add the facts of its manifest to `facts`."""
+    """Return the problems of a package; add the properties in its manifest to `facts`."""
     head = _head(source, package)
     if head.text != _installer_head():
         yield "the head of the file differs from the head that this opforge writes"
@@ -85,10 +85,10 @@ def _problems(source: BufferedReader, package: Path, facts: dict[str, Any]) -> I
 
 
 def _content_problems(files: dict[str, Member], facts: dict[str, Any]) -> Iterator[str]:
-    """What differs between the files of a package and its lists.
+    """Return the differences between the files of a package and its lists.
 
     Raises:
-        FormError: The manifest is no manifest of a package.
+        FormError: The manifest has a wrong form.
     """
     manifests = [name for name in files if name.rpartition("/")[2] == MANIFEST]
     if len(manifests) != 1:
@@ -121,7 +121,7 @@ def _list_problems(files: dict[str, Member], root: str, manifest: PackedManifest
         yield f"{SUMS}: missing"
         return
     listed = manifest.files | {MANIFEST: files[root + MANIFEST].digest}
-    # Lines, not `splitlines`, which knows other ends of lines than sha256sum.
+    # `splitlines` is not used because it splits at more line ends than sha256sum.
     lines = files[root + SUMS].content.decode("utf-8", "replace").removesuffix("\n").split("\n")
     found = [_SUM.fullmatch(line) for line in lines]
     pairs = [(match[2], match[1]) for match in found if match]
@@ -130,7 +130,7 @@ def _list_problems(files: dict[str, Member], root: str, manifest: PackedManifest
 
 
 def _info(facts: dict[str, Any]) -> str:
-    """Return the text that `package.info` must have; empty, which it never has, for facts that fit into no line."""
+    """Return the expected text of `package.info`; empty (never a valid text) if a property is not a single line."""
     try:
         return info_text(facts)
     except UserError:

@@ -36,7 +36,7 @@ def _cases() -> Iterator[Case]:
         yield _case(shape, "fp32")
         yield _case(shape, "bf16")
     yield _case((128, 64, 56, 56), "fp16", "fp16")
-    # One batch: every channel is used once, so making its factors does not pay off.
+    # With one batch, every channel is used once, so the time to compute its factors is not amortized.
     yield _case((1, 200000, 7, 7), "fp16")
     yield _case((2, 3, 2160, 3841), "fp16")
     yield _case((262144, 33), "fp16")

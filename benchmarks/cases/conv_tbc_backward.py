@@ -16,7 +16,10 @@ SUFFIXES = {KEEP: "", FP16: " as FP16", HF32: " as HF32"}
 def _case(
     sizes: tuple[int, int, int, int, int], dtype: str, target: Target | None, kind: int = KEEP, *, quick: bool = False
 ) -> Case:
-    """`sizes`: T, B, Cin, Cout, K; the result of the forward operator is as long as its input, or one step longer."""
+    """Return a case for the `sizes` T, B, Cin, Cout, K.
+
+    The result of the forward operator is as long as its input, or one step longer.
+    """
     time, batch, c_in, c_out, taps = sizes
     pad = taps // 2
     return Case(

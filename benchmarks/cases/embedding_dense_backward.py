@@ -1,4 +1,4 @@
-"""Cases of EmbeddingDenseBackward: tables of 32000 rows where they fit, hot rows, sorted and unique indices."""
+"""Cases of EmbeddingDenseBackward: tables of up to 32000 rows, frequent rows, sorted and unique indices."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ import numpy as np
 from case import Array, Case, Target, values
 
 TARGET = Target(bytes=1.35, eff=0.60, bal=1.15)
-# Rows of grad and table together, so that both take 512 MiB at most.
+# Maximum total bytes of grad and table (512 MiB).
 MAX_BYTES = 1 << 29
 ROWS, WEIGHTS = 65536, 32000
 UNIQUE = 1 << 15
 
 
 def uniform(rows: int, weights: int) -> Array:
-    """Any row of the table."""
+    """Return random rows of the table."""
     return np.random.default_rng(0).integers(0, weights, rows)
 
 
 def zipf(rows: int, weights: int) -> Array:
-    """The r-th most frequent row of the table with a probability of 1 / r ** 1.1, up to a factor."""
+    """Return rows with a Zipf distribution: the r-th most frequent row has a probability proportional to r ** -1.1."""
     random = np.random.default_rng(0)
     frequency = np.arange(1, weights + 1) ** -1.1
     return random.permutation(weights)[random.choice(weights, rows, p=frequency / frequency.sum())]
 
 
 def all_equal(rows: int, weights: int) -> Array:
-    """One row of the table."""
+    """Return the same row of the table for all indices."""
     return np.full(rows, weights // 2)
 
 
 def ascending(rows: int, weights: int) -> Array:
-    """Every row of the table, in order."""
+    """Return every row of the table, in order."""
     return np.arange(rows) * weights // rows
 
 
 def unique(rows: int, weights: int) -> Array:
-    """Every row of the table once, in any order."""
+    """Return every row of the table once, in random order."""
     return np.random.default_rng(0).permutation(weights)[:rows]
 
 
@@ -66,7 +66,7 @@ def _case(shape: tuple[int, int, int], spread: str, dtype: str, *, scale: bool =
 
 
 def _shape(columns: int, dtype: str, spread: str) -> tuple[int, int, int]:
-    """The usual numbers of rows, or what fits."""
+    """Return the usual number of rows, or the maximum that fits."""
     total = MAX_BYTES // (columns * (4 if dtype == "fp32" else 2))
     if spread == "one per row":
         rows = min(UNIQUE, total // 2)

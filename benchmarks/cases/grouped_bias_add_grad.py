@@ -13,17 +13,17 @@ DTYPES = ("fp16", "bf16", "fp32")
 
 
 def equal(rows: int, groups: int) -> Array:
-    """Ends of groups of equal size."""
+    """Return the ends of groups of equal size."""
     return np.arange(1, groups + 1) * rows // groups
 
 
 def skewed(rows: int, groups: int) -> Array:
-    """Ends of groups of which the last one has 99 % of the rows."""
+    """Return the ends of groups; the last group has 99 % of the rows."""
     return np.r_[equal(rows // 100, groups - 1), rows]
 
 
 def random(rows: int, groups: int) -> Array:
-    """Random ends; some groups are empty."""
+    """Return random ends; some groups are empty."""
     return np.r_[np.sort(np.random.default_rng(0).integers(0, rows + 1, groups - 1)), rows]
 
 

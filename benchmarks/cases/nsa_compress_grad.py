@@ -1,4 +1,4 @@
-"""Cases of NsaCompressGrad: widths, overlaps of windows, and sequences of equal and of skewed lengths."""
+"""Cases of NsaCompressGrad: widths, overlaps of windows, sequences of equal and of skewed lengths."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 from case import Array, Case, Target, values
 
-TWO = Target(bytes=1.15, eff=0.60, bal=1.15)  # windows share a row
+TWO = Target(bytes=1.15, eff=0.60, bal=1.15)  # windows overlap in one row
 FOUR = Target(bytes=1.15, eff=0.45, bal=1.15)
 ROWS = 32768
 
 
 def equal(rows: int, count: int) -> Array:
-    """Ends of sequences of equal length."""
+    """Return the ends of sequences of equal length."""
     return np.arange(1, count + 1) * rows // count
 
 
 def skewed(rows: int, count: int) -> Array:
-    """Ends of sequences whose lengths fall geometrically; many are shorter than a window."""
+    """Return the ends of sequences whose lengths decrease geometrically; many are shorter than a window."""
     lengths = np.geomspace(1, 1e-4, count)
     return np.round(np.cumsum(lengths) / lengths.sum() * rows).astype(np.int64)
 

@@ -35,15 +35,15 @@ struct CallEnvironment {
     bool mayCast = false;  // whether tensors are cast to the dtypes of kernels, as in an aclnn function
 };
 
-/// A labelled constraint of an operator and the status of its violation.
+/// A labeled constraint of an operator and the status code of its violation.
 struct Rule {
     const char* opType;
     const char* label;
     int32_t status;
 };
 
-/// The first constraint that a call violates. The message has operator, parameter, actual and expected value, and
-/// label.
+/// The first constraint that a call violates. The message contains operator, parameter, actual value, expected value
+/// and label.
 struct Violation {
     const char* label;
     int32_t status;
@@ -56,7 +56,7 @@ using MaybeViolation = std::optional<Violation>;
 struct Dimension {
     const char* text;
     Int value;
-    bool isOpen = false;  // any number of dimensions
+    bool isOpen = false;  // it stands for any number of dimensions
 };
 
 using Dimensions = std::vector<Dimension>;

@@ -71,7 +71,8 @@ private:
     ValueState state_ = ValueState::kKnown;
 };
 
-/// A condition of the expression language. `&&` and `||` are known if one operand is sufficient, from the left.
+/// A condition of the expression language. `&&` and `||` are evaluated from the left and are known if one operand
+/// decides the result.
 class Logic {
 public:
     constexpr explicit Logic(bool value) : value_(value) {}

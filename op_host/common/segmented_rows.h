@@ -19,7 +19,7 @@ inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kMaxTileWidth = 4096;
 // Slices start at multiples of this; narrower slices reduce the rate of the DMA.
 inline constexpr int64_t kSliceBytes = 2 * kGmSectorBytes;
-// Smaller work is not worth another core.
+// Minimum work per core; less work does not justify another core.
 inline constexpr int64_t kMinCoreBytes = 16384;
 // Cost of a barrier and of a row of a strided burst, as an equivalent number of DMA bytes.
 inline constexpr int64_t kSyncBytes = 36864;

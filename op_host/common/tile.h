@@ -14,7 +14,7 @@ namespace tile {
 inline constexpr int64_t kMaxElements = int64_t{1} << 58;  // byte offsets stay far below 2^63
 // Elements that start at a sector of global memory for every dtype.
 inline constexpr int64_t kGranule = 128;
-// Smaller work is not worth another core.
+// Minimum work per core; less work does not justify another core.
 inline constexpr int64_t kMinCoreElements = 2048;
 // Minimum number of tiles per core, so that loads, sums and stores overlap. More, smaller tiles reduce the DMA rate.
 inline constexpr int64_t kTilesInFlight = 4;

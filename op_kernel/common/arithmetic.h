@@ -63,7 +63,7 @@ __aicore__ inline constexpr Span PartOf(int64_t total, int64_t parts, int64_t in
     return {begin, begin + base + (index < longer ? 1 : 0)};
 }
 
-/// Returns the part of unit `unit` in such a split.
+/// Returns the index of the part that contains unit `unit`.
 __aicore__ inline constexpr int64_t PartIndexOf(int64_t total, int64_t parts, int64_t unit)
 {
     const int64_t base = total / parts;

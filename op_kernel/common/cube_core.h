@@ -18,7 +18,7 @@ struct L1Matrix {
     AscendC::LocalTensor<T> data;
     int32_t pitch;
 
-    static constexpr int32_t kUnit = static_cast<int32_t>(kUbBlockBytes / sizeof(T));  // elements of a row of a column
+    static constexpr int32_t kUnit = static_cast<int32_t>(kUbBlockBytes / sizeof(T));  // elements per row of a column
 
     /// Returns the matrix starting at a row and at a column that is a multiple of kUnit.
     __aicore__ inline L1Matrix From(int64_t row, int64_t column) const
@@ -200,7 +200,7 @@ private:
     static constexpr int32_t kMaxSlots = 4;  // maximum slots per operand
     static constexpr int64_t kMaxCells = 8;
     static constexpr int64_t kMaxStride = 65535;
-    // Fewer blocks than these may be incomplete when the next product reads the cell.
+    // If a product has fewer blocks, they may be incomplete when the next product reads the cell.
     static constexpr int32_t kBlocksInFlight = 10;
 
     static __aicore__ inline QuantMode_t Conversion(half) { return QuantMode_t::F322F16; }
@@ -311,7 +311,7 @@ private:
     AscendC::TBuf<AscendC::TPosition::A2> l0a_;
     AscendC::TBuf<AscendC::TPosition::B2> l0b_;
     AscendC::TBuf<AscendC::TPosition::CO1> l0c_;
-    int32_t feeding_ = 0;  // half of L0A and L0B that is loaded next
+    int32_t feeding_ = 0;  // the half of L0A and L0B for the next load
     int32_t cellFloats_ = 0;
     int32_t cells_ = 0;
     int32_t firstCell_ = 0;

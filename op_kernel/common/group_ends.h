@@ -35,8 +35,8 @@ private:
     int64_t rowsPerGroup_ = 0;
 };
 
-/// Groups from a list of ends, or of lengths whose running sum is the ends. Ends are clamped to [0, rows]. Group g has
-/// the rows from the end of group g - 1 to its own end, or none if its end is not larger.
+/// Groups from a list of ends or of lengths. The ends are the running sum of the lengths, clamped to [0, rows]. Group g
+/// has the rows from the end of group g - 1 to the end of group g, or none if its end is not larger.
 template <typename I>
 class Groups<I, true> {
 public:

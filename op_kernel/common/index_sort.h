@@ -80,9 +80,9 @@ public:
     struct Problem {
         int64_t length;
         int64_t limit;     // at most 2^31 - 1
-        int64_t unwanted;  // -1: none
+        int64_t unwanted;  // -1: no unwanted index
         int64_t chunk;     // number of entries sorted in UB: a power of two, at least 32
-        int64_t blocks;    // cores that sort together: all of them, or 1
+        int64_t blocks;    // number of cores that sort together: all cores, or 1
     };
 
     /// `bytes`: bytes of UB, 24 per entry of a chunk and twice the size of Probes. `workspace`: 4 words per index.

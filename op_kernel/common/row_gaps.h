@@ -10,7 +10,8 @@
 namespace opforge {
 namespace kernel {
 
-/// Lists the gaps before ascending rows: pairs of the first row of a gap and the number of rows in all earlier gaps.
+/// Writes the list of gaps between ascending rows. An entry has the first row of a gap and the number of rows in all
+/// earlier gaps.
 class GapWriter {
 public:
     /// Rows before `firstRow` are not part of a gap.

@@ -237,7 +237,7 @@ private:
     int32_t packedRows_ = 0;
     int32_t pitch_ = 0;    // elements from one row to the next in UB
     int32_t stretch_ = 0;  // elements of the running sum
-    bool isEmpty_ = true;  // nothing was added yet
+    bool isEmpty_ = true;  // no rows were added yet
 };
 
 }  // namespace kernel

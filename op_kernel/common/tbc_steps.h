@@ -21,12 +21,12 @@ struct TbcStep {
     TbcTile tile;
     Span taps;
     Span depth;    // columns of self for grad_input, rows of self for grad_weight
-    bool isFirst;  // first step of this core in the tile
+    bool isFirst;  // this step is the first one of this core in the tile
     bool isLast;
     bool hasWholeTile;  // this core has all steps of the tile
     bool isHead;        // another core has the first steps of the tile
     bool isInput;
-    bool isEmpty;  // no products: all rows are padding
+    bool isEmpty;  // the step has no products because all rows are padding
     Span window;   // rows for all taps, including padding: of self for grad_input, of input for grad_weight
     Span rows;     // rows of the window that exist
 };
@@ -74,7 +74,6 @@ public:
         return {first, first + count};
     }
 
-    /// Returns the tile of a step.
     __aicore__ inline TbcTile TileOf(int64_t step) const
     {
         if (IsInput(step)) {
@@ -92,7 +91,6 @@ public:
                 PieceOf(tiling_->outChannels, tiling_->weightColumns, tile % across)};
     }
 
-    /// Returns a step of a core.
     __aicore__ inline TbcStep At(int64_t step, const Span& share) const
     {
         const Span all = StepsOfTile(step);
@@ -124,7 +122,7 @@ public:
     /// A tap multiplies row r of input and row r - ShiftOf(tap) of self.
     __aicore__ inline int64_t ShiftOf(int64_t tap) const { return (tap - tiling_->pad) * tiling_->batch; }
 
-    /// Returns whether a tap multiplies any of some rows of input.
+    /// Returns whether a tap multiplies any of these rows of input.
     __aicore__ inline bool HasProducts(const Span& rows, int64_t tap) const
     {
         return Size(Overlap({rows.begin - ShiftOf(tap), rows.end - ShiftOf(tap)}, {0, tiling_->gradRows})) > 0;

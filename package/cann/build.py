@@ -1,7 +1,8 @@
 """Run the build: steps, stamps of finished steps, logs and results.
 
-Below the work folder: `key` (of what), `stamps/` and `logs/` (one file a step), `package/` (a copy), `tree/` (the
-products, where they belong below the vendor folder), `built.sums` and `built.json` (their SHA-256), written last.
+The work folder contains `key` (identifies the build), `stamps/` and `logs/` (one file per step), `package/` (a copy),
+`tree/` (the products at their paths below the vendor folder), and `built.sums` and `built.json` (their SHA-256, written
+last).
 """
 
 from __future__ import annotations
@@ -27,31 +28,31 @@ from .toolkit import CANN_8, Toolkit, tool_environment
 
 BUILT, SUMS, LOG = "built.json", "built.sums", "build.log"
 TBE = "op_impl/ai_core/tbe"
-# Of a log, in the message about a failed step.
+# Maximum log lines and characters in the message about a failed step.
 MOST_LINES, MOST_CHARACTERS = 5, 500
 
 
 class MissingProgramError(Exception):
-    """A program that the build calls is not there; the text names it."""
+    """A program that the build calls is missing; the text contains its name."""
 
 
 class StepError(Exception):
-    """A step ended with an error; the text names the step, the end of its output and its log."""
+    """A step failed; the text contains the step, the end of its output and the path of its log."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One piece of work that is done as a whole or again.
+    """One step of the build. It either finishes completely or is repeated.
 
     Attributes:
-        name: Of its stamp and its log.
+        name: Name of its stamp and its log.
         argv: The command.
-        makes: Files that the command writes. opc ends with exit code 0 also when it wrote none of them.
-        subject: What a message about a failure names besides the step.
-        prepare: What has to be there for it.
-        collect: Puts what it made into `tree/`; returns the paths there.
-        cwd: Where the command runs; made if it is not there.
-        variables: Variables of this command alone.
+        makes: Files that the command writes. opc may end with exit code 0 although it wrote none of them.
+        subject: Additional text for the message about a failure.
+        prepare: Creates the files that the command needs.
+        collect: Copies its results into `tree/`; returns their paths there.
+        cwd: Working folder of the command; created if it does not exist.
+        variables: Environment variables for this command only.
     """
 
     name: str
@@ -66,15 +67,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Build:
-    """What is built, with what, where.
+    """The input and the options of a build.
 
     Attributes:
         package: Vendor folder of the package, as its author packed it.
-        work: Folder that keeps what was done for the next run.
+        work: Folder that keeps the finished steps for the next run.
         toolkit: The toolkit.
         environment: Variables of this process.
-        jobs: Commands at once.
-        say: Gets one line per step.
+        jobs: Number of parallel commands.
+        say: Receives one line per step.
     """
 
     package: Path
@@ -85,16 +86,16 @@ class Build:
     say: Callable[[str], None]
 
     def run(self) -> Path:
-        """Build what an earlier run did not; returns the folder of the products.
+        """Run all steps that no earlier run finished; return the folder of the products.
 
         Raises:
-            MissingProgramError: A program is not there; nothing was done.
-            StepError: A step failed; the others' results stay for the next run.
+            MissingProgramError: A program is missing; no step was started.
+            StepError: A step failed; the results of the other steps are kept for the next run.
         """
         environment = tool_environment(self.toolkit, self.environment)
         for tool in commands.PROGRAMS[self.toolkit.generation]:
             wanted = environment.get("CXX") or "g++" if tool == "c++" else tool
-            # CMake takes options from the same variable, or what the program in front of them is to call.
+            # The same variable can contain CMake options, or a launcher program before the compiler.
             if all(
                 shutil.which(program, path=environment["PATH"]) is None for program in (wanted, wanted.split(" ")[0])
             ):
@@ -123,14 +124,14 @@ class Build:
         return self.work / "tree"
 
     def stages(self) -> Sequence[Sequence[Step]]:
-        """Return the steps in order; those of one stage can run at once."""
+        """Return the stages in order; the steps of one stage can run in parallel."""
         vendor = self.package.name
         folders = commands.Folders(str(self.work / "package" / vendor), vendor, str(self.work))
         of_generation = self._stages_8 if self.toolkit.generation == CANN_8 else self._stages_asc
         return of_generation(folders, _operators(self.package))
 
     def _begin(self, vendor: str) -> None:
-        """Keep what was built of the same package with the same toolkit, and nothing else."""
+        """Keep the results of the same package with the same toolkit; remove all others."""
         manifest = (self.package / "manifest.json").read_bytes()
         key = f"{hashlib.sha256(manifest).hexdigest()} {self.toolkit.compiler_version} {self.toolkit.root}\n"
         if not (self.work / "key").is_file() or (self.work / "key").read_text(encoding="utf-8") != key:
@@ -140,14 +141,14 @@ class Build:
             _write(self.work / "key", "")
             try:
                 shutil.copytree(str(self.package), str(self.work / "package" / vendor))
-            except shutil.Error as error:  # one cause for each file
+            except shutil.Error as error:  # contains one error per file
                 raise OSError(error.args[0][0][2]) from error
             _write(self.work / "key", key)
         for name in ("stamps", "logs", "tree"):
             (self.work / name).mkdir(parents=True, exist_ok=True)
 
     def _step(self, step: Step, environment: Mapping[str, str], place: str) -> Mapping[str, str]:
-        """Return the digests of the products, by their path below the vendor folder."""
+        """Run a step and return the digests of its products, by path below the vendor folder."""
         stamp = self.work / "stamps" / step.name
         if stamp.is_file():
             kept = _kept(stamp)
@@ -167,7 +168,7 @@ class Build:
                 status = subprocess.call(
                     step.argv, cwd=str(cwd), env=variables, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
                 )
-            except OSError as error:  # not a program, or without its interpreter
+            except OSError as error:  # not executable, or its interpreter is missing
                 raise StepError(_failure(step, f"{step.argv[0]} cannot be started: {error.strerror}", log)) from error
             if status != 0:
                 cause = f"exit code {status}" if status > 0 else f"ended by {_signal_name(-status)}"
@@ -195,7 +196,7 @@ class Build:
             def collect() -> Sequence[str]:
                 places = [path.format(machine=self.toolkit.machine)]
                 if target == commands.TILING:
-                    # opc calls the tiling functions through the vendor folder that it gets.
+                    # opc loads the tiling functions from the vendor folder that it receives.
                     _write(Path(folders.package) / commands.PYTHON_TILING, built.read_bytes())
                     places.append(commands.PYTHON_TILING)
                 return [self._place(built, place) for place in places]
@@ -248,7 +249,7 @@ class Build:
     def _stages_asc(
         self, folders: commands.Folders, operators: Mapping[str, Mapping[str, Any]]
     ) -> Sequence[Sequence[Step]]:
-        """Everything through the toolkit's own CMake functions."""
+        """Return steps that build everything with the CMake functions of the toolkit."""
         vendor = Path(folders.installed) / "packages" / "vendors" / folders.vendor
         places = [path.format(machine=self.toolkit.machine) for path in commands.LIBRARIES.values()]
 
@@ -270,16 +271,16 @@ class Build:
         ]
 
     def _place(self, source: Path, path: str) -> str:
-        """Copy a product to where it belongs; returns that path."""
+        """Copy a product to its path below `tree/`; return that path."""
         _write(self.work / "tree" / path, source.read_bytes())
         return path
 
     def _finish(self, digests: Mapping[str, str], operators: Mapping[str, Mapping[str, Any]]) -> None:
-        """Return the lists of the kernels, the version of the compiler, the log; then `built.json`."""
+        """Write the lists of the kernels, the version of the compiler and the log; then `built.json`."""
         texts = {} if self.toolkit.generation != CANN_8 else self._lists(operators)
         for soc in operators:
             path = f"{TBE}/kernel/config/{soc}/binary_info_config.json"
-            made = self.work / "tree" / path  # the newer generation writes its own
+            made = self.work / "tree" / path  # the 2026 toolkit writes its own list
             listed = json.loads(texts[path]) if path in texts else read_json(made) if made.is_file() else {}
             missing = sorted(set(operators[soc]) - set(listed))
             if missing:
@@ -293,7 +294,7 @@ class Build:
         for path, text in texts.items():
             _write(self.work / "tree" / path, text)
             all_digests[path] = _digest(self.work / "tree" / path)
-        # What a write that was cut off left beside its file.
+        # Remove temporary files of interrupted writes.
         for left in sorted((self.work / "tree").rglob("*")):
             if left.is_file() and left.relative_to(self.work / "tree").as_posix() not in all_digests:
                 left.unlink()
@@ -302,7 +303,10 @@ class Build:
         _write(self.work / BUILT, text)
 
     def _version_info(self) -> str:
-        """The version.info of the package with the compiler of this toolkit; GE reads the first compiler_version."""
+        """Return the version.info of the package with this toolkit's compiler version.
+
+        GE reads the first compiler_version.
+        """
         text = (self.package / "version.info").read_text(encoding="utf-8").replace("release=source", "release=built")
         lines = [line for line in text.splitlines() if "compiler_version=" not in line]
         keys = ("compiler_version", "custom_opp_compiler_version")
@@ -326,13 +330,13 @@ class Build:
 
 
 def _operators(package: Path) -> Mapping[str, Mapping[str, Any]]:
-    """SoC directory -> operator type -> its description."""
+    """Return SoC directory -> operator type -> its description."""
     paths = sorted((package / TBE / "config").glob("*/aic-*-ops-info.json"))
     return {path.parent.name: read_json(path) for path in paths}
 
 
 def _kept(stamp: Path) -> Mapping[str, str] | None:
-    """Return the results of a step from its stamp; None for a damaged stamp, whose step runs again."""
+    """Return the results of a step from its stamp; None for a damaged stamp (the step runs again)."""
     try:
         return dict(read_json(stamp))
     except TextError:
@@ -340,7 +344,7 @@ def _kept(stamp: Path) -> Mapping[str, str] | None:
 
 
 def _failure(step: Step, cause: str, log: Path) -> str:
-    """Return the message about a failed step: the last lines of its log that name an error, and the end of the log."""
+    """Return the message about a failed step: the last log lines with an error, and the end of the log."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     errors = [number for number, line in enumerate(lines) if "error" in line.lower()][-MOST_LINES:]
     shown = sorted({*errors, *range(max(len(lines) - MOST_LINES, 0), len(lines))})
@@ -350,17 +354,17 @@ def _failure(step: Step, cause: str, log: Path) -> str:
 
 
 def _signal_name(number: int) -> str:
-    """SIGSEGV of 11; the real-time signals have no name."""
+    """Return the name of a signal (11 is SIGSEGV); real-time signals have no name."""
     return next((known.name for known in signal.Signals if known == number), f"signal {number}")
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of a file; empty when there is none."""
+    """Return the SHA-256 of a file; empty if it does not exist."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _write(path: Path, content: Any) -> None:
-    """Whoever looks sees no file or the whole one, also after a power cut."""
+    """Write a file atomically: it is absent or complete, also after a power failure."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     with beside.open("wb") as stream:

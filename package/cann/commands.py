@@ -8,12 +8,12 @@ from typing import NamedTuple
 from .kernels import Kernel
 from .toolkit import CANN_8, CANN_2026, Toolkit
 
-# Programs that a build calls. The compiler of an 8.x toolkit calls make for each kernel.
+# Programs that a build requires. The compiler of an 8.x toolkit calls make for each kernel.
 PROGRAMS = {CANN_8: ("cmake", "c++", "make", "opc"), CANN_2026: ("cmake", "c++", "make", "bash")}
 TILING = "cust_opmaster_rt2.0"
-# Where the toolkit's Python code looks for a vendor's tiling functions when it compiles for a static shape.
+# Path where the Python code of the toolkit searches for the tiling functions of a vendor in static shape compilation.
 PYTHON_TILING = "op_impl/ai_core/tbe/op_tiling/liboptiling.so"
-# Target of the 8.x project -> where its library goes below the vendor folder.
+# Target of the 8.x project -> path of its library below the vendor folder.
 LIBRARIES = {
     "cust_opsproto_rt2.0": "op_proto/lib/linux/{machine}/libcust_opsproto_rt2.0.so",
     TILING: "op_impl/ai_core/tbe/op_tiling/lib/linux/{machine}/libcust_opmaster_rt2.0.so",
@@ -23,12 +23,12 @@ LIBRARIES = {
 
 
 class Folders(NamedTuple):
-    """Where a build works.
+    """The folders of a build.
 
     Attributes:
-        package: A copy of the vendor folder of the package, under the vendor's name.
-        vendor: That name.
-        work: Everything that the build writes.
+        package: A copy of the vendor folder of the package, named after the vendor.
+        vendor: The vendor name.
+        work: Folder for all files that the build writes.
     """
 
     package: str
@@ -37,35 +37,38 @@ class Folders(NamedTuple):
 
     @property
     def project(self) -> str:
-        """Return the CMake projects, of the copy: a next run finds them there, wherever it was unpacked."""
+        """Return the folder of the CMake projects in the copy.
+
+        Its path does not depend on the folder in which the package was unpacked.
+        """
         return f"{self.package}/scripts/cann/cmake"
 
     @property
     def host(self) -> str:
-        """Where CMake builds."""
+        """Return the build folder of CMake."""
         return f"{self.work}/host"
 
     @property
     def installed(self) -> str:
-        """Where find_package(ASC) installs."""
+        """Return the installation folder of find_package(ASC)."""
         return f"{self.work}/installed"
 
     def scratch(self, kernel: Kernel) -> str:
-        """Where opc works on one kernel; it takes a folder for itself."""
+        """Return the working folder of opc for one kernel; opc needs a separate folder."""
         return f"{self.work}/kernels/{kernel.name}"
 
     def parameters(self, kernel: Kernel) -> str:
-        """Return the file that gives opc the dtypes of one kernel."""
+        """Return the file that passes the dtypes of one kernel to opc."""
         return f"{self.scratch(kernel)}/{kernel.name}_param.json"
 
 
 def configure(toolkit: Toolkit, folders: Folders) -> Sequence[str]:
-    """CMake for the host libraries of an 8.x toolkit."""
+    """Return the CMake command for the host libraries with an 8.x toolkit."""
     return [*_configure(toolkit, folders), f"-DASCEND_CANN_PACKAGE_PATH={toolkit.root}"]
 
 
 def configure_asc(toolkit: Toolkit, folders: Folders, socs: Sequence[str]) -> Sequence[str]:
-    """CMake for everything, with a toolkit that has find_package(ASC)."""
+    """Return the CMake command for all products with a toolkit that has find_package(ASC)."""
     return [
         *_configure(toolkit, folders),
         f"-DASC_DIR={toolkit.asc_dir}",
@@ -86,17 +89,17 @@ def _configure(toolkit: Toolkit, folders: Folders) -> Sequence[str]:
 
 
 def build_target(folders: Folders, target: str, jobs: int) -> Sequence[str]:
-    """Return one target of a configured project; `all` is what CMake builds unasked."""
+    """Return the command for one target of a configured project; `all` is the default target of CMake."""
     return ["cmake", "--build", folders.host, "--target", target, "--parallel", str(jobs)]
 
 
 def install_asc(folders: Folders) -> Sequence[str]:
-    """Collect the results of a toolkit with find_package(ASC) below `Folders.installed`."""
+    """Return the command that copies the results of a toolkit with find_package(ASC) to `Folders.installed`."""
     return ["cmake", "--install", folders.host]
 
 
 def compile_kernel(folders: Folders, kernel: Kernel) -> Sequence[str]:
-    """Opc of an 8.x toolkit for one kernel."""
+    """Return the opc command of an 8.x toolkit for one kernel."""
     return [
         "opc",
         f"{folders.package}/op_impl/ai_core/tbe/{folders.vendor}_impl/dynamic/{kernel.op_file}.py",

@@ -1,4 +1,4 @@
-"""Define the kernel binaries of an operator, and the lists with which CANN's programs find them."""
+"""Define the kernel binaries of an operator, and the lists that CANN's programs use to find them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-# A kernel is compiled for every value of its attributes; opc needs one of their type.
+# A kernel is compiled for all values of its attributes; opc needs an example value of the correct type.
 ANY_VALUE: Mapping[str, Any] = {"int": 0, "float": 0.0, "bool": False, "str": ""}
 CORE_TYPES = {"MIX": 0, "AiCore": 1, "VectorCore": 2, "MIX_AICORE": 3, "MIX_VECTOR_CORE": 4, "MIX_AIV": 4}
-# Of a kernel's own description, what the list of its operator repeats.
+# Fields of a kernel description that the list of its operator repeats.
 _LISTED = (
     "implMode",
     "int64Mode",
@@ -30,18 +30,18 @@ _FORMAT_MODES = {"FormatDefault": "nd_agnostic", "FormatAgnostic": "static_nd_ag
 
 
 class KernelError(Exception):
-    """What opc wrote cannot be listed."""
+    """The output of opc cannot be listed."""
 
 
 class Kernel(NamedTuple):
-    """One binary: an operator with one dtype for each tensor, for one architecture.
+    """One binary: an operator with one dtype per tensor, for one architecture.
 
     Attributes:
-        op_file: Stem of the operator's files.
+        op_file: Stem of the files of the operator.
         name: Stem of the binary.
         chip: The chip that opc compiles for.
-        socs: The SoC directories that get the binary.
-        parameters: What opc reads of it.
+        socs: The SoC directories that receive the binary.
+        parameters: The input of opc.
     """
 
     op_file: str
@@ -52,7 +52,7 @@ class Kernel(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """Return the operator, its column of dtypes and the SoC directories, for messages."""
+        """Return the operator, its dtype column and the SoC directories as text for messages."""
         (node,) = self.parameters["op_list"]
         column = ", ".join(f"{tensor['name']} {tensor['dtype']}" for tensor in [*node["inputs"], *node["outputs"]])
         return f"{self.parameters['op_type']} for {', '.join(self.socs)}, dtype column ({column})"
@@ -63,8 +63,8 @@ def kernels_of(operators: Mapping[str, Mapping[str, Any]], chips: Mapping[str, S
 
     Args:
         operators: SoC directory -> operator type -> entry of aic-<soc>-ops-info.json.
-        chips: SoC directory -> architecture of its cores and the chip that stands for it in opc. The first of an
-            architecture is the one that most toolkits know.
+        chips: SoC directory -> architecture of its cores and the chip that represents it in opc. The first chip of an
+            architecture is the one that most toolkits support.
     """
     architectures = sorted({chips[soc][0] for soc in operators})
     found = []
@@ -121,10 +121,10 @@ def _tensors(entry: Mapping[str, Any], kind: str, column: int) -> Sequence[Mappi
 
 
 def described(written: Mapping[str, Any], soc: str, op_file: str) -> Mapping[str, Any]:
-    """Return the description that opc wrote of a kernel, with its place in the package.
+    """Return the description that opc wrote for a kernel, with its path in the package.
 
     Raises:
-        KernelError: It lacks what the lists need.
+        KernelError: A field for the lists is missing.
     """
     name = written.get("binFileName")
     support = written.get("supportInfo")
@@ -136,7 +136,7 @@ def described(written: Mapping[str, Any], soc: str, op_file: str) -> Mapping[str
 
 
 def operator_list(soc: str, op_file: str, kernels: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """kernel/config/<soc>/<op>.json: by it an operator's own functions find the binaries."""
+    """Return kernel/config/<soc>/<op>.json. The functions of the operator use it to find the binaries."""
     entries = []
     for kernel in kernels:
         support = kernel["supportInfo"]
@@ -147,17 +147,17 @@ def operator_list(soc: str, op_file: str, kernels: Iterable[Mapping[str, Any]]) 
 
 
 def soc_list(soc: str, kernels: Mapping[str, Sequence[Mapping[str, Any]]]) -> Mapping[str, Any]:
-    """kernel/config/<soc>/binary_info_config.json: by it the runtime finds the binaries of all operators.
+    """Return kernel/config/<soc>/binary_info_config.json. The runtime uses it to find the binaries of all operators.
 
     Args:
         soc: SoC directory.
-        kernels: Stem of the operator's files -> descriptions of its kernels.
+        kernels: Stem of the files of the operator -> descriptions of its kernels.
     """
     operators: dict[str, Any] = {}
     for op_file in sorted(kernels):
         for kernel in kernels[op_file]:
             support, name = kernel["supportInfo"], kernel["binFileName"]
-            # An operator type holds no '_', so it ends where the digest begins.
+            # An operator type contains no '_', so it ends before the digest.
             entry = operators.setdefault(name.split("_")[0], _operator(support))
             binary = {"coreType": CORE_TYPES[kernel["coreType"]], "simplifiedKey": support["simplifiedKey"]}
             if binary["coreType"] == CORE_TYPES["MIX"] and kernel.get("taskRation") == "tilingKey":
@@ -182,7 +182,7 @@ def _operator(support: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _parameter(tensor: Any) -> Any:
-    """Return a tensor of a kernel's description, as the list of the SoC has it; a dynamic one is a list of one."""
+    """Return a tensor of a kernel description in the form of the SoC list; a dynamic tensor is a list with one item."""
     if isinstance(tensor, list):
         return [_parameter(tensor[0])]
     dtype_mode = tensor.get("dtype_match_mode")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 def listing(facts: Mapping[str, object], digests: Mapping[str, str]) -> str:
-    """Return the text of a list for programs.
+    """Return the text of a machine-readable list.
 
     Args:
         facts: Texts and lists of texts.
@@ -25,7 +25,7 @@ def sums(digests: Mapping[str, str], last: str) -> str:
 
     Args:
         digests: SHA-256 by path relative to the vendor folder.
-        last: The path of the last line, by which a reader sees that the list is whole.
+        last: The path of the last line. A reader uses it to check that the list is complete.
     """
     paths = [*sorted(path for path in digests if path != last), last]
     return "".join(f"{digests[path]}  {path}\n" for path in paths)

@@ -1,4 +1,4 @@
-"""Read and print external texts, with the standard library only, because opforge may be missing."""
+"""Read and print external texts with the standard library only, because opforge may not be installed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ MOST_BYTES = 64 << 20
 
 
 class TextError(ValueError):
-    """A file is too large or no JSON object; the text names it."""
+    """A file is too large or not a JSON object; the text contains its path."""
 
 
 def read_json(path: Path) -> Any:
     """Return the JSON object in a file.
 
     Raises:
-        TextError: The file has more than 64 MiB, or holds something else.
+        TextError: The file is larger than 64 MiB, or is not a JSON object.
     """
     with path.open("rb") as stream:
         data = stream.read(MOST_BYTES + 1)

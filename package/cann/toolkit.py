@@ -1,7 +1,7 @@
 """Find the CANN toolkit for a build: its folder, generation and environment variables.
 
-The folder of this module goes along in every package and runs where opforge is not installed: only the standard
-library, no syntax beyond Python 3.7.
+Every package contains the folder of this module, and the module runs without opforge: it uses only the standard library
+and the syntax of Python 3.7.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-# How a package is built: with our own CMake project and opc, or with the toolkit's npu_op_package of find_package(ASC).
+# The build method: the opforge CMake project with opc, or npu_op_package from the find_package(ASC) of the toolkit.
 CANN_8, CANN_2026 = "8.x", "2026"
 _VERSION = "compiler/version.info"
 _MOST_BYTES = 1 << 20
-# Debug, information, warning, error.
+# The values are debug, information, warning and error.
 _LOG_LEVELS = ("0", "1", "2", "3")
-# The keys that can name the version, in order. Toolkits since 9.0 have version_dir=cann. install/vendor_tree.sh has the
-# same rule.
+# The keys that can contain the version, in order. Toolkits since 9.0 have version_dir=cann. install/vendor_tree.sh has
+# the same rule.
 _VERSION_KEYS = ("version_dir", "Version")
 _VERSION_LINE = r'^[ \t]*{}[ \t]*=[ \t]*"?([0-9]{{1,9}}\.[0-9]{{1,9}}[0-9A-Za-z.+_-]{{0,60}})'
 _OP_PACKAGE = re.compile(r"^[ \t]*(?:function|macro)[ \t]*\([ \t]*npu_op_package[ \t)]", re.IGNORECASE | re.MULTILINE)
 
 
 class ToolkitError(Exception):
-    """The folder is no toolkit, or lacks what a build needs; the text has place, got, expected and repair."""
+    """The folder is not a usable toolkit; the text has place, problem, expected value and fix."""
 
 
 class Toolkit(NamedTuple):
@@ -36,10 +36,10 @@ class Toolkit(NamedTuple):
     Attributes:
         root: Its folder: ASCEND_HOME_PATH.
         generation: CANN_8 or CANN_2026.
-        version: As its users call it: 8.1.RC1.
-        compiler_version: As GE compares it with the version of a package: 7.7.0.1.238.
+        version: The release version: 8.1.RC1.
+        compiler_version: The version that GE compares with the version of a package: 7.7.0.1.238.
         asc_dir: Folder of asc-config.cmake; empty for CANN_8.
-        machine: Processor of its host libraries: x86_64, aarch64.
+        machine: Processor architecture of its host libraries: x86_64, aarch64.
     """
 
     root: str
@@ -51,10 +51,10 @@ class Toolkit(NamedTuple):
 
 
 def read_toolkit(root: Path) -> Toolkit:
-    """Read the facts of a toolkit from its folder.
+    """Read the properties of a toolkit from its folder.
 
     Raises:
-        ToolkitError: The folder is no toolkit, or names no version.
+        ToolkitError: The folder is not a toolkit, or has no version.
     """
     version = toolkit_version(root)
     if not version:
@@ -67,13 +67,13 @@ def read_toolkit(root: Path) -> Toolkit:
         version=version,
         compiler_version=_version_of(_first_text(root / _VERSION), "Version") or version,
         asc_dir=asc_dir,
-        # The name of a folder: no path.
+        # The value must be a folder name, not a path.
         machine=machine if re.fullmatch(r"[0-9A-Za-z_-]+", machine) else platform.machine(),
     )
 
 
 def toolkit_version(root: Path) -> str:
-    """Return `version_dir` or `Version`, the first that begins with digits.digits, as 8.1.RC1; else ""."""
+    """Return the first of `version_dir` and `Version` that starts with digits.digits, as in 8.1.RC1; else ""."""
     text = _first_text(root / _VERSION)
     return next(filter(None, (_version_of(text, key) for key in _VERSION_KEYS)), "")
 
@@ -84,7 +84,7 @@ def _version_of(text: str, key: str) -> str:
 
 
 def _asc_dir(root: Path) -> str:
-    """Folder of asc-config.cmake; empty if there is none, or it brings no npu_op_package: 8.x has such a file too."""
+    """Return the folder of asc-config.cmake; empty if it is missing or has no npu_op_package, as in CANN 8.x."""
     modules = root / "compiler" / "tikcpp" / "ascendc_kernel_cmake"
     for library in (root / "lib64", *sorted(root.glob("*-linux/lib64"))):
         for config in sorted((library / "cmake").glob("**/asc-config.cmake")):
@@ -95,7 +95,7 @@ def _asc_dir(root: Path) -> str:
 
 
 def no_toolkit(root: Path) -> tuple[str, str]:
-    """Explain why a folder without a version cannot be used, and the repair; vendor_tree.sh prints the same texts."""
+    """Explain why a folder without a version cannot be used, and the fix; vendor_tree.sh prints the same texts."""
     if os.path.isfile(str(root / _VERSION)):  # noqa: PTH113  # no error for a path that is too long
         cause = (
             f"got '{root}', whose {_VERSION} cannot be read or names no version, expected version_dir= or Version= "
@@ -145,15 +145,15 @@ def check_version(version: str, supported: Sequence[str]) -> str:
 
 
 def release(version: str) -> tuple[int, ...]:
-    """8.1.RC1 -> (8, 1)."""
+    """Return the release as numbers: 8.1.RC1 -> (8, 1)."""
     return tuple(int(part) for part in re.findall(r"[0-9]+", version[:80])[:2])
 
 
 def tool_environment(toolkit: Toolkit, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return environment variables for the toolkit's programs: those of its set_env.sh first, and its log.
+    """Return the environment variables for the programs of the toolkit: those of set_env.sh, then the log settings.
 
-    Without the variables of the log, the messages of the compilers go to files in the home folder. A level for more
-    messages, if the user has set one, stays.
+    Without the log variables, the compilers write messages to files in the home folder. If the user has set a more
+    detailed log level, it is kept.
     """
     root = toolkit.root
     level = environment.get("ASCEND_GLOBAL_LOG_LEVEL", "")
@@ -169,7 +169,7 @@ def tool_environment(toolkit: Toolkit, environment: Mapping[str, str]) -> Mappin
         ),
         "PYTHONPATH": ("python/site-packages", "opp/built-in/op_impl/ai_core/tbe"),
     }
-    found = {key: value for key, value in environment.items() if key != "DESTDIR"}  # an installation goes where it says
+    found = {key: value for key, value in environment.items() if key != "DESTDIR"}  # could redirect the installation
     for variable, paths in folders.items():
         before = [path for path in environment.get(variable, "").split(":") if path]
         own = [f"{root}/{path}" for path in paths]

@@ -1,4 +1,4 @@
-"""Find the toolkit and vendor folders that CANN's programs find in an environment. Read only."""
+"""Find the toolkit and the vendor folders that CANN's programs use in an environment. Read only."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ from .documents import (
 
 HOME_PATH, OPP_PATH, CUSTOM_PATH = "ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH"
 LIBRARY_PATH = "LD_LIBRARY_PATH"
-# CANN's programs, as far as they look for operators.
+# CANN's programs that search for operators.
 REGISTRY, ENGINE, PARSER = "GE registry", "FE and ATC", "ONNX parser"
 FUNCTIONS, KERNELS = "aclnn, torch_npu", "aclnn kernels"
 PRIORITY = "load_priority"
 _MOST_SOCS = 100
 _MOST_ENTRIES = 1000
 _MOST_CONFIG_BYTES = 1 << 16
-# A comment without an end takes the rest of the text, or each of many would be searched to its end.
+# A comment without an end includes the rest of the text. Otherwise, each such comment would be searched to the end of
+# the text.
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _FUNCTION = re.compile(r"\baclnnStatus\s+(aclnn\w+)\s*\(")
 # Default folders of CANN's installers.
@@ -54,11 +55,11 @@ USUAL_TOOLKITS = (
 
 @dataclass(frozen=True)
 class Vendor:
-    """A folder that holds one vendor's operators.
+    """A folder that contains the operators of one vendor.
 
     Attributes:
         path: The folder.
-        origin: What makes programs look there: ASCEND_CUSTOM_OPP_PATH or config.ini.
+        origin: The source of the path: ASCEND_CUSTOM_OPP_PATH or config.ini.
         machine: Folder of the libraries: linux/x86_64, linux/aarch64.
     """
 
@@ -73,7 +74,7 @@ class Vendor:
 
     @cached_property
     def tree(self) -> Tree:
-        """Return all that is in it, up to the limits."""
+        """Return all files and folders in it, within the limits."""
         return walk(self.path)
 
     @cached_property
@@ -83,7 +84,7 @@ class Vendor:
 
     @cached_property
     def documents(self) -> dict[Path, Document]:
-        """Return its JSON files; one that is not there is left out."""
+        """Return its existing JSON files."""
         forms = {self.path / MANIFEST: MANIFEST_FORM, self.path / BUILT: BUILT_FORM}
         tbe = self.path / TBE
         for soc in children(tbe / "config", most=_MOST_SOCS):
@@ -98,7 +99,7 @@ class Vendor:
 
     @cached_property
     def ops_info(self) -> dict[str, OpsInfo]:
-        """SoC directory -> operator type -> entry; a malformed file counts as empty."""
+        """Return SoC directory -> operator type -> entry; a malformed file counts as empty."""
         folder = self.path / TBE / "config"
         paths = [path for path in self.documents if folder in path.parents]
         return {path.parent.name: self._value(path) or {} for path in paths if path.name == ops_info_name(path.parent)}
@@ -111,7 +112,7 @@ class Vendor:
 
     @cached_property
     def operators(self) -> frozenset[str]:
-        """Return types of its operators, as its files say."""
+        """Return the types of its operators, according to its files."""
         return frozenset(self.manifest.operators if self.manifest else ()).union(*self.ops_info.values())
 
     def binaries(self, soc: str) -> dict[str, Binaries]:
@@ -131,13 +132,13 @@ class Vendor:
 
     @property
     def built(self) -> Built | None:
-        """Return the list of files that a toolkit built during the installation; None if there is none."""
+        """Return the list of files that a toolkit built during the installation; None if it does not exist."""
         found: Built | None = self._value(self.path / BUILT)
         return found
 
     @property
     def cann(self) -> tuple[str, str] | None:
-        """Return first and last version of CANN for which it is made; None when it does not say."""
+        """Return the first and the last supported version of CANN; None if unknown."""
         if self.built:
             return self.built.toolkit, self.built.toolkit
         return self.manifest.cann if self.manifest else None
@@ -155,7 +156,7 @@ class Vendor:
 
     @property
     def needs(self) -> dict[str, list[Path]]:
-        """Return program -> what it must find in the folder, whatever the SoC."""
+        """Return program -> paths that it needs in the folder for every SoC."""
         libraries, tbe = self.libraries, self.path / TBE
         return {
             REGISTRY: [libraries["shape inference"], libraries["tiling"]],
@@ -172,7 +173,7 @@ class Vendor:
 
 @dataclass(frozen=True)
 class CannEnvironment:
-    """An environment, and what it leads to.
+    """The environment variables of a process, and the toolkits and vendors that they select.
 
     Attributes:
         variables: Its variables.
@@ -183,7 +184,7 @@ class CannEnvironment:
     usual_toolkits: Sequence[Path] = USUAL_TOOLKITS
 
     def folder(self, variable: str) -> Path | None:
-        """Return the folder that a variable names; None when it is unset or empty, or no program can use it."""
+        """Return the folder in a variable; None if the variable is unset or empty, or no program can use the path."""
         text = self.variables.get(variable, "")
         return Path(text) if text and not why_unusable(text) else None
 
@@ -192,31 +193,31 @@ class CannEnvironment:
         return [text for text in self.variables.get(variable, "").split(":", _MOST_ENTRIES)[:_MOST_ENTRIES] if text]
 
     def entries(self, variable: str) -> list[Path]:
-        """Return the folders of a colon list that programs can use, each once."""
+        """Return the folders of a colon list that programs can use, without duplicates."""
         return list(dict.fromkeys(Path(text) for text in self.texts(variable) if not why_unusable(text)))
 
     @cached_property
     def toolkits(self) -> list[Path]:
-        """Return toolkits that this user can read: those that the variables name, then those in their usual places."""
+        """Return toolkits that this user can read: first those of the variables, then those in the default folders."""
         home, opp = self.folder(HOME_PATH), self.folder(OPP_PATH)
         places = [*([home] if home else []), *([opp.parent] if opp else []), *self.usual_toolkits]
         return list(dict.fromkeys(path for path in places if not closed(path) and toolkit_version(path)))
 
     @cached_property
     def version(self) -> str:
-        """Return the version of the toolkit that programs use: 8.1.RC1; empty when there is none."""
+        """Return the version of the toolkit that programs use: 8.1.RC1; empty if there is no toolkit."""
         return toolkit_version(self.toolkits[0]) if self.toolkits else ""
 
     @cached_property
     def machine(self) -> str:
-        """`<os>/<arch>` of the libraries: of the toolkit's scene.info, else of this machine."""
+        """Return `<os>/<arch>` of the libraries: from scene.info of the toolkit, else of this machine."""
         opp = self.folder(OPP_PATH)
         scene = key_values(opp / "scene.info") if opp else {}
         return f"{scene.get('os', 'linux')}/{scene.get('arch', platform.machine())}"
 
     @cached_property
     def vendors(self) -> list[Vendor]:
-        """Return vendor folders, in the order in which every consumer searches them."""
+        """Return vendor folders, in the search order of all programs."""
         found = [Vendor(path, CUSTOM_PATH, self.machine) for path in self.entries(CUSTOM_PATH)]
         if opp := self.folder(OPP_PATH):
             names = priorities(opp / "vendors/config.ini") or ()
@@ -235,12 +236,15 @@ def _functions(header: Path) -> list[str]:
 
 
 def is_vendor(path: Path) -> bool:
-    """Return whether a folder holds operators, to tell a vendor folder from its parent."""
+    """Return whether a folder contains operators; distinguishes a vendor folder from its parent."""
     return not closed(path) and (is_visible(path / "op_impl") or is_visible(path / "op_proto"))
 
 
 def closed(path: Path) -> Path | None:
-    """`path`, or the folder above it, that this user may not open; what lies there would look absent. Follows links."""
+    """Return `path` or the first parent folder that this user cannot open; follows links.
+
+    Files in such a folder would seem to be missing.
+    """
     path = real(path)
     for folder in reversed(path.parents):
         if is_dir(folder) and not os.access(folder, os.X_OK, effective_ids=True):
@@ -255,7 +259,7 @@ def is_visible(path: Path) -> bool:
 
 
 def _is_closed(path: Path) -> bool:
-    """Return whether a file below a folder is there, but not for this user."""
+    """Return whether a file below a folder exists, but this user cannot open it."""
     try:
         path.stat()
     except (OSError, ValueError) as error:

@@ -44,15 +44,15 @@ PROGRAMS = (REGISTRY, ENGINE, PARSER, FUNCTIONS, KERNELS)
 
 
 def doctor_command(soc: str | None) -> tuple[dict[str, Any], int]:
-    """Print what the variables of this process lead to, and every fault.
+    """Print the toolkits, vendors and operators that the variables of this process select, and every fault.
 
     Args:
-        soc: Chip or SoC directory that the operators are to run on; None takes the chip of this machine, or where
-            nothing tells it, every one that a vendor lists.
+        soc: Target chip or SoC directory of the operators. None selects the chip of this machine or, if it is unknown,
+            every one that a vendor lists.
 
     Returns:
-        All of it as JSON data, and the exit code: 1 if no package is visible or there is a fault that is not a warning,
-        else 0.
+        The printed data as JSON data, and the exit code: 1 if no package is visible or there is a fault that is not a
+        warning, else 0.
 
     Raises:
         UserError: The SoC is unknown.
@@ -68,7 +68,7 @@ def doctor_command(soc: str | None) -> tuple[dict[str, Any], int]:
 
 
 def diagnosis(environment: CannEnvironment, soc: str | None, faults: Sequence[Fault]) -> dict[str, Any]:
-    """Return toolkits, vendor folders in the order of the search, and what each program takes for each operator."""
+    """Return toolkits, vendor folders in search order, and the folder that each program uses for each operator."""
     socs = sorted({name for vendor in environment.vendors for name in vendor.ops_info})
     operators = sorted({name for vendor in environment.vendors for name in vendor.operators})
     hidden, built_in = _hidden(faults), _builtin_op_types(environment)
@@ -96,7 +96,7 @@ def diagnosis(environment: CannEnvironment, soc: str | None, faults: Sequence[Fa
 
 
 def _undocumented(vendor: Vendor, soc: str | None) -> dict[str, list[str]]:
-    """Return the devices that the CANN document does not list, by operator, as far as they have the SoC."""
+    """Return the devices that the CANN document does not list, by operator, if they have the SoC."""
     stated = vendor.manifest.undocumented if vendor.manifest else {}
     known = PRODUCTS[soc].devices if soc and soc in PRODUCTS else DEVICES
     kept = {name: [device for device in known if device in devices] for name, devices in stated.items()}
@@ -136,7 +136,7 @@ def _seen_by(
 
 
 def _builtin_op_types(environment: CannEnvironment) -> set[str]:
-    """Return types that CANN also has, as the packages and the specs of the project say."""
+    """Return the operator types that CANN also has, according to the packages and the specs of the project."""
     found = {name for vendor in environment.vendors if vendor.manifest for name in vendor.manifest.builtin_op_types}
     with suppress(UserError):
         found |= set(hidden_op_types(load_project(find_project())))
@@ -170,7 +170,7 @@ def _print(found: dict[str, Any], faults: list[Fault]) -> None:
 
 
 def _print_table(operators: dict[str, dict[str, str]], numbers: dict[str, str]) -> None:
-    """Return one row for each of the first 1000 operators."""
+    """Print one row for each of the first 1000 operators."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

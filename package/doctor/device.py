@@ -1,4 +1,4 @@
-"""Find the chip of this machine with npu-smi of the driver or a variable."""
+"""Find the chip of this machine with npu-smi of the driver or an environment variable."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from opforge.package.cann.toolkit import key_values
 from opforge.package.places import children
 from opforge.package.socs import soc_directory
 
-# Variable that selects the chip in builds of operators.
+# Environment variable that selects the chip in operator builds.
 VARIABLE = "SOC_VERSION"
-# CPU time. The driver answers at once, or it hangs: the elapsed time may be five times as long.
+# Limit of CPU time. The driver either returns immediately or hangs; the limit of elapsed time is five times as long.
 SECONDS = 2
 _CHIP = re.compile(r"[A-Za-z0-9_]{1,64}")
 _ROW = re.compile(r"^\|\s*(\d+)\s+([A-Za-z]*\d\S*)\s*\|\s*[A-Z]", re.MULTILINE)
@@ -27,7 +27,7 @@ class Device(NamedTuple):
 
     Attributes:
         chip: Its name: Ascend910B3.
-        directory: Its SoC directory: ascend910b; empty when neither toolkit nor we know the chip.
+        directory: Its SoC directory: ascend910b; empty if neither the toolkit nor opforge knows the chip.
         origin: Source of the information.
     """
 
@@ -37,7 +37,7 @@ class Device(NamedTuple):
 
 
 def find_device(environment: Mapping[str, str], toolkits: Sequence[Path]) -> Device | None:
-    """Return the chip that SOC_VERSION names, else the first one of npu-smi; None if it is unknown."""
+    """Return the chip of SOC_VERSION, else the first chip of npu-smi; None if it is unknown."""
     origin = VARIABLE
     chip = environment.get(VARIABLE, "")
     program = shutil.which("npu-smi", path=environment.get("PATH"))
@@ -48,11 +48,12 @@ def find_device(environment: Mapping[str, str], toolkits: Sequence[Path]) -> Dev
 
 
 def chip_of(table: str, board: Callable[[str], str]) -> str:
-    """Return the chip in the table of `npu-smi info`; empty when there is none.
+    """Return the chip in the table of `npu-smi info`; empty if there is none.
 
     Args:
-        table: What the program printed.
-        board: What it prints of one NPU's board; asked when the table names the family alone, as for Ascend910_9391.
+        table: Output of the program.
+        board: Returns the output for the board of one NPU; called if the table has only the family name, as for
+            Ascend910_9391.
     """
     row = _ROW.search(table)
     if row is None:
@@ -66,7 +67,7 @@ def chip_of(table: str, board: Callable[[str], str]) -> str:
 
 
 def directory_of(chip: str, toolkits: Sequence[Path]) -> str:
-    """Return the SoC directory of a chip: what the toolkit's platform configuration says, else what we know."""
+    """Return the SoC directory of a chip: from the toolkit's platform configuration, else from the opforge data."""
     if not _CHIP.fullmatch(chip):
         return ""
     for toolkit in toolkits:
@@ -74,7 +75,7 @@ def directory_of(chip: str, toolkits: Sequence[Path]) -> str:
             if family := key_values(system / "data/platform_config" / f"{chip}.ini").get("Short_SoC_version"):
                 return family.lower()
     for product in PRODUCTS.values():
-        if product.prefix and chip.startswith(product.prefix):  # the other characters count cores
+        if product.prefix and chip.startswith(product.prefix):  # the remaining characters are the core count
             return product.name
     try:
         return soc_directory(chip)
@@ -87,7 +88,7 @@ def _board(program: str, npu: str, environment: Mapping[str, str]) -> str:
 
 
 def _answer(command: list[str], environment: Mapping[str, str]) -> str:
-    """Return the output of a program; "" if it fails, because this machine then has no chip."""
+    """Return the output of a program; "" if it fails, which means that this machine has no chip."""
     from opforge.twin.compiler.limited_process import LimitError, Limits, run_limited
 
     try:

@@ -1,4 +1,4 @@
-"""Read the JSON files of a vendor folder, and check their form."""
+"""Read the JSON files of a vendor folder and check their form."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from opforge.codegen.untrusted import MOST_JSON_BYTES, FormError, parse_json
 from opforge.package.manifest import MOST_PATH_BYTES, SAFE_PATH
 
 Texts = dict[str, str]
-# A path that leads out of its folder would make a reader open what was not named.
+# A path outside the folder would make a reader open an unrelated file.
 RelativePath = Annotated[str, StringConstraints(pattern=SAFE_PATH, max_length=MOST_PATH_BYTES)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Files = dict[RelativePath, Sha256]
 
 
 class Manifest(BaseModel):
-    """The facts of a package: types of the operators, those that CANN also has, first and last CANN, SHA-256 by path.
+    """The properties of a package: operator types, those also in CANN, first and last CANN version, SHA-256 by path.
 
     Attributes:
         undocumented: The devices with kernels that the CANN document does not list, by operator type.
@@ -49,7 +49,7 @@ class PackedManifest(BaseModel):
 
 
 class Built(BaseModel):
-    """What a toolkit built: its version, SHA-256 by path."""
+    """The results of a toolkit build: the toolkit version, SHA-256 by path."""
 
     toolkit: str
     files: Files
@@ -77,14 +77,14 @@ BINARIES_FORM: TypeAdapter[Any] = TypeAdapter(dict[str, Binaries])
 
 
 class Document(NamedTuple):
-    """A file: its value, None when it has another form; then what it is instead, as `got ..., expected ...`."""
+    """A file: its value (None if the form is wrong), and the problem as `got ..., expected ...`."""
 
     value: Any
     problem: str
 
 
 def read_document(path: Path, form: TypeAdapter[Any]) -> Document:
-    """Read a file that may be anything; what could block its reader, like a pipe, is not opened."""
+    """Read an untrusted file. A file that could block the reader, such as a pipe, is not opened."""
     try:
         return Document(parse_json(read_regular(path, "file", MOST_JSON_BYTES, "make it smaller"), form), "")
     except FormError as error:

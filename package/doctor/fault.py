@@ -1,4 +1,4 @@
-"""Define a fault, and tables of checks: one row is the name of a check and the function that yields its faults."""
+"""Define a fault, and tables of checks: each row is the name of a check and the function that yields its faults."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Fault:
 
     Attributes:
         place: Variable, file or folder.
-        cause: What is wrong, with the value seen.
-        repair: What to do.
-        programs: Programs that do not see operators because of it.
-        operators: Types of these operators; empty for all of a vendor.
+        cause: The problem, with the actual value.
+        repair: The fix.
+        programs: Programs that do not find operators because of it.
+        operators: Types of these operators; empty for all operators of a vendor.
         vendors: Folders of these vendors.
         check: Name of the check; its table adds it.
-        is_warning: Whether the programs may work all the same; a warning does not change the exit code.
+        is_warning: Whether the programs may still work; a warning does not change the exit code.
     """
 
     place: str
@@ -48,7 +48,7 @@ class Checks(Generic[Subject]):
     """The checks of one kind of subject: a variable, a folder, a library. They run in the order of their definition.
 
     Attributes:
-        first_only: Whether the first check that finds a fault of a subject is the last one for this subject.
+        first_only: Whether checks of a subject stop after the first check that finds a fault.
     """
 
     def __init__(self, *, first_only: bool = False) -> None:
@@ -56,7 +56,7 @@ class Checks(Generic[Subject]):
         self.rows: list[tuple[str, Callable[[Subject], Iterator[Fault]]]] = []
 
     def row(self, name: str) -> Callable[[Callable[[Subject], Iterator[Fault]]], Callable[[Subject], Iterator[Fault]]]:
-        """Add the decorated function to the table under the name that its faults have."""
+        """Add the decorated function to the table under the name in its faults."""
 
         def add(check: Callable[[Subject], Iterator[Fault]]) -> Callable[[Subject], Iterator[Fault]]:
             self.rows.append((name, check))
@@ -78,7 +78,7 @@ class Checks(Generic[Subject]):
 
 
 def _until_closed(faults: Iterator[Fault]) -> Iterator[Fault]:
-    """Yield the faults, up to a link that leads to where this user may not look, and a fault for that place."""
+    """Yield the faults until a link leads to a place that this user cannot read; then yield a fault for that place."""
     try:
         yield from faults
     except PermissionError as error:
@@ -86,7 +86,7 @@ def _until_closed(faults: Iterator[Fault]) -> Iterator[Fault]:
 
 
 def unreadable(place: Path, whole: Path, others: int = 0) -> Fault:
-    """Return a folder or file of `whole`, or above it, that is closed to this user, and so many others in it."""
+    """Return the fault for an unreadable folder or file of `whole`, or above it, and `others` more in it."""
     place, whole = closed(place) or place, real(whole)
     more = f", nor can {others} more" if others else ""
     cause = f"cannot be read by this user (mode {place.stat().st_mode & 0o777:o}){more}; its programs do not find it"

@@ -1,4 +1,4 @@
-"""Find the faults because of which CANN's programs do not find an operator, with cause and fix."""
+"""Find the reasons why CANN's programs do not find an operator, with cause and fix."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from .vendor_checks import Installed
 
 
 def find_faults(environment: CannEnvironment, soc: str | None = None) -> list[Fault]:
-    """Return all faults, those of the environment first.
+    """Return all faults; those of the environment are first.
 
     Args:
-        environment: The variables, and the folders that they lead to.
-        soc: SoC directory (ascend910b) that the operators are to run on; None takes every one that a vendor lists.
+        environment: The variables and the folders that they select.
+        soc: Target SoC directory (ascend910b) of the operators; None selects every one that a vendor lists.
     """
     found = _environment_faults(environment)
     for vendor in environment.vendors:
         for fault in _vendor_faults(Installed(environment, vendor, soc)):
             blind = _blind(vendor) if fault.check == UNREADABLE else fault.programs
             found.append(replace(fault, programs=blind, vendors=(str(vendor.path),)))
-    # One closed place can be in the way of several checks, each of which names a command for its own folder.
+    # One unreadable place can cause faults in several checks, each with a command for a different folder.
     unique: dict[tuple[str, str, str, tuple[str, ...]], Fault] = {}
     for fault in found:
         unique.setdefault((fault.check, fault.place, fault.cause, fault.vendors), fault)
@@ -58,5 +58,5 @@ def _vendor_faults(installed: Installed) -> list[Fault]:
 
 
 def _blind(vendor: Vendor) -> tuple[str, ...]:
-    """Return programs of this user that miss a file or folder of a vendor."""
+    """Return programs that cannot read a file or folder of a vendor when this user runs them."""
     return tuple(program for program, paths in vendor.needs.items() if not all(map(is_visible, paths)))

@@ -27,12 +27,12 @@ class Kernels(NamedTuple):
 
 
 def soc_folders(vendor: Vendor) -> list[Path]:
-    """Return the folders of a vendor that have the name of a SoC directory, or should have."""
+    """Return the folders of a vendor that have, or should have, the name of a SoC directory."""
     return [path for path in children(vendor.path / TBE / "config") if is_dir(path)]
 
 
 def described_kernels(installed: Installed) -> list[Kernels]:
-    """Return the SoC directories to check for which the vendor describes operators."""
+    """Return the SoC directories to check that have operator descriptions of the vendor."""
     socs = [installed.soc] if installed.soc else sorted(installed.vendor.ops_info)
     return [Kernels(installed.vendor, soc) for soc in socs if installed.vendor.ops_info.get(soc)]
 

@@ -1,7 +1,8 @@
-"""Open the libraries of a vendor folder as a program does, in separate processes, because this runs their code.
+"""Open the libraries of a vendor folder in separate processes, as a CANN program does, because this runs their code.
 
-pyelftools cannot replace this: it finds no library whose initialization ends the program, it would need the loader's
-search for other libraries a second time, and it reads 11,000 symbols in 0.84 s (the loader opens that file in 0.2 s).
+pyelftools cannot replace this. It does not detect a library whose initialization ends the program. It would need a
+second implementation of the loader's library search. It reads 11,000 symbols in 0.84 s (the loader opens that file in
+0.2 s).
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from pydantic import TypeAdapter
 
 from opforge.codegen.untrusted import FormError, parse_json
 
-# A library that does not come to an end of its loading is faulty too.
+# A library whose loading does not end within this time is also faulty.
 SECONDS = 60
 _ANSWERS: TypeAdapter[Any] = TypeAdapter(list[list[Any]])
-# Bytes of an answer of one library: a name for each of its functions.
+# Maximum bytes of the result for one library: the names of its functions.
 _MOST_ANSWER_BYTES = 16 << 20
-# One process for each library, none of which finds what another one brought; they come of one that has Python ready.
-# A library may start processes, which keep the pipe open: the end of its own process counts, or the time.
+# Each library is opened in a separate process, so that no library uses symbols of another. The processes are forked
+# from one process that has started Python. A library may start processes that keep the pipe open, so the script waits
+# only for the end of the library's own process, or for the time limit.
 _SCRIPT = """
 import ctypes, json, os, select, signal, sys, time
 seconds, most, place = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
@@ -68,10 +70,10 @@ os.pwrite(place["answer"], json.dumps(answers).encode(), 0)
 
 
 class Failure(NamedTuple):
-    """Why a library cannot be opened, or which functions it lacks.
+    """The reason why a library cannot be opened, or its missing functions.
 
     Attributes:
-        message: What the loader said, or how the process ended; empty if it is opened.
+        message: The message of the loader, or how the process ended; empty if the library was opened.
         lacks: Functions that it does not export.
     """
 
@@ -80,16 +82,16 @@ class Failure(NamedTuple):
 
     @property
     def undefined(self) -> str:
-        """Return the symbol that no library has; empty if this is not the failure."""
+        """Return the undefined symbol; empty if the failure has another reason."""
         return self.message.partition("undefined symbol: ")[2]
 
 
 def load(wanted: Mapping[Path, Sequence[str]], environment: Mapping[str, str]) -> Iterator[tuple[Path, Failure]]:
-    """Open libraries as CANN does, every symbol at once; yields those that fail.
+    """Open libraries as CANN does and resolve all symbols; yield the libraries that fail.
 
     Args:
         wanted: Library -> functions that it must export.
-        environment: Variables of the program that would open them.
+        environment: Variables of the program that opens them.
     """
     for path, (kind, *texts) in zip(wanted, _answers(wanted, environment), strict=True):
         if kind == "load":
@@ -115,7 +117,7 @@ def _answers(wanted: Mapping[Path, Sequence[str]], environment: Mapping[str, str
         failure: list[Any] = ["late"] if status is None else ["ends", status]
     except FormError as error:
         failure = ["load", f"changes the answer of its loader ({error})"]
-    # One of them ended the process that opens all.
+    # One of the libraries ended the process that opens all of them.
     if len(wanted) == 1:
         return [failure]
     return [answer for path, names in wanted.items() for answer in _answers({path: names}, environment)]

@@ -15,14 +15,14 @@ from .fault import Checks, Fault
 from .libraries import Failure, load
 from .vendor_checks import Installed
 
-# What the whole archive librt2_registry.a brings; without it GE registers nothing from a library.
+# Symbols of the whole archive librt2_registry.a. Without them, GE registers nothing from a library.
 REGISTRY_SYMBOLS = ("GetRegisteredOpNum",)
 BUILD_IT = "install the package again with --cann=<toolkit> to build it"
 OTHER_MACHINE = "other-machine"
 
 
 class Absent(NamedTuple):
-    """A library that is not in its place, and the files of its name elsewhere in the vendor folder."""
+    """A missing library, and files with its name elsewhere in the vendor folder."""
 
     vendor: Vendor
     purpose: str
@@ -39,7 +39,7 @@ class Opened(NamedTuple):
 
 
 def absent_libraries(vendor: Vendor) -> Iterator[Absent]:
-    """Yield the libraries that are not in their places."""
+    """Yield the libraries that are not at their paths."""
     for purpose, path in vendor.libraries.items():
         if not is_file(path):
             others = [found for found in sorted(vendor.tree.files) if found.name == path.name and is_file(found)]
@@ -47,10 +47,10 @@ def absent_libraries(vendor: Vendor) -> Iterator[Absent]:
 
 
 def opened_libraries(installed: Installed) -> Iterator[Opened]:
-    """Yield the libraries in their places that fail when a program opens them as CANN does."""
+    """Yield the libraries at their paths that fail when a program opens them as CANN does."""
     wanted: dict[Path, tuple[str, ...]] = {}
     for purpose, path in installed.vendor.libraries.items():
-        # A link is opened once.
+        # Open a linked library only once.
         if is_file(path) and not any(path.samefile(other) for other in wanted):
             needed = tuple(installed.vendor.functions) if purpose == "aclnn" else ()
             wanted[path] = REGISTRY_SYMBOLS if purpose in {"shape inference", "tiling"} else needed
@@ -79,7 +79,7 @@ def _hidden(installed: Installed) -> Iterator[Fault]:
     folder, name = installed.vendor.libraries["aclnn"].parent, installed.vendor.libraries["aclnn"].name
     entries = installed.environment.entries(LIBRARY_PATH)
     first = next((path for path in entries if is_visible(path / name)), folder)
-    # Of two vendors each may have its own, which torch_npu finds without the variable.
+    # Two vendors may each have such a file, and torch_npu finds it without the variable.
     if real(first) not in {real(other.libraries["aclnn"].parent) for other in installed.environment.vendors}:
         cause = f"has {first} with another {name} before {folder}; applications use its functions"
         yield Fault(LIBRARY_PATH, cause, f"remove {first}, or put {folder} before it")
@@ -136,7 +136,7 @@ def _other_abi(library: Opened) -> Iterator[Fault]:
 
 @OPENED.row(OTHER_MACHINE)
 def _of_another_processor(library: Opened) -> Iterator[Fault]:
-    # The loader calls an existing library of another processor absent.
+    # For a library of another processor, the loader reports that the file does not exist.
     message = library.failure.message
     if message.startswith("cannot open shared object file") or "wrong ELF class" in message:
         cause = "was built for another processor"

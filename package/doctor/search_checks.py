@@ -26,12 +26,12 @@ class Listed(NamedTuple):
 
     @property
     def folder(self) -> Path | None:
-        """Return its folder; None for a name that leads out of the folder of vendors."""
+        """Return its folder; None for a name that refers to a folder outside the vendors folder."""
         return None if "/" in self.name else self.config.parent / self.name
 
 
 def configs(environment: CannEnvironment) -> list[Path]:
-    """Return the file config.ini of the toolkit, if its folder of vendors is there or closed."""
+    """Return the file config.ini of the toolkit if the vendors folder exists or cannot be read."""
     opp = environment.folder(OPP_PATH)
     vendors = opp / "vendors" if opp and not closed(opp) else None
     return [vendors / "config.ini"] if vendors and (closed(vendors) or is_dir(vendors)) else []
@@ -50,7 +50,7 @@ SEARCH: Checks[CannEnvironment] = Checks()
 
 
 def _cut_off(vendor: Path) -> Iterator[Fault]:
-    """Find a vendor folder that a killed installation moved away without a replacement."""
+    """Find a vendor folder that an interrupted installation moved away without a replacement."""
     if not exists(vendor) and is_dir(vendor.parent / f".{vendor.name}.work" / "old"):
         cause = "does not exist, because an installation was interrupted while it replaced the folder"
         yield Fault(str(vendor), cause, "run the installer again, which restores it")

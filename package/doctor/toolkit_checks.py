@@ -1,4 +1,4 @@
-"""Check the variables of the toolkit, and the toolkit that they name."""
+"""Check the variables of the toolkit and the toolkit folders in them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SOURCE_IT = "source the set_env.sh of the toolkit"
 
 
 class Variable(NamedTuple):
-    """A variable of the toolkit, its value, and a file that the named folder has."""
+    """A variable of the toolkit, its value, and a file that exists in a valid folder."""
 
     name: str
     text: str
@@ -28,7 +28,7 @@ class Variable(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Return the named folder."""
+        """Return the folder in the variable."""
         return Path(self.text)
 
 
@@ -81,7 +81,7 @@ def _no_version(variable: Variable) -> Iterator[Fault]:
 
 
 def _two_levels(folder: Path) -> list[Path]:
-    """Return up to 10,000 paths in a folder and in its folders."""
+    """Return up to 10,000 paths in a folder and its direct subfolders."""
     first = children(folder)
     return sorted([*first, *islice((path for inner in first for path in children(inner)), MOST_CHILDREN)])
 

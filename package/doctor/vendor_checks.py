@@ -1,4 +1,4 @@
-"""Check one vendor folder: its files, the lists of its files, and the toolkits that it is made for."""
+"""Check one vendor folder: its files, the lists of its files, and its supported toolkits."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from opforge.package.places import children, is_dir, is_file
 from .cann_environment import ENGINE, PARSER, REGISTRY, CannEnvironment, Vendor
 from .fault import Checks, Fault, unreadable
 
-# Of the files of one vendor that are compared with its manifest.
+# Maximum total bytes of a vendor's files that are compared with its manifest.
 MOST_BYTES = 4 << 30
 _INSTALL_AGAIN = "install the package again with --force"
 
 
 @dataclass(frozen=True)
 class Installed:
-    """A vendor folder, the environment that leads to it, and the SoC directory to check; None checks all of them."""
+    """A vendor folder, its environment, and the SoC directory to check; None checks all of them."""
 
     environment: CannEnvironment
     vendor: Vendor
@@ -50,14 +50,14 @@ def _too_large(vendor: Vendor) -> Iterator[Fault]:
 
 @FOLDER.row("unreadable")
 def _closed(vendor: Vendor) -> Iterator[Fault]:
-    # What cannot be read looks absent to the other checks.
+    # Other checks would report unreadable files as missing.
     if vendor.closed:
         place, *others = vendor.closed
         yield unreadable(place, vendor.path, len(others))
 
 
 def op_file(op_type: str, entry: Mapping[str, Mapping[str, str]]) -> str:
-    """Return stem of the files of an operator's kernel, as its description names it or CANN makes it of the type."""
+    """Return the stem of the kernel files of an operator: from its description, else CANN's default for the type."""
     return entry.get("opFile", {}).get("value") or snake_case(op_type)
 
 
@@ -111,7 +111,7 @@ def _unfinished(vendor: Vendor) -> Iterator[Fault]:
 
 
 def _listed_files(vendor: Vendor) -> dict[str, str]:
-    """SHA-256 by path of the files that the manifest and the list of built files name."""
+    """Return SHA-256 by path of the files in the manifest and in the list of built files."""
     lists = [listed.files for listed in (vendor.manifest, vendor.built) if listed]
     return {name: digest for files in lists for name, digest in sorted(files.items())}
 
@@ -140,7 +140,7 @@ def _changed(vendor: Vendor) -> Iterator[Fault]:
 
 
 def _sha256(path: Path) -> str:
-    """SHA-256 of a file; empty if it is no longer there."""
+    """Return the SHA-256 of a file; empty if it no longer exists."""
     try:
         with open_regular(path, "file") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -164,9 +164,9 @@ def _compiler_version(installed: Installed) -> Iterator[Fault]:
 
 
 def is_version_accepted(version: str, required: str) -> bool:
-    """Return whether a toolkit that requires `>=6.3,<=6.4,7.0` takes a package built with `version`.
+    """Return whether a toolkit that requires `>=6.3,<=6.4,7.0` accepts a package built with `version`.
 
-    The second part of a version counts as a decimal fraction: 6.21 lies below 6.3. What is no version is refused.
+    The second part of a version counts as a decimal fraction: 6.21 is less than 6.3. A malformed version is rejected.
     """
 
     def number(text: str) -> tuple[int, str]:
@@ -195,7 +195,7 @@ def _cann_version(installed: Installed) -> Iterator[Fault]:
         cause = f"is made for CANN {first} to {last}, but the toolkit is {version}"
         repair = "pack or build it again for this toolkit"
         try:
-            # The check of the toolkit reports one that is newer than the range of all source packages.
+            # For a toolkit newer than the range of all source packages, the toolkit check reports the problem.
             if check_version(version, vendor.cann) and vendor.cann != CANN_VERSIONS:
                 yield Fault(str(vendor.path), cause, repair, is_warning=True)
         except ToolkitError:

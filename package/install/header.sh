@@ -1,8 +1,8 @@
 # Sourced by makeself (--header), which sets archname, LABEL, SKIP, totalsize and SHAsum: writes the head of the .run file.
-# Unlike makeself's own head it hands every option to install.sh, checks the payload always, and holds no date, size or
-# path of the machine that packed it. makeself sources it twice, the first time to count the lines.
-# The whole head is one group, which a shell reads to its end before it runs any of it: a file that was cut off inside
-# the head is a syntax error, never a success.
+# Unlike the default head of makeself, it passes every option to install.sh, always checks the payload, and contains no
+# date, size or path of the packing machine. makeself sources it twice, the first time to count the lines.
+# The whole head is one group, which a shell reads completely before it runs any command: a file that ends inside the
+# head is a syntax error and never a success.
 # shellcheck shell=sh disable=SC2154
 {
     cat <<EOF
@@ -14,9 +14,9 @@ payload_sha256=$SHAsum
 EOF
     cat <<'EOF'
 set -eu
-unset TAR_OPTIONS GZIP  # would change what tar and gzip do
+unset TAR_OPTIONS GZIP  # they change the behavior of tar and gzip
 
-# fail CODE TEXT: one line, with '?' for characters that control a terminal or are invisible.
+# fail CODE TEXT: prints one line; replaces characters that control a terminal or are invisible by '?'.
 fail() {
     printf '%s: %s' "$archive" "$2" | LC_ALL=C tr '\000-\037\177' '[?*]' |
         LC_ALL=C sed "$(printf 's/\302[\200-\237]/?/g;s/\342\200[\213-\217\250-\256]/?/g;s/\342\201[\240-\257]/?/g;s/\330\234/?/g')" >&2 || :
@@ -56,8 +56,8 @@ umask 077
 work="$(mktemp -d "${TMPDIR:-/tmp}/custom_opp.XXXXXX" 2>/dev/null)" ||
     fail 3 "no temporary folder in ${TMPDIR:-/tmp}; set TMPDIR to a folder that can be written"
 installer= watcher=
-# A process of its own removes the folder when all that work in it have ended, also if they were killed: each of them
-# keeps the pipe open for writing.
+# A separate process removes the folder when all processes that use it have ended, even if they were killed: each of
+# them keeps the pipe open for writing.
 if mkfifo "$work/alive" 2>/dev/null; then
     session=
     ! command -v setsid >/dev/null || session=setsid
@@ -66,12 +66,12 @@ if mkfifo "$work/alive" 2>/dev/null; then
     watcher=$!
     exec 7<&-
 fi
-# clean: removes the folder at once; then nobody has to watch it.
+# clean: removes the folder immediately and stops the process that waits to remove it.
 clean() {
     rm -rf -- "$work"
     [ -z "$watcher" ] || kill -KILL "$watcher" 2>/dev/null || :
 }
-# stop CODE: a signal, which may have come to this shell alone.
+# stop CODE: handles a signal. The signal may have been sent only to this shell.
 stop() {
     trap '' HUP INT TERM
     [ -n "$installer" ] && kill -TERM "$installer" 2>/dev/null || exit "$1"
@@ -89,10 +89,10 @@ problem="$(mkdir "$work/package" 2>&1 && payload | gzip -dc | (cd "$work/package
 *}; set TMPDIR to a folder with free space"
 umask "$users_umask"
 
-# Heads of other packages want their own options in front of a '--'.
+# Headers of other packages require their own options before a '--'.
 [ "${1:-}" != -- ] || shift
 status=0
-# A shell that waits hears signals at once.
+# A shell in `wait` handles signals immediately.
 sh "$work/package/install.sh" "$@" &
 installer=$!
 wait "$installer" || status=$?

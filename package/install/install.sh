@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs, lists, verifies or removes the operator package that lies beside this script.
+# Installs, lists, verifies or removes the operator package in the folder of this script.
 set -eu
 export LC_ALL=C
 
-# Whoever closed stdout wants no text.
+# A closed stdout means that no output is wanted.
 (: 3>&1) 2>/dev/null || exec >/dev/null
 
 here="$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)"
@@ -43,16 +43,16 @@ exit codes: 0 ok; 1 --verify found a difference, or a build failed; 2 bad option
 TEXT
 }
 
-# say TEXT...: a line for each. What was done stays done, also when nobody can be told.
+# say TEXT...: prints one line per TEXT. A failed output does not undo finished work.
 say() { [ "$quiet" = 1 ] || lines "$@" 2>/dev/null || :; }
 
-# say_lines TEXT: all lines of it.
+# say_lines TEXT: prints all lines of TEXT.
 say_lines() { [ "$quiet" = 1 ] || [ -z "$1" ] || printf '%s\n' "$1" | printable 2>/dev/null || :; }
 
-# in_quotes TEXT: TEXT as one word of a shell command.
+# in_quotes TEXT: prints TEXT as one word of a shell command.
 in_quotes() { printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"; }
 
-# stop CODE: what a signal does. The build is a session of its own, so that its compilers end with it.
+# stop CODE: handles a signal. The build has a separate session, so that its compilers end with it.
 builder=
 stop() {
     commit
@@ -64,7 +64,7 @@ trap 'stop 129' HUP
 trap 'stop 130' INT
 trap 'stop 143' TERM
 
-# commit: from here on a signal comes too late.
+# commit: ignores signals from here on, because the installation can no longer be cancelled.
 commit() { trap '' HUP INT TERM; }
 
 choose() {
@@ -122,14 +122,14 @@ case "$vendor" in *[!a-z0-9_]*) refuse "the package is damaged: its vendor is '$
 version="$(info "$package" version)"
 operators="$(info "$package" operators)"
 
-# verify_payload: beside this script are the files that the list names, their folders and nothing else; prints what is
-# wrong.
+# verify_payload: checks that this folder contains exactly the files in the list and their folders; prints the
+# differences.
 verify_payload() (
     cd -- "$here" || exit 1
     strange="$(names . ! -type f ! -type d | sed 's/^\.\//  a link or no file: /')"
     if [ -z "$strange" ]; then
         is_list "$package/SHA256SUMS" || { printf '  missing or damaged: SHA256SUMS\n' && exit 1; }
-        # Each path, then the folders above it.
+        # Each path, then its parent folders.
         expected="$({ listed_files "$package" && echo SHA256SUMS; } | sed "s/^/packages\/vendors\/$vendor\//")"
         expected="$(printf '%s\n' install.sh "$expected" | sed -n ':up
 p
@@ -142,7 +142,7 @@ t up' | sort -u)"
     verify_tree "$package"
 )
 
-# require_payload: refuses a damaged package.
+# require_payload: rejects a damaged package.
 require_payload() { verify_payload || refuse 'the package is damaged; get it again'; }
 
 list() {
@@ -161,18 +161,18 @@ fi
 if [ "$action" = extract ]; then
     [ ! -e "$extract_to" ] && [ ! -h "$extract_to" ] || refuse "--extract: '$extract_to' exists, expected a new folder"
     require_payload
-    # A folder of a new name, which is renamed when it is complete.
+    # A new folder with a temporary name; it is renamed when it is complete.
     unpacked="$(mktemp -d "$extract_to.XXXXXX" 2>/dev/null)" || refuse "--extract: '$extract_to' cannot be written; choose another folder"
     trap 'rm -rf -- "$unpacked"' EXIT
     problem="$(cp -R -- "$here/." "$unpacked" 2>&1)" ||
         refuse "--extract: '$extract_to' cannot be written: $(printf '%s\n' "$problem" | head -n 1)"
-    chmod -R =rwX "$unpacked" # as the umask says
+    chmod -R =rwX "$unpacked" # applies the umask
     mv -T -- "$unpacked" "$extract_to" 2>/dev/null || refuse "--extract: '$extract_to' cannot be written; choose another folder"
     say "$vendor $version is unpacked in $extract_to"
     exit 0
 fi
 
-# Where to: the option, else the user's own folder, else the toolkit's.
+# Target folder: the option, else ASCEND_CUSTOM_OPP_PATH, else the toolkit.
 target="$install_path"
 if [ -n "$target" ]; then
     origin=--install-path
@@ -199,7 +199,8 @@ else
     if [ "${#target}" -gt 3000 ] || printf '%s\n' "$target" | tr '/' '\n' | grep -q '.\{256\}'; then
         refuse "$origin: got a path of ${#target} bytes, expected at most 3000, 255 between two '/'; choose another folder"
     fi
-    # set_env.bash puts the vendor's own folder into ASCEND_CUSTOM_OPP_PATH; the package belongs beside it, not into it.
+    # set_env.bash adds the vendor folder to ASCEND_CUSTOM_OPP_PATH; install the package beside that folder, not inside
+    # it.
     if [ -d "$target/op_proto" ] || [ -d "$target/op_impl" ]; then
         refuse "$origin: '$target' is itself an installed package, expected the folder above 'vendors'; give --install-path=${target%/vendors/*}"
     fi
@@ -219,7 +220,7 @@ else
     [ "$action" = verify ] || [ ! -d "$vendors" ] || lock "$vendors"
 fi
 
-# differs TEXT: what --verify found.
+# differs TEXT: prints a difference that --verify found.
 differs() {
     complain "$1"
     exit 1
@@ -227,7 +228,7 @@ differs() {
 
 recovered=
 say_recovered() {
-    # Without a lock there was no folder; what lies there by now is of another installer.
+    # Without a lock, the folder did not exist; if it exists now, another installer created it.
     [ "${locked:-}" = 1 ] || return 0
     recovered="$(recover "$vendors" "$vendor")"
     say_lines "$recovered"
@@ -289,10 +290,10 @@ case "$action" in
         ;;
 esac
 
-# Everything below installs. First what may be wrong, before anything is written.
+# Everything below installs. All checks run before the first write.
 require_payload
 
-# A folder of the toolkit is seen by every process of the machine, however it was named.
+# A toolkit folder is visible to all processes of the machine, even if it was given by an option.
 machine_wide=0
 if [ -d "$target/built-in" ]; then
     machine_wide=1
@@ -321,7 +322,7 @@ if [ -z "$cann" ] && [ -n "$home" ] && [ -z "$(toolkit_version "$home")" ]; then
     say "$wrong; so it was not asked whether the package is made for it"
 fi
 
-# The toolkit on which the operators will run: the one that builds them, or for which they were built.
+# The toolkit that runs the operators: the one that builds them, or the one for which they were built.
 toolkit="$cann" toolkit_is=
 for folder in "$home" "${ASCEND_OPP_PATH:+${ASCEND_OPP_PATH%/}/..}" \
     /usr/local/Ascend/ascend-toolkit/latest /usr/local/Ascend/cann /usr/local/Ascend/latest; do
@@ -346,11 +347,11 @@ case "$will_build$target" in
     1*[\;\"]*) refuse "$origin: got '$target', expected a folder without ; and \" in its name, where CMake can build; nothing was done; give another one, or --no-build" ;;
 esac
 
-# Modes are set by name below; this one is for folders above the package and for config.ini.
+# Modes of the package are set explicitly below; this umask applies to its parent folders and to config.ini.
 umask 027
 [ "$for_all" = 0 ] || umask 022
 
-# open_to_all: --install-for-all opens also what an earlier installation had made for its group alone.
+# open_to_all: with --install-for-all, also opens folders that an earlier installation created for its group only.
 open_to_all() {
     [ "$for_all" = 1 ] || return 0
     set -- "$installed"
@@ -384,7 +385,8 @@ if [ -e "$installed" ]; then
         exit 0
     fi
     if [ -f "$installed/SHA256SUMS" ]; then
-        # Twice, so that only what this package lacks comes once.
+        # The installed names are listed once and the new names twice, so only names that the new package lacks occur
+        # once.
         disappears="$({ info_lines "$installed" operators | sort -u && info_lines "$package" operators && info_lines "$package" operators; } |
             sort | uniq -u | tr '\n' ' ')"
         if [ "$is_built$will_build" = 00 ] &&
@@ -417,7 +419,7 @@ if [ "$will_build" = 1 ]; then
     command -v setsid >/dev/null || missing "'setsid'" 'install util-linux, or give --no-build'
 fi
 
-# Whatever ends the script before it is done leaves the target as it was.
+# If the script ends early for any reason, the target stays unchanged.
 switched=0
 undo() {
     [ "${locked:-}" = 1 ] || return 0
@@ -432,14 +434,14 @@ mkdir -p -- "$vendors" 2>/dev/null || refuse "$vendors cannot be made; choose a 
 lock "$vendors"
 [ "$is_first" = 0 ] || [ ! -e "$installed" ] || refuse "another installer has just installed $vendor in $vendors; run this again"
 
-# The build goes before everything that others see. What it has done stays beside the target for the next run.
+# The build runs before any visible change. Its finished steps stay beside the target for the next run.
 if [ "$will_build" = 1 ]; then
     mkdir -p -- "$build" 2>/dev/null || refuse "$vendors cannot be written; choose another folder with --install-path=FOLDER"
     say "building $vendor with CANN $toolkit_is in $toolkit (this was not run with a real toolkit); logs in $build/logs"
     status=0
     set -- --package "$package" --work "$build" --toolkit "$toolkit"
     [ "$quiet" = 0 ] || set -- "$@" --quiet
-    # Python finds the module in the current folder unless this variable forbids it.
+    # Python searches for modules in the current folder unless this variable prevents it.
     (unset PYTHONSAFEPATH && cd -- "$package/scripts" && exec setsid python3 -B -m cann "$@") &
     builder=$!
     wait "$builder" || status=$?
@@ -462,14 +464,14 @@ if [ "$will_build" = 1 ]; then
     problem="$(cp -R -- "$build/tree/." "$build/built.json" "$stage/" 2>&1)" ||
         refuse "copying to $vendors failed; nothing was installed: $(printf '%s\n' "$problem" | head -n 1)"
 fi
-# One file with two names: a process that opens both, GE and CANN's Python code in it, opens one library. Where the system
-# has no such files it stays a copy.
+# One file with two names (a hard link): a process that opens both, such as GE with CANN's Python code, opens one
+# library. If the system has no hard links, the second file stays a copy.
 tiling="$stage/op_impl/ai_core/tbe/op_tiling"
 for library in "$tiling"/lib/linux/*/libcust_opmaster_rt2.0.so; do
     ! cmp -s "$library" "$tiling/liboptiling.so" || ln -f -- "$library" "$tiling/liboptiling.so" 2>/dev/null || :
 done
 if [ "$machine_wide" = 0 ]; then
-    # Any shell can source it; every entry comes once, and none is empty.
+    # Works in every POSIX shell. It adds each entry once and no empty entry.
     mkdir -- "$stage/bin"
     cat >"$stage/bin/set_env.bash" <<TEXT
 # Makes the operators of $vendor visible to the processes of this shell.
@@ -485,7 +487,7 @@ esac
 unset _opp_vendor
 TEXT
 fi
-# What an installation made goes into the list too; it replaces what was packed under the same name.
+# The list also includes the files that an installation creates; their lines replace packed lines with the same name.
 {
     [ "$will_build" = 0 ] || cat "$build/built.sums"
     [ "$machine_wide" = 1 ] || (cd -- "$stage" && sha256_of bin/set_env.bash)
@@ -498,7 +500,7 @@ find "$stage" -type f -exec chmod "$read_mode" {} +
 chmod "$run_mode" "$stage/scripts/uninstall.sh"
 verify_tree "$stage" || refuse "the copy in $vendors differs from the package; is the disk full? Nothing was installed"
 
-# The switch. Where two folders cannot be exchanged in one step, the old one steps aside first.
+# The switch. If two folders cannot be exchanged in one step, the old folder is moved away first.
 commit
 next="$work/next.$(inode_of "$stage")" previous=
 mv -- "$stage" "$next"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Removes the operator package in which this script lies: what its list of files names and nothing else.
+# Removes the operator package that contains this script: only the files in its list.
 set -eu
 export LC_ALL=C
 
-# One function, read whole before it runs: the script removes itself.
+# All code is in one function, because the shell must read it completely before the script removes itself.
 uninstall() {
     scripts="$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)"
     # shellcheck source=package/install/vendor_tree.sh
@@ -13,7 +13,7 @@ uninstall() {
     [ -f "$tree/SHA256SUMS" ] || refuse "uninstall.sh: $tree has no SHA256SUMS; this is no installed package"
     cd /
     lock "${tree%/*}"
-    # Half a removal is worse than a late end.
+    # An incomplete removal is worse than a delayed exit.
     trap '' HUP INT TERM
     recover "${tree%/*}" "${tree##*/}" | printable
     remove_tree "$tree"

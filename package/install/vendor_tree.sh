@@ -2,14 +2,15 @@
 # of vendors in config.ini. Needs LC_ALL=C. POSIX sh; sourced, never run.
 # shellcheck shell=sh
 
-# What a terminal shows of other directions or not at all: C1 controls, bidirectional marks, joiners, the byte order mark.
+# Characters that are invisible or change the text direction: C1 controls, bidirectional marks, joiners, the byte order
+# mark.
 invisible="$(printf 's/\302[\200-\237]/?/g;s/\342\200[\213-\217\250-\256]/?/g;s/\342\201[\240-\257]/?/g;s/\330\234/?/g;s/\357\273\277/?/g')"
 
-# printable: stdin, with '?' for every character that controls a terminal or is invisible. All names and texts from outside
-# are printed through it.
+# printable: copies stdin; replaces every character that controls a terminal or is invisible by '?'. All external names
+# and texts are printed through it.
 printable() { tr '\000-\011\013-\037\177' '[?*]' | sed "$invisible"; }
 
-# lines TEXT...: one line for each.
+# lines TEXT...: prints one line per TEXT.
 lines() {
     for text in "$@"; do
         printf '%s' "$text" | tr '\n' '?' | printable
@@ -17,28 +18,28 @@ lines() {
     done
 }
 
-# complain TEXT...: lines on stderr.
+# complain TEXT...: prints lines on stderr.
 complain() { lines "$@" >&2 2>/dev/null || :; }
 
-# refuse TEXT...: bad input, a damaged file or an unfit target; nothing was changed.
+# refuse TEXT...: ends with an error for bad input, a damaged file or an unsuitable target; nothing was changed.
 refuse() {
     complain "$@"
     exit 2
 }
 
-# names FOLDER EXPRESSION...: the files that `find` finds, one a line, whatever is in their names.
+# names FOLDER EXPRESSION...: prints the files that `find` finds, one per line, even if names contain line breaks.
 names() { find "$@" -print0 | tr '\n\000' '?\n'; }
 
-# missing TOOL REPAIR: a program that is needed is not there.
+# missing TOOL REPAIR: ends with an error because a required program is missing.
 missing() {
     complain "$1 is missing; $2"
     exit 3
 }
 
-# user: the name of this user, or the number where there is none.
+# user: prints the name of this user, or the user number if there is no name.
 user() { id -un 2>/dev/null || :; }
 
-# readable FOLDER...: refuses a folder whose content this user may not see; what lies in it would look absent.
+# readable FOLDER...: rejects a folder that this user cannot read; its content would seem to be missing.
 readable() {
     for folder in "$@"; do
         [ ! -d "$folder" ] || { [ -r "$folder" ] && [ -x "$folder" ]; } ||
@@ -46,41 +47,42 @@ readable() {
     done
 }
 
-# writable FOLDER...: refuses a folder in which this user may change nothing.
+# writable FOLDER...: rejects a folder in which this user cannot write.
 writable() {
     for folder in "$@"; do
         [ -w "$folder" ] || refuse "$folder cannot be changed by $(user); nothing was done; run this as its owner"
     done
 }
 
-# info TREE KEY: a fact of the package; the words of a list are separated by spaces.
+# info TREE KEY: prints a property of the package; the words of a list are separated by spaces.
 info() { [ ! -f "$1/package.info" ] || sed -n "s/^$2=//p" "$1/package.info" | head -n 1; }
 
-# info_lines TREE KEY: the words of a list, one a line.
+# info_lines TREE KEY: prints the words of a list, one per line.
 info_lines() { info "$1" "$2" | tr ' ' '\n' | sed '/^$/d'; }
 
-# is_list FILE: a whole list for `sha256sum -c`, with no path that leads out of the tree. The manifest is in its last line.
+# is_list FILE: tests for a complete list for `sha256sum -c` without paths outside the tree. The manifest is in its last
+# line.
 is_list() {
     [ -f "$1" ] && [ ! -h "$1" ] && [ -r "$1" ] &&
         ! grep -qvxE '[0-9a-f]{64}  [A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*' "$1" &&
         [ "$(tail -n 1 "$1" | tr -d '\000' | cut -c65-)" = '  manifest.json' ]
 }
 
-# listed_files TREE: the files of the package, one a line.
+# listed_files TREE: prints the files of the package, one per line.
 listed_files() { cut -c67- "$1/SHA256SUMS"; }
 
-# merged_lists: lists from stdin as one; of lines for the same file the first one counts.
+# merged_lists: merges lists from stdin; if a file occurs more than once, its first line is used.
 merged_lists() {
     merged="$(sort -s -u -k 2)"
     printf '%s\n' "$merged" | grep -v '  manifest\.json$'
     printf '%s\n' "$merged" | grep '  manifest\.json$'
 }
 
-# built_with TREE: the version of the toolkit that built it where it is installed; nothing for a source release.
+# built_with TREE: prints the version of the toolkit that built it on the target; nothing for a source release.
 built_with() { [ ! -f "$1/built.json" ] || [ ! -f "$1/version.info" ] || sed -n 's/^cann_version=//p' "$1/version.info"; }
 
-# toolkit_version TOOLKIT: the first of version_dir and Version that begins with digits.digits, as 8.1.RC1; nothing if
-# neither does. cann/toolkit.py has the same rule.
+# toolkit_version TOOLKIT: prints the first of version_dir and Version that starts with digits.digits, as in 8.1.RC1;
+# nothing if neither does. cann/toolkit.py has the same rule.
 toolkit_version() {
     [ -f "$1/compiler/version.info" ] || return 0
     for key in version_dir Version; do
@@ -88,7 +90,7 @@ toolkit_version() {
     done | head -n 1
 }
 
-# no_toolkit TOOLKIT: why a folder without a version cannot be used.
+# no_toolkit TOOLKIT: prints why a folder without a version cannot be used.
 no_toolkit() {
     if [ -f "$1/compiler/version.info" ]; then
         printf '%s' "got '$1', whose compiler/version.info cannot be read or names no version, expected version_dir= or Version= with a number such as 8.5.0; install the toolkit again, or name another one"
@@ -97,7 +99,7 @@ no_toolkit() {
     fi
 }
 
-# release VERSION: 8.1.RC1 -> 8.1
+# release VERSION: prints the release: 8.1.RC1 -> 8.1
 release() { printf '%s\n' "$1" | sed 's/^\([0-9]*\.[0-9]*\).*/\1/'; }
 
 # is_older VERSION OTHER: 1.9 is older than 1.10; so are, in this order, 1.10.dev1, 1.10.alpha1, 1.10.beta1 and 1.10.rc1.
@@ -107,7 +109,7 @@ is_older() {
     [ "$1" != "$2" ] && [ "$keys" = "$(printf '%s\n' "$keys" | sort -V)" ]
 }
 
-# is_earlier_release VERSION OTHER: neither RC nor patch counts.
+# is_earlier_release VERSION OTHER: compares releases; RC and patch do not count.
 is_earlier_release() {
     releases="$(printf '%s\n' "$(release "$1")" "$(release "$2")")"
     [ "$(release "$1")" != "$(release "$2")" ] && [ "$releases" = "$(printf '%s\n' "$releases" | sort -V)" ]
@@ -121,10 +123,10 @@ sha256_of() {
     fi
 }
 
-# verify_tree TREE: prints each file that is not as SHA256SUMS lists it, and each link; fails if there is one.
+# verify_tree TREE: prints each link and each file that differs from SHA256SUMS; fails if there are any.
 verify_tree() (
     cd -- "$1" || exit 1
-    # A pipe would block its reader.
+    # A pipe would block a reader.
     strange="$(names . ! -type f ! -type d)"
     if [ -z "$strange" ]; then
         is_list SHA256SUMS || { printf '  missing or damaged: SHA256SUMS\n' && exit 1; }
@@ -137,29 +139,29 @@ verify_tree() (
     exit 1
 )
 
-# unlisted_files TREE: what is in the tree without being in its list, one a line.
+# unlisted_files TREE: prints the files in the tree that are not in its list, one per line.
 unlisted_files() (
     cd -- "$1" || exit 1
-    # Twice, so that only other files come once.
+    # Listed files are printed twice, so only other files occur once.
     {
         listed_files . && listed_files . && printf 'SHA256SUMS\nSHA256SUMS\n'
         names . ! -type d ! -path './op_impl/ai_core/tbe/*_impl/*__pycache__/*.pyc' | sed 's/^\.\///'
     } | sort | uniq -u
 )
 
-# without_bom: what an editor of another system puts in front of the first line is no part of it.
+# without_bom: removes the byte order mark that some editors write at the start of a file.
 without_bom() { sed "1s/^$(printf '\357\273\277')//"; }
 
-# config_vendors FILE: the vendors of load_priority, one a line, highest first.
+# config_vendors FILE: prints the vendors of load_priority, one per line, highest priority first.
 config_vendors() { tr -d '\r' <"$1" | without_bom | sed -n 's/^ *load_priority *= *//p' | head -n 1 | tr ',' '\n' | sed -n 's/^ *\([^ ]\{1,\}\) *$/\1/p'; }
 
-# write_config FILE LIST WORK: puts LIST (comma separated), if it is not empty, into load_priority and leaves every other
-# line alone. The next content is in the folder WORK until it takes its place.
+# write_config FILE LIST WORK: sets load_priority to LIST (comma separated) unless LIST is empty; all other lines stay
+# unchanged. The new content is in the folder WORK until it replaces FILE.
 write_config() {
     begin_work "$3"
     new="$3/config.ini"
     if [ -e "$1" ]; then
-        cp -p "$1" "$new" # owner and mode
+        cp -p "$1" "$new" # copies owner and mode
         { [ -z "$2" ] || printf 'load_priority=%s\n' "$2"; without_bom <"$1" | sed '/^ *load_priority *=/d'; } >"$new"
     else
         printf 'load_priority=%s\n' "$2" >"$new"
@@ -167,21 +169,21 @@ write_config() {
     mv -f "$new" "$1"
 }
 
-# is_preferred FILE VENDOR: load_priority names VENDOR, at whatever place its owner chose.
+# is_preferred FILE VENDOR: tests whether load_priority contains VENDOR at any position.
 is_preferred() { [ -e "$1" ] && config_vendors "$1" | grep -Fxq -e "$2"; }
 
-# prefer_vendor FILE VENDOR WORK: VENDOR first, the others behind it in their order.
+# prefer_vendor FILE VENDOR WORK: moves VENDOR to the first position; the others keep their order.
 prefer_vendor() {
     others=
     [ ! -e "$1" ] || others="$(config_vendors "$1" | grep -Fxv -e "$2" | sed 's/^/,/' | tr -d '\n')"
     write_config "$1" "$2$others" "$3"
 }
 
-# lock FOLDER: refuses while another installer works there; the lock ends with this process, however it ends.
+# lock FOLDER: fails if another installer works there; the lock ends when this process ends for any reason.
 lock() {
     [ -z "${locked:-}" ] || return 0
     command -v flock >/dev/null || missing "'flock'" 'install util-linux'
-    # A redirection that fails ends the shell.
+    # A failed redirection ends the shell.
     (: <"$1") 2>/dev/null || refuse "$1 cannot be read by $(user), or was just removed by another installer; run this again"
     exec 9<"$1"
     flock -n 9 || refuse "another installer works in $1; run this again when it is done"
@@ -191,7 +193,7 @@ lock() {
     locked=1
 }
 
-# exchange A B: each takes the other's place in one step; fails, and changes nothing, where the system has no such step.
+# exchange A B: exchanges the two folders in one step; fails without a change if the system does not support this.
 exchange() {
     mv --exchange --no-copy -T -- "$1" "$2" 2>/dev/null ||
         python3 -I -c 'import ctypes, os, sys
@@ -200,37 +202,38 @@ places = [os.fsencode(path) for path in sys.argv[1:]]
 sys.exit(ctypes.CDLL(None).renameat2(here, places[0], here, places[1], exchange) != 0)' "$1" "$2" 2>/dev/null
 }
 
-# kept_version VENDORS VENDOR: where the version before the installed one stays for a rollback.
+# kept_version VENDORS VENDOR: prints the folder of the previous version, which is kept for a rollback.
 kept_version() { printf '%s\n' "$1/.$2.previous"; }
 
-# build_folder VENDORS VENDOR: where a build keeps what is done until it is installed.
+# build_folder VENDORS VENDOR: prints the folder that keeps finished build steps until the installation.
 build_folder() { printf '%s\n' "$1/.$2.build"; }
 
 # inode_of FOLDER: its number, which it keeps when it is renamed.
 # shellcheck disable=SC2012
 inode_of() { ls -di -- "$1" | sed 's/^ *\([0-9]*\) .*/\1/'; }
 
-# work_folder VENDORS VENDOR: holds what is under way, under fixed names:
-#   new           a copy that is not complete
-#   next.<inode>  a complete one; after it was exchanged, another folder has the name: the version before
-#   old           the version before, where folders cannot be exchanged
-#   gone          one that is being removed
+# work_folder VENDORS VENDOR: prints the folder for unfinished work. Its content has fixed names:
+#   new           an incomplete copy
+#   next.<inode>  a complete copy; after the exchange, another folder has this name: the previous version
+#   old           the previous version, if folders cannot be exchanged
+#   gone          a version during its removal
 #   config.ini    the next list of vendors
 work_folder() { printf '%s\n' "$1/.$2.work"; }
 
-# is_own_work FOLDER: an installer made it. It holds a folder with its own number, which a copy or another folder lacks.
+# is_own_work FOLDER: tests whether an installer created it. It contains a folder named after its own inode number; a
+# copy or another folder does not.
 is_own_work() { [ ! -h "$1" ] && [ -d "$1" ] && [ -d "$1/$(inode_of "$1")" ]; }
 
-# begin_work FOLDER: makes the work folder; refuses one that is somebody else's.
+# begin_work FOLDER: creates the work folder; fails if the folder was not created by an installer.
 begin_work() {
     ! is_own_work "$1" || return 0
-    [ -h "$1" ] || rmdir -- "$1" 2>/dev/null || : # of an installer that was killed before it could mark it
+    [ -h "$1" ] || rmdir -- "$1" 2>/dev/null || : # created by an installer that was killed before it marked the folder
     [ ! -e "$1" ] && [ ! -h "$1" ] || refuse "$1 is in the way, and no installer made it; nothing was done; give it another name"
     mkdir -- "$1" 2>/dev/null || refuse "${1%/*} cannot be written; choose another folder with --install-path=FOLDER"
     mkdir -- "$1/$(inode_of "$1")"
 }
 
-# end_work FOLDER: removes the work folder, unless it still holds files that are not part of the package.
+# end_work FOLDER: removes the work folder unless it contains files that are not part of the package.
 end_work() {
     is_own_work "$1" || return 0
     rm -rf -- "$1/new" "$1/config.ini"
@@ -238,15 +241,15 @@ end_work() {
     [ "$(ls -A -- "$1" | wc -l)" -gt 1 ] || { rmdir -- "$1/$(inode_of "$1")" && rmdir -- "$1"; }
 }
 
-# keep_version VENDORS VENDOR TREE: TREE takes the place of what was kept.
+# keep_version VENDORS VENDOR TREE: replaces the kept previous version by TREE.
 keep_version() {
     kept="$(kept_version "$1" "$2")"
     rm -rf -- "$kept"
     mv -- "$3" "$kept"
 }
 
-# recover VENDORS VENDOR: brings back what an installation that was killed had set aside, and removes what it left in its
-# work folder. Under the lock no installation is under way. Prints what it did.
+# recover VENDORS VENDOR: restores the folders that an interrupted installation moved away, and removes its files in the
+# work folder. The caller holds the lock, so no other installation is running. Prints its actions.
 recover() (
     cd -- "$1" 2>/dev/null && [ -w . ] || exit 0
     work="$(work_folder "$1" "$2")"
@@ -273,7 +276,7 @@ recover() (
     printf '%s\n' "$left"
 )
 
-# forget_vendor FILE VENDOR WORK: the others stay in their order; a file that held only VENDOR goes.
+# forget_vendor FILE VENDOR WORK: removes VENDOR; the others keep their order. Removes a file that contains only VENDOR.
 forget_vendor() {
     is_preferred "$1" "$2" || return 0
     others="$(config_vendors "$1" | grep -Fxv -e "$2" | tr '\n' ',')" || :
@@ -281,7 +284,7 @@ forget_vendor() {
     [ -s "$1" ] || rm -f -- "$1"
 }
 
-# remove_tree TREE: removes what its list names and the folders that are empty then. Prints what stays.
+# remove_tree TREE: removes the listed files and then the empty folders. Prints the remaining files.
 remove_tree() {
     root="$(CDPATH='' cd -- "$1" && pwd -P)"
     writable "${root%/*}" "$root"
@@ -289,15 +292,16 @@ remove_tree() {
         refuse "the list of files $root/SHA256SUMS is damaged; nothing was removed; replace the package with --force first, or delete the folder"
     work="$(work_folder "${root%/*}" "${root##*/}")"
     begin_work "$work"
-    # The one step: before it everything is there, behind it nothing, whatever ends the rest.
+    # This rename is atomic: before it, the package is complete; after it, the package is gone, even if a later step
+    # fails.
     mv -- "$root" "$work/gone"
     finish_removal "${root%/*}" "${root##*/}"
     end_work "$work"
     rmdir -- "${root%/*}" 2>/dev/null || :
 }
 
-# finish_removal VENDORS VENDOR: what is left to do for the vendor that was moved into the work folder. What is not part of
-# the package goes back to its place.
+# finish_removal VENDORS VENDOR: finishes the removal of the vendor in the work folder. Files that are not part of the
+# package are moved back.
 finish_removal() {
     work="$(work_folder "$1" "$2")"
     if [ ! -e "$1/$2" ]; then
@@ -314,8 +318,8 @@ finish_removal() {
     fi
 }
 
-# remove_listed TREE SHOWN: removes the files that its list names, what Python made of them, and the folders that are empty
-# then. What is behind a link stays. SHOWN is the name of the tree in messages.
+# remove_listed TREE SHOWN: removes the listed files, their Python bytecode, and then the empty folders. Files behind a
+# link stay. SHOWN is the name of the tree in messages.
 remove_listed() (
     cd -- "$1" || exit 0
     if is_list SHA256SUMS; then
@@ -323,14 +327,14 @@ remove_listed() (
             listed_files . | cut -c"1-$((${#link} + 1))" | grep -Fqx -e "$link/" || continue
             complain "left alone, a link leads out of the package: $2/$link"
         done
-        # `find` follows no link.
+        # `find` does not follow links.
         { listed_files . | sort -u && names . ! -type d | sed 's/^\.\///'; } | sort | uniq -d | xargs rm -f --
-        # The list goes last, so that what was cut off can be repeated.
+        # The list is removed last, so that an interrupted removal can be repeated.
         find . -path './op_impl/ai_core/tbe/*_impl/*__pycache__/*.pyc' -type f -exec rm -f -- {} +
         rm -f -- SHA256SUMS
     fi
     cd / && find "$1" -depth -type d -exec rmdir -- {} + 2>/dev/null || :
 )
 
-# remove_build FOLDER: removes what an unfinished build had left; a folder that no build made stays.
+# remove_build FOLDER: removes the files of an unfinished build; does not remove a folder that no build created.
 remove_build() { [ -h "$1" ] || [ ! -f "$1/key" ] || rm -rf -- "$1"; }

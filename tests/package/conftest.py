@@ -1,4 +1,4 @@
-"""The package of this repository, made once, and a way to run it as a deployer does."""
+"""Provide one package of this repository, and functions that run it as a user does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def package(project, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small(project):
-    """One operator with sources that compile at once: each has only the functions that it is named after."""
+    """One operator with sources that compile quickly: each source has only the functions in its name."""
     found = gather(project, ["ascend910b"], ["GroupedBiasAddGrad"], "opforge")
     paths = [path for path in found.generated if path.endswith(".cpp")]
     return dataclasses.replace(found, generated={**found.generated, **{path: _one_function(path) for path in paths}})
@@ -51,7 +51,7 @@ def _one_function(path):
 
 @pytest.fixture
 def run(tmp_path):
-    """`run(file, *options, **environment)` runs a package with no CANN variable but the given ones."""
+    """`run(file, *options, **environment)` runs a package; the only CANN variables are the given ones."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
 
@@ -73,14 +73,14 @@ def run(tmp_path):
 
 
 def _hear_signals():
-    """Whoever runs the tests in the background ignores some, and what is ignored stays so."""
+    """Restore signals: a test run in the background can inherit ignored signals."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture
 def begin():
-    """`begin(environment, *command)` starts a package in a session of its own, where no signal is ignored."""
+    """`begin(environment, *command)` starts a package in a separate session in which no signal is ignored."""
     begun = []
 
     def call(environment, *command):

@@ -1,7 +1,7 @@
-"""A mock toolkit: a folder with the files of a CANN toolkit, of each generation.
+"""Define a mock toolkit: a folder with the files of a CANN toolkit, for each generation.
 
-Its programs record how they are called and write files of the right form. Its libraries are empty, except for the
-registry's symbols: what compiles here was not compiled with CANN.
+Its programs record their calls and write files of the correct form. Its libraries are empty, except for the symbols of
+the registry: code compiled here was not compiled with CANN.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ if(NOT DEFINED ENV{{ASCEND_HOME_PATH}})
 endif()
 include("$ENV{{ASCEND_HOME_PATH}}/{ASC_MODULES}/func.cmake")
 """
-# The file in a toolkit whose CMake package is for single source files only.
+# The asc-config file of a toolkit whose CMake package supports only single source files.
 ASC_CONFIG_WITHOUT_PACKAGES = """
 # npu_op_package(name) comes later.
 function(npu_op_packages_list)
 endfunction()
 message(FATAL_ERROR "has no npu_op_package")
 """
-# The CMake functions of the newer generation: they record their arguments, compile, and install where CANN's would.
+# The CMake functions of the newer generation: they record their arguments, compile, and install to the paths of CANN.
 ASC_FUNCTIONS = r"""
 set(ASCEND_AUTOGEN_PATH "${CMAKE_BINARY_DIR}/autogen")
 file(MAKE_DIRECTORY "${ASCEND_AUTOGEN_PATH}")
@@ -146,7 +146,7 @@ done
 
 
 class Generation(NamedTuple):
-    """What differs between the generations of toolkits.
+    """The differences between the generations of toolkits.
 
     Attributes:
         version_info: `compiler/version.info`.
@@ -160,7 +160,7 @@ class Generation(NamedTuple):
 
     @property
     def has_asc(self) -> bool:
-        """Whether a package is built with the toolkit's npu_op_package."""
+        """Whether npu_op_package of the toolkit builds a package."""
         return self.asc_config == ASC_CONFIG
 
 
@@ -176,7 +176,7 @@ GENERATIONS = {
 
 
 class MockToolkit:
-    """See the module.
+    """A mock toolkit.
 
     Attributes:
         root: Its folder.
@@ -220,7 +220,7 @@ class MockToolkit:
             (lib / f"lib{name}.so").hardlink_to(lib / f"lib{names[0]}.so")
 
     def calls(self, program: str) -> list[dict]:
-        """How a program was called, in order."""
+        """Return the recorded calls of a program, in order."""
         recorded = self.root / "calls"
         lines = recorded.read_text().splitlines() if recorded.exists() else []
         return [call for call in map(json.loads, lines) if call["program"] == program]

@@ -1,4 +1,4 @@
-"""A source release that the installer builds where it finds a toolkit; `mock_toolkit.py` is the toolkit."""
+"""Test a source release that the installer builds with a toolkit (`mock_toolkit.py`)."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_options_of_the_build_are_checked(small_package, run, vendors, options, 
 
 
 def is_running(process):
-    """False also for one that has ended and that nobody has asked about yet."""
+    """Return false also for a process that has ended but was not waited for."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes() != b""
     except FileNotFoundError:
@@ -234,7 +234,7 @@ def test_no_space_for_a_build_leaves_the_old_version(small_package, run, toolkit
     before = content(vendors / "opforge")
     tools = tmp_path / "tools"
     tools.mkdir()
-    # The unpacked package, then CMake's first files, then its last ones are too large.
+    # The limits stop the unpacked package, then the first files of CMake, then its last ones.
     for kilobytes in (1, 12, 20, 32, 10_000):
         (tools / "setsid").write_text(f'#!/bin/bash\nulimit -f {kilobytes}\nexec /usr/bin/setsid "$@"\n')
         (tools / "setsid").chmod(0o755)
@@ -295,7 +295,7 @@ def test_a_signal_ends_the_build_with_its_compilers(small_package, run, begin, t
 
 
 def test_a_build_that_is_killed_goes_on_where_it_was(small_package, run, toolkit, vendors, tmp_path):
-    """Installer and build die at every step of the build; the next run takes up all that was finished."""
+    """Kill installer and build at every step of the build; the next run continues after the finished steps."""
     place = f"--install-path={vendors.parent}"
     run(small_package, place)
     before = content(vendors / "opforge")
@@ -306,7 +306,7 @@ def test_a_build_that_is_killed_goes_on_where_it_was(small_package, run, toolkit
     stamps = vendors / ".opforge.build/stamps"
     table = []
     for steps in range(1, 9):
-        # The first command that starts when so many steps are done kills everything.
+        # The first command that starts after the given number of finished steps kills all processes.
         for wrapper, program in ((tools / "cmake", shutil.which("cmake")), (toolkit.root / "bin/opc", real)):
             check = f'[ "$(ls "{stamps}" | wc -l)" -lt {steps} ] || kill -s KILL -- "-$INSTALLER" 0'
             wrapper.write_text(f'#!/bin/sh\n{check}\nexec "{program}" "$@"\n')

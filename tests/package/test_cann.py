@@ -1,7 +1,6 @@
-"""Building a package with a toolkit: command lines, the text for opc, the lists of kernels, both generations.
+"""Test the build of a package with a toolkit: command lines, input of opc, lists of kernels, both generations.
 
-No real toolkit was used: `mock_toolkit.py` stands for it. The expected words are those of CANN's public documents and
-build files.
+`mock_toolkit.py` replaces a real toolkit. The expected words are from CANN's public documents and build files.
 """
 
 from __future__ import annotations
@@ -230,7 +229,7 @@ def test_a_kernel_that_cannot_be_found_is_refused(change, says):
 
 @pytest.fixture
 def vendor(small, tmp_path):
-    """The vendor folder of an unpacked package."""
+    """Return the vendor folder of an unpacked package."""
     root = tmp_path / "unpacked here"
     for path, data in layout(small).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -273,7 +272,7 @@ def test_build_with_cann_8(vendor, tmp_path):
     ]
     assert set(json.loads((work / "built.json").read_text())["files"]) == made
 
-    # The whole archive of the registry is in both libraries of GE, and only documented functions leave the third.
+    # Both GE libraries contain the whole archive of the registry; the third exports only documented functions.
     assert "GetRegisteredOpNum" in exported(tree / "op_proto/lib/linux/x86_64/libcust_opsproto_rt2.0.so")
     assert "GetRegisteredOpNum" in exported(tree / TBE / "op_tiling/lib/linux/x86_64/libcust_opmaster_rt2.0.so")
     assert exported(tree / "op_api/lib/libcust_opapi.so") == FUNCTIONS
@@ -340,7 +339,7 @@ def test_build_with_cann_2026(vendor, tmp_path):
     (generated,) = (words for words in calls if words[0] == "npu_op_code_gen")
     assert generated[-2:] == ["OPS_ACLNN_GEN", "0"]
     assert [Path(words).name for words in generated if words.endswith(".cpp")] == ["grouped_bias_add_grad_def.cpp"]
-    # What op_build wrote of aclnn would take the place of the documented functions.
+    # The aclnn functions written by op_build would replace the documented functions.
     assert [words[1:] for words in calls if words[0] == "autogen"] == [["aic-ascend910b-ops-info.ini"]]
     assert set(by_name["npu_op_package_add", "opforge"]) == {"LIBRARY", *libraries, "ascendc_kernels"}
     assert exported(tree / "op_api/lib/libcust_opapi.so") == FUNCTIONS
@@ -376,7 +375,7 @@ def test_a_failed_step_is_named_and_the_others_are_kept(vendor, tmp_path):
     assert kept == done
     assert len(toolkit.calls("opc")) == before + 3 - len([name for name in done if name.startswith("Grouped")])
 
-    # A product that was changed since is made again; another toolkit or package begins anew.
+    # A changed product is built again; another toolkit or package restarts the build.
     (work / "tree/op_api/lib/libcust_opapi.so").write_bytes(b"")
     said.clear()
     build(vendor, toolkit, work, said)
@@ -448,7 +447,7 @@ def test_toolkits_that_cannot_build_are_named(small, tmp_path, monkeypatch):
 @pytest.mark.all
 @pytest.mark.parametrize("generation", ["8.1", "9.1"])
 def test_real_sources_compile(project, tmp_path, generation):
-    """The headers are the twin's; with 8.1 the plugin has to find all its symbols in the twin's library."""
+    """The headers are those of the twin; with 8.1, the plugin must find all its symbols in the twin's library."""
     toolkit = MockToolkit(tmp_path / "cann", generation)
     (toolkit.root / "include").rmdir()
     (toolkit.root / "include").symlink_to(project.root / "twin/include")

@@ -1,4 +1,4 @@
-"""The files that the package writer makes itself: ops-info JSON and the dynamic implementation."""
+"""Test the files that the package writer creates: ops-info JSON and the dynamic implementation."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ NEW, OLD = ("asc_op_compile_base.asc_op_compiler", "asc_op_compile_base.common")
 
 
 def mock_compiler(monkeypatch, compiler, common, calls):
-    """Install mock modules of an operator compiler that record their calls; not run with a real one."""
+    """Install mock modules of an operator compiler that record their calls; a real compiler is not used."""
     names = {
         common.partition(".")[0]: {},
         common: {},
@@ -163,7 +163,7 @@ def test_dynamic_impl_prefers_the_compiler_of_the_newer_generation(written, monk
 
 
 def test_dynamic_impl_falls_back_to_the_compiler_of_the_older_generation(written, monkeypatch):
-    """A toolkit can have the package of the newer compiler without the compiler."""
+    """A toolkit can have the package of the newer compiler without the compiler module."""
     new, old = mock_compiler(monkeypatch, *NEW, []), mock_compiler(monkeypatch, *OLD, [])
     monkeypatch.delitem(sys.modules, NEW[0])
     load(written)

@@ -1,4 +1,4 @@
-"""Fault trees: an installation that is right but for one thing, and the line that names it."""
+"""Test faults: each test changes one thing in a correct installation and checks the reported fault."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SOURCES = {
 }
 
 
-# Named otherwise than the operator, as a description may ask.
+# The name differs from the operator name; a description may request this.
 HEADER = """\
 // aclnnStatus aclnnOld(void *workspace);
 /* aclnnStatus
@@ -78,7 +78,7 @@ def compiled(tmp_path_factory):
 
 
 class Tree:
-    """A toolkit, a vendor folder with a binary release, and the variables that lead to them."""
+    """A toolkit, a vendor folder with a binary release, and the variables that refer to them."""
 
     def __init__(self, root: Path, compiled: Path) -> None:
         self.compiled = compiled
@@ -140,7 +140,7 @@ def test_a_healthy_tree_has_no_fault(tree):
 
 
 def foreign(tree):
-    """Make the vendor one that opforge did not pack."""
+    """Change the vendor to one that opforge did not pack."""
     (tree.vendor / "manifest.json").unlink()
 
 
@@ -153,7 +153,7 @@ FAULTS = {}
 
 
 def fault(check, says, *follows):
-    """A change to the healthy tree, the check that must notice, what its line holds, and checks that follow from it."""
+    """Define a change of the correct tree, the check that reports it, the text of its line, and dependent checks."""
 
     def add(change):
         FAULTS[change.__name__] = (change, check, says, follows)
@@ -443,7 +443,7 @@ def libraries_of_another_machine(tree):
 def library_of_another_processor(tree):
     path = tree.vendor / "framework/onnx/libcust_onnx_parsers.so"
     content = bytearray(path.read_bytes())
-    content[18:20] = (183).to_bytes(2, "little")  # e_machine of aarch64
+    content[18:20] = (183).to_bytes(2, "little")  # e_machine value of aarch64
     path.write_bytes(content)
 
 
@@ -506,7 +506,7 @@ def config_forgets_a_vendor(tree):
     (tree.opp / "vendors/config.ini").write_text("load_priority=alpha\n")
 
 
-# File -> text of another form than its readers expect, what the fault says of it, and checks that follow.
+# File -> malformed text, the text of the fault, and dependent checks.
 MALFORMED = [
     (OPS_INFO, "{", "Invalid JSON"),
     (OPS_INFO, "{}", "at least 1 item"),
@@ -689,7 +689,7 @@ def test_every_check_has_a_fault_tree():
 
 @contextlib.contextmanager
 def another_user():
-    """Nobody's rights, for root may read everything."""
+    """Remove the root permissions, because root can read everything."""
     if os.geteuid() != 0:
         yield
         return
@@ -736,7 +736,7 @@ def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypa
         before = place.stat().st_mode
         root.chmod(0o755)
         place.chmod(mode)
-        diagnosis(CannEnvironment({}, ()), SOC, [])  # imports modules that the other user may not read
+        diagnosis(CannEnvironment({}, ()), SOC, [])  # imports modules that the other user cannot read
         with another_user():
             found = tree.faults()
             seen = diagnosis(CannEnvironment(tree.environment, ()), SOC, found)

@@ -1,4 +1,4 @@
-"""Installing and removing the package, as a deployer does it."""
+"""Test the installation and the removal of the package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 
 def tree(folder):
-    """Content of every file below `folder` by relative path."""
+    """Return the content of every file below `folder` by relative path."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
@@ -24,7 +24,7 @@ def target(tmp_path):
 
 @pytest.fixture
 def opp(tmp_path):
-    """An ASCEND_OPP_PATH in which two other vendors are installed."""
+    """Return an ASCEND_OPP_PATH in which two other vendors are installed."""
     folder = tmp_path / "opp"
     for vendor in ("alpha", "beta"):
         (folder / "vendors" / vendor).mkdir(parents=True)
@@ -268,7 +268,7 @@ def test_failed_copy_leaves_the_old_package(package, run, target, tmp_path):
 
 
 def under_way(vendors):
-    """The work folder of an installer that was killed."""
+    """Return the work folder of a killed installer."""
     work = vendors / ".opforge.work"
     work.mkdir()
     (work / str(work.stat().st_ino)).mkdir()

@@ -1,4 +1,4 @@
-"""The .run file itself: the same bytes every time, complete, and refused when it is damaged."""
+"""Test the .run file: reproducible, complete, and rejected if it is damaged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TREE = "packages/vendors/opforge/"
 
 
 def payload(package):
-    """The archive behind the head, whose lines the head counts itself."""
+    """Return the archive after the head; the head contains its number of lines."""
     lines = int(package.read_bytes().split(b"header_lines=")[1].split(b"\n")[0])
     return package.read_bytes().split(b"\n", lines)[lines]
 
@@ -46,7 +46,7 @@ def members(package):
 def test_folder_date_umask_and_locale_do_not_change_the_bytes(package, project, tmp_path):
     folder = tmp_path / "a folder"
     folder.mkdir()
-    time.sleep(1.1)  # gzip and tar count in seconds
+    time.sleep(1.1)  # gzip and tar store times in seconds
     elsewhere = tmp_path / "the project elsewhere"
     for name in ("op_proto", "op_host", "op_kernel", "op_plugin"):
         shutil.copytree(project.root / name, elsewhere / name)
@@ -152,7 +152,7 @@ def test_vendor_layout_is_complete(members):
         TREE + "scripts/cann/cmake/2026/CMakeLists.txt",
     }
     assert expected - set(data) == set()
-    # Nothing was compiled with any CANN: the value is that of the oldest one that the sources are made for.
+    # A source release is not compiled with CANN: the value is that of the oldest supported version.
     assert data[TREE + "version.info"].splitlines()[1:] == [b"release=source", b"custom_opp_compiler_version=7.7"]
 
 

@@ -1,7 +1,7 @@
-"""The toolkits of five generations: their versions, and what is built and found with each.
+"""Test the toolkits of five generations: their versions, and the build and search with each.
 
-Not run with a real toolkit: `mock_toolkit.py` has their files. Every form of `compiler/version.info` here was seen in a
-public toolkit, but for the newest, which no toolkit has yet, and the broken ones.
+Not run with a real toolkit: `mock_toolkit.py` has their files. Every form of `compiler/version.info` here is from a
+public toolkit, except the newest, which no toolkit has yet, and the malformed ones.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ BROKEN = {
 
 
 def in_shell(command, *words):
-    """What a function of the installer prints; its exit code when it prints nothing."""
+    """Return the output of a function of the installer; its exit code if there is no output."""
     script = f'. "{SCRIPTS}/vendor_tree.sh"; {command} "$@"'
     result = subprocess.run(["sh", "-c", script, "-", *map(str, words)], capture_output=True, text=True, check=False)
     assert result.stderr == ""
@@ -56,7 +56,7 @@ def in_shell(command, *words):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Returns a toolkit's folder with this version.info."""
+    """Return a toolkit folder with this version.info."""
 
     def make(content):
         (tmp_path / "compiler").mkdir()
@@ -144,10 +144,12 @@ def test_python_and_shell_order_releases_the_same():
 
 @pytest.fixture(scope="module", params=GENERATIONS)
 def used(request, small, tmp_path_factory):
-    """A toolkit that built one operator twice: for `pack --cann`, and where the source release was installed."""
+    """Return a toolkit that built one operator twice: for `pack --cann`, and for the installation of the source
+    release.
+    """
     root = tmp_path_factory.mktemp("used")
     toolkit, vendors, said = MockToolkit(root / "cann", request.param), root / "opp/vendors", []
-    # The installer goes on with what `pack --cann` has built in the same work folder.
+    # The installer continues with the results of `pack --cann` in the same work folder.
     packed = built(small, toolkit.root, vendors / ".opforge.build", 2, said.append)
     package = make_package(small, root / "package.run")
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("ASCEND", "LD_LIBRARY"))}
@@ -157,7 +159,7 @@ def used(request, small, tmp_path_factory):
 
 
 def warning(used):
-    """The warning about the version of the toolkit; empty if it is in the supported range."""
+    """Return the warning about the version of the toolkit; empty if it is in the supported range."""
     version = used.toolkit.generation.version
     return f"{version}, newer than the supported range 8.1 to 9.1" if version in NEWER else ""
 

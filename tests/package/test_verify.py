@@ -1,4 +1,4 @@
-"""`opforge verify`: a package is judged without being run."""
+"""Test `opforge verify`: it checks a package without running it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_package_is_as_its_manifest_says(package):
 
 
 def repacked(package, out, change):
-    """The package with other members, its head put right for them."""
+    """Return the package with changed members and a matching head."""
     data = package.read_bytes()
     lines = int(re.search(rb"header_lines=(\d+)", data)[1])
     *head, payload = data.split(b"\n", lines)
@@ -59,7 +59,7 @@ def repacked(package, out, change):
 
 
 def _with_a_list_of_a_build(files):
-    """A changed script, and the SHA-256 of it in a list that only an installation writes."""
+    """Change a script, and add its SHA-256 to a list that only an installation writes."""
     script = files[TREE + "scripts/uninstall.sh"] + b"# changed\n"
     digests = {"scripts/uninstall.sh": hashlib.sha256(script).hexdigest()}
     own = {TREE + "scripts/uninstall.sh": script, TREE + "built.json": listing({"toolkit": "8.1"}, digests).encode()}
@@ -67,7 +67,7 @@ def _with_a_list_of_a_build(files):
 
 
 def _behind_a_link(files):
-    """The vendor folder is a link to a folder that holds everything."""
+    """Replace the vendor folder by a link to a folder with the same content."""
     moved = {name.replace(TREE, "elsewhere/"): content for name, content in files.items()}
     return {TREE.removesuffix("/"): "../../elsewhere"} | moved
 
@@ -102,7 +102,7 @@ def test_payload_holds_what_its_manifest_lists_and_nothing_else(package, run, tm
 
 
 def _of_vendor(name):
-    """A change of the name in the lists."""
+    """Return a function that changes the vendor name in the lists."""
     changes = {
         TREE + "manifest.json": (b'"vendor": "opforge"', f'"vendor": "{name}"'.encode()),
         TREE + "package.info": (b"vendor=opforge", f"vendor={name}".encode()),

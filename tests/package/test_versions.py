@@ -1,4 +1,4 @@
-"""Upgrade, rollback and what an installation leaves when it is cut off."""
+"""Test upgrade, rollback and interrupted installations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS = ("mkdir", "cp", "chmod", "mv", "rm", "rmdir")
 
 @pytest.fixture(scope="module")
 def versions(project, tmp_path_factory):
-    """Two packages of one vendor: version -> .run file."""
+    """Return two packages of one vendor: version -> .run file."""
     found = {}
     for version in ("1.9", "1.10"):
         with pytest.MonkeyPatch.context() as patch:
@@ -176,7 +176,7 @@ def test_two_installers_at_once(versions, run, vendors, tmp_path):
 
 
 def slowed(tools, name, script):
-    """Variables under which a program of the system does something before its work."""
+    """Return variables under which a program of the system runs `script` before its work."""
     tools.mkdir()
     (tools / name).write_text(f'#!/bin/sh\n{script}\nexec /usr/bin/{name} "$@"\n')
     (tools / name).chmod(0o755)
@@ -185,7 +185,8 @@ def slowed(tools, name, script):
 
 def test_first_installers_at_once_leave_each_others_work_alone(versions, vendors, tmp_path):
     reached, go = tmp_path / "reached", tmp_path / "go"
-    # It looks for the folder, then compares itself with its manifest: meanwhile another one comes.
+    # The script waits after the search for the folder and before the comparison with the manifest; another installer
+    # runs then.
     script = f'[ $# = 0 ] || {{ : >"{reached}"; while [ ! -e "{go}" ]; do sleep 0.05; done; }}'
     environment = slowed(tmp_path / "tools", "sha256sum", script)
     command = [str(versions["1.10"]), f"--install-path={vendors.parent}"]
@@ -215,16 +216,16 @@ def test_lock_on_a_folder_that_was_removed_meanwhile_is_none(versions, vendors, 
 
 
 def content_name(vendors):
-    """What someone who looks now finds in the vendor's place."""
+    """Return the content that a reader finds now in the vendor folder."""
     return version_of(vendors / "opforge") if (vendors / "opforge").exists() else "set aside, the next run restores it"
 
 
 def interrupted(package, vendors, tools, number, moment, *options):
-    """Run a package that is killed before or after its command of that number; True when it came to its end."""
+    """Run a package that is killed before or after command `number`; return True if it finished."""
     count = tools / "count"
     count.write_text("0")
     for name in COMMANDS:
-        # Only what changes the target counts; the payload is unpacked elsewhere.
+        # Only commands that change the target count; the payload is unpacked elsewhere.
         (tools / name).write_text(
             f"""#!/bin/sh
 case "$*" in *"{vendors}"*) ;; *) exec /bin/{name} "$@" ;; esac
@@ -256,7 +257,7 @@ def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exch
     tools = tmp_path / "tools"
     tools.mkdir()
     opp = {"ASCEND_OPP_PATH": str(vendors.parent)}
-    if not can_exchange:  # as on a system without python3
+    if not can_exchange:  # simulates a system without python3
         (tools / "python3").write_text("#!/bin/sh\nexit 1\n")
         (tools / "python3").chmod(0o755)
     complete = {}
@@ -273,7 +274,7 @@ def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exch
     number, done, steps, table = 0, False, [], []
     while not done:
         number += 1
-        # 1.9 is installed, 1.10 is kept.
+        # 1.9 is installed; 1.10 is the kept version.
         done = interrupted(versions["1.10"], vendors, tools, number, moment)
         if (vendors / "opforge").exists():
             found = content(vendors / "opforge")
@@ -283,7 +284,7 @@ def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exch
             assert not can_exchange, f"step {number}: neither the old state nor the new"
         table.append((number, "ran to its end" if done else "killed", content_name(vendors)))
         assert config.read_text() == "load_priority=opforge,other\n"
-        # The next run, whatever it is, finds its way from there.
+        # Any later run recovers from this state.
         if following == "--upgrade":
             after = run(versions["1.10"], "--replace-builtin", "--upgrade", **opp)
             assert after.returncode == 0, after.stderr
@@ -339,7 +340,7 @@ def test_installation_finishes_a_removal_that_was_cut_off(versions, run, vendors
 @pytest.mark.parametrize("tell", [os.kill, os.killpg])
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
 def test_a_signal_before_the_switch_changes_nothing(versions, run, begin, vendors, tmp_path, number, tell):
-    """It comes to the .run file alone, as from a supervisor, or to all of its processes, as from a terminal."""
+    """Send the signal only to the .run file, as a supervisor does, or to all of its processes, as a terminal does."""
     place = f"--install-path={vendors.parent}"
     run(versions["1.9"], place)
     before = content(vendors / "opforge")
@@ -352,7 +353,7 @@ def test_a_signal_before_the_switch_changes_nothing(versions, run, begin, vendor
     tell(installer.pid, number)
     said = installer.communicate(timeout=30)[1]
     assert installer.returncode == 128 + number
-    if tell is os.kill:  # of two at the same moment a shell may answer one without a word
+    if tell is os.kill:  # for two simultaneous signals, a shell may report only one
         assert said == "stopped by a signal; nothing was installed or removed\n"
     assert content(vendors / "opforge") == before
     assert [path.name for path in vendors.iterdir()] == ["opforge"]

@@ -1,4 +1,4 @@
-# The host libraries of a package, from the sources in parts.cmake and what `world` and opforge_*_libraries say.
+# Host libraries of a package. Input: the sources in parts.cmake, the target `world` and opforge_*_libraries.
 set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -1,4 +1,5 @@
-# The sources in a package whose vendor folder is OPFORGE_PACKAGE, by folder, and `world` with their include folders.
+# The sources in a package with vendor folder OPFORGE_PACKAGE, by folder, and the target `world` with their include
+# folders.
 set(opforge_kernels "${OPFORGE_PACKAGE}/op_impl/ai_core/tbe/${OPFORGE_VENDOR}_impl/dynamic")
 set(opforge_exports "${OPFORGE_PACKAGE}/src/op_api/exports.map")
 foreach(folder op_proto op_host op_api op_plugin)

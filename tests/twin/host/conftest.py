@@ -1,4 +1,4 @@
-"""A hand-written operator in a vendor tree, and the C API of the twin, for the tests of the host side."""
+"""Provide a hand-written operator in a vendor tree and the C API of the twin for the tests of the host side."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def unit(source: str, name: str, *flags: str) -> Unit:
 
 @pytest.fixture(scope="session")
 def vendor() -> Path:
-    """ScaledAdd built as an installed package: its vendor directory."""
+    """Build ScaledAdd as an installed package; return its vendor directory."""
     library = build_runtime()
     link = (f"-L{library.parent}", f"-Wl,-rpath,{library.parent}", "-lopforge_twin")
     folder = CACHE / "vendors" / "tests"
@@ -79,7 +79,7 @@ def vendor() -> Path:
 
 @pytest.fixture(scope="session")
 def acl() -> Runtime:
-    """The runtime, with the result types of the functions that the Python driver does not use."""
+    """Return the runtime with the result types of the functions that the Python driver does not use."""
     found = runtime()
     for name in POINTER_RESULTS:
         getattr(found.library, name).restype = c_void_p
@@ -90,18 +90,18 @@ def acl() -> Runtime:
 
 @pytest.fixture(autouse=True)
 def fresh(acl: Runtime) -> Iterator[None]:
-    """Every test starts without errors and reports, on the default SoC, in a thread with a device."""
+    """Start every test without errors and reports, on the default SoC, in a thread with a device."""
     acl.call("aclrtSetDevice", 0)
     acl.message()
     acl.take_reports()
-    acl.set_option("soc", "Ascend910B1")  # another file may have left another one
+    acl.set_option("soc", "Ascend910B1")  # another test file may have changed it
     yield
     acl.set_option("soc", "Ascend910B1")
 
 
 @dataclass
 class Tensor:
-    """A tensor of the device: its handle, its memory, and how its elements lie there."""
+    """A device tensor: its handle, its memory, and the layout of its elements."""
 
     handle: c_void_p
     memory: c_void_p
@@ -114,7 +114,7 @@ class Tensor:
 
 @dataclass
 class Planned:
-    """What the first phase answered."""
+    """The result of the first phase."""
 
     status: int
     size: int
@@ -123,7 +123,7 @@ class Planned:
 
 
 class Device:
-    """Calls of ScaledAdd, and everything they allocate; released at the end of the test."""
+    """Calls of ScaledAdd and their allocations; released at the end of the test."""
 
     def __init__(self, acl: Runtime, vendor: Path) -> None:
         self.acl = acl
@@ -156,7 +156,7 @@ class Device:
         return stream
 
     def tensor(self, array: Array, memory: c_void_p | None = None) -> Tensor:
-        """A tensor of a base array's memory; `array` may be a strided view of it."""
+        """Create a tensor on the memory of a base array; `array` may be a strided view of it."""
         base = array if array.base is None else array.base
         if memory is None:
             memory = self.memory(base.nbytes)
@@ -229,7 +229,7 @@ class Device:
         return status
 
     def run(self, x: Tensor, out: Tensor, **arguments: Any) -> Array:
-        """Both phases, synchronised; the memory of `out`."""
+        """Run both phases and synchronize; return the memory of `out`."""
         planned = self.plan(x, out, **arguments)
         assert planned.status == 0, planned.message
         stream = self.stream()
@@ -272,7 +272,7 @@ class HostCall:
         return self
 
     def between(self, lowest: list[int], highest: list[int]) -> HostCall:
-        """Between which shapes the last input lies."""
+        """Set the lowest and the highest shape of the last input."""
         rank = len(lowest)
         self.library.opforgeTwinSetRange(self.call, (c_int64 * rank)(*lowest), (c_int64 * rank)(*highest))
         return self
@@ -305,6 +305,6 @@ class HostCall:
 
 @pytest.fixture
 def host_call(acl: Runtime, vendor: Path) -> type[HostCall] | Any:
-    """Makes calls of ScaledAdd's host functions."""
+    """Return a class that calls the host functions of ScaledAdd."""
     assert acl.library.opforgeTwinLoadPackage(str(vendor).encode()) == 0, acl.message()
     return lambda op_type="ScaledAdd": HostCall(acl, op_type)

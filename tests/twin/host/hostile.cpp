@@ -1,5 +1,5 @@
-// An application that does everything wrong, one way per run: each wrong call must give a status and a message, and the
-// process must end by itself. It prints a line for each call that was not refused as it should be.
+// An application that misuses the API, one way per run. Each wrong call must return a status and a message, and the
+// process must end normally. It prints a line for each wrong call that was not rejected.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -37,7 +37,7 @@ void Taken(const char* call, long status)
     }
 }
 
-// Of functions that create something: null is the refusal.
+// For functions that create an object: null means rejected.
 #define REFUSED(...) Refused(#__VA_ARGS__, static_cast<long>(__VA_ARGS__))
 #define NOT_MADE(...) Refused(#__VA_ARGS__, (__VA_ARGS__) == nullptr ? 1 : 0)
 #define TAKEN(...) Taken(#__VA_ARGS__, static_cast<long>(__VA_ARGS__))
@@ -64,7 +64,7 @@ aclTensor* NewTensor(void* memory)
     return aclCreateTensor(kDims, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, kDims, 2, memory);
 }
 
-/// A planned call on fresh tensors.
+/// A planned call with new tensors.
 struct Call {
     void* source = OnDevice();
     void* target = OnDevice();
@@ -152,7 +152,7 @@ void Nulls()
     REFUSED(aclInit("/no/such/file"));
 }
 
-/// Every object twice; after its end in every function that takes one.
+/// Destroys every object twice and passes it to every function after its destruction.
 void Destroyed()
 {
     Call call;
@@ -224,7 +224,7 @@ void Destroyed()
     REFUSED(aclnnScaledAdd(nullptr, 0, other.executor, nullptr));
 }
 
-/// Pointers to something else.
+/// Passes pointers to unrelated memory.
 void Foreign()
 {
     Call call;
@@ -303,7 +303,7 @@ void Sizes()
     NOT_MADE(aclCreateIntArray(kDims, ~uint64_t{0}));
     NOT_MADE(aclCreateScalar(bytes, static_cast<aclDataType>(-7)));
 
-    // An output whose rows lie in one place.
+    // An output whose rows share the same memory.
     const int64_t same[] = {0, 1};
     aclTensor* const folded = aclCreateTensor(kDims, 2, ACL_FLOAT, same, 0, ACL_FORMAT_ND, kDims, 2, call.target);
     REFUSED(call.Plan(call.x, nullptr, nullptr, folded));
@@ -333,7 +333,7 @@ void Workspaces()
     REFUSED(aclrtSynchronizeStream(stream));
 }
 
-/// Two threads at everything; what each gets may differ from run to run, but nobody crashes.
+/// Two threads use every function. Their results may differ between runs, but the process must not crash.
 void Threads()
 {
     Call shared;
@@ -372,7 +372,7 @@ void Threads()
         thread.join();
     }
     TAKEN(aclrtSynchronizeStream(stream));
-    // One executor, once, by two threads: one of them gets it.
+    // Two threads use one executor once: only one of them succeeds.
     for (int i = 0; i < 20; ++i) {
         TAKEN(shared.Plan(shared.x, nullptr, nullptr, shared.out));
         single = 0;
@@ -391,7 +391,7 @@ void Threads()
         }
     }
     TAKEN(aclrtSynchronizeStream(stream));
-    // The device goes away under a thread.
+    // The device is reset while a thread uses it.
     std::thread other([&] {
         aclrtSetDevice(0);
         for (int i = 0; i < 200; ++i) {
@@ -405,7 +405,7 @@ void Threads()
     other.join();
 }
 
-/// The host side of an asynchronous copy goes away at once.
+/// The host memory of an asynchronous copy is freed immediately.
 void Pageable()
 {
     aclrtStream stream = NewStream();
@@ -426,7 +426,7 @@ void Pageable()
     TAKEN(aclrtSynchronizeStream(stream));
 }
 
-/// Returns from main while streams work.
+/// Returns from main while streams execute tasks.
 void InFlight()
 {
     for (aclrtStream stream : {NewStream(), aclrtStream{nullptr}}) {

@@ -1,4 +1,4 @@
-"""The headers against the list of CANN's API: the same names at the same paths, parameters, results and numbers."""
+"""Compare the headers with the list of CANN's API: names, paths, parameters, results and numbers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from opforge.twin.build import INCLUDE, TWIN
 
 API: dict[str, list[dict[str, Any]]] = json.loads((TWIN / "cann_api.json").read_text(encoding="utf-8"))
 ENTRIES = [entry for section in ("host", "aclnn_l2", "acl") for entry in API[section] if "8.1" in entry["generations"]]
-# Templates are probed with one argument.
+# Each template is tested with one argument.
 ARGUMENTS = {"gert::TypedContinuousVector": "int64_t"}
 
-# What the twin does not have, in whole or in an overload: using it is a compile error that names it.
+# Functions or overloads that the twin does not have: their use is a compile error that contains the name.
 LACKING = {
     "graphs and parsers of other frameworks": {
         "DYNAMIC_GRAPH",
@@ -119,7 +119,7 @@ LACKING = {
         "OP_OPTION",
         "OP_WORKSPACE",
         "op::OpImplMode",
-        "op::ToString",  # of an OpImplMode and of a SocVersion
+        "op::ToString",  # for OpImplMode and for SocVersion
     },
     "what no public text says: which dtypes are promoted and cast, what a view is picked from": {
         "OP_CHECK_RESULT_DTYPE_CAST_FAILED",
@@ -138,7 +138,7 @@ LACKING = {
 
 
 def probes() -> Iterator[tuple[str, str]]:
-    """Name and one line of C++ that compiles only if the name is as listed."""
+    """Yield the name and one line of C++ that compiles only if the header matches the list."""
     for entry in ENTRIES:
         name, kind = entry["name"], entry["kind"]
         if kind == "macro":
@@ -183,7 +183,7 @@ def member(name: str, method: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The names whose probes do not compile."""
+    """Return the names whose probes do not compile."""
     headers = sorted({entry["header"] for entry in ENTRIES if (INCLUDE / entry["header"]).is_file()})
     lines = [f'#include "{header}"' for header in headers]
     owners = list(headers)

@@ -1,4 +1,4 @@
-"""The two-phase call: results, strides, status codes, misuse."""
+"""Test the two-phase call: results, strides, status codes, misuse."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_transposed_view_and_level0_transpose(device):
     x = numbers(6, 10)
     out = device.tensor(np.zeros((10, 6), np.float32))
     np.testing.assert_array_equal(device.run(device.tensor(x.T), out), x.T * 2)
-    bias = numbers(10)  # of the rows, which are the columns of the transposed call
+    bias = numbers(10)  # for the rows, which are the columns of the transposed call
     result = device.run(device.tensor(x.T), out, bias=device.tensor(bias), mode="transposed")
     np.testing.assert_array_equal(result, (x * 2 + bias).T)
 
@@ -277,7 +277,7 @@ def test_package_of_the_environment_comes_first(device, acl, vendor, tmp_path, m
 
 
 def loaded_kernels(folder):
-    """Kernel libraries below a folder that the process has loaded."""
+    """Return the kernel libraries below a folder that the process has loaded."""
     lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     paths = {line.split(maxsplit=5)[5] for line in lines if "/kernel/" in line and line.endswith(".so")}
     return {Path(path).relative_to(folder).parts[0] for path in paths if Path(path).is_relative_to(folder)}

@@ -1,4 +1,4 @@
-"""What host functions of operators see: indices of the IR, attributes, values, unknown shapes."""
+"""Test the contexts of operator host functions: IR indices, attributes, values, unknown shapes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_absent_optional_input_shifts_instances_but_no_ir_index(host_call):
     call = host_call().input([5, 8]).input(None).input([1, 1], INT64, limit).output([5, 8])
     seen = tiling_of(call.attributes().tile())
     assert (seen["input_instances"], seen["has_bias"], seen["limit_count"], seen["limit_sum"]) == (2, 0, 1, 5)
-    assert seen["second_instance_rank"] == 2  # the instance behind x is `limit`
+    assert seen["second_instance_rank"] == 2  # the next instance after x is `limit`
 
 
 def test_absent_inputs_at_the_end(host_call):

@@ -1,4 +1,4 @@
-"""Applications that misuse the C API: statuses and messages, never a crash."""
+"""Test applications that misuse the C API: they get statuses and messages and do not crash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAYS = ("destroyed", "foreign", "in flight", "nulls", "pageable", "sizes", "thre
 
 @pytest.fixture(scope="module")
 def hostile(vendor, tmp_path_factory):
-    """The application, linked like one for CANN."""
+    """Build the application and link it in the same way as for CANN."""
     here = Path(__file__).parent
     program = tmp_path_factory.mktemp("hostile") / "hostile"
     home, api = build_runtime().parent, vendor / "op_api" / "lib"

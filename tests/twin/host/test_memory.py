@@ -1,4 +1,4 @@
-"""Memory of the device: extents, directions of copies, misuse."""
+"""Test device memory: extents, directions of copies, misuse."""
 
 from __future__ import annotations
 

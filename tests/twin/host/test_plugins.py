@@ -1,4 +1,4 @@
-"""Parser plugins: the registry, and a parse function called as the ONNX parser calls it."""
+"""Test parser plugins: the registry, and a parse function called as the ONNX parser calls it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams, events, threads, contexts; the start and the end of a process."""
+"""Test streams, events, threads, contexts, and the start and the end of a process."""
 
 from __future__ import annotations
 
@@ -102,10 +102,10 @@ def test_memory_in_use_cannot_be_freed(device, acl):
     status = acl.library.aclrtFree(source)
     message = acl.message()
     finished = acl.library.aclrtSynchronizeStream(stream)
-    if status == 107000:  # the copy was running
+    if status == 107000:  # the copy is running
         assert "is used by a task that runs" in message
         assert finished == 0
-    else:  # it had not started, or was over
+    else:  # the copy had not started or had finished
         assert finished in {0, 107000}
 
 
@@ -131,7 +131,7 @@ def test_handles_that_are_no_streams(device, acl):
         assert getattr(acl.library, function)(stream) == 107000
         assert "or it was destroyed" in acl.message()
     assert acl.library.aclrtDestroyStream(None) == 100000
-    assert acl.library.aclrtSynchronizeStream(None) == 0  # the default stream
+    assert acl.library.aclrtSynchronizeStream(None) == 0  # null is the default stream
     assert acl.library.aclrtSynchronizeEvent(stream) == 107000
 
 

@@ -1,4 +1,4 @@
-"""The value types of the host side, in C++."""
+"""Test the value types of the host side in C++."""
 
 from __future__ import annotations
 

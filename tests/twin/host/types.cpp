@@ -1,4 +1,4 @@
-// The value types of the host side, used as host code of operators uses them. Prints what does not hold.
+// Tests the value types of the host side in the same way as operator host code uses them. Prints the failed checks.
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -172,7 +172,7 @@ void TestScalarsAndHostTensors()
     const int64_t numbers[] = {1, -2, 300};
     aclTensor* host = executor.AllocHostTensor(numbers, 3, ge::DT_INT32);
     EXPECT(host->GetPlacement() == gert::kOnHost && static_cast<int32_t*>(host->GetData())[1] == -2);
-    host->SetIntData(numbers + 2, 1, ge::DT_INT32);  // the wrong count changes nothing
+    host->SetIntData(numbers + 2, 1, ge::DT_INT32);  // the count is wrong, so nothing changes
     EXPECT(static_cast<int32_t*>(host->GetData())[0] == 1);
     EXPECT(executor.AllocHostTensor(numbers, 3, ge::DT_STRING) == nullptr);
     EXPECT(executor.GetWorkspaceSize() == 0);

@@ -20,7 +20,7 @@ struct OperatorNode;
 }  // namespace opforge::twin::host
 
 namespace ge {
-/// Copies share one node.
+/// All copies of an operator share one node.
 class Operator {
 public:
     Operator();

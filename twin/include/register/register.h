@@ -37,7 +37,7 @@ using ParseParamFunc = std::function<domi::Status(const google::protobuf::Messag
 using ParseParamByOpFunc = std::function<domi::Status(const ge::Operator&, ge::Operator&)>;
 using ParseOpToGraphFunc = std::function<domi::Status(const ge::Operator&, ge::Graph&)>;
 
-/// Copies share one registration.
+/// All copies share one registration.
 class OpRegistrationData {
 public:
     OpRegistrationData(const std::string& om_optype);

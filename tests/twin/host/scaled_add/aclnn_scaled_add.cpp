@@ -48,7 +48,7 @@ bool CheckDtypes(const aclTensor* x, const aclTensor* bias, const aclTensor* out
     return true;
 }
 
-/// Row i, column j is row i - 1, column j + 1 of `x`, zero where `x` has none; in both forms of the functions.
+/// Row i, column j is row i - 1, column j + 1 of `x`, or zero outside `x`; uses both forms of the functions.
 const aclTensor* Shifted(const aclTensor* x, bool isIntoTensors, aclOpExecutor* executor)
 {
     const int64_t widths[] = {1, 0, 0, 2};

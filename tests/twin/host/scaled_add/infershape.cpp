@@ -29,7 +29,7 @@ ge::graphStatus InferDataType(gert::InferDataTypeContext* context)
     return context->SetOutputDataType(0, context->GetRequiredInputDataType(0));
 }
 
-/// One row less than x at least, and at most as many as x: as if rows could be dropped.
+/// Sets the output rows to at least one less than those of x and at most the same number, as if rows could be dropped.
 ge::graphStatus InferShapeRange(gert::InferShapeRangeContext* context)
 {
     const gert::Range<gert::Shape>* x = context->GetRequiredInputShapeRange(0);

@@ -74,7 +74,6 @@ Handles HandlesOf(const Parameters&... parameters)
 /// Starts the first phase: clears earlier errors of the thread and stores the tensors for the executor. Rejects
 /// destroyed objects; CANN would read freed memory.
 aclnnStatus BeginPlanning(const char* function, Handles inputs, Handles outputs);
-/// Starts the second phase.
 void BeginLaunch(const char* function);
 
 }  // namespace opforge::twin::host

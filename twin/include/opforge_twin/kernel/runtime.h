@@ -326,7 +326,7 @@ int64_t IdleBuffers(uint32_t queue, const Call& call);
 /// Reports a finding and stops the block: the kernel requested a view of `bytes` from `view`.
 LocalView Slice(const LocalView& view, int64_t offsetBytes, int64_t bytes, const Call& call);
 
-// --- synchronisation ---
+// --- synchronization ---
 int32_t FetchEvent(AscendC::HardEvent event, const Call& call);
 int32_t AllocateEvent(AscendC::HardEvent event, const Call& call);
 void ReleaseEvent(AscendC::HardEvent event, int64_t id, const Call& call);

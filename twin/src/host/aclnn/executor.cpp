@@ -140,7 +140,7 @@ uint64_t View::ExtentBytes() const
 
 bool View::SharesElements() const
 {
-    std::vector<std::pair<int64_t, int64_t>> axes;  // stride and dim
+    std::vector<std::pair<int64_t, int64_t>> axes;  // pairs of stride and dim
     for (size_t i = 0; i < dims.size(); ++i) {
         if (dims[i] > 1) {
             axes.emplace_back(strides[i], dims[i]);

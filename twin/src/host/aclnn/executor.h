@@ -18,7 +18,7 @@ namespace opforge::twin::host {
 /// A tensor of the call, captured when a task was added.
 struct View {
     std::shared_ptr<aclStorage> storage;
-    std::string name;  ///< for messages
+    std::string name;  ///< used in messages
     std::vector<int64_t> dims;
     std::vector<int64_t> strides;
     int64_t offset = 0;  ///< in elements

@@ -29,7 +29,6 @@ namespace {
 
 using kernel::Text;
 
-/// The arguments of a call by role.
 struct Arguments {
     std::vector<std::vector<TensorArgument>> inputs;
     std::vector<std::vector<TensorArgument>> outputs;
