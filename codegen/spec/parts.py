@@ -84,7 +84,6 @@ class TensorSpec(ParameterSpec):
     """An input or output.
 
     Attributes:
-        name: The project's name of it.
         optional: Whether a call may leave it out (inputs only).
         dtypes: What it accepts. With `dtype`, those of the tensor named there.
         dtype: The tensor whose dtype this one has, or None.
@@ -227,8 +226,7 @@ class TilingField(SpecModel):
 class TilingKey(SpecModel):
     """One tiling key and the arguments of the kernel class template it selects.
 
-    A key applies if its `when` is the first that holds. A shared plan uses this key; for a plan of the operator's own,
-    the generated host code compares it with the key of the plan.
+    The first key whose `when` holds applies. Beside an own plan, the host code compares it with the key of the plan.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Za-z0-9]*$", max_length=64)]

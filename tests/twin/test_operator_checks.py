@@ -58,6 +58,16 @@ def test_a_plan_that_counts_too_few_bytes_is_named(plant):
     assert "expected at most planned_ub_bytes = " in finding.message
     for buffer in ("tiles_ VECIN 2 x 3744 bytes", "results_ VECOUT 2 x 288 bytes", "workBuffer_ VECCALC 1 x 64 bytes"):
         assert buffer in finding.message
+    assert finding.message.endswith("; plan: op_proto/row_max.yaml (tiling.work of the shared plan row_reduction)")
+
+
+def test_buffers_that_do_not_fit_have_the_file_of_the_plan(plant):
+    line = "constexpr int64_t kBuffers = 3;"
+    project = plant("scatter", "op_host/scatter_sum_tiling.h", line, line.replace("3", "1"))
+    with pytest.raises(FindingsError) as caught:
+        run("ScatterSum", {"x": np.ones((2, 16384), np.float32), "indices": INDICES[:2]}, {"count": 3}, project=project)
+    assert caught.value.findings[0].kind == "ub_budget"
+    assert str(caught.value).endswith("; plan: op_host/scatter_sum_tiling.h")
 
 
 def test_a_tiling_key_that_contradicts_the_spec_is_refused(plant):

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from ctypes import byref, c_uint64, c_void_p
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from opforge.codegen.printing import shown
 from opforge.codegen.spec.names import suggest
 
 from .acl import ACL_DTYPES, Array, Extent, runtime
-from .results import AclnnError, FindingsError, findings_of
+from .results import AclnnError, Finding, FindingsError, findings_of
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
@@ -28,6 +29,9 @@ C_INTEGERS = {
     "int64_t": ctypes.c_int64,
     "uint64_t": ctypes.c_uint64,
 }
+
+# Findings about buffers whose sizes the tiling plan sets.
+BUFFER_SIZES = {"ub_budget", "ub_plan", "cube_budget"}
 
 # What a value of an attribute may be, and how a message calls it.
 ATTRIBUTE_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
@@ -212,8 +216,15 @@ class AclnnCall:
             return
         message = acl.message()
         if findings := findings_of(acl.take_reports()):
-            raise FindingsError(findings)
+            raise FindingsError([self._with_plan(finding) for finding in findings])
         raise AclnnError("aclrtSynchronizeStream", status, message)
+
+    def _with_plan(self, finding: Finding) -> Finding:
+        """Add the file of the tiling plan to a finding about the sizes of buffers."""
+        if finding.kind not in BUFFER_SIZES:
+            return finding
+        shared = f"op_proto/{self.spec.source_name}.yaml (tiling.work of the shared plan {self.spec.tiling.plan})"
+        return replace(finding, message=f"{finding.message}; plan: {self.spec.own_plan or shared}")
 
     def _attribute(self, name: str, c_type: str) -> Any:
         attribute = next(attribute for attribute in self.spec.attrs if attribute.name == name)
