@@ -250,7 +250,7 @@ def test_lines_follow_what_came_from_l2(profiled):
 def test_the_bandwidth_of_all_cores_has_its_own_row(profiled):
     report, figures = profiled("wide", 48 * 4 * 8192, blocks=48)
     (phase,) = report["phases"]
-    (row,) = (row for row in figures["path"] if row["text"] == "all cores: bandwidth of global memory")
+    (row,) = (row for row in figures["path"] if row["text"] == "all cores: GM bandwidth")
     expected = 48 * 4 * BYTES / MODEL["gm_bandwidth_bytes_per_s"] * 1e6
     assert row["bandwidth_us"] == pytest.approx(expected - phase["core_us"], rel=1e-3)
     assert row["where"] == ""

@@ -93,7 +93,10 @@ def _case(spec: OpSpec, name: str, sizes: Mapping[str, tuple[int, ...]], attrs: 
             missing += [lacking] if lacking.names else []
     got = ", ".join(sizes)
     if missing:
-        wanted = alternatives([f"{', '.join(lacking.names)} (case {lacking.case})" for lacking in missing])
+        cases_of: dict[str, list[str]] = {}
+        for lacking in missing:
+            cases_of.setdefault(", ".join(lacking.names), []).append(lacking.case)
+        wanted = alternatives([f"{names} (case {alternatives(cases)})" for names, cases in cases_of.items()])
         raise UserError(f"--case {name}: got sizes of {got}; {spec.op_type} also needs {wanted}")
     conditions = "; ".join(f"{case.name}: {', '.join(known[case.name])}" for case in spec.program.cases)
     raise UserError(

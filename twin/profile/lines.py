@@ -13,7 +13,7 @@ from opforge.codegen.printing import escaped
 # In the order of TimeCause in launch.h.
 CAUSES = ("work", "bandwidth", "latency", "drain", "flags")
 WAITS = ("latency", "drain", "flags", "bandwidth")
-LIMITS = {"gm_us": "all cores: bandwidth of global memory", "l2_us": "all cores: bandwidth of L2"}
+LIMITS = {"gm_us": "all cores: GM bandwidth", "l2_us": "all cores: L2 bandwidth"}
 NOT_RECORDED = "steps that were not recorded"
 _MOST_SOURCE = 4 << 20
 _MOST_TEXT = 200
