@@ -124,6 +124,11 @@ case "$what" in
     --docs) exec .venv/bin/python docs/site.py ;;
     --lint) exec .venv/bin/python -m pytest -q tests/test_style.py ;;
     -u)
+        # Tests start hundreds of Python processes, which read the bytecode of modules. They write none: a process with a
+        # limit of file size could leave an incomplete file.
+        export PYTHONDONTWRITEBYTECODE=1
+        .venv/bin/python -W ignore -m compileall -qq -j "$jobs" -x '(site-packages/.*/tests?|codegen/starters)/' \
+            cli codegen frontend package twin .venv/lib || :
         .venv/bin/opforge build -j "$jobs"
         select=(-m "not all")
         [ "$all" = 0 ] || select=()

@@ -29,6 +29,7 @@ def test_host_libraries_build(tmp_path):
         "OPFORGE_EXECUTABLE": Path(sys.executable).with_name("opforge"),
         "OPFORGE_BUILD_DIR": find_project(ROOT).build_dir,
         "ASCEND_CANN_PACKAGE_PATH": "",
+        "CMAKE_UNITY_BUILD": "ON",
     }
     definitions = [f"-D{name}={value}" for name, value in settings.items()]
     for command in (

@@ -66,6 +66,10 @@ def test_code_of_the_recipes_has_the_style_of_the_project(clone):
 
 @pytest.mark.long
 def test_an_operator_is_four_files(clone):
+    # The other operators are compiled by other tests. One stays, so that the new operator is not the only one.
+    for spec in (clone / "op_proto").glob("*.yaml"):
+        if spec.stem != "grouped_bias_add_grad":
+            spec.unlink()
     assert done("add an operator", clone) == 7
 
 

@@ -328,12 +328,10 @@ LONG_TEXTS["raw strings with fences"] = 'R"a(' * 250_000
 
 
 @pytest.mark.parametrize("name", LONG_TEXTS)
-def test_lint_ends(tmp_path, name):
+def test_lint_ends(opforge, tmp_path, name):
     source = tmp_path / "k.h"
     source.write_text(LONG_TEXTS[name], encoding="utf-8")
-    done = subprocess.run(
-        [OPFORGE, "lint", str(source)], capture_output=True, text=True, check=False, timeout=HANGS, cwd=tmp_path
-    )
+    done = opforge("lint", source, cwd=tmp_path)
     assert done.returncode in {0, 1}
     assert done.stderr == ""
 

@@ -107,7 +107,8 @@ def compile_kernels() -> Callable[[str], Kernels]:
         with locked(CACHE):
             if not source.is_file() or source.read_text(encoding="utf-8") != text:
                 source.write_text(text, encoding="utf-8")
-        return Kernels(compile_library(name, source, *KERNEL_FLAGS), launcher)
+        # The kernels run for milliseconds; at the level of the product, -O2, they compile for seconds.
+        return Kernels(compile_library(name, source, *KERNEL_FLAGS, "-O1"), launcher)
 
     return compiled
 

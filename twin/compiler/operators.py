@@ -136,7 +136,7 @@ def host_libraries(project: Project, names: Collection[str], generated: Sequence
     linux = Path("lib") / "linux" / platform.machine()
     vendor = _vendor(project)
     proto = units("op_proto", ["op_proto/*.cpp", "op_host/*_infershape.cpp"], "-DOP_PROTO_LIB", *HOST_FLAGS)
-    master = units("op_host", ["op_host/*_tiling.cpp", "op_host/*_def.cpp"], "-DOP_TILING_LIB")
+    master = units("op_host", ["op_host/*_tiling.cpp", "op_host/*_def.cpp"], "-DOP_TILING_LIB", *HOST_FLAGS)
     plugins = units("op_plugin", ["op_plugin/*.cpp"], *HOST_FLAGS)
     return [
         Library(vendor / "op_proto" / linux / "libcust_opsproto_rt2.0.so", proto, link),

@@ -29,7 +29,7 @@ KERNEL_FLAGS = ("-Wcast-qual", "-fsanitize=bounds", "-fstack-protector-strong", 
 # They must compile with the types of the device's parameter structures too (params.h).
 DEVICE_FIELDS = ("-DOPFORGE_TWIN_DEVICE_FIELDS",)
 COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")
-# Of host code without loops, which runs once for each call: it compiles in three quarters of the time.
+# Of host code, which runs once for each call: it compiles in three quarters of the time.
 HOST_FLAGS = ("-O1",)
 Progress = Callable[[str], None]
 # Compilers answer at once which version they are.

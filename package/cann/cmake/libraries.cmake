@@ -18,5 +18,7 @@ target_link_libraries(cust_opapi PRIVATE world ${opforge_opapi_libraries})
 target_link_options(cust_opapi PRIVATE "LINKER:--version-script=${opforge_exports}")
 
 add_library(cust_onnx_parsers SHARED ${OPFORGE_OP_PLUGIN_SOURCES})
+# Its sources define local functions of the same names.
+set_target_properties(cust_onnx_parsers PROPERTIES UNITY_BUILD OFF)
 target_compile_definitions(cust_onnx_parsers PRIVATE ${opforge_plugin_definitions})
 target_link_libraries(cust_onnx_parsers PRIVATE world ${opforge_plugin_libraries})
