@@ -50,7 +50,7 @@ struct GroupedBiasAddGradTilingData {
     // Bytes of the ends of the groups.
     int32_t listBytes = 0;
 };
-static_assert(sizeof(GroupedBiasAddGradTilingData) == 112, "host and kernel must agree on the layout");
+static_assert(sizeof(GroupedBiasAddGradTilingData) == 112, "the layouts of host and kernel differ");
 static_assert(offsetof(GroupedBiasAddGradTilingData, rows) == 0, "rows");
 static_assert(offsetof(GroupedBiasAddGradTilingData, columns) == 8, "columns");
 static_assert(offsetof(GroupedBiasAddGradTilingData, groups) == 16, "groups");
