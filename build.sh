@@ -17,10 +17,10 @@ what:
   --lint                 run ruff, mypy and clang-format only
   --make_clean           remove build/, build_out/ and .venv/
 options:
-  --soc=a,b              SoC directories of the package, default: all SoC directories of the specs
+  --soc=a,b              SoC directories of the package, default: all products of the specs that have kernels
   --vendor_name=v        vendor directory of the package, default: vendor in pyproject.toml, else opforge
   --ops=A,B              operator types, default: all
-  --cann=DIR             package with libraries and kernels built by the CANN toolkit in DIR, default: $ASCEND_HOME_PATH;
+  --cann=DIR             CANN toolkit that compiles the libraries and kernels of the package, default: $ASCEND_HOME_PATH;
                          not run with a real toolkit
   -j N                   parallel jobs, default: one per core
 

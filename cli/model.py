@@ -56,7 +56,7 @@ def convert(
         ),
     ] = None,
 ) -> None:
-    """Convert a model so that ATC accepts it.
+    """Rewrite a model to use custom operators, and adapt it to ATC.
 
     The command rewrites nodes as custom operators or as standard operators.
 
@@ -141,7 +141,10 @@ def run(
     outputs: Annotated[Path | None, path_option(metavar="OUT.npz", text="Write the outputs as arrays.")] = None,
     soc: Annotated[str, SOC] = DEFAULT_SOC,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Also check kernels for uninitialized reads and races; slower.")
+        bool,
+        typer.Option(
+            "--strict", help="Run kernels in strict mode, which also finds uninitialized reads and races; slower."
+        ),
     ] = False,
     trace: Annotated[
         Path | None, path_option(metavar="T.json", text="Write the step as a trace for Chrome or Perfetto.")

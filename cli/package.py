@@ -21,7 +21,7 @@ def pack(
     context: typer.Context,
     product: Annotated[
         str | None,
-        typer.Option(metavar="DIR,...", help="SoC directories; default: those of all products in the specs."),
+        typer.Option(metavar="DIR,...", help="SoC directories; default: all products of the specs that have kernels."),
     ] = None,
     ops: Annotated[str | None, OPS] = None,
     vendor_name: Annotated[
@@ -87,7 +87,7 @@ def doctor(
     product: Annotated[str | None, typer.Option(metavar="DIR", help="SoC directory, instead of --soc.")] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """List the operators that CANN finds, and faults.
+    """List the operators that CANN finds, and installation errors.
 
     The command uses the environment variables of the current shell.
     """

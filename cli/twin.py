@@ -43,7 +43,7 @@ def build(
 
 @app.command()
 def flags() -> None:
-    """Print the compiler flags for applications that use the CPU twin."""
+    """Build the operators; print compiler flags for applications."""
     from opforge.codegen.project import find_project
     from opforge.twin.build import application_flags, build_project
 

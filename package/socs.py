@@ -25,7 +25,7 @@ def soc_directories() -> dict[str, bool]:
     return {soc.dir: soc.dir in BUILT_PRODUCTS for soc in SOCS.values()}
 
 
-def soc_directory(name: str) -> str:
+def soc_directory(name: str, place: str = "soc") -> str:
     """Return the directory of a chip (Ascend910B1) or directory (ascend910b).
 
     Raises:
@@ -33,14 +33,14 @@ def soc_directory(name: str) -> str:
     """
     if name in FIRST_GENERATION:
         raise UserError(
-            f"soc: got {name!r}, a chip of the first generation (directory {FIRST_GENERATION[name]}), for which "
+            f"{place}: got {name!r}, a chip of the first generation (directory {FIRST_GENERATION[name]}), for which "
             "operators are documented but not built; leave it out. The directory of Ascend910B1 is ascend910b"
         )
     directory = SOCS[name].dir if name in SOCS else name
     if directory in soc_directories():
         return directory
     # The name of another chip is not a typing error, so a suggestion would be misleading.
-    raise UserError(f"soc: got {name!r}, expected a directory, as in ascend910b, or a chip of it: {known_socs()}")
+    raise UserError(f"{place}: got {name!r}, expected a directory, as in ascend910b, or a chip of it: {known_socs()}")
 
 
 def opc_chips() -> dict[str, tuple[str, str]]:
@@ -68,12 +68,12 @@ def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[
         return tuple(sorted(product for product in products if built.get(product, False)))
     chosen = set()
     for name in wanted:
-        directory = soc_directory(name)
+        directory = soc_directory(name, "--product")
         if not built[directory]:
-            raise UserError(f"soc: got {name!r}, for which operators are documented but not built; leave it out")
+            raise UserError(f"--product: got {name!r}, for which operators are documented but not built; leave it out")
         if directory not in products:
             raise UserError(
-                f"soc: got {name!r}, but the operators support {', '.join(sorted(products))}; choose one of these"
+                f"--product: got {name!r}, but the operators support {', '.join(sorted(products))}; choose one of these"
             )
         chosen.add(directory)
     return tuple(sorted(chosen))

@@ -20,7 +20,7 @@ FOLDERS = sorted(
     if path.is_dir() and path.name[0] != "." and not any(fnmatch(path.name, made) for made in MADE)
 )
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-WHERE = CONTRIBUTING.split("## Where things are")[1].split("\n## ")[0]
+WHERE = CONTRIBUTING.split("## Folders")[1].split("\n## ")[0]
 
 
 def test_every_folder_is_described():

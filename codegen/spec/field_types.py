@@ -79,7 +79,7 @@ class _Known:
 
 def _plan(text: str) -> str:
     if text not in STRATEGIES and not _PLAN_HEADER.fullmatch(text):
-        own = " (a plan of your own is a header of op_host/, as in 'my_op_tiling.h')"
+        own = " (a private plan is a header in op_host/, for example 'my_op_tiling.h')"
         raise UnknownWordError("plan", text, STRATEGIES, own)
     return text
 

@@ -37,9 +37,9 @@ usage: custom_opp_<os>_<arch>.run [options]
   --quiet                print errors only
   --help                 print this text
 
-exit codes: 0 ok; 1 --verify found a difference, or a build failed; 2 bad option or target, or a damaged package;
+exit codes: 0 ok; 1 --verify found a changed installed file, or a build failed; 2 bad option or target, or a damaged package;
 3 a tool is missing: nothing was changed;
-129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM before the installation or removal began; later signals have no effect
+129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM before the target was changed; later signals have no effect
 TEXT
 }
 
@@ -244,7 +244,7 @@ case "$action" in
             [ -f "$tree/SHA256SUMS" ] || refuse "$vendor is not installed in $target"
             verify_tree "$tree" || differs "$tree: files differ from SHA256SUMS; install the package again with --force"
         fi
-        say "$(listed_files "$tree" | wc -l | tr -d ' ') files are as SHA256SUMS lists them"
+        say "$(listed_files "$tree" | wc -l | tr -d ' ') files match SHA256SUMS (manifest.json included)"
         exit 0
         ;;
     rollback)

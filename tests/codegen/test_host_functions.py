@@ -126,7 +126,7 @@ def expected_problem(spec, call):
     if violation := check(spec, call, with_casts=False):
         return violation.message
     if any(shape is None or any(dim is None or dim < 0 for dim in shape) for shape in call.shapes.values()):
-        return f"{spec.op_type}: shapes: got a dimension that is not known, expected those of a run"
+        return f"{spec.op_type}: shapes: got a dimension that is not known, expected the dimensions at run time"
     environment = evaluate.Environment({}, call.attrs, call.shapes, call.dtypes)
     cases = spec.program.cases
     index = next(i for i, case in enumerate(cases) if evaluate.evaluate(case.when, environment) is True)

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _FENCE = re.compile(
-    r"(?:^`(?P<path>[\w./-]+)`:\n\n)?^```(?P<language>\w+)(?: exit=(?P<code>\d))?\n(?P<text>.*?)^```$",
+    r"(?:^(?:Save this file as|Change) `(?P<path>[\w./-]+)`:\n\n)?"
+    r"^```(?P<language>\w+)(?: exit=(?P<code>\d))?\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 # build.sh starts these programs after it has created the environment.

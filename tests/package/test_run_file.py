@@ -237,7 +237,7 @@ def test_unusable_temporary_folder_is_named(project, tmp_path, monkeypatch):
     [
         (
             {"socs": ["ascend910c"]},
-            r"soc: got 'ascend910c', expected a directory, .* chip of it: ascend910b \(Ascend910B1, [^?]*$",
+            r"--product: got 'ascend910c', expected a directory, .* chip of it: ascend910b \(Ascend910B1, [^?]*$",
         ),
         ({"socs": ["ascend910"]}, "documented but not built"),
         (

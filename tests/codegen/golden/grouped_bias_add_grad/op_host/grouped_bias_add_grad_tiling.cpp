@@ -36,7 +36,7 @@ ge::graphStatus TilingOfGroupedBiasAddGrad(gert::TilingContext* context)
     }
     if (!AreShapesKnown({&call.gradY, &call.groupIdx, &call.gradBias})) {
         return Refuse(context,
-                      "GroupedBiasAddGrad: shapes: got a dimension that is not known, expected those of a run");
+                      "GroupedBiasAddGrad: shapes: got a dimension that is not known, expected the dimensions at run time");
     }
 
     GroupedBiasAddGradProblem problem;

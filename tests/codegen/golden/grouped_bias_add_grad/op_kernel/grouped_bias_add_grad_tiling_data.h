@@ -52,7 +52,7 @@ struct GroupedBiasAddGradTilingData {
     // Bytes of all buffers in UB.
     int32_t plannedUbBytes = 0;
 };
-static_assert(sizeof(GroupedBiasAddGradTilingData) == 120, "host and kernel must agree on the layout");
+static_assert(sizeof(GroupedBiasAddGradTilingData) == 120, "the layouts of host and kernel differ");
 static_assert(offsetof(GroupedBiasAddGradTilingData, rows) == 0, "rows");
 static_assert(offsetof(GroupedBiasAddGradTilingData, columns) == 8, "columns");
 static_assert(offsetof(GroupedBiasAddGradTilingData, groups) == 16, "groups");

@@ -12,7 +12,7 @@ struct ScaleRowsTilingData {
     // Columns per slice.
     int32_t widths[3] = {};
 };
-static_assert(sizeof(ScaleRowsTilingData) == 24, "host and kernel must agree on the layout");
+static_assert(sizeof(ScaleRowsTilingData) == 24, "the layouts of host and kernel differ");
 static_assert(offsetof(ScaleRowsTilingData, rows) == 0, "rows");
 static_assert(offsetof(ScaleRowsTilingData, ratio) == 8, "ratio");
 static_assert(offsetof(ScaleRowsTilingData, widths) == 12, "widths");
