@@ -76,7 +76,8 @@ def options_of(program):
 def test_the_options_on_the_page_exist():
     pack = typer.main.get_command(app).commands["pack"]
     assert options_of("opforge pack") <= {name for parameter in pack.params for name in parameter.opts}
-    assert options_of("custom_opp_debian_x86_64.run") <= set(re.findall(r"--[a-z-]+", (SCRIPTS / "install.sh").read_text()))
+    installer = (SCRIPTS / "install.sh").read_text()
+    assert options_of("custom_opp_debian_x86_64.run") <= set(re.findall(r"--[a-z-]+", installer))
     assert options_of("-m cann") <= set(re.findall(r"--[a-z-]+", (BUILDER / "__main__.py").read_text()))
 
 
