@@ -76,7 +76,7 @@ def profile(
     html: Annotated[Path | None, path_option(metavar="P.html", text="Write an HTML page with charts.")] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Estimate the time of an operator, by phase, pipe and line."""
+    """Estimate the time of an operator by phase, pipe and line."""
     from opforge.frontend.io.arrays import load_within
     from opforge.twin.profile import profile_command
 

@@ -1,6 +1,6 @@
-"""Test the page about the build in a container: it has the commands of the build, and its options exist.
+"""The page about the build in a container: its commands are those of the build, and its options exist.
 
-The commands themselves were not run, because no image was available.
+The commands themselves were not run: there was no image.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ WORK, JOBS = "/data/build", 987
 
 @pytest.fixture(scope="module")
 def package(small, tmp_path_factory):
-    """Return the vendor folder of an unpacked package."""
+    """The vendor folder of an unpacked package."""
     root = tmp_path_factory.mktemp("unpacked")
     write_tree(root, layout(small))
     return root / "packages/vendors/opforge"
 
 
 def shown(build):
-    """Return the steps of a build, one line each and each kernel once, without the names of this machine."""
+    """The steps of a build, one line each and each kernel once, without the names of this machine."""
     lines = {}
     for step in (step for stage in build.stages() for step in stage):
         name = "<kernel>" if step.argv[0] == "opc" else step.name
@@ -67,7 +67,7 @@ def test_the_page_has_the_variables_that_set_env_lacks(tmp_path):
 
 
 def options_of(program):
-    """Return the options of the commands on the page that start with `program`."""
+    """The options of the commands on the page that begin with a program."""
     lines = [shlex.split(line) for block in BLOCKS[:-2] for line in block.splitlines() if program in line]
     assert lines, program
     return {word.partition("=")[0] for line in lines for word in line if word.startswith("--")}
@@ -76,9 +76,8 @@ def options_of(program):
 def test_the_options_on_the_page_exist():
     pack = typer.main.get_command(app).commands["pack"]
     assert options_of("opforge pack") <= {name for parameter in pack.params for name in parameter.opts}
-    assert options_of("custom_opp_debian_x86_64.run") <= set(
-        re.findall(r"--[a-z-]+", (SCRIPTS / "install.sh").read_text())
-    )
+    installer = (SCRIPTS / "install.sh").read_text()
+    assert options_of("custom_opp_debian_x86_64.run") <= set(re.findall(r"--[a-z-]+", installer))
     assert options_of("-m cann") <= set(re.findall(r"--[a-z-]+", (BUILDER / "__main__.py").read_text()))
 
 
