@@ -15,7 +15,7 @@ from opforge import twin
 from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
-from opforge.frontend.run import execute
+from opforge.frontend.run import custom_nodes, execute
 from opforge.frontend.run.custom_nodes import TwinMode
 from opforge.frontend.run.execute import run_model
 from opforge.frontend.run.sample_inputs import sample_inputs
@@ -232,7 +232,7 @@ def test_calls_of_a_node_in_a_loop_are_one_row(calls):
 
 
 def test_a_trace_of_a_huge_model_is_bounded(monkeypatch):
-    monkeypatch.setattr(execute, "MOST_EVENTS", 10)
+    monkeypatch.setattr(custom_nodes, "MOST_EVENTS", 10)
     model = parse(f"(float[40, 30] x, int64[2] i) => (y, z) {{[a] y = {NODE} (x, i) [b] z = {NODE} (x, i)}}")
     arrays = {"x": np.ones((40, 30), np.float32), "i": np.array([7, 40])}
     execution, step = timed(model, arrays, TwinMode(is_strict=False, is_traced=True))

@@ -62,7 +62,9 @@ def test_the_numbers_can_be_verified(name):
     step = whole(name)
     conversion = convert(step, lower_training=True)
     comparisons = verify(step, conversion)
-    assert {entry.output for entry in comparisons} == {value.name for value in conversion.model.graph.output}
+    assert {entry.output for entry in comparisons if not entry.op} == {
+        value.name for value in conversion.model.graph.output
+    }
     assert not [entry for entry in comparisons if not entry.same]
     kept = {value.name for value in conversion.model.graph.input}
     arrays = {key: array for key, array in sample_inputs(step, conversion).items() if key in kept}

@@ -65,6 +65,9 @@ def parse_cases(spec: OpSpec, texts: Sequence[str], attrs: Mapping[str, Any]) ->
 def _parse_sizes(name: str, text: str) -> dict[str, tuple[int, ...]]:
     """Sizes by symbol; `S=` is no dimensions for a symbol that stands for several."""
     parts = text.split(",")
+    names = [part.partition("=")[0].strip() for part in parts]
+    if twice := next((found for found in names if names.count(found) > 1), ""):
+        raise UserError(f"--case {name}: got {shown(twice)} twice, expected each size once")
     absent = {part[:-1]: () for part in parts if part.endswith("=") and part[:-1].isidentifier()}
     given = [part for part in parts if part[:-1] not in absent or not part.endswith("=")]
     return absent | (parse_shapes([",".join(given)], f"--case {name}") if given else {})

@@ -8,10 +8,11 @@ import re
 from pathlib import Path
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.files import is_file, replace_file
+from opforge.codegen.files import is_file
 from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import INCLUDE, build_runtime
+from opforge.twin.compiler.cache import digest, replace_output
 from opforge.twin.compiler.folder import locked
 from opforge.twin.compiler.kernel_objects import require_device_code
 from opforge.twin.compiler.runtime_library import runtime_link
@@ -78,7 +79,7 @@ def _build(path: Path | None, text: str, arch: int, *, lint: bool) -> Library:
     with locked(home) as scratch:
         if path is None:
             path = home / f"{name}.cpp"
-            replace_file(path, text)
+            _keep(text.encode(), path, scratch)
         if lint and (findings := lint_files(reachable(path, (), roots_of(path)))):
             raise UserError("\n".join(map(str, findings)))
         # A kernel may ignore its parameters; a lost address-space qualifier stays an error. The file may have any name.
@@ -101,6 +102,14 @@ def _build(path: Path | None, text: str, arch: int, *, lint: bool) -> Library:
     if lint:
         require_device_code(library.path, str(path))
     return library
+
+
+def _keep(data: bytes, path: Path, scratch: Path) -> None:
+    """Write a source in the build folder; a folder, link or device with its name is replaced."""
+    if path.is_symlink() or digest(path) != hashlib.sha256(data).hexdigest():
+        made = scratch / path.name
+        made.write_bytes(data)
+        replace_output(made, path)
 
 
 def _parameters(text: str, symbol: str) -> str | None:
