@@ -280,7 +280,7 @@ def test_the_times_of_a_launch_do_not_depend_on_the_recording(kernels, profiled,
     with_lines, _ = profiled("twice", 100 * 8192, blocks=2)
     monkeypatch.delenv("OPFORGE_TWIN_LINES")
     x, y = np.ones(100 * 8192, np.float32), np.zeros(8192, np.float32)
-    without = kernels.run("twice", x, y, roles=roles, strict=False, seed=1, threads=1, blocks=2)
+    without = kernels.run("twice", x, y, roles=(1, 2), strict=False, seed=1, threads=1, blocks=2)
     assert {key: with_lines[key] for key in without} == without
 
 
