@@ -18,8 +18,8 @@ from opforge.frontend import convert
 from opforge.frontend.run import execute
 from opforge.frontend.run.custom_nodes import TwinMode
 from opforge.frontend.run.execute import run_model
-from opforge.frontend.run.step_time import step_time
 from opforge.frontend.run.sample_inputs import sample_inputs
+from opforge.frontend.run.step_time import step_time
 from opforge.twin.build import npu_model
 
 NODE = "npu.NPUGroupedBiasAddGrad"
