@@ -61,7 +61,7 @@ def test_the_numbers_can_be_verified(name):
     """Against the definitions of onnxruntime's nodes, on arrays of which everything is a number."""
     step = whole(name)
     conversion = convert(step, lower_training=True)
-    comparisons = verify(step, conversion)
+    comparisons = [entry for entry in verify(step, conversion) if not entry.op]
     assert {entry.output for entry in comparisons} == {value.name for value in conversion.model.graph.output}
     assert not [entry for entry in comparisons if not entry.same]
     kept = {value.name for value in conversion.model.graph.input}
@@ -105,7 +105,7 @@ def test_plain_descent_is_compared():
         done = com.microsoft.SGDOptimizerV2 (rate, w, g)}"""
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 15, "com.microsoft" : 1]> g {text}')
     conversion = convert(model, lower_training=True)
-    comparisons = verify(model, conversion)
+    comparisons = [entry for entry in verify(model, conversion) if not entry.op]
     assert {(entry.output, entry.same) for entry in comparisons} == {("a_updated", True), ("c_updated", True)}
     swapped = onnx.ModelProto.FromString(model.SerializeToString())
     swapped.graph.node[1].input[0] = "a"
