@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
-from opforge.codegen.errors import UserError
+from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.printing import path_text, shown
 from opforge.frontend.conversion import Conversion
 from opforge.frontend.emit.opset import current_opset, write_opset
@@ -108,7 +108,10 @@ def verify_within(source: SourceModel, conversion: Conversion, *, run_kernels: b
 
     if run_kernels and (names := sorted({entry.op for entry in conversion.mapped})):
         # Here and not in the child: compilers have limits of their own.
-        prepare(names)
+        try:
+            prepare(names)
+        except MissingToolError as problem:
+            raise MissingToolError(f"{problem}; without a compiler, add --bodies to --verify") from problem
     try:
         answer = in_child(work, limits_for(source.size, is_run=True))
     except (LimitError, UserError) as reason:

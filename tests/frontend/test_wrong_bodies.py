@@ -13,9 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.cli.main import app
+from opforge.codegen.errors import MissingToolError
 from opforge.codegen.new import new_project
+from opforge.frontend import convert as convert_model
 from opforge.frontend.emit.functions import function_body
-from opforge.frontend.run import custom_nodes
+from opforge.frontend.io.load import load_model
+from opforge.frontend.run import custom_nodes, verify
 from opforge.frontend.run.agreement import agree_as_node, spec_calls
 
 STARTERS = {"row_reduction": "RowMax", "elementwise": "ScaledAdd", "gemm": "MatrixProduct"}
@@ -70,6 +73,17 @@ def convert(*options):
     return result.exit_code, result.output or str(result.exception)
 
 
+def failures(calls):
+    """The messages of the calls whose results differ."""
+    found = []
+    for call in calls:
+        try:
+            agree_as_node(call.op_type, call.inputs(), call.attrs)
+        except AssertionError as error:
+            found.append(str(error))
+    return found
+
+
 @pytest.mark.parametrize(("project", "old", "new", "node", "words"), PLANTED, indirect=["project"], scope="module")
 def test_a_wrong_body_is_reported(project, planted, old, new, node, words):
     root = planted(old, new)
@@ -88,9 +102,7 @@ def test_a_wrong_body_is_reported(project, planted, old, new, node, words):
         wrong = [entry for entry in found if entry["same"] is False]
         assert {(entry["node"], entry["op"]) for entry in wrong} >= {(node, op_type)}
         assert all(entry["compared"].startswith("ONNX body") for entry in wrong)
-    with pytest.raises(AssertionError, match="ONNX body") as caught:
-        [agree_as_node(call.op_type, call.inputs(), call.attrs) for call in spec_calls()]
-    assert words in str(caught.value) or "got the error" in words
+    assert any("ONNX body" in text for text in failures(spec_calls()))
 
 
 def test_an_unchanged_project_passes(project, planted):
@@ -143,6 +155,37 @@ def test_a_kernel_that_is_not_written_is_named(tmp_path, monkeypatch):
     assert "results of custom nodes that differ: 0 of 1: ONNX body with NumPy reference (1)" in said
 
 
+def test_a_wrong_kernel_and_an_absent_input(tmp_path, monkeypatch):
+    root = new_project("WrongAdd", tmp_path / "wrong_add", "elementwise")
+    kernel = root / "op_kernel" / "wrong_add.h"
+    kernel.write_text(kernel.read_text().replace("AscendC::Add(z, z, y", "AscendC::Sub(z, z, y"))
+    monkeypatch.chdir(root)
+    cases = {"with_y": [], "without_y": []}
+    for call in spec_calls():
+        cases[call.test.case] += failures([call])
+    assert cases["without_y"] == []
+    assert all("output 'z': kernel with NumPy reference: got the error" in text for text in cases["with_y"])
+    assert len(cases["with_y"]) == 2
+
+
+def test_a_node_that_is_not_mapped_has_a_reason():
+    call = next(call for call in spec_calls() if "group_idx" in call.dtypes)
+    inputs = call.inputs() | {"group_idx": None}
+    with pytest.raises(AssertionError, match=r"the node is not mapped: .*expected .*\[C3\].*; correct the call"):
+        agree_as_node(call.op_type, inputs, call.attrs)
+
+
+def test_no_compiler_is_one_line(project, monkeypatch):
+    def refuse(*_):
+        raise MissingToolError("C++ compiler: got no program g++ on PATH, expected g++ >= 11")
+
+    monkeypatch.chdir(project[1])
+    monkeypatch.setattr(verify, "prepare", refuse)
+    source = load_model(Path("m.onnx"))
+    with pytest.raises(MissingToolError, match="expected g\\+\\+ >= 11; without a compiler, add --bodies"):
+        verify.verify_within(source, convert_model(source))
+
+
 # Operator, case, a piece of the body, and what replaces it.
 OWN = [
     ("BatchNormElemtBackward", "weighted", "Mul (invstd_c, invstd_c)", "Add (invstd_c, invstd_c)"),
@@ -180,12 +223,6 @@ def test_a_wrong_body_of_a_built_in_operator_is_reported(op_type, case, old, new
         return function_body(spec.model_copy(update={"onnx": onnx_spec}), name, *more)
 
     monkeypatch.setattr(custom_nodes, "function_body", wrong)
-    failed = []
-    for call in spec_calls():
-        if (call.op_type, call.test.case) == (op_type, case):
-            try:
-                agree_as_node(call.op_type, call.inputs(), call.attrs)
-            except AssertionError as error:
-                failed.append(str(error))
+    failed = failures(call for call in spec_calls() if (call.op_type, call.test.case) == (op_type, case))
     assert failed
     assert all(f"({op_type}): " in text and "ONNX body" in text for text in failed)
