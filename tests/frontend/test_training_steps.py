@@ -9,10 +9,10 @@ from onnx import helper
 
 from opforge.frontend import convert
 from opforge.frontend.io.load import load_model
+from opforge.frontend.parsers.atc_types import is_registered
 from opforge.frontend.run.execute import execute
 from opforge.frontend.run.sample_inputs import sample_inputs
 from opforge.frontend.run.verify import verify
-from opforge.frontend.targets.atc_types import is_registered
 from opforge.frontend.targets.check import check_model
 from opforge.frontend.training.training_step import training_step
 
