@@ -256,7 +256,7 @@ class _Importer:
         return name
 
     def _results(self, node: Any, count: int) -> list[str]:
-        """Return names of the outputs of a call; "" for one of several that nobody takes."""
+        """Return names of the outputs of a call; "" for an output without a reader."""
         if count == 1:
             self._values[node.name] = node.name
             self._leave(node, node.name, _type_of(_traced(node)))

@@ -119,7 +119,7 @@ progress._Sign.write = lambda *values: write(*values) or time.sleep(0.05)
         process = subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=inside)
         said = ""
         while process.poll() is None:
-            # A terminal that nobody reads stops those that write there.
+            # A terminal without a reader blocks the programs that write to it.
             said += written_on(terminal)
         said += written_on(terminal)
         assert process.returncode == 0

@@ -89,7 +89,7 @@ def test_external_data_is_read_to_run(tmp_path):
 
 @pytest.fixture
 def plain(tmp_path):
-    """A model with nothing of ours and data of its own in another file, and unusual bytes: fields out of order."""
+    """A model without custom nodes, with external data, and with protobuf fields in an unusual order."""
     path = tmp_path / "in" / "m.onnx"
     path.parent.mkdir()
     model = parse("g (float[2] x) => (float[2] y) {y = Add (x, w)}")

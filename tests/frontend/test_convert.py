@@ -629,7 +629,7 @@ def test_other_reductions_are_no_candidates(other):
 def test_a_shared_axis_stays_until_its_last_reader_is_gone():
     model = sum_squeeze(squeeze="Squeeze (t, a)", outputs="y, u", more="u = Unsqueeze (y, a)")
     result = convert(model, patterns=True).model
-    # b was never read: what nobody touches stays.
+    # b was never read; the conversion keeps it.
     assert {tensor.name for tensor in result.graph.initializer} == {"a", "b"}
 
 

@@ -308,7 +308,7 @@ def test_an_average_pool_is_left(dy, attributes, words):
 
 
 def test_a_quotient_of_unknown_sizes_is_left():
-    """A size that nobody knows may be 1."""
+    """An unknown size may be 1."""
     text = "(float[N, 4] dy, float{} a, float{} b) => (float[N, 4] r) {{r = m.DivGrad (dy, a, b)}}"
     reason(node_model(text.format("[N, 4]", "[M, 4]")), "needs a known shape")
     assert convert(node_model(text.format("[N, 4]", "[4]")), lower_training=True).lowered

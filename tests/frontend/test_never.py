@@ -31,7 +31,7 @@ def parse(text, opset=18, **values):
     return form_model(text, VALUES | values, DOMAINS, opset)
 
 
-# Graph, and words of the reason; None where it is so far away that nobody could mean it.
+# Graph, and words of the reason; None where the graph has no similarity to the pattern.
 NEVER = [
     # Equal indices overwrite each other, or are combined in another way.
     (f"{SCATTER} {{{ROWS} z = ScatterND (zeros, u, g) y = Add (z, t)}}", "'none', expected add"),
