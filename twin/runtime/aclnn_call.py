@@ -43,7 +43,7 @@ ATTRIBUTE_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
 
 
 def _overlaps(array: Array) -> bool:
-    """Whether elements of a strided array share memory, or may do so."""
+    """Return whether elements of a strided array share memory, or may do so."""
     reach = array.itemsize
     for stride, dim in sorted(
         (abs(stride), dim) for stride, dim in zip(array.strides, array.shape, strict=True) if dim > 1
