@@ -40,7 +40,7 @@ class ProgramError(CompileError):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         errors = (line for line in text.splitlines() if _ERROR.search(line))
-        found = (match for line in errors if (match := _MISSING.search(line.replace("‘", "'").replace("’", "'"))))
+        found = (match for line in errors if (match := _MISSING.search(line)))
         self.missing = tuple(dict.fromkeys(next(filter(None, match.groups())) for match in found))
 
 

@@ -50,9 +50,8 @@ constexpr auto kInvokers = Invokers(std::make_index_sequence<kMaxArguments + 1>{
 void RunBlock(Block& block, const std::vector<GmPointer>& pointers)
 {
     const LaunchRequest& request = block.launch.request;
-    kernel::CallGuarded(block, [&] {
-        request.entry ? request.entry() : kInvokers[pointers.size()](request.function, pointers);
-    });
+    kernel::CallGuarded(
+        block, [&] { request.entry ? request.entry() : kInvokers[pointers.size()](request.function, pointers); });
     if (!block.execution.IsStopped()) {
         block.Finish();
     }
