@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+
+from .conftest import compile_library
 
 TYPES = {"half": np.float16, "bfloat16_t": ml_dtypes.bfloat16, "float": np.float32}
 FIELDS = (
@@ -62,13 +65,15 @@ def matrices(m: int, n: int, k: int, factor: str, out: str, *, ta: bool = False,
     return [a, b, random.standard_normal(n).astype(np.float32), np.zeros((m, n), TYPES[out])]
 
 
-def assert_product(arrays: list[Any], *, ta: bool = False, tb: bool = False, bias: bool = False) -> None:
+def assert_product(
+    arrays: list[Any], *, ta: bool = False, tb: bool = False, bias: bool = False, relu: bool = False
+) -> None:
     """Each of k sums in float rounds, and the result once more to its type."""
     a, b, start, c = arrays
     left = (a.T if ta else a).astype(np.float64)
     right = (b.T if tb else b).astype(np.float64)
     added = start.astype(np.float64) * bias
-    expected = left @ right + added
+    expected = np.maximum(left @ right + added, 0 if relu else -np.inf)
     absolute = np.abs(left) @ np.abs(right) + np.abs(added)
     unit = 2.0 ** -{np.dtype(np.float16): 11, np.dtype(ml_dtypes.bfloat16): 8, np.dtype(np.float32): 24}[c.dtype]
     budget = (left.shape[1] + 2) * 2.0**-24 * absolute + unit * np.abs(expected) + 1e-7
@@ -137,4 +142,112 @@ def test_vector_cores_drive_the_cube_core(mixed, name, task):
     arrays = matrices(97, 88, 150, "half", "float")
     data = tiling(97, 88, 150, usedCoreNum=4, singleCoreM=64, singleCoreN=48, isBias=1)
     mixed.run(f"{name}_{task}", *arrays, tiling=data, task_type=f"MIX_AIC_{task}", blocks=4 // int(task[-1]))
+    assert_product(arrays, bias=True)
+
+
+RELU = """
+extern "C" __global__ __aicore__ void rectified_{task}(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
+                                                   GM_ADDR tiling)
+{{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_{task});
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Matmul<MatmulType<TPosition::GM, CubeFormat::ND, half>, MatmulType<TPosition::GM, CubeFormat::ND, half>,
+           MatmulType<TPosition::VECIN, CubeFormat::ND, float>, MatmulType<TPosition::GM, CubeFormat::ND, float>> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    TQue<TPosition::VECOUT, 1> queue;
+    pipe.InitBuffer(queue, 1, t.baseM * t.baseN * sizeof(float));
+    Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t, [&](auto& mm, auto c) {{
+        int32_t count = 0;
+        const int32_t down = t.singleCoreM / t.baseM;
+        {iterate} {{
+            LocalTensor<float> tile = queue.AllocTensor<float>();
+            mm.template GetTensorC<{sync}>(tile, false, true);
+            Relu(tile, tile, t.baseM * t.baseN);
+            queue.EnQue(tile);
+            tile = queue.DeQue<float>();
+            const int64_t place = (int64_t)(count % down) * t.baseM * t.N + count / down * t.baseN;
+            DataCopyParams rows(t.baseM, t.baseN * sizeof(float) / 32, 0, (t.N - t.baseN) * sizeof(float) / 32);
+            DataCopy(c[place], tile, rows);
+            queue.FreeTensor(tile);
+            ++count;
+        }}
+    }});
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def rectified(compile_kernels):
+    parts = [RELU.format(task=task, iterate="while (mm.Iterate())", sync="true") for task in ("1_1", "1_2")]
+    return compile_kernels(HEADER + "".join(parts))
+
+
+@pytest.mark.parametrize("task", ["1_1", "1_2"])
+def test_tiles_reach_the_unified_buffer(rectified, task):
+    arrays = matrices(256, 128, 100, "half", "float")
+    data = tiling(256, 128, 100, usedCoreNum=4, singleCoreM=128, singleCoreN=64, isBias=1)
+    rectified.run(f"rectified_{task}", *arrays, tiling=data, task_type=f"MIX_AIC_{task}", blocks=4 // int(task[-1]))
+    assert_product(arrays, bias=True, relu=True)
+
+
+GIVEN = ("m n k cores dtype transpose_a transpose_b bias base_m base_n base_k in_ub split_k traverse").split()
+DTYPES = {"float": 0, "half": 1, "int8_t": 2, "bfloat16_t": 27}
+
+
+@pytest.fixture(scope="module")
+def choose():
+    source = Path(__file__).with_name("matmul_tiling.cpp")
+    function = ctypes.CDLL(str(compile_library("matmul_tiling", source))).ChooseTiling
+
+    def chosen(m: int, n: int, k: int, factor: str = "half", **given: int) -> tuple[int, dict[str, int], bytes]:
+        values = {**dict.fromkeys(GIVEN, 0), "base_m": -1, "base_n": -1, "base_k": -1, "cores": 1, **given}
+        values |= {"m": m, "n": n, "k": k, "dtype": DTYPES[factor]}
+        fields = (ctypes.c_int32 * len(FIELDS))()
+        status = function((ctypes.c_int32 * len(GIVEN))(*values.values()), fields)
+        return status, dict(zip(FIELDS, fields, strict=True)), bytes(fields)
+
+    return chosen
+
+
+SHAPES = [(1, 1, 1), (16, 16, 16), (97, 88, 150), (128, 2048, 1024), (1000, 40, 3000), (7, 700, 65)]
+
+
+@pytest.mark.parametrize(("m", "n", "k"), SHAPES)
+@pytest.mark.parametrize("factor", ["half", "float", "int8_t"])
+@pytest.mark.parametrize("cores", [1, 2, 20])
+def test_chosen_tiling_fits_the_core(choose, m, n, k, factor, cores):
+    size = {"half": 2, "float": 4, "int8_t": 1}[factor]
+    for transposed in (0, 1):
+        status, t, _ = choose(m, n, k, factor, cores=cores, bias=1, transpose_a=transposed, transpose_b=transposed)
+        assert status == 0
+        assert t["baseM"] % 16 == t["baseN"] % 16 == 0
+        assert t["baseK"] % max(16, 32 // size) == 0
+        assert t["baseM"] * t["baseK"] * size * t["dbL0A"] <= 65536
+        assert t["baseN"] * t["baseK"] * size * t["dbL0B"] <= 65536
+        assert t["baseM"] * t["baseN"] * 4 * t["dbL0C"] <= 131072
+        blocks = t["baseM"] * t["depthA1"] + t["baseN"] * t["depthB1"]
+        assert blocks * t["baseK"] * size + t["baseN"] * 4 <= 524288
+        assert t["depthA1"] in {t["stepM"] * t["stepKa"] * db for db in (1, 2)}
+        used = -(-m // t["singleCoreM"]) * -(-n // t["singleCoreN"])
+        assert used == t["usedCoreNum"] <= cores
+        assert t["singleCoreK"] == k
+
+
+def test_tiling_follows_what_was_set(choose):
+    status, t, _ = choose(512, 128, 128, cores=2, base_m=128, base_n=64, base_k=128, in_ub=1, traverse=2)
+    assert (status, t["baseM"], t["baseN"], t["baseK"], t["iterateOrder"]) == (0, 128, 64, 128, 1)
+    assert (t["singleCoreM"], t["singleCoreN"], t["usedCoreNum"]) == (512, 64, 2)
+    _, t, _ = choose(32, 32, 4096, cores=8, split_k=1, base_m=32, base_n=32)
+    assert t["singleCoreK"] * t["usedCoreNum"] >= 4096 > t["singleCoreK"]
+    assert choose(512, 512, 512, base_m=512, base_n=512)[0] == -2
+    assert choose(0, 16, 16)[0] == -1
+
+
+@pytest.mark.parametrize(("m", "n", "k"), SHAPES)
+@pytest.mark.parametrize("cores", [1, 6])
+def test_kernels_run_with_the_chosen_tiling(cube, choose, m, n, k, cores):
+    arrays = matrices(m, n, k, "half", "float")
+    _, fields, data = choose(m, n, k, cores=cores, bias=1)
+    cube.run("mm_half_float_false_false", *arrays, tiling=data, task_type="AIC_ONLY", blocks=fields["usedCoreNum"])
     assert_product(arrays, bias=True)
