@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opforge.twin.build import INCLUDE
+
 from .conftest import compile_library
 
 TYPES = {"half": np.float16, "bfloat16_t": ml_dtypes.bfloat16, "float": np.float32}
-FIELDS = (
-    "usedCoreNum M N Ka Kb singleCoreM singleCoreN singleCoreK baseM baseN baseK depthA1 depthB1 stepM stepN isBias "
-    "transLength iterateOrder shareMode shareL1Size shareL0CSize shareUbSize batchM batchN singleBatchM singleBatchN "
-    "stepKa stepKb depthAL1CacheUB depthBL1CacheUB dbL0A dbL0B dbL0C ALayoutInfoB ALayoutInfoS ALayoutInfoN "
-    "ALayoutInfoG ALayoutInfoD BLayoutInfoB BLayoutInfoS BLayoutInfoN BLayoutInfoG BLayoutInfoD CLayoutInfoB "
-    "CLayoutInfoS1 CLayoutInfoN CLayoutInfoG CLayoutInfoS2 BatchNum mxTypePara"
-).split()
+TILING_HEADER = INCLUDE / "opforge_twin" / "kernel" / "matmul" / "tiling_data.h"
+FIELDS = re.findall(r"\bfield\((\w+)\)", TILING_HEADER.read_text(encoding="utf-8"))
 BODY = """
 extern "C" __global__ __aicore__ void {name}(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
                                              GM_ADDR tiling)
@@ -191,7 +189,10 @@ def test_tiles_reach_the_unified_buffer(rectified, task):
     assert_product(arrays, bias=True, relu=True)
 
 
-GIVEN = ("m n k cores dtype transpose_a transpose_b bias base_m base_n base_k in_ub split_k traverse").split()
+GIVEN = {
+    **{"m": 0, "n": 0, "k": 0, "cores": 1, "dtype": 1, "transpose_a": 0, "transpose_b": 0, "bias": 0},
+    **{"base_m": -1, "base_n": -1, "base_k": -1, "in_ub": 0, "split_k": 0, "traverse": 0},
+}
 DTYPES = {"float": 0, "half": 1, "int8_t": 2, "bfloat16_t": 27}
 
 
@@ -201,8 +202,7 @@ def choose():
     function = ctypes.CDLL(str(compile_library("matmul_tiling", source))).ChooseTiling
 
     def chosen(m: int, n: int, k: int, factor: str = "half", **given: int) -> tuple[int, dict[str, int], bytes]:
-        values = {**dict.fromkeys(GIVEN, 0), "base_m": -1, "base_n": -1, "base_k": -1, "cores": 1, **given}
-        values |= {"m": m, "n": n, "k": k, "dtype": DTYPES[factor]}
+        values = GIVEN | {"m": m, "n": n, "k": k, "dtype": DTYPES[factor]} | given
         fields = (ctypes.c_int32 * len(FIELDS))()
         status = function((ctypes.c_int32 * len(GIVEN))(*values.values()), fields)
         return status, dict(zip(FIELDS, fields, strict=True)), bytes(fields)
@@ -251,3 +251,380 @@ def test_kernels_run_with_the_chosen_tiling(cube, choose, m, n, k, cores):
     _, fields, data = choose(m, n, k, cores=cores, bias=1)
     cube.run("mm_half_float_false_false", *arrays, tiling=data, task_type="AIC_ONLY", blocks=fields["usedCoreNum"])
     assert_product(arrays, bias=True)
+
+
+FORMS = """
+extern "C" __global__ __aicore__ void vector_by_matrix(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
+                                                       GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<half, float, float, false, false, CFG_NORM, MatmulCallBackFunc<>, CubeFormat::VECTOR> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t,
+                                                                [&](auto& mm, auto c) { mm.IterateAll(c); });
+}
+
+extern "C" __global__ __aicore__ void fractals(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<half, float, float, false, false, CFG_NORM, MatmulCallBackFunc<>, CubeFormat::NZ, CubeFormat::NZ,
+       CubeFormat::NZ> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t,
+                                                                [&](auto& mm, auto c) { mm.IterateAll(c); });
+}
+
+/// Sums of rows: A is a scalar.
+extern "C" __global__ __aicore__ void scalar_by_matrix(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
+                                                       GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<half, float, float, false, false> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm);
+    mm.Init(&t);
+    Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t, [&](auto& mm, auto c) {
+        mm.SetTensorA(half(2.0f));
+        mm.IterateAll(c);
+    });
+}
+
+/// A K-slice after the other is added in L0C, then with atomic addition in global memory.
+extern "C" __global__ __aicore__ void slices(GM_ADDR a, GM_ADDR b, GM_ADDR, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<half, float, float, false, false> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    GlobalTensor<half> aGm, bGm;
+    GlobalTensor<float> cGm;
+    aGm.SetGlobalBuffer((__gm__ half*)a);
+    bGm.SetGlobalBuffer((__gm__ half*)b);
+    cGm.SetGlobalBuffer((__gm__ float*)c);
+    for (int32_t half = 0; half < 2; ++half) {
+        for (int32_t slice = 0; slice < 2; ++slice) {
+            const int32_t k = (half * 2 + slice) * t.singleCoreK;
+            mm.SetTensorA(aGm[k]);
+            mm.SetTensorB(bGm[(int64_t)k * t.N]);
+            mm.Iterate(slice != 0);
+        }
+        mm.GetTensorC(cGm, 1);
+        mm.End();
+    }
+}
+
+constexpr MatmulShapeParams kShape{64, 64, 128, 32, 64, 64};
+constexpr MatmulConfig kConfig = GetMMConfig<MatmulConfigMode::CONFIG_MDL>(kShape, MatmulBiasParams{false});
+template <class A, class B, class C, class Bias>
+constexpr MatmulApiStaticTiling kStatic = GetMatmulApiTiling<A, B, C, Bias>(kConfig);
+
+/// The tiling data give no blocks: the configuration does.
+extern "C" __global__ __aicore__ void constant(GM_ADDR a, GM_ADDR b, GM_ADDR, GM_ADDR c, GM_ADDR, GM_ADDR)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    using Factor = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+    using Sum = MatmulType<TPosition::GM, CubeFormat::ND, float>;
+    static constexpr MatmulApiStaticTiling fixed = kStatic<Factor, Factor, Sum, Sum>;
+    TPipe pipe;
+    MatmulImpl<Factor, Factor, Sum, Sum, fixed> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, (TCubeTiling*)nullptr);
+    GlobalTensor<half> aGm, bGm;
+    GlobalTensor<float> cGm;
+    aGm.SetGlobalBuffer((__gm__ half*)a);
+    bGm.SetGlobalBuffer((__gm__ half*)b);
+    cGm.SetGlobalBuffer((__gm__ float*)c);
+    mm.SetOrgShape(50, 60, 100);
+    mm.SetSingleShape(50, 60, 100);
+    mm.SetTensorA(aGm);
+    mm.SetTensorB(bGm);
+    mm.IterateAll(cGm);
+    mm.End();
+}
+
+/// Copies a block of A with a row pitch that the kernel knows, doubles C through the row pitch, and counts tiles.
+struct Custom {
+    int32_t pitchA;
+    int32_t pitchC;
+};
+__aicore__ inline void CopyA1(const LocalTensor<int8_t>& aMatrix, const __gm__ void* gm, int row, int col, int useM,
+                              int useK, const uint64_t tilingPtr, const uint64_t dataPtr)
+{
+    const Custom* custom = reinterpret_cast<const Custom*>(dataPtr);
+    const TCubeTiling* t = reinterpret_cast<const TCubeTiling*>(tilingPtr);
+    GlobalTensor<half> src;
+    src.SetGlobalBuffer((__gm__ half*)const_cast<__gm__ void*>(gm));
+    const int64_t place = (int64_t)row * t->baseM * custom->pitchA + col * t->baseK;
+    DataCopy(aMatrix.ReinterpretCast<half>(), src[place],
+             Nd2NzParams(1, useM, useK, 0, custom->pitchA, (useM + 15) / 16 * 16, 1, 0));
+}
+__aicore__ inline void CopyOut(const __gm__ void* gm, const LocalTensor<int8_t>& co1Local, const void* params,
+                               const uint64_t, const uint64_t)
+{
+    const DataCopyOutParams* out = reinterpret_cast<const DataCopyOutParams*>(params);
+    GlobalTensor<float> dst;
+    dst.SetGlobalBuffer((__gm__ float*)const_cast<__gm__ void*>(gm));
+    FixpipeParamsV220 store(out->oriNSize, out->burstLen / 2, out->srcStride, out->dstStride, false);
+    Fixpipe<float, float, CFG_ROW_MAJOR>(dst, co1Local.ReinterpretCast<float>(), store);
+}
+
+extern "C" __global__ __aicore__ void callbacks(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<half, float, float, false, false, CFG_NORM, MatmulCallBackFunc<CopyOut, CopyA1, nullptr>> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    const Custom custom{t.Ka, t.N};
+    mm.SetUserDefInfo(reinterpret_cast<uint64_t>(&t));
+    mm.SetSelfDefineData(reinterpret_cast<uint64_t>(&custom));
+    Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t,
+                                                                [&](auto& mm, auto c) { mm.IterateAll(c); });
+}
+
+/// C[i] = A[i] B[i / 2]
+extern "C" __global__ __aicore__ void batches(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    using A = MatmulType<TPosition::GM, CubeFormat::ND, half, false, LayoutMode::NORMAL>;
+    using C = MatmulType<TPosition::GM, CubeFormat::ND, float, false, LayoutMode::NORMAL>;
+    Matmul<A, A, C, C> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    mm.SetBatchNum(4, 2);
+    Multiplied<decltype(mm), half, float, float, false, false>(
+        mm, a, b, bias, c, t, [&](auto& mm, auto) {
+            GlobalTensor<half> aGm, bGm;
+            GlobalTensor<float> cGm;
+            aGm.SetGlobalBuffer((__gm__ half*)a);
+            bGm.SetGlobalBuffer((__gm__ half*)b);
+            cGm.SetGlobalBuffer((__gm__ float*)c);
+            mm.SetTensorA(aGm);
+            mm.SetTensorB(bGm);
+            mm.IterateBatch(cGm, false, 0, false);
+        });
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def forms(compile_kernels):
+    return compile_kernels("#define CUBE_KERNEL\n" + HEADER + FORMS)
+
+
+def fractals_of(matrix: Any, c0: int = 16) -> Any:
+    """A matrix in format NZ: columns of c0, rows padded to 16."""
+    rows, columns = matrix.shape
+    padded = np.zeros((-(-rows // 16) * 16, -(-columns // c0) * c0), matrix.dtype)
+    padded[:rows, :columns] = matrix
+    return np.ascontiguousarray(padded.reshape(padded.shape[0], -1, c0).transpose(1, 0, 2))
+
+
+def test_row_vector(forms):
+    arrays = matrices(1, 130, 250, "half", "float")
+    forms.run("vector_by_matrix", *arrays, tiling=tiling(1, 130, 250, base=(16, 64, 64)), task_type="AIC_ONLY")
+    assert_product(arrays)
+
+
+def test_fractal_format(forms):
+    a, b, bias, c = matrices(96, 80, 128, "half", "float")
+    result = np.zeros((5, 96, 16), np.float32)
+    forms.run(
+        "fractals", fractals_of(a), fractals_of(b), bias, result, tiling=tiling(96, 80, 128), task_type="AIC_ONLY"
+    )
+    assert_product([a, b, bias, result.transpose(1, 0, 2).reshape(96, 80)])
+
+
+def test_scalar_factor(forms):
+    arrays = matrices(40, 48, 100, "half", "float")
+    forms.run("scalar_by_matrix", *arrays, tiling=tiling(40, 48, 100), task_type="AIC_ONLY")
+    arrays[0][:] = 2
+    assert_product(arrays)
+
+
+def test_sums_of_slices(forms):
+    arrays = matrices(64, 48, 256, "half", "float")
+    data = tiling(64, 48, 256, base=(64, 48, 64), singleCoreK=64)
+    forms.run("slices", *arrays, tiling=data, task_type="AIC_ONLY")
+    assert_product(arrays)
+
+
+def test_constant_tiling(forms):
+    arrays = matrices(50, 60, 100, "half", "float")
+    forms.run("constant", *arrays, tiling=b"", task_type="AIC_ONLY")
+    assert_product(arrays)
+
+
+def test_callbacks(forms):
+    arrays = matrices(96, 80, 150, "half", "float")
+    forms.run("callbacks", *arrays, tiling=tiling(96, 80, 150), task_type="AIC_ONLY")
+    assert_product(arrays)
+
+
+def test_batches(forms):
+    random = np.random.default_rng(0)
+    a = random.standard_normal((4, 40, 70)).astype(np.float16)
+    b = random.standard_normal((2, 70, 50)).astype(np.float16)
+    c = np.zeros((4, 40, 50), np.float32)
+    forms.run("batches", a, b, np.zeros(50, np.float32), c, tiling=tiling(40, 50, 70), task_type="AIC_ONLY")
+    for index in range(4):
+        assert_product([a[index], b[index // 2], np.zeros(50), c[index]])
+
+
+MIXED_FORMS = """
+#define OPEN(object)                                                  \\
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_1);                \\
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);              \\
+    TPipe pipe;                                                       \\
+    object mm;                                                        \\
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);           \\
+    GlobalTensor<half> aGm, bGm;                                      \\
+    GlobalTensor<float> cGm;                                          \\
+    aGm.SetGlobalBuffer((__gm__ half*)a);                             \\
+    bGm.SetGlobalBuffer((__gm__ half*)b);                             \\
+    cGm.SetGlobalBuffer((__gm__ float*)c);                            \\
+    (void)workspace
+#define KERNEL(name)                                                                                            \\
+    extern "C" __global__ __aicore__ void name(GM_ADDR a, GM_ADDR b, GM_ADDR, GM_ADDR c, GM_ADDR workspace,     \\
+                                               GM_ADDR tiling)
+using Half = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using Float = MatmulType<TPosition::GM, CubeFormat::ND, float>;
+using Local = MatmulType<TPosition::VECIN, CubeFormat::ND, float>;
+using Aligned = MatmulType<TPosition::VECIN, CubeFormat::ND_ALIGN, float>;
+using FromVector = MatmulType<TPosition::VECOUT, CubeFormat::ND, half>;
+using ToUb = Matmul<Half, Half, Local, Float>;
+using ToAlignedUb = Matmul<Half, Half, Aligned, Float>;
+using FromUb = Matmul<FromVector, Half, Float, Float>;
+using Plain = Matmul<Half, Half, Float, Float>;
+
+/// All tiles go to a workspace; the vector core takes them one by one.
+KERNEL(tiles_later)
+{
+    OPEN(ToUb);
+    GlobalTensor<float> results;
+    results.SetGlobalBuffer((__gm__ float*)GetUserWorkspace(workspace));
+    TQue<TPosition::VECIN, 1> queue;
+    pipe.InitBuffer(queue, 1, t.baseM * t.baseN * sizeof(float));
+    mm.SetWorkspace(results);
+    mm.SetTensorA(aGm);
+    mm.SetTensorB(bGm);
+    mm.template Iterate<false>();
+    const int32_t down = t.singleCoreM / t.baseM;
+    TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> out;
+    pipe.InitBuffer(out, 1, t.baseM * t.baseN * sizeof(float));
+    for (int32_t i = 0; i < down * (t.singleCoreN / t.baseN); ++i) {
+        LocalTensor<float> tile = out.AllocTensor<float>();
+        mm.template GetTensorC<false>(tile, 0, true);
+        mm.WaitGetTensorC();
+        out.EnQue(tile);
+        tile = out.DeQue<float>();
+        DataCopy(cGm[(int64_t)(i % down) * t.baseM * t.N + i / down * t.baseN], tile,
+                 DataCopyParams(t.baseM, t.baseN / 8, 0, (t.N - t.baseN) / 8));
+        out.FreeTensor(tile);
+    }
+    mm.End();
+}
+
+/// The whole C in the unified buffer, with rows padded to 32 bytes.
+KERNEL(all_to_ub)
+{
+    OPEN(ToAlignedUb);
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 64 * 56 * 4);
+    LocalTensor<float> local = buffer.Get<float>();
+    mm.SetTensorA(aGm);
+    mm.SetTensorB(bGm);
+    mm.IterateAll(local);
+    DataCopyPad(cGm, local, DataCopyExtParams(t.M, t.N * 4, 0, 0, 0));
+    mm.End();
+}
+
+/// A comes from the vector core: it is doubled there.
+KERNEL(a_from_ub)
+{
+    OPEN(FromUb);
+    TQue<TPosition::VECIN, 1> in;
+    TQue<TPosition::VECOUT, 1> out;
+    const int32_t count = t.M * t.Ka;
+    pipe.InitBuffer(in, 1, count * 2);
+    pipe.InitBuffer(out, 1, count * 2);
+    LocalTensor<half> x = in.AllocTensor<half>();
+    DataCopy(x, aGm, count);
+    in.EnQue(x);
+    x = in.DeQue<half>();
+    LocalTensor<half> y = out.AllocTensor<half>();
+    Add(y, x, x, count);
+    in.FreeTensor(x);
+    out.EnQue(y);
+    y = out.DeQue<half>();
+    mm.SetTensorA(y);
+    mm.SetTensorB(bGm);
+    mm.IterateAll(cGm);
+    out.FreeTensor(y);
+    mm.End();
+}
+
+/// The vector core goes on while the cube core computes.
+KERNEL(all_later)
+{
+    OPEN(Plain);
+    mm.SetTensorA(aGm);
+    mm.SetTensorB(bGm);
+    mm.template IterateAll<false>(cGm, 0, false, true);
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 256);
+    LocalTensor<float> ones = buffer.Get<float>();
+    Duplicate(ones, 1.0f, 64);
+    mm.WaitIterateAll();
+    SetFlag<HardEvent::V_MTE3>(EVENT_ID0);
+    WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);
+    SetAtomicAdd<float>();
+    DataCopy(cGm, ones, 64);
+    SetAtomicNone();
+    mm.End();
+}
+
+KERNEL(all_too_early)
+{
+    OPEN(Plain);
+    mm.SetTensorA(aGm);
+    mm.SetTensorB(bGm);
+    mm.template IterateAll<false>(cGm, 0, false, true);
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 256);
+    LocalTensor<float> local = buffer.Get<float>();
+    DataCopy(local, cGm, 64);  // planted: before WaitIterateAll
+    mm.WaitIterateAll();
+    mm.End();
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def mixed_forms(compile_kernels):
+    return compile_kernels(HEADER + MIXED_FORMS)
+
+
+@pytest.mark.parametrize("name", ["tiles_later", "all_to_ub", "a_from_ub", "all_later"])
+def test_forms_of_mixed_kernels(mixed_forms, name):
+    m, n, k = (64, 50, 96) if name == "all_to_ub" else (128, 64, 96)
+    arrays = matrices(m, n, k, "half", "float")
+    data = tiling(m, n, k, base=(64, 32, 32))
+    mixed_forms.run(name, *arrays, tiling=data, task_type="MIX_AIC_1_1")
+    if name == "a_from_ub":
+        arrays[0] += arrays[0]
+    if name == "all_later":
+        arrays[3][0, :64] -= 1
+    assert_product(arrays)
+
+
+def test_an_early_read_of_an_asynchronous_result(mixed_forms):
+    arrays = matrices(128, 64, 96, "half", "float")
+    report = mixed_forms.launch("all_too_early", *arrays, tiling=tiling(128, 64, 96), task_type="MIX_AIC_1_1")
+    assert "race" in {finding["kind"] for finding in report["findings"]}
