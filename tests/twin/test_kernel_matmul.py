@@ -48,9 +48,26 @@ def tiling(m: int, n: int, k: int, base: tuple[int, int, int] = (64, 64, 64), **
     base_m, base_n, base_k = base
     values = {
         **dict.fromkeys(FIELDS, 0),
-        **{"usedCoreNum": 1, "M": m, "N": n, "Ka": k, "Kb": k, "singleCoreM": m, "singleCoreN": n, "singleCoreK": k},
-        **{"baseM": base_m, "baseN": base_n, "baseK": base_k, "depthA1": 2, "depthB1": 2, "stepM": 1, "stepN": 1},
-        **{"stepKa": 1, "stepKb": 1, "dbL0A": 2, "dbL0B": 2, "dbL0C": 1},
+        "usedCoreNum": 1,
+        "M": m,
+        "N": n,
+        "Ka": k,
+        "Kb": k,
+        "singleCoreM": m,
+        "singleCoreN": n,
+        "singleCoreK": k,
+        "baseM": base_m,
+        "baseN": base_n,
+        "baseK": base_k,
+        "depthA1": 2,
+        "depthB1": 2,
+        "stepM": 1,
+        "stepN": 1,
+        "stepKa": 1,
+        "stepKb": 1,
+        "dbL0A": 2,
+        "dbL0B": 2,
+        "dbL0C": 1,
         **fields,
     }
     return struct.pack(f"{len(FIELDS)}i", *values.values())
@@ -190,8 +207,20 @@ def test_tiles_reach_the_unified_buffer(rectified, task):
 
 
 GIVEN = {
-    **{"m": 0, "n": 0, "k": 0, "cores": 1, "dtype": 1, "transpose_a": 0, "transpose_b": 0, "bias": 0},
-    **{"base_m": -1, "base_n": -1, "base_k": -1, "in_ub": 0, "split_k": 0, "traverse": 0},
+    "m": 0,
+    "n": 0,
+    "k": 0,
+    "cores": 1,
+    "dtype": 1,
+    "transpose_a": 0,
+    "transpose_b": 0,
+    "bias": 0,
+    "base_m": -1,
+    "base_n": -1,
+    "base_k": -1,
+    "in_ub": 0,
+    "split_k": 0,
+    "traverse": 0,
 }
 DTYPES = {"float": 0, "half": 1, "int8_t": 2, "bfloat16_t": 27}
 
@@ -433,7 +462,7 @@ def test_row_vector(forms):
 
 
 def test_fractal_format(forms):
-    a, b, bias, c = matrices(96, 80, 128, "half", "float")
+    a, b, bias, _ = matrices(96, 80, 128, "half", "float")
     result = np.zeros((5, 96, 16), np.float32)
     forms.run(
         "fractals", fractals_of(a), fractals_of(b), bias, result, tiling=tiling(96, 80, 128), task_type="AIC_ONLY"
