@@ -657,3 +657,106 @@ def test_an_early_read_of_an_asynchronous_result(mixed_forms):
     arrays = matrices(128, 64, 96, "half", "float")
     report = mixed_forms.launch("all_too_early", *arrays, tiling=tiling(128, 64, 96), task_type="MIX_AIC_1_1")
     assert "race" in {finding["kind"] for finding in report["findings"]}
+
+
+PLANTED = """
+#define PLANT(name, code)                                                                                            \\
+    extern "C" __global__ __aicore__ void name(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR tiling) \\
+    {                                                                                                                \\
+        KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);                                                              \\
+        GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);                                                         \\
+        TPipe pipe;                                                                                                  \\
+        Mm<half, float, float, false, false> mm;                                                                     \\
+        GlobalTensor<half> aGm, bGm;                                                                                 \\
+        GlobalTensor<float> biasGm, cGm;                                                                             \\
+        aGm.SetGlobalBuffer((__gm__ half*)a);                                                                        \\
+        bGm.SetGlobalBuffer((__gm__ half*)b);                                                                        \\
+        biasGm.SetGlobalBuffer((__gm__ float*)bias);                                                                 \\
+        cGm.SetGlobalBuffer((__gm__ float*)c);                                                                       \\
+        code                                                                                                         \\
+    }
+#define REGISTERED REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+#define READY REGISTERED mm.SetTensorA(aGm); mm.SetTensorB(bGm);
+PLANT(right, READY mm.IterateAll(cGm); mm.End();)
+PLANT(no_a, REGISTERED mm.SetTensorB(bGm);
+mm.IterateAll(cGm);)
+PLANT(no_tiling, REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm); mm.SetTensorA(aGm); mm.SetTensorB(bGm);
+mm.IterateAll(cGm);)
+PLANT(after_end, READY mm.IterateAll(cGm); mm.End();
+mm.Iterate();)
+PLANT(store_first, READY
+mm.GetTensorC(cGm);)
+PLANT(bias_off, READY mm.SetBias(biasGm);
+mm.IterateAll(cGm);)
+PLANT(empty_tail, READY
+mm.SetTail(0, 16);)
+PLANT(no_shape, READY
+mm.SetOrgShape(0, 16, 16);)
+PLANT(sum_of_tiles, READY
+mm.Iterate(true);)
+PLANT(no_results, READY
+mm.GetTensorC();)
+PLANT(long_rows, REGISTERED mm.SetOrgShape(16, 16, 70000, 64); mm.SetTensorA(aGm); mm.SetTensorB(bGm);
+mm.IterateAll(cGm);)
+PLANT(batches_of_3_and_2, READY mm.SetBatchNum(3, 2);
+mm.IterateBatch(cGm, false, 0, false);)
+"""
+MISUSES = {
+    "no_a": ("matmul_order", "SetTensorA"),
+    "no_tiling": ("matmul_order", "tiling"),
+    "after_end": ("matmul_order", "SetTensorA"),
+    "store_first": ("matmul_order", "Iterate"),
+    "bias_off": ("matmul_bias", "isBias"),
+    "empty_tail": ("matmul_shape", "singleCoreM"),
+    "no_shape": ("matmul_shape", "orgM"),
+    "sum_of_tiles": ("matmul_shape", "enPartialSum"),
+    "no_results": ("matmul_order", "Iterate<false>"),
+    "long_rows": ("matmul_shape", "intrinsicsCheck"),
+    "batches_of_3_and_2": ("matmul_shape", "batchA"),
+}
+
+
+@pytest.fixture(scope="module")
+def planted(compile_kernels):
+    return compile_kernels("#define CUBE_KERNEL\n" + HEADER + PLANTED)
+
+
+def line_of(text: str) -> int:
+    """The line of a statement in the source of the planted mistakes."""
+    lines = ("#define CUBE_KERNEL\n" + HEADER + PLANTED).split("\n")
+    return 1 + next(number for number, line in enumerate(lines) if line.startswith(text))
+
+
+@pytest.mark.parametrize("name", MISUSES)
+def test_misuse_is_a_finding(planted, record_planted, name):
+    arrays = matrices(128, 64, 64, "half", "float")
+    report = planted.launch(name, *arrays, tiling=tiling(128, 64, 64), task_type="AIC_ONLY")
+    (finding,) = report["findings"]
+    kind, word = MISUSES[name]
+    assert (finding["kind"], word in finding["message"]) == (kind, True), finding
+    record_planted(name, finding)
+    assert int(finding["where"].rsplit(":", 1)[1]) >= line_of(f"PLANT({name},")
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"baseM": 24}, "baseM"),
+        ({"baseK": 8}, "baseK"),
+        ({"baseM": 256, "baseK": 256}, "L0A"),
+        ({"baseN": 256, "baseK": 128}, "L0B"),
+        ({"baseM": 256, "baseN": 256, "baseK": 16}, "L0C"),
+        ({"depthA1": 3, "stepKa": 2}, "depthA1"),
+        ({"depthA1": 64, "depthB1": 64}, "L1"),
+        ({"stepM": 0}, "stepM"),
+        ({"singleCoreK": 0}, "singleCoreK"),
+    ],
+    ids=str,
+)
+def test_wrong_tiling_is_a_finding(planted, fields, word):
+    arrays = matrices(128, 64, 64, "half", "float")
+    report = planted.launch("right", *arrays, tiling=tiling(128, 64, 64, **fields), task_type="AIC_ONLY")
+    (finding,) = report["findings"]
+    assert finding["kind"] == "matmul_tiling"
+    assert word in finding["message"]
+    assert "REGIST_MATMUL_OBJ" in finding["message"]
