@@ -660,20 +660,21 @@ def test_an_early_read_of_an_asynchronous_result(mixed_forms):
 
 
 PLANTED = """
-#define PLANT(name, code)                                                                                            \\
-    extern "C" __global__ __aicore__ void name(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR tiling) \\
-    {                                                                                                                \\
-        KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);                                                              \\
-        GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);                                                         \\
-        TPipe pipe;                                                                                                  \\
-        Mm<half, float, float, false, false> mm;                                                                     \\
-        GlobalTensor<half> aGm, bGm;                                                                                 \\
-        GlobalTensor<float> biasGm, cGm;                                                                             \\
-        aGm.SetGlobalBuffer((__gm__ half*)a);                                                                        \\
-        bGm.SetGlobalBuffer((__gm__ half*)b);                                                                        \\
-        biasGm.SetGlobalBuffer((__gm__ float*)bias);                                                                 \\
-        cGm.SetGlobalBuffer((__gm__ float*)c);                                                                       \\
-        code                                                                                                         \\
+#define PLANT(name, code)                                                                              \\
+    extern "C" __global__ __aicore__ void name(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, \\
+                                               GM_ADDR tiling)                                         \\
+    {                                                                                                  \\
+        KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);                                                \\
+        GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);                                           \\
+        TPipe pipe;                                                                                    \\
+        Mm<half, float, float, false, false> mm;                                                       \\
+        GlobalTensor<half> aGm, bGm;                                                                   \\
+        GlobalTensor<float> biasGm, cGm;                                                               \\
+        aGm.SetGlobalBuffer((__gm__ half*)a);                                                          \\
+        bGm.SetGlobalBuffer((__gm__ half*)b);                                                          \\
+        biasGm.SetGlobalBuffer((__gm__ float*)bias);                                                   \\
+        cGm.SetGlobalBuffer((__gm__ float*)c);                                                         \\
+        code                                                                                           \\
     }
 #define REGISTERED REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
 #define READY REGISTERED mm.SetTensorA(aGm); mm.SetTensorB(bGm);
