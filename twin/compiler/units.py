@@ -26,6 +26,11 @@ from .limited_process import Ended, LimitError, Limits, compile_limits, run_limi
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 # Kernels check their own arrays and frames (overruns.h); big frames are probed page by page.
 KERNEL_FLAGS = ("-Wcast-qual", "-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
+# Findings name the source line of a return address: the line table, and no transformation that merges calls of several
+# lines or removes the frame of a caller. Clang has no such options, and ignores them.
+LINE_FLAGS = ("-g1", "-gdwarf-4", "-gz=none", "-fno-optimize-sibling-calls", "-fno-crossjumping", "-fno-tree-tail-merge")
+LINE_FLAGS += ("-fno-ipa-icf", "-Wno-ignored-optimization-argument")
+KERNEL_FLAGS += LINE_FLAGS
 # They must compile with the types of the device's parameter structures too (params.h).
 DEVICE_FIELDS = ("-DOPFORGE_TWIN_DEVICE_FIELDS",)
 COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")

@@ -61,31 +61,30 @@ namespace AscendC {
 
 #define OPFORGE_BINARY(name, op, types, ...)                                                                          \
     template <typename T>                                                                                             \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const int64_t count, \
-              twin::Location at = twin::Location::Here())                                                             \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,          \
+                          const int64_t count)                                                                        \
     {                                                                                                                 \
         static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                              \
-        twin::Binary(op, dst.View(), src0.View(), src1.View(), twin::Lanes::Count(count), {}, {}, {}, {#name, at});   \
+        twin::Binary(op, dst.View(), src0.View(), src1.View(), twin::Lanes::Count(count), {}, {}, {},                 \
+                     {#name, twin::Here()});                                                                          \
     }                                                                                                                 \
     template <typename T, bool isSetMask = true>                                                                      \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask,       \
-              const int64_t repeatTime, const BinaryRepeatParams& repeatParams,                                       \
-              twin::Location at = twin::Location::Here())                                                             \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,          \
+                          uint64_t mask, const int64_t repeatTime, const BinaryRepeatParams& repeatParams)            \
     {                                                                                                                 \
         static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                              \
         const twin::BinaryStrides s(repeatParams);                                                                    \
         twin::Binary(op, dst.View(), src0.View(), src1.View(), twin::Lanes::Leading<isSetMask>(mask, repeatTime),     \
-                     s.dst, s.src0, s.src1, {#name, at});                                                             \
+                     s.dst, s.src0, s.src1, {#name, twin::Here()});                                                   \
     }                                                                                                                 \
     template <typename T, bool isSetMask = true>                                                                      \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask[],     \
-              const int64_t repeatTime, const BinaryRepeatParams& repeatParams,                                       \
-              twin::Location at = twin::Location::Here())                                                             \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,          \
+                          uint64_t mask[], const int64_t repeatTime, const BinaryRepeatParams& repeatParams)          \
     {                                                                                                                 \
         static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                              \
         const twin::BinaryStrides s(repeatParams);                                                                    \
         twin::Binary(op, dst.View(), src0.View(), src1.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, \
-                     s.src0, s.src1, {#name, at});                                                                    \
+                     s.src0, s.src1, {#name, twin::Here()});                                                          \
     }
 
 OPFORGE_BINARY(Add, twin::BinaryOp::kAdd, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
@@ -100,29 +99,28 @@ OPFORGE_BINARY(Or, twin::BinaryOp::kOr, "int16_t, uint16_t", int16_t, uint16_t)
 
 #define OPFORGE_UNARY(name, op, types, ...)                                                                      \
     template <typename T>                                                                                        \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int64_t count,                         \
-              twin::Location at = twin::Location::Here())                                                        \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int64_t count)             \
     {                                                                                                            \
         static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                         \
-        twin::Unary(op, dst.View(), src.View(), twin::Lanes::Count(count), {}, {}, {#name, at});                 \
+        twin::Unary(op, dst.View(), src.View(), twin::Lanes::Count(count), {}, {}, {#name, twin::Here()});       \
     }                                                                                                            \
     template <typename T, bool isSetMask = true>                                                                 \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask, const int64_t repeatTime,     \
-              const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())                 \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask,                   \
+                          const int64_t repeatTime, const UnaryRepeatParams& repeatParams)                       \
     {                                                                                                            \
         static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                         \
         const twin::UnaryStrides s(repeatParams);                                                                \
         twin::Unary(op, dst.View(), src.View(), twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src, \
-                    {#name, at});                                                                                \
+                    {#name, twin::Here()});                                                                      \
     }                                                                                                            \
     template <typename T, bool isSetMask = true>                                                                 \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask[], const int64_t repeatTime,   \
-              const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())                 \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask[],                 \
+                          const int64_t repeatTime, const UnaryRepeatParams& repeatParams)                       \
     {                                                                                                            \
         static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                         \
         const twin::UnaryStrides s(repeatParams);                                                                \
         twin::Unary(op, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src,    \
-                    {#name, at});                                                                                \
+                    {#name, twin::Here()});                                                                      \
     }
 
 OPFORGE_UNARY(Abs, twin::UnaryOp::kAbs, "int16_t, half, float", int16_t, half, float)
@@ -137,32 +135,30 @@ OPFORGE_UNARY(Not, twin::UnaryOp::kNot, "int16_t, uint16_t", int16_t, uint16_t)
 
 #define OPFORGE_SCALAR(name, op, types, ...)                                                                           \
     template <typename T, bool isSetMask = true>                                                                       \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int64_t count,         \
-              twin::Location at = twin::Location::Here())                                                              \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,                  \
+                          const int64_t count)                                                                         \
     {                                                                                                                  \
         static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                               \
         twin::WithScalar(op, dst.View(), src.View(), twin::ScalarBits(scalarValue), twin::Lanes::Count(count), {}, {}, \
-                         {#name, at});                                                                                 \
+                         {#name, twin::Here()});                                                                       \
     }                                                                                                                  \
     template <typename T, bool isSetMask = true>                                                                       \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask,               \
-              const int64_t repeatTime, const UnaryRepeatParams& repeatParams,                                         \
-              twin::Location at = twin::Location::Here())                                                              \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask,   \
+                          const int64_t repeatTime, const UnaryRepeatParams& repeatParams)                             \
     {                                                                                                                  \
         static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                               \
         const twin::UnaryStrides s(repeatParams);                                                                      \
         twin::WithScalar(op, dst.View(), src.View(), twin::ScalarBits(scalarValue),                                    \
-                         twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src, {#name, at});                \
+                         twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src, {#name, twin::Here()});      \
     }                                                                                                                  \
     template <typename T, bool isSetMask = true>                                                                       \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[],             \
-              const int64_t repeatTime, const UnaryRepeatParams& repeatParams,                                         \
-              twin::Location at = twin::Location::Here())                                                              \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[], \
+                          const int64_t repeatTime, const UnaryRepeatParams& repeatParams)                             \
     {                                                                                                                  \
         static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                               \
         const twin::UnaryStrides s(repeatParams);                                                                      \
         twin::WithScalar(op, dst.View(), src.View(), twin::ScalarBits(scalarValue),                                    \
-                         twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src, {#name, at});                   \
+                         twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src, {#name, twin::Here()});         \
     }
 
 OPFORGE_SCALAR(Adds, twin::ScalarOp::kAdds, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
@@ -174,144 +170,138 @@ OPFORGE_SCALAR(ShiftLeft, twin::ScalarOp::kShiftLeft, "int16_t, uint16_t, int32_
 #undef OPFORGE_SCALAR
 
 template <typename T, bool isSetMask = true>
-void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int64_t count,
-                twin::Location at = twin::Location::Here())
+OPFORGE_API void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,
+                            const int64_t count)
 {
     twin::RequireShiftable<T>();
     twin::WithScalar(twin::ScalarOp::kShiftRight, dst.View(), src.View(), twin::ScalarBits(scalarValue),
-                     twin::Lanes::Count(count), {}, {}, {"ShiftRight", at});
+                     twin::Lanes::Count(count), {}, {}, {"ShiftRight", twin::Here()});
 }
 
 template <typename T, bool isSetMask = true>
-void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask,
-                const int64_t repeatTime, const UnaryRepeatParams& repeatParams, bool roundEn = false,
-                twin::Location at = twin::Location::Here())
+OPFORGE_API void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask,
+                            const int64_t repeatTime, const UnaryRepeatParams& repeatParams, bool roundEn = false)
 {
     twin::RequireShiftable<T>();
     const twin::UnaryStrides s(repeatParams);
     twin::WithScalar(roundEn ? twin::ScalarOp::kShiftRightRounded : twin::ScalarOp::kShiftRight, dst.View(), src.View(),
                      twin::ScalarBits(scalarValue), twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src,
-                     {"ShiftRight", at});
+                     {"ShiftRight", twin::Here()});
 }
 
 template <typename T, bool isSetMask = true>
-void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[],
-                const int64_t repeatTime, const UnaryRepeatParams& repeatParams, bool roundEn = false,
-                twin::Location at = twin::Location::Here())
+OPFORGE_API void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[],
+                            const int64_t repeatTime, const UnaryRepeatParams& repeatParams, bool roundEn = false)
 {
     twin::RequireShiftable<T>();
     const twin::UnaryStrides s(repeatParams);
     twin::WithScalar(roundEn ? twin::ScalarOp::kShiftRightRounded : twin::ScalarOp::kShiftRight, dst.View(), src.View(),
                      twin::ScalarBits(scalarValue), twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src,
-                     {"ShiftRight", at});
+                     {"ShiftRight", twin::Here()});
 }
 
 /// dst += src * scalar with one rounding.
 template <typename T, typename U>
-void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const int64_t count,
-          twin::Location at = twin::Location::Here())
+OPFORGE_API void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const int64_t count)
 {
     twin::RequireFusedTypes<T, U>();
     twin::WithScalar(twin::ScalarOp::kAxpy, dst.View(), src.View(), twin::ScalarBits(scalarValue),
-                     twin::Lanes::Count(count), {}, {}, {"Axpy", at});
+                     twin::Lanes::Count(count), {}, {}, {"Axpy", twin::Here()});
 }
 
 template <typename T, typename U, bool isSetMask = true>
-void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask,
-          const int64_t repeatTime, const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
+OPFORGE_API void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask,
+                      const int64_t repeatTime, const UnaryRepeatParams& repeatParams)
 {
     twin::RequireFusedTypes<T, U>();
     const twin::UnaryStrides s(repeatParams);
     twin::WithScalar(twin::ScalarOp::kAxpy, dst.View(), src.View(), twin::ScalarBits(scalarValue),
-                     twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src, {"Axpy", at});
+                     twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src, {"Axpy", twin::Here()});
 }
 
 template <typename T, typename U, bool isSetMask = true>
-void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask[],
-          const int64_t repeatTime, const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
+OPFORGE_API void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask[],
+                      const int64_t repeatTime, const UnaryRepeatParams& repeatParams)
 {
     twin::RequireFusedTypes<T, U>();
     const twin::UnaryStrides s(repeatParams);
     twin::WithScalar(twin::ScalarOp::kAxpy, dst.View(), src.View(), twin::ScalarBits(scalarValue),
-                     twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src, {"Axpy", at});
+                     twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src, {"Axpy", twin::Here()});
 }
 
 /// dst += src0 * src1 with one rounding.
 template <typename T, typename U>
-void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const int64_t count,
-               twin::Location at = twin::Location::Here())
+OPFORGE_API void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1,
+                           const int64_t count)
 {
     twin::RequireFusedTypes<T, U>();
     twin::Binary(twin::BinaryOp::kMulAddDst, dst.View(), src0.View(), src1.View(), twin::Lanes::Count(count), {}, {},
-                 {}, {"MulAddDst", at});
+                 {}, {"MulAddDst", twin::Here()});
 }
 
 template <typename T, typename U, bool isSetMask = true>
-void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, uint64_t mask,
-               const int64_t repeatTime, const BinaryRepeatParams& repeatParams,
-               twin::Location at = twin::Location::Here())
+OPFORGE_API void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1,
+                           uint64_t mask, const int64_t repeatTime, const BinaryRepeatParams& repeatParams)
 {
     twin::RequireFusedTypes<T, U>();
     const twin::BinaryStrides s(repeatParams);
     twin::Binary(twin::BinaryOp::kMulAddDst, dst.View(), src0.View(), src1.View(),
-                 twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"MulAddDst", at});
+                 twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"MulAddDst", twin::Here()});
 }
 
 template <typename T, typename U, bool isSetMask = true>
-void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const uint64_t mask[],
-               const int64_t repeatTime, const BinaryRepeatParams& repeatParams,
-               twin::Location at = twin::Location::Here())
+OPFORGE_API void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1,
+                           const uint64_t mask[], const int64_t repeatTime, const BinaryRepeatParams& repeatParams)
 {
     twin::RequireFusedTypes<T, U>();
     const twin::BinaryStrides s(repeatParams);
     twin::Binary(twin::BinaryOp::kMulAddDst, dst.View(), src0.View(), src1.View(),
-                 twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"MulAddDst", at});
+                 twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"MulAddDst", twin::Here()});
 }
 
 template <typename T>
-void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, const int64_t count,
-               twin::Location at = twin::Location::Here())
+OPFORGE_API void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, const int64_t count)
 {
     twin::RequireFillable<T>();
-    twin::Fill(dst.View(), twin::ScalarBits(scalarValue), twin::Lanes::Count(count), {}, {"Duplicate", at});
+    twin::Fill(dst.View(), twin::ScalarBits(scalarValue), twin::Lanes::Count(count), {}, {"Duplicate", twin::Here()});
 }
 
 template <typename T, bool isSetMask = true>
-void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask, const int64_t repeatTime,
-               const int64_t dstBlockStride, const int64_t dstRepeatStride, twin::Location at = twin::Location::Here())
+OPFORGE_API void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask, const int64_t repeatTime,
+                           const int64_t dstBlockStride, const int64_t dstRepeatStride)
 {
     twin::RequireFillable<T>();
     twin::Fill(dst.View(), twin::ScalarBits(scalarValue), twin::Lanes::Leading<isSetMask>(mask, repeatTime),
-               {dstBlockStride, dstRepeatStride, 65535, 255}, {"Duplicate", at});
+               {dstBlockStride, dstRepeatStride, 65535, 255}, {"Duplicate", twin::Here()});
 }
 
 template <typename T, bool isSetMask = true>
-void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask[], const int64_t repeatTime,
-               const int64_t dstBlockStride, const int64_t dstRepeatStride, twin::Location at = twin::Location::Here())
+OPFORGE_API void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask[], const int64_t repeatTime,
+                           const int64_t dstBlockStride, const int64_t dstRepeatStride)
 {
     twin::RequireFillable<T>();
     twin::Fill(dst.View(), twin::ScalarBits(scalarValue), twin::Lanes::Bits<isSetMask>(mask, repeatTime),
-               {dstBlockStride, dstRepeatStride, 65535, 255}, {"Duplicate", at});
+               {dstBlockStride, dstRepeatStride, 65535, 255}, {"Duplicate", twin::Here()});
 }
 
 template <typename T, bool isSetMask = true>
-void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask, const int64_t repeatTime,
-          const CopyRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
+OPFORGE_API void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask,
+                      const int64_t repeatTime, const CopyRepeatParams& repeatParams)
 {
     twin::RequireCopyable<T>();
     twin::Unary(twin::UnaryOp::kCopy, dst.View(), src.View(), twin::Lanes::Leading<isSetMask>(mask, repeatTime),
                 {repeatParams.dstStride, repeatParams.dstRepeatSize, 65535, 65535},
-                {repeatParams.srcStride, repeatParams.srcRepeatSize, 65535, 65535}, {"Copy", at});
+                {repeatParams.srcStride, repeatParams.srcRepeatSize, 65535, 65535}, {"Copy", twin::Here()});
 }
 
 template <typename T, bool isSetMask = true>
-void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const int64_t repeatTime,
-          const CopyRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
+OPFORGE_API void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[],
+                      const int64_t repeatTime, const CopyRepeatParams& repeatParams)
 {
     twin::RequireCopyable<T>();
     twin::Unary(twin::UnaryOp::kCopy, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime),
                 {repeatParams.dstStride, repeatParams.dstRepeatSize, 65535, 65535},
-                {repeatParams.srcStride, repeatParams.srcRepeatSize, 65535, 65535}, {"Copy", at});
+                {repeatParams.srcStride, repeatParams.srcRepeatSize, 65535, 65535}, {"Copy", twin::Here()});
 }
 
 }  // namespace AscendC
