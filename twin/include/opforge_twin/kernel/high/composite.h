@@ -38,6 +38,6 @@ double NumberOf(const T& value)
 
 }  // namespace opforge::twin::kernel
 
-#define OPFORGE_HIGH_CALL(name) {#name, opforge::twin::kernel::Location::Here()}
+#define OPFORGE_HIGH_CALL(name) {#name, opforge::twin::kernel::Here()}
 
 #endif  // OPFORGE_TWIN_KERNEL_HIGH_COMPOSITE_H

@@ -54,27 +54,27 @@ inline constexpr FmodConfig DEFAULT_FMOD_CONFIG{};
 
 #define OPFORGE_UNARY_COUNTED(name, types, ...)                                                                      \
     template <__VA_ARGS__>                                                                                           \
-    void name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,                                      \
-              const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t calCount)                                  \
+    OPFORGE_API void name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,                          \
+                          const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t calCount)                      \
     {                                                                                                                \
         OPFORGE_POINTWISE(name, types, &sharedTmpBuffer.View(), calCount, (), &dstTensor.View(), &srcTensor.View()); \
     }                                                                                                                \
     template <__VA_ARGS__>                                                                                           \
-    void name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor, const uint32_t calCount)             \
+    OPFORGE_API void name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor, const uint32_t calCount) \
     {                                                                                                                \
         OPFORGE_POINTWISE(name, types, nullptr, calCount, (), &dstTensor.View(), &srcTensor.View());                 \
     }
 
 #define OPFORGE_UNARY_WHOLE(name, types, ...)                                                                   \
     template <__VA_ARGS__>                                                                                      \
-    void name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,                                 \
-              const LocalTensor<uint8_t>& sharedTmpBuffer)                                                      \
+    OPFORGE_API void name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,                     \
+                          const LocalTensor<uint8_t>& sharedTmpBuffer)                                          \
     {                                                                                                           \
         OPFORGE_POINTWISE(name, types, &sharedTmpBuffer.View(), srcTensor.GetSize(), (), &dstTensor.View(),     \
                           &srcTensor.View());                                                                   \
     }                                                                                                           \
     template <__VA_ARGS__>                                                                                      \
-    void name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor)                                 \
+    OPFORGE_API void name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor)                     \
     {                                                                                                           \
         OPFORGE_POINTWISE(name, types, nullptr, srcTensor.GetSize(), (), &dstTensor.View(), &srcTensor.View()); \
     }
@@ -119,26 +119,27 @@ OPFORGE_UNARY_COUNTED(Silu, (half, float), typename T, bool isReuseSource = fals
 
 /// x / (1 + exp(-scalarValue * x))
 template <typename T, bool isReuseSource = false>
-void Swish(const LocalTensor<T>& dstLocal, const LocalTensor<T>& srcLocal, uint32_t dataSize, const T scalarValue)
+OPFORGE_API void Swish(const LocalTensor<T>& dstLocal, const LocalTensor<T>& srcLocal, uint32_t dataSize,
+                       const T scalarValue)
 {
     OPFORGE_POINTWISE(Swish, (half, float), nullptr, dataSize, (twin::NumberOf(scalarValue)), &dstLocal.View(),
                       &srcLocal.View());
 }
 
-#define OPFORGE_CLAMP(name)                                                                                    \
-    template <typename T, bool isReuseSource = false>                                                          \
-    void name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,                                \
-              const LocalTensor<uint8_t>& sharedTmpBuffer, const T scalar, const uint32_t calCount)            \
-    {                                                                                                          \
-        OPFORGE_POINTWISE(name, (half, float), &sharedTmpBuffer.View(), calCount, (twin::NumberOf(scalar)),    \
-                          &dstTensor.View(), &srcTensor.View());                                               \
-    }                                                                                                          \
-    template <typename T, bool isReuseSource = false>                                                          \
-    void name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor, const T scalar,                \
-              const uint32_t calCount)                                                                         \
-    {                                                                                                          \
-        OPFORGE_POINTWISE(name, (half, float), nullptr, calCount, (twin::NumberOf(scalar)), &dstTensor.View(), \
-                          &srcTensor.View());                                                                  \
+#define OPFORGE_CLAMP(name)                                                                                     \
+    template <typename T, bool isReuseSource = false>                                                           \
+    OPFORGE_API void name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,                     \
+                          const LocalTensor<uint8_t>& sharedTmpBuffer, const T scalar, const uint32_t calCount) \
+    {                                                                                                           \
+        OPFORGE_POINTWISE(name, (half, float), &sharedTmpBuffer.View(), calCount, (twin::NumberOf(scalar)),     \
+                          &dstTensor.View(), &srcTensor.View());                                                \
+    }                                                                                                           \
+    template <typename T, bool isReuseSource = false>                                                           \
+    OPFORGE_API void name(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor, const T scalar,     \
+                          const uint32_t calCount)                                                              \
+    {                                                                                                           \
+        OPFORGE_POINTWISE(name, (half, float), nullptr, calCount, (twin::NumberOf(scalar)), &dstTensor.View(),  \
+                          &srcTensor.View());                                                                   \
     }
 OPFORGE_CLAMP(ClampMax)
 OPFORGE_CLAMP(ClampMin)
@@ -146,37 +147,37 @@ OPFORGE_CLAMP(ClampMin)
 
 /// dst += src * scalar, with temporary memory.
 template <typename T, typename U, bool isReuseSource = false>
-void Axpy(const LocalTensor<T>& dstTensor, const LocalTensor<U>& srcTensor, const U scalarValue,
-          const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t calCount)
+OPFORGE_API void Axpy(const LocalTensor<T>& dstTensor, const LocalTensor<U>& srcTensor, const U scalarValue,
+                      const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t calCount)
 {
     OPFORGE_POINTWISE(Axpy, (half, float), &sharedTmpBuffer.View(), calCount, (twin::NumberOf(scalarValue)),
                       &dstTensor.View(), &srcTensor.View());
 }
 
 // Operands: `first` and `second` in the parameter list, their views and the scalar operand, if there is one.
-#define OPFORGE_BINARY(name, types, first, second, views, numbers, sized, ...)                                      \
-    template <__VA_ARGS__>                                                                                          \
-    void name(const LocalTensor<T>& dstTensor, first, second, const LocalTensor<uint8_t>& sharedTmpBuffer,          \
-              const uint32_t calCount)                                                                              \
-    {                                                                                                               \
-        OPFORGE_POINTWISE(name, types, &sharedTmpBuffer.View(), calCount, numbers, &dstTensor.View(),               \
-                          OPFORGE_UNPACK views);                                                                    \
-    }                                                                                                               \
-    template <__VA_ARGS__>                                                                                          \
-    void name(const LocalTensor<T>& dstTensor, first, second, const uint32_t calCount)                              \
-    {                                                                                                               \
-        OPFORGE_POINTWISE(name, types, nullptr, calCount, numbers, &dstTensor.View(), OPFORGE_UNPACK views);        \
-    }                                                                                                               \
-    template <__VA_ARGS__>                                                                                          \
-    void name(const LocalTensor<T>& dstTensor, first, second, const LocalTensor<uint8_t>& sharedTmpBuffer)          \
-    {                                                                                                               \
-        OPFORGE_POINTWISE(name, types, &sharedTmpBuffer.View(), sized.GetSize(), numbers, &dstTensor.View(),        \
-                          OPFORGE_UNPACK views);                                                                    \
-    }                                                                                                               \
-    template <__VA_ARGS__>                                                                                          \
-    void name(const LocalTensor<T>& dstTensor, first, second)                                                       \
-    {                                                                                                               \
-        OPFORGE_POINTWISE(name, types, nullptr, sized.GetSize(), numbers, &dstTensor.View(), OPFORGE_UNPACK views); \
+#define OPFORGE_BINARY(name, types, first, second, views, numbers, sized, ...)                                         \
+    template <__VA_ARGS__>                                                                                             \
+    OPFORGE_API void name(const LocalTensor<T>& dstTensor, first, second, const LocalTensor<uint8_t>& sharedTmpBuffer, \
+                          const uint32_t calCount)                                                                     \
+    {                                                                                                                  \
+        OPFORGE_POINTWISE(name, types, &sharedTmpBuffer.View(), calCount, numbers, &dstTensor.View(),                  \
+                          OPFORGE_UNPACK views);                                                                       \
+    }                                                                                                                  \
+    template <__VA_ARGS__>                                                                                             \
+    OPFORGE_API void name(const LocalTensor<T>& dstTensor, first, second, const uint32_t calCount)                     \
+    {                                                                                                                  \
+        OPFORGE_POINTWISE(name, types, nullptr, calCount, numbers, &dstTensor.View(), OPFORGE_UNPACK views);           \
+    }                                                                                                                  \
+    template <__VA_ARGS__>                                                                                             \
+    OPFORGE_API void name(const LocalTensor<T>& dstTensor, first, second, const LocalTensor<uint8_t>& sharedTmpBuffer) \
+    {                                                                                                                  \
+        OPFORGE_POINTWISE(name, types, &sharedTmpBuffer.View(), sized.GetSize(), numbers, &dstTensor.View(),           \
+                          OPFORGE_UNPACK views);                                                                       \
+    }                                                                                                                  \
+    template <__VA_ARGS__>                                                                                             \
+    OPFORGE_API void name(const LocalTensor<T>& dstTensor, first, second)                                              \
+    {                                                                                                                  \
+        OPFORGE_POINTWISE(name, types, nullptr, sized.GetSize(), numbers, &dstTensor.View(), OPFORGE_UNPACK views);    \
     }
 
 #define OPFORGE_TENSORS(name, types, ...)                                                           \
@@ -199,13 +200,14 @@ OPFORGE_BINARY(Power, (half, float, int32_t), const T& src0Scalar, const LocalTe
 #undef OPFORGE_TENSORS
 #undef OPFORGE_BINARY
 
-#define OPFORGE_SWIGLU(tmpParameter, tmp, countParameter, count)                                                     \
-    template <typename T, bool isReuseSource = false>                                                                \
-    void SwiGLU(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor0, const LocalTensor<T>& srcTensor1, \
-                const float& scalarValue OPFORGE_UNPACK tmpParameter OPFORGE_UNPACK countParameter)                  \
-    {                                                                                                                \
-        OPFORGE_POINTWISE(SwiGLU, (half, float), tmp, count, (twin::NumberOf(scalarValue)), &dstTensor.View(),       \
-                          &srcTensor0.View(), &srcTensor1.View());                                                   \
+#define OPFORGE_SWIGLU(tmpParameter, tmp, countParameter, count)                                                \
+    template <typename T, bool isReuseSource = false>                                                           \
+    OPFORGE_API void SwiGLU(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor0,                  \
+                            const LocalTensor<T>& srcTensor1,                                                   \
+                            const float& scalarValue OPFORGE_UNPACK tmpParameter OPFORGE_UNPACK countParameter) \
+    {                                                                                                           \
+        OPFORGE_POINTWISE(SwiGLU, (half, float), tmp, count, (twin::NumberOf(scalarValue)), &dstTensor.View(),  \
+                          &srcTensor0.View(), &srcTensor1.View());                                              \
     }
 #define OPFORGE_SHARED_TMP (, const LocalTensor<uint8_t>& sharedTmpBuffer)
 #define OPFORGE_COUNT (, const uint32_t calCount)

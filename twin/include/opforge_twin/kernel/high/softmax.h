@@ -76,8 +76,9 @@ namespace AscendC {
 // The forms with half data and float row results have a T that no parameter uses.
 #define OPFORGE_SOFTMAX(T, U, tmpParameter, tmp)                                                                       \
     OPFORGE_SOFTMAX_TEMPLATE                                                                                           \
-    void SoftMax(const LocalTensor<T>& dstTensor, const LocalTensor<U>& sumTensor, const LocalTensor<U>& maxTensor,    \
-                 const LocalTensor<T>& srcTensor, tmpParameter OPFORGE_SOFTMAX_END)                                    \
+    OPFORGE_API void SoftMax(const LocalTensor<T>& dstTensor, const LocalTensor<U>& sumTensor,                         \
+                             const LocalTensor<U>& maxTensor, const LocalTensor<T>& srcTensor,                         \
+                             tmpParameter OPFORGE_SOFTMAX_END)                                                         \
         OPFORGE_SOFTMAX_BODY(SoftMax, tmp, isDataFormatNZ, config.mode, 0, &dstTensor.View(), &sumTensor.View(),       \
                              &maxTensor.View(), &srcTensor.View())                                                     \
             OPFORGE_SOFTMAX_TEMPLATE void SimpleSoftMax(                                                               \
@@ -86,19 +87,20 @@ namespace AscendC {
                 OPFORGE_SOFTMAX_BODY(SimpleSoftMax, tmp, isDataFormatNZ, config.mode, 0, &dstTensor.View(),            \
                                      &inSumTensor.View(), &inMaxTensor.View(), &srcTensor.View())
 
-#define OPFORGE_SOFTMAX_ALONE(tmpParameter, tmp)                                                                     \
-    template <typename T, bool isReuseSource = false, bool isBasicBlock = false,                                     \
-              const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG>                                                     \
-    void SoftMax(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor, tmpParameter OPFORGE_SOFTMAX_END) \
+#define OPFORGE_SOFTMAX_ALONE(tmpParameter, tmp)                                               \
+    template <typename T, bool isReuseSource = false, bool isBasicBlock = false,               \
+              const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG>                               \
+    OPFORGE_API void SoftMax(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor, \
+                             tmpParameter OPFORGE_SOFTMAX_END)                                 \
         OPFORGE_SOFTMAX_BODY(SoftMax, tmp, 0, config.mode, 0, &dstTensor.View(), nullptr, nullptr, &srcTensor.View())
 
 #define OPFORGE_FLASH(T, U, tmpParameter, tmp)                                                                         \
     OPFORGE_FLASH_V1_TEMPLATE                                                                                          \
-    void SoftmaxFlash(const LocalTensor<T>& dstTensor, const LocalTensor<U>& sumTensor,                                \
-                      const LocalTensor<U>& maxTensor, const LocalTensor<T>& srcTensor,                                \
-                      const LocalTensor<T>& expMaxTensor, const LocalTensor<U>& inSumTensor,                           \
-                      const LocalTensor<U>& inMaxTensor, tmpParameter const SoftMaxTiling& tiling,                     \
-                      bool isUpdate = false, const SoftMaxShapeInfo& softmaxShapeInfo = {})                            \
+    OPFORGE_API void SoftmaxFlash(const LocalTensor<T>& dstTensor, const LocalTensor<U>& sumTensor,                    \
+                                  const LocalTensor<U>& maxTensor, const LocalTensor<T>& srcTensor,                    \
+                                  const LocalTensor<T>& expMaxTensor, const LocalTensor<U>& inSumTensor,               \
+                                  const LocalTensor<U>& inMaxTensor, tmpParameter const SoftMaxTiling& tiling,         \
+                                  bool isUpdate = false, const SoftMaxShapeInfo& softmaxShapeInfo = {})                \
         OPFORGE_SOFTMAX_BODY(SoftmaxFlash, tmp, 0, 0, isUpdate, &dstTensor.View(), &sumTensor.View(),                  \
                              &maxTensor.View(), &srcTensor.View(), &expMaxTensor.View(), &inSumTensor.View(),          \
                              &inMaxTensor.View(), nullptr)                                                             \
@@ -115,20 +117,20 @@ namespace AscendC {
     template <typename T, bool isUpdate = false, bool isReuseSource = false, bool isBasicBlock = false, \
               bool isDataFormatNZ = false, const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG>
 
-#define OPFORGE_FLASH_WITH_MAX(tmpParameter, tmp)                                                                      \
-    OPFORGE_FLASH_TEMPLATE                                                                                             \
-    void SoftmaxFlashV2(const LocalTensor<T>& dstTensor, const LocalTensor<T>& outReduceMax,                           \
-                        const LocalTensor<T>& outExpSum, const LocalTensor<T>& outMax,                                 \
-                        const LocalTensor<T>& srcTensor, const LocalTensor<T>& outExpMax,                              \
-                        const LocalTensor<T>& inExpSum, const LocalTensor<T>& inMax, tmpParameter OPFORGE_SOFTMAX_END) \
-        OPFORGE_SOFTMAX_BODY(SoftmaxFlashV2, tmp, isDataFormatNZ, config.mode, isUpdate, &dstTensor.View(),            \
-                             &outExpSum.View(), &outMax.View(), &srcTensor.View(), &outExpMax.View(),                  \
+#define OPFORGE_FLASH_WITH_MAX(tmpParameter, tmp)                                                             \
+    OPFORGE_FLASH_TEMPLATE                                                                                    \
+    OPFORGE_API void SoftmaxFlashV2(                                                                          \
+        const LocalTensor<T>& dstTensor, const LocalTensor<T>& outReduceMax, const LocalTensor<T>& outExpSum, \
+        const LocalTensor<T>& outMax, const LocalTensor<T>& srcTensor, const LocalTensor<T>& outExpMax,       \
+        const LocalTensor<T>& inExpSum, const LocalTensor<T>& inMax, tmpParameter OPFORGE_SOFTMAX_END)        \
+        OPFORGE_SOFTMAX_BODY(SoftmaxFlashV2, tmp, isDataFormatNZ, config.mode, isUpdate, &dstTensor.View(),   \
+                             &outExpSum.View(), &outMax.View(), &srcTensor.View(), &outExpMax.View(),         \
                              &inExpSum.View(), &inMax.View(), &outReduceMax.View())
 
 #define OPFORGE_FLASH_V3(tmpParameter, tmp)                                                                          \
     template <typename T, typename U, bool isUpdate = false, bool isReuseSource = false, bool isBasicBlock = false,  \
               bool isDataFormatNZ = false, const SoftmaxConfig& config = SOFTMAX_DEFAULT_CFG>                        \
-    void SoftmaxFlashV3(                                                                                             \
+    OPFORGE_API void SoftmaxFlashV3(                                                                                 \
         const LocalTensor<T>& dstTensor, const LocalTensor<U>& meanTensor, const LocalTensor<U>& expSumTensor,       \
         const LocalTensor<U>& maxTensor, const LocalTensor<T>& srcTensor, const LocalTensor<T>& expMaxTensor,        \
         const LocalTensor<U>& inMeanTensor, const LocalTensor<U>& inExpSumTensor, const LocalTensor<U>& inMaxTensor, \
@@ -147,17 +149,17 @@ namespace AscendC {
             OPFORGE_HIGH_CALL(SoftmaxFlashV3));                                                                      \
     }
 
-#define OPFORGE_SOFTMAX_GRAD(tmpParameter, tmp)                                                                       \
-    template <typename T, bool isReuseSource = false, bool isDataFormatNZ = false>                                    \
-    void SoftmaxGrad(const LocalTensor<T>& dstTensor, const LocalTensor<T>& gradTensor,                               \
-                     const LocalTensor<T>& srcTensor, tmpParameter const SoftMaxTiling& tiling, bool isFront = false, \
-                     const SoftMaxShapeInfo& softmaxShapeInfo = {})                                                   \
-        OPFORGE_SOFTMAX_BODY(                                                                                         \
-            SoftmaxGrad, tmp, isDataFormatNZ, 0, isFront, &dstTensor.View(), &gradTensor.View(), nullptr,             \
-            &srcTensor.View()) template <typename T, bool isBasicBlock = false, bool isDataFormatNZ = false>          \
-        void SoftmaxGradFront(const LocalTensor<T>& dstTensor, const LocalTensor<T>& gradTensor,                      \
-                              const LocalTensor<T>& srcTensor, tmpParameter OPFORGE_SOFTMAX_END)                      \
-            OPFORGE_SOFTMAX_BODY(SoftmaxGradFront, tmp, isDataFormatNZ, 0, 1, &dstTensor.View(), &gradTensor.View(),  \
+#define OPFORGE_SOFTMAX_GRAD(tmpParameter, tmp)                                                                      \
+    template <typename T, bool isReuseSource = false, bool isDataFormatNZ = false>                                   \
+    OPFORGE_API void SoftmaxGrad(const LocalTensor<T>& dstTensor, const LocalTensor<T>& gradTensor,                  \
+                                 const LocalTensor<T>& srcTensor, tmpParameter const SoftMaxTiling& tiling,          \
+                                 bool isFront = false, const SoftMaxShapeInfo& softmaxShapeInfo = {})                \
+        OPFORGE_SOFTMAX_BODY(                                                                                        \
+            SoftmaxGrad, tmp, isDataFormatNZ, 0, isFront, &dstTensor.View(), &gradTensor.View(), nullptr,            \
+            &srcTensor.View()) template <typename T, bool isBasicBlock = false, bool isDataFormatNZ = false>         \
+        OPFORGE_API void SoftmaxGradFront(const LocalTensor<T>& dstTensor, const LocalTensor<T>& gradTensor,         \
+                                          const LocalTensor<T>& srcTensor, tmpParameter OPFORGE_SOFTMAX_END)         \
+            OPFORGE_SOFTMAX_BODY(SoftmaxGradFront, tmp, isDataFormatNZ, 0, 1, &dstTensor.View(), &gradTensor.View(), \
                                  nullptr, &srcTensor.View())
 
 #define OPFORGE_NOTHING
@@ -179,16 +181,16 @@ OPFORGE_WITH_AND_WITHOUT_TMP(OPFORGE_SOFTMAX_GRAD)
 
 /// Stores log10 of the softmax, as documented.
 template <typename T, bool isReuseSource = false, bool isDataFormatNZ = false>
-void LogSoftMax(const LocalTensor<T>& dst, const LocalTensor<T>& sum, const LocalTensor<T>& max,
-                const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const LogSoftMaxTiling& tiling,
-                const SoftMaxShapeInfo& softmaxShapeInfo = {})
+OPFORGE_API void LogSoftMax(const LocalTensor<T>& dst, const LocalTensor<T>& sum, const LocalTensor<T>& max,
+                            const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
+                            const LogSoftMaxTiling& tiling, const SoftMaxShapeInfo& softmaxShapeInfo = {})
     OPFORGE_SOFTMAX_BODY(LogSoftMax, &sharedTmpBuffer.View(), isDataFormatNZ, 0, 0, &dst.View(), &sum.View(),
                          &max.View(), &src.View())
 
     /// Replaces the rows whose maximum has the bits `from`; returns whether there are any.
     template <typename T1, typename T2, bool isDataFormatNZ = false, uint8_t stepSizeMode = 0>
-    bool AdjustSoftMaxRes(const LocalTensor<T1>& softMaxRes, const LocalTensor<T2>& maxTensor, const uint32_t from,
-                          const T1 to, const SoftMaxShapeInfo& softmaxShapeInfo)
+    OPFORGE_API bool AdjustSoftMaxRes(const LocalTensor<T1>& softMaxRes, const LocalTensor<T2>& maxTensor,
+                                      const uint32_t from, const T1 to, const SoftMaxShapeInfo& softmaxShapeInfo)
 {
     return twin::RunHigh({twin::HighOp::kAdjustSoftMaxRes,
                           {&softMaxRes.View(), nullptr, &maxTensor.View()},
