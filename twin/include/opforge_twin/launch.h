@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct GmArgument {
     int64_t elementBytes = 0;  ///< 0: the shape is not known
     bool isHostList = false;   ///< the host functions read the values, so the kernel need not
     bool hasPadding = false;   ///< the format has elements that no value belongs to
+    uint64_t address = 0;      ///< the address that the kernel uses; 0: the launch selects one
 };
 
 /// Size of the system part at the start of the workspace; the user part of a kernel follows.
@@ -31,6 +33,7 @@ inline constexpr uint64_t kSystemWorkspaceBytes = uint64_t{16} << 20;
 struct LaunchRequest {
     std::string opType;
     void* function = nullptr;           ///< address of the `extern "C" __global__` kernel function
+    std::function<void()> body{};       ///< calls the kernel with its arguments; then `function` is not used
     std::vector<GmArgument> arguments;  ///< inputs in IR order, then outputs
     void* workspace = nullptr;          ///< start of the whole workspace, including the system part
     uint64_t workspaceBytes = 0;

@@ -49,7 +49,14 @@ constexpr auto kInvokers = Invokers(std::make_index_sequence<kMaxArguments + 1>{
 
 void RunBlock(Block& block, const std::vector<GmPointer>& pointers)
 {
-    kernel::CallGuarded(block, [&] { kInvokers[pointers.size()](block.launch.request.function, pointers); });
+    const LaunchRequest& request = block.launch.request;
+    kernel::CallGuarded(block, [&] {
+        if (request.body) {
+            request.body();
+        } else {
+            kInvokers[pointers.size()](request.function, pointers);
+        }
+    });
     if (!block.execution.IsStopped()) {
         block.Finish();
     }
@@ -83,7 +90,7 @@ std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const k
         return Text("task type is '", request.taskType,
                     "', expected AIV_ONLY, AIC_ONLY, MIX_AIV_1_0, MIX_AIC_1_0, MIX_AIC_1_1 or MIX_AIC_1_2");
     }
-    if (request.function == nullptr) {
+    if (request.function == nullptr && !request.body) {
         return "the kernel function is a null pointer";
     }
     if (request.blockNum == 0) {
@@ -127,6 +134,8 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
         region.bytes = argument.bytes;
         region.writable = argument.isOutput;
         region.misalignment = argument.misalignment;
+        region.base = argument.address;
+        region.isPlaced = argument.address != 0;
         WatchOrder(launch, region);
         WatchContents(launch, region, argument.isInput);
         launch.memory.Add(std::move(region));

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,6 +25,7 @@ struct Region {
     uint64_t base = 0;
     bool writable = true;
     uint64_t misalignment = 0;  ///< distance of the first byte from a multiple of kAlignment
+    bool isPlaced = false;      ///< `base` was given
     /// One bit per 128-byte sector that some DMA has touched.
     std::unique_ptr<std::atomic<uint64_t>[]> touched;
     /// Who used it last; null when nobody may write it, or nobody asks.
@@ -52,14 +54,18 @@ public:
     Region* Find(uint64_t address);
     uint32_t IndexOf(const Region& region) const { return static_cast<uint32_t>(&region - regions_.data()); }
     const std::vector<Region>& Regions() const { return regions_; }
-    bool Contains(uint64_t address) const { return address >= begin_ && address < begin_ + reserved_; }
+    bool Contains(uint64_t address) { return IsReserved(address) || FindPlaced(address) != nullptr; }
     /// Bytes of the sectors of [offset, offset + bytes) that nobody has touched before; marks them.
     static uint64_t FirstTouch(Region& region, uint64_t offset, uint64_t bytes);
     /// Serialises read-modify-write by DMA on one sector.
     std::mutex& SectorLock(uint64_t address) { return locks_[address / kSectorBytes % locks_.size()]; }
 
 private:
+    bool IsReserved(uint64_t address) const { return address >= begin_ && address < begin_ + reserved_; }
+    Region* FindPlaced(uint64_t address);
+
     std::vector<Region> regions_;
+    std::map<uint64_t, uint32_t> placed_;  ///< base -> index
     std::array<std::mutex, 64> locks_;
     uint64_t begin_ = 0;
     uint64_t reserved_ = 0;

@@ -1,0 +1,110 @@
+// Programs of `opforge cc`: options from the environment, findings on stderr, the report and the exit code at the end.
+#include "host/program/program.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "host/acl/device_memory.h"
+#include "host/aclnn/reports.h"
+#include "host/gert/platform.h"
+#include "kernel/exec/text.h"
+#include "opforge_twin/control.h"
+#include "opforge_twin/program.h"
+
+namespace opforge::twin::host {
+
+namespace {
+
+using kernel::Text;
+
+constexpr int kFindingsExit = 1;
+constexpr int kBadInputExit = 2;
+
+std::atomic<bool> isProgram{false};
+std::atomic<uint64_t> mistakes{0};
+pid_t starter = 0;
+
+const char* Given(const char* name, const char* otherwise)
+{
+    const char* const value = std::getenv(name);
+    return value == nullptr || value[0] == '\0' ? otherwise : value;
+}
+
+void SetOption(const char* name, const char* value)
+{
+    if (opforgeTwinSetOption(name, value) != 0) {
+        std::fprintf(stderr, "%s: got '%s', which the CPU twin does not accept\n", name, value);
+        _exit(kBadInputExit);
+    }
+}
+
+bool WriteReport(const char* path)
+{
+    std::ofstream file(path);
+    file << TakeReports() << '\n';
+    file.close();
+    return static_cast<bool>(file);
+}
+
+void OnExit(int status, void* /*unused*/)
+{
+    if (getpid() != starter) {
+        return;
+    }
+    std::cout.flush();
+    std::fflush(nullptr);
+    int code = mistakes != 0 ? kFindingsExit : status;
+    if (const char* const path = Given("OPFORGE_TWIN_REPORT", nullptr); path != nullptr && !WriteReport(path)) {
+        std::fprintf(stderr, "OPFORGE_TWIN_REPORT: cannot write %s; expected a path in a folder that exists\n", path);
+        code = code == 0 ? kBadInputExit : code;
+    }
+    if (code != status) {
+        _exit(code);
+    }
+}
+
+}  // namespace
+
+bool IsProgram()
+{
+    return isProgram;
+}
+
+void PrintFindings(const LaunchReport& report)
+{
+    for (const Finding& finding : report.findings) {
+        mistakes += finding.warning ? 0 : 1;
+        const std::string place = finding.where.empty() ? std::string() : finding.where + ": ";
+        const std::string block = finding.block < 0 ? std::string()
+                                  : finding.pipe.empty()
+                                      ? Text(" (block ", finding.block, ")")
+                                      : Text(" (block ", finding.block, ", pipe ", finding.pipe, ")");
+        std::fprintf(stderr, "%s%s: %s%s: %s\n", place.c_str(), finding.warning ? "warning" : "error",
+                     finding.kind.c_str(), block.c_str(), finding.message.c_str());
+    }
+}
+
+}  // namespace opforge::twin::host
+
+using namespace opforge::twin::host;  // NOLINT: the definition of a C function follows
+
+void opforgeTwinStartProgram(const char* soc, const char* level)
+{
+    if (isProgram.exchange(true)) {
+        return;
+    }
+    starter = getpid();
+    SetOption("soc", Given("OPFORGE_TWIN_SOC", soc));
+    SetOption("strict", std::string(Given("OPFORGE_TWIN_LEVEL", level)) == "fast" ? "0" : "1");
+    if (const char* const seed = Given("OPFORGE_TWIN_SEED", nullptr)) {
+        SetOption("seed", seed);
+    }
+    DeviceMemory::Instance().MakeReadable();
+    on_exit(OnExit, nullptr);
+}
