@@ -69,7 +69,7 @@ class Unit:
 
     @property
     def recorded(self) -> list[str]:
-        """What the object depends on besides files: the command, more flags, and whether the source was checked."""
+        """Return the inputs of the object that are no files: command, more flags, whether the source was checked."""
         return [*_compile_command(self), *self.also, *(["checked"] if self.check else [])]
 
 
@@ -105,12 +105,12 @@ def compiler() -> tuple[str, str]:
 
 
 def is_gnu() -> bool:
-    """Whether the C++ compiler is g++, under whatever name it was started."""
+    """Return whether the C++ compiler is g++, under whatever name it was started."""
     return "Free Software Foundation" in _ask(compiler()[0], "--version").text
 
 
 def _ask(path: str, *question: str) -> Ended:
-    """What the compiler says of itself, without what environment variables add.
+    """Return the version text of the compiler, without additions by environment variables.
 
     Raises:
         MissingToolError: It does not work.
@@ -134,7 +134,7 @@ def _no_compiler(got: str) -> MissingToolError:
 
 @lru_cache(maxsize=1)
 def _ccache() -> tuple[str, ...]:
-    """What compilers are called through, if it is there; the object is the same with and without it."""
+    """Return the path of ccache if it is installed; the object is the same with and without it."""
     return (found,) if (found := shutil.which("ccache")) else ()
 
 
@@ -150,7 +150,7 @@ def cpu_flags() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Run:
-    """What the compilers of one build have in common: a temporary folder, limits, and whether to end early."""
+    """Common state of the compilers of one build: a temporary folder, limits, and whether to stop early."""
 
     scratch: Path
     limits: Limits

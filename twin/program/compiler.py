@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 from opforge.twin.build import INCLUDE, build_runtime
 from opforge.twin.compiler.limited_process import LimitError, compile_limits, run_limited
 from opforge.twin.compiler.runtime_library import runtime_link
-from opforge.twin.compiler.units import COMMON, compiler, cpu_flags
+from opforge.twin.compiler.units import COMMON, CompileError, compiler, cpu_flags
 
 from .entries import entry_definitions, write_headers
 from .messages import missing_names
@@ -27,13 +27,15 @@ LEVELS = ("strict", "device", "fast")
 SOURCES = (".asc", ".cpp", ".cc", ".cxx", ".cce")
 OBJECTS = (".o", ".a", ".so")
 _MOST_BYTES = 16 << 20
+_MOST_TEXT = 4 << 20
 # Kernels check their own arrays and frames (overruns.h).
 _KERNEL_FLAGS = ("-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
 _LINKS = ("opforge_twin", "ascendcl", "nnopbase")
+_LINK_OPTIONS = ("-shared", "-l", "-L", "-Wl,", "-fsanitize", "-g", "-O")
 _ENTRY = re.compile(rb"\baclrtlaunch_(\w+)\.h\b|\bACLRT_LAUNCH_KERNEL\s*\(\s*(\w+)\s*\)")
 
 
-class ProgramError(UserError):
+class ProgramError(CompileError):
     """A program does not compile or link.
 
     Attributes:
@@ -42,7 +44,7 @@ class ProgramError(UserError):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.missing = missing_names(text)
+        self.missing = tuple(missing_names(text))
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,9 @@ class _Build:
 
     def run(self, command: Sequence[str], label: str) -> None:
         try:
-            ended = run_limited(command, compile_limits(), environment={"TMPDIR": str(self.folder)}, most_text=_MOST_TEXT)
+            ended = run_limited(
+                command, compile_limits(), environment={"TMPDIR": str(self.folder)}, most_text=_MOST_TEXT
+            )
         except LimitError as error:
             raise ProgramError(f"{label}: {error}") from error
         if ended.status:
@@ -102,16 +106,13 @@ class _Build:
         self.run(command, path_text(source))
 
 
-_MOST_TEXT = 4 << 20
-
-
 def compile_program(
     sources: Sequence[Path],
     output: Path,
     *,
     include_dirs: Sequence[Path] = (),
     defines: Sequence[str] = (),
-    flags: Sequence[str] = (),
+    options: Sequence[str] = (),
     soc: str = DEFAULT_SOC,
     level: str = "strict",
     compile_only: bool = False,
@@ -124,7 +125,7 @@ def compile_program(
         output: The program, or the object file with `compile_only`.
         include_dirs: Folders of headers.
         defines: Macros, `NAME` or `NAME=VALUE`.
-        flags: More flags of g++.
+        options: More options of the C++ compiler.
         soc: Chip that the program emulates.
         level: Checks that are on: `strict`, `device` or `fast`.
         compile_only: Write an object file of one source, and do not link.
@@ -142,34 +143,32 @@ def compile_program(
     code = [file for file in files if file.suffix not in OBJECTS]
     with tempfile.TemporaryDirectory(prefix=".opforge-cc-", dir=_folder_of(output)) as name:
         folder = Path(name)
-        build = _Build(folder, tuple(include_dirs), tuple(defines), tuple(flags), soc, level)
+        build = _Build(folder, tuple(include_dirs), tuple(defines), tuple(options), soc, level)
         rewritten = _rewrite_all(build, code, header_dir)
-        objects = [folder / f"{index}.o" for index in range(len(code))]
-        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-            list(
-                pool.map(
-                    lambda file, made, target: build.compile(
-                        made.text + entry_definitions(made.kernels), file, bool(made.kernels), target
-                    ),
-                    code,
-                    (rewritten[file] for file in code),
-                    objects,
-                )
-            )
+        objects = _compile_all(build, rewritten)
         made = objects[0] if compile_only else folder / "program"
         if not compile_only:
-            build.run(_link_command(build, [*objects, *(file for file in files if file not in code)], made), str(output))
-        if output.is_dir():
-            raise UserError("got a folder, expected the name of a file to write; use another -o", path_text(output))
+            others = [file for file in files if file not in code]
+            build.run(_link_command(build, [*objects, *others], made), path_text(output))
         made.replace(output)
     kernels = tuple(dict.fromkeys(kernel.name for file in code for kernel in rewritten[file].kernels))
     return CompiledProgram(output, kernels, sum(rewritten[file].launches for file in code))
 
 
+def _compile_all(build: _Build, rewritten: Mapping[Path, Rewritten]) -> list[Path]:
+    def compiled(number: int, file: Path, source: Rewritten) -> Path:
+        made = build.folder / f"{number}.o"
+        build.compile(source.text + entry_definitions(source.kernels), file, bool(source.kernels), made)
+        return made
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        return list(pool.map(compiled, range(len(rewritten)), rewritten.keys(), rewritten.values()))
+
+
 def _link_command(build: _Build, objects: Sequence[Path], made: Path) -> list[str]:
-    kind = ["-shared"] if "-shared" in build.flags else []
-    flags = [flag for flag in build.flags if flag.startswith(("-l", "-L", "-Wl,", "-fsanitize", "-g", "-O"))]
-    return [compiler()[0], *kind, "-pthread", *map(str, objects), *flags, *runtime_link(*_LINKS), "-ldl", "-o", str(made)]
+    flags = [flag for flag in build.flags if flag.startswith(_LINK_OPTIONS)]
+    files = map(str, objects)
+    return [compiler()[0], "-pthread", *files, *flags, *runtime_link(*_LINKS), "-ldl", "-o", str(made)]
 
 
 def _check(files: Sequence[Path], output: Path, level: str, compile_only: bool) -> None:
@@ -221,5 +220,3 @@ def _named_entries(file: Path) -> set[str]:
 def _rewritten(build: _Build, file: Path, headers: Path) -> Rewritten:
     inside = f"{INCLUDE}{os.sep}"
     return rewrite(build.preprocess(file, headers), lambda name: not name.startswith((inside, "<")))
-
-

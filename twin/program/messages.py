@@ -22,9 +22,7 @@ _QUALIFIERS = re.compile(r"^(?:.*::)?([^:<]+)(?:<.*)?$", re.DOTALL)
 
 def missing_names(text: str) -> list[str]:
     """Return the undeclared names, missing members and missing headers in messages of g++, in order, each one once."""
-    found = sorted(
-        (match.start(), match[1].strip()) for pattern in _MISSING for match in pattern.finditer(text)
-    )
+    found = sorted((match.start(), match[1].strip()) for pattern in _MISSING for match in pattern.finditer(text))
     return list(dict.fromkeys(_plain(name) for _, name in found))
 
 
@@ -32,5 +30,5 @@ def _plain(name: str) -> str:
     """A name without namespaces, template arguments and the parameter list; a header as it is."""
     if name.endswith((".h", ".hpp")) or "/" in name:
         return name
-    match = _QUALIFIERS.match(name.split("(")[0])
+    match = _QUALIFIERS.match(name.split("(", maxsplit=1)[0])
     return match[1].strip() if match else name

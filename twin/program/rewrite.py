@@ -19,6 +19,10 @@ _MIXED = {
     ("1", "1"): "MIX_AIC_1_1",
     ("1", "2"): "MIX_AIC_1_2",
 }
+# Names of instructions of cube cores, and names that only kernels of both kinds of cores use.
+_CUBE_NAMES = {"Mmad", "LoadData", "LoadDataWithTranspose", "Fixpipe"}
+_MIXED_NAMES = {"IsCubeCore", "Matmul", "MatmulImpl", "CrossCoreSetFlag", "CrossCoreWaitFlag"}
+_DECLARING = "DeclareTaskType"  # of KERNEL_TASK_TYPE_DEFAULT
 _PREPARE = "::opforge::twin::program::Prepare"
 
 
@@ -68,6 +72,16 @@ class _Rewriting:
         self.edits: list[tuple[int, int, str]] = []
         self.kernels: list[Kernel] = []
         self.launches = 0
+        self.inferred = self._inferred_cores()
+
+    def _inferred_cores(self) -> str:
+        """The cores of kernels without an attribute: of the instructions that the source names, as on the device."""
+        words = {token.text for token in self.tokens if token.kind == "name"}
+        if words & {_DECLARING, _MIX, *_CORES}:
+            return ""
+        if words & _MIXED_NAMES:
+            return "MIX_AIC_1_2"
+        return "AIC_ONLY" if words & _CUBE_NAMES else ""
 
     def run(self) -> Rewritten:
         for index, token in enumerate(self.tokens):
@@ -227,6 +241,7 @@ class _Rewriting:
         last = self._closing(position)
         if not self._is(last + 1, "{"):
             return
+        cores = cores or self.inferred
         if cores:
             body = self.tokens[last + 1].end
             declare = f"::opforge::twin::kernel::DeclareTaskType(::KERNEL_TYPE_{cores}, "
@@ -253,7 +268,7 @@ class _Rewriting:
             raise self._error(
                 index, f"__mix__({', '.join(counts)}): expected one of {', '.join(f'({a}, {b})' for a, b in _MIXED)}"
             )
-        return _MIXED[counts]  # type: ignore[index]  # it is in the table
+        return _MIXED[counts]
 
     def _is_c_function(self, index: int) -> bool:
         """Whether `extern "C"` is directly before the attributes at `index`, or before the block around them."""

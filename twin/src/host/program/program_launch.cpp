@@ -105,10 +105,7 @@ void Refuse(const std::string& kernel, const std::string& message)
 /// Opens the allocations of a launch for loads and stores by their device address.
 class Opened {
 public:
-    Opened(const Reachable& reachable, bool isWritable) : reachable_(reachable), isWritable_(isWritable)
-    {
-        Set(true);
-    }
+    Opened(const Reachable& reachable, bool isWritable) : reachable_(reachable), isWritable_(isWritable) { Set(true); }
     ~Opened() { Set(false); }
     Opened(const Opened&) = delete;
     Opened& operator=(const Opened&) = delete;

@@ -48,6 +48,12 @@ public:
     /// In the kernel's own code, which may be left by a jump.
     bool IsInKernel() const { return isInKernel_.load(std::memory_order_relaxed); }
 
+    /// Marks the code of a high-level API, whose own order the queues of the kernel do not know and which owns the
+    /// system part of the workspace.
+    void EnterLibrary() { ++libraryDepth_; }
+    void LeaveLibrary() { --libraryDepth_; }
+    bool IsInLibrary() const { return libraryDepth_ > 0; }
+
     void Stop() { isStopped_ = true; }
     bool IsStopped() const { return isStopped_; }
     /// Asks the block to end at its next instruction.
@@ -76,6 +82,7 @@ private:
     std::atomic<bool> isInterrupted_{false};
     std::atomic<bool> isInKernel_{false};
     bool isStopped_ = false;
+    int libraryDepth_ = 0;
     sigjmp_buf escape_{};
     Fault fault_;
     Call lastCall_{"", {}};

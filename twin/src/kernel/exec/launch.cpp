@@ -96,7 +96,7 @@ std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const k
     if (request.blockNum == 0) {
         return "blockNum is 0, expected at least 1";
     }
-    if (request.arguments.size() + 2 > kMaxArguments) {
+    if (request.arguments.size() + 2 > kMaxArguments && !request.body) {
         return Text("the kernel has ", request.arguments.size(), " arguments, the twin passes at most ",
                     kMaxArguments - 2);
     }

@@ -56,6 +56,9 @@ void AccessChecks::CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, 
             "queue_order", pipe, call,
             Text(operand, " was put into its queue by EnQue at ", Where(buffer.changedAt), "; use what DeQue returns"));
     }
+    if (execution_.IsInLibrary()) {
+        return;
+    }
     const Queue& queue = local_.queues[buffer.queue - local_.firstQueue];
     const bool filling = buffer.state == BufferState::kAllocated;
     const Pipe owner = filling ? queue.producer : queue.consumer;
