@@ -75,6 +75,9 @@ def cc(
         list[str] | None, typer.Option("-X", metavar="OPTION", help="Pass an option to the C++ compiler.")
     ] = None,
     compile_only: Annotated[bool, typer.Option("-c", help="Compile one source to an object file.")] = False,
+    headers: Annotated[
+        Path | None, path_option("--headers", metavar="DIR", text="Write aclrtlaunch_<kernel>.h of each kernel to DIR.")
+    ] = None,
 ) -> None:
     """Compile an Ascend C program for the CPU twin.
 
@@ -92,6 +95,7 @@ def cc(
         soc=soc,
         level=level,
         compile_only=compile_only,
+        header_dir=headers,
     )
 
 

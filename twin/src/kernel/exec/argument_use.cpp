@@ -56,7 +56,7 @@ void ArgumentUse::Add(const AccessedArguments& core)
 std::vector<Finding> ArgumentUse::Check(const LaunchState& launch) const
 {
     std::vector<Finding> findings;
-    if (launch.request.entry) {
+    if (launch.request.body) {
         return findings;  // the direction of each allocation is not known
     }
     const std::string place = Text(launch.request.opType, " (tiling key ", launch.request.tilingKey, "): ");
