@@ -17,6 +17,12 @@
 // A cast that drops the address space drops `volatile`, and -Wcast-qual reports it.
 #define __gm__ volatile
 #define __ubuf__
+#define __cbuf__
+#define __ca__
+#define __cb__
+#define __cc__
+#define __fbuf__
+#define __local_mem__
 
 #define GM_ADDR __gm__ uint8_t*
 
