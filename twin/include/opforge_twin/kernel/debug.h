@@ -24,43 +24,43 @@ void PRINTF(const char* format, const Args&... args)
     twin::PrintFormatted(format, twin::Printable(args)...);
 }
 
-[[noreturn]] inline void Trap()
+[[noreturn]] OPFORGE_API inline void Trap()
 {
-    twin::Trap({"Trap", {}});
+    twin::Trap({"Trap", twin::Here()});
 }
 
 /// Prints `dumpSize` elements; `desc` is a number that the message contains.
 template <typename T>
-void DumpTensor(const LocalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize)
+OPFORGE_API void DumpTensor(const LocalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize)
 {
-    twin::DumpLocal(tensor.View(), {desc, 0, dumpSize, 0}, {"DumpTensor", {}});
+    twin::DumpLocal(tensor.View(), {desc, 0, dumpSize, 0}, {"DumpTensor", twin::Here()});
 }
 template <typename T>
-void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize)
+OPFORGE_API void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize)
 {
-    twin::DumpGlobal(tensor.View(), {desc, 0, dumpSize, 0}, {"DumpTensor", {}});
+    twin::DumpGlobal(tensor.View(), {desc, 0, dumpSize, 0}, {"DumpTensor", twin::Here()});
 }
 template <typename T>
-void DumpTensor(const LocalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize, const ShapeInfo& shapeInfo)
+OPFORGE_API void DumpTensor(const LocalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize, const ShapeInfo& shapeInfo)
 {
-    twin::DumpLocal(tensor.View(), {desc, 0, dumpSize, Columns(shapeInfo)}, {"DumpTensor", {}});
+    twin::DumpLocal(tensor.View(), {desc, 0, dumpSize, Columns(shapeInfo)}, {"DumpTensor", twin::Here()});
 }
 template <typename T>
-void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize, const ShapeInfo& shapeInfo)
+OPFORGE_API void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize, const ShapeInfo& shapeInfo)
 {
-    twin::DumpGlobal(tensor.View(), {desc, 0, dumpSize, Columns(shapeInfo)}, {"DumpTensor", {}});
+    twin::DumpGlobal(tensor.View(), {desc, 0, dumpSize, Columns(shapeInfo)}, {"DumpTensor", twin::Here()});
 }
 
 /// Prints `dumpSize` elements from element `countOff` on.
 template <typename T>
-void DumpAccChkPoint(const LocalTensor<T>& tensor, uint32_t index, uint32_t countOff, uint32_t dumpSize)
+OPFORGE_API void DumpAccChkPoint(const LocalTensor<T>& tensor, uint32_t index, uint32_t countOff, uint32_t dumpSize)
 {
-    twin::DumpLocal(tensor.View(), {index, countOff, dumpSize, 0}, {"DumpAccChkPoint", {}});
+    twin::DumpLocal(tensor.View(), {index, countOff, dumpSize, 0}, {"DumpAccChkPoint", twin::Here()});
 }
 template <typename T>
-void DumpAccChkPoint(const GlobalTensor<T>& tensor, uint32_t index, uint32_t countOff, uint32_t dumpSize)
+OPFORGE_API void DumpAccChkPoint(const GlobalTensor<T>& tensor, uint32_t index, uint32_t countOff, uint32_t dumpSize)
 {
-    twin::DumpGlobal(tensor.View(), {index, countOff, dumpSize, 0}, {"DumpAccChkPoint", {}});
+    twin::DumpGlobal(tensor.View(), {index, countOff, dumpSize, 0}, {"DumpAccChkPoint", twin::Here()});
 }
 
 // Markers for the profiler of the device.
@@ -77,24 +77,24 @@ void MarkStamp()
 namespace opforge::twin::kernel {
 
 template <typename... Args>
-[[noreturn]] void FailAssertionWith(const Location& at, const char* condition, const char* format, const Args&... args)
+[[noreturn]] OPFORGE_API void FailAssertionWith(const char* condition, const char* format, const Args&... args)
 {
-    FailAssertion(at, condition, format, Printable(args)...);
+    FailAssertion(Here(), condition, format, Printable(args)...);
 }
 
 }  // namespace opforge::twin::kernel
 
 #pragma GCC diagnostic pop
 
-inline void __trap()
+OPFORGE_API inline void __trap()
 {
+    const opforge::twin::kernel::ComposedCall call;
     AscendC::Trap();
 }
 
-#define OPFORGE_ASSERT(condition, ...) \
-    (static_cast<bool>(condition)      \
-         ? static_cast<void>(0)        \
-         : opforge::twin::kernel::FailAssertionWith({__FILE__, __LINE__}, #condition, "" __VA_ARGS__))
+#define OPFORGE_ASSERT(condition, ...)                   \
+    (static_cast<bool>(condition) ? static_cast<void>(0) \
+                                  : opforge::twin::kernel::FailAssertionWith(#condition, "" __VA_ARGS__))
 #define ascendc_assert(...) OPFORGE_ASSERT(__VA_ARGS__)
 #ifndef ASSERT
 #define ASSERT(...) OPFORGE_ASSERT(__VA_ARGS__)

@@ -38,58 +38,64 @@ private:
 class ListTensorDesc {
 public:
     ListTensorDesc() = default;
-    explicit ListTensorDesc(__gm__ void* data, uint32_t length = 0xFFFFFFFF, uint32_t shapeSize = 0xFFFFFFFF)
+    OPFORGE_API explicit ListTensorDesc(__gm__ void* data, uint32_t length = 0xFFFFFFFF,
+                                        uint32_t shapeSize = 0xFFFFFFFF)
     {
+        const twin::ComposedCall call;
         Init(data, length, shapeSize);
     }
-    void Init(__gm__ void* data, uint32_t length = 0xFFFFFFFF, uint32_t shapeSize = 0xFFFFFFFF)
+    OPFORGE_API void Init(__gm__ void* data, uint32_t length = 0xFFFFFFFF, uint32_t shapeSize = 0xFFFFFFFF)
     {
+        const twin::Call call{"ListTensorDesc", twin::Here()};
         begin_ = reinterpret_cast<uintptr_t>(data);
-        pointers_ = begin_ + Word(begin_);
+        pointers_ = begin_ + Word(begin_, call);
         if (length != 0xFFFFFFFF) {
-            twin::Field("offset of the addresses", static_cast<int64_t>(pointers_ - begin_), 8, length, kCall);
+            twin::Field("offset of the addresses", static_cast<int64_t>(pointers_ - begin_), 8, length, call);
         }
         size_ = 0;
-        for (uint64_t at = begin_ + 8; at < pointers_; at += 8 * (1 + (Word(at) & 0xFFFFFFFF))) {
+        for (uint64_t at = begin_ + 8; at < pointers_; at += 8 * (1 + (Word(at, call) & 0xFFFFFFFF))) {
             ++size_;
         }
         if (shapeSize != 0xFFFFFFFF) {
-            twin::Field("shapeSize", shapeSize, size_, size_, kCall);
+            twin::Field("shapeSize", shapeSize, size_, size_, call);
         }
     }
     template <class T>
-    void GetDesc(TensorDesc<T>& desc, uint32_t index)
+    OPFORGE_API void GetDesc(TensorDesc<T>& desc, uint32_t index)
     {
-        RequireIndex(index);
+        const twin::Call call{"ListTensorDesc", twin::Here()};
+        RequireIndex(index, call);
         uint64_t at = begin_ + 8;
         for (uint32_t tensor = 0; tensor < index; ++tensor) {
-            at += 8 * (1 + (Word(at) & 0xFFFFFFFF));
+            at += 8 * (1 + (Word(at, call) & 0xFFFFFFFF));
         }
-        desc.dim_ = Word(at) & 0xFFFFFFFF;
-        desc.index_ = Word(at) >> 32;
+        desc.dim_ = Word(at, call) & 0xFFFFFFFF;
+        desc.index_ = Word(at, call) >> 32;
         for (uint64_t dim = 0; dim < desc.dim_; ++dim) {
-            desc.shape_[dim] = Word(at + 8 + 8 * dim);
+            desc.shape_[dim] = Word(at + 8 + 8 * dim, call);
         }
-        desc.data_ = Word(pointers_ + 8 * index);
+        desc.data_ = Word(pointers_ + uint64_t{8} * index, call);
     }
     template <class T>
-    __gm__ T* GetDataPtr(uint32_t index)
+    OPFORGE_API __gm__ T* GetDataPtr(uint32_t index)
     {
-        RequireIndex(index);
-        return reinterpret_cast<__gm__ T*>(static_cast<uintptr_t>(Word(pointers_ + uint64_t{8} * index)));
+        const twin::Call call{"ListTensorDesc", twin::Here()};
+        RequireIndex(index, call);
+        return reinterpret_cast<__gm__ T*>(static_cast<uintptr_t>(Word(pointers_ + uint64_t{8} * index, call)));
     }
     uint32_t GetSize() const { return size_; }
 
 private:
-    static constexpr twin::Call kCall{"ListTensorDesc", {}};
-
-    static uint64_t Word(uint64_t address)
+    static uint64_t Word(uint64_t address, const twin::Call& call)
     {
         uint64_t word;
-        twin::ReadGlobalBytes(&word, address, sizeof(word), kCall);
+        twin::ReadGlobalBytes(&word, address, sizeof(word), call);
         return word;
     }
-    void RequireIndex(uint32_t index) const { twin::Field("index", index, 0, static_cast<int64_t>(size_) - 1, kCall); }
+    void RequireIndex(uint32_t index, const twin::Call& call) const
+    {
+        twin::Field("index", index, 0, static_cast<int64_t>(size_) - 1, call);
+    }
 
     uint64_t begin_ = 0;
     uint64_t pointers_ = 0;

@@ -66,33 +66,33 @@ public:
 
     uint32_t GetCurAddr() const { return head_; }
     template <TPosition pos, class DataType, uint32_t tileSize>
-    LocalTensor<DataType> Alloc()
+    OPFORGE_API LocalTensor<DataType> Alloc()
     {
-        return Place<pos, DataType>(tileSize);
+        return Place<pos, DataType>(tileSize, twin::Here());
     }
     template <class DataType, uint32_t tileSize>
-    LocalTensor<DataType> Alloc()
+    OPFORGE_API LocalTensor<DataType> Alloc()
     {
-        return Place<kPosition, DataType>(tileSize);
+        return Place<kPosition, DataType>(tileSize, twin::Here());
     }
     template <TPosition pos, class DataType>
-    LocalTensor<DataType> Alloc(uint32_t tileSize)
+    OPFORGE_API LocalTensor<DataType> Alloc(uint32_t tileSize)
     {
-        return Place<pos, DataType>(tileSize);
+        return Place<pos, DataType>(tileSize, twin::Here());
     }
     template <class DataType>
-    LocalTensor<DataType> Alloc(uint32_t tileSize)
+    OPFORGE_API LocalTensor<DataType> Alloc(uint32_t tileSize)
     {
-        return Place<kPosition, DataType>(tileSize);
+        return Place<kPosition, DataType>(tileSize, twin::Here());
     }
 
 private:
     template <TPosition pos, class DataType>
-    LocalTensor<DataType> Place(uint32_t tileSize)
+    LocalTensor<DataType> Place(uint32_t tileSize, const twin::Location& at)
     {
         static_assert(twin::HardwareOf(pos) == hard, "the position is in another memory than the allocator");
         const int64_t bytes = int64_t{tileSize} * static_cast<int64_t>(sizeof(DataType));
-        const LocalTensor<DataType> tensor(twin::ViewAt(pos, head_, bytes, {"LocalMemAllocator::Alloc", {}}), pos);
+        const LocalTensor<DataType> tensor(twin::ViewAt(pos, head_, bytes, {"LocalMemAllocator::Alloc", at}), pos);
         head_ = static_cast<uint32_t>((int64_t{head_} + bytes + 31) / 32 * 32);
         return tensor;
     }
@@ -102,9 +102,9 @@ private:
 
 /// Sets `tensor` to all memory of `pos` that no buffer has.
 template <typename T, TPosition pos>
-bool PopStackBuffer(LocalTensor<T>& tensor)
+OPFORGE_API bool PopStackBuffer(LocalTensor<T>& tensor)
 {
-    const twin::LocalView view = twin::RemainingMemory(pos, {"PopStackBuffer", {}});
+    const twin::LocalView view = twin::RemainingMemory(pos, {"PopStackBuffer", twin::Here()});
     tensor = LocalTensor<T>(view, pos);
     return view.end > view.begin;
 }

@@ -182,9 +182,9 @@ void Nop()
 }
 
 /// Sets the registers that a kernel without a TPipe expects.
-inline void InitSocState()
+OPFORGE_API inline void InitSocState()
 {
-    twin::InitializeCore({"InitSocState", {}});
+    twin::InitializeCore({"InitSocState", twin::Here()});
 }
 
 /// Returns a count that grows with the instructions of the core: the twin has no clock.
@@ -208,17 +208,17 @@ inline int64_t GetICachePreloadStatus()
 inline void ICachePreLoad(const int64_t /*preFetchLen*/) {}
 
 /// The argument must be the workspace of the kernel.
-inline void SetSysWorkspace(GM_ADDR workspace)
+OPFORGE_API inline void SetSysWorkspace(GM_ADDR workspace)
 {
-    twin::SetWorkspace(workspace, {"SetSysWorkspace", {}});
+    twin::SetWorkspace(workspace, {"SetSysWorkspace", twin::Here()});
 }
-inline void SetSysWorkspaceForce(GM_ADDR workspace)
+OPFORGE_API inline void SetSysWorkspaceForce(GM_ADDR workspace)
 {
-    twin::SetWorkspace(workspace, {"SetSysWorkspaceForce", {}});
+    twin::SetWorkspace(workspace, {"SetSysWorkspaceForce", twin::Here()});
 }
-inline void SetSysWorkSpace(GM_ADDR workspace)
+OPFORGE_API inline void SetSysWorkSpace(GM_ADDR workspace)
 {
-    twin::SetWorkspace(workspace, {"SetSysWorkSpace", {}});
+    twin::SetWorkspace(workspace, {"SetSysWorkSpace", twin::Here()});
 }
 
 /// Older names of mask functions and sizes.
@@ -228,32 +228,39 @@ public:
     static int32_t GetC0Size() { return DEFAULT_C0_SIZE; }
     static int32_t GetC0Count(const int32_t dtypeSize) { return DEFAULT_C0_SIZE / dtypeSize; }
     static int32_t GetDefaultBlockNum() { return DEFAULT_BLK_NUM; }
-    static void InitSocStateImpl() { InitSocState(); }
     template <typename T, bool isSetMask = true>
-    static void SetMask(const uint64_t& maskHigh, const uint64_t& maskLow)
+    OPFORGE_API static void SetMask(const uint64_t& maskHigh, const uint64_t& maskLow)
     {
+        const twin::ComposedCall call;
         if constexpr (isSetMask) {
             SetVectorMask<T>(maskHigh, maskLow);
         }
     }
     template <typename T, bool isSetMask = true>
-    static void SetMask(int32_t len)
+    OPFORGE_API static void SetMask(int32_t len)
     {
+        const twin::ComposedCall call;
         if constexpr (isSetMask) {
             SetVectorMask<T>(len);
         }
     }
     template <typename T>
-    static void SetMaskCount()
+    OPFORGE_API static void SetMaskCount()
     {
+        const twin::ComposedCall call;
         AscendC::SetMaskCount();
     }
     template <typename T>
-    static void SetMaskNorm()
+    OPFORGE_API static void SetMaskNorm()
     {
+        const twin::ComposedCall call;
         AscendC::SetMaskNorm();
     }
-    static void ResetMask() { AscendC::ResetMask(); }
+    OPFORGE_API static void ResetMask()
+    {
+        const twin::ComposedCall call;
+        AscendC::ResetMask();
+    }
     /// Infinities and NaN are kept on the twin, as after SetOverflow(1).
     static void SetOverflow(uint64_t /*ctrlValue*/) {}
 };

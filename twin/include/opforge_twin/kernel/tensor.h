@@ -11,18 +11,22 @@ namespace opforge::twin::kernel {
 template <typename Tensor, typename T>
 class ElementReference {
 public:
-    ElementReference(const Tensor& tensor, uint64_t index, Location at) : tensor_(tensor), index_(index), at_(at) {}
-    operator T() const { return tensor_.GetValue(index_, at_); }
-    const ElementReference& operator=(T value) const
+    ElementReference(const Tensor& tensor, uint64_t index) : tensor_(tensor), index_(index) {}
+    OPFORGE_API operator T() const
     {
-        tensor_.SetValue(index_, value, at_);
+        const ComposedCall call;
+        return tensor_.GetValue(index_);
+    }
+    OPFORGE_API const ElementReference& operator=(T value) const
+    {
+        const ComposedCall call;
+        tensor_.SetValue(index_, value);
         return *this;
     }
 
 private:
     const Tensor& tensor_;
     uint64_t index_;
-    Location at_;
 };
 
 }  // namespace opforge::twin::kernel
@@ -54,19 +58,15 @@ public:
     }
     const __gm__ T* GetPhyAddr() const { return Pointer(0); }
     __gm__ T* GetPhyAddr(const uint64_t offset) const { return Pointer(offset); }
-    T GetValue(const uint64_t offset, twin::Location at = twin::Location::Here()) const
+    OPFORGE_API T GetValue(const uint64_t offset) const
     {
-        return twin::FromBits<T>(twin::ReadGlobal(view_, offset, {"GlobalTensor::GetValue", at}));
+        return twin::FromBits<T>(twin::ReadGlobal(view_, offset, {"GlobalTensor::GetValue", twin::Here()}));
     }
-    void SetValue(const uint64_t offset, T value, twin::Location at = twin::Location::Here()) const
+    OPFORGE_API void SetValue(const uint64_t offset, T value) const
     {
-        twin::WriteGlobal(view_, offset, twin::ScalarBits(value), {"GlobalTensor::SetValue", at});
+        twin::WriteGlobal(view_, offset, twin::ScalarBits(value), {"GlobalTensor::SetValue", twin::Here()});
     }
-    twin::ElementReference<GlobalTensor, T> operator()(const uint64_t offset,
-                                                       twin::Location at = twin::Location::Here()) const
-    {
-        return {*this, offset, at};
-    }
+    twin::ElementReference<GlobalTensor, T> operator()(const uint64_t offset) const { return {*this, offset}; }
     GlobalTensor operator[](const uint64_t offset) const
     {
         GlobalTensor moved(*this);
@@ -121,25 +121,23 @@ public:
         view_.size = sizeof(T);
     }
     /// A tensor of `tileSize` elements at byte `addr` of the memory of `pos`, for kernels without a TPipe.
-    LocalTensor(TPosition pos, uint32_t addr, uint32_t tileSize)
-        : LocalTensor(twin::ViewAt(pos, addr, int64_t{tileSize} * static_cast<int64_t>(sizeof(T)), {"LocalTensor", {}}),
+    OPFORGE_API LocalTensor(TPosition pos, uint32_t addr, uint32_t tileSize)
+        : LocalTensor(twin::ViewAt(pos, addr, int64_t{tileSize} * static_cast<int64_t>(sizeof(T)),
+                                   {"LocalTensor", twin::Here()}),
                       pos)
     {
     }
-    T GetValue(const uint32_t offset, twin::Location at = twin::Location::Here()) const
+    OPFORGE_API T GetValue(const uint32_t offset) const
     {
-        return twin::FromBits<T>(twin::ReadLocal(view_, offset, {"LocalTensor::GetValue", at}));
+        return twin::FromBits<T>(twin::ReadLocal(view_, offset, {"LocalTensor::GetValue", twin::Here()}));
     }
     template <typename S>
-    void SetValue(const uint32_t index, const S value, twin::Location at = twin::Location::Here()) const
+    OPFORGE_API void SetValue(const uint32_t index, const S value) const
     {
-        twin::WriteLocal(view_, index, twin::ScalarBits(static_cast<T>(value)), {"LocalTensor::SetValue", at});
+        twin::WriteLocal(view_, index, twin::ScalarBits(static_cast<T>(value)),
+                         {"LocalTensor::SetValue", twin::Here()});
     }
-    twin::ElementReference<LocalTensor, T> operator()(const uint32_t offset,
-                                                      twin::Location at = twin::Location::Here()) const
-    {
-        return {*this, offset, at};
-    }
+    twin::ElementReference<LocalTensor, T> operator()(const uint32_t offset) const { return {*this, offset}; }
     /// Returns the tensor from element `offset` on; a negative offset is reported at the first access.
     LocalTensor operator[](const int64_t offset) const
     {
@@ -160,10 +158,14 @@ public:
     uint32_t GetLength() const { return size_ * static_cast<uint32_t>(sizeof(T)); }
     void SetBufferLen(uint32_t dataLen) { size_ = dataLen; }
     /// Returns the address in the memory of the tensor, as on the device; the kernel cannot dereference it.
-    __ubuf__ T* GetPhyAddr() const { return GetPhyAddr(0); }
-    __ubuf__ T* GetPhyAddr(const uint32_t offset) const
+    OPFORGE_API __ubuf__ T* GetPhyAddr() const
     {
-        const int64_t address = twin::AddressIn(view_, {"LocalTensor::GetPhyAddr", {}});
+        const twin::ComposedCall call;
+        return GetPhyAddr(0);
+    }
+    OPFORGE_API __ubuf__ T* GetPhyAddr(const uint32_t offset) const
+    {
+        const int64_t address = twin::AddressIn(view_, {"LocalTensor::GetPhyAddr", twin::Here()});
         return reinterpret_cast<__ubuf__ T*>(static_cast<uintptr_t>(address + int64_t{offset} * int64_t{sizeof(T)}));
     }
     /// Makes this the tensor from element `offset` of `src` on.
@@ -177,14 +179,18 @@ public:
     void SetUserTag(const TTagType tag) { tag_ = tag; }
     TTagType GetUserTag() const { return tag_; }
     /// Prints the elements, in rows of 32 bytes.
-    void Print() const { Print(size_); }
-    void Print(uint32_t len) const
+    OPFORGE_API void Print() const
     {
-        twin::DumpLocal(view_, {0, 0, len, 32 / int64_t{sizeof(T)}}, {"LocalTensor::Print", {}});
+        const twin::ComposedCall call;
+        Print(size_);
     }
-    int32_t ToFile(const char* fileName) const
+    OPFORGE_API void Print(uint32_t len) const
     {
-        return twin::WriteLocalFile(view_, GetLength(), fileName, {"LocalTensor::ToFile", {}}) ? 0 : -1;
+        twin::DumpLocal(view_, {0, 0, len, 32 / int64_t{sizeof(T)}}, {"LocalTensor::Print", twin::Here()});
+    }
+    OPFORGE_API int32_t ToFile(const char* fileName) const
+    {
+        return twin::WriteLocalFile(view_, GetLength(), fileName, {"LocalTensor::ToFile", twin::Here()}) ? 0 : -1;
     }
 
     const twin::LocalView& View() const { return view_; }

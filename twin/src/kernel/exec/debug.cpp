@@ -74,7 +74,7 @@ void WriteDump(const View& view, const Dump& dump, int64_t address, const char* 
 
 void PrintFormatted(const char* format, ...)
 {
-    const Entry block({"printf", {}});
+    const Entry block({"printf", Location{}});
     va_list arguments;
     va_start(arguments, format);
     const std::string text = Formatted(format, arguments);

@@ -31,8 +31,7 @@ uintptr_t LowestStackAddress()
 std::string After(const Block& block)
 {
     const Call& last = block.execution.LastCall();
-    return last.at.line == 0 ? " before the first instruction of the kernel"
-                             : Text(" after ", last.name, " at this place");
+    return !last.at ? " before the first instruction of the kernel" : Text(" after ", last.name, " at this place");
 }
 
 void ReportOverrun(Block& block, const char* what)
@@ -178,6 +177,7 @@ void CallGuarded(Block& block, const std::function<void()>& kernel)
 {
     block.execution.stack.limit = LowestStackAddress() + kStackReserve;
     CurrentBlock() = &block;
+    EndComposedCall();  // which a block that was left by a jump may have begun
     const int left = Enter(block, kernel);
     CurrentBlock() = nullptr;
     const bool isNew = !block.execution.IsStopped();

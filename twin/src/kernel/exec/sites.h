@@ -30,7 +30,7 @@ public:
 
 private:
     mutable std::mutex mutex_;
-    std::map<std::tuple<const char*, const char*, int, const char*>, uint32_t> numbers_;
+    std::map<std::tuple<const char*, const void*, const char*>, uint32_t> numbers_;
     std::vector<Site> sites_;
 };
 

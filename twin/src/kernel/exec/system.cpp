@@ -22,13 +22,13 @@ void InitializeCore(const Call& call)
 
 int64_t SystemCycle()
 {
-    const Entry block({"GetSystemCycle", {}});
+    const Entry block({"GetSystemCycle", Location{}});
     return static_cast<int64_t>(block->execution.Instructions());
 }
 
 uint32_t UnifiedBufferBytes()
 {
-    const Entry block({"GetRuntimeUBSize", {}});
+    const Entry block({"GetRuntimeUBSize", Location{}});
     return static_cast<uint32_t>(block->launch.soc.ubBytes);
 }
 
