@@ -11,13 +11,58 @@ import numpy as np
 import pytest
 
 TYPES = {"half": np.float16, "bfloat16_t": ml_dtypes.bfloat16, "float": np.float32}
-FIELDS = (
-    "usedCoreNum M N Ka Kb singleCoreM singleCoreN singleCoreK baseM baseN baseK depthA1 depthB1 stepM stepN isBias "
-    "transLength iterateOrder shareMode shareL1Size shareL0CSize shareUbSize batchM batchN singleBatchM singleBatchN "
-    "stepKa stepKb depthAL1CacheUB depthBL1CacheUB dbL0A dbL0B dbL0C ALayoutInfoB ALayoutInfoS ALayoutInfoN "
-    "ALayoutInfoG ALayoutInfoD BLayoutInfoB BLayoutInfoS BLayoutInfoN BLayoutInfoG BLayoutInfoD CLayoutInfoB "
-    "CLayoutInfoS1 CLayoutInfoN CLayoutInfoG CLayoutInfoS2 BatchNum mxTypePara"
-).split()
+FIELDS = [
+    "usedCoreNum",
+    "M",
+    "N",
+    "Ka",
+    "Kb",
+    "singleCoreM",
+    "singleCoreN",
+    "singleCoreK",
+    "baseM",
+    "baseN",
+    "baseK",
+    "depthA1",
+    "depthB1",
+    "stepM",
+    "stepN",
+    "isBias",
+    "transLength",
+    "iterateOrder",
+    "shareMode",
+    "shareL1Size",
+    "shareL0CSize",
+    "shareUbSize",
+    "batchM",
+    "batchN",
+    "singleBatchM",
+    "singleBatchN",
+    "stepKa",
+    "stepKb",
+    "depthAL1CacheUB",
+    "depthBL1CacheUB",
+    "dbL0A",
+    "dbL0B",
+    "dbL0C",
+    "ALayoutInfoB",
+    "ALayoutInfoS",
+    "ALayoutInfoN",
+    "ALayoutInfoG",
+    "ALayoutInfoD",
+    "BLayoutInfoB",
+    "BLayoutInfoS",
+    "BLayoutInfoN",
+    "BLayoutInfoG",
+    "BLayoutInfoD",
+    "CLayoutInfoB",
+    "CLayoutInfoS1",
+    "CLayoutInfoN",
+    "CLayoutInfoG",
+    "CLayoutInfoS2",
+    "BatchNum",
+    "mxTypePara",
+]
 BODY = """
 extern "C" __global__ __aicore__ void {name}(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
                                              GM_ADDR tiling)
@@ -47,9 +92,26 @@ def tiling(m: int, n: int, k: int, base: tuple[int, int, int] = (64, 64, 64), **
     base_m, base_n, base_k = base
     values = {
         **dict.fromkeys(FIELDS, 0),
-        **{"usedCoreNum": 1, "M": m, "N": n, "Ka": k, "Kb": k, "singleCoreM": m, "singleCoreN": n, "singleCoreK": k},
-        **{"baseM": base_m, "baseN": base_n, "baseK": base_k, "depthA1": 2, "depthB1": 2, "stepM": 1, "stepN": 1},
-        **{"stepKa": 1, "stepKb": 1, "dbL0A": 2, "dbL0B": 2, "dbL0C": 1},
+        "usedCoreNum": 1,
+        "M": m,
+        "N": n,
+        "Ka": k,
+        "Kb": k,
+        "singleCoreM": m,
+        "singleCoreN": n,
+        "singleCoreK": k,
+        "baseM": base_m,
+        "baseN": base_n,
+        "baseK": base_k,
+        "depthA1": 2,
+        "depthB1": 2,
+        "stepM": 1,
+        "stepN": 1,
+        "stepKa": 1,
+        "stepKb": 1,
+        "dbL0A": 2,
+        "dbL0B": 2,
+        "dbL0C": 1,
         **fields,
     }
     return struct.pack(f"{len(FIELDS)}i", *values.values())
