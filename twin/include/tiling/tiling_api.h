@@ -6,8 +6,6 @@
 #include <iostream>
 
 #include "opforge_twin/host/high_tiling_api.h"
-#if __has_include("opforge_twin/host/matmul_tiling.h")
 #include "opforge_twin/host/matmul_tiling.h"
-#endif
 
 #endif  // TILING_TILING_API_H
