@@ -2,6 +2,9 @@
 #ifndef TILING_TILING_API_H
 #define TILING_TILING_API_H
 
+// Programs use std::cout with this header alone.
+#include <iostream>
+
 #include "opforge_twin/host/matmul_tiling.h"
 
 #endif  // TILING_TILING_API_H
