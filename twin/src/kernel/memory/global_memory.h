@@ -46,6 +46,8 @@ public:
     uint32_t Add(Region region);
     /// Gives every region its address in a range that no access of the process can reach.
     void Reserve();
+    /// Keeps the addresses of the regions, which ascend; instead of Reserve.
+    void Fix();
 
     uint64_t AddressOf(uint32_t region) const { return regions_[region].base; }
     /// The region whose surroundings `address` lies in, null when there is none.
@@ -63,7 +65,7 @@ private:
     std::array<std::mutex, 64> locks_;
     uint64_t begin_ = 0;
     uint64_t reserved_ = 0;
-    uint64_t pitch_ = 0;
+    uint64_t pitch_ = 0;  ///< 0: fixed addresses
 };
 
 }  // namespace opforge::twin::kernel
