@@ -2,11 +2,17 @@
 
 import json
 
+import onnx
 import pytest
+from typer.testing import CliRunner
+
+from opforge.cli.main import app
+from opforge.codegen.errors import UserError
+from opforge.frontend import convert
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'opforge[torch]'")
 
-from opforge.torch import rewrite, take_reports  # noqa: E402
+from opforge.torch import export_onnx, rewrite, take_reports  # noqa: E402
 
 # Deprecations inside of PyTorch.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -128,3 +134,51 @@ def test_a_dtype_without_kernel_is_not_replaced():
     report = rewrite(program)
     assert report.mapped == []
     assert [entry.candidate for entry in report.left] == ["EmbeddingDenseBackward"]
+
+
+def test_convert_rewrites_an_exported_program(tmp_path):
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install onnxscript")
+    program, arguments = exported(dynamic=False)
+    torch.export.save(program, tmp_path / "in.pt2")
+    command = ["convert", str(tmp_path / "in.pt2"), "-o"]
+    for name in ("out.pt2", "out.onnx"):
+        result = CliRunner().invoke(app, [*command, str(tmp_path / name), "--json", str(tmp_path / "r.json")])
+        assert result.exit_code == 0, result.output
+        report = json.loads((tmp_path / "r.json").read_text())
+        assert [entry["op"] for entry in report["mapped"]] == ["EmbeddingDenseBackward"]
+        assert report["left"] == []
+    expected = program.module()(*arguments)
+    torch.testing.assert_close(torch.export.load(tmp_path / "out.pt2").module()(*arguments), expected)
+    model = onnx.load(tmp_path / "out.onnx")
+    assert [n.op_type for n in model.graph.node if n.domain == "opforge"] == ["EmbeddingDenseBackward"]
+    conversion = convert(model)
+    assert (len(conversion.mapped), conversion.left) == (1, [])
+
+
+def test_convert_refuses_a_broken_program(tmp_path):
+    (tmp_path / "in.pt2").write_bytes(b"nothing")
+    result = CliRunner().invoke(app, ["convert", str(tmp_path / "in.pt2"), "-o", str(tmp_path / "out.pt2")])
+    assert isinstance(result.exception, UserError)
+    assert "expected an exported program" in str(result.exception)
+    assert not (tmp_path / "out.pt2").exists()
+
+
+def test_onnx_export_writes_custom_nodes():
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install onnxscript")
+
+    class Gradients(torch.nn.Module):
+        def forward(self, grad, rows, factors, ends, bias):
+            ops = torch.ops.opforge
+            first, second = ops.nsa_compress_grad(grad, rows, factors, [32, 64], 32, 16)
+            matrix = rows.flatten(1).float()
+            added = ops.grouped_bias_add(matrix, bias, ends)
+            return first, second, ops.grouped_bias_add_grad(matrix, ends), added
+
+    half = torch.float16
+    rows, factors = torch.randn(64, 2, 8).to(half), torch.randn(32, 2).to(half)
+    arguments = (torch.randn(2, 2, 8).to(half), rows, factors, torch.tensor([20, 64]), torch.randn(2, 16))
+    model = export_onnx(torch.export.export(Gradients(), arguments))
+    assert [n.op_type for n in model.graph.node if n.domain == "opforge"] == ["NsaCompressGrad", "GroupedBiasAddGrad"]
+    conversion = convert(model)
+    assert (len(conversion.mapped), conversion.left) == (2, [])
+    assert {function.name for function in conversion.model.functions} == {"NsaCompressGrad", "GroupedBiasAddGrad"}
