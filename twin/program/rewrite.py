@@ -245,7 +245,7 @@ class _Rewriting:
         if cores:
             body = self.tokens[last + 1].end
             declare = f"::opforge::twin::kernel::DeclareTaskType(::KERNEL_TYPE_{cores}, "
-            self.edits.append((body, body, f' {declare}{{"__global__", ::opforge::twin::kernel::Location::Here()}});'))
+            self.edits.append((body, body, f' {declare}"__global__");'))
         self.kernels.append(
             Kernel(
                 self.tokens[position - 1].text,
