@@ -2,15 +2,20 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from opforge.codegen.errors import UserError
-from opforge.twin.program import ProgramError, compile_program
+from opforge.twin.compiler.npu_model import check_levels
+from opforge.twin.program import ProgramError, compile_program, write_cmake_files
+from opforge.twin.runtime.launch import launch
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "ascendc"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "ascendc"
 VECTOR_ADD = EXAMPLES / "vector_add" / "vector_add.asc"
 
 
@@ -161,8 +166,8 @@ def test_forms_of_launches(tmp_path):
 
 
 ENTRY_KERNEL = (
-    f"{FLUSH}"
-    """\
+    FLUSH
+    + """\
 extern "C" __global__ __aicore__ void store(GM_ADDR to, int32_t value)
 {
     AscendC::GlobalTensor<int32_t> out;
@@ -230,3 +235,72 @@ def test_hostile_source(tmp_path, text, expected):
         compiled(tmp_path, text)
     assert expected in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["program.asc"]
+
+
+QUEUE_FLAGS = (
+    FLUSH
+    + """\
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
+{
+    AscendC::GlobalTensor<float> from, to;
+    from.SetGlobalBuffer((__gm__ float*)x, 64);
+    to.SetGlobalBuffer((__gm__ float*)y, 64);
+    AscendC::TPipe pipe;
+    AscendC::TQue<AscendC::TPosition::VECIN, 1> queue;
+    pipe.InitBuffer(queue, 1, 256);
+    AscendC::LocalTensor<float> tensor = queue.AllocTensor<float>();
+    AscendC::DataCopy(tensor, from, 64);
+    SYNC
+    AscendC::DataCopy(to, tensor, 64);
+    queue.FreeTensor(tensor);
+}
+"""
+)
+FLAGS = "AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE3>(0); AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE3>(0);"
+
+
+@pytest.mark.parametrize(
+    ("level", "sync", "kinds"),
+    [
+        ("strict", FLAGS, {"position"}),
+        ("fast", FLAGS, {"position"}),
+        ("device", FLAGS, set()),
+        ("device", "", {"race"}),
+    ],
+)
+def test_levels(level, sync, kinds):
+    """Level device accepts a tensor of a queue that other pipes use with flags, and still finds the missing flag."""
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    findings = launch(QUEUE_FLAGS.replace("SYNC", sync), "kernel", 1, [x, y], level=level, lint=False)
+    assert {finding.kind for finding in findings} == kinds
+    if not kinds:
+        assert np.array_equal(x, y)
+
+
+def test_unknown_level():
+    """A level that does not exist is one message."""
+    with pytest.raises(UserError, match=r"level: got 'hard', expected one of strict, device, fast"):
+        launch(QUEUE_FLAGS, "kernel", 1, [np.zeros(1)], level="hard", lint=False)
+
+
+def test_documented_levels():
+    """The page of checks has the table of twin/check_levels.json, and each kind is one of its findings."""
+    text = (ROOT / "docs" / "reference" / "twin-checks.md").read_text()
+    for check in check_levels():
+        levels = ", ".join(check["levels"])
+        assert f"| `{check['name']}` | `{check['kind']}` | {levels} | {check['what']} |" in text
+        assert f"\n| `{check['kind']}` | " in text
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
+@pytest.mark.parametrize(("name", "program"), [("vector_add", "vector_add"), ("kernel_library", "scale")])
+def test_cmake_project(tmp_path, name, program):
+    """Projects with the language ASC, and with ascendc_library, build for the twin."""
+    cache = write_cmake_files()
+    configure = ["cmake", "-C", cache, "-S", EXAMPLES / name, "-B", tmp_path]
+    for command in (configure, ["cmake", "--build", tmp_path]):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    ended = run(tmp_path / program)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("0 of ")

@@ -16,21 +16,21 @@ from opforge.codegen.printing import path_text
 from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 from opforge.twin.build import INCLUDE, build_runtime
 from opforge.twin.compiler.limited_process import LimitError, compile_limits, run_limited
+from opforge.twin.compiler.npu_model import LEVELS
 from opforge.twin.compiler.runtime_library import runtime_link
-from opforge.twin.compiler.units import COMMON, CompileError, compiler, cpu_flags
+from opforge.twin.compiler.units import COMMON, LINE_FLAGS, CompileError, compiler, cpu_flags
 
 from .entries import entry_definitions, write_headers
 from .messages import missing_names
 from .rewrite import Kernel, Rewritten, rewrite
 
-LEVELS = ("strict", "device", "fast")
-SOURCES = (".asc", ".cpp", ".cc", ".cxx", ".cce")
 OBJECTS = (".o", ".a", ".so")
 _MOST_BYTES = 16 << 20
 _MOST_TEXT = 4 << 20
 # Kernels check their own arrays and frames (overruns.h).
-_KERNEL_FLAGS = ("-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
+_KERNEL_FLAGS = (*LINE_FLAGS, "-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
 _LINKS = ("opforge_twin", "ascendcl", "nnopbase")
+_DEVICE_OPTIONS = ("--npu-arch", "--cce-", "--enable-simt", "--gcc-toolchain", "--run-mode")
 _LINK_OPTIONS = ("-shared", "-l", "-L", "-Wl,", "-fsanitize", "-g", "-O")
 _ENTRY = re.compile(rb"\baclrtlaunch_(\w+)\.h\b|\bACLRT_LAUNCH_KERNEL\s*\(\s*(\w+)\s*\)")
 
@@ -137,13 +137,14 @@ def compile_program(
         MissingToolError: There is no compiler.
     """
     files = [Path(source) for source in sources]
+    host_options = _host_options(options)
     _check(files, output, level, compile_only)
     soc_properties(soc)
     build_runtime()
     code = [file for file in files if file.suffix not in OBJECTS]
     with tempfile.TemporaryDirectory(prefix=".opforge-cc-", dir=_folder_of(output)) as name:
         folder = Path(name)
-        build = _Build(folder, tuple(include_dirs), tuple(defines), tuple(options), soc, level)
+        build = _Build(folder, tuple(include_dirs), tuple(defines), host_options, soc, level)
         rewritten = _rewrite_all(build, code, header_dir)
         objects = _compile_all(build, rewritten)
         made = objects[0] if compile_only else folder / "program"
@@ -169,6 +170,24 @@ def _link_command(build: _Build, objects: Sequence[Path], made: Path) -> list[st
     flags = [flag for flag in build.flags if flag.startswith(_LINK_OPTIONS)]
     files = map(str, objects)
     return [compiler()[0], "-pthread", *files, *flags, *runtime_link(*_LINKS), "-ldl", "-o", str(made)]
+
+
+def _host_options(options: Sequence[str]) -> tuple[str, ...]:
+    """The options without those of the device compiler.
+
+    Raises:
+        UserError: They select another architecture.
+    """
+    kept = []
+    for option in options:
+        name, _, value = option.partition("=")
+        if name in {"--npu-arch", "--cce-aicore-arch"} and value.removeprefix("dav-") not in {"2201", "c220"}:
+            raise UserError(f"{name}: got {value!r}, expected dav-2201; the twin emulates no other architecture")
+        if name in {"-fplugin", "-wrapper", "-B", "-o", "-specs"} or option.startswith(("@", "-fplugin", "-B")):
+            raise UserError(f"options: got {option!r}, expected an option of compilation; remove it")
+        if not name.startswith(_DEVICE_OPTIONS):
+            kept.append(option)
+    return tuple(kept)
 
 
 def _check(files: Sequence[Path], output: Path, level: str, compile_only: bool) -> None:

@@ -161,8 +161,12 @@ struct LaunchReport {
     std::vector<Finding> findings;
 };
 
+/// Levels of checks: more than the device checks; what fails on the device; what needs no shadow state.
+enum class Level : uint8_t { kStrict, kDevice, kFast };
+
 struct Options {
-    bool strict = true;    ///< false: no shadow state of on-chip memories; global extents are still checked
+    bool strict = true;  ///< false: no shadow state of on-chip memories; global extents are still checked
+    Level level = Level::kStrict;
     uint32_t threads = 0;  ///< blocks that run at the same time; 0: number of cores of the machine
     uint64_t seed = 0;     ///< block order and poison pattern; 0: different on each launch
     std::string unread{};  ///< inputs that a kernel may leave unread, separated by commas

@@ -101,7 +101,7 @@ void opforgeTwinStartProgram(const char* soc, const char* level)
     }
     starter = getpid();
     SetOption("soc", Given("OPFORGE_TWIN_SOC", soc));
-    SetOption("strict", std::string(Given("OPFORGE_TWIN_LEVEL", level)) == "fast" ? "0" : "1");
+    SetOption("level", Given("OPFORGE_TWIN_LEVEL", level));
     if (const char* const seed = Given("OPFORGE_TWIN_SEED", nullptr)) {
         SetOption("seed", seed);
     }

@@ -16,6 +16,7 @@
 #include "host/aclnn/reports.h"
 #include "host/gert/platform.h"
 #include "host/program/program.h"
+#include "kernel/exec/levels.h"
 #include "kernel/exec/text.h"
 #include "opforge_twin/options.h"
 #include "opforge_twin/program.h"
@@ -153,7 +154,7 @@ TaskResult Run(const std::string& kernel, uint32_t blocks, Reachable reachable, 
         bytes += argument.bytes;
     }
     const Options options = ProcessOptions();
-    const Opened opened(reachable, !options.strict);
+    const Opened opened(reachable, !kernel::kRawStore.Has(options.level));
     const LaunchReport report = Launch(request, options);
     KeepReport(report, bytes);
     const auto fatal = std::find_if(report.findings.begin(), report.findings.end(),
