@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from .dtypes import ANY_FORMAT, PUBLIC_FORMATS
 from .field_types import (
@@ -28,25 +28,21 @@ from .field_types import (
     Product,
     RuleName,
     ScalarType,
+    SpecModel,
     Status,
     Support,
     TaskType,
     Text,
 )
 from .shared_plans import STRATEGIES, Strategy
+from .torch_parts import TorchSpec
 
 # The elements of a tensor, or one number for all of them.
 Elements: TypeAlias = Int64 | float | tuple[Int64 | float, ...]
 
 
-class SpecModel(BaseModel):
-    """Frozen, closed and strict: an unknown key or a number in quotes is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
 class ParameterSpec(SpecModel):
-    """What all parameters of an operator have.
+    """Common fields of all parameters of an operator.
 
     Attributes:
         ir: Its name in the graph IR; empty: `name`.
@@ -109,7 +105,7 @@ class TensorSpec(ParameterSpec):
 
     @property
     def takes_any_format(self) -> bool:
-        """Whether the rule `formats` leaves the tensor alone."""
+        """Return whether the rule `formats` does not apply to the tensor."""
         return self.host_values or ANY_FORMAT in self.formats
 
 
@@ -175,44 +171,6 @@ class OnnxSpec(SpecModel):
     aliases: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][\w.]*::[A-Z]\w*$", max_length=160)], ...] = ()
 
 
-class TorchTarget(SpecModel):
-    """A function of PyTorch that is this operator.
-
-    Attributes:
-        target: Namespace, name and overload, as in `aten.gelu_backward.default`.
-        args: Its arguments in the order of its schema, and the parameter of the operator that each of them is.
-        attrs: Attributes that it has no argument for.
-    """
-
-    target: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){2}$", max_length=80)]
-    args: dict[Name, str]
-    attrs: dict[str, bool | Int64 | float | Line] = {}
-
-
-class TorchVariant(TorchTarget):
-    """A function of PyTorch that is this operator with other arguments; graphs and models with it are mapped.
-
-    Attributes:
-        fixed: The one supported value of each argument that is no parameter, whose name in `args` is empty.
-        ones: Inputs that it has no argument for and that are [1.0].
-    """
-
-    fixed: dict[Name, bool | Int64 | float | Line] = {}
-    ones: tuple[Name, ...] = ()
-
-
-class TorchSpec(SpecModel):
-    """The functions of PyTorch that are the operator."""
-
-    targets: tuple[TorchTarget, ...] = ()
-    variants: tuple[TorchVariant, ...] = ()
-
-    @property
-    def implied(self) -> dict[str, bool | int | float | str]:
-        """Attributes that the functions do not have, with their values; a node of a graph may omit them too."""
-        return {name: value for target in self.targets for name, value in target.attrs.items()}
-
-
 class TilingField(SpecModel):
     """One field of the tiling data; with `count` an array. `value` is what fills it in place of the plan."""
 
@@ -236,7 +194,7 @@ class TilingKey(SpecModel):
 
 
 class TilingSpec(SpecModel):
-    """How the work is split, and what the kernel gets to know of it.
+    """Describe how the work is split, and the tiling data of the kernel.
 
     Attributes:
         plan: A header of op_host/, or a shared plan (`strategies.STRATEGIES`); empty: `<op>_tiling.h`.
@@ -282,7 +240,7 @@ class TestShape(SpecModel):
 
 
 class TestsSpec(SpecModel):
-    """How results are compared, and with which shapes."""
+    """Describe how results are compared, and with which shapes."""
 
     __test__ = False
 

@@ -9,7 +9,7 @@ from typing import Any
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 
-from .tables import TABLES
+from .dtypes import TABLES
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Soc:
 
 @dataclass(frozen=True)
 class Family:
-    """What is known of a product.
+    """Facts about a product.
 
     Attributes:
         name: Its SoC directory.
