@@ -4,7 +4,8 @@ Usage: python benchmarks/operators.py [--operators A,B] [--case TEXT] [--quick] 
 
 The cases of an operator are CASES of benchmarks/cases/<op>.py. npu_model.json of the twin defines the columns: bytes =
 first-touch bytes over minimal bytes, eff = bound over estimate without launch, bal = busiest core over the mean of all,
-estimate_us and bound_us, dma_count = DMA instructions. "!" marks a value that misses its target. Exit code: 0 ok, 1
+estimate_us with the range of its error ("?": outside of the calibrated range) and bound_us, dma_count = DMA
+instructions. "!" marks a value that misses its target. Exit code: 0 ok, 1
 --check found a value worse than baseline.json by more than 5 %, 2 bad input.
 """
 
@@ -25,6 +26,7 @@ from opforge.codegen.files import replace_file
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.loader import load_specs
 from opforge.twin import run
+from opforge.twin.compiler.npu_model import range_text
 from opforge.twin.profile import summary
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ def measure(task: Task) -> Row:
     result = run(operator, case.inputs(), case.attrs, strict=False, seed=1, threads=1, project=project)
     figures = summary(result)
     row = {"operator": operator, "case": case.name, "dtype": case.dtype} | {key: figures[key] for key in FIGURES}
+    row |= {key: figures[key] for key in ("error_range", "outside_range")}
     is_judged = case.target is not None and figures["minimal_bytes"] >= TARGET_BYTES
     return row | {"missed": case.target.misses(figures) if case.target and is_judged else []}
 
@@ -98,9 +101,13 @@ def table_of(rows: Sequence[Row]) -> str:
     lines = [heads]
     for row in rows:
         ratios = [f"{row[key]:.2f}{'!' if key in row['missed'] else ' '}" for key in ("bytes", "eff", "bal")]
-        times = [f"{row[key]:.1f}" for key in ("estimate_us", "bound_us")]
+        times = [f"{row['estimate_us']:.1f}, {range_text()}{_mark(row)}", f"{row['bound_us']:.1f}"]
         lines.append((row["operator"], row["case"], row["dtype"], *ratios, *times, str(row["dma_count"])))
     return table(lines)
+
+
+def _mark(row: Row) -> str:
+    return " ?" if row["outside_range"] else ""
 
 
 def tasks_of(operators: str, text: str, *, quick: bool) -> list[Task]:

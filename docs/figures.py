@@ -9,6 +9,7 @@ from typing import Any
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 OPERATORS = BENCHMARKS / "baseline.json"
+MODEL = BENCHMARKS.parent / "twin" / "npu_model.json"
 FRONTEND = BENCHMARKS / "frontend.json"
 RATIOS = ("bytes", "eff", "bal")
 _MEANING = """All values are **estimates** of the time model for an Ascend 910B1. Nothing was measured on a device.
@@ -76,6 +77,22 @@ $ python benchmarks/frontend.py --json benchmarks/frontend.json
 ```
 
 {conversions}"""
+
+
+def error_table() -> str:
+    """Return the errors of the time model on published times, by kind of kernel and by series."""
+    errors = json.loads(MODEL.read_text(encoding="utf-8"))["errors"]
+    kinds = {name: errors[name] for name in ("described", "generic", "all") if name in errors}
+    rows = [
+        [
+            name,
+            str(facts["points"]),
+            *(f"{100 * facts['median']:.1f} %", f"{100 * facts['low']:+.0f} % to {100 * facts['high']:+.0f} %"),
+            f"{100 * facts['worst']:+.0f} %",
+        ]
+        for name, facts in {**kinds, **errors["series"]}.items()
+    ]
+    return "\n" + _table(["kernels", "points", "median of the error", "80 % of the errors", "worst"], rows)
 
 
 def _summaries(op_types: Sequence[str]) -> Iterator[list[str]]:

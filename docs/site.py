@@ -33,6 +33,7 @@ SITE = ROOT / "build" / "site"
 HOME = "docs/index.md"
 # Generated here.
 COMMANDS, FIGURES = "docs/reference/commands.md", "docs/reference/figures.md"
+ERRORS = "docs/explanation/model-error.md"
 SPEC_KEYS = "docs/reference/spec-keys.md"
 CONTENTS = {
     "Start": ["docs/quick-start.md"],
@@ -74,6 +75,7 @@ CONTENTS = {
         "docs/architecture.md",
         "docs/explanation/cpu-twin.md",
         "docs/explanation/time-model.md",
+        ERRORS,
         "docs/explanation/operators.md",
         "docs/explanation/limits.md",
     ],
@@ -105,6 +107,7 @@ def pages() -> dict[str, str]:
     texts[COMMANDS] = _commands_page()
     texts[SPEC_KEYS] = spec_keys.page()
     texts[FIGURES] = figures.page([spec.op_type for spec in specs])
+    texts[ERRORS] += figures.error_table()
     texts[HOME] += _contents({caption: sorted(made) for caption, made in operators.items()})
     return {path: _with_links(path, _MERMAID.sub(_arrow_table, text), texts) for path, text in texts.items()}
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from opforge.codegen.printing import escaped, shown
+from opforge.twin.compiler.npu_model import range_text
 
 from .summary import summary
 
@@ -155,7 +156,7 @@ def print_step(step: StepTime) -> None:
         parts.append(f"{others:.1f} us in {nodes} (roofline; {step.launches_us:.1f} us is launch overhead)")
     if step.free:
         parts.append(f"0 us in {step.free} nodes that move no data")
-    console.print(f"estimated step time {step.total_us:.1f} us: {', '.join(parts)}")
+    console.print(f"estimated step time {step.total_us:.1f} us, {range_text()}: {', '.join(parts)}")
 
 
 def _print_ours(console: Console, step: StepTime) -> None:

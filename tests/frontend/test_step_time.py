@@ -329,6 +329,8 @@ def test_a_step_without_nodes_of_ours_has_its_estimate(tmp_path):
     assert "no node ran on the twin" in printed
     words = " ".join(printed.split())
     assert re.search(
-        r"estimated step time \d+\.\d us: 0\.0 us in custom operators \(twin\), \d+\.\d us in 2 other nodes", words
+        r"estimated step time \d+\.\d us, \S+ % / \S+ %: 0\.0 us in custom operators \(twin\), "
+        r"\d+\.\d us in 2 other nodes",
+        words,
     )
     assert re.search(r"Neg\s+│ 1 ", printed)

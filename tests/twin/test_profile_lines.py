@@ -110,6 +110,7 @@ MODEL = {name: constant["value"] for name, constant in npu_model()["constants"].
 MHZ = SOCS["Ascend910B1"].mhz
 PORT = MODEL["port_first_touch_bytes_per_cycle_per_core"]
 BYTES = 8192 * 4
+READ, WRITE = MODEL["dma_read_latency_cycles"], MODEL["dma_write_latency_cycles"]
 FLAG, DRAIN, ISSUE = MODEL["flag_cycles"], MODEL["vector_drain_cycles"], MODEL["dma_issue_cycles"]
 SPECS = load_specs(find_project(BUILTIN_ROOT).spec_paths())
 
@@ -184,32 +185,32 @@ WAITS = ("bandwidth", "latency", "drain", "flags")
 def test_bytes_are_bandwidth(profiled):
     report, figures = profiled("moves")
     moving = BYTES / PORT
-    copy = cycles({"us": ISSUE + moving, "work": ISSUE, "bandwidth": moving}, PATH)
-    assert at(figures["path"], "load") == copy
-    assert at(figures["path"], "store") == copy
+    for comment, latency in (("load", READ), ("store", WRITE)):
+        copy = {"us": moving + latency, "bandwidth": moving, "latency": latency}
+        assert at(figures["path"], comment) == cycles(copy, PATH)
     assert at(figures["path"], "loaded") == cycles({"us": FLAG, "flags": FLAG}, PATH)
-    share = 2 * moving / (2 * (ISSUE + moving) + FLAG)
+    share = 2 * moving / (2 * moving + READ + WRITE + FLAG)
     bandwidth = sum(row["bandwidth_us"] for row in figures["path"])
     assert bandwidth / report["phases"][0]["core_us"] == pytest.approx(share, rel=1e-4)
-    waited = {"us": ISSUE + moving + FLAG, "latency": ISSUE, "bandwidth": moving, "flags": FLAG}
+    waited = {"us": moving + READ + FLAG, "latency": READ, "bandwidth": moving, "flags": FLAG}
     assert at(figures["waits"], "loaded", "MTE3") == cycles(waited, WAITS)
     rows = {row["pipe"]: row for row in figures["lines"]}
     assert [rows[pipe]["bytes"] for pipe in ("MTE2", "MTE3")] == [BYTES, BYTES]
     assert [rows[pipe]["instructions"] for pipe in ("MTE2", "MTE3")] == [1, 1]
     assert rows["MTE2"]["first_touch_bytes"] == BYTES
     steps = [(step["where"].rpartition(":")[2], step["label"]) for step in figures["steps"][0]]
-    names = [("load", "MTE2"), ("loaded", "flags"), ("store", "MTE3")]
+    names = [("load", "MTE2"), ("load", "latency"), ("loaded", "flags"), ("store", "MTE3"), ("store", "latency")]
     assert steps == [(str(number_of(comment)), label) for comment, label in names]
 
 
 def test_a_little_copy_is_latency(profiled):
     _, figures = profiled("little")
     moving = 64 * 4 / PORT
-    rest = MODEL["dma_latency_cycles"] - ISSUE - moving
-    expected = {"us": ISSUE + moving + rest, "work": ISSUE, "bandwidth": moving, "latency": rest}
+    issue = ISSUE - moving  # the rest of the issue, behind the bytes
+    expected = {"us": ISSUE + READ, "work": issue, "bandwidth": moving, "latency": READ}
     assert at(figures["path"], "little load") == cycles(expected, PATH)
     assert at(figures["path"], "little loaded") == cycles({"us": FLAG, "flags": FLAG}, PATH)
-    waited = {"us": ISSUE + moving + rest + FLAG, "latency": ISSUE + rest, "bandwidth": moving, "flags": FLAG}
+    waited = {"us": ISSUE + READ + FLAG, "latency": issue + READ, "bandwidth": moving, "flags": FLAG}
     assert at(figures["waits"], "little loaded", "V") == cycles(waited, WAITS)
 
 
@@ -243,7 +244,7 @@ def test_lines_follow_what_came_from_l2(profiled):
     assert row["first_touch_bytes"] == report["first_touch_bytes"] == 100 * BYTES
     moving = 100 * BYTES / PORT + 300 * BYTES / MODEL["port_l2_read_bytes_per_cycle_per_core"]
     assert row["bandwidth_us"] * MHZ * 48 == pytest.approx(moving, rel=1e-4)
-    assert row["us"] * MHZ * 48 == pytest.approx(moving + 400 * ISSUE, rel=1e-4)
+    assert row["us"] * MHZ * 48 == pytest.approx(moving, rel=1e-4)
     assert at(figures["path"], "again")["us"] == pytest.approx(report["phases"][0]["core_us"] * MHZ, rel=1e-4)
 
 
@@ -265,7 +266,7 @@ def test_later_blocks_of_a_core_continue_its_path(profiled):
 
 def test_a_flag_of_another_core_is_flags_at_its_line(profiled):
     _, figures = profiled("handed")
-    waited = MODEL["dma_latency_cycles"]
+    waited = MODEL["cross_core_flag_cycles"]
     assert at(figures["path"], "handed over") == cycles({"us": waited, "flags": waited}, PATH)
     assert at(figures["waits"], "handed over", "S") == cycles({"us": waited, "flags": waited}, WAITS)
 

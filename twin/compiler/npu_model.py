@@ -31,6 +31,37 @@ def check_levels() -> list[dict[str, Any]]:
     return checks
 
 
+def error_range() -> tuple[float, float]:
+    """Return how far the time on a device is from an estimate, as shares of the estimate: 80 % of the known errors."""
+    errors = npu_model()["errors"]["all"]
+    return 1 / (1 + errors["high"]) - 1, 1 / (1 + errors["low"]) - 1
+
+
+def range_text() -> str:
+    """Return the range of the error as text: -20 % / +27 %."""
+    return " / ".join(f"{100 * share:+.0f} %" for share in error_range())
+
+
+def outside_range(us: float, soc: str, *, is_mixed: bool = False) -> list[str]:
+    """Return the reasons for which no published time is like a kernel.
+
+    Args:
+        us: The estimate.
+        soc: The SoC.
+        is_mixed: Whether cube and vector cores run together.
+    """
+    known = npu_model()["errors"]["calibrated"]
+    reasons = []
+    if soc not in known["socs"]:
+        reasons.append(f"no published times of {soc}, expected {', '.join(known['socs'])}")
+    low, high = known["us"]
+    if not low <= us <= high:
+        reasons.append(f"{us:.4g} us, published times are {low:.4g} to {high:.4g} us")
+    if is_mixed:
+        reasons.append("no published times of kernels that use cube and vector cores")
+    return reasons
+
+
 @lru_cache(maxsize=1)
 def tables() -> dict[str, str]:
     """The text of each table that the twin's C++ sources include, by file name."""
@@ -47,19 +78,39 @@ def tables() -> dict[str, str]:
         "dtypes": CANN_DTYPES,
         "products": PRODUCTS.values(),
         "constants": list(_constants()),
+        "soc_constants": list(_soc_constants()),
         "checks": check_levels(),
         "levels": LEVELS,
     }
     printed = environment.get_template("tables.inc.j2").make_module(rows)
-    names = ("soc_table", "dtype_table", "value_type_table", "product_table", "time_model", "check_levels")
+    names = (
+        "soc_table",
+        "dtype_table",
+        "value_type_table",
+        "product_table",
+        "time_model",
+        "time_model_soc",
+        "check_levels",
+    )
     return {f"{name}.inc": str(getattr(printed, name)()) for name in names}
 
 
-def _constants() -> Iterator[tuple[str, float]]:
-    """Yield the name in C++ and the value of each number."""
+def _symbol(name: str) -> str:
+    return f"k{''.join(map(str.capitalize, name.split('_')))}"
+
+
+def _constants() -> Iterator[tuple[str, str, float]]:
+    """Yield the name in C++, the name and the value of each number."""
     for name, constant in npu_model()["constants"].items():
         values = constant["value"] if isinstance(constant["value"], dict) else {"": constant["value"]}
         for suffix, value in values.items():
             if isinstance(value, int | float):
-                words = f"{name}_{suffix}".strip("_").split("_")
-                yield f"k{''.join(map(str.capitalize, words))}", float(value)
+                full = f"{name}_{suffix}".strip("_")
+                yield _symbol(full), full, float(value)
+
+
+def _soc_constants() -> Iterator[tuple[str, str, float]]:
+    """Yield the SoC, the name in C++ and the value of each number that differs from the default."""
+    for name, constant in npu_model()["constants"].items():
+        for soc, own in constant.get("soc", {}).items():
+            yield soc, _symbol(name), float(own["value"])

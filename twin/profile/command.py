@@ -16,6 +16,8 @@ from opforge.codegen.files import NewFile, json_file, require_writable, write_fi
 from opforge.codegen.printing import path_text, say, shown
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.names import suggest
+from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.twin.compiler.npu_model import error_range, outside_range
 from opforge.twin.runtime.acl import Array
 from opforge.twin.runtime.operator_run import run
 from opforge.twin.runtime.results import AclnnError, FindingsError, Result
@@ -108,15 +110,16 @@ def _run(
         "shapes": {name: array.shape for name, array in inputs.items()},
         "attrs": dict(case.attrs),
     }
-    return Profiled(facts | summary(result, project.root), events)
+    return Profiled(facts | summary(result, project.root, soc), events)
 
 
-def summary(result: Result, root: Path | None = None) -> dict[str, Any]:
+def summary(result: Result, root: Path | None = None, soc: str = DEFAULT_SOC) -> dict[str, Any]:
     """The figures of a profile as plain data; times are estimates in microseconds.
 
     Args:
         result: The result of the call.
         root: The folder that names of source files are relative to.
+        soc: The SoC of the call.
     """
     report = result.report
     launches = [
@@ -125,6 +128,8 @@ def summary(result: Result, root: Path | None = None) -> dict[str, Any]:
     ]
     return {
         "estimate_us": report.estimate_us,
+        "error_range": list(error_range()),
+        "outside_range": _outside(result, soc),
         "launch_us": report.launch_us,
         "bound_us": report.bound_us,
         "eff": report.efficiency,
@@ -138,6 +143,12 @@ def summary(result: Result, root: Path | None = None) -> dict[str, Any]:
         "blocks": report.blocks,
         "launches": launches,
     }
+
+
+def _outside(result: Result, soc: str) -> list[str]:
+    """Return the reasons for which the errors of the model are not known for a call."""
+    kinds = [{core["name"].split()[0] for core in launch["cores"] if core["us"] > 0} for launch in result.launches]
+    return outside_range(result.report.estimate_us, soc, is_mixed=any(len(names) > 1 for names in kinds))
 
 
 def _plan(
@@ -245,12 +256,21 @@ def _print(
 ) -> None:
     from rich.console import Console
 
-    from .tables import compare_tables, estimate_table, launch_tables, line_tables, path_table, path_texts
+    from .tables import (
+        compare_tables,
+        estimate_table,
+        launch_tables,
+        line_tables,
+        path_table,
+        path_texts,
+        range_texts,
+    )
 
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(width=_WIDTH)
     console.print(estimate_table(cases))
+    console.print("\n".join(range_texts(cases)), highlight=False, markup=False)
     for case in cases:
         for launch in case["launches"]:
             launch_us = case["launch_us"] / len(case["launches"])

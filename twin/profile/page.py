@@ -10,6 +10,7 @@ from typing import Any
 from opforge.codegen.page import render_page
 from opforge.codegen.spec.products import SOCS, Soc
 from opforge.twin.build import npu_model
+from opforge.twin.compiler.npu_model import range_text
 
 from .page_lines import comparison, lines_of
 
@@ -52,7 +53,12 @@ def _constants() -> str:
     counts: dict[str, int] = {}
     for constant in npu_model()["constants"].values():
         counts[constant["status"]] = counts.get(constant["status"], 0) + 1
-    words = {"documented": "documented by the vendor", "ini": "read in platform configurations", "assumed": "assumed"}
+    words = {
+        "fitted": "fitted on published times",
+        "documented": "documented by the vendor",
+        "ini": "read in platform configurations",
+        "assumed": "assumed",
+    }
     return ", ".join(f"{counts[status]} constants {word}" for status, word in words.items() if status in counts)
 
 
@@ -374,6 +380,7 @@ def render(
         chip=first["soc"],
         soc=soc,
         constants=_constants(),
+        error_range=range_text(),
         compared=comparison(compared or ()),
         cases=[
             {

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.printing import escaped
+from opforge.twin.compiler.npu_model import range_text
 
 from .compare import changed
 from .lines import CAUSES, WAITS
@@ -32,11 +33,21 @@ def estimate_table(cases: Sequence[Mapping[str, Any]]) -> Table:
     for case in cases:
         table.add_row(
             *([case["name"]] if has_names else []),
-            *(f"{case[key]:.2f}" for key in FIGURES),
+            f"{case['estimate_us']:.2f}, {range_text()}",
+            *(f"{case[key]:.2f}" for key in FIGURES[1:]),
             str(case["dma_count"]),
             str(case["blocks"]),
         )
     return table
+
+
+def range_texts(cases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the range of the estimates, and the reasons for which a case is outside of the calibrated range."""
+    yield f"Range of the estimates by the errors of published times: {range_text()}"
+    for case in cases:
+        name = f"{case['name']}: " if case["name"] else ""
+        for reason in case["outside_range"]:
+            yield f"{name}outside of the calibrated range: {reason}"
 
 
 def launch_tables(launch: Mapping[str, Any]) -> Iterator[Table]:

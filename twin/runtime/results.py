@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opforge.codegen.errors import UserError
+from opforge.twin.compiler.npu_model import error_range, range_text
 
 from .acl import Array
 
@@ -96,6 +97,17 @@ class Report:
     estimate_us: float
     launch_us: float
     bound_us: float
+
+    @property
+    def estimate_range_us(self) -> tuple[float, float]:
+        """The range in which the time on a device is, by the errors of the model on published times."""
+        low, high = error_range()
+        return self.estimate_us * (1 + low), self.estimate_us * (1 + high)
+
+    @property
+    def estimate_text(self) -> str:
+        """The estimate with the range of its error: 48.7 us, -20 % / +27 %."""
+        return f"{self.estimate_us:.1f} us, {range_text()}"
 
     @property
     def efficiency(self) -> float:

@@ -63,6 +63,8 @@ struct GlobalView {
     uint64_t end = 0;    ///< 0: not declared
     Dtype dtype = Dtype::kOther;
     int32_t size = 1;
+    bool isReadCached = true;  ///< whether L2 keeps the bytes that are read or written, by SetL2CacheHint
+    bool isWriteCached = true;
 };
 
 /// The running instruction and its source location in the kernel.

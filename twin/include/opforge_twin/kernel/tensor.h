@@ -87,8 +87,11 @@ public:
     void SetShapeInfo(const ShapeInfo& shapeInfo) { shape_ = shapeInfo; }
     ShapeInfo GetShapeInfo() const { return shape_; }
     template <CacheRwMode rwMode = CacheRwMode::RW>
-    void SetL2CacheHint(CacheMode /*mode*/)
+    void SetL2CacheHint(CacheMode mode)
     {
+        const bool isCached = mode != CacheMode::CACHE_MODE_DISABLE;
+        view_.isReadCached = rwMode == CacheRwMode::WRITE ? view_.isReadCached : isCached;
+        view_.isWriteCached = rwMode == CacheRwMode::READ ? view_.isWriteCached : isCached;
     }
 
     const twin::GlobalView& View() const { return view_; }

@@ -28,7 +28,7 @@ void ChargeLoad(Block& block, const LocalView& dst, int64_t bytes, const Call& c
 {
     const bool isL0A = block.local.UnitOf(dst.begin).id == LocalUnit::Id::kL0A;
     const double rate = isL0A ? time_model::kL1ToL0aBytesPerCycle : time_model::kL1ToL0bBytesPerCycle;
-    block.timeline.RunCube(Pipe::kMte1, static_cast<double>(bytes) / rate, call);
+    block.timeline.RunCube(Pipe::kMte1, time_model::kL1LoadIssueCycles + static_cast<double>(bytes) / rate, call);
 }
 
 /// Reads of L1 whose contents may be undefined as long as no product uses them.
@@ -41,7 +41,7 @@ void NoteLoad(Block& block, int64_t address, int64_t bytes, const Call& call)
 void ScatterRow(Block& block, const uint8_t* from, uint64_t address, int64_t bytes, int64_t to, int64_t columnStride,
                 const Call& call)
 {
-    for (int64_t done = 0; done < bytes; done += kBlockBytes, to += columnStride) {
+    for (int64_t done = 0; done < bytes && block.launch.computes; done += kBlockBytes, to += columnStride) {
         const int64_t piece = std::min(kBlockBytes, bytes - done);
         uint8_t* block32 = block.local.At(to);
         std::memcpy(block32, from + done, static_cast<size_t>(piece));
@@ -149,6 +149,9 @@ void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad&
             block->checks.TouchOrder({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, target + piece * fractalPitch,
                                       kFractalBytes, "dst", call});
         }
+        if (!block->launch.computes) {
+            continue;
+        }
         block->local.Rearrange([&](uint8_t* bytes) {
             if (!load.isTransposed) {
                 std::memcpy(bytes + target, bytes + source, static_cast<size_t>(kFractalBytes));
@@ -207,6 +210,9 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
     block->checks.TouchOrder({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "dst", call});
     block->local.Poison(dst.address, bytes, {call, "left it undefined, outside the window"});
     block->local.Rearrange([&](uint8_t* memory) {
+        if (!block->launch.computes) {
+            return;
+        }
         const int64_t step = isTransposed ? c0 : kFractalRows;
         for (int64_t column = 0; column < load.columnCount; column += c0) {
             for (int64_t row = 0; row < load.rowCount; row += step) {

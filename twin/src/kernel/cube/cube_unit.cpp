@@ -275,13 +275,15 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
     const FactorRounding rounding = !block->registers.hf32.isOn       ? FactorRounding::kNone
                                     : block->registers.hf32.truncates ? FactorRounding::kHf32Truncated
                                                                       : FactorRounding::kHf32ToEven;
-    AddProduct({product.m, product.n, product.k, a.dtype, rounding, kFractals, product.m == 1},
-               block->local.At(a.address), block->local.At(b.address), sums.Data());
+    if (block->launch.computes) {
+        AddProduct({product.m, product.n, product.k, a.dtype, rounding, kFractals, product.m == 1},
+                   block->local.At(a.address), block->local.At(b.address), sums.Data());
+    }
     sums.MarkResult();
     const double peak = PeakOf(*block, a.dtype);
     const int64_t paddedDepth = RoundUp(kBytes, kRowBytes) / a.size;
     const int64_t padded = RoundUp(product.m, kFractalRows) * columns * kFractalRows * paddedDepth;
-    block->timeline.RunCube(Pipe::kCube, static_cast<double>(padded) / peak, call);
+    block->timeline.RunCube(Pipe::kCube, time_model::kMmadIssueCycles + static_cast<double>(padded) / peak, call);
     block->accounting.CountProducts(static_cast<uint64_t>(product.m) * static_cast<uint64_t>(product.n * product.k),
                                     peak);
     if (product.unitFlag != kUnitFlagOff) {

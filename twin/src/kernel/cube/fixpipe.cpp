@@ -205,7 +205,9 @@ void StoreProduct(const GlobalView& dst, const LocalView& src, const ProductStor
     const int64_t pitch = store.dstStride * (asRows ? dst.size : kBlockBytes);
     std::vector<uint8_t> line(static_cast<size_t>(lineBytes));
     for (int64_t index = 0; index < lines; ++index) {
-        Narrow(tile, store, asRows, index, dst.dtype, dst.size, line.data());
+        if (block->launch.computes) {
+            Narrow(tile, store, asRows, index, dst.dtype, dst.size, line.data());
+        }
         StoreRow(*block, dst, dst.address + static_cast<uint64_t>(index * pitch), line.data(), lineBytes, Pipe::kFix,
                  call);
     }

@@ -147,9 +147,9 @@ void StoreRow(Block& block, const GlobalView& dst, uint64_t address, const uint8
     const AccessKind kind = block.registers.atomic.IsOn() ? AccessKind::kAtomic : AccessKind::kWrite;
     uint8_t* to = block.checks.Resolve(dst, address, static_cast<uint64_t>(bytes), pipe, kind, "dst", call);
     block.checks.Touch({pipe, Memory::kGlobal, kind, static_cast<int64_t>(address), bytes, "dst", call});
-    if (kind == AccessKind::kAtomic) {
+    if (kind == AccessKind::kAtomic && block.launch.computes) {
         AtomicRow(block, address, to, from, bytes);
-    } else {
+    } else if (block.launch.computes) {
         std::memcpy(to, from, static_cast<size_t>(bytes));
     }
     block.accounting.CountRow(dst, address, static_cast<uint64_t>(bytes), true);
@@ -234,7 +234,9 @@ void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const
         const uint8_t* from = block->checks.Resolve(src, address, bytes, Pipe::kMte2, AccessKind::kRead, "src", call);
         block->checks.Touch(
             {Pipe::kMte2, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address), rows.bytes, "src", call});
-        std::memcpy(block->local.At(to + left), from, bytes);
+        if (block->launch.computes) {
+            std::memcpy(block->local.At(to + left), from, bytes);
+        }
         if (padding != nullptr) {
             PadRow(*block, to, rows.bytes, *padding, dst.size, call);
         } else {

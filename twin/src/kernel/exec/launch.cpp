@@ -12,6 +12,7 @@
 #include "kernel/exec/guarded_call.h"
 #include "kernel/exec/interrupt.h"
 #include "kernel/exec/scheduler.h"
+#include "kernel/timing/time_model.h"
 #include "opforge_twin/kernel/language.h"
 
 namespace opforge::twin {
@@ -189,12 +190,14 @@ LaunchReport LaunchChecked(const LaunchRequest& request, const Options& options)
         return refused;
     }
     kernel::InstallHandlers();
+    time_model::Select(request.soc);
     const uint64_t seed = options.seed != 0 ? options.seed : FreshSeed();
     for (bool isDeclared = false;; isDeclared = true) {
         LaunchReport report = Titled(request);
         LaunchState launch{request, options, *soc, {*type, request.blockNum}, seed};
         launch.tracePath = TracePath();
         launch.hasLines = std::getenv("OPFORGE_TWIN_LINES") != nullptr;
+        launch.computes = std::getenv("OPFORGE_TWIN_TIMES_ONLY") == nullptr;
         launch.isDeclared = isDeclared;
         std::vector<uint8_t> tiling = request.tiling;
         const std::vector<GmPointer> pointers = MapArguments(launch, tiling);

@@ -30,6 +30,7 @@ struct LaunchState {
     std::string tracePath{};  ///< empty: no trace
     bool hasLines = false;    ///< whether times are recorded by line
     Chains chains{};
+    bool computes = true;                            ///< false: only times count, no instruction moves or changes data
     bool isDeclared = false;                         ///< the layout is that of the type which the kernel has declared
     std::atomic<const TaskType*> declared{nullptr};  ///< with other cores than the layout has: the launch starts anew
     std::atomic<uint64_t> dmaCount{0};

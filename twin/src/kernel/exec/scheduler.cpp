@@ -39,11 +39,12 @@ double CpuSeconds(pthread_t thread)
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-uint64_t MinimalBytes(const LaunchRequest& request)
+MinimalBytes MinimalBytesOf(const LaunchRequest& request)
 {
-    uint64_t bytes = 0;
+    MinimalBytes bytes;
     for (const GmArgument& argument : request.arguments) {
-        bytes += (argument.isInput ? argument.bytes : 0) + (argument.isOutput ? argument.bytes : 0);
+        bytes.read += argument.isInput ? argument.bytes : 0;
+        bytes.written += argument.isOutput ? argument.bytes : 0;
     }
     return bytes;
 }
@@ -124,7 +125,7 @@ void Scheduler::Run(LaunchReport& report)
                                         "set OPFORGE_TWIN_TRACE to another file"),
                                    false});
     }
-    estimate_.Write(MinimalBytes(launch_.request), totals_.cubeCycles, report);
+    estimate_.Write(MinimalBytesOf(launch_.request), totals_.cubeCycles, report);
     if (launch_.hasLines) {
         report.lineTimes = estimate_.TimesByLine(launch_.sites);
     }
@@ -302,7 +303,7 @@ void Scheduler::Barrier(Block& block, bool isAivOnly, const Call& call)
 
 void Scheduler::SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, const Call& call)
 {
-    const double delay = mode == 0 ? time_model::kSyncAllCycles : time_model::kDmaLatencyCycles;
+    const double delay = mode == 0 ? time_model::kSyncAllCycles : time_model::kCrossCoreFlagCycles;
     const Signal own = block.ordering.Release(pipe, delay, call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
     if (const auto listener = flags_.Set(block.index, mode, flag, own)) {

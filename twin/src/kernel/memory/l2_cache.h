@@ -22,14 +22,27 @@ public:
 private:
     static constexpr uint64_t kEpochSectors = 1024;
 
+    /// A sector: the epoch of its last touch, 0 for none, and whether global memory lacks what was written to it.
+    struct Sector {
+        uint32_t epoch : 31;
+        uint32_t isDirty : 1;
+    };
+    struct Epoch {
+        uint64_t sectors = 0;  ///< whose last touch was in it
+        uint64_t dirty = 0;    ///< of them
+    };
+
     /// Whether the sector was in L2; it is now.
-    bool Touch(uint32_t& touchedIn);
+    bool Touch(Sector& sector, bool isWritten, Transfer& transfer);
 
     const GlobalMemory& memory_;
-    uint64_t capacity_;                             ///< sectors
-    std::vector<std::vector<uint32_t>> touchedIn_;  ///< by region and sector: epoch of the last touch, 0 for none
-    std::vector<uint64_t> lastTouched_;             ///< by epoch: sectors whose last touch was in it
-    uint64_t resident_ = 0;                         ///< sum of `lastTouched_` from `oldest_` on
+    uint64_t capacity_;       ///< sectors
+    uint64_t dirtyCapacity_;  ///< sectors that may come after a written one until it is written back
+    std::vector<std::vector<Sector>> touchedIn_;  ///< by region and sector
+    std::vector<Epoch> epochs_;
+    uint64_t resident_ = 0;  ///< sectors of the epochs from `oldest_` on
+    uint64_t recent_ = 0;    ///< of those from `oldestDirty_` on
+    uint32_t oldestDirty_ = 1;
     uint32_t oldest_ = 1;
     uint64_t touchesOfEpoch_ = 0;
 };

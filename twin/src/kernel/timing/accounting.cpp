@@ -1,5 +1,7 @@
 #include "kernel/timing/accounting.h"
 
+#include <algorithm>
+
 #include "opforge_twin/arithmetic.h"
 
 namespace opforge::twin::kernel {
@@ -13,32 +15,78 @@ void Totals::operator+=(const Totals& more)
     cubeCycles += more.cubeCycles;
 }
 
+namespace {
+
+/// Requests of less than 512 bytes that a row becomes: it is cut at multiples of 512, 256, 128, 64 and 32 bytes.
+uint32_t Fragments(uint64_t begin, uint64_t end)
+{
+    constexpr uint64_t kLeast = 32;
+    constexpr uint64_t kMost = 512;
+    uint32_t count = 0;
+    begin = RoundDown(begin, kLeast);
+    end = RoundUp(end, kLeast);
+    while (begin < end) {
+        uint64_t piece = kLeast;
+        while (piece < kMost && begin % (2 * piece) == 0 && begin + 2 * piece <= end) {
+            piece *= 2;
+        }
+        if (piece == kMost) {
+            begin = RoundDown(end, kMost);
+            continue;
+        }
+        begin += piece;
+        ++count;
+    }
+    return count;
+}
+
+}  // namespace
+
+Transfer Uncached(uint64_t begin, uint64_t end)
+{
+    constexpr uint64_t kGmBytes = 256;  // the least that global memory moves
+    constexpr uint64_t kSector = GlobalMemory::kSectorBytes;
+    const uint64_t sectors = RoundUp(end, kSector) - RoundDown(begin, kSector);
+    return {sectors, 0, RoundUp(end, kGmBytes) - RoundDown(begin, kGmBytes)};
+}
+
 void Accounting::CountRow(const GlobalView& view, uint64_t address, uint64_t bytes, bool isWritten)
 {
     constexpr uint64_t sector = GlobalMemory::kSectorBytes;
     Region* region = launch_.memory.Find(view.address);
     (isWritten ? sums_.bytesWritten : sums_.bytesRead) += bytes;
     const uint64_t offset = address - region->base;
-    const uint64_t sectors = (offset + bytes - 1) / sector - offset / sector + 1;
+    const uint64_t begin = dma_.rows == 1 && offset == dma_.offset + dma_.rowBytes ? RoundUp(offset, sector) : offset;
+    const uint64_t sectors =
+        CeilDiv(offset + bytes, sector) - std::min(begin / sector, CeilDiv(offset + bytes, sector));
     const uint64_t fresh = GlobalMemory::FirstTouch(*region, offset, bytes);
-    if (dma_.rows == 0) {
+    const bool continues = dma_.rows == 1 && offset == dma_.offset + dma_.rowBytes;
+    if (continues) {  // rows without a gap are one
+        dma_.rowBytes += static_cast<uint32_t>(bytes);
+        dma_.fragments = Fragments(dma_.offset, offset + bytes);
+    } else if (dma_.rows == 0) {
         dma_.region = launch_.memory.IndexOf(*region);
         dma_.offset = offset;
         dma_.rowBytes = static_cast<uint32_t>(bytes);
     } else if (dma_.rows == 1) {
         dma_.pitch = offset - dma_.offset;
     }
-    ++dma_.rows;
-    dma_.charged.firstTouchBytes += fresh;
-    dma_.charged.l2Bytes += RoundDown(sectors * sector - fresh, sector);
+    if (!continues) {
+        ++dma_.rows;
+        dma_.fragments += Fragments(offset, offset + bytes);
+    }
+    dma_.isCached = isWritten ? view.isWriteCached : view.isReadCached;
+    dma_.charged += dma_.isCached ? Transfer{fresh, RoundDown(std::max(sectors * sector, fresh) - fresh, sector), fresh}
+                                  : Uncached(offset, offset + bytes);
 }
 
 void Accounting::EndDma(Pipe pipe, const Call& call, double leastCycles)
 {
     ++sums_.dmaCount;
     dma_.pipe = pipe;
-    dma_.leastCycles = leastCycles;
+    dma_.leastCycles = static_cast<float>(leastCycles);
     dma_.isAtomic = pipe != Pipe::kMte2 && atomic_.IsOn();
+    dma_.others = static_cast<uint8_t>(std::min(launch_.request.blockNum - 1, kMostOthers));
     dma_.phase = static_cast<uint32_t>(timeline_.Phases().size());
     dma_.site = timeline_.Site();
     timeline_.RunDma(dma_, call);

@@ -108,12 +108,12 @@ void Estimate::Settle(const GlobalMemory& memory, bool hasAllTraffic)
     for (const DmaRecord& record : traffic_) {
         const Transfer transfer = cache.Move(record);
         phases_[record.phase].moved += transfer;
-        const double change = MovingCycles(record, transfer) - MovingCycles(record, record.charged);
+        const double change = PipeCyclesOf(record, transfer) - PipeCyclesOf(record, record.charged);
         changes[record.phase][record.core][static_cast<size_t>(record.pipe)] += change;
         if (PhaseLines* lines = phases_[record.phase].shares[record.core].lines.get()) {
             PhaseLines::Work& work = lines->work[{record.site, record.pipe}];
             work.cycles += change;
-            work.bandwidthCycles += change;
+            work.bandwidthCycles += MovingCycles(record, transfer) - MovingCycles(record, record.charged);
             work.firstTouchBytes += transfer.firstTouchBytes - record.charged.firstTouchBytes;
         }
     }
@@ -157,7 +157,7 @@ PhaseTime Estimate::TimeOf(const PhaseSum& phase) const
     time.core = static_cast<uint32_t>(&slowest - phase.shares.data());
     time.coreUs = slowest.cycles / CyclesPerMicro();
     time.path = SharesOf(slowest.path, CyclesPerMicro());
-    time.gmUs = static_cast<double>(phase.moved.firstTouchBytes) / time_model::kGmBandwidthBytesPerS * kMicro;
+    time.gmUs = static_cast<double>(phase.moved.gmBytes) / time_model::kGmBandwidthBytesPerS * kMicro;
     time.l2Us = static_cast<double>(phase.moved.l2Bytes) / time_model::kL2BandwidthBytesPerS * kMicro;
     return time;
 }
@@ -240,10 +240,13 @@ std::optional<LineTimes> Estimate::TimesByLine(const Sites& sites) const
     return times;
 }
 
-void Estimate::Write(uint64_t minimalBytes, double cubeCycles, LaunchReport& report) const
+void Estimate::Write(const MinimalBytes& minimal, double cubeCycles, LaunchReport& report) const
 {
     report.launchUs = time_model::kLaunchSeconds * kMicro;
-    report.boundUs = std::max(static_cast<double>(minimalBytes) / time_model::kGmBandwidthBytesPerS * kMicro,
+    // The last bytes that are written may stay in L2.
+    const double kept = static_cast<double>(soc_.l2Bytes) * time_model::kL2WriteBackShare;
+    const double moved = static_cast<double>(minimal.read) + std::max(0.0, static_cast<double>(minimal.written) - kept);
+    report.boundUs = std::max(moved / time_model::kGmBandwidthBytesPerS * kMicro,
                               cubeCycles / static_cast<double>(soc_.cubeCores) / CyclesPerMicro());
     report.estimateUs = report.launchUs;
     for (size_t index = 0; index < phases_.size(); ++index) {

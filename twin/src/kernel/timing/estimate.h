@@ -13,6 +13,12 @@
 
 namespace opforge::twin::kernel {
 
+/// Each input and each output once.
+struct MinimalBytes {
+    uint64_t read = 0;
+    uint64_t written = 0;
+};
+
 /// Gathers the schedules of the blocks; those on the same core of the SoC run one after the other.
 class Estimate {
 public:
@@ -30,9 +36,8 @@ public:
     /// made block after block, but cores run side by side. They are taken to keep pace, byte for byte of a phase, and a
     /// schedule grows or shrinks with its busiest pipe. Without records of all traffic the schedules stay as they are.
     void Settle(const GlobalMemory& memory, bool hasAllTraffic);
-    /// Times and balance of the launch; `minimalBytes`: each input and each output once; `cubeCycles`: what one cube
-    /// core would need for all products.
-    void Write(uint64_t minimalBytes, double cubeCycles, LaunchReport& report) const;
+    /// Times and balance of the launch; `cubeCycles`: what one cube core would need for all products.
+    void Write(const MinimalBytes& minimal, double cubeCycles, LaunchReport& report) const;
     /// Cycles from the start of the kernel to the start of each phase.
     std::vector<double> PhaseStarts() const;
     /// What settling made of a cycle of the schedule of a core.

@@ -25,12 +25,25 @@ Moment Moment::After(size_t cause, double cycles) const
 
 double MovingCycles(const DmaRecord& dma, const Transfer& transfer)
 {
-    const double l2Rate = dma.pipe == Pipe::kMte2 ? time_model::kPortL2ReadBytesPerCyclePerCore
-                                                  : time_model::kPortL2WriteBytesPerCyclePerCore;
-    const double cycles =
-        static_cast<double>(transfer.firstTouchBytes) / time_model::kPortFirstTouchBytesPerCyclePerCore +
-        static_cast<double>(transfer.l2Bytes) / l2Rate;
-    return std::max(cycles * (dma.isAtomic ? time_model::kAtomicDmaFactor : 1.0), dma.leastCycles);
+    const bool isRead = dma.pipe == Pipe::kMte2;
+    const double l2Rate =
+        isRead ? time_model::kPortL2ReadBytesPerCyclePerCore : time_model::kPortL2WriteBytesPerCyclePerCore;
+    const double alone = isRead ? time_model::kDmaFragmentReadCycles : time_model::kDmaFragmentWriteCycles;
+    const double crowded =
+        isRead ? time_model::kDmaFragmentReadCrowdedCycles : time_model::kDmaFragmentWriteCrowdedCycles;
+    const auto first = static_cast<double>(transfer.firstTouchBytes);
+    const auto again = static_cast<double>(transfer.l2Bytes);
+    const double hits = again / std::max(1.0, first + again);
+    const double fragment = hits * (alone + (crowded - alone) * dma.others / kMostOthers) +
+                            (1.0 - hits) * time_model::kDmaFragmentFirstTouchCycles;
+    const double cycles = first / time_model::kPortFirstTouchBytesPerCyclePerCore + again / l2Rate +
+                          fragment * static_cast<double>(dma.fragments > 1 ? dma.fragments : 0);
+    return std::max(cycles * (dma.isAtomic ? time_model::kAtomicDmaFactor : 1.0), static_cast<double>(dma.leastCycles));
+}
+
+double PipeCyclesOf(const DmaRecord& dma, const Transfer& transfer)
+{
+    return std::max(time_model::kDmaIssueCycles, MovingCycles(dma, transfer));
 }
 
 Moment Timeline::After(const Moment& moment, Pipe pipe, TimeCause cause, double cycles) const
@@ -50,8 +63,7 @@ void Timeline::Run(Pipe pipe, double cycles, double bandwidthCycles, double late
     if (lines_ != nullptr) {
         Free(pipe).chain = lines_->Run(begin.chain, pipe, cycles, bandwidthCycles);
     }
-    const double rest = std::max(0.0, latency - cycles);
-    Done(pipe) = Later(Done(pipe), After(Free(pipe), pipe, TimeCause::kLatency, rest));
+    Done(pipe) = Later(Done(pipe), After(Free(pipe), pipe, TimeCause::kLatency, latency));
     phase_.busy[index] += cycles;
     if (isTraced_) {
         spans_.push_back({static_cast<uint32_t>(phases_.size()), pipe, begin.at - phaseBegin_,
@@ -66,11 +78,11 @@ void Timeline::RunVector(double cycles, const Call& call)
 
 void Timeline::RunDma(const DmaRecord& dma, const Call& call)
 {
-    constexpr double rowCycles = 2.0;  // stated in the note of dma_issue_cycles
-    const double issuing = time_model::kDmaIssueCycles + rowCycles * static_cast<double>(dma.rows - 1);
     phase_.charged += dma.charged;
-    const double moving = MovingCycles(dma, dma.charged);
-    Run(dma.pipe, issuing + moving, moving, time_model::kDmaLatencyCycles, call);
+    const double latency =
+        (dma.pipe == Pipe::kMte2 ? time_model::kDmaReadLatencyCycles : time_model::kDmaWriteLatencyCycles) +
+        (dma.others > 0 ? time_model::kDmaCrowdedLatencyCycles : 0.0);
+    Run(dma.pipe, PipeCyclesOf(dma, dma.charged), MovingCycles(dma, dma.charged), latency, call);
     if (lines_ != nullptr) {
         lines_->CountBytes(dma.pipe, dma.Bytes(), dma.charged.firstTouchBytes);
     }

@@ -41,11 +41,13 @@ struct PhaseMoment {
 struct Transfer {
     uint64_t firstTouchBytes = 0;
     uint64_t l2Bytes = 0;
+    uint64_t gmBytes = 0;  ///< that global memory reads, and writes when L2 gives them up
 
     void operator+=(const Transfer& more)
     {
         firstTouchBytes += more.firstTouchBytes;
         l2Bytes += more.l2Bytes;
+        gmBytes += more.gmBytes;
     }
 };
 
@@ -68,6 +70,9 @@ struct Span {
     Location at;
 };
 
+/// Blocks beside one that crowd the requests to L2; more do not change the time.
+inline constexpr uint32_t kMostOthers = 47;
+
 /// A DMA instruction and what it was charged for while its block ran.
 struct DmaRecord {
     uint64_t clock = 0;  ///< bytes that its core had moved in the phase
@@ -81,15 +86,22 @@ struct DmaRecord {
     uint32_t turn = 0;  ///< of cores with the same clock the least comes first, now this one, now that
     Pipe pipe = Pipe::kMte2;
     bool isAtomic = false;
+    bool isCached = true;
+    uint8_t others = 0;        ///< blocks of the launch beside this one, 47 at most
+    uint32_t fragments = 0;    ///< requests of less than 512 bytes
     uint32_t site = 0;         ///< if lines are recorded
-    double leastCycles = 0.0;  ///< that the other end takes
+    float leastCycles = 0.0F;  ///< that the other end takes
     Transfer charged;
 
     uint64_t Bytes() const { return uint64_t{rows} * rowBytes; }
 };
 
+/// The bytes of a row that does not use L2.
+Transfer Uncached(uint64_t begin, uint64_t end);
 /// Cycles that the port of a core takes to move the bytes of an instruction.
 double MovingCycles(const DmaRecord& dma, const Transfer& transfer);
+/// Cycles until the pipe can start the next instruction.
+double PipeCyclesOf(const DmaRecord& dma, const Transfer& transfer);
 
 class Timeline {
 public:
@@ -120,7 +132,7 @@ public:
 
 private:
     /// The pipe is busy for `cycles`, in which bytes limit it for `bandwidthCycles`; the result is there `latency`
-    /// after the start at the earliest.
+    /// after them.
     void Run(Pipe pipe, double cycles, double bandwidthCycles, double latency, const Call& call);
     /// A moment after a wait for a pipe.
     Moment After(const Moment& moment, Pipe pipe, TimeCause cause, double cycles) const;

@@ -355,7 +355,7 @@ void Binary(BinaryOp op, const LocalView& dst, const LocalView& src0, const Loca
 {
     const Entry block(call);
     Shape shape = Resolve(*block, lanes, std::max(dst.size, src0.size), call);
-    shape.isSlow = op == BinaryOp::kDiv;
+    shape.cycles = op == BinaryOp::kDiv ? CyclesOf::kDiv : CyclesOf::kPlain;
     Sweep(*block, shape,
           {{&dst, "dst", dstStride, ReadsDst(op), true},
            {&src0, "src0", src0Stride, true, false},
@@ -368,7 +368,8 @@ void Unary(UnaryOp op, const LocalView& dst, const LocalView& src, const Lanes& 
 {
     const Entry block(call);
     Shape shape = Resolve(*block, lanes, dst.size, call);
-    shape.isSlow = op != UnaryOp::kAbs && op != UnaryOp::kRelu && op != UnaryOp::kNot && op != UnaryOp::kCopy;
+    const bool isSlow = op == UnaryOp::kExp || op == UnaryOp::kLn || op == UnaryOp::kSqrt;
+    shape.cycles = isSlow ? CyclesOf::kSlow : CyclesOf::kPlain;
     Sweep(*block, shape, {{&dst, "dst", dstStride, false, true}, {&src, "src", srcStride, true, false}},
           UnaryBodyFor(op, dst), 0, nullptr, false, call);
 }

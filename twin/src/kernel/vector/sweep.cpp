@@ -15,6 +15,35 @@ constexpr int64_t kMaxOperands = 4;
 constexpr int64_t kMaxPerRepeat = 256;
 constexpr int64_t kMaxCount = 2147483647;
 
+double RateOf(const Shape& shape)
+{
+    return shape.cycles == CyclesOf::kDiv    ? time_model::kVectorDivCyclesPerRepeat
+           : shape.cycles == CyclesOf::kSlow ? time_model::kVectorSlowCyclesPerRepeat
+                                             : time_model::kVectorCyclesPerRepeat;
+}
+
+/// Cycles of a repeat: blocks of one bank group are read or written one after the other. The first repeat stands for
+/// all.
+double CyclesPerRepeat(const Shape& shape, const std::vector<Operand>& operands)
+{
+    constexpr int64_t kBankGroups = 16;
+    std::array<int64_t, kBankGroups> reads{};
+    std::array<int64_t, kBankGroups> writes{};
+    for (const Operand& operand : operands) {
+        const int64_t elements = shape.contiguous ? std::min(shape.total, shape.perRepeat) : shape.leading;
+        const int64_t blocks = CeilDiv(elements * operand.view->size, kBlockBytes);
+        const int64_t stride = shape.contiguous ? 1 : operand.stride.block;
+        for (int64_t block = 0; block < blocks && (block == 0 || stride != 0); ++block) {
+            const int64_t group = (operand.view->address / kBlockBytes + block * stride) % kBankGroups;
+            reads[static_cast<size_t>(group)] += operand.isWritten ? 0 : 1;
+            writes[static_cast<size_t>(group)] += operand.isWritten ? 1 : 0;
+        }
+    }
+    const int64_t most =
+        std::max(*std::max_element(reads.begin(), reads.end()), *std::max_element(writes.begin(), writes.end()));
+    return std::max(RateOf(shape), static_cast<double>(most) * time_model::kVectorBankConflictCycles);
+}
+
 void ResolveCounter(Shape& shape, uint64_t count, Block& block, const Call& call)
 {
     if (count > static_cast<uint64_t>(kMaxCount)) {
@@ -300,8 +329,7 @@ void CheckStride(Block& block, const Operand& operand, const Call& call)
 
 void Charge(Block& block, const Shape& shape, const Call& call)
 {
-    const double each = shape.isSlow ? time_model::kVectorSlowCyclesPerRepeat : time_model::kVectorCyclesPerRepeat;
-    block.timeline.RunVector(static_cast<double>(shape.Repeats()) * each, call);
+    block.timeline.RunVector(static_cast<double>(shape.Repeats()) * RateOf(shape), call);
 }
 
 void RequireApart(Block& block, int64_t dst, int64_t dstBytes, int64_t src, int64_t srcBytes, const char* name,
@@ -374,7 +402,10 @@ void Sweep(Block& block, const Shape& shape, std::vector<Operand> operands, Body
     if (block.launch.options.strict) {
         CheckOverlaps(block, shape, operands, accumulates, call);
     }
-    Charge(block, shape, call);
+    block.timeline.RunVector(static_cast<double>(shape.Repeats()) * CyclesPerRepeat(shape, operands), call);
+    if (!block.launch.computes) {
+        return;
+    }
     std::array<int64_t, kMaxOperands> offsets{};
     std::array<uint8_t*, kMaxOperands> pointers{};
     const bool isOneRun = shape.contiguous || IsOneRun(shape, operands);

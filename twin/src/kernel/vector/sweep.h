@@ -12,6 +12,9 @@ namespace opforge::twin::kernel {
 
 inline constexpr int64_t kMaxRepeats = 255;
 
+/// How long the vector unit takes for a repeat.
+enum class CyclesOf : uint8_t { kPlain, kSlow, kDiv };
+
 /// The elements of an instruction after checks.
 struct Shape {
     bool contiguous = false;  ///< count form: `total` elements in a row
@@ -20,7 +23,7 @@ struct Shape {
     int64_t total = 0;            ///< of the count form and of counter mode
     std::vector<int32_t> active;  ///< element numbers within a repeat, ascending; empty: `leading` ones
     int64_t leading = 0;
-    bool isSlow = false;  ///< a function that takes the vector unit several cycles a repeat
+    CyclesOf cycles = CyclesOf::kPlain;
 
     /// Active elements of one repeat.
     int64_t Count(int64_t repeat) const;

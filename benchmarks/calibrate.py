@@ -1,0 +1,206 @@
+"""Fit the constants of the time model on published times, and measure the errors of the model.
+
+Usage: python benchmarks/calibrate.py --points FILE.json [--check] [--holdout]
+
+Each constant has the series that shows it. The search is deterministic: it tries values around the last one and keeps
+the one with the least mean error. Afterwards it fits the unknown parts of the generic structures: instructions over a
+tile, instructions for each row, and the overhead of the kernel. The results are in npu_model.json and
+benchmarks/published/structures.json. --check compares these files with the result; --holdout fits the structures on a
+half of each series and prints the errors of the other half. Exit code: 0 ok, 1 another result, 2 bad input.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from points import errors, fit_structures
+from points.evaluate import estimate_of, evaluate, load_points
+from points.generic import STRUCTURES, structures
+from points.runner import CONSTANTS, NotRunError, variables
+from points.series import Point
+from script import command, table
+
+from opforge.codegen.files import replace_file
+from opforge.twin.compiler.npu_model import TWIN
+
+MODEL = TWIN / "npu_model.json"
+
+
+def _is_single(point: Point) -> bool:
+    return bool(point["shapes"]["elements"] == 1)
+
+
+def _has_long_copies(point: Point) -> bool:
+    return bool(point["tiling"].get("tile", [2])[0] > 1)
+
+
+def _has_batches(point: Point) -> bool:
+    return "batches" in point["variant"]
+
+
+# Constant, beginning of the names of the SoCs ("" for all), first value, series that show it, and which points of them.
+Fit = tuple[str, str, float, tuple[str, ...], Callable[[Point], bool] | None]
+ROWS_IN, ROWS_OUT, ROWS = "akl_rows_gm_to_ub", "akl_rows_ub_to_gm", "akl_rows_followup"
+SMALL, SINGLE, MASK = "akl_stream_small", "akl_single_copy", "akl_gather_mask"
+FITS: tuple[Fit, ...] = (
+    ("dma_issue_cycles", "", 20, (SMALL,), None),
+    ("port_l2_read_bytes_per_cycle_per_core", "", 128, (SMALL, SINGLE), None),
+    ("port_l2_write_bytes_per_cycle_per_core", "", 112, (SMALL, SINGLE), None),
+    ("dma_read_latency_cycles", "", 180, (SINGLE, ROWS_IN), None),
+    ("dma_write_latency_cycles", "", 220, (SINGLE, ROWS_OUT), None),
+    ("dma_crowded_latency_cycles", "", 48, (ROWS_IN, ROWS_OUT, ROWS), None),
+    ("dma_fragment_read_cycles", "", 2.5, (ROWS_IN, ROWS), None),
+    ("dma_fragment_read_crowded_cycles", "", 6.2, (ROWS_IN, ROWS), None),
+    ("dma_fragment_write_cycles", "", 2.2, (ROWS_OUT, ROWS), None),
+    ("dma_fragment_write_crowded_cycles", "", 9, (ROWS_OUT, ROWS), None),
+    ("port_first_touch_bytes_per_cycle_per_core", "Ascend910_93", 20.4, ("akl_stream_64mib",), None),
+    ("dma_fragment_first_touch_cycles", "", 1.8, ("data_copy_l1",), None),
+    ("gather_mask_cycles_per_repeat", "", 3.0, (MASK,), None),
+    ("flag_cycles", "", 30, (MASK, SINGLE, ROWS_IN, ROWS_OUT), None),
+    ("scalar_ub_access_cycles", "", 11.3, ("add_8192",), None),
+    ("gm_bandwidth_bytes_per_s", "", 1.45e12, ("data_copy_ub", "add_8192"), _has_long_copies),
+    ("gm_bandwidth_bytes_per_s", "Ascend910B4", 0.65e12, ("polar_bcast_910b4",), _has_batches),
+    ("l2_write_back_share", "", 0.5, ("add_8192", "nd2nz_ub", "cann_bench_sigmoid"), None),
+    ("mmad_issue_cycles", "", 10, ("matmul_8192", "matmul_basic_8192"), None),
+    ("l1_load_issue_cycles", "", 22, ("matmul_8192", "matmul_basic_8192"), None),
+    ("host_launch_seconds", "", 25e-6, ("geluv2_host_9382",), _is_single),
+)
+STEPS = (0.8, 0.9, 0.95, 0.98, 1.0, 1.02, 1.05, 1.1, 1.25)
+SPREAD = 0.01  # increase of the mean error that the range of a constant allows
+
+
+def _digits(value: float, count: int = 3) -> float:
+    return float(f"{value:.{count}g}")
+
+
+def mean_error(points: Sequence[Point]) -> float:
+    """Return the mean of |log(estimate / measured)| of the points that run."""
+    found = []
+    for point in points:
+        try:
+            found.append(abs(math.log(estimate_of(point) / point["total_us"])))
+        except NotRunError:
+            continue
+    return statistics.fmean(found) if found else 0.0
+
+
+def replacing(model: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variable that makes launches use the fitted constants of a model."""
+    pairs = []
+    for name in dict.fromkeys(name for name, *_ in FITS):
+        entry = model["constants"][name]
+        pairs.append(f"{name}={entry['value']!r}")
+        pairs += [f"{soc}:{name}={own['value']!r}" for soc, own in entry.get("soc", {}).items()]
+    return {CONSTANTS: ",".join(pairs)}
+
+
+def set_constant(model: dict[str, Any], name: str, soc: str, facts: Mapping[str, Any]) -> None:
+    """Set facts of a constant, of all SoCs or of those whose name begins so."""
+    entry = model["constants"][name]
+    for one in [own for key, own in entry.get("soc", {}).items() if key.startswith(soc)] if soc else [entry]:
+        one.update(facts)
+
+
+def fit_constant(model: dict[str, Any], name: str, soc: str, start: float, points: Sequence[Point]) -> dict[str, Any]:
+    """Return value and spread of a constant on its points."""
+    found: dict[float, float] = {}
+    for step in STEPS:
+        value = _digits(start * step)
+        set_constant(model, name, soc, {"value": value})
+        with variables(replacing(model)):
+            found[value] = mean_error(points)
+    best = min(found, key=lambda value: (round(found[value], 5), abs(value - start)))
+    near = [value for value, error in found.items() if error <= found[best] + SPREAD]
+    return {"value": best, "spread": [min(near), max(near)]}
+
+
+def fit_model(model: dict[str, Any], points: Sequence[Point]) -> None:
+    """Fit all constants, one after the other."""
+    values = {(name, soc): start for name, soc, start, *_ in FITS}
+    for (name, soc), start in values.items():
+        set_constant(model, name, soc, {"value": start})
+    for name, soc, start, series, chosen in FITS:
+        shown = [point for point in points if point["series"] in series and (chosen is None or chosen(point))]
+        facts = fit_constant(model, name, soc, start, shown)
+        set_constant(model, name, soc, facts | {"status": "fitted", "source": ", ".join(series)})
+        low, high = facts["spread"]
+        typer.echo(f"{name} {soc}: {facts['value']:g} ({low:g} to {high:g})")
+
+
+def as_text(data: Any) -> str:
+    """Return the text of a JSON file."""
+    return json.dumps(data, indent=2) + "\n"
+
+
+def use(table_of: Mapping[str, Any]) -> None:
+    """Let the following estimates use these structures."""
+    replace_file(STRUCTURES, as_text({"series": table_of}))
+    structures.cache_clear()
+
+
+def halves(points: Sequence[Point]) -> tuple[list[Point], list[Point]]:
+    """Split each series by random into two halves."""
+    draw = random.Random(0)  # noqa: S311
+    fitted: list[Point] = []
+    for name in sorted({point["series"] for point in points}):
+        own = sorted((point for point in points if point["series"] == name), key=lambda point: str(point["id"]))
+        fitted += draw.sample(own, (len(own) + 1) // 2)
+    chosen = {point["id"] for point in fitted}
+    return fitted, [point for point in points if point["id"] not in chosen]
+
+
+def main(
+    points: Annotated[Path, typer.Option(help="File of published points.")],
+    *,
+    check: Annotated[bool, typer.Option("--check", help="Compare the committed files with the result.")] = False,
+    holdout: Annotated[
+        bool, typer.Option("--holdout", help="Print the errors of points that were not fitted.")
+    ] = False,
+    constants: Annotated[bool, typer.Option(help="Fit the constants; otherwise the structures only.")] = True,
+) -> None:
+    """Fit, and write or compare the files."""
+    given = load_points(points)
+    before = {path: path.read_text(encoding="utf-8") for path in (MODEL, STRUCTURES)}
+    model = json.loads(before[MODEL])
+    fitted, others = halves(given) if holdout else (given, given)
+    after = dict(before)
+    try:
+        table_of = {name: fit_structures.unfitted(structure) for name, structure in structures().items()}
+        use(table_of)
+        if constants:
+            fit_model(model, fitted)
+        with variables(replacing(model)):
+            table_of = fit_structures.fit(fitted, table_of)
+            use(table_of)
+            rows, _ = evaluate(others)
+    finally:
+        replace_file(STRUCTURES, before[STRUCTURES])
+    measured = errors.distribution(rows)
+    lines = [("kind of kernel", "points", "median of |error|", "10 %", "90 %")]
+    lines += [
+        (kind, str(own["points"]), f"{own['median']:.1%}", f"{own['low']:+.1%}", f"{own['high']:+.1%}")
+        for kind, own in measured.items()
+    ]
+    typer.echo(table(lines))
+    if holdout:
+        return
+    model["errors"] = measured | {"calibrated": errors.calibrated(others, rows), "series": errors.by_series(rows)}
+    after = {MODEL: as_text(model), STRUCTURES: as_text({"series": table_of})}
+    if not check:
+        for path, text in after.items():
+            replace_file(path, text)
+    different = [path.name for path, text in before.items() if after[path] != text]
+    if check and different:
+        typer.echo(f"{', '.join(different)}: got other values from {points}; run benchmarks/calibrate.py")
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    command(main)

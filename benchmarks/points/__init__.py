@@ -1,0 +1,1 @@
+"""Evaluate published kernel times with the time model of the CPU twin."""

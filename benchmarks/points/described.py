@@ -1,0 +1,244 @@
+"""Evaluate points whose kernel is described: copies, additions, matrix products."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from opforge.codegen.spec.products import SOCS
+
+from .runner import Launch, NotRunError, constant, report_of
+from .series import Point, soc_of
+
+Evaluate = Callable[[Point], float]
+_MHZ_9382 = 1800
+_ALL = 1 << 40
+
+
+def seconds_of(report: dict[str, Any], point: Point) -> tuple[float, float, float]:
+    """Return the time of the slowest core, of global memory and of L2 in us; the clock is that of the chip."""
+    soc = SOCS[soc_of(point)]
+    mhz = point.get("chip", {}).get("mhz") or (_MHZ_9382 if "9382" in point["device"] else soc.mhz)
+    core = sum(phase["core_us"] for phase in report["phases"]) * soc.mhz / mhz
+    return core, sum(phase["gm_us"] for phase in report["phases"]), sum(phase["l2_us"] for phase in report["phases"])
+
+
+def kernel_us(report: dict[str, Any], point: Point) -> float:
+    """Return the estimated duration of a kernel."""
+    return float(report["launch_us"] + max(seconds_of(report, point)))
+
+
+def _per_round(make: Callable[[int], Launch], point: Point, rounds: int) -> float:
+    """Return the time of a round of a loop in the steady state."""
+    few, many = (max(seconds_of(report_of(make(count)), point)) for count in (rounds, 3 * rounds))
+    return (many - few) / (2 * rounds)
+
+
+def dma_loop(point: Point) -> float:
+    """A loop of copies with waits: akl_rows_*, akl_single_copy, akl_stream_*."""
+    tiling = point["tiling"]
+    is_out = point["operator"].endswith("UB to GM")
+    rows = tiling.get("rows", 1)
+    row_bytes = tiling.get("row_bytes") or tiling["dma_bytes"]
+    gap = tiling.get("gm_gap_bytes", 0)
+    copies = tiling.get("copies_per_batch", 1)
+    in_flight = tiling.get("batches_in_flight", tiling.get("copies_in_flight", 1))
+    pitch = rows * (row_bytes + gap)
+    is_ring = "ring" in tiling["data"]
+    rounds = max(8, 64 // copies)
+    slots = copies * rounds * 3 if is_ring else 1
+    blocks = tiling["block_dim"]
+
+    def make(batches: int) -> Launch:
+        sizes = (blocks * slots * pitch,)
+        values = (int(is_out), rows, row_bytes, gap, copies, in_flight, batches, slots, pitch)
+        return Launch("copies.cpp", "batches", blocks, sizes, values, soc_of(point))
+
+    return _per_round(make, point, rounds) / copies
+
+
+def gather_mask(point: Point) -> float:
+    """A loop of GatherMask with a wait for each."""
+    tiling = point["tiling"]
+    found = re.search(r"pattern (\d)|_p(\d)_", f"{point['variant']} {point['id']}")
+    is_custom = "custom" in f"{point['variant']} {point['id']}"
+    pattern = 0 if is_custom else int(next(filter(None, found.groups()))) if found else 7
+    repeats = tiling.get("repeats", 16)
+
+    def make(rounds: int) -> Launch:
+        return Launch(
+            "vector.cpp", "gather_mask", tiling["block_dim"], (512,), (rounds, repeats, pattern), soc_of(point)
+        )
+
+    return _per_round(make, point, 64)
+
+
+def copied_tiles(point: Point) -> float:
+    """Tiles of a matrix to the unified buffer or to L1, without waits."""
+    (rows, columns) = point["shapes"][0]
+    tile_rows, tile_columns = point["tiling"]["tile"]
+    blocks = point["tiling"]["block_dim"]
+    times = round(point["gm_bytes"]["read"] / (rows * columns * 2))
+    is_shared = "every core reads the whole matrix" in point["variant"]
+    panels = 4 if "quarter of the columns" in point["variant"] else 1
+    values = (
+        rows,
+        columns,
+        tile_rows,
+        tile_columns,
+        1 if is_shared else times,
+        panels,
+        int(is_shared),
+        int("shifted" in point["variant"]),
+        int("DISABLE" in point["tiling"]["l2_hint"]),
+    )
+    is_cube = "L1" in point["operator"]
+    symbol = "fractals" if is_cube else "tiles"
+    launch = Launch("copies.cpp", symbol, blocks, (rows * columns * 2,), values, soc_of(point), is_cube)
+    return kernel_us(report_of(launch), point)
+
+
+def addition(point: Point) -> float:
+    """Add of two matrices of half."""
+    tiling = point["tiling"]
+    elements, tile = math.prod(point["shapes"][0]), tiling["tile_elements"]
+    is_scalar = "scalar loop" in point["variant"]
+    if is_scalar:  # the time is proportional to the tiles
+        whole = elements
+        elements = 4 * tile
+    buffers = 2 if tiling["buffers"].startswith("double") else 1
+    found = re.search(r"y at (\d+)", tiling["ub_offsets"])
+    pitch = int(found[1]) if found else 32768
+    is_small = 3 * pitch * buffers <= SOCS[soc_of(point)].ub
+    # Of two buffers, one tile of z takes the place of its x: the twin has a little less memory than the device.
+    values = (
+        elements,
+        tile,
+        buffers,
+        int("DISABLE" in tiling["l2_hint"]),
+        int(is_scalar),
+        pitch,
+        pitch,
+        2 * pitch if is_small else 0,
+        3 * pitch if is_small else 2 * pitch,
+    )
+    launch = Launch("vector.cpp", "add", tiling["block_dim"], (2 * elements,) * 3, values, soc_of(point))
+    report = report_of(launch)
+    if is_scalar:
+        return float(report["launch_us"] + max(seconds_of(report, point)) * whole / elements)
+    return kernel_us(report, point)
+
+
+def fractals(point: Point) -> float:
+    """ND to NZ in the unified buffer."""
+    (rows, columns) = point["shapes"][0]
+    tiling = point["tiling"]
+    values = (rows, columns, *tiling["tile"], tiling.get("dst_stride_blocks", tiling["tile"][0]))
+    launch = Launch("vector.cpp", "nd2nz", tiling["block_dim"], (rows * columns * 2,) * 2, values, soc_of(point))
+    return kernel_us(report_of(launch), point)
+
+
+class Gemm:
+    """Sizes and tiling of a matrix product.
+
+    Attributes:
+        blocks: Cores.
+        grid: Cores along m and along n.
+        base: Sizes of a product of the cube unit.
+        steps: Pieces of base k that a tile of A and of B has in L1.
+    """
+
+    def __init__(self, m: int, n: int, k: int, soc: str, **options: Any) -> None:
+        self.sizes = (m, n, k)
+        self.soc = soc
+        chip = SOCS[soc]
+        self.blocks: int = options.get("blocks") or chip.aic
+        base = options.get("base") or (128, 256, 64)
+        self.base = tuple(min(size, -(-whole // 16) * 16) for size, whole in zip(base, (m, n, k), strict=True))
+        self.grid: tuple[int, int] | None = options.get("grid")
+        self.core: tuple[int, int] | None = options.get("core")
+        steps = list(options.get("steps") or (4, 4))
+        while True:
+            used = [2 * self.base[index] * self.base[2] * steps[index] * 2 for index in (0, 1)]
+            if sum(used) <= chip.l1:
+                break
+            steps[used.index(max(used))] -= 1
+        self.steps = tuple(steps)
+        self.is_fractal = bool(options.get("is_fractal"))
+
+    def _core(self) -> tuple[int, int]:
+        """Rows and columns of C of one core: the grid with the least work for the busiest core."""
+        if self.core:
+            return self.core
+        m, n, _ = self.sizes
+        down, across = -(-m // self.base[0]), -(-n // self.base[1])
+        grids = (
+            [self.grid]
+            if self.grid
+            else [(rows, self.blocks // rows) for rows in range(1, self.blocks + 1) if self.blocks % rows == 0]
+        )
+
+        def load(grid: tuple[int, int]) -> tuple[int, int]:
+            rows, columns = -(-down // grid[0]), -(-across // grid[1])
+            return rows * columns, rows * self.base[0] + columns * self.base[1]
+
+        best = min(grids, key=load)
+        return -(-down // best[0]) * self.base[0], -(-across // best[1]) * self.base[1]
+
+    def times(self, point: Point) -> tuple[float, float, float, float]:
+        """Return launch overhead, and the time of the slowest core, of global memory and of L2.
+
+        A long product runs for a few tiles and steps; the rest follows from the steady state.
+        """
+        m, n, _ = self.sizes
+        core = self._core()
+        across = -(-min(core[1], n) // self.base[1])
+        down = -(-min(core[0], m) // self.base[0]) * -(-(-(-m // core[0]) * -(-n // core[1])) // self.blocks)
+        once = self._run(point, across, core)
+        if down == 1:
+            return once
+        more = self._run(point, 2 * across, core)
+        core_us, l2_us = (once[index] + (more[index] - once[index]) * (down - 1) for index in (1, 3))
+        return once[0], core_us, self._gm_us(once), l2_us
+
+    def _gm_us(self, once: tuple[float, float, float, float]) -> float:
+        m, n, k = self.sizes
+        rate = constant("gm_bandwidth_bytes_per_s", self.soc)
+        return max(once[2], (m * k + k * n) * 2 / rate * 1e6)
+
+    def _run(self, point: Point, tiles: int, core: tuple[int, int]) -> tuple[float, float, float, float]:
+        m, n, k = self.sizes
+        values = (m, n, k, *self.base, *self.steps, *core, tiles, 0, 0, int(self.is_fractal), 0, _ALL)
+        launch = Launch(
+            "gemm.cpp", "gemm", self.blocks, (2 * m * k, 2 * n * k + 65536, 2 * m * n), values, self.soc, True
+        )
+        report = report_of(launch)
+        return (report["launch_us"], *seconds_of(report, point))
+
+
+def product(point: Point) -> float:
+    """A matrix product; the tiling is that of the point as far as it is stated."""
+    shapes, tiling = point["shapes"], point["tiling"]
+    if not isinstance(shapes, dict) or not {"m", "n", "k"} <= set(shapes):
+        raise NotRunError("the product is part of another kernel, which is not described")
+    if "MIX" in str(tiling.get("kernel_type", "")):
+        raise NotRunError("a mixed kernel whose vector part is not described")
+    grid = tuple(map(int, tiling["core_grid"].split("x"))) if "core_grid" in tiling else None
+    single = tiling.get("single_core_mnk") or tiling.get("single_core_mn")
+    step = tiling.get("stepK", 4)
+    is_norm = "Norm template" in point["variant"]
+    steps = (1, 1) if is_norm else (tiling.get("stepKa", step), tiling.get("stepKb", step))
+    gemm = Gemm(
+        *(shapes[name] for name in "mnk"),
+        soc_of(point),
+        blocks=tiling.get("block_dim"),
+        base=tiling.get("base_mnk") or tiling.get("l0_mnk"),
+        grid=grid,
+        core=tuple(single[:2]) if single else None,
+        steps=steps,
+        is_fractal=shapes.get("b_format") == "zN",
+    )
+    launch, *times = gemm.times(point)
+    return launch + max(times)

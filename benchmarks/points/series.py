@@ -1,0 +1,78 @@
+"""Read the fields of published points: devices, sizes, and the bytes and rows of generic kernels."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Point = Mapping[str, Any]
+
+_NEAR = 0.06
+_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
+
+
+def soc_of(point: Point) -> str:
+    """Return the SoC whose constants apply; chips that are not named have the number of cores that the page states."""
+    device = point["device"]
+    if found := re.match(r"Ascend910(B[1-4]|_9391|_9372)", device):
+        return found[0]
+    if device.startswith(("Ascend910_93", "A3")):
+        return "Ascend910_9391"
+    return "Ascend910B3" if "20 cube cores" in device else "Ascend910B1"
+
+
+def item_bytes(dtype: str | None) -> float:
+    """Return the bytes of an element of a dtype name: float16, bf16, int8, complex64, bool."""
+    if not dtype or dtype == "bool":
+        return 1
+    if "complex" in dtype:
+        return 8
+    found = re.search(r"\d+", dtype)
+    return _BYTES.get(found[0], 4) if found else 4
+
+
+def tensors_of(point: Point) -> list[tuple[tuple[int, ...], float]]:
+    """Return shape and element bytes of each tensor; lists of tensors count one by one."""
+    shapes, dtypes = point["shapes"], point["dtypes"]
+    if isinstance(shapes, Mapping):
+        elements = shapes.get("elements") or shapes.get("out_elements_about")
+        return [((_count(elements),), item_bytes(_first(dtypes)))] if elements else []
+    found = []
+    for index, shape in enumerate(shapes or []):
+        dtype = dtypes[min(index, len(dtypes) - 1)] if isinstance(dtypes, list) else _first(dtypes)
+        found += [(flat, item_bytes(dtype)) for flat in _flat(shape)]
+    return found
+
+
+def _first(dtypes: Any) -> str:
+    """Return the dtype of the inputs in "float32 in, complex64 out"."""
+    return str(dtypes).split(" ")[0]
+
+
+def _count(text: str | int) -> int:
+    """Return a number of elements; "134M" stands for the power of two that is near."""
+    if isinstance(text, int):
+        return text
+    found = re.fullmatch(r"([\d.]+)([KM]?)", text)
+    if not found:
+        return 0
+    about = float(found[1]) * {"": 1, "K": 1e3, "M": 1e6}[found[2]]
+    power = 1 << round(math.log2(about))
+    return power if abs(power / about - 1) < _NEAR else int(about)
+
+
+def _flat(shape: Any) -> Iterator[tuple[int, ...]]:
+    if shape is None:
+        return
+    if shape and isinstance(shape[0], list):
+        for inner in shape:
+            yield from _flat(inner)
+    else:
+        yield tuple(shape)
+
+
+def elements_of(shape: tuple[int, ...]) -> int:
+    """Return the number of elements of a shape."""
+    return math.prod(shape)
