@@ -28,7 +28,14 @@ WARNINGS = ("-Wall", "-Wextra", "-Werror")
 KERNEL_FLAGS = ("-Wcast-qual", "-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
 # Findings name the source line of a return address: the line table, and no transformation that merges calls of several
 # lines or removes the frame of a caller. Clang has no such options, and ignores them.
-LINE_FLAGS = ("-g1", "-gdwarf-4", "-gz=none", "-fno-optimize-sibling-calls", "-fno-crossjumping", "-fno-tree-tail-merge")
+LINE_FLAGS = (
+    "-g1",
+    "-gdwarf-4",
+    "-gz=none",
+    "-fno-optimize-sibling-calls",
+    "-fno-crossjumping",
+    "-fno-tree-tail-merge",
+)
 LINE_FLAGS += ("-fno-ipa-icf", "-Wno-ignored-optimization-argument")
 # Without them, the line table takes 40 % of the compile time.
 LINE_FLAGS += ("-gno-statement-frontiers", "-gno-inline-points", "-gno-variable-location-views", "-fno-var-tracking")

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kBiasAlignment = 64;
 constexpr int64_t kRowBytes = 32;         // of a fractal of L0A and L0B
+constexpr double kInt8Speed = 2.0;        // relative to half: a fractal has twice as many elements
 constexpr int64_t kOrderedFractals = 10;  // a Mmad of so many waits for the sums of the one before it
 
 void RequireUnit(Block& block, const LocalView& view, LocalUnit::Id id, const char* position, const char* operand,
@@ -28,7 +29,8 @@ void RequireUnit(Block& block, const LocalView& view, LocalUnit::Id id, const ch
 
 double PeakOf(const Block& block, Dtype dtype)
 {
-    return dtype == Dtype::kHalf       ? time_model::kCubeMacsPerCycleFp16
+    return dtype == Dtype::kInt8       ? kInt8Speed * time_model::kCubeMacsPerCycleFp16
+           : dtype == Dtype::kHalf     ? time_model::kCubeMacsPerCycleFp16
            : dtype == Dtype::kBfloat16 ? time_model::kCubeMacsPerCycleBf16
            : block.registers.hf32.isOn ? time_model::kCubeMacsPerCycleHf32
                                        : time_model::kCubeMacsPerCycleFp32;
@@ -274,8 +276,14 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
     const FactorRounding rounding = !block->registers.hf32.isOn       ? FactorRounding::kNone
                                     : block->registers.hf32.truncates ? FactorRounding::kHf32Truncated
                                                                       : FactorRounding::kHf32ToEven;
-    AddProduct({product.m, product.n, product.k, a.dtype, rounding, kFractals, product.m == 1},
-               block->local.At(a.address), block->local.At(b.address), sums.Data());
+    const ProductShape shape{product.m, product.n, product.k, a.dtype, rounding, kFractals, product.m == 1};
+    if (a.dtype == Dtype::kInt8) {
+        AddIntegerProduct(shape, reinterpret_cast<const int8_t*>(block->local.At(a.address)),
+                          reinterpret_cast<const int8_t*>(block->local.At(b.address)),
+                          reinterpret_cast<int32_t*>(sums.Data()));
+    } else {
+        AddProduct(shape, block->local.At(a.address), block->local.At(b.address), sums.Data());
+    }
     sums.MarkResult();
     const double peak = PeakOf(*block, a.dtype);
     const int64_t paddedDepth = RoundUp(kBytes, kRowBytes) / a.size;

@@ -149,6 +149,28 @@ float RoundedFactor(float value, FactorRounding rounding)
     return value;
 }
 
+void AddIntegerProduct(const ProductShape& shape, const int8_t* left, const int8_t* right, int32_t* sums)
+{
+    constexpr int64_t width = 32;  // of a fractal in k
+    const int64_t columns = CeilDiv(shape.n, kFractalRows);
+    const int64_t sumRows = RoundUp(shape.m, kFractalRows);
+    for (int64_t m = 0; m < shape.m; ++m) {
+        for (int64_t n = 0; n < shape.n; ++n) {
+            uint32_t sum = 0;
+            for (int64_t k = 0; k < shape.k; ++k) {
+                const int64_t leftFractal = m / kFractalRows * shape.kFractals + k / width;
+                const int64_t at =
+                    shape.isVector ? k : leftFractal * kFractalBytes + m % kFractalRows * width + k % width;
+                const int64_t rightFractal = k / width * columns + n / kFractalRows;
+                const int factor = right[rightFractal * kFractalBytes + n % kFractalRows * width + k % width];
+                sum += static_cast<uint32_t>(left[at] * factor);
+            }
+            int32_t& to = sums[(n / kFractalRows * sumRows + m) * kFractalRows + n % kFractalRows];
+            to = static_cast<int32_t>(static_cast<uint32_t>(to) + sum);
+        }
+    }
+}
+
 void AddProduct(const ProductShape& shape, const uint8_t* left, const uint8_t* right, float* sums)
 {
     switch (shape.dtype) {

@@ -29,6 +29,8 @@ struct ProductShape {
 
 /// Adds the product of `left` (L0A, Zz) and `right` (L0B, Zn) to `sums` (L0C, Nz).
 void AddProduct(const ProductShape& shape, const uint8_t* left, const uint8_t* right, float* sums);
+/// The same of int8_t factors; sums wrap.
+void AddIntegerProduct(const ProductShape& shape, const int8_t* left, const int8_t* right, int32_t* sums);
 
 }  // namespace opforge::twin::kernel
 
