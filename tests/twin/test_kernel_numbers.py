@@ -82,7 +82,7 @@ extern "C" __global__ __aicore__ void {name}(GM_ADDR a, GM_ADDR b, GM_ADDR c, GM
     LocalTensor<{tb}> y = lb.In();
     LocalTensor<{tc}> z = lc.{load}();
     LocalTensor<{ta}> t = spare.Get<{ta}>();
-    (void)x; (void)y; (void)t;
+    (void)x; (void)y; (void)z; (void)t;
     {body}
     lc.Store();
 }}

@@ -7,9 +7,29 @@
 
 namespace opforge::twin::kernel {
 
-/// Dtypes of the cube unit; int8_t and int4b_t are not modeled.
+/// Dtypes of the cube unit; int4b_t is not modeled.
 template <typename T>
-inline constexpr bool kIsFactor = kIsAnyOf<T, half, bfloat16_t, float>;
+inline constexpr bool kIsFactor = kIsAnyOf<T, half, bfloat16_t, float, int8_t>;
+
+/// The sums of factors of type U.
+template <typename T, typename U, typename S>
+constexpr void RequireProduct()
+{
+    static_assert(kIsFactor<U> && std::is_same_v<U, S> &&
+                      std::is_same_v<T, std::conditional_t<std::is_same_v<U, int8_t>, int32_t, float>>,
+                  "Mmad: the twin has (float, half, half), (float, bfloat16_t, bfloat16_t), (float, float, float) and "
+                  "(int32_t, int8_t, int8_t)");
+}
+
+template <typename T, typename U>
+constexpr void RequireStore()
+{
+    static_assert(
+        std::is_same_v<U, float> ? kIsAnyOf<T, float, half, bfloat16_t, int8_t, uint8_t>
+                                 : std::is_same_v<U, int32_t> && kIsAnyOf<T, int32_t, half, int8_t, uint8_t>,
+        "Fixpipe: the twin stores float of L0C as float, half, bfloat16_t, int8_t and uint8_t, and int32_t as "
+        "int32_t, half, int8_t and uint8_t");
+}
 
 inline Product ProductOf(const AscendC::MmadParams& params, const Call& call)
 {
@@ -36,7 +56,8 @@ inline ProductStore ProductStoreOf(const AscendC::FixpipeParamsV220& params, boo
             Field("dstStride", params.dstStride, 1, kFieldMax32, call),
             static_cast<uint32_t>(params.quantPre),
             params.reluEn,
-            Field("unitFlag", params.unitFlag, 0, 3, call)};
+            Field("unitFlag", params.unitFlag, 0, 3, call),
+            params.deqScalar};
 }
 
 }  // namespace opforge::twin::kernel
@@ -82,7 +103,7 @@ template <typename T>
 OPFORGE_API void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                                        const LoadData2dTransposeParams& loadDataParams)
 {
-    static_assert(twin::kIsFactor<T>, "LoadDataWithTranspose: the twin has half, bfloat16_t and float");
+    static_assert(twin::kIsFactor<T> && sizeof(T) > 1, "LoadDataWithTranspose: the twin has half, bfloat16_t, float");
     const twin::Call call{"LoadDataWithTranspose", twin::Here()};
     twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
     twin::LoadFractals(dst.View(), src.View(),
@@ -99,7 +120,7 @@ template <typename T>
 OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                           const LoadData3DParamsV2<T>& loadDataParams)
 {
-    static_assert(twin::kIsFactor<T>, "LoadData: the twin has half, bfloat16_t and float");
+    static_assert(twin::kIsFactor<T> && sizeof(T) > 1, "LoadData: the twin has windows of half, bfloat16_t and float");
     const twin::Call call{"LoadData", twin::Here()};
     const LoadData3DParamsV2<T>& params = loadDataParams;
     twin::Field("l1H (the twin loads windows of matrices)", params.l1H, 1, 1, call);
@@ -139,8 +160,7 @@ template <typename T, typename U, typename S>
 OPFORGE_API void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
                       const MmadParams& mmadParams)
 {
-    static_assert(std::is_same_v<T, float> && std::is_same_v<U, S> && twin::kIsFactor<U>,
-                  "Mmad: the twin has (float, half, half), (float, bfloat16_t, bfloat16_t) and (float, float, float)");
+    twin::RequireProduct<T, U, S>();
     const twin::Call call{"Mmad", twin::Here()};
     twin::Multiply(dst.View(), fm.View(), filter.View(), nullptr, twin::ProductOf(mmadParams, call), call);
 }
@@ -149,9 +169,8 @@ template <typename T, typename U, typename S, typename V>
 OPFORGE_API void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
                       const LocalTensor<V>& bias, const MmadParams& mmadParams)
 {
-    static_assert(std::is_same_v<T, float> && std::is_same_v<U, S> && twin::kIsFactor<U> && std::is_same_v<V, float>,
-                  "Mmad: the twin has (float, half, half), (float, bfloat16_t, bfloat16_t) and (float, float, float), "
-                  "with a bias of float");
+    twin::RequireProduct<T, U, S>();
+    static_assert(std::is_same_v<V, T>, "Mmad: the bias has the type of dst");
     const twin::Call call{"Mmad", twin::Here()};
     twin::Product product = twin::ProductOf(mmadParams, call);
     twin::Field("cmatrixInitVal (a bias is added with false only)", product.startsAtZero ? 1 : 0, 0, 0, call);
@@ -179,8 +198,7 @@ OPFORGE_API inline void SetMMLayoutTransform(bool /*mmLayoutMode*/)
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
 OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& intriParams)
 {
-    static_assert(std::is_same_v<U, float> && twin::kIsFactor<T>,
-                  "Fixpipe: the twin stores float of L0C as float, half or bfloat16_t");
+    twin::RequireStore<T, U>();
     static_assert(config.format != CO2Layout::COLUMN_MAJOR, "Fixpipe: Ascend 910B has CFG_ROW_MAJOR and CFG_NZ");
     const twin::Call call{"Fixpipe", twin::Here()};
     constexpr bool asRows = config.format == CO2Layout::ROW_MAJOR;
@@ -191,10 +209,71 @@ OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, 
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
 OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& intriParams)
 {
-    static_assert(std::is_same_v<U, float> && twin::kIsAnyOf<T, half, bfloat16_t>,
-                  "Fixpipe: the twin brings float of L0C to L1 as half or bfloat16_t");
+    twin::RequireStore<T, U>();
+    static_assert(sizeof(T) < sizeof(float), "Fixpipe: L1 receives types of 1 and 2 bytes");
     const twin::Call call{"Fixpipe", twin::Here()};
     twin::KeepProduct(dst.View(), src.View(), twin::ProductStoreOf(intriParams, false, call), call);
+}
+
+/// The same with a quantization for each column: values of 8 bytes in L1.
+template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR, typename S = uint64_t>
+OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const LocalTensor<S>& cbufWorkspace,
+                         const FixpipeParamsV220& intriParams)
+{
+    twin::RequireStore<T, U>();
+    static_assert(sizeof(S) == sizeof(uint64_t), "Fixpipe: cbufWorkspace holds uint64_t");
+    const twin::Call call{"Fixpipe", twin::Here()};
+    constexpr bool asRows = config.format == CO2Layout::ROW_MAJOR;
+    twin::ProductStore store = twin::ProductStoreOf(intriParams, asRows, call);
+    store.quantTensor = &cbufWorkspace.View();
+    twin::StoreProduct(dst.View(), src.View(), store, asRows, call);
+}
+
+template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR, typename S = uint64_t>
+OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const LocalTensor<S>& cbufWorkspace,
+                         const FixpipeParamsV220& intriParams)
+{
+    twin::RequireStore<T, U>();
+    static_assert(sizeof(T) < sizeof(float), "Fixpipe: L1 receives types of 1 and 2 bytes");
+    static_assert(sizeof(S) == sizeof(uint64_t), "Fixpipe: cbufWorkspace holds uint64_t");
+    const twin::Call call{"Fixpipe", twin::Here()};
+    twin::ProductStore store = twin::ProductStoreOf(intriParams, false, call);
+    store.quantTensor = &cbufWorkspace.View();
+    twin::KeepProduct(dst.View(), src.View(), store, call);
+}
+
+/// Sets the quantization of the following copies from L0C with DataCopyCO12DstParams.
+OPFORGE_API inline void SetFixpipePreQuantFlag(uint64_t config)
+{
+    twin::SetPreQuantScalar(config, {"SetFixpipePreQuantFlag", twin::Here()});
+}
+
+/// Sets the matrices of the following copies from L0C with nz2ndEn; the twin has one.
+OPFORGE_API inline void SetFixpipeNz2ndFlag(uint16_t ndNum, uint16_t srcNdStride, uint16_t dstNdStride)
+{
+    twin::SetMatricesOfStore(ndNum, srcNdStride, dstNdStride, {"SetFixpipeNz2ndFlag", twin::Here()});
+}
+
+template <typename T, typename U>
+OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<U>& src,
+                          const DataCopyCO12DstParams& intriParams)
+{
+    twin::RequireStore<T, U>();
+    const twin::Call call{"DataCopy", twin::Here()};
+    const DataCopyCO12DstParams& params = intriParams;
+    twin::Field("channelSplit, clipReluPre, eltWiseOp",
+                (params.channelSplit ? 1 : 0) + params.clipReluPre + params.eltWiseOp, 0, 0, call);
+    FixpipeParamsV220 store;
+    store.nSize = params.nSize;
+    store.mSize = params.mSize;
+    store.srcStride = params.srcStride;
+    store.dstStride = params.dstStride;
+    store.quantPre = params.quantPre;
+    store.reluEn = twin::Field("reluPre", params.reluPre, 0, 1, call) == 1;
+    store.unitFlag = params.unitFlag;
+    twin::ProductStore product = twin::ProductStoreOf(store, params.nz2ndEn, call);
+    product.usesRegisters = true;
+    twin::StoreProduct(dst.View(), src.View(), product, params.nz2ndEn, call);
 }
 
 }  // namespace AscendC

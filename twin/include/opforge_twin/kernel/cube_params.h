@@ -7,7 +7,13 @@
 enum QuantMode_t : unsigned int {
     NoQuant = 0,
     F322F16 = 1,
+    VREQ8 = 8,
+    REQ8 = 9,
+    VDEQF16 = 10,
+    DEQF16 = 11,
     F322BF16 = 16,
+    VQF322B8_PRE = 23,
+    QF322B8_PRE = 24,
 };
 
 namespace AscendC {
@@ -188,6 +194,37 @@ struct FixpipeParamsV220 {
           reluEn(relu),
           unitFlag(unitFlagIn),
           isChannelSplit(channelSplit)
+    {
+    }
+};
+
+/// L0C to global memory as fractals, or as rows with nz2ndEn.
+struct DataCopyCO12DstParams {
+    twin::Given8 sid = 0;
+    twin::Given16 nSize = 0;
+    twin::Given16 mSize = 0;
+    twin::Given32 dstStride = 0;
+    twin::Given16 srcStride = 0;
+    twin::Given8 unitFlag = 0;
+    twin::Given8 clipReluPre = 0;
+    twin::Given8 eltWiseOp = 0;
+    QuantMode_t quantPre = NoQuant;
+    twin::Given8 reluPre = 0;
+    bool channelSplit = false;
+    bool nz2ndEn = false;
+
+    DataCopyCO12DstParams() = default;
+    DataCopyCO12DstParams(const twin::Given16 n, const twin::Given16 m, const twin::Given32 dstPitch,
+                          const twin::Given16 srcPitch, const QuantMode_t quant, const twin::Given8 relu,
+                          const bool split, const bool isRows)
+        : nSize(n),
+          mSize(m),
+          dstStride(dstPitch),
+          srcStride(srcPitch),
+          quantPre(quant),
+          reluPre(relu),
+          channelSplit(split),
+          nz2ndEn(isRows)
     {
     }
 };

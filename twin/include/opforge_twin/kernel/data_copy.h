@@ -63,6 +63,65 @@ inline AscendC::DataCopyExtParams Extended(const AscendC::DataCopyParams& params
                                       Field("dstStride", params.dstStride, 0, kFieldMax16, call), 0);
 }
 
+inline void RequirePlain(const AscendC::DataCopyEnhancedParams& params, const Call& call)
+{
+    const bool isPlain = params.blockMode == AscendC::BlockMode::BLOCK_MODE_NORMAL &&
+                         params.deqScale == AscendC::DeqScale::DEQ_NONE && !params.isRelu;
+    Field("blockMode, deqScale, isRelu (Ascend 910B has no conversion in this copy)", isPlain ? 0 : 1, 0, 0, call);
+}
+
+/// Slices of a dimension.
+inline int64_t SlicesOf(const AscendC::SliceInfo& info, int64_t length, const Call& call)
+{
+    Field("endIndex", info.endIndex, info.startIndex, kFieldMax32, call);
+    Field("burstLen", info.burstLen, 1, kFieldMax16, call);
+    const int64_t pitch = length + info.stride;
+    return (int64_t{info.endIndex} - info.startIndex + 1 + info.stride) / pitch;
+}
+
+/// The offset of an outer slice in elements; `number` counts the outer slices, the innermost dimension first.
+inline int64_t OuterOffset(const AscendC::SliceInfo info[], uint32_t dimensions, int64_t number, const Call& call)
+{
+    int64_t offset = 0;
+    int64_t pitch = info[0].shapeValue;
+    for (uint32_t dimension = 1; dimension < dimensions; ++dimension) {
+        const int64_t slices = SlicesOf(info[dimension], 1, call);
+        offset += (info[dimension].startIndex + number % slices * (1 + int64_t{info[dimension].stride})) * pitch;
+        number /= slices;
+        pitch *= info[dimension].shapeValue;
+    }
+    return offset;
+}
+
+inline int64_t OuterSlices(const AscendC::SliceInfo info[], uint32_t dimensions, const Call& call)
+{
+    int64_t slices = 1;
+    for (uint32_t dimension = 1; dimension < dimensions; ++dimension) {
+        Field("burstLen of an outer dimension", info[dimension].burstLen, 1, 1, call);
+        slices *= SlicesOf(info[dimension], 1, call);
+    }
+    return slices;
+}
+
+/// Calls `copy` with the offsets of dst and src in elements and the rows for each outer slice.
+template <typename Copy>
+void ForSlices(const AscendC::SliceInfo dst[], const AscendC::SliceInfo src[], uint32_t dimensions, int64_t size,
+               const Call& call, const Copy& copy)
+{
+    constexpr uint32_t kMostDimensions = 8;
+    Field("dimValue", dimensions, 1, kMostDimensions, call);
+    const int64_t bytes = src[0].burstLen * kBlockBytes;
+    const int64_t count = SlicesOf(src[0], bytes / size, call);
+    const int64_t outer = OuterSlices(src, dimensions, call);
+    Field("slices of dst", SlicesOf(dst[0], bytes / size, call), count, count, call);
+    Field("outer slices of dst", OuterSlices(dst, dimensions, call), outer, outer, call);
+    const Rows rows{count, bytes, src[0].stride * size, dst[0].stride * size};
+    for (int64_t number = 0; number < outer; ++number) {
+        copy(dst[0].startIndex + OuterOffset(dst, dimensions, number, call),
+             src[0].startIndex + OuterOffset(src, dimensions, number, call), rows);
+    }
+}
+
 }  // namespace opforge::twin::kernel
 
 namespace AscendC {
@@ -115,6 +174,47 @@ OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
     const bool isBias = dst.GetPosition() == static_cast<int32_t>(TPosition::C2);
     twin::CopyLocal(dst.View(), src.View(),
                     isBias ? twin::BiasRowsOf(repeatParams, call) : twin::RowsOf(repeatParams, call), call);
+}
+
+#define OPFORGE_ENHANCED_COPY(Dst, Src, copy)                                                          \
+    template <typename T>                                                                              \
+    OPFORGE_API void DataCopy(const Dst<T>& dst, const Src<T>& src, const DataCopyParams& intriParams, \
+                              const DataCopyEnhancedParams& enhancedParams)                            \
+    {                                                                                                  \
+        twin::RequireMovable<T>();                                                                     \
+        const twin::Call call{"DataCopy", twin::Here()};                                               \
+        twin::RequirePlain(enhancedParams, call);                                                      \
+        const twin::Rows rows = twin::RowsOf(intriParams, call);                                       \
+        copy;                                                                                          \
+    }
+OPFORGE_ENHANCED_COPY(LocalTensor, GlobalTensor, twin::CopyIn(dst.View(), src.View(), rows, nullptr, call))
+OPFORGE_ENHANCED_COPY(GlobalTensor, LocalTensor, twin::CopyOut(dst.View(), src.View(), rows, false, call))
+OPFORGE_ENHANCED_COPY(LocalTensor, LocalTensor, twin::CopyLocal(dst.View(), src.View(), rows, call))
+#undef OPFORGE_ENHANCED_COPY
+
+/// Copies slices of a tensor to slices of another one; the first dimension is the innermost.
+template <typename T>
+OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const SliceInfo dstSliceInfo[],
+                          const SliceInfo srcSliceInfo[], const uint32_t dimValue = 1)
+{
+    twin::RequireMovable<T>();
+    const twin::Call call{"DataCopy", twin::Here()};
+    twin::ForSlices(dstSliceInfo, srcSliceInfo, dimValue, sizeof(T), call,
+                    [&](int64_t to, int64_t from, const twin::Rows& rows) {
+                        twin::CopyIn(dst[to].View(), src[static_cast<uint64_t>(from)].View(), rows, nullptr, call);
+                    });
+}
+
+template <typename T>
+OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const SliceInfo dstSliceInfo[],
+                          const SliceInfo srcSliceInfo[], const uint32_t dimValue = 1)
+{
+    twin::RequireMovable<T>();
+    const twin::Call call{"DataCopy", twin::Here()};
+    twin::ForSlices(dstSliceInfo, srcSliceInfo, dimValue, sizeof(T), call,
+                    [&](int64_t to, int64_t from, const twin::Rows& rows) {
+                        twin::CopyOut(dst[static_cast<uint64_t>(to)].View(), src[from].View(), rows, false, call);
+                    });
 }
 
 template <typename T>
@@ -182,6 +282,15 @@ OPFORGE_API void SetAtomicMin()
     twin::SetAtomic(twin::AtomicOp::kMin, twin::DtypeOf<T>(), {"SetAtomicMin", twin::Here()});
 }
 
+/// Sets the dtype of the atomic mode that is on.
+template <typename T>
+OPFORGE_API void SetAtomicType()
+{
+    static_assert(twin::kIsAnyOf<T, float, half, bfloat16_t, int32_t, int16_t, int8_t>,
+                  "SetAtomicType: Ascend 910B has float, half, bfloat16_t, int32_t, int16_t, int8_t");
+    twin::SetAtomicDtype(twin::DtypeOf<T>(), {"SetAtomicType", twin::Here()});
+}
+
 OPFORGE_API inline void SetAtomicNone()
 {
     twin::SetAtomic(twin::AtomicOp::kNone, twin::Dtype::kOther, {"SetAtomicNone", twin::Here()});
@@ -206,6 +315,40 @@ OPFORGE_API void DataCacheCleanAndInvalid(const GlobalTensor<T>& dst)
 {
     twin::CleanCache(dst.View(), entireType == CacheLine::ENTIRE_DATA_CACHE,
                      {"DataCacheCleanAndInvalid", twin::Here()});
+}
+
+template <typename T, CacheLine entireType>
+OPFORGE_API void DataCacheCleanAndInvalid(const GlobalTensor<T>& dst)
+{
+    twin::CleanCache(dst.View(), entireType == CacheLine::ENTIRE_DATA_CACHE,
+                     {"DataCacheCleanAndInvalid", twin::Here()});
+}
+
+/// The scalar unit of this architecture accesses the unified buffer without a cache.
+template <typename T, CacheLine entireType, DcciDst dcciDst>
+OPFORGE_API void DataCacheCleanAndInvalid(const LocalTensor<T>& /*dst*/)
+{
+    twin::Issue({"DataCacheCleanAndInvalid", twin::Here()});
+}
+
+/// Loads a line of the data cache in advance; the time model has no such caches.
+template <typename T>
+OPFORGE_API void DataCachePreload(const GlobalTensor<uint64_t>& /*src*/, const T /*cacheOffset*/)
+{
+    static_assert(twin::kIsAnyOf<T, int16_t, int64_t>, "DataCachePreload: the offset is int16_t or int64_t");
+    twin::Issue({"DataCachePreload", twin::Here()});
+}
+
+OPFORGE_API inline void ICachePreLoad(const int64_t /*preFetchLen*/)
+{
+    twin::Issue({"ICachePreLoad", twin::Here()});
+}
+
+/// 0: no preload is running.
+OPFORGE_API inline int64_t GetICachePreloadStatus()
+{
+    twin::Issue({"GetICachePreloadStatus", twin::Here()});
+    return 0;
 }
 
 }  // namespace AscendC

@@ -146,6 +146,35 @@ enum class CacheMode {
 };
 enum class CacheRwMode { READ = 1, WRITE = 2, RW = 3 };
 
+enum class ReduceType : uint8_t { NO_REDUCE, SUM, MAX, MIN };
+
+/// The layouts that Transpose converts; the twin has the last three.
+enum class TransposeType : uint8_t {
+    TRANSPOSE_TYPE_NONE,
+    TRANSPOSE_NZ2ND_0213,
+    TRANSPOSE_NZ2NZ_0213,
+    TRANSPOSE_NZ2NZ_012_WITH_N,
+    TRANSPOSE_NZ2ND_012_WITH_N,
+    TRANSPOSE_NZ2ND_012_WITHOUT_N,
+    TRANSPOSE_NZ2NZ_012_WITHOUT_N,
+    TRANSPOSE_ND2ND_ONLY,
+    TRANSPOSE_ND_UB_GM,
+    TRANSPOSE_GRAD_ND_UB_GM,
+    TRANSPOSE_ND2ND_B16,
+    TRANSPOSE_NCHW2NHWC,
+    TRANSPOSE_NHWC2NCHW
+};
+
+enum class MemDsbT : uint8_t { ALL = 0, DDR = 1, UB = 2, SEQ = 3 };
+enum class BlockMode : uint8_t {
+    BLOCK_MODE_NORMAL = 0,
+    BLOCK_MODE_MATRIX = 1,
+    BLOCK_MODE_VECTOR = 2,
+    BLOCK_MODE_SMALL_CHANNEL = 3,
+    BLOCK_MODE_DEPTHWISE = 4
+};
+enum class DeqScale : uint8_t { DEQ_NONE = 0, DEQ = 1, VDEQ = 2, DEQ8 = 3, VDEQ8 = 4, DEQ16 = 5, VDEQ16 = 6 };
+
 }  // namespace AscendC
 
 #endif  // OPFORGE_TWIN_KERNEL_ENUMS_H

@@ -170,6 +170,39 @@ struct DataCopyPadExtParams {
     }
 };
 
+/// Conversions on the way of a copy. On this architecture copies between global memory and the unified buffer have
+/// none of them.
+struct DataCopyEnhancedParams {
+    BlockMode blockMode = BlockMode::BLOCK_MODE_NORMAL;
+    DeqScale deqScale = DeqScale::DEQ_NONE;
+    uint64_t deqValue = 0;
+    uint8_t sidStoreMode = 0;
+    bool isRelu = false;
+
+    DataCopyEnhancedParams() = default;
+    DataCopyEnhancedParams(const BlockMode mode, const DeqScale scale, const uint64_t value, const uint8_t storeMode,
+                           const bool relu)
+        : blockMode(mode), deqScale(scale), deqValue(value), sidStoreMode(storeMode), isRelu(relu)
+    {
+    }
+};
+
+/// The slices of a dimension. Indices and stride (the gap between slices) are in elements, burstLen in 32-byte blocks.
+struct SliceInfo {
+    uint32_t startIndex = 0;
+    uint32_t endIndex = 0;
+    uint32_t stride = 0;
+    uint32_t burstLen = 0;
+    uint32_t shapeValue = 0;
+
+    SliceInfo() = default;
+    SliceInfo(const uint32_t start, const uint32_t end, const uint32_t gap, const uint32_t burst,
+              const uint32_t shape = 0)
+        : startIndex(start), endIndex(end), stride(gap), burstLen(burst), shapeValue(shape)
+    {
+    }
+};
+
 }  // namespace AscendC
 
 #endif  // OPFORGE_TWIN_KERNEL_PARAMS_H

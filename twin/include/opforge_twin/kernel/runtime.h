@@ -180,9 +180,32 @@ void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const Local
             int64_t srcRepeatStride, bool withIndex, const Call& call);
 void ReduceRepeats(ReduceOp op, const LocalView& dst, const LocalView& src, const Lanes& lanes, int64_t dstRepeatStride,
                    int64_t srcBlockStride, int64_t srcRepeatStride, AscendC::ReduceOrder order, const Call& call);
-/// Sums groups of `group` adjacent elements in each repeat.
-void ReduceGroups(int64_t group, const LocalView& dst, const LocalView& src, const Lanes& lanes,
+/// Reduces groups of `group` adjacent elements in each repeat.
+void ReduceGroups(ReduceOp op, int64_t group, const LocalView& dst, const LocalView& src, const Lanes& lanes,
                   int64_t dstRepeatStride, int64_t srcBlockStride, int64_t srcRepeatStride, const Call& call);
+
+/// The sum of the last Reduce of a count.
+uint64_t LastSum(Dtype dtype, const Call& call);
+/// The extreme of the last Reduce or ReduceRepeats, and its index, as bits of the dtype.
+void LastExtreme(Dtype dtype, uint64_t* value, uint64_t* index, const Call& call);
+
+/// Blocks of 32 bytes at 16 addresses; see TransDataTo5HD.
+struct BlockTransposition {
+    LocalView dst[16];
+    LocalView src[16];
+    bool dstHigh;
+    bool srcHigh;
+    int64_t repeats;
+    int64_t dstRepStride;
+    int64_t srcRepStride;
+};
+void TransposeBlocks(const BlockTransposition& blocks, const Call& call);
+/// n matrices of rows x columns; `tmp` is scratch memory of the device.
+void TransposeMatrices(const LocalView& dst, const LocalView& src, const LocalView& tmp, int64_t scratch, int64_t n,
+                       int64_t rows, int64_t columns, const Call& call);
+/// The memory behind a view, and the view of such an address.
+void* PointerTo(const LocalView& view);
+LocalView ViewOf(uint64_t address, Dtype dtype, int32_t size, const Call& call);
 
 void CompareTensors(const LocalView& dst, const LocalView& src0, const LocalView& src1, AscendC::CMPMODE mode,
                     const Lanes& lanes, const Stride& src0Stride, const Stride& src1Stride, const Call& call);
@@ -194,6 +217,9 @@ void CompareToRegister(const LocalView& src0, const LocalView& src1, AscendC::CM
                        const Stride& src0Stride, const Stride& src1Stride, const Call& call);
 void ChooseByRegister(const LocalView& dst, const LocalView& src0, const LocalView& src1, int64_t repeats,
                       const Stride& dstStride, const Stride& src0Stride, const Stride& src1Stride, const Call& call);
+/// The CMPMASK register, 16 bytes.
+void StoreCompareMask(const LocalView& dst, const Call& call);
+void LoadCompareMask(const LocalView& src, const Call& call);
 void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, const LocalView* src1, uint64_t scalar,
             AscendC::SELMODE mode, const Lanes& lanes, const Stride& dstStride, const Stride& src0Stride,
             const Stride& src1Stride, const Call& call);
@@ -263,9 +289,16 @@ void RequireMultiple(const char* name, int64_t value, int64_t unit, const char* 
 void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call& call);
 enum class AtomicOp : uint8_t { kNone, kAdd, kMax, kMin };
 void SetAtomic(AtomicOp op, Dtype dtype, const Call& call);
+/// The dtype of the atomic mode that is on.
+void SetAtomicDtype(Dtype dtype, const Call& call);
 void CleanCache(const GlobalView& view, bool whole, const Call& call);
 
 // --- cube cores ---
+/// Counts an instruction that has no effect on results.
+void Issue(const Call& call);
+void SetPreQuantScalar(uint64_t scalar, const Call& call);
+void SetMatricesOfStore(int64_t count, int64_t srcStride, int64_t dstStride, const Call& call);
+
 /// Copies matrices of global memory to fractals. Source strides and `dstMatrixStride` are in elements, the other
 /// strides in units of 32 bytes.
 struct NzCopy {
@@ -324,6 +357,9 @@ struct ProductStore {
     bool isInteger = false;            ///< the sums are int32_t
     const uint64_t* scales = nullptr;  ///< of quantisation; the low 32 bits are a float, bits 37..45 an offset
     bool isScaledByColumn = false;     ///< a scale for each column, else one for all
+    uint64_t quantScalar = 0;                ///< bits of a float, and of an offset
+    const LocalView* quantTensor = nullptr;  ///< such bits for each column, in L1 or in the fixpipe buffer
+    bool usesRegisters = false;  ///< takes scalar and matrices from SetFixpipePreQuantFlag, SetFixpipeNz2ndFlag
 };
 void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, const Call& call);
 void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad& load, const Call& call);
@@ -373,6 +409,15 @@ void Wait(AscendC::HardEvent event, int64_t id, const Call& call);
 void Barrier(pipe_t pipe, const Call& call);
 void SyncCores(bool isAivOnly, const Call& call);
 void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int64_t usedCores, const Call& call);
+/// A flag of 32 bytes in global memory, which a core sets and another one takes.
+void SetGmFlag(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int64_t block, int64_t event,
+               const Call& call);
+void WaitGmFlag(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int64_t block, int64_t event,
+                const Call& call);
+/// The order of blocks: each waits for the one before it; the first one waits from the second time on.
+void InitBlockOrder(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, const Call& call);
+void WaitForPrevious(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, const Call& call);
+void NotifyNext(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, const Call& call);
 void SetCrossCore(int64_t mode, pipe_t pipe, int64_t flag, const Call& call);
 void WaitCrossCore(int64_t flag, const Call& call);
 

@@ -116,6 +116,20 @@ OPFORGE_REPEATS(Select, (typename T, typename U, bool isSetMask = true),
                 twin::Choose(dst.View(), selMask.View(), src0.View(), nullptr, twin::ScalarBits(src1), selMode, lanes,
                              s.dst, s.src0, s.src1, {"Select", twin::Here()}))
 
+/// Stores the CMPMASK register.
+template <typename T>
+OPFORGE_API void GetCmpMask(const LocalTensor<T>& dst)
+{
+    twin::StoreCompareMask(dst.View(), {"GetCmpMask", twin::Here()});
+}
+
+/// Sets the CMPMASK register to the bits in src.
+template <typename T>
+OPFORGE_API void SetCmpMask(const LocalTensor<T>& src)
+{
+    twin::LoadCompareMask(src.View(), {"SetCmpMask", twin::Here()});
+}
+
 /// Selects by the bits of the CMPMASK register; all repeats use the same bits.
 template <typename T, SELMODE selMode>
 OPFORGE_API void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,

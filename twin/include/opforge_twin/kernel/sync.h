@@ -54,6 +54,25 @@ OPFORGE_API void PipeBarrier()
     twin::Barrier(pipe, {"PipeBarrier", twin::Here()});
 }
 
+/// Waits for the accesses of the scalar unit to memory; on the twin they are finished when the call returns.
+template <MemDsbT arg0>
+OPFORGE_API void DataSyncBarrier()
+{
+    twin::Issue({"DataSyncBarrier", twin::Here()});
+}
+
+/// Lets the next task of the stream begin; on the twin, tasks do not overlap.
+template <pipe_t pipe = PIPE_MTE3>
+OPFORGE_API void SetNextTaskStart()
+{
+    twin::Issue({"SetNextTaskStart", twin::Here()});
+}
+
+OPFORGE_API inline void WaitPreTaskEnd()
+{
+    twin::Issue({"WaitPreTaskEnd", twin::Here()});
+}
+
 template <bool isAIVOnly = true>
 OPFORGE_API void SyncAll()
 {
@@ -65,6 +84,39 @@ OPFORGE_API void SyncAll(const GlobalTensor<int32_t>& gmWorkspace, const LocalTe
                          const int32_t usedCores = 0)
 {
     twin::SyncCoresSoft(gmWorkspace.View(), ubWorkspace.View(), usedCores, {"SyncAll", twin::Here()});
+}
+
+/// Sets flag `eventID` of `blockIdx` in gmWorkspace when all instructions before it have finished.
+template <bool isAIVOnly = true>
+OPFORGE_API void IBSet(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
+                       int32_t blockIdx, int32_t eventID)
+{
+    twin::SetGmFlag(gmWorkspace.View(), ubWorkspace.View(), blockIdx, eventID, {"IBSet", twin::Here()});
+}
+
+/// Waits for the flag and clears it.
+template <bool isAIVOnly = true>
+OPFORGE_API void IBWait(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
+                        int32_t blockIdx, int32_t eventID)
+{
+    twin::WaitGmFlag(gmWorkspace.View(), ubWorkspace.View(), blockIdx, eventID, {"IBWait", twin::Here()});
+}
+
+/// Blocks run the code between WaitPreBlock and NotifyNextBlock in the order of their indices.
+OPFORGE_API inline void InitDetermineComputeWorkspace(GlobalTensor<int32_t>& gmWorkspace,
+                                                      LocalTensor<int32_t>& ubWorkspace)
+{
+    twin::InitBlockOrder(gmWorkspace.View(), ubWorkspace.View(), {"InitDetermineComputeWorkspace", twin::Here()});
+}
+
+OPFORGE_API inline void WaitPreBlock(GlobalTensor<int32_t>& gmWorkspace, LocalTensor<int32_t>& ubWorkspace)
+{
+    twin::WaitForPrevious(gmWorkspace.View(), ubWorkspace.View(), {"WaitPreBlock", twin::Here()});
+}
+
+OPFORGE_API inline void NotifyNextBlock(GlobalTensor<int32_t>& gmWorkspace, LocalTensor<int32_t>& ubWorkspace)
+{
+    twin::NotifyNext(gmWorkspace.View(), ubWorkspace.View(), {"NotifyNextBlock", twin::Here()});
 }
 
 template <uint8_t modeId, pipe_t pipe>

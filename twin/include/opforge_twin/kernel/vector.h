@@ -122,6 +122,8 @@ OPFORGE_BINARY(SubRelu, twin::BinaryOp::kSubRelu, "int16_t, half, float", int16_
 OPFORGE_BINARY(FusedMulAdd, twin::BinaryOp::kMulDstAdd, "half, float", half, float)
 /// dst = max(src0 * dst + src1, 0)
 OPFORGE_BINARY(FusedMulAddRelu, twin::BinaryOp::kMulDstAddRelu, "half, float", half, float)
+/// The same; the name since 2026.
+OPFORGE_BINARY(MulAddRelu, twin::BinaryOp::kMulDstAddRelu, "half, float", half, float)
 #undef OPFORGE_BINARY
 
 #define OPFORGE_UNARY(name, op, types, ...)                                                                            \

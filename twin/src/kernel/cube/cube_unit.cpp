@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kBiasAlignment = 64;
 constexpr int64_t kRowBytes = 32;         // of a fractal of L0A and L0B
+constexpr double kInt8Speed = 2.0;        // relative to half: a fractal has twice as many elements
 constexpr int64_t kOrderedFractals = 10;  // a Mmad of so many waits for the sums of the one before it
 
 void RequireUnit(Block& block, const LocalView& view, LocalUnit::Id id, const char* position, const char* operand,
@@ -28,7 +29,7 @@ void RequireUnit(Block& block, const LocalView& view, LocalUnit::Id id, const ch
 
 double PeakOf(const Block& block, Dtype dtype)
 {
-    return dtype == Dtype::kInt8       ? 2 * time_model::kCubeMacsPerCycleFp16
+    return dtype == Dtype::kInt8       ? kInt8Speed * time_model::kCubeMacsPerCycleFp16
            : dtype == Dtype::kHalf     ? time_model::kCubeMacsPerCycleFp16
            : dtype == Dtype::kBfloat16 ? time_model::kCubeMacsPerCycleBf16
            : block.registers.hf32.isOn ? time_model::kCubeMacsPerCycleHf32

@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "opforge_twin/arithmetic.h"
@@ -17,58 +20,102 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-/// The mode of quantisation that stores float sums as `dtype`.
-uint32_t ModeFor(Dtype dtype)
-{
-    return dtype == Dtype::kHalf ? F322F16 : dtype == Dtype::kBfloat16 ? F322BF16 : NoQuant;
-}
+/// A quantization: which sums it takes, and the dtypes that it stores.
+struct QuantRow {
+    uint32_t mode;
+    const char* name;
+    Dtype from;
+    Dtype to;
+    Dtype orTo;  ///< another dtype, or the same
+    bool hasScale;
+    bool isTensor;  ///< a scale for each column
+};
+
+constexpr QuantRow kQuantRows[] = {
+    {NoQuant, "NoQuant", Dtype::kFloat, Dtype::kFloat, Dtype::kFloat, false, false},
+    {NoQuant, "NoQuant", Dtype::kInt32, Dtype::kInt32, Dtype::kInt32, false, false},
+    {F322F16, "F322F16", Dtype::kFloat, Dtype::kHalf, Dtype::kHalf, false, false},
+    {F322BF16, "F322BF16", Dtype::kFloat, Dtype::kBfloat16, Dtype::kBfloat16, false, false},
+    {DEQF16, "DEQF16", Dtype::kInt32, Dtype::kHalf, Dtype::kHalf, true, false},
+    {VDEQF16, "VDEQF16", Dtype::kInt32, Dtype::kHalf, Dtype::kHalf, true, true},
+    {REQ8, "REQ8", Dtype::kInt32, Dtype::kInt8, Dtype::kUint8, true, false},
+    {VREQ8, "VREQ8", Dtype::kInt32, Dtype::kInt8, Dtype::kUint8, true, true},
+    {QF322B8_PRE, "QF322B8_PRE", Dtype::kFloat, Dtype::kInt8, Dtype::kUint8, true, false},
+    {VQF322B8_PRE, "VQF322B8_PRE", Dtype::kFloat, Dtype::kInt8, Dtype::kUint8, true, true},
+};
+
+/// The parameter of a quantization: a float of which the device keeps 19 bits, and an offset of 9 bits.
+struct Quantization {
+    float scale = 1.0F;
+    int32_t offset = 0;
+
+    static Quantization Of(uint64_t bits)
+    {
+        constexpr uint32_t kKept = 0xFFFFE000U;
+        constexpr int kOffsetEnd = 46;  // bits 37 to 45
+        Quantization quantization;
+        const uint32_t scale = static_cast<uint32_t>(bits) & kKept;
+        std::memcpy(&quantization.scale, &scale, sizeof(scale));
+        quantization.offset = static_cast<int32_t>(static_cast<int64_t>(bits << (64 - kOffsetEnd)) >> 55);
+        return quantization;
+    }
+};
+
+/// What becomes of sums on their way out of L0C.
+struct Conversion {
+    const QuantRow& row;
+    Dtype dtype;  ///< of dst
+    bool relu;
+    std::vector<Quantization> columns;  ///< one, or one for each column
+
+    const Quantization& Of(int64_t column) const { return columns[row.isTensor ? static_cast<size_t>(column) : 0]; }
+};
 
 template <typename T>
-void NarrowTo(const float* from, uint8_t* to, int64_t count, bool relu)
+void StoreSaturated(uint8_t* to, float value)
 {
-    for (int64_t index = 0; index < count; ++index) {
-        const float value = relu && from[index] < 0.0F ? 0.0F : from[index];
-        Store<T>(to + index * static_cast<int64_t>(sizeof(T)), value);
-    }
+    constexpr auto low = static_cast<float>(std::numeric_limits<T>::min());
+    constexpr auto high = static_cast<float>(std::numeric_limits<T>::max());
+    const T result = value != value ? T{0} : static_cast<T>(std::clamp(std::nearbyint(value), low, high));
+    std::memcpy(to, &result, sizeof(result));
 }
 
-void NarrowAs(Dtype dtype, const float* from, uint8_t* to, int64_t count, bool relu)
+void StoreAs(Dtype dtype, float value, uint8_t* to)
 {
     switch (dtype) {
         case Dtype::kHalf:
-            return NarrowTo<half>(from, to, count, relu);
+            return Store<half>(to, value);
         case Dtype::kBfloat16:
-            return NarrowTo<bfloat16_t>(from, to, count, relu);
+            return Store<bfloat16_t>(to, value);
+        case Dtype::kInt8:
+            return StoreSaturated<int8_t>(to, value);
+        case Dtype::kUint8:
+            return StoreSaturated<uint8_t>(to, value);
         default:
-            return NarrowTo<float>(from, to, count, relu);
+            return Store<float>(to, value);
     }
 }
 
-/// Writes int32_t sums, or sums that a scale maps to half or int8_t.
-void Quantize(const ProductStore& store, int64_t column, Dtype dtype, const float* from, uint8_t* to, int64_t count)
+/// `first`: the column of the matrix of the first sum.
+void Convert(const Conversion& conversion, const float* from, uint8_t* to, int64_t size, int64_t count, int64_t first)
 {
-    constexpr uint32_t kScaleBits = 0xFFFFE000;  // the device has 10 bits of the mantissa
-    for (int64_t index = 0; index < count; ++index) {
+    const bool isInteger = conversion.row.from == Dtype::kInt32;
+    for (int64_t index = 0; index < count; ++index, to += size) {
         int32_t integer = 0;
         std::memcpy(&integer, from + index, sizeof(integer));
-        if (store.scales == nullptr) {
-            integer = store.relu ? std::max(integer, 0) : integer;
-            std::memcpy(to + index * 4, &integer, sizeof(integer));
+        if (isInteger && !conversion.row.hasScale) {
+            integer = conversion.relu ? std::max(integer, 0) : integer;
+            std::memcpy(to, &integer, sizeof(integer));
             continue;
         }
-        const uint64_t scale = store.scales[store.isScaledByColumn ? column + index : 0];
-        const auto bits = static_cast<uint32_t>(scale) & kScaleBits;
-        float factor = 0.0F;
-        std::memcpy(&factor, &bits, sizeof(factor));
-        float value = (store.isInteger ? static_cast<float>(integer) : from[index]) * factor;
-        value = store.relu && value < 0.0F ? 0.0F : value;
-        if (dtype == Dtype::kHalf) {
-            Store<half>(to + index * 2, value);
-            continue;
-        }
-        const auto offset = static_cast<int32_t>((scale >> 37 & 0x1FF) ^ 0x100) - 0x100;
-        const float rounded = std::nearbyint(value) + static_cast<float>(offset);
-        to[index] = static_cast<uint8_t>(static_cast<int8_t>(std::clamp(rounded, -128.0F, 127.0F)));
+        float value = isInteger ? static_cast<float>(integer) : from[index];
+        const bool isPadding = conversion.row.hasScale && conversion.row.isTensor &&
+                               first + index >= static_cast<int64_t>(conversion.columns.size());
+        const Quantization quantization =
+            conversion.row.hasScale && !isPadding ? conversion.Of(first + index) : Quantization{};
+        value *= quantization.scale;
+        value = conversion.relu && value < 0.0F ? 0.0F : value;
+        StoreAs(conversion.dtype, value + static_cast<float>(quantization.offset), to);
     }
 }
 
@@ -158,32 +205,87 @@ bool IsNothing(Block& block, const ProductStore& store, const Call& call)
     return store.rows == 0 || store.columns == 0;
 }
 
-void RequireMode(Block& block, Dtype dtype, const ProductStore& store, const Call& call)
+/// The parameters of a quantization for each column, which an instruction reads from L1.
+std::vector<Quantization> ColumnsOf(Block& block, const LocalView& view, int64_t count, const Call& call)
 {
-    if (!store.isInteger && store.scales == nullptr && store.quantMode != ModeFor(dtype)) {
-        block.Fail("quant_mode", Pipe::kFix, call,
-                   Text("quantPre is ", store.quantMode, ", dst needs ",
-                        dtype == Dtype::kHalf       ? "QuantMode_t::F322F16"
-                        : dtype == Dtype::kBfloat16 ? "QuantMode_t::F322BF16"
-                                                    : "QuantMode_t::NoQuant",
-                        "; it is not derived from the type of dst"));
+    constexpr auto size = static_cast<int64_t>(sizeof(uint64_t));
+    block.checks.Use(view, count * size, Pipe::kFix, AccessKind::kRead, kBlockBytes, "cbufWorkspace", call);
+    block.checks.Touch(
+        {Pipe::kFix, Memory::kOnChip, AccessKind::kRead, view.address, count * size, "cbufWorkspace", call});
+    std::vector<Quantization> columns;
+    for (int64_t column = 0; column < count; ++column) {
+        uint64_t bits = 0;
+        std::memcpy(&bits, block.local.At(view.address + column * size), sizeof(bits));
+        columns.push_back(Quantization::Of(bits));
     }
+    return columns;
+}
+
+/// The conversion of a store of the Matmul API, which passes the scales and not the mode.
+Conversion ConversionOfMatmul(Block& block, Dtype to, const ProductStore& store, const Call& call)
+{
+    const Dtype from = store.isInteger ? Dtype::kInt32 : Dtype::kFloat;
+    for (const QuantRow& row : kQuantRows) {
+        const bool isSame = row.from == from && (row.to == to || row.orTo == to);
+        if (isSame && row.hasScale == (store.scales != nullptr) && row.isTensor == store.isScaledByColumn) {
+            std::vector<Quantization> columns(1);
+            if (store.scales != nullptr) {
+                columns.clear();
+                for (int64_t column = 0; column < (row.isTensor ? store.columns : 1); ++column) {
+                    columns.push_back(Quantization::Of(store.scales[column]));
+                }
+            }
+            return {row, to, store.relu, std::move(columns)};
+        }
+    }
+    block.Fail("quant_mode", Pipe::kFix, call, "the type of C needs another quantization; set the scales of Matmul");
+}
+
+/// The conversion of a store; ends the block if quantPre is not one from the type of src to that of dst.
+Conversion ConversionOf(Block& block, Dtype to, Dtype from, const ProductStore& store, const Call& call)
+{
+    if (store.isInteger || store.scales != nullptr) {
+        return ConversionOfMatmul(block, to, store, call);
+    }
+    std::string expected;
+    for (const QuantRow& row : kQuantRows) {
+        if (row.from != from || (row.to != to && row.orTo != to)) {
+            continue;
+        }
+        if (row.mode != store.quantMode) {
+            expected += Text(expected.empty() ? "" : " or ", "QuantMode_t::", row.name);
+            continue;
+        }
+        if (row.isTensor != (store.quantTensor != nullptr)) {
+            block.Fail("quant_mode", Pipe::kFix, call,
+                       Text("quantPre is ", row.name,
+                            row.isTensor ? ", which needs a tensor with a value for each column; pass cbufWorkspace"
+                                         : ", which has one scale; leave cbufWorkspace out, or take the tensor mode"));
+        }
+        if (row.hasScale && store.usesRegisters && !block.registers.preQuantScalar) {
+            block.Fail("quant_mode", Pipe::kFix, call,
+                       Text("quantPre is ", row.name, " without a scale; call SetFixpipePreQuantFlag before"));
+        }
+        const uint64_t scalar = store.usesRegisters ? block.registers.preQuantScalar.value_or(0) : store.quantScalar;
+        return {row, to, store.relu,
+                row.isTensor ? ColumnsOf(block, *store.quantTensor, store.columns, call)
+                             : std::vector<Quantization>{Quantization::Of(scalar)}};
+    }
+    block.Fail(
+        "quant_mode", Pipe::kFix, call,
+        Text("quantPre is ", store.quantMode, ", dst needs ", expected, "; it is not derived from the type of dst"));
 }
 
 /// A row of the matrix, or a column of fractals, as dst is to hold it.
-void Narrow(const Tile& tile, const ProductStore& store, bool asRow, int64_t index, Dtype dtype, int64_t size,
-            uint8_t* to)
+void Narrow(const Tile& tile, const ProductStore& store, bool asRow, int64_t index, const Conversion& conversion,
+            int64_t size, uint8_t* to)
 {
     const int64_t pieces = asRow ? tile.Columns() : store.rows;
     for (int64_t piece = 0; piece < pieces; ++piece) {
         const int64_t first = piece * kFractalRows;
         const float* from = asRow ? tile.Row(index, piece) : tile.Row(piece, index);
         const int64_t width = asRow ? std::min(kFractalRows, store.columns - first) : kFractalRows;
-        if (store.isInteger || store.scales != nullptr) {
-            Quantize(store, asRow ? first : index * kFractalRows, dtype, from, to + first * size, width);
-        } else {
-            NarrowAs(dtype, from, to + first * size, width, store.relu);
-        }
+        Convert(conversion, from, to + first * size, size, width, asRow ? first : index * kFractalRows);
     }
 }
 
@@ -196,7 +298,11 @@ void StoreProduct(const GlobalView& dst, const LocalView& src, const ProductStor
     if (IsNothing(*block, store, call)) {
         return;
     }
-    RequireMode(*block, dst.dtype, store, call);
+    const Conversion conversion = ConversionOf(*block, dst.dtype, src.dtype, store, call);
+    if (store.usesRegisters && asRows && !block->registers.hasMatrices) {
+        block->Fail("fixpipe_register", Pipe::kFix, call,
+                    "nz2ndEn without SetFixpipeNz2ndFlag; call it before, with one matrix: (1, 0, 0)");
+    }
     RequireAtomicDtype(*block, dst.dtype, Pipe::kFix, call);
     WatchAtomicMode(*block, dst, Pipe::kFix, call);
     const Tile tile(*block, src, store, call);
@@ -206,7 +312,7 @@ void StoreProduct(const GlobalView& dst, const LocalView& src, const ProductStor
     std::vector<uint8_t> line(static_cast<size_t>(lineBytes));
     for (int64_t index = 0; index < lines; ++index) {
         if (block->launch.computes) {
-            Narrow(tile, store, asRows, index, dst.dtype, dst.size, line.data());
+            Narrow(tile, store, asRows, index, conversion, dst.size, line.data());
         }
         StoreRow(*block, dst, dst.address + static_cast<uint64_t>(index * pitch), line.data(), lineBytes, Pipe::kFix,
                  call);
@@ -222,7 +328,7 @@ void KeepProduct(const LocalView& dst, const LocalView& src, const ProductStore&
     if (IsNothing(*block, store, call)) {
         return;
     }
-    RequireMode(*block, dst.dtype, store, call);
+    const Conversion conversion = ConversionOf(*block, dst.dtype, src.dtype, store, call);
     const Tile tile(*block, src, store, call);
     const int64_t columnBytes = store.rows * kBlockBytes;
     const int64_t pitch = store.dstStride * kBlockBytes;
@@ -231,10 +337,27 @@ void KeepProduct(const LocalView& dst, const LocalView& src, const ProductStore&
     for (int64_t column = 0; column < tile.Columns(); ++column) {
         const int64_t to = dst.address + column * pitch;
         block->checks.Touch({Pipe::kFix, Memory::kOnChip, AccessKind::kWrite, to, columnBytes, "dst", call});
-        Narrow(tile, store, false, column, dst.dtype, dst.size, block->local.At(to));
+        Narrow(tile, store, false, column, conversion, dst.size, block->local.At(to));
     }
     block->timeline.RunCube(Pipe::kFix, tile.Cycles(), call);
     tile.End();
+}
+
+void SetPreQuantScalar(uint64_t scalar, const Call& call)
+{
+    const Entry block(call);
+    block->Require(CoreKind::kCube, call);
+    block->registers.preQuantScalar = scalar;
+}
+
+void SetMatricesOfStore(int64_t count, int64_t srcStride, int64_t dstStride, const Call& call)
+{
+    const Entry block(call);
+    block->Require(CoreKind::kCube, call);
+    Field("ndNum (the twin stores one matrix)", count, 1, 1, call);
+    Field("srcNdStride", srcStride, 0, UINT16_MAX, call);
+    Field("dstNdStride", dstStride, 0, UINT16_MAX, call);
+    block->registers.hasMatrices = true;
 }
 
 }  // namespace opforge::twin::kernel

@@ -326,6 +326,19 @@ void SetAtomic(AtomicOp op, Dtype dtype, const Call& call)
     block->registers.atomic = {op, dtype, call.at, nullptr};
 }
 
+void SetAtomicDtype(Dtype dtype, const Call& call)
+{
+    const Entry block(call);
+    block->registers.atomic.dtype = dtype;
+    block->registers.atomic.at = call.at;
+}
+
+void Issue(const Call& call)
+{
+    const Entry block(call);
+    block->timeline.RunScalar(1.0, call);
+}
+
 void CleanCache(const GlobalView& view, bool whole, const Call& call)
 {
     const Entry block(call);

@@ -42,12 +42,23 @@ struct CompareMask {
     std::array<uint8_t, 16> bits{};
 };
 
+/// The result of the last reduction, for GetReduceRepeatSumSpr and GetReduceRepeatMaxMinSpr.
+struct LastReduction {
+    Dtype dtype = Dtype::kOther;
+    float value = 0.0F;
+    int64_t index = 0;
+};
+
 struct Registers {
     VectorMask mask;
     AtomicMode atomic;
     Hf32Mode hf32;
     std::optional<float> dequantScale;
+    std::optional<uint64_t> preQuantScalar;  ///< SetFixpipePreQuantFlag
+    bool hasMatrices = false;                ///< SetFixpipeNz2ndFlag
     CompareMask compareMask;
+    LastReduction lastSum;
+    LastReduction lastExtreme;
     int64_t compactedCount = 0;              ///< elements that the last GatherMask kept
     std::array<uint16_t, 4> mergedCounts{};  ///< entries that the last MrgSort took from each list
 

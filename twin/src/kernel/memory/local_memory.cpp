@@ -32,7 +32,7 @@ std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc)
         return {{Id::kUnifiedBuffer, "unified buffer", "ub_budget", "ub_out_of_range", "ub_misaligned", all, all, 0,
                  RoundUp(soc.ubBytes, kSizeStep), soc.ubBytes}};
     }
-    add(Id::kL1, "L1", soc.l1Bytes, PipeSet::Of(Pipe::kMte2, Pipe::kFix), PipeSet::Of(Pipe::kMte1));
+    add(Id::kL1, "L1", soc.l1Bytes, PipeSet::Of(Pipe::kMte2, Pipe::kFix), PipeSet::Of(Pipe::kMte1, Pipe::kFix));
     add(Id::kL0A, "L0A", soc.l0aBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
     add(Id::kL0B, "L0B", soc.l0bBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
     add(Id::kL0C, "L0C", soc.l0cBytes, PipeSet::Of(Pipe::kCube), PipeSet::Of(Pipe::kCube, Pipe::kFix));

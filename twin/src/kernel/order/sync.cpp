@@ -149,6 +149,75 @@ void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, 
     block->launch.scheduler->Barrier(*block, true, call);
 }
 
+namespace {
+
+/// Checks the workspaces; returns the address of flag `index`. `ubFlags`: flags for which ubWorkspace has space.
+uint64_t GmFlag(Block& block, const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int64_t index,
+                int64_t ubFlags, const Call& call)
+{
+    block.Require(CoreKind::kVector, call);
+    block.checks.Use(ubWorkspace, ubFlags * kSoftSyncBytes, Pipe::kVector, AccessKind::kWrite, kSoftSyncBytes,
+                     "ubWorkspace", call);
+    const uint64_t address = gmWorkspace.address + static_cast<uint64_t>(index * kSoftSyncBytes);
+    block.checks.Resolve(gmWorkspace, address, kSoftSyncBytes, Pipe::kMte3, AccessKind::kWrite, "gmWorkspace", call);
+    return address;
+}
+
+uint64_t GmFlag(Block& block, const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int64_t index, int64_t event,
+                int64_t blocks, const Call& call)
+{
+    Field("blockIdx", index, 0, blocks - 1, call);
+    Field("eventID", event, 0, INT32_MAX, call);
+    return GmFlag(block, gmWorkspace, ubWorkspace, event * blocks + index, 1, call);
+}
+
+int64_t BlocksOf(const Block& block)
+{
+    return block.launch.request.blockNum;
+}
+
+}  // namespace
+
+void SetGmFlag(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int64_t index, int64_t event,
+               const Call& call)
+{
+    const Entry block(call);
+    const uint64_t flag = GmFlag(*block, gmWorkspace, ubWorkspace, index, event, BlocksOf(*block), call);
+    block->launch.scheduler->SetGmFlag(*block, flag, call);
+}
+
+void WaitGmFlag(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int64_t index, int64_t event,
+                const Call& call)
+{
+    const Entry block(call);
+    const uint64_t flag = GmFlag(*block, gmWorkspace, ubWorkspace, index, event, BlocksOf(*block), call);
+    block->launch.scheduler->WaitGmFlag(*block, flag, call);
+}
+
+void InitBlockOrder(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, const Call& call)
+{
+    const Entry block(call);
+    const uint64_t own = GmFlag(*block, gmWorkspace, ubWorkspace, block->index, BlocksOf(*block) + 1, call);
+    if (block->index == 0) {
+        block->launch.scheduler->SetGmFlag(*block, own, call);
+    }
+}
+
+void WaitForPrevious(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, const Call& call)
+{
+    const Entry block(call);
+    const uint64_t own = GmFlag(*block, gmWorkspace, ubWorkspace, block->index, BlocksOf(*block) + 1, call);
+    block->launch.scheduler->WaitGmFlag(*block, own, call);
+}
+
+void NotifyNext(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, const Call& call)
+{
+    const Entry block(call);
+    const int64_t next = (block->index + 1) % BlocksOf(*block);
+    const uint64_t flag = GmFlag(*block, gmWorkspace, ubWorkspace, next, BlocksOf(*block) + 1, call);
+    block->launch.scheduler->SetGmFlag(*block, flag, call);
+}
+
 void SetCrossCore(int64_t mode, pipe_t pipe, int64_t flag, const Call& call)
 {
     const Entry block(call);

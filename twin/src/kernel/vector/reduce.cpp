@@ -93,6 +93,13 @@ void TouchWrite(Block& block, int64_t address, int64_t bytes, const Call& call)
 }
 
 template <typename T>
+void Remember(Block& block, ReduceOp op, const Extreme<T>& result)
+{
+    LastReduction& last = op == ReduceOp::kSum ? block.registers.lastSum : block.registers.lastExtreme;
+    last = {DtypeOf<T>(), result.value, result.index};
+}
+
+template <typename T>
 void ReduceAll(Block& block, ReduceOp op, const LocalView& dst, const LocalView& src, const Shape& shape,
                const Stride& stride, bool withIndex, const Call& call)
 {
@@ -131,6 +138,7 @@ void ReduceAll(Block& block, ReduceOp op, const LocalView& dst, const LocalView&
     }
     Store<T>(block.local.At(dst.address), best.value);
     TouchWrite(block, dst.address, dst.size, call);
+    Remember<T>(block, op, best);
     if (withIndex) {
         StoreIndex<T>(block.local.At(dst.address + dst.size), best.index);
         TouchWrite(block, dst.address + dst.size, dst.size, call);
@@ -161,6 +169,7 @@ void ReduceEach(Block& block, ReduceOp op, const LocalView& dst, const LocalView
 {
     using AscendC::ReduceOrder;
     Repeat<T> loaded;
+    Extreme<T> best;
     for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
         LoadRepeat<T>(block, shape, src, repeat, stride, loaded, call);
         const int64_t to = dst.address + repeat * dstStride;
@@ -169,6 +178,8 @@ void ReduceEach(Block& block, ReduceOp op, const LocalView& dst, const LocalView
             found.value = TreeSum<T>(loaded.values.data(), shape.perRepeat);
         } else {
             found = FindExtreme<T>(op, loaded);
+            const bool isBetter = op == ReduceOp::kMax ? best.value < found.value : found.value < best.value;
+            best = repeat == 0 || isBetter ? Extreme<T>{found.value, found.index + repeat * shape.perRepeat} : best;
         }
         int64_t at = to;
         if (order == ReduceOrder::ORDER_INDEX_VALUE) {
@@ -189,6 +200,9 @@ void ReduceEach(Block& block, ReduceOp op, const LocalView& dst, const LocalView
         }
         TouchWrite(block, to, at - to, call);
     }
+    if (op != ReduceOp::kSum) {
+        Remember<T>(block, op, best);
+    }
 }
 
 int64_t ResultBytes(AscendC::ReduceOrder order, int64_t size)
@@ -203,9 +217,24 @@ int64_t ResultBytes(AscendC::ReduceOrder order, int64_t size)
     }
 }
 
+/// The extreme of the active elements among `group` ones from `first` on; zero if there are none.
 template <typename T>
-void SumGroups(Block& block, int64_t group, const LocalView& dst, const LocalView& src, const Shape& shape,
-               const Stride& stride, int64_t dstStride, const Call& call)
+Computed<T> GroupExtreme(ReduceOp op, const Repeat<T>& repeat, int64_t first, int64_t group)
+{
+    Repeat<T> part = repeat;
+    part.count = 0;
+    for (int64_t index = 0; index < repeat.count; ++index) {
+        const int32_t lane = repeat.lanes[static_cast<size_t>(index)];
+        if (lane >= first && lane < first + group) {
+            part.lanes[static_cast<size_t>(part.count++)] = lane;
+        }
+    }
+    return part.count == 0 ? 0 : FindExtreme<T>(op, part).value;
+}
+
+template <typename T>
+void ReduceEachGroup(Block& block, ReduceOp op, int64_t group, const LocalView& dst, const LocalView& src,
+                     const Shape& shape, const Stride& stride, int64_t dstStride, const Call& call)
 {
     Repeat<T> loaded;
     for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
@@ -213,7 +242,9 @@ void SumGroups(Block& block, int64_t group, const LocalView& dst, const LocalVie
         const int64_t results = shape.perRepeat / group;
         const int64_t to = dst.address + repeat * dstStride;
         for (int64_t index = 0; index < results; ++index) {
-            Store<T>(block.local.At(to + index * dst.size), TreeSum<T>(loaded.values.data() + index * group, group));
+            Store<T>(block.local.At(to + index * dst.size),
+                     op == ReduceOp::kSum ? TreeSum<T>(loaded.values.data() + index * group, group)
+                                          : GroupExtreme<T>(op, loaded, index * group, group));
         }
         TouchWrite(block, to, results * dst.size, call);
     }
@@ -276,7 +307,7 @@ void ReduceRepeats(ReduceOp op, const LocalView& dst, const LocalView& src, cons
                                                                        order, call);
 }
 
-void ReduceGroups(int64_t group, const LocalView& dst, const LocalView& src, const Lanes& lanes,
+void ReduceGroups(ReduceOp op, int64_t group, const LocalView& dst, const LocalView& src, const Lanes& lanes,
                   int64_t dstRepeatStride, int64_t srcBlockStride, int64_t srcRepeatStride, const Call& call)
 {
     const Entry block(call);
@@ -293,8 +324,40 @@ void ReduceGroups(int64_t group, const LocalView& dst, const LocalView& src, con
     block->checks.Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite,
                       isBlock ? dst.size : kBlockBytes, "dst", call);
     RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
-    (src.dtype == Dtype::kHalf ? SumGroups<half> : SumGroups<float>)(*block, group, dst, src, shape, stride, dstStride,
-                                                                     call);
+    (src.dtype == Dtype::kHalf ? ReduceEachGroup<half> : ReduceEachGroup<float>)(*block, op, group, dst, src, shape,
+                                                                                 stride, dstStride, call);
+}
+
+namespace {
+
+/// The value of a register that a reduction sets, as bits of the dtype.
+uint64_t ValueOf(Block& block, const LastReduction& last, Dtype dtype, const char* reduction, const Call& call)
+{
+    if (last.dtype != dtype) {
+        block.Fail("no_reduction", Pipe::kScalar, call,
+                   Text(last.dtype == Dtype::kOther ? "there is no result" : "the last result has another dtype",
+                        "; call ", reduction, " of this dtype before"));
+    }
+    uint64_t bits = 0;
+    auto* to = reinterpret_cast<uint8_t*>(&bits);
+    dtype == Dtype::kHalf ? Store<half>(to, last.value) : Store<float>(to, last.value);
+    return bits;
+}
+
+}  // namespace
+
+uint64_t LastSum(Dtype dtype, const Call& call)
+{
+    const Entry block(call);
+    return ValueOf(*block, block->registers.lastSum, dtype, "ReduceSum with a count", call);
+}
+
+void LastExtreme(Dtype dtype, uint64_t* value, uint64_t* index, const Call& call)
+{
+    const Entry block(call);
+    const LastReduction& last = block->registers.lastExtreme;
+    *value = ValueOf(*block, last, dtype, "a reduction to the maximum or minimum", call);
+    *index = static_cast<uint64_t>(last.index);
 }
 
 void BroadcastBlocks(const LocalView& dst, const LocalView& src, int64_t repeats, const Stride& dstStride,

@@ -1,5 +1,6 @@
 // Comparisons to bits, and choices by bits.
 #include "opforge_twin/arithmetic.h"
+#include "kernel/timing/time_model.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/vector/sweep.h"
 
@@ -166,6 +167,32 @@ void CompareWithScalar(const LocalView& dst, const LocalView& src, uint64_t scal
 {
     const Entry block(call);
     CompareAny(*block, &dst, src, nullptr, scalar, mode, lanes, srcStride, {}, call);
+}
+
+void StoreCompareMask(const LocalView& dst, const Call& call)
+{
+    const Entry block(call);
+    const std::array<uint8_t, 16>& bits = block->registers.compareMask.bits;
+    if (!block->registers.compareMask.isSet) {
+        block->Fail("compare_mask", Pipe::kVector, call, "no Compare has set the CMPMASK register; compare before");
+    }
+    constexpr auto bytes = static_cast<int64_t>(sizeof(bits));
+    block->checks.Use(dst, bytes, Pipe::kVector, AccessKind::kWrite, bytes, "dst", call);
+    std::memcpy(block->local.At(dst.address), bits.data(), sizeof(bits));
+    Touched(*block, AccessKind::kWrite, dst.address, bytes, "dst", call);
+    block->timeline.RunVector(time_model::kVectorCyclesPerRepeat, call);
+}
+
+void LoadCompareMask(const LocalView& src, const Call& call)
+{
+    const Entry block(call);
+    CompareMask& mask = block->registers.compareMask;
+    constexpr auto bytes = static_cast<int64_t>(sizeof(mask.bits));
+    block->checks.Use(src, bytes, Pipe::kVector, AccessKind::kRead, bytes, "src", call);
+    Touched(*block, AccessKind::kRead, src.address, bytes, "src", call);
+    std::memcpy(mask.bits.data(), block->local.At(src.address), sizeof(mask.bits));
+    mask.isSet = true;
+    block->timeline.RunVector(time_model::kVectorCyclesPerRepeat, call);
 }
 
 void ChooseByRegister(const LocalView& dst, const LocalView& src0, const LocalView& src1, int64_t repeats,

@@ -1,0 +1,374 @@
+"""Instructions in tables: what each computes, against NumPy, its time, and a planted mistake that is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from test_kernel_numbers import CPP, F16, F32, FRAME, KERNEL
+
+I8, U8, I16, U16, I32, U32 = (np.dtype(name) for name in ("i1", "u1", "i2", "u2", "i4", "u4"))
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """An instruction that computes c from a, b and c.
+
+    Attributes:
+        name: Of the case.
+        body: What the kernel does with x (a), y (b), z (c) and the scratch t.
+        dtypes: Of a, b and c.
+        counts: Elements of a, b and c.
+        expected: c, from a, b and c before.
+        mistake: The body with a mistake, and the kind of its finding.
+        rtol: Relative tolerance.
+        pipe: That works.
+    """
+
+    name: str
+    body: str
+    dtypes: tuple[np.dtype[Any], ...]
+    counts: tuple[int, ...]
+    expected: Callable[[Array, Array, Array], Array]
+    mistake: tuple[str, str]
+    rtol: float = 0.0
+    pipe: str = "V"
+
+
+def _same(dtype: np.dtype[Any], count: int) -> dict[str, Any]:
+    return {"dtypes": (dtype,) * 3, "counts": (count,) * 3}
+
+
+def _relu(value: Array) -> Array:
+    return np.maximum(value, value.dtype.type(0))
+
+
+def _fused(a: Array, b: Array, c: Array) -> Array:
+    return (a.astype(np.float64) * c + b).astype(a.dtype)
+
+
+def _elementwise() -> list[Row]:
+    """Instructions with a count; the mistake reads from an address that is no multiple of 32 bytes."""
+    table: list[tuple[str, str, Callable[[Array, Array, Array], Array], list[np.dtype[Any]]]] = [
+        ("AddRelu", "z, x{0}, y", lambda a, b, _: _relu(a + b), [I16, F16, F32]),
+        ("SubRelu", "z, x{0}, y", lambda a, b, _: _relu(a - b), [I16, F16, F32]),
+        ("FusedMulAdd", "z, x{0}, y", _fused, [F16, F32]),
+        ("FusedMulAddRelu", "z, x{0}, y", lambda a, b, c: _relu(_fused(a, b, c)), [F16, F32]),
+        ("MulAddRelu", "z, x{0}, y", lambda a, b, c: _relu(_fused(a, b, c)), [F16, F32]),
+        (
+            "LeakyRelu",
+            "z, x{0}, static_cast<T>(0.25f)",
+            lambda a, *_: np.where(a > 0, a, a * a.dtype.type(0.25)),
+            [F16, F32],
+        ),
+    ]
+    return [
+        Row(
+            f"{name}_{dtype.name}",
+            f"{name}({operands.format('')}, kCount);",
+            expected=expected,
+            mistake=(f"{name}({operands.format('[1]')}, 64);", "ub_misaligned"),
+            **_same(dtype, 203),
+        )
+        for name, operands, expected, dtypes in table
+        for dtype in dtypes
+    ]
+
+
+def _groups(width: int, function: Callable[..., Array]) -> Callable[[Array, Array, Array], Array]:
+    return lambda a, *_: function(a.reshape(-1, width), axis=1)
+
+
+def _whole_min(a: Array, *_: Array) -> Array:
+    rows = a.reshape(4, 64)[:, :60]
+    pairs = np.stack([rows.min(axis=1), np.zeros(4, np.float32)], axis=1)
+    pairs[:, 1] = rows.argmin(axis=1).astype(np.uint32).view(np.float32)
+    return pairs.ravel()
+
+
+def _reductions() -> list[Row]:
+    def row(name: str, call: str, count: int, expected: Callable[[Array, Array, Array], Array], **options: Any) -> Row:
+        options = {"dtypes": (F32,) * 3, "mistake": (call.replace("(z, x,", "(z, x[1],"), "ub_misaligned")} | options
+        return Row(name, call, counts=(256, 8, count), expected=expected, **options)
+
+    last = "PipeBarrier<PIPE_V>(); SetFlag<HardEvent::V_S>(EVENT_ID0); WaitFlag<HardEvent::V_S>(EVENT_ID0);"
+    return [
+        row("block_max", "BlockReduceMax(z, x, 4, 64, 1, 1, 8);", 32, _groups(8, np.max)),
+        row("block_min", "BlockReduceMin(z, x, 4, 64, 1, 1, 8);", 32, _groups(8, np.min)),
+        row(
+            "block_max_half",
+            "BlockReduceMax(z, x, 2, 128, 1, 1, 8);",
+            16,
+            _groups(16, np.max),
+            dtypes=(F16,) * 3,
+        ),
+        row("data_block", "ReduceDataBlock<ReduceType::MIN>(z, x, 64, 4, 1, 1, 8);", 32, _groups(8, np.min)),
+        row("pair_elem", "ReducePairElem<ReduceType::SUM>(z, x, 64, 4, 1, 1, 8);", 128, _groups(2, np.sum)),
+        row("whole_min", "WholeReduceMin(z, x, 60, 4, 1, 1, 8);", 8, _whole_min),
+        row(
+            "reduce_repeat",
+            "ReduceRepeat<ReduceType::MAX>(z, x, 64, 4, 1, 1, 8, ReduceOrder::ORDER_ONLY_VALUE);",
+            4,
+            _groups(64, np.max),
+        ),
+        row("repeat_sum", "RepeatReduceSum(z, x, 4, 64, 0, 1, 1, 8);", 4, _groups(64, np.sum), rtol=1e-5),
+        row(
+            "last_sum",
+            f"ReduceSum(t, x, y, 256); {last} z.SetValue(0, GetAccVal<float>() - GetReduceRepeatSumSpr<float>());",
+            1,
+            lambda a, *_: np.zeros(1, a.dtype),
+            mistake=("z.SetValue(0, GetAccVal<float>());", "no_reduction"),
+        ),
+        row(
+            "last_extreme",
+            f"WholeReduceMax(t, x, 64, 4, 1, 1, 8); {last} float most, at; GetReduceMaxMinCount<float>(most, at);"
+            "z.SetValue(0, most); z.SetValue(1, at);",
+            2,
+            lambda a, *_: np.array([a.max(), np.uint32(a.argmax()).view(np.float32)], a.dtype),
+            mistake=("float most, at; GetReduceRepeatMaxMinSpr<float>(most, at);", "no_reduction"),
+        ),
+    ]
+
+
+def _five_hd(a: Array, *_: Array) -> Array:
+    """16 rows of four blocks each, transposed block by block."""
+    width = 32 // a.itemsize
+    return np.concatenate([tile.T.ravel() for tile in np.split(a.reshape(16, 4 * width), 4, axis=1)])
+
+
+def _five_hd_bytes(a: Array, _b: Array, c: Array) -> Array:
+    result = c.reshape(16, 32).copy()
+    result[:, 16:] = a.reshape(16, 32)[:, :16].T
+    return result.ravel()
+
+
+ADDRESSES = (
+    "uint64_t d[16], s[16]; for (int i = 0; i < 16; ++i) {{ d[i] = reinterpret_cast<uint64_t>(z[{to}].GetPhyAddr());"
+    "s[i] = reinterpret_cast<uint64_t>(x[{source}].GetPhyAddr()); }}"
+    "TransDataTo5HD<{dtype}>(d, s, TransDataTo5HDParams({params}));"
+)
+
+
+def _transpositions() -> list[Row]:
+    rows = []
+    for dtype in (I16, U16, F16, I32, U32, F32):
+        width = 32 // dtype.itemsize
+        fields = {"to": f"i * {width}", "source": f"i * {4 * width}", "dtype": CPP[dtype]}
+        rows.append(
+            Row(
+                f"five_hd_{dtype.name}",
+                ADDRESSES.format(**fields, params="false, false, 4, 16, 1"),
+                expected=_five_hd,
+                mistake=(
+                    ADDRESSES.format(**fields | {"to": "i * 2"}, params="false, false, 4, 16, 1"),
+                    "ub_misaligned",
+                ),
+                **_same(dtype, 16 * 4 * width),
+            )
+        )
+    for dtype in (I8, U8):
+        fields = {"to": "i * 32", "source": "i * 32", "dtype": CPP[dtype]}
+        rows.append(
+            Row(
+                f"five_hd_{dtype.name}",
+                ADDRESSES.format(**fields, params="true, false, 1, 0, 0"),
+                expected=_five_hd_bytes,
+                mistake=(ADDRESSES.format(**fields, params="true, false, 1, 0, 600"), "ub_out_of_range"),
+                **_same(dtype, 512),
+            )
+        )
+    rows += [
+        Row(
+            f"transpose_{dtype.name}",
+            "Transpose(z, x);",
+            expected=lambda a, *_: a.reshape(16, 16).T.ravel(),
+            mistake=("Transpose(z, x[8]);", "ub_misaligned"),
+            **_same(dtype, 256),
+        )
+        for dtype in (I16, U16, F16)
+    ]
+    nchw = "Transpose(z, x, y, TransposeParamsExt(2, 3, 4, 8, TransposeType::TRANSPOSE_NCHW2NHWC));"
+    rows += [
+        Row(
+            "nchw_to_nhwc",
+            nchw,
+            (F16, U8, F16),
+            (192, 5 * 512, 192),
+            lambda a, *_: a.reshape(2, 3, 4, 8).transpose(0, 2, 3, 1).ravel(),
+            (nchw.replace("x, y", "x, y[8000]"), "ub_out_of_range"),
+        ),
+        Row(
+            "nhwc_to_nchw",
+            nchw.replace("NCHW2NHWC", "NHWC2NCHW"),
+            (F32, U8, F32),
+            (192, 7 * 512, 192),
+            lambda a, *_: a.reshape(2, 4, 8, 3).transpose(0, 3, 1, 2).ravel(),
+            (nchw.replace("4, 8", "3, 5"), "field_range"),
+        ),
+    ]
+    return rows
+
+
+COMPARE = "const uint64_t all = 64; Compare(x, y, CMPMODE::GT, all, {1, 1, 1, 8, 8, 8});"
+MASKS = [
+    Row(
+        "compare_mask",
+        f"{COMPARE} PipeBarrier<PIPE_V>(); GetCmpMask(z);",
+        (F32, F32, U8),
+        (64, 64, 16),
+        lambda a, b, _: np.packbits(np.append(a > b, np.zeros(64, bool)), bitorder="little"),
+        ("GetCmpMask(z);", "compare_mask"),
+    ),
+    Row(
+        "set_compare_mask",
+        (
+            "SetCmpMask(x); PipeBarrier<PIPE_V>();"
+            "Select<float, SELMODE::VSEL_CMPMASK_SPR>(z, y, y[64], 1, {1, 1, 1, 8, 8, 8});"
+        ),
+        (U8, F32, F32),
+        (16, 128, 64),
+        lambda a, b, _: np.where(np.unpackbits(a, bitorder="little")[:64], b[:64], b[64:]),
+        ("SetCmpMask(x[8]);", "ub_misaligned"),
+    ),
+]
+
+SOURCE = "PipeBarrier<PIPE_MTE2>(); GlobalTensor<float> g; g.SetGlobalBuffer((__gm__ float*)a, 261);"
+ORDER = "SetFlag<HardEvent::MTE2_MTE3>(EVENT_ID0); WaitFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);"
+SLICES = (
+    f"{SOURCE} SliceInfo from[] = {{{{16, 70, 7, 3, 87}}, {{0, 2, 1, 1, 3}}}};"
+    f"SliceInfo to[] = {{{{0, 47, 0, 3, 48}}, {{0, 1, 0, 1, 2}}}}; DataCopy(z, g, to, from, 2); {ORDER}"
+)
+ENHANCED = f"{SOURCE} DataCopy(z, g, DataCopyParams(2, 2, 1, 0), DataCopyEnhancedParams()); {ORDER}"
+ATOMIC = (
+    "SetFlag<HardEvent::MTE2_MTE3>(EVENT_ID0); WaitFlag<HardEvent::MTE2_MTE3>(EVENT_ID0); SetAtomicAdd<float>();"
+    "SetAtomicType<half>(); lb.Store(); SetAtomicNone(); SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID0);"
+    "WaitFlag<HardEvent::MTE3_MTE2>(EVENT_ID0); y = lb.In(); Adds(z, y, half(0), kCount);"
+)
+
+
+def _slices(a: Array, *_: Array) -> Array:
+    rows = a.reshape(3, 87)[::2]
+    return np.concatenate([rows[:, 16:40], rows[:, 47:71]], axis=1).ravel()
+
+
+COPIES = [
+    Row(
+        "slices",
+        SLICES,
+        (F32,) * 3,
+        (261, 8, 96),
+        _slices,
+        (SLICES.replace("{0, 1, 0, 1, 2}", "{0, 0, 0, 1, 2}"), "field_range"),
+        pipe="MTE2",
+    ),
+    Row(
+        "enhanced",
+        ENHANCED,
+        (F32,) * 3,
+        (261, 8, 32),
+        lambda a, *_: np.concatenate([a[:16], a[24:40]]),
+        (
+            ENHANCED.replace("Params());", "Params(BlockMode::BLOCK_MODE_NORMAL, DeqScale::DEQ_NONE, 0, 0, true));"),
+            "field_range",
+        ),
+        pipe="MTE2",
+    ),
+    Row(
+        "atomic_type",
+        ATOMIC,
+        expected=lambda _a, b, _c: b + b,
+        mistake=(ATOMIC.replace("SetAtomicType<half>();", ""), "atomic_dtype"),
+        pipe="MTE3",
+        **_same(F16, 203),
+    ),
+    Row(
+        "waits_and_caches",
+        "SetFlag<HardEvent::MTE2_S>(EVENT_ID0); WaitFlag<HardEvent::MTE2_S>(EVENT_ID0);"
+        "DataSyncBarrier<MemDsbT::ALL>(); SetNextTaskStart(); WaitPreTaskEnd(); ICachePreLoad(1);"
+        "GlobalTensor<float> g; g.SetGlobalBuffer((__gm__ float*)b, 64); g.SetValue(8, 3.0f);"
+        "DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE>(g[8]); z.SetValue(0, g.GetValue(8));",
+        (F32,) * 3,
+        (8, 64, 1),
+        lambda *_: np.array([3.0], np.float32),
+        ("GlobalTensor<float> g; g.SetGlobalBuffer((__gm__ float*)b, 64); g.SetValue(8, 3.0f);", "cache_not_flushed"),
+        pipe="S",
+    ),
+]
+ROWS = [*_elementwise(), *_reductions(), *_transpositions(), *MASKS, *COPIES]
+
+
+@pytest.fixture(scope="module")
+def kernels(compile_kernels):
+    parts = [FRAME]
+    for row in ROWS:
+        names = [CPP[dtype] for dtype in row.dtypes]
+        for suffix, body in (("", row.body), ("_mistake", row.mistake[0])):
+            fields = dict(zip(("ta", "tb", "tc", "na", "nb", "nc"), (*names, *row.counts), strict=True))
+            text = KERNEL.format(name=row.name + suffix, body=body, load="In", **fields)
+            parts.append(text.replace("static_cast<T>", f"static_cast<{names[0]}>"))
+    return compile_kernels("".join(parts))
+
+
+def _values(dtype: np.dtype[Any], count: int, seed: int) -> Array:
+    random = np.random.default_rng(seed)
+    if dtype.kind in "iu":
+        return random.integers(0 if dtype.kind == "u" else -100, 100, count).astype(dtype)
+    return (random.standard_normal(count) * 4).astype(np.float32).astype(dtype)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_an_instruction_computes_the_formula_in_time(kernels, row):
+    a, b, c = (
+        _values(dtype, count, seed) for seed, (dtype, count) in enumerate(zip(row.dtypes, row.counts, strict=True))
+    )
+    expected = row.expected(a, b, c.copy()).astype(row.dtypes[2])
+    report = kernels.run(row.name, a, b, c)
+    if row.rtol:
+        np.testing.assert_allclose(c, expected, rtol=row.rtol)
+    else:
+        np.testing.assert_array_equal(c.view(f"u{c.itemsize}"), expected.view(f"u{c.itemsize}"))
+    assert report["pipes"][row.pipe]["critical_us"] > 0
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_planted_mistake_of_an_instruction_is_found(kernels, record_planted, row):
+    a, b, c = (_values(dtype, count, 1) for dtype, count in zip(row.dtypes, row.counts, strict=True))
+    findings = kernels.launch(f"{row.name}_mistake", a, b, c)["findings"]
+    assert row.mistake[1] in [finding["kind"] for finding in findings], findings
+    record_planted(row.name, findings[0])
+
+
+FUNCTIONS = """
+template <typename T, void (*Op)(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<T>&, const int32_t&)>
+__aicore__ inline void Apply(const LocalTensor<T>& z, const LocalTensor<T>& x, const LocalTensor<T>& y)
+{
+    Op(z, x, y, kCount);
+}
+__aicore__ inline void ApplyRepeats(
+    void (*op)(const LocalTensor<float>&, const LocalTensor<float>&, const LocalTensor<float>&, uint64_t, uint8_t,
+               const BinaryRepeatParams&),
+    const LocalTensor<float>& z, const LocalTensor<float>& x, const LocalTensor<float>& y)
+{
+    op(z, x, y, 64, 4, {1, 1, 1, 8, 8, 8});
+}
+"""
+
+
+def test_instructions_are_template_arguments_and_function_pointers(compile_kernels):
+    bodies = {"template_argument": "Apply<float, Mul<float>>(z, x, y);", "pointer": "ApplyRepeats(Sub, z, x, y);"}
+    fields = {"ta": "float", "tb": "float", "tc": "float", "na": 256, "nb": 256, "nc": 256, "load": "In"}
+    text = "".join(KERNEL.format(name=name, body=body, **fields) for name, body in bodies.items())
+    wrong = KERNEL.format(name="wrong", body="Apply<float, Mul<float>>(z, x[1], y);", **fields)
+    kernels = compile_kernels(FRAME + FUNCTIONS + text + wrong)
+    a, b, c = (_values(F32, 256, seed) for seed in range(3))
+    kernels.run("template_argument", a, b, c)
+    np.testing.assert_array_equal(c[:203], (a * b)[:203])
+    kernels.run("pointer", a, b, c)
+    np.testing.assert_array_equal(c, a - b)
+    (finding,) = kernels.launch("wrong", a, b, c)["findings"]
+    line = (FRAME + FUNCTIONS).split("\n").index("    Op(z, x, y, kCount);") + 1
+    assert finding["where"].endswith(f".cpp:{line}")

@@ -1,0 +1,163 @@
+"""Products of int8_t, and the quantizations of Fixpipe and DataCopy from L0C, against NumPy; planted mistakes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from planted import Planted, kernels_of
+
+M, N, K = 16, 32, 96
+HEAD = """
+#include "kernel_operator.h"
+using namespace AscendC;
+template <HardEvent event>
+__aicore__ inline void Order()
+{
+    SetFlag<event>(EVENT_ID0);
+    WaitFlag<event>(EVENT_ID0);
+}
+"""
+# c = quantized (bias + A B'): A has 16 rows, B' 32 rows of 96 values, which are contiguous for each sum.
+CUBE = """
+extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR scales, GM_ADDR c, GM_ADDR,
+                                           GM_ADDR)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    TPipe pipe;
+    TBuf<TPosition::A1> a1Buffer;
+    TBuf<TPosition::B1> b1Buffer;
+    TBuf<TPosition::C1> c1Buffer, scaleBuffer;
+    TBuf<TPosition::A2> a2Buffer;
+    TBuf<TPosition::B2> b2Buffer;
+    TBuf<TPosition::C2> c2Buffer;
+    TBuf<TPosition::CO1> co1Buffer;
+    pipe.InitBuffer(a1Buffer, 1536);
+    pipe.InitBuffer(b1Buffer, 3072);
+    pipe.InitBuffer(c1Buffer, 128);
+    pipe.InitBuffer(scaleBuffer, 256);
+    pipe.InitBuffer(a2Buffer, 1536);
+    pipe.InitBuffer(b2Buffer, 3072);
+    pipe.InitBuffer(c2Buffer, 128);
+    pipe.InitBuffer(co1Buffer, 2048);
+    GlobalTensor<int8_t> aGm, bGm;
+    GlobalTensor<int32_t> biasGm;
+    GlobalTensor<uint64_t> scalesGm;
+    GlobalTensor<OUT_T> cGm;
+    aGm.SetGlobalBuffer((__gm__ int8_t*)a);
+    bGm.SetGlobalBuffer((__gm__ int8_t*)b);
+    biasGm.SetGlobalBuffer((__gm__ int32_t*)bias);
+    scalesGm.SetGlobalBuffer((__gm__ uint64_t*)scales);
+    cGm.SetGlobalBuffer((__gm__ OUT_T*)c);
+    LocalTensor<int8_t> a1 = a1Buffer.Get<int8_t>(), b1 = b1Buffer.Get<int8_t>();
+    LocalTensor<int8_t> a2 = a2Buffer.Get<int8_t>(), b2 = b2Buffer.Get<int8_t>();
+    LocalTensor<int32_t> c1 = c1Buffer.Get<int32_t>(), c2 = c2Buffer.Get<int32_t>(), co1 = co1Buffer.Get<int32_t>();
+    LocalTensor<uint64_t> columns = scaleBuffer.Get<uint64_t>();
+    DataCopy(a1, aGm, Nd2NzParams(1, 16, 96, 0, 96, 16, 1, 0));
+    DataCopy(b1, bGm, Nd2NzParams(1, 32, 96, 0, 96, 32, 1, 0));
+    DataCopy(c1, biasGm, 32);
+    Order<HardEvent::MTE2_MTE1>();
+    DataCopy(columns, scalesGm, 32);
+    Order<HardEvent::MTE2_FIX>();
+    LoadData(a2, a1, LoadData2DParams(0, 3, 1, 0, 0, false, 0));
+    LoadData(b2, b1, LoadData2DParams(0, 6, 1, 0, 0, false, 0));
+    DataCopy(c2, c1, DataCopyParams(1, 2, 0, 0));
+    Order<HardEvent::MTE1_M>();
+    Mmad(co1, a2, b2, c2, MmadParams(16, 32, 96, 0, false, false));
+    Order<HardEvent::M_FIX>();
+    FixpipeParamsV220 store(32, 16, 16, 32, RELU);
+    DataCopyCO12DstParams copy(32, 16, 32, 16, MODE, RELU, false, true);
+    store.quantPre = MODE;
+    store.deqScalar = SCALE;
+    (void)columns; (void)copy;
+    STORE
+}
+"""
+FIX = "Fixpipe<OUT_T, int32_t, CFG_ROW_MAJOR>(cGm, co1, store);"
+TENSOR = FIX.replace("co1, store", "co1, columns, store")
+COPY = "SetFixpipePreQuantFlag(SCALE); SetFixpipeNz2ndFlag(1, 0, 0); DataCopy(cGm, co1, copy);"
+
+
+def _bits(scale: float, offset: int = 0) -> int:
+    """The scale as float, and an offset of 9 bits from bit 37 on."""
+    return int(np.float32(scale).view(np.uint32)) | (offset & 0x1FF) << 37
+
+
+# name -> (type of c, mode, relu, bits of the scale, how it is stored)
+CASES = {
+    "to_sums": ("int32_t", "NoQuant", False, 0, FIX),
+    "sums_relu": ("int32_t", "NoQuant", True, 0, FIX),
+    "to_half": ("half", "DEQF16", False, _bits(0.037), FIX),
+    "half_relu": ("half", "DEQF16", True, _bits(0.5), FIX),
+    "half_columns": ("half", "VDEQF16", False, 0, TENSOR),
+    "to_int8": ("int8_t", "REQ8", False, _bits(0.004, -7), FIX),
+    "to_uint8": ("uint8_t", "REQ8", True, _bits(0.01, 3), FIX),
+    "int8_columns": ("int8_t", "VREQ8", False, 0, TENSOR),
+    "copy_half": ("half", "DEQF16", True, _bits(2.0), COPY),
+    "copy_sums": ("int32_t", "NoQuant", False, 0, COPY),
+}
+DTYPES = {"int32_t": np.int32, "half": np.float16, "int8_t": np.int8, "uint8_t": np.uint8}
+PLANTED = [
+    Planted("no_scale_tensor", "cGm, co1, columns, store", "cGm, co1, store", "quant_mode", "pass cbufWorkspace"),
+    Planted("mode_of_float", "store.quantPre = VDEQF16;", "store.quantPre = F322F16;", "quant_mode", "DEQF16"),
+    Planted("b_not_loaded", "LoadData(b2,", "LoadData(b2[512],", "cube_out_of_range", "dst"),
+    Planted("scales_unordered", "    Order<HardEvent::MTE2_FIX>();\n", "", "race", "cbufWorkspace"),
+]
+
+
+def _kernel(name: str, text: str = CUBE) -> str:
+    dtype, mode, relu, scale, store = CASES[name]
+    fields = {"STORE": store, "OUT_T": dtype, "MODE": mode, "RELU": str(relu).lower(), "SCALE": f"{scale}ull"}
+    for field, value in fields.items():
+        text = text.replace(field, value)
+    return text
+
+
+@pytest.fixture(scope="module")
+def kernels(compile_kernels):
+    cases = [_kernel(name).replace("NAME", name) for name in CASES]
+    return compile_kernels(HEAD + "".join([*cases, *kernels_of(_kernel("half_columns"), "clean", PLANTED)]))
+
+
+def _inputs():
+    random = np.random.default_rng(5)
+    a, b = (random.integers(-128, 128, shape).astype(np.int8) for shape in ((M, K), (N, K)))
+    bias = random.integers(-1000, 1000, N).astype(np.int32)
+    scales = (random.random(N) * 0.01).astype(np.float32)
+    return a, b, bias, scales
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sums_of_int8_are_quantized(kernels, name):
+    dtype, mode, relu, bits, _ = CASES[name]
+    a, b, bias, scales = _inputs()
+    c = np.zeros((M, N), DTYPES[dtype])
+    report = kernels.run(name, a, b, bias, scales.view(np.uint32).astype(np.uint64), c)
+    sums = a.astype(np.int64) @ b.T.astype(np.int64) + bias
+    expected = np.maximum(sums, 0) if relu else sums
+    if mode != "NoQuant":
+        scale = (
+            scales if mode[0] == "V" else np.array([bits & 0xFFFFFFFF], np.uint64).astype(np.uint32).view(np.float32)
+        )
+        kept = (scale.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)  # the device keeps 19 bits
+        offset = ((bits >> 37 & 0x1FF) ^ 0x100) - 0x100
+        with np.errstate(over="ignore"):
+            expected = expected.astype(np.float32) * kept + np.float32(offset)
+            if dtype != "half":
+                info = np.iinfo(DTYPES[dtype])
+                expected = np.clip(np.rint(expected), info.min, info.max)
+            expected = expected.astype(DTYPES[dtype])
+    np.testing.assert_array_equal(c, expected)
+    assert report["pipes"]["M"]["critical_us"] > 0
+    assert report["pipes"]["FIX"]["critical_us"] > 0
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_planted_mistakes(kernels, record_planted, planted):
+    a, b, bias, scales = _inputs()
+    buffers = (a, b, bias, scales.view(np.uint32).astype(np.uint64), np.zeros((M, N), np.float16))
+    assert kernels.launch("clean", *buffers)["findings"] == []
+    findings = kernels.launch(planted.name, *buffers)["findings"]
+    found = [finding for finding in findings if finding["kind"] == planted.kind]
+    assert found, findings
+    assert planted.says in found[0]["message"]
+    record_planted(planted.name, found[0])

@@ -1,0 +1,134 @@
+// Transposition of blocks and matrices in the unified buffer.
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "kernel/timing/time_model.h"
+#include "kernel/vector/sweep.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr int64_t kList = 16;  // blocks of a repeat
+// A repeat reads and writes two times as many bytes as one of another instruction.
+constexpr double kCyclesPerRepeat = 2.0 * time_model::kVectorCyclesPerRepeat;
+
+/// The part of a block that a repeat reads or writes.
+struct Half {
+    int64_t offset;  ///< in bytes
+    int64_t bytes;
+};
+
+Half HalfOf(int32_t size, bool isHigh)
+{
+    constexpr int64_t half = kBlockBytes / 2;
+    return size == 1 ? Half{isHigh ? half : 0, half} : Half{0, kBlockBytes};
+}
+
+/// Blocks between the address and the first repeat: a single repeat begins one stride later.
+int64_t FirstBlock(int64_t repeats, int64_t stride)
+{
+    return repeats == 1 ? stride : 0;
+}
+
+int64_t CheckBlocks(Block& block, const LocalView (&list)[kList], int64_t repeats, int64_t stride, AccessKind kind,
+                    const char* name, const Call& call)
+{
+    const int64_t first = FirstBlock(repeats, stride);
+    for (const LocalView& view : list) {
+        block.checks.Use(view, (first + (repeats - 1) * stride + 1) * kBlockBytes, Pipe::kVector, kind, kBlockBytes,
+                         name, call);
+    }
+    return first;
+}
+
+}  // namespace
+
+void TransposeBlocks(const BlockTransposition& blocks, const Call& call)
+{
+    const Entry block(call);
+    const int64_t repeats = Field("repeatTimes", blocks.repeats, 0, kMaxRepeats, call);
+    const int64_t dstStride = Field("dstRepStride", blocks.dstRepStride, 0, UINT16_MAX, call);
+    const int64_t srcStride = Field("srcRepStride", blocks.srcRepStride, 0, UINT16_MAX, call);
+    if (HasNoRepeats(*block, repeats, call)) {
+        return;
+    }
+    const int64_t firstDst = CheckBlocks(*block, blocks.dst, repeats, dstStride, AccessKind::kWrite, "dst", call);
+    const int64_t firstSrc = CheckBlocks(*block, blocks.src, repeats, srcStride, AccessKind::kRead, "src", call);
+    block->timeline.RunVector(static_cast<double>(repeats) * kCyclesPerRepeat, call);
+    const int32_t size = blocks.src[0].size;
+    const Half from = HalfOf(size, blocks.srcHigh);
+    const Half to = HalfOf(size, blocks.dstHigh);
+    const int64_t perBlock = from.bytes / size;
+    std::array<uint8_t, kList * kBlockBytes> transposed{};
+    for (int64_t repeat = 0; repeat < repeats; ++repeat) {
+        for (int64_t row = 0; row < kList; ++row) {
+            const int64_t address =
+                blocks.src[row].address + (firstSrc + repeat * srcStride) * kBlockBytes + from.offset;
+            Touched(*block, AccessKind::kRead, address, from.bytes, "src", call);
+            for (int64_t element = 0; element < perBlock; ++element) {
+                std::memcpy(transposed.data() + (element * kList + row) * size,
+                            block->local.At(address + element * size), static_cast<size_t>(size));
+            }
+        }
+        for (int64_t row = 0; row < kList; ++row) {
+            const int64_t address = blocks.dst[row].address + (firstDst + repeat * dstStride) * kBlockBytes + to.offset;
+            std::memcpy(block->local.At(address), transposed.data() + row * to.bytes, static_cast<size_t>(to.bytes));
+            Touched(*block, AccessKind::kWrite, address, to.bytes, "dst", call);
+        }
+    }
+}
+
+void TransposeMatrices(const LocalView& dst, const LocalView& src, const LocalView& tmp, int64_t scratch, int64_t n,
+                       int64_t rows, int64_t columns, const Call& call)
+{
+    const Entry block(call);
+    const int64_t elements = n * rows * columns;
+    const int64_t bytes = elements * src.size;
+    if (bytes == 0) {
+        return;
+    }
+    block->checks.Use(src, bytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
+    block->checks.Use(tmp, scratch, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "sharedTmpBuffer", call);
+    block->checks.Use(dst, bytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    RequireApart(*block, dst.address, bytes, src.address, bytes, "src", call);
+    // Each element goes through the scratch memory.
+    const double repeats = static_cast<double>(CeilDiv(bytes, kList * kBlockBytes));
+    block->timeline.RunVector(2.0 * repeats * kCyclesPerRepeat, call);
+    Touched(*block, AccessKind::kRead, src.address, bytes, "src", call);
+    block->checks.TouchOrder(
+        {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
+    for (int64_t index = 0; index < elements; ++index) {
+        const int64_t matrix = index / (rows * columns);
+        const int64_t row = index / columns % rows;
+        const int64_t to = matrix * rows * columns + index % columns * rows + row;
+        std::memcpy(block->local.At(dst.address + to * src.size), block->local.At(src.address + index * src.size),
+                    static_cast<size_t>(src.size));
+    }
+    Touched(*block, AccessKind::kWrite, dst.address, bytes, "dst", call);
+}
+
+void* PointerTo(const LocalView& view)
+{
+    const Block* block = CurrentBlock();
+    return block == nullptr ? nullptr : CurrentBlock()->local.At(view.address);
+}
+
+LocalView ViewOf(uint64_t address, Dtype dtype, int32_t size, const Call& call)
+{
+    const Entry block(call);
+    const auto first = reinterpret_cast<uintptr_t>(block->local.At(0));
+    const auto offset = static_cast<int64_t>(address - first);
+    const std::vector<Buffer>& buffers = block->local.buffers;
+    for (size_t index = buffers.size(); address >= first && index-- > 0;) {
+        const Buffer& buffer = buffers[index];
+        if (offset >= buffer.begin && offset < buffer.end && buffer.generation >= block->local.oldestGeneration) {
+            return {static_cast<uint32_t>(index), buffer.generation, offset, buffer.begin, buffer.end, dtype, size};
+        }
+    }
+    block->Fail("no_buffer", Pipe::kVector, call,
+                Text("address ", address, " is in no buffer of the live TPipe; take addresses from GetPhyAddr"));
+}
+
+}  // namespace opforge::twin::kernel
