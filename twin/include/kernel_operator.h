@@ -24,5 +24,6 @@
 #include "opforge_twin/kernel/debug.h"
 #include "opforge_twin/kernel/tiling.h"
 #include "opforge_twin/kernel/overruns.h"
+#include "opforge_twin/kernel/high.h"
 
 #endif  // OPFORGE_TWIN_KERNEL_OPERATOR_H

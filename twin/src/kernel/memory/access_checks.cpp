@@ -217,7 +217,7 @@ void AccessChecks::TouchOrder(const Access& access)
     }
     const Region* region = launch_.memory.Find(static_cast<uint64_t>(access.begin));
     if (region->order == nullptr) {
-        return;  // nobody writes there
+        return;  // the region is read-only
     }
     const auto base = static_cast<int64_t>(region->base);
     if (const auto conflict = region->order->Note(access, access.begin - base, core_, execution_.Now(), site, order_)) {

@@ -1,4 +1,4 @@
-// Element-wise vector instructions: what is computed for one element, for every dtype.
+// Element-wise vector instructions: the computation of one element, for each dtype.
 #include <cmath>
 #include <type_traits>
 
