@@ -4,11 +4,7 @@
 
 #include <cstdint>
 
-#if __has_include("opforge_twin/high_tiling.h")
 #include "opforge_twin/high_tiling.h"
-#endif
-#if __has_include("opforge_twin/kernel/matmul/tiling_data.h")
 #include "opforge_twin/kernel/matmul/tiling_data.h"
-#endif
 
 #endif  // KERNEL_TILING_KERNEL_TILING_H

@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_PIPE_H
 #define OPFORGE_TWIN_KERNEL_PIPE_H
 
+#include "opforge_twin/kernel/params.h"
 #include "opforge_twin/kernel/tensor.h"
 
 namespace opforge::twin::kernel {
@@ -11,7 +12,7 @@ constexpr bool HasBuffers(AscendC::TPosition position)
 {
     using AscendC::TPosition;
     return (position >= TPosition::A1 && position <= TPosition::CO1) || position == TPosition::VECIN ||
-           position == TPosition::VECOUT || position == TPosition::VECCALC;
+           position == TPosition::VECOUT || position == TPosition::VECCALC || position == TPosition::TSCM;
 }
 
 /// The buffer position of a queue.
@@ -20,6 +21,9 @@ constexpr AscendC::TPosition PositionOf(AscendC::TPosition source, AscendC::TPos
     using AscendC::TPosition;
     return destination == TPosition::GM || destination == TPosition::CO2 ? source : destination;
 }
+
+template <typename Owner>
+class BufferSource;
 
 }  // namespace opforge::twin::kernel
 
@@ -51,7 +55,18 @@ constexpr TPosition GetBufferLogicPos(TPosition pos, bool isSrc)
     }
 }
 
-class TPipe;
+/// Properties of a queue for formats and groups of cores; the twin ignores them.
+struct TQueConfig {
+    bool nd2nz = false;
+    bool nz2nd = false;
+    bool scmBlockGroup = false;
+    uint32_t bufferLen = 0;
+    uint32_t bufferNumber = 0;
+    uint32_t consumerSize = 0;
+    TPosition consumer[8] = {};
+    bool enableStaticEvtId = false;
+    bool enableLoopQueue = false;
+};
 
 template <TPosition src, TPosition dst, int32_t depth, auto mask = 0>
 class TQueBind {
@@ -90,6 +105,20 @@ public:
     {
         tensor = LocalTensor<T>(twin::Dequeue(queue_, {"DeQue", twin::Here()}), kPosition);
     }
+    /// The positions must be those of the queue or of one of its ends.
+    template <TPosition srcUserPos, TPosition dstUserPos, typename T>
+    OPFORGE_API bool EnQue(const LocalTensor<T>& tensor)
+    {
+        twin::Enqueue(queue_, tensor.View(), {"EnQue", twin::Here()});
+        return true;
+    }
+    template <TPosition srcUserPos, TPosition dstUserPos, typename T>
+    OPFORGE_API LocalTensor<T> DeQue()
+    {
+        return LocalTensor<T>(twin::Dequeue(queue_, {"DeQue", twin::Here()}), kPosition);
+    }
+    /// Flags of free buffers stay until the end of the TPipe.
+    void FreeAllEvent() {}
     OPFORGE_API bool VacantInQue()
     {
         const twin::ComposedCall call;
@@ -107,14 +136,18 @@ public:
     OPFORGE_API bool HasIdleBuffer() { return twin::IdleBuffers(queue_, {"HasIdleBuffer", twin::Here()}) > 0; }
 
 private:
-    friend class TPipe;
+    template <typename Owner>
+    friend class twin::BufferSource;
     uint32_t queue_ = twin::LocalView::kNoBuffer;
 };
 
 template <TPosition pos, int32_t depth, auto mask = 0>
 class TQue : public TQueBind<GetBufferLogicPos(pos, true), GetBufferLogicPos(pos, false), depth, mask> {};
 
-/// An on-chip buffer without synchronization.
+template <TPosition pos, int32_t depth, auto mask = 0>
+using TSCM = TQueBind<pos, TPosition::TSCM, depth, mask>;
+
+/// An on-chip buffer without synchronization. The functions of queues do nothing.
 template <TPosition pos = TPosition::LCM>
 class TBuf {
 public:
@@ -143,13 +176,94 @@ public:
     {
         return Get<T>();
     }
+    template <typename T>
+    void FreeTensor(LocalTensor<T>& /*tensor*/)
+    {
+    }
+    template <typename T>
+    bool EnQue(const LocalTensor<T>& /*tensor*/)
+    {
+        return true;
+    }
+    template <typename T>
+    LocalTensor<T> DeQue()
+    {
+        return Get<T>();
+    }
 
 private:
-    friend class TPipe;
+    template <typename Owner>
+    friend class twin::BufferSource;
     twin::LocalView view_;
 };
 
-class TPipe {
+}  // namespace AscendC
+
+namespace opforge::twin::kernel {
+
+/// The functions of TPipe and TBufPool that divide memory.
+template <typename Owner>
+class BufferSource {
+public:
+    template <class T>
+    OPFORGE_API bool InitBuffer(T& que, int64_t num, int64_t len)
+    {
+        que.queue_ = Add(que, num, len, Here());
+        return true;
+    }
+    template <AscendC::TPosition pos>
+    OPFORGE_API bool InitBuffer(AscendC::TBuf<pos>& buf, int64_t len)
+    {
+        buf.view_ = AddScratch(OwnPool(), pos, len, {"TPipe::InitBuffer", Here()});
+        return true;
+    }
+    template <class T>
+    OPFORGE_API bool InitBufPool(T& bufPool, uint32_t len)
+    {
+        bufPool.pool_ =
+            AddPool(OwnPool(), T::kPosition, len, LocalView::kNoBuffer, T::kMostBuffers, {"InitBufPool", Here()});
+        return true;
+    }
+    /// The pool has the addresses of `shareBuf`.
+    template <class T, class U>
+    OPFORGE_API bool InitBufPool(T& bufPool, uint32_t len, U& shareBuf)
+    {
+        bufPool.pool_ =
+            AddPool(OwnPool(), T::kPosition, len, shareBuf.Pool(), T::kMostBuffers, {"InitBufPool", Here()});
+        return true;
+    }
+
+private:
+    uint32_t OwnPool() const { return static_cast<const Owner*>(this)->Pool(); }
+    template <AscendC::TPosition src, AscendC::TPosition dst, int32_t depth, auto mask>
+    uint32_t Add(const AscendC::TQueBind<src, dst, depth, mask>& /*queue*/, int64_t num, int64_t len, Location at)
+    {
+        return AddQueue(OwnPool(), src, dst, depth, num, len, {"TPipe::InitBuffer", at});
+    }
+};
+
+}  // namespace opforge::twin::kernel
+
+namespace AscendC {
+
+/// A part of the memory of `pos`, which can share its addresses with another pool.
+template <TPosition pos, uint32_t bufIDSize = 4>
+class TBufPool : public twin::BufferSource<TBufPool<pos, bufIDSize>> {
+public:
+    static_assert(bufIDSize >= 1 && bufIDSize <= 16, "a TBufPool has at most 16 buffers");
+    static constexpr TPosition kPosition = pos;
+    static constexpr uint32_t kMostBuffers = bufIDSize;
+
+    OPFORGE_API void Reset() { twin::ResetPool(pool_, {"TBufPool::Reset", twin::Here()}); }
+    uint32_t Pool() const { return pool_; }
+
+private:
+    template <typename Owner>
+    friend class twin::BufferSource;
+    uint32_t pool_ = twin::LocalView::kNoBuffer - 1;  // no pool has this number
+};
+
+class TPipe : public twin::BufferSource<TPipe> {
 public:
     OPFORGE_API explicit TPipe() { twin::OpenPipe(this, {"TPipe", twin::Here()}); }
     ~TPipe() { twin::ClosePipe(this, {"TPipe", {}}); }
@@ -157,18 +271,6 @@ public:
     TPipe& operator=(const TPipe&) = delete;
 
     OPFORGE_API void Init() { twin::OpenPipe(this, {"TPipe::Init", twin::Here()}); }
-    template <class T>
-    OPFORGE_API bool InitBuffer(T& que, int64_t num, int64_t len)
-    {
-        que.queue_ = Add(que, num, len, twin::Here());
-        return true;
-    }
-    template <TPosition pos>
-    OPFORGE_API bool InitBuffer(TBuf<pos>& buf, int64_t len)
-    {
-        buf.view_ = twin::AddScratch(pos, len, {"TPipe::InitBuffer", twin::Here()});
-        return true;
-    }
     template <HardEvent evt>
     OPFORGE_API TEventID AllocEventID()
     {
@@ -192,12 +294,53 @@ public:
     OPFORGE_API void Destroy() { twin::ClosePipe(this, {"TPipe::Destroy", twin::Here()}); }
     OPFORGE_API void Reset() { twin::ResetPipe({"TPipe::Reset", twin::Here()}); }
 
-private:
-    template <TPosition src, TPosition dst, int32_t depth, auto mask>
-    static uint32_t Add(const TQueBind<src, dst, depth, mask>& /*queue*/, int64_t num, int64_t len, twin::Location at)
+    /// Returns address 0 of the memory of a position: only differences of addresses have a meaning.
+    uint8_t* GetBaseAddr(int8_t /*logicPos*/) { return nullptr; }
+    /// The TPipe itself divides all memory.
+    uint32_t Pool() const { return twin::LocalView::kNoBuffer; }
+
+    /// Sets a part of the workspace to which WriteSpmBuffer writes.
+    template <typename T>
+    void InitSpmBuffer(const GlobalTensor<T>& workspace, const int32_t bufferSize)
     {
-        return twin::AddQueue(src, dst, depth, num, len, {"TPipe::InitBuffer", at});
+        spm_.SetGlobalBuffer(reinterpret_cast<__gm__ uint8_t*>(workspace.GetPhyAddr(0)),
+                             static_cast<uint64_t>(bufferSize));
     }
+    template <typename T>
+    OPFORGE_API void WriteSpmBuffer(const LocalTensor<T>& writeBuffer, const DataCopyParams& copyParams,
+                                    int32_t writeOffset = 0)
+    {
+        const twin::ComposedCall call;
+        DataCopy(SpmAt<T>(writeOffset), writeBuffer, copyParams);
+    }
+    template <typename T>
+    OPFORGE_API void WriteSpmBuffer(const LocalTensor<T>& writeBuffer, const int32_t writeSize, int32_t writeOffset = 0)
+    {
+        const twin::ComposedCall call;
+        DataCopy(SpmAt<T>(writeOffset), writeBuffer, static_cast<uint32_t>(writeSize));
+    }
+    template <typename T>
+    OPFORGE_API void ReadSpmBuffer(const LocalTensor<T>& readBuffer, const DataCopyParams& copyParams,
+                                   int32_t readOffset = 0)
+    {
+        const twin::ComposedCall call;
+        DataCopy(readBuffer, SpmAt<T>(readOffset), copyParams);
+    }
+    template <typename T>
+    OPFORGE_API void ReadSpmBuffer(const LocalTensor<T>& readBuffer, const int32_t readSize, int32_t readOffset = 0)
+    {
+        const twin::ComposedCall call;
+        DataCopy(readBuffer, SpmAt<T>(readOffset), static_cast<uint32_t>(readSize));
+    }
+
+private:
+    template <typename T>
+    GlobalTensor<T> SpmAt(int32_t offset) const
+    {
+        return spm_[static_cast<uint64_t>(offset)].template ReinterpretCast<T>();
+    }
+
+    GlobalTensor<uint8_t> spm_;
 };
 
 }  // namespace AscendC

@@ -388,9 +388,14 @@ void OpenPipe(void* pipe, const Call& call);
 void ClosePipe(void* pipe, const Call& call);
 void ResetPipe(const Call& call);
 void* LivePipe(const Call& call);
-uint32_t AddQueue(AscendC::TPosition source, AscendC::TPosition destination, int64_t depth, int64_t buffers,
-                  int64_t bytes, const Call& call);
-LocalView AddScratch(AscendC::TPosition position, int64_t bytes, const Call& call);
+/// `pool` is a TBufPool, or kNoBuffer for the TPipe.
+uint32_t AddQueue(uint32_t pool, AscendC::TPosition source, AscendC::TPosition destination, int64_t depth,
+                  int64_t buffers, int64_t bytes, const Call& call);
+LocalView AddScratch(uint32_t pool, AscendC::TPosition position, int64_t bytes, const Call& call);
+/// Divides the memory of `parent`; with `shared`, the pool has the addresses of that pool.
+uint32_t AddPool(uint32_t parent, AscendC::TPosition position, int64_t bytes, uint32_t shared, int64_t mostBuffers,
+                 const Call& call);
+void ResetPool(uint32_t pool, const Call& call);
 LocalView AllocateFrom(uint32_t queue, const Call& call);
 void Enqueue(uint32_t queue, const LocalView& view, const Call& call);
 LocalView Dequeue(uint32_t queue, const Call& call);

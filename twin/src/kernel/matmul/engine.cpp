@@ -29,7 +29,7 @@ bool IsLive(const Block& block, const LocalView& view)
 void Reserve(Block& block, LocalView& view, TPosition position, int64_t bytes, const Call& call)
 {
     if (bytes > 0 && (!IsLive(block, view) || view.end - view.begin < bytes)) {
-        view = AddScratch(position, bytes, call);
+        view = AddScratch(LocalView::kNoBuffer, position, bytes, call);
     }
 }
 

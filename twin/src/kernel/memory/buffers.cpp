@@ -5,16 +5,17 @@
 #include "kernel/exec/block.h"
 #include "kernel/exec/levels.h"
 #include "kernel/memory/buffer_list.h"
+#include "kernel/memory/buffers.h"
 #include "opforge_twin/kernel/pipe.h"
 
 namespace opforge::twin::kernel {
 
 namespace {
 
+constexpr const char* kUnwritten = "gave the buffer, and no instruction has written it since";
+
 using AscendC::HardEvent;
 using AscendC::TPosition;
-
-constexpr const char* kUnwritten = "gave the buffer, and no instruction has written it since";
 
 Pipe ProducerOf(TPosition source)
 {
@@ -47,61 +48,13 @@ Pipe ConsumerOf(TPosition destination)
         case TPosition::B2:
         case TPosition::C2:
             return Pipe::kCube;
+        case TPosition::TSCM:
+            return Pipe::kMte1;
         case TPosition::CO2:
             return Pipe::kFix;
         default:
             return Pipe::kVector;
     }
-}
-
-/// Ends the block if `unit` has no memory for the buffers.
-void RequireBudget(Block& block, LocalUnit& unit, const BufferRequest& request, const Call& call)
-{
-    const int64_t needed = unit.used + request.count * request.bytes;
-    if (needed > unit.budget) {
-        std::vector<BufferRequest> all = RequestsOf(block.local, unit);
-        all.push_back(request);
-        block.Fail(
-            unit.budgetKind, Pipe::kScalar, call,
-            Text("the buffers need at least ", needed, " bytes, expected at most the ", unit.budget, " bytes of the ",
-                 unit.name, "; shorten the tile in the tiling plan, or share a buffer; buffers: ", Describe(all)));
-    }
-}
-
-uint32_t AddBuffer(Block& block, LocalUnit& unit, const BufferRequest& request, BufferState state, uint32_t queue,
-                   const Call& call)
-{
-    LocalMemory& local = block.local;
-    if (static_cast<int64_t>(local.buffers.size()) >= LocalMemory::kMaxBuffers) {
-        block.Fail("buffer_count", Pipe::kScalar, call,
-                   Text("this would be buffer ", local.buffers.size() + 1, ", a kernel may have ",
-                        LocalMemory::kMaxBuffers, "; take parts of one with TBuf::GetWithOffset"));
-    }
-    Buffer buffer;
-    buffer.begin = unit.begin + unit.used;
-    buffer.end = buffer.begin + request.bytes;
-    buffer.state = state;
-    buffer.queue = queue;
-    buffer.position = request.position;
-    buffer.createdAt = call.at;
-    buffer.generation = ++local.generation;
-    buffer.changedAt = call.at;
-    unit.used += request.bytes;
-    local.Poison(buffer.begin, request.bytes, {call, kUnwritten});
-    local.buffers.push_back(buffer);
-    return static_cast<uint32_t>(local.buffers.size() - 1);
-}
-
-LocalView ViewOf(const LocalMemory& local, uint32_t index)
-{
-    const Buffer& buffer = local.buffers[index];
-    LocalView view;
-    view.buffer = index;
-    view.generation = buffer.generation;
-    view.address = buffer.begin;
-    view.begin = buffer.begin;
-    view.end = buffer.end;
-    return view;
 }
 
 /// " at file:line", nothing when the place is not known.
@@ -167,25 +120,31 @@ void ReleaseAll(Block& block, const Call& call, bool checked)
         CheckPlan(block);
     }
     for (Buffer& buffer : block.local.buffers) {
-        if (buffer.queue == LocalView::kNoBuffer) {
-            continue;
-        }
-        const Queue& queue = block.local.queues[buffer.queue - block.local.firstQueue];
-        if (checked && buffer.state != BufferState::kFree && kQueueUnbalanced.Has(block.launch.options.level)) {
-            const char* missing = buffer.state == BufferState::kQueued     ? "DeQue and FreeTensor"
-                                  : buffer.state == BufferState::kDequeued ? "FreeTensor"
-                                                                           : "EnQue, DeQue and FreeTensor";
-            block.Report("queue_unbalanced", Pipe::kScalar, {call.name, buffer.changedAt},
-                         Text("a tensor of a queue ", Name(queue.producer), " -> ", Name(queue.consumer),
-                              " is not given back when its TPipe ends", Place(call.at), "; missing: ", missing));
-        }
-        block.ordering.EndQueueEvent(queue.producer, queue.consumer, buffer.filledEvent);
-        block.ordering.EndQueueEvent(queue.consumer, queue.producer, buffer.freedEvent);
+        EndBuffer(block, buffer, call, checked);
     }
     block.local.FreeAll(call.at);
 }
 
 }  // namespace
+
+void EndBuffer(Block& block, Buffer& buffer, const Call& call, bool checked)
+{
+    if (buffer.queue == LocalView::kNoBuffer) {
+        return;
+    }
+    const Queue& queue = block.local.queues[buffer.queue - block.local.firstQueue];
+    if (checked && buffer.state != BufferState::kFree && kQueueUnbalanced.Has(block.launch.options.level)) {
+        const char* missing = buffer.state == BufferState::kQueued     ? "DeQue and FreeTensor"
+                              : buffer.state == BufferState::kDequeued ? "FreeTensor"
+                                                                       : "EnQue, DeQue and FreeTensor";
+        block.Report("queue_unbalanced", Pipe::kScalar, {call.name, buffer.changedAt},
+                     Text("a tensor of a queue ", Name(queue.producer), " -> ", Name(queue.consumer),
+                          " is not given back when its ", buffer.pool == LocalView::kNoBuffer ? "TPipe" : "TBufPool",
+                          " ends", Place(call.at), "; missing: ", missing));
+    }
+    block.ordering.EndQueueEvent(queue.producer, queue.consumer, buffer.filledEvent);
+    block.ordering.EndQueueEvent(queue.consumer, queue.producer, buffer.freedEvent);
+}
 
 LocalUnit& RequireUnit(Block& block, TPosition position, const Call& call)
 {
@@ -198,6 +157,57 @@ LocalUnit& RequireUnit(Block& block, TPosition position, const Call& call)
                         "`, or declare a task type with such cores"));
     }
     return *unit;
+}
+
+void RequireBudget(Block& block, LocalUnit& unit, const BufferRequest& request, const Call& call)
+{
+    const int64_t needed = unit.used + request.count * request.bytes;
+    if (needed > unit.budget) {
+        std::vector<BufferRequest> all = RequestsOf(block.local, unit);
+        all.push_back(request);
+        block.Fail(
+            unit.budgetKind, Pipe::kScalar, call,
+            Text("the buffers need at least ", needed, " bytes, expected at most the ", unit.budget, " bytes of the ",
+                 unit.name, "; shorten the tile in the tiling plan, or share a buffer; buffers: ", Describe(all)));
+    }
+}
+
+uint32_t AddBuffer(Block& block, LocalUnit& unit, const BufferRequest& request, BufferState state, uint32_t queue,
+                   const Call& call)
+{
+    LocalMemory& local = block.local;
+    const int64_t count = std::count_if(local.buffers.begin(), local.buffers.end(),
+                                        [](const Buffer& buffer) { return !buffer.isFixed && !buffer.isEnded; });
+    if (count >= LocalMemory::kMaxBuffers) {
+        block.Fail("buffer_count", Pipe::kScalar, call,
+                   Text("this would be buffer ", count + 1, ", a kernel may have ", LocalMemory::kMaxBuffers,
+                        "; take parts of one with TBuf::GetWithOffset"));
+    }
+    Buffer buffer;
+    buffer.begin = unit.begin + unit.used;
+    buffer.end = buffer.begin + request.bytes;
+    buffer.state = state;
+    buffer.queue = queue;
+    buffer.position = request.position;
+    buffer.createdAt = call.at;
+    buffer.generation = ++local.generation;
+    buffer.changedAt = call.at;
+    unit.used += request.bytes;
+    local.Poison(buffer.begin, request.bytes, {call, kUnwritten});
+    local.buffers.push_back(buffer);
+    return static_cast<uint32_t>(local.buffers.size() - 1);
+}
+
+LocalView ViewOf(const LocalMemory& local, uint32_t index)
+{
+    const Buffer& buffer = local.buffers[index];
+    LocalView view;
+    view.buffer = index;
+    view.generation = buffer.generation;
+    view.address = buffer.begin;
+    view.begin = buffer.begin;
+    view.end = buffer.end;
+    return view;
 }
 
 void OpenPipe(void* pipe, const Call& call)
@@ -233,14 +243,14 @@ void* LivePipe(const Call& call)
     return block->local.pipe;
 }
 
-uint32_t AddQueue(TPosition source, TPosition destination, int64_t depth, int64_t buffers, int64_t bytes,
+uint32_t AddQueue(uint32_t pool, TPosition source, TPosition destination, int64_t depth, int64_t buffers, int64_t bytes,
                   const Call& call)
 {
     const Entry block(call);
     RequirePipe(*block, call);
     Field("num", buffers, 1, LocalMemory::kMaxBuffers, call);
     Field("len", bytes, 1, 4294967295, call);
-    LocalUnit& unit = RequireUnit(*block, PositionOf(source, destination), call);
+    LocalUnit& unit = ArenaOf(*block, pool, PositionOf(source, destination), buffers, call);
     const BufferRequest request{PositionOf(source, destination), buffers, RoundUp(bytes, kBlockBytes), call.at};
     RequireBudget(*block, unit, request, call);
     const auto id = static_cast<uint32_t>(block->local.firstQueue + block->local.queues.size());
@@ -253,20 +263,23 @@ uint32_t AddQueue(TPosition source, TPosition destination, int64_t depth, int64_
     block->local.queues.push_back(queue);
     for (int64_t count = 0; count < buffers; ++count) {
         const uint32_t buffer = AddBuffer(*block, unit, request, BufferState::kFree, id, call);
+        block->local.buffers[buffer].pool = pool;
         block->local.queues.back().buffers.push_back(buffer);
     }
     return id;
 }
 
-LocalView AddScratch(TPosition position, int64_t bytes, const Call& call)
+LocalView AddScratch(uint32_t pool, TPosition position, int64_t bytes, const Call& call)
 {
     const Entry block(call);
     RequirePipe(*block, call);
     Field("len", bytes, 1, 4294967295, call);
-    LocalUnit& unit = RequireUnit(*block, position, call);
+    LocalUnit& unit = ArenaOf(*block, pool, position, 1, call);
     const BufferRequest request{position, 1, RoundUp(bytes, kBlockBytes), call.at};
     RequireBudget(*block, unit, request, call);
-    return ViewOf(block->local, AddBuffer(*block, unit, request, BufferState::kScratch, LocalView::kNoBuffer, call));
+    const uint32_t buffer = AddBuffer(*block, unit, request, BufferState::kScratch, LocalView::kNoBuffer, call);
+    block->local.buffers[buffer].pool = pool;
+    return ViewOf(block->local, buffer);
 }
 
 LocalView AllocateFrom(uint32_t queue, const Call& call)

@@ -154,8 +154,10 @@ void LocalMemory::FreeAll(const Location& at)
     oldestGeneration = generation + 1;
     firstQueue += static_cast<uint32_t>(queues.size());
     endedAt = at;
+    firstPool += static_cast<uint32_t>(pools.size());
     buffers.clear();
     queues.clear();
+    pools.clear();
     for (LocalUnit& unit : units_) {
         unit.used = 0;
     }

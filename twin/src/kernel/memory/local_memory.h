@@ -31,11 +31,13 @@ struct Buffer {
     uint32_t generation = 0;
     uint32_t queue = LocalView::kNoBuffer;
     AscendC::TPosition position = AscendC::TPosition::GM;
-    Location createdAt;        ///< of InitBuffer
-    int32_t filledEvent = -1;  ///< flag from producer to consumer that EnQue has set
-    int32_t freedEvent = -1;   ///< flag from consumer to producer that FreeTensor has set
-    Location changedAt;        ///< of the last change of state
-    bool isFixed = false;      ///< holds tensors at addresses that the kernel chooses
+    Location createdAt;                    ///< of InitBuffer
+    int32_t filledEvent = -1;              ///< flag from producer to consumer that EnQue has set
+    int32_t freedEvent = -1;               ///< flag from consumer to producer that FreeTensor has set
+    Location changedAt;                    ///< of the last change of state
+    bool isFixed = false;                  ///< holds tensors at addresses that the kernel chooses
+    uint32_t pool = LocalView::kNoBuffer;  ///< the TBufPool that it is from
+    bool isEnded = false;                  ///< its TBufPool was reset
 };
 
 struct Queue {
@@ -67,6 +69,13 @@ struct LocalUnit {
     int64_t planned = 0;  ///< bytes of all buffers in the tiling plan; 0: not known
 
     int64_t Left() const { return budget - used; }
+};
+
+/// A TBufPool.
+struct Pool {
+    LocalUnit unit;  ///< the range of the pool
+    int64_t mostBuffers;
+    int64_t buffers = 0;
 };
 
 class LocalMemory {
@@ -108,11 +117,13 @@ public:
     void* pipe = nullptr;  ///< the live TPipe
     std::vector<Buffer> buffers;
     std::vector<Queue> queues;
+    std::deque<Pool> pools;
 
     // Tensors and queues of a TPipe that has ended must not be taken for those of a later one.
     uint32_t generation = 0;        ///< last one given to a buffer
     uint32_t oldestGeneration = 1;  ///< of the live TPipe
     uint32_t firstQueue = 0;        ///< number of queues[0]
+    uint32_t firstPool = 0;         ///< number of pools[0]
     Location endedAt;               ///< of the last TPipe
 
 private:

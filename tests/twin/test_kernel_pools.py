@@ -1,0 +1,94 @@
+"""TBufPool, spill buffers and the longer forms of queues: results and planted mistakes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from planted import Planted, kernels_of
+
+HEAD = """
+#include "kernel_operator.h"
+using namespace AscendC;
+#define ORDER(event) SetFlag<HardEvent::event>(EVENT_ID3); WaitFlag<HardEvent::event>(EVENT_ID3)
+constexpr TQueConfig CONFIG{};
+"""
+CLEAN = """
+extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR spill)
+{
+    GlobalTensor<float> xGm, yGm, spillGm;
+    xGm.SetGlobalBuffer((__gm__ float*)x, 64);
+    yGm.SetGlobalBuffer((__gm__ float*)y, 128);
+    spillGm.SetGlobalBuffer((__gm__ float*)spill, 64);
+    TPipe pipe;
+    TBufPool<TPosition::VECCALC> first, second, part;
+    pipe.InitBufPool(first, 1024);
+    pipe.InitBufPool(second, 1024, first);
+    TBuf<TPosition::VECCALC> a, b, c;
+    first.InitBuffer(a, 256);
+    second.InitBufPool(part, 512);
+    TQue<TPosition::VECIN, 1, &CONFIG> queue;
+    first.InitBuffer(queue, 1, 256);
+    LocalTensor<float> ta = a.Get<float>();
+    LocalTensor<float> tq = queue.AllocTensor<float>();
+    DataCopy(tq, xGm, 64);
+    queue.EnQue<TPosition::GM, TPosition::VECIN>(tq);
+    tq = queue.DeQue<TPosition::GM, TPosition::VECIN, float>();
+    Adds(ta, tq, 1.0f, 64);
+    queue.FreeTensor(tq);
+    queue.FreeAllEvent();
+    ORDER(V_MTE3);
+    pipe.InitSpmBuffer(spillGm, 256);
+    pipe.WriteSpmBuffer(ta, 64);
+    ORDER(MTE3_MTE2);
+    const auto address = ta.GetPhyAddr();
+    first.Reset();
+    part.InitBuffer(b, 256);
+    LocalTensor<float> tb = b.Get<float>();
+    ascendc_assert(tb.GetPhyAddr() == address);
+    pipe.ReadSpmBuffer(tb, 64);
+    ORDER(MTE2_MTE3);
+    DataCopy(yGm, tb, 64);
+    b.FreeTensor(tb);
+}
+"""
+PLANTED = [
+    Planted("tensor_of_a_reset_pool", "DataCopy(yGm, tb, 64);", "DataCopy(yGm, ta, 64);", "use_after_free", "src"),
+    Planted("share_of_a_smaller_pool", "InitBufPool(second, 1024, first)", "InitBufPool(second, 2048, first)",
+            "field_range", "len is 2048, expected 1..1024"),
+    Planted("pool_over_the_memory", "InitBufPool(first, 1024)", "InitBufPool(first, 200000)", "ub_budget", "200000"),
+    Planted("buffer_over_the_pool", "part.InitBuffer(b, 256)", "part.InitBuffer(b, 544)", "ub_budget",
+            "at most the 512 bytes"),
+    Planted("five_buffers", "first.InitBuffer(queue, 1, 256)", "first.InitBuffer(queue, 4, 32)", "buffer_count",
+            "the TBufPool has 5 buffers, expected at most 4"),
+    Planted("pool_without_memory", "pipe.InitBufPool(first, 1024);", "", "no_buffer", "the TBufPool has no memory"),
+    Planted("reset_with_a_tensor", "queue.FreeTensor(tq);", "", "queue_unbalanced", "missing: FreeTensor"),
+    Planted("pool_of_a_cube_memory", "TPipe pipe;", "TPipe pipe; TBufPool<TPosition::A1> l1; pipe.InitBufPool(l1, 64);",
+            "core_kind", "ASCEND_IS_AIC"),
+    Planted("spill_past_its_memory", "pipe.WriteSpmBuffer(ta, 64);", "pipe.WriteSpmBuffer(ta, 64, 32);",
+            "gm_out_of_range", "256 bytes"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def kernels(compile_kernels):
+    return compile_kernels(HEAD + "".join(kernels_of(CLEAN, "clean", PLANTED)))
+
+
+def arguments():
+    return np.arange(64, dtype=np.float32), np.zeros(128, np.float32), np.zeros(64, np.float32)
+
+
+def test_values(kernels):
+    x, y, spill = arguments()
+    kernels.run("clean", x, y, spill)
+    assert y[:64].tolist() == (x + 1).tolist()
+    assert spill.tolist() == (x + 1).tolist()
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_planted(kernels, record_planted, planted):
+    findings = kernels.launch(planted.name, *arguments())["findings"]
+    found = [finding for finding in findings if finding["kind"] == planted.kind]
+    assert found, findings
+    assert planted.says in found[0]["message"]
+    record_planted(planted.name, found[0])

@@ -1,0 +1,21 @@
+// Functions of the buffers of a TPipe and of a TBufPool.
+#ifndef OPFORGE_TWIN_KERNEL_MEMORY_BUFFERS_H
+#define OPFORGE_TWIN_KERNEL_MEMORY_BUFFERS_H
+
+#include "kernel/memory/buffer_list.h"
+
+namespace opforge::twin::kernel {
+
+/// Ends the block if `unit` has no memory for the buffers.
+void RequireBudget(Block& block, LocalUnit& unit, const BufferRequest& request, const Call& call);
+uint32_t AddBuffer(Block& block, LocalUnit& unit, const BufferRequest& request, BufferState state, uint32_t queue,
+                   const Call& call);
+LocalView ViewOf(const LocalMemory& local, uint32_t index);
+/// Ends the flags of a buffer, and reports a tensor that the kernel has not given back.
+void EndBuffer(Block& block, Buffer& buffer, const Call& call, bool checked);
+/// The memory that a TPipe (kNoBuffer) or a TBufPool divides into `buffers` more buffers.
+LocalUnit& ArenaOf(Block& block, uint32_t pool, AscendC::TPosition position, int64_t buffers, const Call& call);
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_MEMORY_BUFFERS_H
