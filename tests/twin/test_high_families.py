@@ -258,6 +258,11 @@ CASES = {
         ),
         lambda w, **_: {"d": w.reshape(32, 16).T},
     ),
+    "arange": (
+        (*FLOATS, "int16_t", "int32_t"),
+        "ORDER(MTE2_S); Arange(d, T(3), T(2), 100); ORDER(S_V); ORDER(S_MTE3);",
+        lambda **_: {"d": 3 + 2 * np.arange(100)},
+    ),
     "quant": (
         FLOATS,
         f"AscendQuant(q, a, tmp, 20.0f, 3.0f, {R * H});",

@@ -91,6 +91,15 @@ CASES = {
     "flash": (f"SoftmaxFlash<T>({FLASH}, false, {SHAPE})", plain, VALID, MIXED),
     "flash_update": (f"SoftmaxFlash<T>({FLASH}, true, {SHAPE})", first_flash_update, VALID, MIXED),
     "flash2": (f"SoftmaxFlashV2<T>({FLASH}, {SHAPE})", flash, VALID, MIXED),
+    "flash2_constant": (
+        (
+            f"constexpr SoftMaxTiling known = SoftMaxFlashV2TilingFunc(SoftMaxShapeInfo{ALIGNED}, 4, 4, 4096); "
+            "SoftmaxFlashV2<T>(d, s, m, x, e, s0, m0, tmp, known)"
+        ),
+        flash,
+        K,
+        BOTH,
+    ),
     "flash2_update": (f"SoftmaxFlashV2<T, true>({FLASH}, {SHAPE})", flash_update, VALID, MIXED),
     "flash2_max": (
         f"SoftmaxFlashV2<T, true>(d, r, s, m, x, e, s0, m0, tmp, tiling, {SHAPE})",

@@ -1,4 +1,4 @@
-// Broadcast, padding, transposition, and the filling of global memory.
+// Broadcast, padding, transposition, progressions, and the filling of global memory.
 #ifndef OPFORGE_TWIN_KERNEL_HIGH_LAYOUT_H
 #define OPFORGE_TWIN_KERNEL_HIGH_LAYOUT_H
 
@@ -109,6 +109,15 @@ OPFORGE_BOTH(OPFORGE_PADDING)
 OPFORGE_FILL(Fill)
 OPFORGE_FILL(InitGlobalMemory)
 #undef OPFORGE_FILL
+
+/// firstValue, firstValue + diffValue, ...; the scalar unit writes the first block.
+template <typename T>
+OPFORGE_API void Arange(const LocalTensor<T>& dst, const T firstValue, const T diffValue, const int32_t count)
+{
+    twin::RequireDtype<T, int16_t, int32_t, half, float>();
+    twin::Progression(dst.View(), twin::ScalarBits(firstValue), twin::ScalarBits(diffValue), twin::Lanes::Count(count),
+                      {}, OPFORGE_HIGH_CALL(Arange));
+}
 
 }  // namespace AscendC
 

@@ -201,6 +201,21 @@ OPFORGE_API void LogSoftMax(const LocalTensor<T>& dst, const LocalTensor<T>& sum
                          OPFORGE_HIGH_CALL(AdjustSoftMaxRes)) != 0;
 }
 
+/// The tiling data of a shape that is known at compile time.
+constexpr SoftMaxTiling SoftMaxFlashV2TilingFunc(const SoftMaxShapeInfo& shapeInfo, const uint32_t /*dataTypeSize1*/,
+                                                 const uint32_t /*dataTypeSize2*/,
+                                                 const uint32_t /*localWorkSpaceSize*/, const bool /*isUpdate*/ = false,
+                                                 const bool /*isBasicBlock*/ = false,
+                                                 const bool /*isDataFormatNZ*/ = false,
+                                                 const bool /*isFlashOutputBrc*/ = false)
+{
+    SoftMaxTiling tiling;
+    tiling.srcM = shapeInfo.srcM;
+    tiling.srcK = shapeInfo.srcK;
+    tiling.srcSize = shapeInfo.srcM * shapeInfo.srcK;
+    return tiling;
+}
+
 #undef OPFORGE_NOTHING
 #undef OPFORGE_WITH_AND_WITHOUT_TMP
 #undef OPFORGE_SOFTMAX_BODY
