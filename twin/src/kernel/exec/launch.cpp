@@ -50,9 +50,8 @@ constexpr auto kInvokers = Invokers(std::make_index_sequence<kMaxArguments + 1>{
 void RunBlock(Block& block, const std::vector<GmPointer>& pointers)
 {
     const LaunchRequest& request = block.launch.request;
-    kernel::CallGuarded(block, [&] {
-        request.entry ? request.entry() : kInvokers[pointers.size()](request.function, pointers);
-    });
+    kernel::CallGuarded(
+        block, [&] { request.entry ? request.entry() : kInvokers[pointers.size()](request.function, pointers); });
     if (!block.execution.IsStopped()) {
         block.Finish();
     }
@@ -139,6 +138,17 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
     workspace.name = "workspace";
     workspace.host = static_cast<uint8_t*>(request.workspace);
     workspace.bytes = request.workspaceBytes;
+    if (request.workspaceBytes == 0 && launch.layout.IsMixed()) {  // the Matmul API exchanges tiles there
+        launch.systemWorkspace.resize(kSystemWorkspaceBytes);
+        workspace.host = launch.systemWorkspace.data();
+        workspace.bytes = launch.systemWorkspace.size();
+        if (!request.arguments.empty() && request.arguments.back().address != 0) {  // behind the device memory
+            constexpr uint64_t kGap = uint64_t{1} << 30;
+            const GmArgument& last = request.arguments.back();
+            workspace.base = (last.address + last.bytes + kGap) / kernel::GlobalMemory::kAlignment *
+                             kernel::GlobalMemory::kAlignment;
+        }
+    }
     WatchOrder(launch, workspace);
     WatchContents(launch, workspace, false);
     launch.workspaceRegion = launch.memory.Add(std::move(workspace));
