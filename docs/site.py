@@ -63,6 +63,7 @@ CONTENTS = {
         "docs/reference/python-api.md",
         "docs/reference/rewrite-rules.md",
         "docs/reference/ascend-c.md",
+        "docs/reference/matmul.md",
         "docs/reference/twin-checks.md",
         "docs/reference/package.md",
         FIGURES,

@@ -152,6 +152,10 @@ class MatmulObject {
     static_assert(kIsAnyOf<DstT, half, bfloat16_t, float, int32_t, int8_t>,
                   "Matmul: the twin has C of half, bfloat16_t, float, int32_t or int8_t");
 
+    static_assert(A_TYPE::format != CubeFormat::COLUMN_MAJOR && B_TYPE::format != CubeFormat::COLUMN_MAJOR &&
+                      C_TYPE::format != CubeFormat::COLUMN_MAJOR,
+                  "Matmul: Ascend 910B has ND, ND_ALIGN, NZ and VECTOR");
+
 public:
     using AType = A_TYPE;
     using BType = B_TYPE;
