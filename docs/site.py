@@ -44,8 +44,10 @@ CONTENTS = {
     "How-to guides": [
         "docs/how-to/use-your-own-project.md",
         "docs/how-to/run-a-kernel.md",
+        "docs/how-to/run-ascend-c-programs.md",
         "docs/how-to/find-the-slow-line.md",
         "docs/how-to/call-an-operator.md",
+        "docs/how-to/use-from-pytorch.md",
         "docs/how-to/convert-models.md",
         "docs/how-to/install-into-cann.md",
         "docs/how-to/build-with-cann.md",
@@ -63,6 +65,7 @@ CONTENTS = {
         "docs/reference/python-api.md",
         "docs/reference/rewrite-rules.md",
         "docs/reference/ascend-c.md",
+        "docs/reference/ascend-c-high-level.md",
         "docs/reference/matmul.md",
         "docs/reference/twin-checks.md",
         "docs/reference/package.md",

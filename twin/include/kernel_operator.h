@@ -6,6 +6,7 @@
 #include "opforge_twin/kernel/enums.h"
 #include "opforge_twin/kernel/half.h"
 #include "opforge_twin/kernel/params.h"
+#include "opforge_twin/kernel/layout.h"
 #include "opforge_twin/kernel/tensor.h"
 #include "opforge_twin/kernel/pipe.h"
 #include "opforge_twin/kernel/data_copy.h"
@@ -17,7 +18,12 @@
 #include "opforge_twin/kernel/gather.h"
 #include "opforge_twin/kernel/sort.h"
 #include "opforge_twin/kernel/sync.h"
+#include "opforge_twin/kernel/scalar.h"
+#include "opforge_twin/kernel/local_allocator.h"
+#include "opforge_twin/kernel/list_tensor.h"
+#include "opforge_twin/kernel/debug.h"
 #include "opforge_twin/kernel/tiling.h"
 #include "opforge_twin/kernel/overruns.h"
+#include "opforge_twin/kernel/high.h"
 
 #endif  // OPFORGE_TWIN_KERNEL_OPERATOR_H

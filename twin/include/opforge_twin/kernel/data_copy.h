@@ -68,7 +68,7 @@ inline AscendC::DataCopyExtParams Extended(const AscendC::DataCopyParams& params
 namespace AscendC {
 
 template <typename T>
-OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const int64_t count)
+OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const uint32_t count)
 {
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopy", twin::Here()};
@@ -76,7 +76,7 @@ OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
 }
 
 template <typename T>
-OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const int64_t count)
+OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count)
 {
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopy", twin::Here()};
@@ -84,7 +84,7 @@ OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
 }
 
 template <typename T>
-OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int64_t count)
+OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count)
 {
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopy", twin::Here()};

@@ -27,7 +27,7 @@ namespace AscendC {
 /// dst[i] = element at src + srcBaseOffset + srcOffset[i]; both offsets are in bytes.
 template <typename T>
 OPFORGE_API void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
-                        const uint32_t srcBaseOffset, const int64_t count)
+                        const uint32_t srcBaseOffset, const uint32_t count)
 {
     twin::RequireGatherable<T>();
     twin::GatherElements(dst.View(), src.View(), srcOffset.View(), srcBaseOffset, twin::Lanes::Count(count), 8,
@@ -108,7 +108,7 @@ OPFORGE_API inline int64_t GetGatherMaskRemainCount()
 
 /// first, first + 1, first + 2, ..
 template <typename T>
-OPFORGE_API void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, int64_t count)
+OPFORGE_API void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, uint32_t count)
 {
     twin::RequireCountable<T>();
     twin::Progression(dst.View(), twin::ScalarBits(firstValue), twin::ScalarBits(T(1)), twin::Lanes::Count(count), {},
@@ -137,7 +137,7 @@ OPFORGE_API void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64
 
 template <typename T>
 OPFORGE_API void ArithProgression(const LocalTensor<T>& dstLocal, const T firstValue, const T diffValue,
-                                  const int64_t count)
+                                  const int32_t count)
 {
     twin::RequireCountable<T>();
     twin::Progression(dstLocal.View(), twin::ScalarBits(firstValue), twin::ScalarBits(diffValue),

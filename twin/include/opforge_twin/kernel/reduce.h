@@ -19,7 +19,7 @@ namespace AscendC {
 /// Reduces each 256-byte repeat as a pairwise tree; adds the repeats in order.
 template <typename T, bool isSetMask = true>
 OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,
-                           const int64_t count)
+                           const int32_t count)
 {
     twin::RequireReducible<T>();
     twin::Reduce(twin::ReduceOp::kSum, dst.View(), src.View(), sharedTmpBuffer.View(), twin::Lanes::Count(count), 8,
@@ -28,7 +28,7 @@ OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 
 template <typename T>
 OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,
-                           const int32_t mask, const int64_t repeatTime, const int64_t srcRepStride)
+                           const int32_t mask, const int32_t repeatTime, const int32_t srcRepStride)
 {
     twin::RequireReducible<T>();
     twin::Reduce(twin::ReduceOp::kSum, dst.View(), src.View(), sharedTmpBuffer.View(),
@@ -38,7 +38,7 @@ OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 
 template <typename T>
 OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,
-                           const uint64_t mask[], const int64_t repeatTime, const int64_t srcRepStride)
+                           const uint64_t mask[], const int32_t repeatTime, const int32_t srcRepStride)
 {
     twin::RequireReducible<T>();
     twin::Reduce(twin::ReduceOp::kSum, dst.View(), src.View(), sharedTmpBuffer.View(),
@@ -48,7 +48,7 @@ OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 #define OPFORGE_REDUCE_EXTREME(name, op)                                                                               \
     template <typename T>                                                                                              \
     OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, \
-                          const int64_t count, bool calIndex = false)                                                  \
+                          const int32_t count, bool calIndex = false)                                                  \
     {                                                                                                                  \
         twin::RequireReducible<T>();                                                                                   \
         twin::Reduce(op, dst.View(), src.View(), sharedTmpBuffer.View(), twin::Lanes::Count(count), 8, calIndex,       \
@@ -56,7 +56,7 @@ OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
     }                                                                                                                  \
     template <typename T>                                                                                              \
     OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, \
-                          const int32_t mask, const int64_t repeatTime, const int64_t srcRepStride,                    \
+                          const int32_t mask, const int32_t repeatTime, const int32_t srcRepStride,                    \
                           bool calIndex = false)                                                                       \
     {                                                                                                                  \
         twin::RequireReducible<T>();                                                                                   \
@@ -66,7 +66,7 @@ OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
     }                                                                                                                  \
     template <typename T>                                                                                              \
     OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, \
-                          const uint64_t mask[], const int64_t repeatTime, const int64_t srcRepStride,                 \
+                          const uint64_t mask[], const int32_t repeatTime, const int32_t srcRepStride,                 \
                           bool calIndex = false)                                                                       \
     {                                                                                                                  \
         twin::RequireReducible<T>();                                                                                   \
@@ -80,8 +80,8 @@ OPFORGE_REDUCE_EXTREME(ReduceMin, twin::ReduceOp::kMin)
 /// One result per repeat; `dstRepStride` counts elements of dst.
 template <typename T, bool isSetMask = true>
 OPFORGE_API void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask,
-                                const int64_t repeatTime, const int64_t dstRepStride, const int64_t srcBlkStride,
-                                const int64_t srcRepStride)
+                                const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,
+                                const int32_t srcRepStride)
 {
     twin::RequireReducible<T>();
     twin::ReduceRepeats(twin::ReduceOp::kSum, dst.View(), src.View(),
@@ -91,8 +91,8 @@ OPFORGE_API void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>&
 
 template <typename T, bool isSetMask = true>
 OPFORGE_API void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[],
-                                const int64_t repeatTime, const int64_t dstRepStride, const int64_t srcBlkStride,
-                                const int64_t srcRepStride)
+                                const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,
+                                const int32_t srcRepStride)
 {
     twin::RequireReducible<T>();
     twin::ReduceRepeats(twin::ReduceOp::kSum, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime),
@@ -103,8 +103,8 @@ OPFORGE_API void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>&
 /// One result per repeat; `dstRepStride` counts results (pairs if value and index are stored).
 template <typename T, bool isSetMask = true>
 OPFORGE_API void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask,
-                                const int64_t repeatTime, const int64_t dstRepStride, const int64_t srcBlkStride,
-                                const int64_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX)
+                                const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,
+                                const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX)
 {
     twin::RequireReducible<T>();
     twin::ReduceRepeats(twin::ReduceOp::kMax, dst.View(), src.View(),
@@ -114,8 +114,8 @@ OPFORGE_API void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>&
 
 template <typename T, bool isSetMask = true>
 OPFORGE_API void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[],
-                                const int64_t repeatTime, const int64_t dstRepStride, const int64_t srcBlkStride,
-                                const int64_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX)
+                                const int32_t repeatTime, const int32_t dstRepStride, const int32_t srcBlkStride,
+                                const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX)
 {
     twin::RequireReducible<T>();
     twin::ReduceRepeats(twin::ReduceOp::kMax, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime),
@@ -124,9 +124,9 @@ OPFORGE_API void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>&
 
 #define OPFORGE_REDUCE_GROUPS(name, group)                                                                         \
     template <typename T, bool isSetMask = true>                                                                   \
-    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int64_t repeatTime,          \
-                          const int32_t mask, const int64_t dstRepStride, const int64_t srcBlkStride,              \
-                          const int64_t srcRepStride)                                                              \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime,          \
+                          const int32_t mask, const int32_t dstRepStride, const int32_t srcBlkStride,              \
+                          const int32_t srcRepStride)                                                              \
     {                                                                                                              \
         twin::RequireReducible<T>();                                                                               \
         twin::ReduceGroups(group, dst.View(), src.View(),                                                          \
@@ -134,9 +134,9 @@ OPFORGE_API void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>&
                            srcBlkStride, srcRepStride, {#name, twin::Here()});                                     \
     }                                                                                                              \
     template <typename T, bool isSetMask = true>                                                                   \
-    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int64_t repeatTime,          \
-                          const uint64_t mask[], const int64_t dstRepStride, const int64_t srcBlkStride,           \
-                          const int64_t srcRepStride)                                                              \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime,          \
+                          const uint64_t mask[], const int32_t dstRepStride, const int32_t srcBlkStride,           \
+                          const int32_t srcRepStride)                                                              \
     {                                                                                                              \
         twin::RequireReducible<T>();                                                                               \
         twin::ReduceGroups(group, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime),          \

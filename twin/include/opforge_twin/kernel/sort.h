@@ -53,7 +53,7 @@ struct MrgSortSrcList {
 /// Sorts 32 values with their indices per repeat, in descending order; the sort is stable.
 template <typename T>
 OPFORGE_API void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& src1,
-                        const int64_t repeatTime)
+                        const int32_t repeatTime)
 {
     twin::RequireSortable<T>();
     twin::SortRepeats(dst.View(), src0.View(), src1.View(), repeatTime, {"Sort32", twin::Here()});
@@ -88,7 +88,7 @@ OPFORGE_API inline void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSo
 template <typename T, bool isExhaustedSuspension = false>
 OPFORGE_API void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList,
                          const uint16_t elementCountList[4], uint32_t sortedNum[4], uint16_t validBit,
-                         const int64_t repeatTime)
+                         const int32_t repeatTime)
 {
     const twin::ComposedCall call;
     MrgSort(dst, sortList, MrgSort4Info(elementCountList, isExhaustedSuspension, validBit, repeatTime));
@@ -102,7 +102,7 @@ OPFORGE_API void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sor
 /// On this architecture, the sort uses the values directly: `concat` becomes an alias of `src`.
 template <typename T>
 void Concat(LocalTensor<T>& concat, const LocalTensor<T>& src, const LocalTensor<T>& /*tmp*/,
-            const int64_t /*repeatTime*/)
+            const int32_t /*repeatTime*/)
 {
     twin::RequireSortable<T>();
     concat = src;
@@ -111,7 +111,7 @@ void Concat(LocalTensor<T>& concat, const LocalTensor<T>& src, const LocalTensor
 /// Sorts each repeat of 32 separately, or all elements together with `isFullSort`.
 template <typename T, bool isFullSort>
 OPFORGE_API void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const LocalTensor<uint32_t>& index,
-                      LocalTensor<T>& tmp, const int64_t repeatTime)
+                      LocalTensor<T>& tmp, const int32_t repeatTime)
 {
     twin::RequireSortable<T>();
     twin::SortRepeats(dst.View(), concat.View(), index.View(), repeatTime, {"Sort", twin::Here()});
@@ -123,7 +123,7 @@ OPFORGE_API void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, c
 /// Splits 32 entries per repeat into values and indices.
 template <typename T>
 OPFORGE_API void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>& dstIndex,
-                         const LocalTensor<T>& sorted, const int64_t repeatTime)
+                         const LocalTensor<T>& sorted, const int32_t repeatTime)
 {
     twin::RequireSortable<T>();
     twin::SplitEntries(dstValue.View(), dstIndex.View(), sorted.View(), repeatTime, {"Extract", twin::Here()});

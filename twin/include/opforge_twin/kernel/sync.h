@@ -36,13 +36,13 @@ OPFORGE_API inline void SetMaskNorm()
 }
 
 template <HardEvent event>
-OPFORGE_API void SetFlag(int64_t eventID)
+OPFORGE_API void SetFlag(int32_t eventID)
 {
     twin::Set(event, eventID, {"SetFlag", twin::Here()});
 }
 
 template <HardEvent event>
-OPFORGE_API void WaitFlag(int64_t eventID)
+OPFORGE_API void WaitFlag(int32_t eventID)
 {
     twin::Wait(event, eventID, {"WaitFlag", twin::Here()});
 }

@@ -20,7 +20,7 @@ struct Stopped {};
 struct KernelStack {
     StackGuard guard;     ///< between the twin's frames and the kernel's
     uintptr_t base = 0;   ///< where the kernel's frames begin
-    uintptr_t limit = 0;  ///< what they must not come below
+    uintptr_t limit = 0;  ///< lowest allowed address of the frames
 };
 
 class Execution {

@@ -13,7 +13,7 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-constexpr uintptr_t kStackReserve = 128 << 10;  // for what the twin itself needs below the kernel's frames
+constexpr uintptr_t kStackReserve = 128 << 10;  // used by the twin below the frames of the kernel
 
 uintptr_t LowestStackAddress()
 {
@@ -27,7 +27,7 @@ uintptr_t LowestStackAddress()
     return reinterpret_cast<uintptr_t>(lowest);
 }
 
-/// The instruction that was last seen, in words that follow what happened.
+/// The last instruction, as text that follows the description of an event.
 std::string After(const Block& block)
 {
     const Call& last = block.execution.LastCall();

@@ -50,8 +50,13 @@ constexpr auto kInvokers = Invokers(std::make_index_sequence<kMaxArguments + 1>{
 void RunBlock(Block& block, const std::vector<GmPointer>& pointers)
 {
     const LaunchRequest& request = block.launch.request;
-    kernel::CallGuarded(
-        block, [&] { request.entry ? request.entry() : kInvokers[pointers.size()](request.function, pointers); });
+    kernel::CallGuarded(block, [&] {
+        if (request.body) {
+            request.body();
+        } else {
+            kInvokers[pointers.size()](request.function, pointers);
+        }
+    });
     if (!block.execution.IsStopped()) {
         block.Finish();
     }
@@ -85,13 +90,13 @@ std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const k
         return Text("task type is '", request.taskType,
                     "', expected AIV_ONLY, AIC_ONLY, MIX_AIV_1_0, MIX_AIC_1_0, MIX_AIC_1_1 or MIX_AIC_1_2");
     }
-    if (request.function == nullptr && !request.entry) {
+    if (request.function == nullptr && !request.body) {
         return "the kernel function is a null pointer";
     }
     if (request.blockNum == 0) {
         return "blockNum is 0, expected at least 1";
     }
-    if (request.arguments.size() + 2 > kMaxArguments && !request.entry) {
+    if (request.arguments.size() + 2 > kMaxArguments && !request.body) {
         return Text("the kernel has ", request.arguments.size(), " arguments, the twin passes at most ",
                     kMaxArguments - 2);
     }
@@ -103,7 +108,7 @@ GmPointer PointerTo(const LaunchState& launch, uint32_t region)
     return reinterpret_cast<GmPointer>(static_cast<uintptr_t>(launch.memory.AddressOf(region)));
 }
 
-/// What nobody may write needs no order.
+/// Records the order of accesses; regions that are never written need none.
 void WatchOrder(const LaunchState& launch, Region& region)
 {
     if (launch.options.strict && region.writable && region.host != nullptr && region.bytes != 0) {
@@ -130,6 +135,7 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
         region.writable = argument.isOutput;
         region.misalignment = argument.misalignment;
         region.base = argument.address;
+        region.isPlaced = argument.address != 0;
         WatchOrder(launch, region);
         WatchContents(launch, region, argument.isInput);
         launch.memory.Add(std::move(region));
@@ -142,12 +148,6 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
         launch.systemWorkspace.resize(kSystemWorkspaceBytes);
         workspace.host = launch.systemWorkspace.data();
         workspace.bytes = launch.systemWorkspace.size();
-        if (!request.arguments.empty() && request.arguments.back().address != 0) {  // behind the device memory
-            constexpr uint64_t kGap = uint64_t{1} << 30;
-            const GmArgument& last = request.arguments.back();
-            workspace.base = (last.address + last.bytes + kGap) / kernel::GlobalMemory::kAlignment *
-                             kernel::GlobalMemory::kAlignment;
-        }
     }
     WatchOrder(launch, workspace);
     WatchContents(launch, workspace, false);
@@ -159,10 +159,6 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
     blob.bytes = request.tiling.size();
     blob.writable = false;
     launch.tilingRegion = launch.memory.Add(std::move(blob));
-    if (request.entry) {
-        launch.memory.Fix();
-        return {};
-    }
     launch.memory.Reserve();
 
     std::vector<GmPointer> pointers;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernel/exec/levels.h"
 #include "kernel/order/race.h"
 
 namespace opforge::twin::kernel {
@@ -65,7 +66,7 @@ void AccessChecks::CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, 
     const bool isScalar = pipe == Pipe::kScalar;  // the compiler orders the accessors of tensors
     const bool onlyReads = kind == AccessKind::kRead;
     if (pipe == owner || (isScalar && (onlyReads || owner == Pipe::kVector)) ||
-        (!filling && onlyReads && pipe == Pipe::kVector)) {
+        (!filling && onlyReads && pipe == Pipe::kVector) || !kQueuePosition.Has(launch_.options.level)) {
         return;
     }
     diagnostics_.Fail("position", pipe, call,
@@ -217,7 +218,7 @@ void AccessChecks::TouchOrder(const Access& access)
     }
     const Region* region = launch_.memory.Find(static_cast<uint64_t>(access.begin));
     if (region->order == nullptr) {
-        return;  // nobody writes there
+        return;  // the region is read-only
     }
     const auto base = static_cast<int64_t>(region->base);
     if (const auto conflict = region->order->Note(access, access.begin - base, core_, execution_.Now(), site, order_)) {

@@ -12,6 +12,7 @@
 
 namespace opforge::twin::kernel {
 
+class Block;
 struct Region;
 
 enum class BufferState : uint8_t { kFree, kAllocated, kQueued, kDequeued, kScratch };
@@ -19,7 +20,7 @@ enum class BufferState : uint8_t { kFree, kAllocated, kQueued, kDequeued, kScrat
 /// The instruction that made bytes undefined.
 struct Origin {
     Call call;
-    const char* effect;              ///< what the instruction did, for messages
+    const char* effect;              ///< the effect of the instruction, for messages
     const Region* region = nullptr;  ///< the tensor in global memory that has the undefined bytes
 };
 
@@ -34,6 +35,7 @@ struct Buffer {
     int32_t filledEvent = -1;  ///< flag from producer to consumer that EnQue has set
     int32_t freedEvent = -1;   ///< flag from consumer to producer that FreeTensor has set
     Location changedAt;        ///< of the last change of state
+    bool isFixed = false;      ///< holds tensors at addresses that the kernel chooses
 };
 
 struct Queue {
@@ -84,7 +86,7 @@ public:
     const Origin* OriginOf(int64_t address) const;
     bool HasWritten(int64_t begin, int64_t bytes) const;
 
-    /// Calls `change` for the bytes and for what is known of them, so that it moves both alike.
+    /// Calls `change` for the bytes and for their shadow state, so that both move in the same way.
     template <typename Change>
     void Rearrange(const Change& change)
     {
@@ -129,6 +131,9 @@ private:
     std::vector<Origin> origins_;
     size_t lastOrigin_ = 0;  ///< that was asked for
 };
+
+/// The memory behind a position; ends the block if its core does not have it.
+LocalUnit& RequireUnit(Block& block, AscendC::TPosition position, const Call& call);
 
 }  // namespace opforge::twin::kernel
 
