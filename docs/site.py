@@ -67,6 +67,7 @@ CONTENTS = {
         "docs/reference/rewrite-rules.md",
         "docs/reference/ascend-c.md",
         "docs/reference/ascend-c-high-level.md",
+        "docs/reference/matmul.md",
         "docs/reference/twin-checks.md",
         "docs/reference/package.md",
         FIGURES,

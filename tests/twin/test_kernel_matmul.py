@@ -836,14 +836,25 @@ def bytes_of(m: int, n: int, k: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_sums_of_integers_are_exact(others, transposed):
-    a, b = bytes_of(70, 90, 200)
-    bias = np.arange(90, dtype=np.int32) * 1000
-    c = np.zeros((70, 90), np.int32)
-    data = tiling(70, 90, 200, isBias=1)
+@pytest.mark.parametrize("n", [90, 48, 100])
+def test_sums_of_integers_are_exact(others, transposed, n):
+    a, b = bytes_of(70, n, 200)
+    bias = np.arange(n, dtype=np.int32) * 1000
+    c = np.zeros((70, n), np.int32)
+    data = tiling(70, n, 200, base=(64, 48, 64), isBias=1)
     right = np.ascontiguousarray(b.T) if transposed else b
     others.run(f"integers_{str(transposed).lower()}", a, right, bias, c, tiling=data, task_type="AIC_ONLY")
     np.testing.assert_array_equal(c, a.astype(np.int32) @ b.astype(np.int32) + bias)
+
+
+def test_integers_with_the_chosen_tiling(others, choose):
+    a, b = bytes_of(256, 256, 1024)
+    _, fields, data = choose(256, 256, 1024, "int8_t", cores=2)
+    assert fields["baseK"] > 64
+    c = np.zeros((256, 256), np.int32)
+    bias = np.zeros(256, np.int32)
+    others.run("integers_false", a, b, bias, c, tiling=data, task_type="AIC_ONLY", blocks=fields["usedCoreNum"])
+    np.testing.assert_array_equal(c, a.astype(np.int32) @ b.astype(np.int32))
 
 
 @pytest.mark.parametrize("by", ["one", "column"])

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "kernel/exec/core_layout.h"
 #include "kernel/exec/sites.h"
@@ -24,6 +25,7 @@ struct LaunchState {
     uint64_t seed;
     GlobalMemory memory{};
     Sites sites{};
+    std::vector<uint8_t> systemWorkspace{};  ///< of a mixed launch without a workspace
     uint32_t workspaceRegion = 0;
     uint32_t tilingRegion = 0;
     Scheduler* scheduler = nullptr;

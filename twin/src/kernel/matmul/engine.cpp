@@ -41,9 +41,16 @@ MatmulBuffers& BuffersOf(Block& block)
     return *block.matmul;
 }
 
-int64_t TileBytes(const TCubeTiling& tiling)
+/// The columns that a product computes: squares of int8_t that are transposed have 32.
+int64_t ComputedColumns(const MatmulJob& job, int64_t columns)
 {
-    return RoundUp<int64_t>(tiling.baseM, kFractalRows) * RoundUp<int64_t>(tiling.baseN, kFractalRows) * 4;
+    return job.b.size == 1 && !job.b.isTransposed ? RoundUp<int64_t>(columns, kBlockBytes) : columns;
+}
+
+int64_t TileBytes(const MatmulJob& job)
+{
+    const int64_t columns = RoundUp<int64_t>(ComputedColumns(job, job.tiling.baseN), kFractalRows);
+    return RoundUp<int64_t>(job.tiling.baseM, kFractalRows) * columns * 4;
 }
 
 /// Runs tiles of a job: two flags for each pair of pipes, all waited for at the end.
@@ -95,8 +102,7 @@ private:
     LocalView Sums(int64_t slot) const
     {
         const Dtype dtype = HasIntegers() ? Dtype::kInt32 : Dtype::kFloat;
-        return job_.hasOwnTile ? Part(job_.ownTile, 0, dtype, 4)
-                               : Part(object_.co1, slot * TileBytes(tiling_), dtype, 4);
+        return job_.hasOwnTile ? Part(job_.ownTile, 0, dtype, 4) : Part(object_.co1, slot * TileBytes(job_), dtype, 4);
     }
 
     /// Sets the flags that say that L0 is free.
@@ -165,14 +171,18 @@ private:
         if (job_.bias.place == MatmulPlace::kL1) {
             from = Part(job_.bias.local, tile.column * size, job_.bias.dtype, size);
         } else {
+            if (ComputedColumns(job_, tile.columns) != tile.columns) {
+                FillConstant(c1, {1, (c1.end - c1.begin) / kBlockBytes, 0}, 0, call_);
+                block_.ordering.PassBarrier(Pipe::kMte2);
+            }
             CopyInNz(c1, src, {1, 1, tile.columns, 0, tile.columns, 1, 1, 0}, call_);
         }
         Set(HardEvent::MTE2_MTE1, kBiasId, call_);
         Wait(HardEvent::MTE2_MTE1, kBiasId, call_);
         Wait(HardEvent::M_MTE1, kBiasId, call_);
         if (size == 4) {
-            CopyLocal(Part(buffers_.c2, 0, job_.bias.dtype, 4), from, {1, RoundUp<int64_t>(tile.columns * 4, 64), 0, 0},
-                      call_);
+            CopyLocal(Part(buffers_.c2, 0, job_.bias.dtype, 4), from,
+                      {1, RoundUp<int64_t>(ComputedColumns(job_, tile.columns) * 4, 64), 0, 0}, call_);
         } else {
             WidenBias(from, tile.columns);
         }
@@ -225,8 +235,10 @@ private:
             const bool isWide = job_.a.size == 4 && job_.a.isTransposed;
             // A single row would make the left factor a plain vector.
             const int64_t rows = tile.rows == 1 ? kFractalRows : tile.rows;
-            Multiply(sums, a2, b2, startsAtBias ? &bias : nullptr,
-                     {rows, tile.columns, depth, 0, isWide, startsAtBias, isFirst && !startsAtBias}, call_);
+            Multiply(
+                sums, a2, b2, startsAtBias ? &bias : nullptr,
+                {rows, ComputedColumns(job_, tile.columns), depth, 0, isWide, startsAtBias, isFirst && !startsAtBias},
+                call_);
             if (!isFirst || kBlocks_ > 1) {
                 block_.ordering.PassBarrier(Pipe::kCube);
             }
@@ -434,7 +446,7 @@ void RequireTiling(Block& block, const MatmulJob& job, const Call& call)
                  t.stepM * t.stepKa, " and stepN * stepKb = ", t.stepN * t.stepKb));
     const int64_t left = int64_t{t.baseM} * t.baseK * job.a.size * (t.dbL0A == 2 ? 2 : 1);
     const int64_t right = int64_t{t.baseN} * t.baseK * job.b.size * (t.dbL0B == 2 ? 2 : 1);
-    const int64_t sums = TileBytes(t) * (t.dbL0C == 2 ? 2 : 1);
+    const int64_t sums = TileBytes(job) * (t.dbL0C == 2 ? 2 : 1);
     const SocFigures& soc = block.launch.soc;
     require(left <= soc.l0aBytes, Text("baseM * baseK * dbL0A takes ", left, " bytes, L0A has ", soc.l0aBytes));
     require(right <= soc.l0bBytes, Text("baseN * baseK * dbL0B takes ", right, " bytes, L0B has ", soc.l0bBytes));
@@ -458,10 +470,11 @@ void ReserveBuffers(Block& block, const MatmulJob& job, const Call& call)
     }
     if (job.bias.place != MatmulPlace::kNone) {
         Reserve(block, buffers.c2, TPosition::C2, kBiasTableBytes, call);
-        Reserve(block, object.c1, TPosition::C1, RoundUp<int64_t>(int64_t{job.tiling.baseN} * 4, 64), call);
+        Reserve(block, object.c1, TPosition::C1, RoundUp<int64_t>(ComputedColumns(job, job.tiling.baseN) * 4, 128),
+                call);
     }
     if (!job.hasOwnTile) {
-        Reserve(block, object.co1, TPosition::CO1, TileBytes(job.tiling) * (job.tiling.dbL0C == 2 ? 2 : 1), call);
+        Reserve(block, object.co1, TPosition::CO1, TileBytes(job) * (job.tiling.dbL0C == 2 ? 2 : 1), call);
     }
 }
 

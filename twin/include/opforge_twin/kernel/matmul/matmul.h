@@ -8,6 +8,11 @@
 #include "opforge_twin/kernel/pipe.h"
 #include "opforge_twin/kernel/sync.h"
 
+/// Marks the parameter that is the system workspace. On the twin, each mixed launch has one.
+#ifndef __kfc_workspace__
+#define __kfc_workspace__
+#endif
+
 namespace AscendC {
 
 template <TPosition POSITION, CubeFormat FORMAT, typename TYPE, bool ISTRANS = false,
@@ -146,6 +151,10 @@ class MatmulObject {
                   "Matmul: the twin has A and B of half, bfloat16_t, float or int8_t");
     static_assert(kIsAnyOf<DstT, half, bfloat16_t, float, int32_t, int8_t>,
                   "Matmul: the twin has C of half, bfloat16_t, float, int32_t or int8_t");
+
+    static_assert(A_TYPE::format != CubeFormat::COLUMN_MAJOR && B_TYPE::format != CubeFormat::COLUMN_MAJOR &&
+                      C_TYPE::format != CubeFormat::COLUMN_MAJOR,
+                  "Matmul: Ascend 910B has ND, ND_ALIGN, NZ and VECTOR");
 
 public:
     using AType = A_TYPE;
@@ -286,7 +295,8 @@ public:
     {
         state_.IterateAll(In<C_TYPE>(ubCmatrix), enAtomic, false, true, false, false, {"Matmul::IterateAll", Here()});
     }
-    template <bool sync = true, bool waitIterateBatch = false>
+    template <bool sync = true, bool waitIterateBatch = false, bool DIRECT = IS_DIRECT,
+              std::enable_if_t<!DIRECT, int> = 0>
     OPFORGE_API void IterateBatch(const AscendC::GlobalTensor<DstT>& gm, uint32_t batchA, uint32_t batchB,
                                   bool enSequentialWrite, const uint32_t matrixStrideA = 0,
                                   const uint32_t matrixStrideB = 0, const uint32_t /*matrixStrideC*/ = 0,
@@ -297,7 +307,8 @@ public:
         state_.IterateBatch(In<C_TYPE>(gm), batchA, batchB, enSequentialWrite, matrixStrideA, matrixStrideB, sync,
                             waitIterateBatch, {"Matmul::IterateBatch", Here()});
     }
-    template <bool sync = true, bool waitIterateBatch = false>
+    template <bool sync = true, bool waitIterateBatch = false, bool DIRECT = IS_DIRECT,
+              std::enable_if_t<!DIRECT, int> = 0>
     OPFORGE_API void IterateBatch(const AscendC::LocalTensor<DstT>& ubCmatrix, uint32_t batchA, uint32_t batchB,
                                   bool enSequentialWrite, const uint32_t matrixStrideA = 0,
                                   const uint32_t matrixStrideB = 0, const uint32_t /*matrixStrideC*/ = 0,
@@ -309,6 +320,7 @@ public:
                             true, false, {"Matmul::IterateBatch", Here()});
     }
     /// The forms of cube kernels: SetBatchNum gives the batches.
+    template <bool DIRECT = IS_DIRECT, std::enable_if_t<DIRECT, int> = 0>
     OPFORGE_API void IterateBatch(const AscendC::GlobalTensor<DstT>& gm, bool enPartialSum, uint8_t enAtomic,
                                   bool enSequentialWrite, const uint32_t matrixStrideA = 0,
                                   const uint32_t matrixStrideB = 0, const uint32_t /*matrixStrideC*/ = 0)
