@@ -44,6 +44,7 @@ CONTENTS = {
     "How-to guides": [
         "docs/how-to/use-your-own-project.md",
         "docs/how-to/run-a-kernel.md",
+        "docs/how-to/run-public-kernels.md",
         "docs/how-to/find-the-slow-line.md",
         "docs/how-to/call-an-operator.md",
         "docs/how-to/convert-models.md",
