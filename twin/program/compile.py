@@ -16,7 +16,7 @@ from opforge.codegen.printing import path_text, shown
 from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 from opforge.twin.compiler.limited_process import LimitError, compile_limits, run_limited
 from opforge.twin.compiler.runtime_library import INCLUDE, build_runtime, runtime_link
-from opforge.twin.compiler.units import COMMON, CompileError, compiler, cpu_flags
+from opforge.twin.compiler.units import COMMON, LINE_FLAGS, CompileError, compiler, cpu_flags
 
 from .launches import Kernel, inferred_type, kernels_of, launch_header, rewritten, tokens_of
 
@@ -40,7 +40,7 @@ class ProgramError(CompileError):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         errors = (line for line in text.splitlines() if _ERROR.search(line))
-        found = (match for line in errors if (match := _MISSING.search(line.replace("‘", "'").replace("’", "'"))))
+        found = (match for line in errors if (match := _MISSING.search(line)))
         self.missing = tuple(dict.fromkeys(next(filter(None, match.groups())) for match in found))
 
 
@@ -116,7 +116,7 @@ def compile_program(
         scratch = Path(folder)
         flags = (*options, *(f"-I{path}" for path in include_dirs), *(f"-D{name}" for name in defines))
         own = ("-include", str(INCLUDE / "opforge_twin" / "program.h"), f"-I{scratch}", "-isystem", str(INCLUDE))
-        run = _Compiler(scratch, (*flags, *own, "-fstack-protector-strong", "-fstack-clash-protection"))
+        run = _Compiler(scratch, (*flags, *own, *LINE_FLAGS, "-fstack-protector-strong", "-fstack-clash-protection"))
         # Sources that include launch headers come last: the headers are made of the other sources.
         compiled.sort(key=lambda path: _LAUNCH_HEADER.search(texts[path]) is not None)
         kernels: dict[str, Kernel] = {}

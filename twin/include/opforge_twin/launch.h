@@ -32,7 +32,7 @@ inline constexpr uint64_t kSystemWorkspaceBytes = uint64_t{16} << 20;
 
 struct LaunchRequest {
     std::string opType;
-    void* function = nullptr;           ///< address of the `extern "C" __global__` kernel function
+    void* function = nullptr;  ///< address of the `extern "C" __global__` kernel function
     /// Called in each block instead of `function`: a call with arguments of any type. `arguments` are then all live
     /// device allocations, in ascending order, at their device addresses.
     std::function<void()> entry{};

@@ -13,8 +13,8 @@ namespace opforge::twin::program {
 
 /// Queues a launch on a stream. The program writes findings to stderr and ends with exit code 1 if there are any.
 /// Returns 0, or an error code of acl.
-int32_t Submit(const char* kernel, const char* taskType, uint32_t blocks, void* stream,
-               const void* const* pointers, uint32_t pointerCount, std::function<void()> entry);
+int32_t Submit(const char* kernel, const char* taskType, uint32_t blocks, void* stream, const void* const* pointers,
+               uint32_t pointerCount, std::function<void()> entry);
 
 /// The SoC and the level for all launches of the program; variables of the environment replace them.
 struct Defaults {

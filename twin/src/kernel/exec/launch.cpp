@@ -50,9 +50,8 @@ constexpr auto kInvokers = Invokers(std::make_index_sequence<kMaxArguments + 1>{
 void RunBlock(Block& block, const std::vector<GmPointer>& pointers)
 {
     const LaunchRequest& request = block.launch.request;
-    kernel::CallGuarded(block, [&] {
-        request.entry ? request.entry() : kInvokers[pointers.size()](request.function, pointers);
-    });
+    kernel::CallGuarded(
+        block, [&] { request.entry ? request.entry() : kInvokers[pointers.size()](request.function, pointers); });
     if (!block.execution.IsStopped()) {
         block.Finish();
     }
@@ -104,7 +103,7 @@ GmPointer PointerTo(const LaunchState& launch, uint32_t region)
     return reinterpret_cast<GmPointer>(static_cast<uintptr_t>(launch.memory.AddressOf(region)));
 }
 
-/// What nobody may write needs no order.
+/// Records the order of accesses; regions that are never written need none.
 void WatchOrder(const LaunchState& launch, Region& region)
 {
     if (launch.options.strict && region.writable && region.host != nullptr && region.bytes != 0) {
