@@ -46,6 +46,7 @@ CONTENTS = {
         "docs/how-to/use-your-own-project.md",
         "docs/how-to/run-a-kernel.md",
         "docs/how-to/run-ascend-c-programs.md",
+        "docs/how-to/run-public-kernels.md",
         "docs/how-to/find-the-slow-line.md",
         "docs/how-to/call-an-operator.md",
         "docs/how-to/use-from-pytorch.md",

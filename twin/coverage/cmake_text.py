@@ -11,6 +11,7 @@ _COMMAND = re.compile(r'([A-Za-z_]\w*)\s*\(((?:[^()"]|"(?:[^"\\]|\\.)*"|\([^()]*
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s"]+)')
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 _MOST_TEXT = 200_000
+_MOST_PATTERN = 200
 _KEYWORDS = {"PRIVATE", "PUBLIC", "INTERFACE", "SHARED", "STATIC", "OBJECT", "EXCLUDE_FROM_ALL", "SYSTEM", "BEFORE"}
 
 
@@ -104,8 +105,20 @@ def _holds(words: list[str], variables: Mapping[str, str]) -> bool:
         return words[1] in variables
     if len(words) == 3 and words[1] in {"STREQUAL", "EQUAL", "MATCHES"}:
         left, right = variables.get(words[0], words[0]), variables.get(words[2], words[2])
-        return right in left if words[1] == "MATCHES" else left == right
+        return _matches(left, right) if words[1] == "MATCHES" else left == right
     return len(words) == 1 and variables.get(words[0], words[0]).upper() in {"1", "ON", "TRUE", "YES"}
+
+
+def _matches(text: str, pattern: str) -> bool:
+    """Whether a text has a short pattern; patterns with repeated groups, which may take long, do not match."""
+    try:
+        return (
+            len(pattern) < _MOST_PATTERN
+            and not re.search(r"\)[*+{]", pattern)
+            and bool(re.search(pattern, text[:_MOST_PATTERN]))
+        )
+    except re.error:
+        return False
 
 
 def read_steps(text: str, architecture: str) -> Steps:

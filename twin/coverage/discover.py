@@ -14,7 +14,13 @@ from .walk import Tree
 
 ARCHITECTURE = "dav-2201"
 _CHIPS = ("ascend910b", "ascend910_93")
-_DEFAULT_OPTIONS = {"CMAKE_ASC_ARCHITECTURES": ARCHITECTURE, "CMAKE_ASC_RUN_MODE": "npu", "RUN_MODE": "npu"}
+_HERE = ("CMAKE_CURRENT_SOURCE_DIR", "CMAKE_CURRENT_LIST_DIR", "CMAKE_SOURCE_DIR", "PROJECT_SOURCE_DIR")
+_DEFAULT_OPTIONS = {
+    "CMAKE_ASC_ARCHITECTURES": ARCHITECTURE,
+    "CMAKE_ASC_RUN_MODE": "npu",
+    "RUN_MODE": "npu",
+    **dict.fromkeys(_HERE, "."),
+}
 _OTHER_FOLDERS = re.compile(r"/(?:arch(?!2[02])\w+|v3\d|v310\w*|ascend310\w*|ascend950\w*|regbase|experimental|tests)/")
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
 _KERNEL = re.compile(r"__global__\b|kernel_operator\.h|<<<")
@@ -251,10 +257,9 @@ def _joined(folder: str, name: str) -> str:
 
 def _inside(folder: str, name: str) -> str | None:
     """A path of a CMakeLists.txt below the root of the clone; None if it is outside."""
-    path = name.replace("${CMAKE_CURRENT_SOURCE_DIR}/", "").lstrip()
-    if not path or path.startswith(("/", "$")):
+    if not name or name.startswith(("/", "$")):
         return None
-    joined = _joined(folder, path)
+    joined = _joined(folder, name)
     return None if joined.startswith("..") else joined
 
 

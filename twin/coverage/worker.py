@@ -125,7 +125,7 @@ def _test_defines(source: Source, settings: dict[str, Any]) -> tuple[str, ...]:
 def _kernel(source: Source, made: Path, place: Place, settings: dict[str, Any], row: Row) -> None:
     del place
     files = [Path(source.root, name) for name in source.sources]
-    row.compiled = _compile(source, files, made / "kernel.o", settings, row, only=True)
+    row.compiled = all(_compile(source, [file], made / "kernel.o", settings, row, only=True) for file in files)
     if row.compiled:
         row.reason = "it has no main function"
 

@@ -354,9 +354,9 @@ struct ProductStore {
     uint32_t quantMode;
     bool relu;
     int64_t unitFlag;
-    bool isInteger = false;            ///< the sums are int32_t
-    const uint64_t* scales = nullptr;  ///< of quantisation; the low 32 bits are a float, bits 37..45 an offset
-    bool isScaledByColumn = false;     ///< a scale for each column, else one for all
+    bool isInteger = false;                  ///< the sums are int32_t
+    const uint64_t* scales = nullptr;        ///< of quantisation; the low 32 bits are a float, bits 37..45 an offset
+    bool isScaledByColumn = false;           ///< a scale for each column, else one for all
     uint64_t quantScalar = 0;                ///< bits of a float, and of an offset
     const LocalView* quantTensor = nullptr;  ///< such bits for each column, in L1 or in the fixpipe buffer
     bool usesRegisters = false;  ///< takes scalar and matrices from SetFixpipePreQuantFlag, SetFixpipeNz2ndFlag

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kList = 16;  // blocks of a repeat
 // A repeat reads and writes two times as many bytes as one of another instruction.
-constexpr double kCyclesPerRepeat = 2.0 * time_model::kVectorCyclesPerRepeat;
+constexpr double kSpeed = 2.0;  // relative to an addition
 
 /// The part of a block that a repeat reads or writes.
 struct Half {
@@ -56,7 +56,7 @@ void TransposeBlocks(const BlockTransposition& blocks, const Call& call)
     }
     const int64_t firstDst = CheckBlocks(*block, blocks.dst, repeats, dstStride, AccessKind::kWrite, "dst", call);
     const int64_t firstSrc = CheckBlocks(*block, blocks.src, repeats, srcStride, AccessKind::kRead, "src", call);
-    block->timeline.RunVector(static_cast<double>(repeats) * kCyclesPerRepeat, call);
+    block->timeline.RunVector(static_cast<double>(repeats) * (kSpeed * time_model::kVectorCyclesPerRepeat), call);
     const int32_t size = blocks.src[0].size;
     const Half from = HalfOf(size, blocks.srcHigh);
     const Half to = HalfOf(size, blocks.dstHigh);
@@ -95,7 +95,7 @@ void TransposeMatrices(const LocalView& dst, const LocalView& src, const LocalVi
     RequireApart(*block, dst.address, bytes, src.address, bytes, "src", call);
     // Each element goes through the scratch memory.
     const double repeats = static_cast<double>(CeilDiv(bytes, kList * kBlockBytes));
-    block->timeline.RunVector(2.0 * repeats * kCyclesPerRepeat, call);
+    block->timeline.RunVector(2.0 * repeats * (kSpeed * time_model::kVectorCyclesPerRepeat), call);
     Touched(*block, AccessKind::kRead, src.address, bytes, "src", call);
     block->checks.TouchOrder(
         {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
