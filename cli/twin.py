@@ -11,7 +11,7 @@ import typer
 from opforge.codegen.printing import say
 from opforge.codegen.spec.products import DEFAULT_SOC
 
-from .options import CASE, JOBS, JSON, OP_SUFFIX, OPS, SOC, answer_file, answering, listed, path_option
+from .options import CASE, JOBS, JSON, OP_SUFFIX, OPS, SOC, answer_file, answering, file_argument, listed, path_option
 
 app = typer.Typer()
 
@@ -24,21 +24,27 @@ def build(
     op_suffix: Annotated[str, OP_SUFFIX] = "",
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Compile host code and kernels for the CPU twin.
+    """Compile operators for the CPU twin and run test shapes.
 
-    The command generates the source files first.
+    The command compiles host code and kernels. It generates the source files first. When a library or a spec has
+    changed, it runs the test shapes of the specs with all checks of the twin. It does not compare results with a
+    reference; the tests of the project do that.
     """
     from opforge.codegen.project import Project, find_project
     from opforge.twin.build import build_project
+    from opforge.twin.test_shapes import check
 
     project = Project(find_project().root, op_suffix)
     with answering(json_out) as answer:
         built = build_project(project, soc.split(","), listed(ops), jobs, report=say)
         facts = {"folder": str(built.vendor_dir), "operators": built.op_types, "without_kernel": list(built.missing)}
-        answer.update(facts | {"compiled": built.compiled})
+        findings = check(project, built, soc.split(",")[0])
+        answer.update(facts | {"compiled": built.compiled, "findings": findings})
         count = len(built.op_types)
         say(f"{count} operator{'s' if count != 1 else ''}, {built.compiled} files compiled: {built.vendor_dir}")
         say(*(f"{op_type}: {file} is missing; the operator cannot run" for op_type, file in built.missing.items()))
+        say(*findings)
+    raise typer.Exit(1 if findings else 0)
 
 
 @app.command()
@@ -50,6 +56,43 @@ def flags() -> None:
     project = find_project()
     build_project(project)
     say(shlex.join(application_flags(project)))
+
+
+@app.command()
+def cc(
+    sources: Annotated[list[Path], file_argument("FILE", "Sources (.asc, .cpp), object files and libraries.")],
+    output: Annotated[
+        Path | None,
+        path_option("-o", "--output", metavar="PROGRAM", text="Output; default: the name of the first source."),
+    ] = None,
+    soc: Annotated[str, SOC] = DEFAULT_SOC,
+    level: Annotated[
+        str, typer.Option(metavar="LEVEL", help="Checks: strict, device (only errors of a device) or fast.")
+    ] = "strict",
+    include: Annotated[list[Path] | None, path_option("-I", metavar="DIR", text="Folder of headers.")] = None,
+    define: Annotated[list[str] | None, typer.Option("-D", metavar="NAME[=VALUE]", help="Define a macro.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-X", metavar="OPTION", help="Pass an option to the C++ compiler.")
+    ] = None,
+    compile_only: Annotated[bool, typer.Option("-c", help="Compile one source to an object file.")] = False,
+) -> None:
+    """Compile an Ascend C program for the CPU twin.
+
+    The program runs like any other. It prints findings of the twin to standard error and exits with 1 if there are any.
+    """
+    from opforge.twin.program import compile_program
+
+    target = output or Path(sources[0].stem + (".o" if compile_only else ""))
+    compile_program(
+        sources,
+        target,
+        include_dirs=include or [],
+        defines=define or [],
+        options=option or [],
+        soc=soc,
+        level=level,
+        compile_only=compile_only,
+    )
 
 
 @app.command()

@@ -24,7 +24,7 @@ class UnescapedTextError(TypeError):
 
 
 def printable(value: Any) -> Any:
-    """What a template prints for a value; the hook behind every `${..}`."""
+    """Return the text that a template prints for a value; the hook behind every `${..}`."""
     if isinstance(value, (Code, int)) or (isinstance(value, str) and _IDENTIFIER.fullmatch(value)):
         return value
     from jinja2 import Undefined

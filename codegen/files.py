@@ -164,7 +164,7 @@ def require_writable(target: Path, inputs: Iterable[Path], what: str) -> None:
 
 
 def _is_same(first: Path, second: Path) -> bool:
-    """Whether two paths are one file, or will be once they exist."""
+    """Return whether two paths are one file, or would be after both are created."""
     if first.exists() and second.exists():
         return first.samefile(second)
     return first.name == second.name and first.parent.resolve() == second.parent.resolve()
@@ -273,7 +273,7 @@ def current_bytes(path: Path, what: str, most: int) -> bytes | None:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a regular file, or a link to one.
+    """Return whether there is a regular file, or a link to one.
 
     Raises:
         UserError: The system refuses the path, as one that is too long.

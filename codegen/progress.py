@@ -27,7 +27,7 @@ _SIGN_BYTES = 1 << 10
 
 
 class _Sign:
-    """What is going on, in memory that forked processes share: these have no thread that could show it.
+    """The current stage, in memory that forked processes share: these have no thread that could show it.
 
     Args:
         what: The whole of it, which stays in front of its stages.

@@ -41,12 +41,12 @@ class Project:
 
     @property
     def is_installed(self) -> bool:
-        """Whether the folder is the copy inside an installed wheel, in which nothing may be written."""
+        """Return whether the folder is the copy inside an installed wheel, in which nothing may be written."""
         return self.root == BUILTIN_ROOT and not (self.root / _CONFIG).is_file()
 
     @property
     def build_dir(self) -> Path:
-        """Where generated and compiled files go: `build/` of a checkout, the user's cache for an installed wheel."""
+        """Return the folder of built files: `build/` of a checkout, the user's cache for an installed wheel."""
         return self._plain_build_dir / f"suffix_{self.op_suffix}" if self.op_suffix else self._plain_build_dir
 
     @property
@@ -102,7 +102,7 @@ class Project:
 
     @property
     def gen_dir(self) -> Path:
-        """Where `opforge generate` writes by default."""
+        """Return the default output folder of `opforge generate`."""
         return self.build_dir / "gen"
 
     @property
@@ -130,7 +130,7 @@ class Project:
         return version
 
     def _said(self, key: str, default: str) -> object:
-        """What pyproject.toml says below [tool.opforge]."""
+        """Return the table [tool.opforge] of pyproject.toml."""
         import tomllib
 
         path = self.root / _CONFIG

@@ -49,7 +49,7 @@ class Changes:
 
     @property
     def any(self) -> bool:
-        """Whether something would change."""
+        """Return whether there is any change."""
         return bool(self.written or self.removed)
 
     @property
@@ -59,7 +59,7 @@ class Changes:
 
 
 def compare(tree: Tree, out: Path) -> Changes:
-    """What `write` would do.
+    """Return the changes that `write` would make.
 
     Raises:
         UserError: A path leaves the output folder, something there cannot be read, or it is a file of the user.
@@ -91,7 +91,7 @@ def _compare(tree: Tree, out: Path, known: Mapping[str, str]) -> Changes:
 
 
 def _is_generated(path: Path) -> bool:
-    """Whether there is a file with the mark: the manifest may come from elsewhere, and name files of the user."""
+    """Return whether there is a file with the mark: a manifest of another program may name files of the user."""
     if not is_file(path):
         return False
     with open_regular(path, "generated file") as file:

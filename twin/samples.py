@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,56 @@ import numpy as np
 
 from opforge.codegen.expr.evaluate import EvaluationError, evaluate
 from opforge.codegen.spec.semantics import Call, environment_of, shapes_of_test
+from opforge.codegen.views.facts import dtype_columns
 from opforge.twin.runtime.acl import Array
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
     from opforge.codegen.spec.parts import TestShape
+
+
+@dataclass(frozen=True)
+class SpecCall:
+    """A test of a spec with one combination of dtypes.
+
+    Attributes:
+        spec: The operator.
+        test: The test.
+        dtypes: Dtypes of the inputs.
+    """
+
+    spec: OpSpec
+    test: TestShape
+    dtypes: Mapping[str, str]
+
+    def __str__(self) -> str:
+        words = self.spec.op_type, self.test.case, self.test.note.replace(" ", "_"), *self.dtypes.values()
+        return "-".join(filter(None, words))
+
+    @property
+    def op_type(self) -> str:
+        """Return the operator type."""
+        return self.spec.op_type
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Return the attributes of the call."""
+        return dict(self.test.attrs)
+
+    def inputs(self) -> dict[str, Array]:
+        """Return valid inputs, the same in each run."""
+        return test_inputs(self.spec, self.test, self.dtypes, np.random.default_rng(0))
+
+
+def calls_of(spec: OpSpec) -> list[SpecCall]:
+    """Return the tests of a spec in all combinations of dtypes that its columns have."""
+    columns, calls = dtype_columns(spec), []
+    for test in spec.tests.shapes:
+        shapes = spec.program.case(test.case).shapes
+        names = [tensor.name for tensor in spec.inputs if tensor.name in shapes]
+        rows = zip(*(columns[name] for name in names), strict=True)
+        calls += [SpecCall(spec, test, dict(zip(names, row, strict=True))) for row in dict.fromkeys(rows)]
+    return calls
 
 
 def test_inputs(

@@ -203,7 +203,7 @@ class _Compiler:
         return check or TRUE
 
     def work(self, cases: Sequence[Case]) -> Work:
-        """What the shared plan is given."""
+        """Return the inputs of the shared plan."""
         tiling = self._spec.tiling
         hint = "it is in case {!r}; write a case of it, as in 'prod(x)', or a plan of the operator's own"
         sizes = {

@@ -47,7 +47,7 @@ _FOLDS = {"sum": "SumOver", "all": "AllOf", "list": "Those"}
 
 @dataclass(frozen=True)
 class CppNames:
-    """How the names of an expression are reached in C++: each function gives a C++ expression."""
+    """Access to the names of an expression in C++: each function returns a C++ expression."""
 
     symbol: Callable[[str], str]
     attribute: Callable[[str], str]

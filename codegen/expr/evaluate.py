@@ -50,7 +50,7 @@ class EvaluationError(ArithmeticError):
 
 @dataclass(frozen=True)
 class Environment:
-    """What the names of an expression stand for.
+    """Values of the names in an expression.
 
     Attributes:
         symbols: Dimensions; None or missing is unknown.
@@ -133,7 +133,7 @@ def _result(operation: Operation, environment: Environment) -> Value:
 
 
 def why_never(expression: Expr) -> str | None:
-    """Why a part of an expression has no value in any call: constants that divide by zero or do not fit 64 bits."""
+    """Return why a part of an expression never has a value: constants that divide by zero or do not fit 64 bits."""
     for part in walk(expression):
         certain = part
         if isinstance(part, Arithmetic) and part.operator in {"//", "%"} and not _is_constant(part.left):

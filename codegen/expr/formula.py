@@ -37,7 +37,7 @@ class FormulaError(ValueError):
 
 @dataclass(frozen=True)
 class Names:
-    """What a formula may name."""
+    """Names that a formula may use."""
 
     outputs: Collection[str]
     others: Collection[str]
@@ -49,7 +49,7 @@ class Names:
 
 
 def formula_names(spec: OpSpec) -> Names:
-    """What the formula of a spec may name."""
+    """Names that the formula of a spec may use."""
     dims = [dim for case in spec.cases for shape in case.shapes.values() for dim in shape if isinstance(dim, str)]
     symbols = {dim.removeprefix("*") for dim in dims if dim.removeprefix("*").isalnum()}
     parameters = {tensor.name for tensor in spec.inputs} | {attr.name for attr in spec.attrs}
@@ -57,7 +57,7 @@ def formula_names(spec: OpSpec) -> Names:
 
 
 def forward_names(spec: OpSpec) -> Names:
-    """What the forward formula of a spec may name; its results are single letters."""
+    """Names that the forward formula of a spec may use; its results are single letters."""
     return Names(frozenset(ascii_letters), formula_names(spec).all)
 
 

@@ -36,7 +36,7 @@ class Operator:
 
     @property
     def is_cpp_function(self) -> bool:
-        """Whether C++ calls a function of op_host/common/expression.h for it."""
+        """Return whether the C++ form calls a function of op_host/common/expression.h."""
         return self.cpp.isidentifier()
 
 

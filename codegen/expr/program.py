@@ -28,7 +28,7 @@ class Dim:
 
 @dataclass(frozen=True)
 class Binding:
-    """What gives a symbol its value: entry `position` of the shape of a tensor, which has `rank` entries.
+    """The source of the value of a symbol: entry `position` of the shape of a tensor, which has `rank` entries.
 
     Attributes:
         star: The entry that stands for any number of dimensions, or None.
@@ -42,7 +42,7 @@ class Binding:
 
     @property
     def is_star(self) -> bool:
-        """Whether the symbol itself stands for any number of dimensions."""
+        """Return whether the symbol itself stands for any number of dimensions."""
         return self.position == self.star
 
     @property
@@ -104,7 +104,7 @@ class Constraint:
 
 
 def limit_of(check: Expr) -> Expr | None:
-    """What `{limit}` stands for: the right side of the last comparison of integers; None if there is none."""
+    """Return the value of `{limit}`: the right side of the last comparison of integers; None if there is none."""
     match check:
         case Comparison(right=right) if right.kind is Kind.INT:
             return right
@@ -116,7 +116,7 @@ def limit_of(check: Expr) -> Expr | None:
 
 @dataclass(frozen=True)
 class Work:
-    """What a shared plan is given: sizes and own fields of the tiling data by name, and conditions of keys."""
+    """Inputs of a shared plan: sizes and own fields of the tiling data by name, and conditions of keys."""
 
     sizes: Mapping[str, Expr]
     values: Mapping[str, Expr]

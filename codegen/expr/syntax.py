@@ -327,7 +327,7 @@ class _Parser:
         raise self._refuse(f"{ast.unparse(node)!r}; expected the form {form}")
 
     def _list(self, node: ast.expr) -> HostList | Divisors | Fold:
-        """What a fold iterates over."""
+        """Parse the list of a fold."""
         match node:
             case ast.Name(id=name) if name in self._scope.lists:
                 return HostList(name, of_steps=False)

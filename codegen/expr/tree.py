@@ -16,7 +16,7 @@ MAX_DIVIDED = 2**40
 
 
 class Kind(Enum):
-    """What an expression gives."""
+    """Types of the results of expressions."""
 
     INT = "an integer"
     BOOL = "a condition"
@@ -84,7 +84,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Present:
-    """Whether a tensor was given."""
+    """Test whether a tensor was given."""
 
     tensor: str
     kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
@@ -118,7 +118,7 @@ class StarDims:
 
 @dataclass(frozen=True)
 class Variable:
-    """What runs through a list inside a fold."""
+    """The variable of a fold over a list."""
 
     name: str
     kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
@@ -150,7 +150,7 @@ class Fold:
 
     @property
     def kind(self) -> Kind:
-        """What the fold gives."""
+        """Return the type of the result."""
         return {"sum": Kind.INT, "all": Kind.BOOL, "list": Kind.LIST}[self.function]
 
 
@@ -269,18 +269,18 @@ def symbols_of(expression: Expr) -> set[str]:
 
 
 def reads_shapes(expression: Expr) -> bool:
-    """Whether an expression can only be judged once ranks are known to be right."""
+    """Return whether an expression can be evaluated only after the ranks are checked."""
     return bool(symbols_of(expression))
 
 
 def is_about_dtype(expression: Expr, tensor: str) -> bool:
-    """Whether an expression judges the dtype of a tensor, and no shape."""
+    """Return whether an expression depends on the dtype of a tensor, and on no shape."""
     parts = list(walk(expression))
     return DtypeOf(tensor) in parts and not any(isinstance(part, Symbol | Dims | StarDims) for part in parts)
 
 
 def reads_attributes_only(expression: Expr) -> bool:
-    """Whether an expression needs nothing but attributes."""
+    """Return whether an expression depends on attributes only."""
     return all(
         isinstance(part, Constant | Attribute | Operation) and part != Attribute(CORES, Kind.INT)
         for part in walk(expression)

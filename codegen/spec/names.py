@@ -106,7 +106,7 @@ def own_word_refusal(got: str, other: str) -> str:
 
 
 def op_type_refusal(got: str) -> str | None:
-    """Why `got` cannot be an op type, or None."""
+    """Return why `got` cannot be an op type, or None."""
     if refusal := _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'ScaledAdd'", _OP_WORDS):
         return refusal
     if (kernel := snake_case(got)) in _KERNEL_WORDS:
@@ -115,25 +115,25 @@ def op_type_refusal(got: str) -> str | None:
 
 
 def parameter_refusal(got: str) -> str | None:
-    """Why `got` cannot name an input, output, case or tiling field, or None."""
+    """Return why `got` cannot name an input, output, case or tiling field, or None."""
     return _refusal(got, _SNAKE, _SNAKE_EXAMPLE, _PARAMETER_WORDS)
 
 
 def attribute_refusal(got: str) -> str | None:
-    """Why `got` cannot name an attribute, or None."""
+    """Return why `got` cannot name an attribute, or None."""
     return _refusal(got, _SNAKE, _SNAKE_EXAMPLE, _ATTRIBUTE_WORDS)
 
 
 def ir_name_refusal(got: str) -> str | None:
-    """Why `got` cannot be a name in the graph IR, or None."""
+    """Return why `got` cannot be a name in the graph IR, or None."""
     return _refusal(got, _IR, "an identifier, as in 'grad_y' or 'outputGrad'", _RESERVED)
 
 
 def camel_refusal(got: str) -> str | None:
-    """Why `got` cannot name a parameter of a C function, or None."""
+    """Return why `got` cannot name a parameter of a C function, or None."""
     return _refusal(got, _LOWER_CAMEL, "camelCase, as in 'gradY'", _ACLNN_WORDS)
 
 
 def symbol_refusal(got: str) -> str | None:
-    """Why `got` cannot be the symbol of a dimension, or None."""
+    """Return why `got` cannot be the symbol of a dimension, or None."""
     return _refusal(got, _SYMBOL, "a capital and letters or digits, as in 'T'", _MACROS)

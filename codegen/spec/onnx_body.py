@@ -23,7 +23,7 @@ def _hint(got: str, known: Iterable[str]) -> str:
 
 
 def body_problems(spec: OpSpec, case: str) -> Iterator[str]:
-    """What is wrong with the body of one case: its syntax, operators, attributes, arities and names."""
+    """Return the errors in the body of one case: syntax, operators, attributes, arities and names."""
     import onnx.defs
     import onnx.parser
     from google.protobuf.message import DecodeError
@@ -59,7 +59,7 @@ def body_problems(spec: OpSpec, case: str) -> Iterator[str]:
 
 
 def _operator_problems(spec: OpSpec, node: onnx.NodeProto) -> Iterator[str]:
-    """What is wrong with the operator of a statement, its attributes and its number of inputs."""
+    """Return the errors in the operator of a statement, its attributes and its number of inputs."""
     import onnx.defs
 
     if node.domain or not onnx.defs.has(node.op_type, OPSET):

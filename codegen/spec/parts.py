@@ -42,7 +42,7 @@ Elements: TypeAlias = Int64 | float | tuple[Int64 | float, ...]
 
 
 class ParameterSpec(SpecModel):
-    """What all parameters of an operator have.
+    """Common fields of all parameters of an operator.
 
     Attributes:
         ir: Its name in the graph IR; empty: `name`.
@@ -105,7 +105,7 @@ class TensorSpec(ParameterSpec):
 
     @property
     def takes_any_format(self) -> bool:
-        """Whether the rule `formats` leaves the tensor alone."""
+        """Return whether the rule `formats` does not apply to the tensor."""
         return self.host_values or ANY_FORMAT in self.formats
 
 
@@ -194,7 +194,7 @@ class TilingKey(SpecModel):
 
 
 class TilingSpec(SpecModel):
-    """How the work is split, and what the kernel gets to know of it.
+    """Describe how the work is split, and the tiling data of the kernel.
 
     Attributes:
         plan: A header of op_host/, or a shared plan (`strategies.STRATEGIES`); empty: `<op>_tiling.h`.
@@ -240,7 +240,7 @@ class TestShape(SpecModel):
 
 
 class TestsSpec(SpecModel):
-    """How results are compared, and with which shapes."""
+    """Describe how results are compared, and with which shapes."""
 
     __test__ = False
 

@@ -47,7 +47,7 @@ class Soc:
 
 @dataclass(frozen=True)
 class Family:
-    """What is known of a product.
+    """Facts about a product.
 
     Attributes:
         name: Its SoC directory.

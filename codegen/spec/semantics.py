@@ -1,4 +1,4 @@
-"""What a call of an operator means: which constraint it breaks first, and which outputs it has.
+"""Evaluate a call of an operator: the first violated constraint, and the outputs.
 
 The generated C++ (`<op>_check.h`) follows the same steps and prints the same messages.
 """
@@ -383,7 +383,7 @@ class _Checker:
         return None
 
     def _is_open(self, name: str) -> bool:
-        """Whether the shape of a tensor has an unknown number of dimensions."""
+        """Return whether the shape of a tensor has an unknown number of dimensions."""
         return any(dim.star and self._stars.get(dim.star) is None for dim in self._case.shapes[name])
 
     def _values(self, dim: Dim) -> Sequence[int | None]:

@@ -1,4 +1,4 @@
-"""What a spec must fulfil beyond the types of its fields: unique names, sizes that fit, names that exist."""
+"""Check a spec beyond the types of its fields: unique names, sizes that fit, names that exist."""
 
 from __future__ import annotations
 

@@ -48,13 +48,13 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def place(self, path: Path) -> Place:
-        """Where the value at `path` stands, or the nearest thing around it."""
+        """Return the position of the value at `path`, or of the nearest value around it."""
         while path and path not in self.values:
             path = path[:-1]
         return self.values.get(path, Place(1, 1))
 
     def key_place(self, path: Path) -> Place:
-        """Where the key at `path` stands."""
+        """Return the position of the key at `path`."""
         return self.keys.get(path) or self.place(path)
 
 
@@ -93,7 +93,7 @@ def read_yaml(text: str) -> Document:
 
 
 def _refused_events(text: str) -> list[Problem]:
-    """What the language leaves out of YAML. Found before nodes are made: aliases and deep nesting can explode there."""
+    """Find YAML features that specs do not have, before nodes are made, because aliases can need much memory then."""
     problems = []
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):

@@ -98,7 +98,7 @@ class ExampleView:
         self._function(op.functions[0], {attr.name for attr in op.attrs if attr.is_required} | set(test.attrs))
 
     def _function(self, function: FunctionView, set_attrs: set[str]) -> None:
-        """What the call of an aclnn function is made of; a text that it does not set is null, its default."""
+        """Values for the call of an aclnn function; a text that is not set is null, the default."""
         self.header = Code(f"aclnnop/{function.stem}.h")
         self.function = function.name
         given = [

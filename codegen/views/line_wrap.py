@@ -45,7 +45,7 @@ def _broken(line: str, width: int) -> list[str]:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a line may be broken: before `column`, inside the brackets that stand open at these columns."""
+    """A position where a line may be broken: before `column`, inside the brackets that are open at these columns."""
 
     column: int
     brackets: tuple[int, ...]

@@ -88,17 +88,17 @@ class TensorView:
 
     @property
     def is_castable(self) -> bool:
-        """Whether aclnn functions take it in dtypes that kernels do not."""
+        """Return whether aclnn functions accept dtypes that kernels do not."""
         return bool(self._tensor.casts) or self._tensor.mix is not None or self.decides
 
     @property
     def decides(self) -> bool:
-        """Whether its dtype decides, with those of others, in which one a kernel computes."""
+        """Return whether its dtype, with those of other tensors, selects the dtype in which a kernel computes."""
         return any(tensor.dtype == self.name and tensor.mix == "promote" for tensor in self._spec.tensors)
 
     @property
     def is_alone(self) -> bool:
-        """Whether no other tensor takes part in the choice of the dtype in which kernels take it."""
+        """Return whether no other tensor affects the dtype in which kernels receive it."""
         return self._tensor.dtype is None and not self.decides
 
     @property
@@ -172,7 +172,7 @@ class AttrView:
 
     @property
     def is_required_in_onnx(self) -> bool:
-        """Whether the ONNX plugin refuses a node without it."""
+        """Return whether the ONNX plugin refuses a node without it."""
         return self._onnx_default is None
 
     @property

@@ -11,7 +11,7 @@ from opforge.frontend.ir.scope import INITIALIZER, Scope
 
 @dataclass
 class Dead:
-    """What may go, by scope number.
+    """Nodes that may be removed, by scope number.
 
     Attributes:
         nodes: Node numbers.

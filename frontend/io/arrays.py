@@ -52,7 +52,7 @@ _OTHER_NAMES = {"string": "object"}
 
 @dataclass(frozen=True)
 class InputType:
-    """What a model declares of one input.
+    """The declaration of one input in a model.
 
     Attributes:
         dtype: numpy dtype; None when the model does not say.

@@ -44,12 +44,12 @@ _is_brief = False
 
 
 class LimitError(Exception):
-    """Why a process gave no answer: "needs more than 900 MB of memory"."""
+    """Return why a process gave no answer: "needs more than 900 MB of memory"."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a process may use.
+    """Resources that a process may use.
 
     Attributes:
         memory: Bytes of private memory.

@@ -49,7 +49,7 @@ def element_count(tensor: TensorProto) -> int | None:
 
 
 def data_problem(tensor: TensorProto) -> str:
-    """What makes a tensor malformed: "got .., expected .."; "" if nothing. External data is not looked at."""
+    """Return why a tensor is malformed: "got .., expected .."; "" if it is not. External data is not read."""
     if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
         return f"got element type {tensor.data_type}, expected one that ONNX defines"
     count = element_count(tensor)

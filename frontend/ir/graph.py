@@ -97,7 +97,7 @@ class GraphView:
         return [Use(*reader) for reader in self._uses[scope.number].get(name, ())]
 
     def count_uses(self, scope: Scope, name: str) -> int:
-        """How many reads `uses` has."""
+        """Return how many reads `uses` has."""
         if len(self.scopes) == 1:
             return scope.reads[name]
         return len(self._uses[scope.number].get(name, ()))
@@ -292,6 +292,6 @@ def _subgraphs(node: NodeProto, scope: Scope, number: int) -> Iterator[tuple[str
 
 
 def _place(node: NodeProto, number: int, scope: Scope, attribute: AttributeProto) -> str:
-    """Where a subgraph is; of many levels the outermost and the innermost."""
+    """Describe where a subgraph is; of many levels only the outermost and the innermost."""
     text = f"{node_label(node, number, scope.place)}.{attribute.name}"
     return text if len(text) <= 2 * _PLACE else f"{text[:_PLACE]}...{text[-_PLACE:]}"

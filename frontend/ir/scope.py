@@ -72,7 +72,7 @@ class Scope:
 
     @cached_property
     def reads(self) -> Mapping[str, int]:
-        """How often its own nodes read a name."""
+        """Return how often the nodes of this scope read a name."""
         return Counter(chain.from_iterable(self.inputs))
 
     @cached_property

@@ -130,7 +130,7 @@ class ValueTypes:
 
 
 class _InferenceError(Exception):
-    """Why onnx cannot infer the shapes of a model."""
+    """Return why onnx cannot infer the shapes of a model."""
 
 
 def _infer_shapes(data: bytes, has_subgraphs: bool) -> ModelProto:

@@ -35,7 +35,7 @@ _KINDS = {False: "differing", None: "uncompared", True: "same"}
 
 @dataclass(frozen=True)
 class Command:
-    """What was asked for.
+    """Options of the conversion.
 
     Attributes:
         text: The command.

@@ -20,7 +20,7 @@ Judgement = Violation | tuple[str, Mapping[str, TensorType]]
 
 
 class Context:
-    """What a rule may ask about the model; nothing here changes it.
+    """Read access of rules to the model.
 
     Attributes:
         view: The index of the model.

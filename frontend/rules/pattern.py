@@ -41,7 +41,7 @@ _NO_NODE = NodeProto()
 
 @dataclass
 class Found:
-    """What a pattern matched.
+    """The result of a match.
 
     Attributes:
         context: The model.

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import suggest
-from opforge.codegen.spec.parts import TestShape
-from opforge.codegen.views.facts import NPU_DOMAIN, NPU_PREFIX, dtype_columns
+from opforge.codegen.views.facts import NPU_DOMAIN, NPU_PREFIX
 from opforge.frontend.io.arrays import Array
 from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.pipeline import convert
 from opforge.twin import run
-from opforge.twin.samples import test_inputs
+from opforge.twin.samples import SpecCall, calls_of
 
 from .comparison import KERNEL, REFERENCE, Comparison, compare, widened
 from .custom_nodes import Tolerances
@@ -31,47 +29,9 @@ _OPSET = 18
 _NODE = "node"
 
 
-@dataclass(frozen=True)
-class SpecCall:
-    """A test of a spec with one combination of dtypes.
-
-    Attributes:
-        spec: The operator.
-        test: The test.
-        dtypes: Dtypes of the inputs.
-    """
-
-    spec: OpSpec
-    test: TestShape
-    dtypes: Mapping[str, str]
-
-    def __str__(self) -> str:
-        words = self.spec.op_type, self.test.case, self.test.note.replace(" ", "_"), *self.dtypes.values()
-        return "-".join(filter(None, words))
-
-    @property
-    def op_type(self) -> str:
-        """Return the operator type."""
-        return self.spec.op_type
-
-    @property
-    def attrs(self) -> dict[str, Any]:
-        """Return the attributes of the call."""
-        return dict(self.test.attrs)
-
-    def inputs(self) -> dict[str, Array]:
-        """Return valid inputs, the same in each run."""
-        return test_inputs(self.spec, self.test, self.dtypes, np.random.default_rng(0))
-
-
 def spec_calls() -> list[SpecCall]:
     """Return the tests of all specs of the project in all dtypes; operators without a kernel are left out."""
-    return [
-        SpecCall(spec, test, dict(dtypes))
-        for spec in _complete_specs()
-        for test in spec.tests.shapes
-        for dtypes in _dtypes(spec, test)
-    ]
+    return [call for spec in _complete_specs() for call in calls_of(spec)]
 
 
 def cases_without_test() -> list[str]:
@@ -183,12 +143,3 @@ def _spec(op_type: str) -> OpSpec:
     if op_type not in specs:
         raise UserError(f"operator: got {op_type!r}; {suggest(op_type, specs)}")
     return specs[op_type]
-
-
-def _dtypes(spec: OpSpec, test: TestShape) -> list[tuple[tuple[str, str], ...]]:
-    """Return the combinations of dtypes of the inputs that a test has."""
-    columns = dtype_columns(spec)
-    shapes = spec.program.case(test.case).shapes
-    names = [tensor.name for tensor in spec.inputs if tensor.name in shapes]
-    rows = zip(*(columns[name] for name in names), strict=True)
-    return [tuple(zip(names, row, strict=True)) for row in dict.fromkeys(rows)]

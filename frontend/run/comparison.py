@@ -63,10 +63,11 @@ class Comparison:
             text += f"{self.compared} {self.note}"
         elif self.same is False:
             note = f" ({self.note})" if self.note else ""
-            text += (
-                f"output {shown(self.output)}: {self.compared}: got the error {self.error:.3g}{note},"
-                f" expected at most {self.allowed:.3g}"
-            )
+            text += f"output {shown(self.output)}: {self.compared}: got "
+            if self.error == inf and self.note:
+                text += f"{self.note}, expected the same"
+            else:
+                text += f"the error {self.error:.3g}{note}, expected at most {self.allowed:.3g}"
         else:
             text += f"output {shown(self.output)}: {self.compared}: {self.verdict}"
         if self.same is not False:

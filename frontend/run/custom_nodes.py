@@ -42,7 +42,7 @@ _REFUSED = (161001, 161002)
 
 @dataclass(frozen=True)
 class TwinMode:
-    """How the twin runs.
+    """Options of the twin.
 
     Attributes:
         is_strict: Whether it keeps the state that finds uninitialized reads and races; without it, it is faster.
@@ -77,7 +77,7 @@ class TwinCall:
 
 
 class _NotRun(Exception):  # noqa: N818  # it is an answer, not a mistake
-    """Why there is no kernel on the twin for a call."""
+    """Return why there is no kernel on the twin for a call."""
 
 
 class CustomNodes:

@@ -37,7 +37,7 @@ MODEL_ERRORS = (
 
 
 class NodeError(RuntimeError):
-    """Why a model cannot be executed, in one line that names the node."""
+    """Return why a model cannot be executed, in one line that names the node."""
 
 
 def node_label(node: NodeProto) -> str:

@@ -84,7 +84,8 @@ def _plain(name: str, kind: InputType, shape: tuple[int, ...], generator: np.ran
     dtype = kind.dtype if kind.dtype is not None else np.dtype(np.float32)
     if (count := prod(shape)) > _MOST_ELEMENTS:
         raise UserError(
-            f"input {shown(name)}: got {count} elements, expected at most {_MOST_ELEMENTS} in a generated input"
+            f"input {shown(name)}: got {count} elements, expected at most {_MOST_ELEMENTS} in a generated input;"
+            " give the model smaller sizes for the comparison"
         )
     try:
         # 0 and 1 are valid indices, counts and sizes nearly everywhere.

@@ -205,7 +205,7 @@ def _shifted(call: TwinCall, entry: NodeTime, named: set[tuple[object, ...]]) ->
 
 
 def _last_us(call: TwinCall) -> float:
-    """How long the traced launch of a call runs."""
+    """Return the estimated time of the traced launch of a call."""
     return float(max((event["ts"] + event["dur"] for event in call.events if event["ph"] == "X"), default=0.0))
 
 

@@ -40,7 +40,7 @@ class Spelled:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the model says of a node.
+    """Facts of the model about a node.
 
     Attributes:
         node: The node.

@@ -225,7 +225,7 @@ def _cross_entropy_grad(
 
 
 def _count(builder: NodeBuilder, log_prob: Value, labels: Value) -> Value | float:
-    """How many labels there are; counted by a node where the model does not say it."""
+    """Return the number of labels; a node counts them if the model does not state it."""
     sizes = whole(log_prob.dims)
     if sizes is None:
         return builder.op("Cast", builder.op("Size", labels), to=ELEMENT_TYPES[builder.dtype])
@@ -254,7 +254,7 @@ def _cross_entropy(
 def _dropout_grad(
     builder: NodeBuilder, dy: Value, mask: Value, ratio: Value | None = None, _training: Value | None = None
 ) -> Value:
-    """What was kept was divided by 1 - ratio; onnxruntime does so outside of training too."""
+    """Scale the kept elements by 1 / (1 - ratio); onnxruntime does so outside of training too."""
     share = 0.5 if ratio is None else float(builder.known(ratio).item())
     return builder.op("Where", mask, dy / (1.0 - share), 0.0)
 

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.twin import AclnnError, FindingsError, TwinWarning, run
+from opforge.twin.build import build_project
+from opforge.twin.test_shapes import check
 
 STARTERS = BUILTIN_ROOT / "codegen" / "starters"
 X = np.arange(9 * 100, dtype=np.float32).reshape(9, 100)
@@ -46,6 +49,28 @@ def test_an_unread_input_is_a_warning_unless_the_spec_allows_it(plant):
         result = run("ScatterSum", inputs, {"count": 4}, project=project)
     assert [warning.kind for warning in result.warnings] == ["input_not_read"]
     assert not result["y"].any()
+
+
+def test_a_build_runs_the_test_shapes_until_they_are_clean(plant, capfd):
+    right, wrong = "bytes_per_element: 9,", "bytes_per_element: 5,"
+    project = plant("row_reduction", "op_proto/row_max.yaml", right, wrong)
+    spec = project.root / "op_proto" / "row_max.yaml"
+    for _ in range(2):
+        (line, *others) = check(project, build_project(project), DEFAULT_SOC)
+        assert not others
+        assert all(part in line for part in ("RowMax-rows", "ub_plan", "planned_ub_bytes"))
+    spec.write_text(spec.read_text(encoding="utf-8").replace(wrong, right), encoding="utf-8")
+    assert check(project, build_project(project), DEFAULT_SOC) == []
+    # Nothing has changed since: no process is started, so that the time limit cannot be exceeded.
+    assert check(project, build_project(project), DEFAULT_SOC, seconds=1e-9) == []
+
+
+def test_a_kernel_without_end_is_named_by_the_build(plant):
+    line = "        const kernel::Span rows"
+    loop = "        while (AscendC::GetBlockIdx() >= 0) {}"
+    project = plant("row_reduction", "op_kernel/row_max.h", line, f"{loop}\n{line}")
+    (line,) = check(project, build_project(project), DEFAULT_SOC, seconds=10)
+    assert "did not end within 10 s" in line
 
 
 def test_a_plan_that_counts_too_few_bytes_is_named(plant):

@@ -66,7 +66,7 @@ def signature(compiler: str, command: Sequence[str], inputs: Iterable[str]) -> s
 
 
 def record_path(output: Path) -> Path:
-    """Where the record of a compiled file is."""
+    """Return the path of the record of a compiled file."""
     return output.with_name(output.name + ".json")
 
 
@@ -91,7 +91,7 @@ def _read_record(output: Path) -> _Record | None:
 
 
 def is_current(output: Path, compiler: str, command: Sequence[str]) -> bool:
-    """Whether a file has the recorded bytes, made by this command of inputs that have not changed since."""
+    """Return whether a file has the recorded bytes, made by this command of inputs that have not changed since."""
     record = _read_record(output)
     return (
         record is not None

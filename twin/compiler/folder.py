@@ -46,7 +46,7 @@ def locked(folder: Path) -> Iterator[Path]:
 
 
 def _is_below(folder: Path, place: object) -> bool:
-    """Whether a file that was refused is built in a folder; the lock has a message of its own."""
+    """Return whether a file that cannot be written is in the build folder; the lock has its own message."""
     return isinstance(place, str) and Path(place).is_relative_to(folder) and Path(place) != folder / ".lock"
 
 

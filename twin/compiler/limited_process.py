@@ -43,7 +43,7 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one compiler may use.
+    """Resources that one compiler may use.
 
     Attributes:
         seconds: CPU time of each of its processes; in all it may take five times as long.
@@ -56,7 +56,7 @@ class Limits:
     output: int
 
     def text(self, variable: str) -> str:
-        """Why a command ended that reached the limit of an environment variable, and what to do."""
+        """Return why a command ended that reached the limit of an environment variable, and what to do."""
         reasons = {
             SECONDS: f"takes more than {self.seconds} s",
             MEMORY: f"needs more than {self.memory} MB of memory",

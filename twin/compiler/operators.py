@@ -217,7 +217,7 @@ def _check_paths(project: Project) -> None:
 
 
 def _remove_old_kernels(project: Project, names: Collection[str]) -> None:
-    """What was compiled of a source that is no more would be found, and run; other files stay."""
+    """Remove compiled kernels whose sources do not exist any more, so that no call runs them; keep other files."""
     for folder in (_tbe(project) / "kernel").glob("*/*"):
         if folder.name in names or folder.is_symlink():
             continue

@@ -66,7 +66,7 @@ def build_runtime(jobs: int = 0, report: Progress | None = None) -> Path:
 
 
 def _content(home: Path, units: Sequence[Unit]) -> list[str]:
-    """What the library is made of, wherever the files are: commands, sources, headers and generated tables."""
+    """Return the inputs of the library, whatever their folders: commands, sources, headers, generated tables."""
     # The compiler is the first word; its name is part of the key in any case.
     words = [word.replace(str(TWIN), "twin").replace(str(home), "home") for unit in units for word in unit.recorded[1:]]
     files = sorted(path for folder in (INCLUDE, TWIN / "src") for path in folder.rglob("*") if path.is_file())

@@ -20,7 +20,7 @@ def api() -> dict[str, list[dict[str, Any]]]:
 
 
 def in_both(part: Entry) -> bool:
-    """Whether an entry, a method or an enumerator exists in both generations of the headers."""
+    """Return whether an entry, a method or an enumerator exists in both generations of the headers."""
     return "generations" not in part or set(part["generations"]) >= GENERATIONS
 
 

@@ -179,7 +179,7 @@ class Structure:
 
 
 def _is_constant(words: Sequence[str]) -> bool:
-    """Whether a variable cannot change: of a pointer, not only what it points to."""
+    """Return whether a variable cannot change; for a pointer, the pointer itself."""
     depth, outside = 0, []
     for word in itertools.takewhile(lambda word: word not in {"=", "["}, words):
         depth -= (word == ">") + 2 * (word == ">>")

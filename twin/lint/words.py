@@ -96,13 +96,13 @@ def check_words(tokens: Sequence[Token], report: Report) -> None:  # noqa: C901,
 
 
 def _is_qualified(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a name is that of a class or namespace, not of the global one: `A::free`, but not `::free`."""
+    """Return whether a name is that of a class or namespace, not of the global one: `A::free`, but not `::free`."""
     words = [token.text for token in tokens[max(0, index - 2) : index]]
     return words[-1:] == ["::"] and (words[0].isidentifier() or words[0] == ">") and words[0] not in _NO_TYPE
 
 
 def _points_to_function(tokens: Sequence[Token]) -> bool:
-    """Whether a type is followed by the declarator of a pointer to functions; the last word of the type comes first."""
+    """Return whether a declarator of a pointer to functions follows a type, whose last word comes first."""
     words = [token.text for token in tokens]
     start = next((at for at, word in enumerate(words[1:], 1) if word not in {"*", "&", ">"}), 0)
     return bool(start) and _FUNCTION_POINTER.match(" ".join([words[0][-1:], *words[start:]])) is not None

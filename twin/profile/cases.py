@@ -156,7 +156,10 @@ def _shapes(
         present = Environment(symbols, values, shapes, stars=sizes)
         is_right = not missing.names and evaluate(case.when, present) is True
     except EvaluationError as error:
-        raise UserError(f"--case {name}: a size of case {case.name} has no value: {error}") from error
+        raise UserError(
+            f"--case {name}: case {case.name}: got sizes for which a dimension has no value ({error}), expected"
+            " dimensions of at least 0; give other sizes"
+        ) from error
     return shapes if is_right else None
 
 

@@ -98,7 +98,7 @@ def _run(
     try:
         with _variable(LINES_VARIABLE, "1"):
             result, events = run_traced(call) if is_traced else (call(), _NO_EVENTS)
-    except AclnnError as error:
+    except (AclnnError, UserError) as error:
         raise UserError(f"--case {case.name}: {error}" if case.name else str(error)) from error
     facts = {
         "name": case.name,
@@ -205,7 +205,8 @@ def profile_command(
     done: list[Profiled] = []
     try:
         for case in plan:
-            inputs = make_inputs(spec, case.shapes, case.attrs, dtype, arrays)
+            option = f"--case {case.name}" if case.name else "--shape"
+            inputs = make_inputs(spec, case.shapes, case.attrs, dtype, arrays, option)
             done.append(_run(project, spec, case, inputs, soc, is_traced=bool(trace or html)))
     except FindingsError as error:
         say(*str(error).splitlines())

@@ -40,7 +40,8 @@ def parse_shapes(texts: Sequence[str], option: str = "--shape") -> dict[str, tup
         found = _SHAPE.fullmatch(part)
         if found is None or found[2].count("x") >= _MOST_DIMS:
             raise UserError(
-                f"{option}: got {shown(part)}, expected name=4x8 of at most {_MOST_DIMS} sizes, or several with commas"
+                f"{option}: got {shown(part)}, expected name=4x8 of at most {_MOST_DIMS} sizes that are not"
+                " negative, or several with commas"
             )
         shapes[found[1]] = tuple(map(int, found[2].split("x")))
     return shapes
@@ -70,8 +71,9 @@ def make_inputs(
     attrs: Mapping[str, Any],
     dtype: str | None,
     given: Mapping[str, Array] = MappingProxyType({}),
+    option: str = "--shape",
 ) -> dict[str, Array]:
-    """Arrays for an operator.
+    """Arrays for an operator; messages about shapes name `option`.
 
     `dtype` goes to every input that takes it; an input that does not has the first dtype of its spec. Arrays of
     `given` are cast to it. The others have the values that the spec calls valid; where it does not say, floats are
@@ -81,9 +83,9 @@ def make_inputs(
         UserError: A name or dtype is unknown, or a required input has neither a shape nor an array.
     """
     known = [tensor.name for tensor in spec.inputs]
-    for option, names in (("--shape", shapes), ("--inputs", given)):
+    for source, names in (("--shape", shapes), ("--inputs", given)):
         if unknown := sorted(set(names) - set(known)):
-            raise UserError(f"{option}: got {shown(unknown[0])}; {suggest(unknown[0], known)}")
+            raise UserError(f"{source}: got {shown(unknown[0])}; {suggest(unknown[0], known)}")
     if twice := sorted(set(shapes) & set(given)):
         raise UserError(f"--shape: got {', '.join(twice)}, whose array --inputs brings; leave one of them out")
     shapes = {**shapes, **{name: array.shape for name, array in given.items()}}
@@ -99,7 +101,7 @@ def make_inputs(
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if size > memory // _COPIES:
         raise UserError(
-            f"--shape: got inputs of {size:,} bytes, expected at most {memory // _COPIES:,} on this machine; a smaller"
+            f"{option}: got inputs of {size:,} bytes, expected at most {memory // _COPIES:,} on this machine; a smaller"
             " shape shows where time goes, too"
         )
     random = np.random.default_rng(0)
@@ -114,7 +116,7 @@ def make_inputs(
             arrays[tensor.name] = plain_values(shapes[tensor.name], kind, first, random)
         except ValueError as error:
             # numpy counts the bytes of an empty array without its 0.
-            raise UserError(f"--shape: {tensor.name}: {first_line(error)}; give it smaller sizes") from error
+            raise UserError(f"{option}: {tensor.name}: {first_line(error)}; give it smaller sizes") from error
     call = Call({name: array.shape for name, array in arrays.items()}, attrs=attrs)
     return {
         name: array if name in given else valid_values(spec, name, array, call, random, is_even=True)

@@ -118,7 +118,7 @@ def _stretches(launch: Mapping[str, Any], launch_us: float) -> list[dict[str, An
 
 
 def _verdict(launch: Mapping[str, Any], launch_us: float) -> str:
-    """What most of the running time goes into, in a sentence."""
+    """Return a sentence about the largest part of the time."""
     times = {"barriers of all cores": sum(phase["sync_us"] for phase in launch["phases"])}
     for phase in launch["phases"]:
         name = LIMITS[_limit_of(phase)]

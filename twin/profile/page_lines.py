@@ -28,7 +28,7 @@ def _with_bars(rows: Sequence[Mapping[str, Any]], causes: Sequence[str]) -> list
 
 
 def lines_of(launch: Mapping[str, Any], launch_us: float) -> dict[str, Any] | None:
-    """What the page shows of the lines of a launch; None if they were not recorded."""
+    """Return the lines of a launch for the page; None if they were not recorded."""
     if "lines" not in launch:
         return None
     total = sum(row["us"] for row in launch["path"])
@@ -56,7 +56,7 @@ def lines_of(launch: Mapping[str, Any], launch_us: float) -> dict[str, Any] | No
 
 
 def comparison(compared: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What the page shows of a comparison."""
+    """Return a comparison for the page."""
     return [
         {
             "name": case["name"],

@@ -43,7 +43,7 @@ ATTRIBUTE_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
 
 
 def _overlaps(array: Array) -> bool:
-    """Whether elements of a strided array share memory, or may do so."""
+    """Return whether elements of a strided array share memory, or may do so."""
     reach = array.itemsize
     for stride, dim in sorted(
         (abs(stride), dim) for stride, dim in zip(array.strides, array.shape, strict=True) if dim > 1
@@ -230,7 +230,8 @@ class AclnnCall:
         attribute = next(attribute for attribute in self.spec.attrs if attribute.name == name)
         value = self.attrs.get(name, attribute.default)
         if value is None:
-            raise UserError(f"{self.spec.op_type}: attribute {name} is missing")
+            place = f"{self.spec.op_type}: attribute {name}"
+            raise UserError(f"{place}: got no value, expected one of type {attribute.type}; give it")
         if c_type in C_INTEGERS:
             converted = C_INTEGERS[c_type](int(value))
             # The two's complement of a negative number is what a uint64_t parameter gets for it.

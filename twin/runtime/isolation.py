@@ -56,7 +56,7 @@ _REPORT = TypeAdapter(_Report)
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child process ended: the findings, and its report if its work came to an end."""
+    """The end of a child process: the findings, and its report if it completed its work."""
 
     findings: list[Finding]
     report: dict[str, Any] | None
@@ -197,7 +197,7 @@ def _read_until(stream: BufferedReader, supervisor: subprocess.Popen[bytes], sec
 
 
 def _judge(verdict: dict[str, Any], symbol: str, timeout: float) -> Ended:
-    """What a verdict says of the kernel."""
+    """Return the findings that follow from a verdict."""
     if not verdict:
         message = f"{symbol}: the kernel ended the process that supervises it; remove the call of kill()"
         return Ended([_finding("process_killed", message)], None)

@@ -127,7 +127,7 @@ def _parameters(text: str, symbol: str) -> str | None:
 
 
 def _trailing_parameters(parameters: str | None, symbol: str, buffers: int) -> tuple[bool, bool]:
-    """Whether the kernel takes workspace and tiling behind its buffers."""
+    """Return whether the kernel takes workspace and tiling behind its buffers."""
     if parameters is None:
         raise UserError(f"symbol: got {symbol!r}, expected the name of a __global__ function of the source")
     names = [parameter.split()[-1].lstrip("*&").lower() for parameter in parameters.split(",") if parameter.strip()]

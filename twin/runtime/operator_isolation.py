@@ -37,7 +37,7 @@ class _View:
 
 @dataclass(frozen=True)
 class _Request:
-    """What the child is to do: a call without its arrays, and the arrays."""
+    """The job of the child process: a call without its arrays, and the arrays."""
 
     call: AclnnCall
     inputs: Mapping[str, _View]

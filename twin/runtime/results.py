@@ -1,4 +1,4 @@
-"""What a run on the twin gives: outputs, report, findings, and the errors that stand for a refused or faulty call."""
+"""Define the results of a run on the twin: outputs, report, findings, and the errors of a refused or faulty call."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class FindingsError(Exception):
 
 @dataclass(frozen=True)
 class Report:
-    """What a call moved; all sizes in bytes, summed over its kernel launches.
+    """Traffic and estimated time of a call; all sizes in bytes, summed over its kernel launches.
 
     Attributes:
         gm_bytes_read: Bytes that DMA read from global memory, every pass counted.

@@ -70,7 +70,7 @@ class FuseSortedGroups(Rule):
 
 
 def _ends(ids: NDArray[np.generic], rows: int) -> NDArray[np.int64] | None:
-    """Where each group ends, for ids that ascend; None for others."""
+    """Return the end of each group, for ids that ascend; None for others."""
     numbers = ids.astype(np.int64)
     if ids.ndim != 1 or np.any((numbers < 0) | (numbers >= rows)) or np.any(np.diff(numbers) < 0):
         return None

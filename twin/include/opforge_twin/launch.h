@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct GmArgument {
     int64_t elementBytes = 0;  ///< 0: the shape is not known
     bool isHostList = false;   ///< the host functions read the values, so the kernel need not
     bool hasPadding = false;   ///< the format has elements that no value belongs to
+    uint64_t address = 0;      ///< the device address, for launches with an entry
 };
 
 /// Size of the system part at the start of the workspace; the user part of a kernel follows.
@@ -30,7 +32,10 @@ inline constexpr uint64_t kSystemWorkspaceBytes = uint64_t{16} << 20;
 
 struct LaunchRequest {
     std::string opType;
-    void* function = nullptr;           ///< address of the `extern "C" __global__` kernel function
+    void* function = nullptr;  ///< address of the `extern "C" __global__` kernel function
+    /// Called in each block instead of `function`: a call with arguments of any type. `arguments` are then all live
+    /// device allocations, in ascending order, at their device addresses.
+    std::function<void()> entry{};
     std::vector<GmArgument> arguments;  ///< inputs in IR order, then outputs
     void* workspace = nullptr;          ///< start of the whole workspace, including the system part
     uint64_t workspaceBytes = 0;

@@ -18,6 +18,9 @@ namespace {
 
 using kernel::Text;
 
+/// A kernel that runs past the end of an allocation does not reach the next one.
+constexpr size_t kWideSpacing = size_t{8} << 20;
+
 /// The pattern is a NaN as two halves, as one float and as part of a double. The free bits differ between runs.
 uint32_t Poison()
 {
@@ -64,16 +67,15 @@ DeviceMemory::DeviceMemory()
     }
 }
 
-uintptr_t DeviceMemory::FindGap(size_t bytes)
+uintptr_t DeviceMemory::FindGap(size_t bytes, size_t spacing)
 {
-    // Search after the last allocation first, then from the start of the range. One unit between allocations stays
-    // free.
-    const size_t needed = RoundUp(bytes, kAlignment) + kAlignment;
+    // Search after the last allocation first, then from the start of the range.
+    const size_t needed = RoundUp(bytes, kAlignment) + spacing;
     for (const uintptr_t start : {next_, begin_ + kAlignment}) {
         uintptr_t candidate = start;
         for (auto after = live_.lower_bound(start); after != live_.end() && after->first - candidate < needed;
              ++after) {
-            candidate = RoundUp(after->first + after->second->bytes, kAlignment) + kAlignment;
+            candidate = RoundUp(after->first + after->second->bytes, kAlignment) + spacing;
         }
         if (candidate < end_ && end_ - candidate >= needed) {
             next_ = candidate + needed;
@@ -96,7 +98,10 @@ void* DeviceMemory::Allocate(size_t bytes)
     }
     Fill(allocation->content.get(), bytes);
     const std::lock_guard<std::mutex> guard(lock_);
-    const uintptr_t address = bytes > kTotalBytes - used_ ? 0 : FindGap(bytes);
+    uintptr_t address = 0;
+    for (const size_t spacing : {kWideSpacing, kAlignment}) {
+        address = address != 0 || bytes > kTotalBytes - used_ ? address : FindGap(bytes, spacing);
+    }
     if (address == 0) {
         return nullptr;
     }
@@ -186,6 +191,16 @@ size_t DeviceMemory::LiveCount() const
 {
     const std::lock_guard<std::mutex> guard(lock_);
     return live_.size();
+}
+
+std::vector<std::shared_ptr<DeviceAllocation>> DeviceMemory::Live() const
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    std::vector<std::shared_ptr<DeviceAllocation>> live;
+    for (const auto& [address, allocation] : live_) {
+        live.push_back(allocation);
+    }
+    return live;
 }
 
 void DeviceMemory::Clear()

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <vector>
 
 namespace opforge::twin::host {
 
@@ -45,6 +46,8 @@ public:
     /// Finds the bytes of [address, address + bytes). Returns false and the reason if one allocation does not contain
     /// them all.
     bool Resolve(const void* address, uint64_t bytes, DeviceSpan& span, std::string& problem);
+    /// All live allocations, in ascending order of their addresses.
+    std::vector<std::shared_ptr<DeviceAllocation>> Live() const;
     /// Whether the address is in the device address range, allocated or not.
     bool IsDevice(const void* address) const;
 
@@ -61,7 +64,8 @@ private:
     static constexpr size_t kAlignment = DeviceAllocation::kAlignment;
 
     DeviceMemory();
-    uintptr_t FindGap(size_t bytes);
+    /// Returns an address with `spacing` free bytes behind the allocation; 0 if there is none.
+    uintptr_t FindGap(size_t bytes, size_t spacing);
     std::string Describe(uintptr_t address, uint64_t bytes) const;
 
     mutable std::mutex lock_;

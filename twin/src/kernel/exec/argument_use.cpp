@@ -56,6 +56,9 @@ void ArgumentUse::Add(const AccessedArguments& core)
 std::vector<Finding> ArgumentUse::Check(const LaunchState& launch) const
 {
     std::vector<Finding> findings;
+    if (launch.request.entry) {
+        return findings;  // the direction of each allocation is not known
+    }
     const std::string place = Text(launch.request.opType, " (tiling key ", launch.request.tilingKey, "): ");
     const std::vector<GmArgument>& arguments = launch.request.arguments;
     for (size_t index = 0; index < arguments.size(); ++index) {

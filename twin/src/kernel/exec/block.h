@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_BLOCK_H
 #define OPFORGE_TWIN_KERNEL_EXEC_BLOCK_H
 
+#include <memory>
 #include <set>
 
 #include "kernel/exec/diagnostics.h"
@@ -11,6 +12,8 @@
 #include "kernel/timing/accounting.h"
 
 namespace opforge::twin::kernel {
+
+struct MatmulBuffers;
 
 class Block {
 public:
@@ -51,6 +54,7 @@ public:
     Ordering ordering;
     Accounting accounting;
     AccessChecks checks;
+    std::shared_ptr<MatmulBuffers> matmul;  ///< of the Matmul API; null until it is used
 
 private:
     const TaskType* declared_ = nullptr;

@@ -20,7 +20,7 @@ struct Stopped {};
 struct KernelStack {
     StackGuard guard;     ///< between the twin's frames and the kernel's
     uintptr_t base = 0;   ///< where the kernel's frames begin
-    uintptr_t limit = 0;  ///< what they must not come below
+    uintptr_t limit = 0;  ///< lowest allowed address of the frames
 };
 
 class Execution {
@@ -29,14 +29,14 @@ public:
     void Issue(const Call& call)
     {
         instructions_.fetch_add(1, std::memory_order_relaxed);
-        if (call.at.line != 0) {
+        if (call.at) {
             lastCall_ = call;
         }
     }
     uint64_t Instructions() const { return instructions_.load(std::memory_order_relaxed); }
     /// Number of the instruction that runs, over all pipes of the core.
     uint32_t Now() const { return static_cast<uint32_t>(Instructions()); }
-    /// The last instruction with a place in the sources; line 0 if there is none.
+    /// The last instruction with a place in the sources; no place if there is none.
     const Call& LastCall() const { return lastCall_; }
 
     /// Marks whether the thread runs the kernel's own code; signal handlers see it in this order.
@@ -47,6 +47,12 @@ public:
     }
     /// In the kernel's own code, which may be left by a jump.
     bool IsInKernel() const { return isInKernel_.load(std::memory_order_relaxed); }
+
+    /// Marks the code of a high-level API, whose own order the queues of the kernel do not know and which owns the
+    /// system part of the workspace.
+    void EnterLibrary() { ++libraryDepth_; }
+    void LeaveLibrary() { --libraryDepth_; }
+    bool IsInLibrary() const { return libraryDepth_ > 0; }
 
     void Stop() { isStopped_ = true; }
     bool IsStopped() const { return isStopped_; }
@@ -76,6 +82,7 @@ private:
     std::atomic<bool> isInterrupted_{false};
     std::atomic<bool> isInKernel_{false};
     bool isStopped_ = false;
+    int libraryDepth_ = 0;
     sigjmp_buf escape_{};
     Fault fault_;
     Call lastCall_{"", {}};

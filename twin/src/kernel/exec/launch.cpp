@@ -49,7 +49,9 @@ constexpr auto kInvokers = Invokers(std::make_index_sequence<kMaxArguments + 1>{
 
 void RunBlock(Block& block, const std::vector<GmPointer>& pointers)
 {
-    kernel::CallGuarded(block, [&] { kInvokers[pointers.size()](block.launch.request.function, pointers); });
+    const LaunchRequest& request = block.launch.request;
+    kernel::CallGuarded(
+        block, [&] { request.entry ? request.entry() : kInvokers[pointers.size()](request.function, pointers); });
     if (!block.execution.IsStopped()) {
         block.Finish();
     }
@@ -83,13 +85,13 @@ std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const k
         return Text("task type is '", request.taskType,
                     "', expected AIV_ONLY, AIC_ONLY, MIX_AIV_1_0, MIX_AIC_1_0, MIX_AIC_1_1 or MIX_AIC_1_2");
     }
-    if (request.function == nullptr) {
+    if (request.function == nullptr && !request.entry) {
         return "the kernel function is a null pointer";
     }
     if (request.blockNum == 0) {
         return "blockNum is 0, expected at least 1";
     }
-    if (request.arguments.size() + 2 > kMaxArguments) {
+    if (request.arguments.size() + 2 > kMaxArguments && !request.entry) {
         return Text("the kernel has ", request.arguments.size(), " arguments, the twin passes at most ",
                     kMaxArguments - 2);
     }
@@ -101,7 +103,7 @@ GmPointer PointerTo(const LaunchState& launch, uint32_t region)
     return reinterpret_cast<GmPointer>(static_cast<uintptr_t>(launch.memory.AddressOf(region)));
 }
 
-/// What nobody may write needs no order.
+/// Records the order of accesses; regions that are never written need none.
 void WatchOrder(const LaunchState& launch, Region& region)
 {
     if (launch.options.strict && region.writable && region.host != nullptr && region.bytes != 0) {
@@ -127,6 +129,7 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
         region.bytes = argument.bytes;
         region.writable = argument.isOutput;
         region.misalignment = argument.misalignment;
+        region.base = argument.address;
         WatchOrder(launch, region);
         WatchContents(launch, region, argument.isInput);
         launch.memory.Add(std::move(region));
@@ -145,6 +148,10 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
     blob.bytes = request.tiling.size();
     blob.writable = false;
     launch.tilingRegion = launch.memory.Add(std::move(blob));
+    if (request.entry) {
+        launch.memory.Fix();
+        return {};
+    }
     launch.memory.Reserve();
 
     std::vector<GmPointer> pointers;

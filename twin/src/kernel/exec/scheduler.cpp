@@ -329,6 +329,73 @@ void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
     block.ordering.Acquire(flags_.Take(block.index, flag), EndsPhase(true));
 }
 
+void Scheduler::Post(Block& sender, const MatmulJob& job, const Call& call)
+{
+    const Signal own = sender.ordering.Release(Pipe::kAll, time_model::kDmaLatencyCycles, call.at);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    mails_[sender.position.group].push_back({sender.index, job, call, own});
+    changed_.notify_all();
+}
+
+bool Scheduler::Take(Block& server, Mail& mail)
+{
+    const uint32_t group = server.position.group;
+    const std::vector<uint32_t> senders = launch_.layout.CoresOf(CoreKind::kVector, group);
+    std::unique_lock<std::mutex> lock(mutex_);
+    std::deque<Mail>& mails = mails_[group];
+    const auto next = [&] {
+        auto holder = holders_.find(group);
+        if (holder != holders_.end() && endedAfter_.count(holder->second) != 0) {
+            holders_.erase(holder);
+            holder = holders_.end();
+        }
+        return std::find_if(mails.begin(), mails.end(), [&](const Mail& each) {
+            return holder == holders_.end() || each.sender == holder->second;
+        });
+    };
+    const auto hasEnded = [&] {
+        return std::all_of(senders.begin(), senders.end(), [&](uint32_t core) { return endedAfter_.count(core) != 0; });
+    };
+    if (!WaitUntil(lock, [&] { return next() != mails.end() || hasEnded(); })) {
+        server.diagnostics.Stop();  // the vector cores report why they do not go on
+    }
+    const auto found = next();
+    if (found == mails.end()) {
+        return false;
+    }
+    mail = *found;
+    mails.erase(found);
+    if (mail.job.multiplies && !mail.job.stores) {
+        holders_[group] = mail.sender;
+    } else {
+        holders_.erase(group);
+    }
+    server.ordering.Acquire(mail.signal, false);
+    return true;
+}
+
+void Scheduler::Answer(Block& server, const Mail& mail)
+{
+    const Signal own = server.ordering.Release(Pipe::kAll, time_model::kDmaLatencyCycles, mail.call.at);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    answers_[mail.sender].push_back(own);
+    changed_.notify_all();
+}
+
+void Scheduler::AwaitAnswer(Block& sender, const Call& call)
+{
+    std::unique_lock<std::mutex> lock(mutex_);
+    std::deque<Signal>& answers = answers_[sender.index];
+    if (!WaitUntil(lock, [&] { return !answers.empty(); })) {
+        GiveUp(sender, call,
+               "the cube core has ended or waits elsewhere: the product is never computed; call REGIST_MATMUL_OBJ on "
+               "the cube core too, before anything that waits for a vector core",
+               isAftermath_ || someoneStopped_);
+    }
+    sender.ordering.Acquire(answers.front(), false);
+    answers.pop_front();
+}
+
 void Scheduler::ReportLeftFlags()
 {
     if (someoneStopped_) {

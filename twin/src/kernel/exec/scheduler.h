@@ -4,6 +4,7 @@
 
 #include <array>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include "kernel/exec/block.h"
 #include "kernel/timing/estimate.h"
 #include "kernel/timing/trace.h"
+#include "opforge_twin/kernel/matmul/job.h"
 
 namespace opforge::twin::kernel {
 
@@ -34,6 +36,20 @@ public:
     void SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, const Call& call);
     void WaitShared(Block& block, int64_t flag, const Call& call);
 
+    /// A product that a vector core has sent to the cube core of its AI core.
+    struct Mail {
+        uint32_t sender = 0;
+        MatmulJob job;
+        Call call{"", {}};
+        Signal signal;
+    };
+    void Post(Block& sender, const MatmulJob& job, const Call& call);
+    /// Waits for the next mail of a cube core; false if its vector cores have ended. A core whose tile stays in L0C
+    /// is served until it has stored the tile.
+    bool Take(Block& server, Mail& mail);
+    void Answer(Block& server, const Mail& mail);
+    void AwaitAnswer(Block& sender, const Call& call);
+
 private:
     static void BeginPhase(Block& block, const Call& call);
 
@@ -48,7 +64,7 @@ private:
         double spentSeconds = 0;  ///< the same in all
     };
 
-    /// How many blocks have reached a barrier, and what they have finished by then.
+    /// The number of blocks at a barrier, and the clocks of their finished work.
     struct BarrierState {
         uint32_t blocks = 0;
         Signal signal;
@@ -92,7 +108,10 @@ private:
     std::vector<std::thread> threads_;
     std::array<std::vector<BarrierState>, 2> barriers_;  ///< the n-th SyncAll
     CrossCoreFlags flags_;
-    std::map<uint32_t, SyncCounts> endedAfter_;  ///< SyncAlls of each ended block
+    std::map<uint32_t, std::deque<Mail>> mails_;      ///< by AI core
+    std::map<uint32_t, uint32_t> holders_;            ///< by AI core: the vector core whose tile is in L0C
+    std::map<uint32_t, std::deque<Signal>> answers_;  ///< by vector core
+    std::map<uint32_t, SyncCounts> endedAfter_;       ///< SyncAlls of each ended block
 
     std::vector<Finding> findings_;
     ArgumentUse arguments_;

@@ -26,7 +26,7 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
             Text(operand, " points to no argument of the kernel; SetGlobalBuffer takes what the kernel was given"));
     }
     const uint32_t index = launch_.memory.IndexOf(*region);
-    (kind == AccessKind::kRead ? accessed_.read : accessed_.written) |= uint64_t{1} << index;
+    (kind == AccessKind::kRead ? accessed_.read : accessed_.written) |= uint64_t{1} << index % 64;
     const auto offset = static_cast<int64_t>(address - region->base);
     const auto end = offset + static_cast<int64_t>(bytes);
     const char* verb = kind == AccessKind::kRead ? " reads" : " writes";
@@ -43,7 +43,8 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
                  ") of a GlobalTensor that SetGlobalBuffer gave ", view.end - view.begin, " bytes of '", region->name,
                  "'; shorten the last tile or row, or give SetGlobalBuffer the whole size"));
     }
-    if (index == launch_.workspaceRegion && offset < static_cast<int64_t>(kSystemWorkspaceBytes)) {
+    if (index == launch_.workspaceRegion && offset < static_cast<int64_t>(kSystemWorkspaceBytes) &&
+        !execution_.IsInLibrary()) {
         diagnostics_.Fail("system_workspace", pipe, call,
                           Text(operand, verb, " bytes [", offset, ", ", end, ") of the workspace, whose first ",
                                kSystemWorkspaceBytes, " bytes belong to the system; take GetUserWorkspace(workspace)"));
@@ -62,7 +63,7 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
     return region->host + offset;
 }
 
-/// What DMA reads may be undefined as long as nobody uses it: CopyUndefined.
+/// DMA may read undefined bytes if the kernel does not use them (CopyUndefined).
 void AccessChecks::CheckGlobalContents(const Access& access)
 {
     Region* region = launch_.memory.Find(static_cast<uint64_t>(access.begin));

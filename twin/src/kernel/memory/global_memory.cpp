@@ -25,7 +25,7 @@ void* ReserveRange(uint64_t bytes)
 
 GlobalMemory::~GlobalMemory()
 {
-    if (begin_ != 0) {
+    if (pitch_ != 0 && begin_ != 0) {
         munmap(reinterpret_cast<void*>(static_cast<uintptr_t>(begin_)), reserved_);
     }
 }
@@ -60,10 +60,29 @@ void GlobalMemory::Reserve()
     throw std::system_error(errno, std::generic_category(), "reserving addresses for the kernel's arguments");
 }
 
+void GlobalMemory::Fix()
+{
+    for (const Region& region : regions_) {
+        if (region.base != 0) {
+            begin_ = begin_ == 0 ? region.base - kNarrowGuard : begin_;
+            reserved_ = region.base + region.bytes + kNarrowGuard - begin_;
+        }
+    }
+}
+
 Region* GlobalMemory::Find(uint64_t address)
 {
     if (!Contains(address)) {
         return nullptr;
+    }
+    if (pitch_ == 0) {
+        Region* nearest = nullptr;
+        for (Region& region : regions_) {
+            if (region.base != 0 && (nearest == nullptr || region.base <= address)) {
+                nearest = &region;
+            }
+        }
+        return nearest;
     }
     Region& region = regions_[(address - begin_) / pitch_];
     return region.base == 0 ? nullptr : &region;

@@ -26,16 +26,17 @@ struct Region {
     uint64_t misalignment = 0;  ///< distance of the first byte from a multiple of kAlignment
     /// One bit per 128-byte sector that some DMA has touched.
     std::unique_ptr<std::atomic<uint64_t>[]> touched;
-    /// Who used it last; null when nobody may write it, or nobody asks.
+    /// The last accesses; null if the region is read-only or order is not checked.
     std::unique_ptr<GlobalOrder> order;
-    /// Null when its contents are known from the start, or nobody asks.
+    /// The written bytes; null if the contents are known at launch or are not checked.
     std::unique_ptr<WrittenBytes> written;
 };
 
 class GlobalMemory {
 public:
     static constexpr uint64_t kSectorBytes = 128;
-    static constexpr uint64_t kAlignment = 512;  ///< what aclrtMalloc gives; a tensor may start anywhere in it
+    static constexpr uint64_t kAlignment =
+        512;  ///< alignment of aclrtMalloc; a tensor may start anywhere in an allocation
 
     GlobalMemory() = default;
     ~GlobalMemory();
@@ -46,6 +47,8 @@ public:
     uint32_t Add(Region region);
     /// Gives every region its address in a range that no access of the process can reach.
     void Reserve();
+    /// Keeps the addresses of the regions, which ascend; instead of Reserve.
+    void Fix();
 
     uint64_t AddressOf(uint32_t region) const { return regions_[region].base; }
     /// The region whose surroundings `address` lies in, null when there is none.
@@ -53,7 +56,7 @@ public:
     uint32_t IndexOf(const Region& region) const { return static_cast<uint32_t>(&region - regions_.data()); }
     const std::vector<Region>& Regions() const { return regions_; }
     bool Contains(uint64_t address) const { return address >= begin_ && address < begin_ + reserved_; }
-    /// Bytes of the sectors of [offset, offset + bytes) that nobody has touched before; marks them.
+    /// Returns the bytes of the untouched sectors in [offset, offset + bytes), and marks them.
     static uint64_t FirstTouch(Region& region, uint64_t offset, uint64_t bytes);
     /// Serialises read-modify-write by DMA on one sector.
     std::mutex& SectorLock(uint64_t address) { return locks_[address / kSectorBytes % locks_.size()]; }
@@ -63,7 +66,7 @@ private:
     std::array<std::mutex, 64> locks_;
     uint64_t begin_ = 0;
     uint64_t reserved_ = 0;
-    uint64_t pitch_ = 0;
+    uint64_t pitch_ = 0;  ///< 0: fixed addresses
 };
 
 }  // namespace opforge::twin::kernel

@@ -1,0 +1,22 @@
+// The public name of the Matmul API. ASCENDC_CUBE_ONLY selects objects that compute on the calling cube core.
+#ifndef LIB_MATMUL_MATMUL_INTF_H
+#define LIB_MATMUL_MATMUL_INTF_H
+
+#include "opforge_twin/kernel/matmul/matmul.h"
+
+namespace AscendC {
+
+#ifdef ASCENDC_CUBE_ONLY
+inline constexpr bool kComputesHere = true;
+#else
+inline constexpr bool kComputesHere = false;
+#endif
+
+template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, const auto& MM_CFG = CFG_NORM,
+          class MM_CB = MatmulCallBackFunc<nullptr, nullptr, nullptr>,
+          template <const auto&, typename, typename, typename, typename, typename> class POLICY = MatmulPolicy>
+using Matmul = twin::MatmulObject<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB, kComputesHere>;
+
+}  // namespace AscendC
+
+#endif  // LIB_MATMUL_MATMUL_INTF_H
