@@ -58,7 +58,9 @@ def test_conversion_and_run_outside_the_repository(installed, tmp_path):
 def test_wheel_holds_only_files_of_the_repository(installed):
     names = [name for name in zipfile.ZipFile(installed.wheel).namelist() if name.startswith("opforge/")]
     assert names
-    assert [name for name in names if not (ROOT / name.removeprefix("opforge/")).is_file()] == []
+    sources = [name.removeprefix("opforge/").replace("torch/", "op_plugin/torch/", 1) for name in names]
+    assert [name for name in sources if not (ROOT / name).is_file()] == []
+    assert "op_plugin/torch/operators/grouped_bias_add_grad.py" in sources
 
 
 @pytest.mark.all

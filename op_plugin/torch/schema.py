@@ -38,12 +38,12 @@ class Argument:
 
     @property
     def is_tensor(self) -> bool:
-        """Whether it is a tensor; lists on the host are not."""
+        """Return whether it is a tensor; lists on the host are not."""
         return self.type.startswith("Tensor")
 
     @property
     def is_attribute(self) -> bool:
-        """Whether it is an attribute."""
+        """Return whether it is an attribute."""
         return not self.is_tensor and not self.type.startswith("SymInt[]")
 
     @property

@@ -1,5 +1,9 @@
 """Test `torch.ops.opforge` on the CPU: schemas, gradients, compilation, errors."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -12,6 +16,7 @@ from opforge.torch.schema import bind, forward_arguments, operator_arguments  # 
 from opforge.twin import AclnnError  # noqa: E402
 from opforge.twin.samples import test_inputs as sample_inputs  # noqa: E402
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 OPS = torch.ops.opforge
 CASES = [(name, test) for name, spec in SPECS.items() for test in spec.tests.shapes]
 IDS = [f"{name}-{test.note.replace(' ', '_')}" for name, test in CASES]
@@ -207,3 +212,12 @@ def test_export_keeps_the_operators():
 def test_omitted_arguments_get_their_defaults():
     arguments = forward_arguments(FORWARDS["grouped_bias_add"])
     assert bind(arguments, (1, 2), {}) == {"x": 1, "bias": 2, "group_idx": None, "group_idx_type": 0}
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_training_example_has_equal_losses(tmp_path):
+    picture = tmp_path / "losses.svg"
+    command = [sys.executable, str(ROOT / "examples" / "train_cpu.py"), "--steps", "4", "--plot", str(picture)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert picture.read_text().count("<polyline") == 2
